@@ -1,0 +1,80 @@
+"""Rows as lines and as Markdown."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def line(row: dict[str, Any]) -> str:
+    """One row for the terminal."""
+    parts = [f"{row['what']}: {measured(row)}"]
+    if row["peer"]:
+        parts[0] += f" of {row['peer']}"
+    parts += [
+        f"{label} {text}"
+        for label, text in (
+            ("bar", bar(row)),
+            ("error", scientific(row["error"])),
+            ("compile", seconds(row["compile_seconds"])),
+            ("noise", percent(row["noise"])),
+            ("core away", percent(row["away"])),
+        )
+        if text
+    ]
+    return ", ".join(parts)
+
+
+def measured(row: dict[str, Any]) -> str:
+    """The value with its unit, and whether the bar was missed."""
+    value = f"{number(row['value'])} {row['unit']}"
+    return value if row["met"] else f"{value} (missed)"
+
+
+def bar(row: dict[str, Any]) -> str:
+    """What was asked for."""
+    if row["bar"] is None:
+        return ""
+    return f"{'≥' if row['at_least'] else '≤'} {number(row['bar'])}"
+
+
+def number(value: float) -> str:
+    """Three significant digits, as people write them."""
+    if value and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.2e}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def scientific(value: float | None) -> str:
+    """An error."""
+    return "" if value is None else f"{value:.0e}"
+
+
+def percent(value: float | None) -> str:
+    """A share."""
+    return "" if value is None else f"{100 * value:.0f} %"
+
+
+def seconds(value: float | None) -> str:
+    """A time."""
+    if value is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{number(value / size)} {unit}"
+    return f"{number(value * 1e6)} µs"
+
+
+def memory(value: int | None) -> str:
+    """Bytes in decimal units."""
+    if value is None:
+        return ""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{number(value / size)} {unit}"
+    return f"{value} B"
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; a bar in a cell would end it."""
+    lines = [header, ["---"] * len(header), *rows]
+    cells = [[cell.replace("|", "\\|") for cell in one] for one in lines]
+    return "\n".join(f"| {' | '.join(one)} |" for one in cells)

@@ -1,0 +1,24 @@
+"""Everything that is measured, in the order of the tables."""
+
+from . import (
+    direct_sum_4096,
+    finite_differences,
+    gpu_direct_sum,
+    gpu_sweep,
+    gradient_1024,
+    leapfrog_5_bodies,
+    sweep_64x5,
+    weigh_the_planets,
+)
+
+
+CASES = (
+    leapfrog_5_bodies.CASE,
+    finite_differences.CASE,
+    direct_sum_4096.CASE,
+    gradient_1024.CASE,
+    sweep_64x5.CASE,
+    weigh_the_planets.CASE,
+    gpu_direct_sum.CASE,
+    gpu_sweep.CASE,
+)

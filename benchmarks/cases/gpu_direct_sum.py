@@ -1,0 +1,84 @@
+"""Direct summation over 1e5 and 1e6 bodies on a GPU, float32, with its gradient."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import diffsim as ds
+from diffsim import integrators, nbody
+
+from .._harness import Case, Effort, Row, compiled, contest, deviation
+from ._cluster import SOFTENING, cluster
+from ._devices import fp32_flops
+
+
+#: As the literature counts: a pair of the force is 20 floating-point operations.
+_FLOPS_A_PAIR = 20
+_CHECKED = 64
+
+
+def measure(effort: Effort) -> list[Row]:
+    """Pairs a second of the force, and how many forces a gradient costs."""
+    sizes = (effort.size(100_000, 256), effort.size(1_000_000, 512))
+    return [row for bodies in sizes for row in _of_size(effort, bodies)]
+
+
+CASE = Case("gpu_direct_sum", __doc__ or "", measure, device="gpu")
+
+
+def _of_size(effort: Effort, bodies: int) -> list[Row]:
+    start = [jnp.float32(a) for a in cluster(bodies)[:2]]
+    force = compiled(_accelerations, *start)
+    gradient = compiled(jax.grad(_loss, (0, 1)), *start)
+    times = contest(effort, force=force.turn, gradient=gradient.turn)
+    exact = _some_accelerations(*(np.asarray(a, float) for a in start))
+    rate, peak = bodies**2 / times["force"].best, fp32_flops()
+    share = None if peak is None else rate * _FLOPS_A_PAIR / peak
+    return [
+        Row(
+            f"direct sum, {bodies} bodies, float32",
+            rate,
+            unit="pairs/s",
+            seconds=times["force"].best,
+            error=deviation(np.asarray(force.value)[:_CHECKED], exact),
+            reference="NumPy, float64",
+            compile_seconds=force.compile_seconds,
+            memory_bytes=force.memory_bytes,
+            noise=times["force"].noise,
+            details={"share_of_fp32_peak": share, "flops_a_pair": _FLOPS_A_PAIR},
+        ),
+        Row(
+            f"gradient of direct sum, {bodies} bodies, float32",
+            times["gradient"].best / times["force"].best,
+            peer="the force itself",
+            seconds=times["gradient"].best,
+            peer_seconds=times["force"].best,
+            compile_seconds=gradient.compile_seconds,
+            memory_bytes=gradient.memory_bytes,
+            noise=times["gradient"].noise,
+        ),
+    ]
+
+
+def _accelerations(masses: Any, x: Any) -> Any:
+    """One leapfrog step of length 1 from rest ends with the accelerations as speeds."""
+    gravity = nbody.Gravity(softening=SOFTENING)
+    system = nbody.NBody(nbody.Bodies(masses, x, jnp.zeros_like(x)), gravity)
+    method = ds.Method(integrators.Leapfrog(), step=1.0)
+    return ds.simulate(system, 1.0, method, throw=False).states.velocities
+
+
+def _loss(masses: Any, x: Any) -> Any:
+    return jnp.sum(_accelerations(masses, x) ** 2)
+
+
+def _some_accelerations(masses: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Those of the first bodies."""
+    found = []
+    for one in x[:_CHECKED]:
+        d = x - one
+        r2 = (d**2).sum(1) + SOFTENING**2
+        found.append((masses / r2**1.5) @ d)
+    return np.array(found)

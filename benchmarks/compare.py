@@ -1,0 +1,157 @@
+"""`python -m benchmarks.compare`: the committed measurements as Markdown tables."""
+
+import argparse
+import json
+import pathlib
+from typing import Any
+
+from . import _tables as tables
+
+
+HERE = pathlib.Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+BEGIN = "<!-- begin: python -m benchmarks.compare -->"
+END = "<!-- end: python -m benchmarks.compare -->"
+
+_INTRODUCTION = """\
+Contestants take turns in one process, A B A B, on one core; each time is the best of
+its turns. Memory is what the compiled program holds, temporaries and outputs. Errors
+are relative to the largest value."""
+
+#: What a reader is told from: median above best, and share of the core for others.
+_NOISY, _AWAY = 0.15, 0.03
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Prints what was asked for and what was measured, or writes the page of it."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.compare", description=__doc__
+    )
+    add = parser.add_argument
+    add("--results", type=pathlib.Path, default=HERE / "results", help="folder of JSON")
+    add("--docs", action="store_true", help="write every row to docs/benchmarks.md")
+    options = parser.parse_args(arguments)
+    records = read(options.results)
+    if not records:
+        parser.exit(1, f"no JSON in {options.results}; python -m benchmarks.run\n")
+    if options.docs:
+        text = "\n\n".join([_INTRODUCTION, *map(page, records)])
+        PAGE.write_text(filled(PAGE.read_text(), text))
+    else:
+        print("\n\n".join(map(summary, records)))
+
+
+def read(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """The records of all machines; tiny runs measure nothing and are left out."""
+    records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    return [record for record in records if not record["effort"]["tiny"]]
+
+
+def summary(record: dict[str, Any]) -> str:
+    """The table of the README: the rows that have a bar."""
+    header = ("what", "bar", "measured", "peer", "error reached", "compile")
+    rows = [
+        (
+            row["what"],
+            tables.bar(row),
+            tables.measured(row),
+            row["peer"] or "",
+            _error(row),
+            tables.seconds(row["compile_seconds"]),
+        )
+        for case in record["cases"].values()
+        for row in case["rows"]
+        if row["bar"] is not None
+    ]
+    return f"{_machine(record)}{_noise(record)}\n\n{tables.markdown(header, rows)}"
+
+
+def page(record: dict[str, Any]) -> str:
+    """Every row of one machine, a section a case."""
+    sections = [
+        f"### {case['about']}\n\n{_section(case['rows'])}"
+        for case in record["cases"].values()
+    ]
+    noise = _noise(record)
+    heading = f"## {record['machine']['processor']}\n\n{_machine(record)}{noise}"
+    return "\n\n".join([heading, *sections])
+
+
+def filled(text: str, tables_: str) -> str:
+    """A page with what stands between its two marks replaced."""
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{tables_}\n{END}{after}"
+
+
+def _section(rows: list[dict[str, Any]]) -> str:
+    header = (
+        "what",
+        "bar",
+        "measured",
+        "peer",
+        "time",
+        "peer's time",
+        "error reached",
+        "compile",
+        "memory",
+    )
+    cells = [
+        (
+            row["what"],
+            tables.bar(row),
+            tables.measured(row),
+            row["peer"] or "",
+            tables.seconds(row["seconds"]),
+            tables.seconds(row["peer_seconds"]),
+            _error(row),
+            tables.seconds(row["compile_seconds"]),
+            tables.memory(row["memory_bytes"]),
+        )
+        for row in rows
+    ]
+    # A column that says nothing here only makes the others narrow.
+    kept = [i for i in range(len(header)) if any(one[i] for one in cells)]
+    narrow = [[one[i] for i in kept] for one in cells]
+    return tables.markdown([header[i] for i in kept], narrow)
+
+
+def _error(row: dict[str, Any]) -> str:
+    if row["error"] is None:
+        return ""
+    return f"{tables.scientific(row['error'])} ({row['reference']})"
+
+
+def _machine(record: dict[str, Any]) -> str:
+    found, versions = record["machine"], record["versions"]
+    cores = f", {'one core of ' if found['threads'] else 'cores: '}{found['cores']}"
+    cores = "" if found["device"] == "gpu" else cores
+    packages = ", ".join(f"{k} {v}" for k, v in versions.items() if v is not None)
+    dates = sorted({case["date"] for case in record["cases"].values()})
+    return f"{found['processor']}{cores}; {packages}; {' and '.join(dates)}."
+
+
+def _noise(record: dict[str, Any]) -> str:
+    """What disturbed the measurement, if anything did."""
+    noise, away = _worst(record, "noise"), _worst(record, "away")
+    text = ""
+    if noise > _NOISY:
+        text += (
+            " The machine was busy: median times exceed the best, which stand here, by "
+            f"up to {tables.percent(noise)}."
+        )
+    if away > _AWAY:
+        text += (
+            f" Up to {tables.percent(away)} of a best time the core served others: "
+            "long runs look slower than they are."
+        )
+    return text
+
+
+def _worst(record: dict[str, Any], key: str) -> float:
+    found = [row[key] for case in record["cases"].values() for row in case["rows"]]
+    return max((x for x in found if x is not None), default=0.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Two ways to object: `ValueError` while tracing, RESULTS while running."""
+
+from typing import Any
+
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+
+def is_traced(x: Any) -> bool:
+    """Whether the value of `x` is unknown while Python runs."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def as_floating(name: str, value: Any) -> Array:
+    """`value` as a floating array: integers become JAX's default float, floats stay."""
+    array = jnp.asarray(value)
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    if jnp.issubdtype(array.dtype, jnp.integer):
+        return array.astype(jnp.result_type(float))
+    raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
+
+
+def check_shape(name: str, value: Any, shape: tuple[int | None, ...], hint: str = ""):
+    """Objects unless `value` has `shape`; None stands for any length."""
+    got = np.shape(value)
+    agrees = len(got) == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, got, strict=True)
+    )
+    if not agrees:
+        wanted = tuple("any" if n is None else n for n in shape)
+        hint = f"; {hint}" if hint else ""
+        raise ValueError(f"{name} must have shape {wanted}, got {got}{hint}")
+
+
+def check_positive(name: str, value: Any, hint: str = ""):
+    """Objects to concrete values that are zero, negative or not numbers."""
+    if is_traced(value):
+        return
+    smallest = np.min(np.asarray(value), initial=np.inf)
+    if not smallest > 0:
+        hint = f"; {hint}" if hint else ""
+        raise ValueError(f"{name} must be positive, got {smallest}{hint}")

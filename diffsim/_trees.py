@@ -1,0 +1,305 @@
+"""Names of the numbers in a pytree; select some, flatten to a vector, put back."""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """The entries of one leaf that one path chose."""
+
+    path: str = dataclasses.field(compare=False)
+    """the path as it was written; two that choose the same are equal"""
+    leaf: int
+    """position among `jax.tree.leaves(tree)`"""
+    shape: tuple[int, ...]
+    """shape of the chosen entries"""
+    entries: tuple[int, ...] | None
+    """flat positions of the chosen entries; None for the whole leaf"""
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Numbers chosen from a pytree, in the order of `names`; static and hashable."""
+
+    parts: tuple[Part, ...]
+    names: tuple[str, ...]
+
+
+def select(
+    tree: PyTree,
+    paths: Any,
+    *,
+    argument: str = "free",
+    passing: tuple[str, ...] = (),
+) -> Selection:
+    """The floating-point numbers of `tree` that `paths` name.
+
+    **Arguments:**
+
+    - `tree`: any pytree. Its float leaves are arrays and Python floats.
+    - `paths`: a path, a sequence of paths, or a function from the tree to some of its
+        nodes (as in `equinox.tree_at`). A path is the attribute access one would write:
+        `bodies.masses`, `layers[0].weight`, a dict entry like an attribute. It ends at
+        a leaf, at a node (everything floating below it; `bodies.*` says the same) or at
+        entries of a leaf: `bodies.masses[5]`, `bodies.positions[1:, 2]`, an array on
+        its own `[0]`. If the module that owns an array has `names`, a tuple that labels
+        the first axis, so may the path: `bodies.positions[Jupiter]`. `*` stands for any
+        one step.
+    - `argument`: what the error messages call `paths`.
+    - `passing`: leaves that a node does not stand for; only their own path names them.
+
+    **Returns:** a `Selection`; each number is named `leaf[i, j]`, with the label in
+    place of `i` where there is one: `bodies.positions[Jupiter, 0]`.
+
+    **Raises:** a `ValueError` for a path that leads nowhere (with the near ones), that
+    ends at something that is not floating, that repeats a number, or if nothing is
+    chosen.
+    """
+    leaves = _leaves(tree)
+    if callable(paths):
+        parts = _parts_of_nodes(tree, leaves, paths, argument)
+    else:
+        paths = (paths,) if isinstance(paths, str) else tuple(paths)
+        parts = tuple(
+            part for path in paths for part in _parts(leaves, path, argument, passing)
+        )
+    if not any(part.size for part in parts):
+        raise ValueError(
+            f"{argument} selects no numbers; the floating-point leaves are "
+            f"{_listed(leaf.name for leaf in leaves if leaf.floating)}"
+        )
+    _object_to_repeats(parts, leaves, argument)
+    names = tuple(name for part in parts for name in _names(part, leaves[part.leaf]))
+    return Selection(parts, names)
+
+
+def take(tree: PyTree, selection: Selection) -> Array:
+    """The selected numbers of `tree` as one vector."""
+    leaves = jax.tree.leaves(tree)
+    pieces = []
+    for part in selection.parts:
+        flat = jnp.reshape(jnp.asarray(leaves[part.leaf]), -1)
+        whole = part.entries is None
+        pieces.append(flat if whole else flat[np.asarray(part.entries, int)])
+    return jnp.concatenate(pieces)
+
+
+def put(tree: PyTree, selection: Selection, vector: Array) -> PyTree:
+    """`tree` with its selected numbers replaced by those of `vector`.
+
+    Leaves keep their dtype. Pure: use it under jit, vmap and grad.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    begin = 0
+    for part in selection.parts:
+        old = jnp.asarray(leaves[part.leaf])
+        new = vector[begin : begin + part.size].astype(old.dtype)
+        if part.entries is not None:
+            new = jnp.reshape(old, -1).at[np.asarray(part.entries, int)].set(new)
+        leaves[part.leaf] = jnp.reshape(new, old.shape)
+        begin += part.size
+    return jax.tree.unflatten(structure, leaves)
+
+
+def near(word: str, words: Sequence[str]) -> str:
+    """The few `words` most like `word`, for error messages."""
+    found = difflib.get_close_matches(word, words, n=3, cutoff=0.5)
+    return f"near are {_listed(found)}" if found else f"there are {_listed(words)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Leaf:
+    tokens: tuple[str, ...]
+    value: Any
+    position: int
+    labels: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return _joined(self.tokens)
+
+    @property
+    def floating(self) -> bool:
+        return isinstance(self.value, float) or (
+            hasattr(self.value, "dtype")
+            and jnp.issubdtype(self.value.dtype, jnp.floating)
+        )
+
+
+def _leaves(tree: PyTree) -> list[_Leaf]:
+    found = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return [
+        _Leaf(tuple(map(_token, keys)), value, i, _labels(tree, keys, value))
+        for i, (keys, value) in enumerate(found)
+    ]
+
+
+def _token(key: Any) -> str:
+    """One step of a path as written: an attribute or dict key bare, an index `[i]`."""
+    for attribute in ("name", "key", "idx"):
+        if hasattr(key, attribute):
+            step = getattr(key, attribute)
+            return step if isinstance(step, str) else f"[{step}]"
+    return str(key)
+
+
+def _labels(tree: PyTree, keys: Sequence[Any], value: Any) -> tuple[str, ...]:
+    """The `names` of the module that owns an array, where they label its first axis."""
+    owner: Any = tree
+    for key in keys[:-1]:
+        if hasattr(key, "name"):
+            owner = getattr(owner, key.name, None)
+        elif isinstance(key, (jax.tree_util.DictKey, jax.tree_util.SequenceKey)):
+            owner = owner[key.key if hasattr(key, "key") else key.idx]
+        else:
+            return ()
+    names: Any = getattr(owner, "names", None)
+    fits = isinstance(names, tuple) and np.shape(value)[:1] == (len(names),)
+    return tuple(map(str, names)) if keys and fits else ()
+
+
+def _joined(tokens: Sequence[str]) -> str:
+    text = "".join(t if t.startswith("[") else f".{t}" for t in tokens)
+    return text.removeprefix(".")
+
+
+def _listed(words: Any, most: int = 12) -> str:
+    words = list(words)
+    rest = f" and {len(words) - most} more" if len(words) > most else ""
+    return (", ".join(repr(w) for w in words[:most]) or "none") + rest
+
+
+def _parts(
+    leaves: list[_Leaf], path: str, argument: str, passing: tuple[str, ...]
+) -> list[Part]:
+    tokens = re.findall(r"\[[^\]]*\]|[^.\[\]]+", path)
+    while tokens and tokens[-1] == "*":
+        tokens.pop()
+    found = [leaf for leaf in leaves if _leads_to(tokens, leaf.tokens)]
+    if found:
+        chosen = [x for x in found if x.floating and x.name not in passing]
+        chosen = chosen or [x for x in found if x.floating and x.name == path]
+        if not chosen:
+            _object_to_kind(found[0], argument)
+        return [Part(path, x.position, np.shape(x.value), None) for x in chosen]
+    if tokens and tokens[-1].startswith("["):
+        owners = [leaf for leaf in leaves if _matches(tokens[:-1], leaf.tokens)]
+        if owners:
+            return [_entries(leaf, path, tokens[-1], argument) for leaf in owners]
+    known = sorted({_joined(x.tokens[:n]) for x in leaves for n in _depths(x)} - {""})
+    raise ValueError(
+        f"{argument}={path!r} names nothing in the model; {near(path, known)}"
+    )
+
+
+def _depths(leaf: _Leaf) -> range:
+    return range(1, len(leaf.tokens) + 1)
+
+
+def _matches(pattern: Sequence[str], tokens: Sequence[str]) -> bool:
+    return len(pattern) == len(tokens) and _leads_to(pattern, tokens)
+
+
+def _leads_to(pattern: Sequence[str], tokens: Sequence[str]) -> bool:
+    return len(pattern) <= len(tokens) and all(
+        p in ("*", t) for p, t in zip(pattern, tokens, strict=False)
+    )
+
+
+def _object_to_kind(leaf: _Leaf, argument: str):
+    kind = getattr(leaf.value, "dtype", type(leaf.value).__name__)
+    raise ValueError(
+        f"{argument}: {leaf.name!r} is {kind}, and only floating-point numbers can "
+        "vary; store it as a float if it is a quantity"
+    )
+
+
+def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
+    if not leaf.floating:
+        _object_to_kind(leaf, argument)
+    shape = np.shape(leaf.value)
+    steps = [word.strip().strip("'\"") for word in index[1:-1].split(",")]
+    try:
+        key = tuple(_step(word, i, leaf) for i, word in enumerate(steps))
+        chosen = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[key]
+    except (IndexError, ValueError) as error:
+        hint = f"; {near(steps[0], leaf.labels)}" if leaf.labels else ""
+        raise ValueError(
+            f"{argument}={path!r} is no entry of {leaf.name or 'the array'!r} with "
+            f"shape {shape}{hint}"
+        ) from error
+    return Part(path, leaf.position, chosen.shape, tuple(map(int, chosen.reshape(-1))))
+
+
+def _step(word: str, axis: int, leaf: _Leaf) -> int | slice:
+    if axis == 0 and word in leaf.labels:
+        return leaf.labels.index(word)
+    if ":" in word:
+        return slice(*(int(n) if n.strip() else None for n in word.split(":")))
+    return int(word)
+
+
+def _parts_of_nodes(
+    tree: PyTree, leaves: list[_Leaf], where: Callable, argument: str
+) -> tuple[Part, ...]:
+    """Parts for a `where` function: it is shown the tree with numbered leaves."""
+    numbered = jax.tree.unflatten(jax.tree.structure(tree), range(len(leaves)))
+    try:
+        nodes = where(numbered)
+    except (TypeError, IndexError, AttributeError) as error:
+        raise ValueError(
+            f"{argument} as a function must return nodes of the model ({error}); "
+            "write single entries as a path, 'bodies.masses[5]'"
+        ) from error
+    chosen = [leaves[i] for i in jax.tree.leaves(nodes)]
+    floating = [leaf for leaf in chosen if leaf.floating]
+    if chosen and not floating:
+        _object_to_kind(chosen[0], argument)
+    return tuple(Part(x.name, x.position, np.shape(x.value), None) for x in floating)
+
+
+def _names(part: Part, leaf: _Leaf) -> list[str]:
+    shape = np.shape(leaf.value)
+    if not shape:
+        return [leaf.name or "value"]
+    flat = range(int(np.prod(shape))) if part.entries is None else part.entries
+    indices = np.stack(np.unravel_index(np.asarray(flat, int), shape), axis=-1)
+    heads = leaf.labels or range(shape[0])
+    return [
+        f"{leaf.name}[{', '.join([str(heads[i[0]]), *map(str, i[1:])])}]"
+        for i in indices
+    ]
+
+
+def _object_to_repeats(parts: Sequence[Part], leaves: list[_Leaf], argument: str):
+    for leaf in {part.leaf for part in parts}:
+        mine = [part for part in parts if part.leaf == leaf]
+        size = int(np.prod(np.shape(leaves[leaf].value), dtype=int))
+        flat = [
+            np.arange(size) if part.entries is None else np.asarray(part.entries, int)
+            for part in mine
+        ]
+        twice = np.flatnonzero(np.bincount(np.concatenate(flat), minlength=size) > 1)
+        if twice.size:
+            entry = int(twice[0])
+            (name,) = _names(Part("", leaf, (), (entry,)), leaves[leaf])
+            by = [
+                p.path for p, f in zip(mine, flat, strict=True) for e in f if e == entry
+            ]
+            raise ValueError(
+                f"{argument} names {name!r} twice, by {by[0]!r} and by {by[1]!r}; "
+                "name every number once"
+            )

@@ -1,0 +1,15 @@
+"""Types, and the axis names that every array annotation uses.
+
+`body` bodies and tracers of an N-body system, `massive` those that attract, `tracer`
+those that do not; `time` output times; `run` members of a sweep; `parameter` free
+parameters; `datum` data.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from jaxtyping import ArrayLike
+
+
+#: What a constructor turns into a floating array: arrays, numbers, nested lists.
+Numbers: TypeAlias = ArrayLike | Sequence[Any]

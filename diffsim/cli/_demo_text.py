@@ -1,0 +1,205 @@
+"""What the demo prints, and what it claims."""
+
+import pathlib
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._results import RESULTS
+from ..inference import Fisher, Fit
+from ..nbody import NBody
+from ..sweeps import Sweep
+from ._demo_clock import Stage
+from ._weigh import CADENCE, Setting, Sky
+
+
+#: The demo fails unless every mass is within so many error bars of JPL's ...
+_MOST_SIGMA = 4.0
+#: ... and chi2 per degree of freedom within this of 1.
+_CHI2_MARGIN = 0.1
+#: A mass with an error bar above this fraction of JPL's is called undetermined.
+_UNDETERMINED = 0.5
+
+
+def opening(sky: Sky, setting: Setting, guess: NBody) -> str:
+    """What is known at the start."""
+    off = np.asarray(guess.bodies.masses) / sky.gm - 1
+    planets = ", ".join(
+        f"{name} {100 * x:+.0f} %"
+        for name, x in zip(sky.names[1:], off[1:], strict=True)
+    )
+    start = f"masses off: Sun {100 * off[0]:+.4f} %, {planets}; positions by 1e-4 au, "
+    start = textwrap.fill(
+        start + "velocities by 1e-6 au/day", width=88, subsequent_indent=" " * 10
+    )
+    years = setting.epochs * CADENCE / 365.25
+    return f"""Weighing the planets
+  data    {sky.data.size} coordinates: {len(sky.names)} bodies, every {CADENCE:.0f} \
+days for {years:.1f} years from 2000 January 1,
+          JPL DE440 plus Gaussian noise of {setting.sigma_km:g} km (seed {setting.seed})
+  model   Newton plus the first post-Newtonian order of the Sun, Dopri8 at steps of
+          {setting.method.step:g} days; Earth and Moon are one body at their barycentre
+  free    {7 * len(sky.names)} numbers: every mass, position and velocity at the epoch
+  start   {start}
+"""
+
+
+def masses(sky: Sky, fit: Fit) -> str:
+    """The table: body, mass in two units, error bar, JPL's value, difference."""
+    gm, error = _masses(sky, fit)
+    rows = [("body", "mass [Earth]", "GM [km³/s²]", "±", "±/GM", "JPL DE440", "off by")]
+    for i, name in enumerate(sky.names):
+        difference = f"{(gm[i] - sky.gm[i]) / error[i]:+.2f} σ"
+        jpl = f"{sky.gm[i] * sky.km3_s2:.2f}"
+        if error[i] > _UNDETERMINED * sky.gm[i]:
+            rows.append((name, "undetermined", "", "", "", jpl, difference))
+            continue
+        value, bar = (x * sky.km3_s2 for x in (gm[i], error[i]))
+        earths = rounded(gm[i] / sky.earth_gm, error[i] / sky.earth_gm)
+        relative = f"{error[i] / gm[i]:.1e}"
+        numbers = earths, rounded(value, bar), rounded(bar, bar), relative
+        rows.append((name, *numbers, jpl, difference))
+    return "\n".join(["", _table(rows), *_remarks(sky, error), _quality(fit)])
+
+
+def _remarks(sky: Sky, error: np.ndarray) -> list[str]:
+    return [
+        f"{name} is undetermined: its error bar is {100 * bar / gm:.0f} % of JPL's "
+        "value, these data do not feel its pull."
+        for name, gm, bar in zip(sky.names, sky.gm, error, strict=True)
+        if bar > _UNDETERMINED * gm
+    ]
+
+
+def _quality(fit: Fit) -> str:
+    return (
+        f"chi2 per degree of freedom {float(fit.chi2) / int(fit.dof):.4f}: "
+        f"{int(fit.size)} data, {len(fit.names)} parameters, {int(fit.steps)} steps; "
+        f"{RESULTS[fit.status] or 'converged'}"
+    )
+
+
+def forecast(sky: Sky, fit: Fit, longer: Fisher, setting: Setting) -> str:
+    """Error bars of the masses now and after twice the time."""
+    now = _masses(sky, fit)[1] / sky.gm
+    later = np.asarray(longer.stderr)[: sky.gm.size] / sky.gm
+    years = setting.epochs * CADENCE / 365.25
+    first, second = (f"±/GM, {n * years:.0f} years" for n in (1, 2))
+    rows = [("body", first, second, "better by")]
+    for name, a, b in zip(sky.names, now, later, strict=True):
+        rows.append((name, f"{a:.1e}", f"{b:.1e}", f"{a / b:.1f} ×"))
+    title = "Forecast: the same experiment, twice as long (Fisher information, no data)"
+    return "\n".join(["", title, _table(rows)])
+
+
+def sweep(sky: Sky, fit: Fit, factors: np.ndarray, residuals: np.ndarray) -> str:
+    """What residuals say when Jupiter's mass is wrong and all else is as fitted."""
+    best = factors.size // 2
+    chi2 = np.square(residuals / sky.sigma).reshape(len(residuals), -1).mean(1)
+    worst = np.linalg.norm(residuals, axis=-1).max(1) * sky.au_km
+    near = (best - 1, best, best + 1)
+    shown = [0, best // 2, *near, best + best // 2, factors.size - 1]
+    felt = [sky.names.index(n) for n in ("Sun", "Mars", "Saturn")]
+    rows = [("Jupiter's mass", "chi2/datum", *(f"{sky.names[i]} [km]" for i in felt))]
+    names = [f"× {factors[run]:.3f}" for run in shown] + ["JPL's"]
+    for name, run in zip(names, [*shown, -1], strict=True):
+        numbers = (f"{worst[run, i]:.3g}" for i in felt)
+        rows.append((name, f"{chi2[run]:.4g}", *numbers))
+    title = (
+        f"Sweep: {len(residuals)} runs in one call, Jupiter's mass × {factors[0]:.1f} "
+        f"… {factors[-1]:.1f} and JPL's,\nall else as fitted; chi2 and the largest "
+        "residuals of three bodies"
+    )
+    told = _told(sky, fit, factors, residuals)
+    return "\n".join(["", title, _table(rows), told])
+
+
+def _told(sky: Sky, fit: Fit, factors: np.ndarray, residuals: np.ndarray) -> str:
+    """The error bar that the slope of the residuals gives, beside that of the fit."""
+    best = factors.size // 2
+    rise = (residuals[best + 1] - residuals[best - 1]) / sky.sigma
+    alone = (factors[best + 1] - factors[best - 1]) / np.linalg.norm(rise)
+    jupiter = sky.names.index("Jupiter")
+    gm, error = _masses(sky, fit)
+    together = error[jupiter] / gm[jupiter]
+    return (
+        f"With all else known the residuals would tell Jupiter's mass to {alone:.1e}; "
+        f"with all else free\nthey tell it to {together:.1e}."
+    )
+
+
+def pictures(files: Sequence[pathlib.Path]) -> str:
+    """Where the pictures are."""
+    return "\n".join(["", "Pictures", *(f"  {file.resolve()}" for file in files)])
+
+
+def times(stages: Sequence[Stage], importing: float, seconds: float) -> str:
+    """Wall times of stages, compiling and running apart."""
+    rows = [("wall time [s]", "compiling", "running", "all")]
+    if importing:
+        rows.append(("imports", "", "", f"{importing:.1f}"))
+    for stage in stages:
+        running = stage.seconds - stage.compiling
+        cells = (stage.compiling, running, stage.seconds)
+        compiling, running, both = (f"{cell:.1f}" for cell in cells)
+        rows.append((stage.title, compiling, running, both))
+    rows.append(("in all", "", "", f"{importing + seconds:.1f}"))
+    return "\n".join(["", _table(rows), ""])
+
+
+def failures(sky: Sky, fit: Fit, swept: Sweep) -> list[str]:
+    """The claims that did not hold, a sentence each."""
+    found = []
+    if RESULTS[fit.status]:
+        found.append(f"the fit did not converge: {RESULTS[fit.status]}")
+    gm, error = _masses(sky, fit)
+    for name, sigmas in zip(sky.names, (gm - sky.gm) / error, strict=True):
+        # Written so that NaN fails.
+        if not abs(sigmas) < _MOST_SIGMA:
+            found.append(
+                f"the mass of {name} is {sigmas:+.1f} σ from JPL's, allowed are "
+                f"{_MOST_SIGMA:g}"
+            )
+    reduced = float(fit.chi2) / int(fit.dof)
+    if not abs(reduced - 1) <= _CHI2_MARGIN:
+        found.append(
+            f"chi2 per degree of freedom is {reduced:.3f}, allowed is "
+            f"1 ± {_CHI2_MARGIN:g}"
+        )
+    if swept.failures:
+        found.append(f"{len(swept.failures)} runs of the sweep failed: {swept}")
+    return found
+
+
+def verdict(failures: Sequence[str]) -> str:
+    """One line if all is well, else what failed."""
+    if failures:
+        return "\n".join(["FAILED", *(f"  {failure}" for failure in failures)])
+    return (
+        f"All masses within {_MOST_SIGMA:g} σ of JPL's, chi2 per degree of freedom "
+        f"within 1 ± {_CHI2_MARGIN:g}."
+    )
+
+
+def rounded(value: float, error: float) -> str:
+    """`value` with the decimals that the two leading digits of `error` have."""
+    decimals = max(0, 1 - int(np.floor(np.log10(error)))) if error > 0 else 6
+    return f"{value:.{decimals}f}"
+
+
+def _masses(sky: Sky, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """GM of all bodies and their error bars, au³/day²."""
+    where = [fit.names.index(f"bodies.masses[{name}]") for name in sky.names]
+    return np.asarray(fit.values)[where], np.asarray(fit.stderr)[where]
+
+
+def _table(rows: Sequence[Sequence[Any]]) -> str:
+    """Columns as wide as their widest cell, the first flush left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [f"{c:>{w}}" for c, w in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join(["", f"{first:{widths[0]}}", *cells]).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""`main`: what the command `diffsim` does."""
+
+import argparse
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+
+import jax
+
+from ._demo import demo
+from ._info import info
+from ._verify import verify
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs `diffsim demo`, `diffsim verify` or `diffsim info`.
+
+    **Arguments:** words of the command line; None takes those of the process.
+
+    **Returns:** the exit code: 0 if all is well, 1 if the demo or a check failed (what
+    failed is said), 2 for a command that makes no sense or cannot run.
+    """
+    # Until here the process has done nothing but import, on one core.
+    importing = time.process_time() if arguments is None else 0.0
+    given = _parser().parse_args(arguments)
+    try:
+        return _run(given, importing)
+    except (ValueError, ImportError, OSError) as error:
+        print(f"diffsim {given.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\ndiffsim {given.command}: stopped", file=sys.stderr)
+        return 130
+
+
+def _run(given: argparse.Namespace, importing: float) -> int:
+    if given.command == "info":
+        print(info())
+        return 0
+    # A command owns its process; the library leaves JAX's flags to its user.
+    jax.config.update("jax_enable_x64", True)
+    if given.command == "verify":
+        return verify(markdown=given.markdown)
+    return demo(given.out, seed=given.seed, importing=importing)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="diffsim", description="Differentiable physics simulations in JAX."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    command = commands.add_parser(
+        "demo",
+        help="weigh the planets from ten years of JPL positions (about a minute)",
+        description=(
+            "Fits the masses and orbits of Sun and planets to ten years of positions "
+            "of JPL's DE440 with noise, prints them beside JPL's values, forecasts "
+            "twenty years, sweeps Jupiter's mass and saves two pictures."
+        ),
+    )
+    command.add_argument(
+        "--out",
+        type=pathlib.Path,
+        default=pathlib.Path("."),
+        metavar="DIR",
+        help="folder for the pictures (this one)",
+    )
+    command.add_argument(
+        "--seed",
+        type=_seed,
+        default=1,
+        metavar="N",
+        help="of the noise and of the wrong start (1)",
+    )
+    command = commands.add_parser(
+        "verify",
+        help="check derivatives and orders of everything public (some minutes)",
+        description=(
+            "Prints simulation × solver × Taylor slope × order × gradient cost for "
+            "everything public, and fails if a law does not hold."
+        ),
+    )
+    command.add_argument(
+        "--markdown", action="store_true", help="as a table for the documentation"
+    )
+    commands.add_parser("info", help="versions, devices, precision")
+    return parser
+
+
+def _seed(word: str) -> int:
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {word!r}")
+    return int(word)

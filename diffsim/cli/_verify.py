@@ -1,0 +1,255 @@
+"""`verify`: every public simulation with every solver, through the laws."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .. import integrators
+from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, Tracers
+from ..simulations import Method, simulate
+from ..verify import convergence, taylor_test
+from ._systems import kepler, kepler_orbit
+
+
+#: A measured order may fall short by this much, at steps that are not yet small.
+_SHORT_OF_ORDER = 0.3
+#: Steps of the run whose gradient is timed, and how often it is.
+_TIMED_STEPS, _REPEATS = 1000, 5
+_END = 5.0
+
+
+class Subject(NamedTuple):
+    """A simulation, and what its state at `_END` is exactly, if that is known."""
+
+    name: str
+    make: Callable[[], NBody]
+    observe: Callable[[State], Array] = lambda state: state.positions
+    exact: np.ndarray | None = None
+
+
+class Row(NamedTuple):
+    """What was measured for a simulation and a solver."""
+
+    simulation: str
+    solver: str
+    forward: float
+    reverse: float
+    disagreement: float
+    order: float
+    expected: int | None
+    cost: float
+    failures: tuple[str, ...]
+
+
+class _Trap(eqx.Module):
+    """A force as users write them: a harmonic potential."""
+
+    stiffness: Array
+
+    def __call__(self, t, state):
+        return -self.stiffness * state.positions
+
+
+def _planets(forces: Any = None, *, tracers: bool = False) -> NBody:
+    """A star and two planets, not in a plane, so that every number acts."""
+    bodies = Bodies(
+        [1.0, 1e-2, 5e-3],
+        [[0.0, 0.0, 0.0], [1.0, 0.0, 0.1], [0.0, 1.7, -0.1]],
+        [[0.0, -0.01, 0.002], [0.0, 1.0, 0.1], [-0.75, 0.1, 0.0]],
+    )
+    light = Tracers([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]]) if tracers else None
+    return NBody(bodies, forces, tracers=light)
+
+
+def _relative_orbit(state: State) -> Array:
+    return jnp.concatenate(
+        [(a[1] - a[0])[:2] for a in (state.positions, state.velocities)]
+    )
+
+
+#: Light thirty times as fast as the planets, so that relativity is seen.
+_C = 30.0
+
+SUBJECTS = (
+    Subject(
+        "Gravity, two bodies",
+        lambda: kepler(eccentricity=0.2),
+        _relative_orbit,
+        kepler_orbit(_END, 0.2),
+    ),
+    Subject("Gravity, softened", lambda: _planets(Gravity(softening=0.1))),
+    Subject("Gravity and tracers", lambda: _planets(tracers=True)),
+    Subject(
+        "Gravity and a user's force",
+        lambda: _planets((Gravity(), _Trap(jnp.asarray(0.1)))),
+    ),
+    Subject(
+        "PostNewtonian, central",
+        lambda: _planets((Gravity(), PostNewtonian(_C, central=0))),
+    ),
+    Subject(
+        "PostNewtonian, all pairs", lambda: _planets((Gravity(), PostNewtonian(_C)))
+    ),
+)
+
+#: Solvers, and the numbers of steps at which their order shows above rounding.
+SOLVERS = (
+    (integrators.Leapfrog(), (128, 256, 512)),
+    (integrators.Yoshida4(), (128, 256, 512)),
+    (integrators.Yoshida6(), (64, 128, 256)),
+    (integrators.Yoshida8(), (32, 48, 72)),
+    (integrators.KahanLi6(), (32, 64, 128)),
+    (integrators.KahanLi8(), (16, 24, 36)),
+    (diffrax.Tsit5(), (64, 128, 256)),
+    (diffrax.Dopri8(), (16, 24, 36)),
+)
+
+
+def verify(*, markdown: bool = False) -> int:
+    """Prints what was measured for every public simulation and solver.
+
+    **Returns:** 0, or 1 if a Taylor slope or an order is not what it must be.
+    """
+    rows, began = [], time.perf_counter()
+    pairs = [
+        (subject, solver, counts)
+        for subject in SUBJECTS
+        for solver, counts in SOLVERS
+        if _runs(subject, solver)
+    ]
+    for number, pair in enumerate(pairs, start=1):
+        name = f"{pair[0].name}, {type(pair[1]).__name__}"
+        _show(f"{number} of {len(pairs)}: {name}, {time.perf_counter() - began:.0f} s")
+        rows.append(measured(*pair))
+    _show("")
+    print(_markdown(rows) if markdown else _plain(rows))
+    failures = [f"{row.simulation}, {row.solver}: {f}" for row in rows for f in row[-1]]
+    if failures:
+        print("\n".join(["FAILED", *failures]), file=sys.stderr)
+    return 1 if failures else 0
+
+
+def measured(
+    subject: Subject, solver: diffrax.AbstractSolver, counts: Sequence[int]
+) -> Row:
+    """Taylor slopes in both modes, order and gradient cost of one pair."""
+    simulation = subject.make()
+    steps = [_END / count for count in counts]
+
+    def run(system, step):
+        return simulate(system, _END, Method(solver, step=step)).states
+
+    taylor = taylor_test(lambda system: run(system, steps[0]), simulation)
+    order = convergence(
+        lambda step: subject.observe(run(simulation, step)), steps, exact=subject.exact
+    ).order
+    slopes = {mode: _furthest(taylor, mode) for mode in ("forward", "reverse")}
+    expected = solver.order(simulation.terms())
+    failures = [f"Taylor slope of {x.name}" for x in taylor.leaves if not x.passed]
+    # Written so that NaN fails.
+    if expected is None or not order > expected - _SHORT_OF_ORDER:
+        failures.append(f"order {order:.2f}, expected {expected}")
+    return Row(
+        subject.name,
+        type(solver).__name__,
+        **slopes,
+        disagreement=taylor.disagreement,
+        order=order,
+        expected=expected,
+        cost=_gradient_cost(simulation, solver),
+        failures=tuple(failures),
+    )
+
+
+def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
+    """Symplectic solvers need forces without velocities."""
+    relativistic = subject.name.startswith("PostNewtonian")
+    return not (relativistic and isinstance(solver, _SYMPLECTIC))
+
+
+_SYMPLECTIC = integrators.AbstractSymplecticSolver
+
+
+def _furthest(taylor: Any, mode: str) -> float:
+    """The slope that is furthest from 2 among all leaves."""
+    slopes = np.array([leaf.slopes[mode] for leaf in taylor.leaves])
+    if np.all(np.isnan(slopes)):
+        return float("nan")
+    return float(slopes[np.nanargmax(np.abs(slopes - 2))])
+
+
+def _gradient_cost(simulation: NBody, solver: diffrax.AbstractSolver) -> float:
+    """Time of value and gradient by every leaf over that of the value."""
+    method = Method(solver, step=_END / _TIMED_STEPS)
+
+    def total(system):
+        states = simulate(system, _END, method).states
+        return jnp.sum(jnp.square(states.positions))
+
+    value = eqx.filter_jit(total)
+    gradient = eqx.filter_jit(eqx.filter_value_and_grad(total))
+    return _seconds(gradient, simulation) / _seconds(value, simulation)
+
+
+def _seconds(function: Callable[[Any], Any], argument: Any) -> float:
+    jax.block_until_ready(function(argument))
+    times = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        jax.block_until_ready(function(argument))
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+_HEADER = (
+    "simulation",
+    "solver",
+    "slope, forward",
+    "slope, reverse",
+    "forward − reverse",
+    "order (of)",
+    "gradient ÷ run",
+)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.simulation,
+        row.solver,
+        f"{row.forward:.3f}",
+        f"{row.reverse:.3f}",
+        f"{row.disagreement:.0e}",
+        f"{row.order:.2f} ({row.expected})",
+        f"{row.cost:.1f}",
+    )
+
+
+def _plain(rows: Sequence[Row]) -> str:
+    lines = [_HEADER, *map(_cells, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            f"{cell:{'<' if i < 2 else '>'}{width}}"
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+
+
+def _markdown(rows: Sequence[Row]) -> str:
+    rule = ["---", "---", *["---:"] * (len(_HEADER) - 2)]
+    lines = [_HEADER, rule, *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _show(text: str):
+    if sys.stderr.isatty():
+        print(f"\r{text:79.79}\r", end="", file=sys.stderr, flush=True)

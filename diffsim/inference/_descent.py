@@ -1,0 +1,112 @@
+"""`Descent`: an Optax optimizer as a minimiser that keeps its best point."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+import optimistix as optx
+from jaxtyping import Array, Bool, Float, Int
+
+from .._results import RESULTS
+
+
+# After this many halvings of the update a trial point is where the last one was.
+_MOST_HALVINGS = 30
+
+
+class DescentState(eqx.Module):
+    """Where a descent stands; `value` is the loss at `best`."""
+
+    optimizer: Any
+    best: Float[Array, " parameter"]
+    value: Float[Array, ""]
+    latest: Float[Array, ""]
+    halvings: Int[Array, ""]
+    non_finite: Int[Array, ""]
+    done: Bool[Array, ""]
+    result: RESULTS
+
+
+class Descent(optx.AbstractMinimiser):
+    r"""Gradient descent by any Optax chain, in reverse mode, within bounds.
+
+    The loss is evaluated where the gradient is, and the best point seen is what is
+    returned: its loss is the loss reported. A point that is not finite is counted and
+    left for the best one, from where updates are halved until a point is finite again.
+    It stops where an update changes no coordinate by more than `atol`.
+    """
+
+    optimizer: optax.GradientTransformation
+    atol: float = 1e-10  # pyright: ignore[reportIncompatibleVariableOverride]
+    rtol: float = 0.0  # pyright: ignore[reportIncompatibleVariableOverride]
+    norm: Callable = optx.max_norm  # pyright: ignore
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        """The optimizer's state, and no point seen yet."""
+        del fn, args, options, f_struct, aux_struct, tags
+        return DescentState(
+            optimizer=self.optimizer.init(y),
+            best=y,
+            value=jnp.array(jnp.inf, y.dtype),
+            latest=jnp.array(jnp.inf, y.dtype),
+            halvings=jnp.array(0),
+            non_finite=jnp.array(0),
+            done=jnp.array(False),
+            result=RESULTS.successful,
+        )
+
+    def step(self, fn, y, args, options, state, tags):
+        """One gradient and one update."""
+        del tags
+        (value, aux), gradient = jax.value_and_grad(fn, has_aux=True)(y, args)
+        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+        better = finite & (value < state.value)
+        best = jnp.where(better, y, state.best)
+        update, optimizer = optax.with_extra_args_support(self.optimizer).update(
+            gradient,
+            state.optimizer,
+            y,
+            value=value,
+            grad=gradient,
+            value_fn=lambda y: fn(y, args)[0],
+        )
+        halvings = jnp.where(
+            finite, jnp.maximum(state.halvings - 1, 0), state.halvings + 1
+        )
+        step = jnp.where(finite, jnp.asarray(update) * 0.5**halvings, 0)
+        new = jnp.clip(
+            jnp.where(finite, y, (y + best) / 2) + step,
+            options.get("lower", -jnp.inf),
+            options.get("upper", jnp.inf),
+        )
+        lost = jnp.isinf(state.value) & ~finite | (halvings > _MOST_HALVINGS)
+        settled = finite & (jnp.max(jnp.abs(new - y)) <= self.atol)
+        bad, good = RESULTS.prediction_not_finite, RESULTS.successful
+        state = DescentState(
+            optimizer=jax.tree.map(
+                lambda a, b: jnp.where(finite, a, b), optimizer, state.optimizer
+            ),
+            best=best,
+            value=jnp.where(better, value, state.value),
+            latest=value,
+            halvings=halvings,
+            non_finite=state.non_finite + ~finite,
+            done=lost | settled,
+            result=RESULTS.where(lost, bad, good),
+        )
+        return new, state, aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        """Whether updates have died out, or no finite point was found."""
+        del fn, y, args, options, tags
+        bad = state.result != RESULTS.successful
+        good = optx.RESULTS.successful
+        return state.done, optx.RESULTS.where(bad, optx.RESULTS.nonfinite, good)
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        """The best point."""
+        del fn, y, args, options, tags, result
+        return state.best, aux, {"num_non_finite": state.non_finite}

@@ -1,0 +1,166 @@
+"""Prediction, data and noise as one function of the coordinates of the parameters."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from .._results import RESULTS
+from ..simulations import Trajectory, failures_as_nan
+from ._levenberg_marquardt import Objective
+from ._noise import Layout, checked_data, layout, noise_at
+from ._parameters import Parameters, parameters
+
+
+class Whitened(eqx.Module):
+    """A prediction beside its data."""
+
+    difference: Float[Array, " datum"]
+    sigma: Float[Array, " datum"]
+    used: Bool[Array, " datum"]
+    result: RESULTS
+
+    @property
+    def distance(self) -> Array:
+        """(prediction − data)/σ, with σ = 1 if it is unknown; 0 where masked."""
+        return jnp.where(self.used, self.difference / self.sigma, 0)
+
+    @property
+    def log_sigma(self) -> Array:
+        return jnp.where(self.used, jnp.log(self.sigma), 0)
+
+
+class Facts(eqx.Module):
+    """What a report says about a prediction."""
+
+    chi2: Float[Array, ""]
+    log_sigma: Float[Array, ""]
+    size: Int[Array, ""]
+    result: RESULTS
+
+    @classmethod
+    def of(cls, found: Whitened) -> "Facts":
+        """Sums over the data that are used."""
+        chi2 = found.distance @ found.distance
+        good = RESULTS.successful
+        # An array even if nothing ran that could fail, so that states keep their type.
+        result = RESULTS.where(jnp.array(False), good, found.result)
+        return cls(chi2, jnp.sum(found.log_sigma), jnp.sum(found.used), result)
+
+    @classmethod
+    def none(cls, dtype: Any) -> "Facts":
+        """Of no data, in the types that `of` returns."""
+        nothing = jnp.zeros(0, dtype)
+        return cls.of(Whitened(nothing, nothing, nothing > 0, RESULTS.successful))
+
+
+class Experiment(eqx.Module):
+    r"""What is fitted: $-\ln$ posterior as a function of coordinates z.
+
+    With noise that does not depend on the model the objective is half the sum of the
+    squared rows; else $\sum\tfrac12\rho_i^2 + \ln\sigma_i$.
+    """
+
+    predict: Callable
+    noise: Any
+    data: Float[Array, " datum"] | None
+    parameters: Parameters
+    layout: Layout | None
+
+    def _outcome(self, values: Array) -> tuple[PyTree, RESULTS]:
+        """The prediction, NaN where a simulation failed, and how the run went."""
+        with failures_as_nan():
+            found = self.predict(self.parameters.model(values))
+        if isinstance(found, Trajectory):
+            return found.states, found.result
+        return found, RESULTS.successful
+
+    def whitened(self, values: Array) -> Whitened:
+        """The prediction beside the data; beside itself where there are none."""
+        states, result = self._outcome(values)
+        shape = layout(states) if self.layout is None else self.layout
+        prediction = shape.flat("the prediction", states).astype(values.dtype)
+        noise = noise_at(self.noise, self.parameters.model(values))
+        sigma = jnp.ones_like(prediction)
+        if noise.sigma is not None:
+            sigma = shape.spread("sigma", noise.sigma).astype(values.dtype)
+        used = jnp.ones(prediction.shape, bool)
+        if noise.mask is not None:
+            used = shape.flat("mask", noise.mask)
+        data = jax.lax.stop_gradient(prediction) if self.data is None else self.data
+        difference = prediction - data.astype(values.dtype)
+        return Whitened(difference, sigma, used, result)
+
+    def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
+        """Rows e and the loss at the coordinates `z`, for a least-squares solver.
+
+        With A the derivative of the rows, Aᵀe is the gradient of the loss and AᵀA the
+        expected information.
+        """
+        del args
+        values = self.parameters.values(z)
+        found = self.whitened(values)
+        known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, z.dtype)
+        loss = self._loss(found, values)
+        return self.rows_of(found, values), Objective(loss, known, Facts.of(found))
+
+    def rows_of(self, found: Whitened, values: Array) -> Array:
+        """A row for each datum, for each ln σ if it varies, and for each prior."""
+        prior = self.parameters.prior_rows(values)
+        if not callable(self.noise):
+            return jnp.concatenate([found.distance, prior])
+        return jnp.concatenate([*_scoring_rows(found), prior])
+
+    def loss(self, z: Array, args: Any = None) -> Array:
+        """Minus the log posterior up to a constant, for gradient descent."""
+        del args
+        return self.loss_at(self.parameters.values(z))
+
+    def loss_at(self, values: Array) -> Array:
+        """The loss at the physical `values`."""
+        return self._loss(self.whitened(values), values)
+
+    @property
+    def scale_is_unknown(self) -> bool:
+        return not callable(self.noise) and self.noise.sigma is None
+
+    def _loss(self, found: Whitened, values: Array) -> Array:
+        prior = self.parameters.prior_rows(values)
+        loss = (found.distance @ found.distance + prior @ prior) / 2
+        if callable(self.noise):
+            loss += jnp.sum(found.log_sigma)
+        return loss
+
+
+def _scoring_rows(found: Whitened) -> list[Array]:
+    """Rows of the mean and of ln σ: the expected information is a sum of squares.
+
+    What is held constant is what averages out of the information; the gradient, rows
+    times their derivative, is exact all the same.
+    """
+    hold = jax.lax.stop_gradient
+    mean = jnp.where(found.used, found.difference / hold(found.sigma), 0)
+    score = jnp.where(found.used, (1 - hold(found.distance) ** 2) / jnp.sqrt(2.0), 0)
+    change = found.log_sigma - hold(found.log_sigma)
+    return [mean, score + jnp.sqrt(2.0) * change]
+
+
+def experiment(
+    predict: Callable, model: PyTree, data: PyTree, *, noise: Any, free: Any
+) -> Experiment:
+    """The experiment that `fit` and `fisher` speak of, its arguments checked."""
+    found = parameters(model, free)
+    first = noise_at(noise, found.model(found.start))
+    if first.sigma is None and found.has_prior:
+        raise ValueError(
+            "noise=Gaussian() cannot be combined with priors, whose weight depends on "
+            "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"
+        )
+    if data is None:
+        return Experiment(predict, noise, None, found, None)
+    states = data.states if isinstance(data, Trajectory) else data
+    flat, shape = checked_data(states, first)
+    return Experiment(predict, noise, flat, found, shape)

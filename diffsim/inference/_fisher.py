@@ -1,0 +1,141 @@
+"""`fisher`: what an experiment can tell about the parameters of a model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from .._checks import is_traced
+from .._results import RESULTS
+from ._experiment import Experiment, Whitened, experiment
+from ._information import Fisher
+from ._jacobian import value_and_jacobian
+from ._precision import warn_of_single_precision
+from ._root import scaled_root
+
+
+def fisher(
+    predict: Callable[[PyTree], Any],
+    model: PyTree,
+    *,
+    noise: Any,
+    free: Any = None,
+    kind: str = "expected",
+    data: PyTree = None,
+) -> Fisher:
+    r"""The Fisher information of an experiment at `model`, before or after the data.
+
+    $$F_{ab} = \partial_a\mu^T C^{-1}\,\partial_b\mu
+        + \tfrac12\,\mathrm{tr}\,(C^{-1}\partial_a C\,C^{-1}\partial_b C)$$
+
+    plus 1/σ² of every Gaussian prior. It comes from a forward-mode Jacobian, whitened
+    and factorized by QR; FᵀF-like products are never formed.
+
+    **Arguments**
+
+    - `predict`: any JAX function of the model; returns a pytree of arrays, or a
+        `Trajectory`, of which the states count. A simulation that fails inside makes
+        NaN and a `status`, not an exception.
+    - `model`: a pytree; where to evaluate.
+    - `noise`: a `Gaussian` with a sigma, or a function from the model to one.
+    - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
+        every float), a path, several, a function from the model to nodes, or a dict
+        from path to `Free`. Of `Free` only priors matter here: error bars are those
+        of the parameters themselves, whatever their transform.
+    - `kind`: "expected" is the formula above. "observed" is minus the second derivative
+        of the log posterior on real `data`; they differ by noise, and by model error.
+    - `data`: needed for "observed", and by `Gaussian()` to judge the size of the noise.
+
+    **Returns:** a `Fisher`.
+
+    **Raises:** `ValueError` for wrong paths, shapes, NaN data, an unknown sigma without
+    data, and an observed information that is not positive definite.
+
+    **Limits:** rows are kept, so memory is data × parameters (convenience); it cannot
+    see errors of the integration: use tolerances of 1e-8 or so (mathematics).
+    """
+    warn_of_single_precision("fisher")
+    if kind not in ("expected", "observed"):
+        raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
+    found = experiment(predict, model, data, noise=noise, free=free)
+    if data is None and (kind == "observed" or found.scale_is_unknown):
+        needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
+        raise ValueError(f"data must be given: {needs} cannot do without")
+    values = found.parameters.start
+    if kind == "observed":
+        return _observed(found, values)
+    return _expected(found, values)
+
+
+def _expected(found: Experiment, values: Array) -> Fisher:
+    root, scale, rows, weights, status = _information(found, values)
+    return Fisher(
+        root, scale, rows, weights, status, found.parameters.names, "expected"
+    )
+
+
+@eqx.filter_jit
+def _information(found: Experiment, values: Array):
+    """Root and scale, whitened derivative of the prediction, weights, status."""
+
+    def rows(values: Array):
+        seen = found.whitened(values)
+        return found.rows_of(seen, values), seen
+
+    _, jacobian, seen = value_and_jacobian(rows, values)
+    sigma = _spread(found, seen, values) * seen.sigma
+    jacobian = jacobian / _spread(found, seen, values)
+    root, scale = scaled_root(jacobian)
+    status = _status(seen, root)
+    # A derivative may be finite where the prediction is not: no number is right there.
+    root = jnp.where(jnp.asarray(status == RESULTS.successful), root, jnp.nan)
+    weights = jnp.where(seen.used, 1 / sigma, 0)
+    return root, scale, jacobian[: sigma.size], weights, status
+
+
+def _spread(found: Experiment, seen: Whitened, values: Array) -> Array:
+    """The factor from the sigma of a row to that of the noise: 1 if it is known."""
+    if not found.scale_is_unknown:
+        return jnp.ones((), values.dtype)
+    dof = jnp.sum(seen.used) - values.size
+    return jnp.sqrt(seen.distance @ seen.distance / dof)
+
+
+def _status(seen: Whitened, root: Array) -> RESULTS:
+    finite = jnp.all(jnp.isfinite(seen.distance)) & jnp.all(jnp.isfinite(root))
+    bad = RESULTS.where(
+        jnp.asarray(seen.result == RESULTS.successful),
+        RESULTS.prediction_not_finite,
+        seen.result,
+    )
+    return RESULTS.where(finite, RESULTS.successful, bad)
+
+
+def _observed(found: Experiment, values: Array) -> Fisher:
+    """From the scaled second derivative, whose eigenvalues may not be positive."""
+    hessian, status = _second_derivative(found, values)
+    diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
+    scale = jnp.where(diagonal > 0, diagonal, 1)
+    eigenvalues, vectors = jnp.linalg.eigh(hessian / scale[:, None] / scale[None, :])
+    rounding = jnp.finfo(values.dtype).eps ** 0.8
+    if not is_traced(eigenvalues) and eigenvalues[0] < -rounding:
+        worst = found.parameters.names[int(jnp.argmax(jnp.abs(vectors[:, 0])))]
+        raise ValueError(
+            "the observed information is not positive definite at this model (worst "
+            f"along {worst!r}): it is a curvature, positive only near the best fit; "
+            "fit first, or use kind='expected'"
+        )
+    eigenvalues = jnp.where(eigenvalues > rounding, eigenvalues, 0)
+    rows = jnp.sqrt(eigenvalues)[:, None] * vectors.T * scale
+    root, scale = scaled_root(rows)
+    return Fisher(root, scale, None, None, status, found.parameters.names, "observed")
+
+
+@eqx.filter_jit
+def _second_derivative(found: Experiment, values: Array):
+    seen = found.whitened(values)
+    hessian = jax.hessian(found.loss_at)(values) / _spread(found, seen, values) ** 2
+    return hessian, _status(seen, hessian)

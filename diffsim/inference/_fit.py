@@ -1,0 +1,174 @@
+"""`fit`: the parameters of a model from data, with error bars."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optimistix as optx
+from jaxtyping import Array, PyTree
+
+from .._checks import is_traced
+from .._results import RESULTS
+from ._core import Search, optima, optimum
+from ._descent import Descent
+from ._experiment import Experiment, experiment
+from ._levenberg_marquardt import LevenbergMarquardt
+from ._march import facts, linearised, march
+from ._outcome import Fit, outcome
+from ._precision import warn_of_single_precision
+from ._run import Run
+
+
+def fit(
+    predict: Callable[[PyTree], Any],
+    model: PyTree,
+    data: PyTree,
+    *,
+    noise: Any,
+    free: Any = None,
+    solver: Any = None,
+    starts: int = 1,
+    run: Run | None = None,
+) -> Fit:
+    r"""The model that makes the data most probable, and how well they determine it.
+
+    $$\hat\theta = \arg\min_\theta \sum_i \tfrac12
+        \left(\frac{d_i - \mu_i(\theta)}{\sigma_i}\right)^2 + \ln\sigma_i
+        + \text{priors}$$
+
+    **Arguments**
+
+    - `predict`: any JAX function of the model; returns a pytree of arrays, or a
+        `Trajectory`, of which the states count. A simulation that fails inside counts
+        as a prediction that is not finite: a trial step there is rejected. Define it
+        once, for a new function is compiled anew, and leave it without `jit`, which
+        may remember the version that raises.
+    - `model`: a pytree, the start.
+    - `data`: a pytree like the prediction.
+    - `noise`: a `Gaussian`, or a function from the model to one.
+    - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
+        every float), a path, several, a function from the model to nodes, or a dict
+        from path to `Free` with scales, transforms, bounds and priors.
+    - `solver`: None for `LevenbergMarquardt`; any Optax optimizer, as
+        `optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-2))`, for gradient
+        descent in units of `Free.scale`; or an Optimistix least-squares solver or
+        minimiser.
+    - `starts`: how many starts to search from at once, in one vmapped call: the given
+        one and others around it (see `Run.spread`). The best is the fit; `history`
+        holds where all ended, best first.
+    - `run`: a `Run`: steps, progress, checkpoint.
+
+    **Returns:** a `Fit`; `print(fit)` is the report. Under `jit`, `vmap` and `grad`
+    it is the same, from the pure core: its arrays are traced, its derivative is that of
+    the optimum (implicit function theorem), and there is no history.
+
+    **RESULTS** in `fit.status`: `prediction_not_finite` (or what the simulation says)
+    at the start; `no_progress`; `nonlinear_max_steps_reached`.
+
+    **Raises:** `ValueError` for wrong paths and shapes, NaN data, a sigma that is not
+    positive, a start outside its bounds.
+
+    **Limits:** a local optimum (mathematics); independent noise (convenience).
+    """
+    warn_of_single_precision("fit")
+    run = Run() if run is None else run
+    found = experiment(predict, model, data, noise=noise, free=free)
+    solver = _solver(solver, found)
+    z = found.parameters.z_start
+    marched = None
+    ours = isinstance(solver, (LevenbergMarquardt, Descent))
+    if ours and starts == 1 and not any(map(is_traced, jax.tree.leaves((found, z)))):
+        marched = march(found, solver, z, run)
+    if marched is None:
+        end = _searched(found, solver, _starts(found, z, starts, run), run.max_steps)
+    else:
+        end = _marched(solver, *marched)
+    return _concluded(found, solver, end, run)
+
+
+class _End(eqx.Module):
+    z: Array
+    search: Search
+    state: Any
+    history: dict[str, Any]
+
+
+def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End:
+    search = Search(
+        loss=state.value,
+        result=state.result,
+        steps=jnp.array(len(history["loss"])),
+        rejected=jnp.asarray(getattr(state, "rejected", 0)),
+        non_finite=state.non_finite,
+        held=jnp.zeros(z.shape, bool),
+    )
+    complete = isinstance(solver, LevenbergMarquardt)
+    return _End(z, search, state if complete else None, history)
+
+
+def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> _End:
+    """The pure core, compiled, from one start or from many."""
+    if starts.shape[0] == 1:
+        z, search = eqx.filter_jit(optimum)(found, solver, starts[0], max_steps)
+        return _End(z, search, None, {})
+    every, searches = eqx.filter_jit(optima)(found, solver, starts, max_steps)
+    values = jax.vmap(found.parameters.values)(every)
+    converged = jnp.asarray(searches.result == RESULTS.successful)
+    history = {
+        "starts_loss": searches.loss,
+        "starts_values": values,
+        "starts_converged": converged,
+    }
+    best = jax.tree.map(lambda x: x[0], searches)
+    return _End(every[0], best, None, history)
+
+
+def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:
+    """`count` starts, the given one first, the others around it within the bounds."""
+    if count < 1:
+        raise ValueError(f"starts must be at least 1, got {count}")
+    key = jax.random.key(run.seed)
+    away = jax.random.normal(key, (count, z.size), z.dtype).at[0].set(0)
+    return jnp.clip(z + run.spread * away, *found.parameters.limits().values())
+
+
+def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
+    state = end.state
+    if state is None and run.covariance:
+        by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
+        state = linearised(found, by, end.z)
+    known = facts(found, end.z) if state is None else state.aux.extra
+    return outcome(found, end.z, end.search, state, known, end.history)
+
+
+def _solver(given: Any, found: Experiment) -> Any:
+    """A solver of ours or of Optimistix that can do what the experiment asks."""
+    if given is None:
+        return LevenbergMarquardt()
+    if isinstance(given, optax.GradientTransformation):
+        return Descent(optimizer=given)
+    least_squares = isinstance(given, optx.AbstractLeastSquaresSolver)
+    if not isinstance(given, (optx.AbstractMinimiser, LevenbergMarquardt)):
+        if not least_squares:
+            raise ValueError(
+                "solver must be an Optax optimizer or an Optimistix least-squares "
+                f"solver or minimiser, got {type(given).__name__}"
+            )
+        if callable(found.noise):
+            raise ValueError(
+                f"solver {type(given).__name__} minimises sums of squares only, and "
+                "noise that depends on the model adds ln sigma; use LevenbergMarquardt "
+                "or a minimiser"
+            )
+    sides = (found.parameters.lower, found.parameters.upper)
+    ours = isinstance(given, LevenbergMarquardt)
+    if not ours and not any(map(is_traced, sides)) and np.any(np.isfinite(sides)):
+        raise ValueError(
+            f"solver {type(given).__name__} keeps no bounds; use LevenbergMarquardt, "
+            "an Optax optimizer, or Free(transform=...)"
+        )
+    return given

@@ -1,0 +1,230 @@
+"""`Fisher`: an information matrix with the names of its parameters."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from .._results import RESULTS
+from .._trees import near
+from ._root import correlation, covariance, scaled_root, singular_directions
+
+
+class Degeneracy(eqx.Module):
+    """A direction in which data say little.
+
+    **Fields**
+
+    - `inflation`: how many times less certain it is than its parameters would be if
+        each were the only one unknown; inf if no datum determines it.
+    - `names`, `weights`: the direction, in units of these single error bars, largest
+        weight first; weights below 0.1 are left out.
+    """
+
+    inflation: float
+    names: tuple[str, ...] = eqx.field(static=True)
+    weights: tuple[float, ...]
+
+    def __str__(self) -> str:
+        pairs = list(zip(self.weights, self.names, strict=True))
+        shown = " ".join(f"{weight:+.2f} {name}" for weight, name in pairs[:6])
+        return shown + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
+
+
+class Fisher(eqx.Module):
+    r"""The Fisher information of an experiment, kept as a scaled triangular root.
+
+    $$F = S R^T R\, S, \qquad \text{covariance} = F^{-1}$$
+
+    with the columns of $R$ of unit norm: error bars come from $R^{-1}$, never from an
+    inverse of $F$, which would square the condition number.
+
+    **Fields**
+
+    - `root`, `scale`: R and the diagonal of S.
+    - `names`: of the parameters, in order (static).
+    - `rows`, `weights`: whitened derivative of the prediction, (datum, parameter), and
+        1/σ, for `bias`; None where they no longer belong to the matrix.
+    - `kind`: "expected" or "observed" (static).
+    - `status`: `RESULTS.successful`, or why there is no information.
+
+    `F1 + F2` is the information of two independent experiments on the same parameters.
+    A prior counted in both is counted twice.
+    """
+
+    root: Float[Array, "parameter parameter"]
+    scale: Float[Array, " parameter"]
+    rows: Float[Array, "datum parameter"] | None
+    weights: Float[Array, " datum"] | None
+    status: RESULTS
+    names: tuple[str, ...] = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+
+    references: ClassVar = ("10.1103/PhysRevD.76.104018",)
+
+    @property
+    def matrix(self) -> Float[Array, "parameter parameter"]:
+        """F itself; fine to look at, not to invert."""
+        rows = self.root * self.scale
+        return rows.T @ rows
+
+    @property
+    def covariance(self) -> Float[Array, "parameter parameter"]:
+        """Cramér-Rao bound: F⁻¹. A parameter that data leave open has variance inf."""
+        return covariance(self.root, self.scale)
+
+    @property
+    def stderr(self) -> Float[Array, " parameter"]:
+        """Standard deviation of each parameter with all others free."""
+        return jnp.sqrt(jnp.diagonal(self.covariance))
+
+    @property
+    def correlation(self) -> Float[Array, "parameter parameter"]:
+        """Correlation coefficients; NaN beside an undetermined parameter."""
+        return correlation(self.covariance)
+
+    @property
+    def logdet(self) -> Float[Array, ""]:
+        """ln det F; D-optimal experiments maximize it."""
+        diagonal = jnp.abs(jnp.diagonal(self.root))
+        return 2 * jnp.sum(jnp.log(diagonal) + jnp.log(self.scale))
+
+    @property
+    def condition(self) -> Float[Array, ""]:
+        """Condition number of the scaled root: the one that units do not change."""
+        values, _, null = singular_directions(self.root)
+        return jnp.where(jnp.any(null), jnp.inf, values[-1] / values[0])
+
+    def mv(self, vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
+        """F v, without F."""
+        return self.scale * (self.root.T @ (self.root @ (self.scale * vector)))
+
+    def __add__(self, other: "Fisher") -> "Fisher":
+        if self.names != other.names:
+            only = sorted(set(self.names) ^ set(other.names))
+            raise ValueError(
+                "two Fisher matrices add if they have the same names in the same "
+                f"order, and only one has {only[:6]}; use fix or marginalize first"
+            )
+        stacked = [self.root * self.scale, other.root * other.scale]
+        kind = self.kind if self.kind == other.kind else "expected + observed"
+        failed = self.status != RESULTS.successful
+        status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
+        root, scale = scaled_root(jnp.concatenate(stacked))
+        return Fisher(root, scale, None, None, status, self.names, kind)
+
+    def fix(self, names: str | Sequence[str]) -> "Fisher":
+        """The information if the parameters `names` were known exactly.
+
+        A name is that of a parameter, or of a leaf: all its entries.
+        """
+        drop = self._where(names)
+        keep = np.setdiff1d(np.arange(len(self.names)), drop)
+        root, scale = scaled_root(self.root[:, keep] * self.scale[keep])
+        rows = None if self.rows is None else self.rows[:, keep]
+        kept = tuple(self.names[i] for i in keep)
+        return Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
+
+    def marginalize(self, names: str | Sequence[str]) -> "Fisher":
+        """The information on the other parameters when `names` are free as well.
+
+        The Schur complement, as rows from which what `names` explain is projected out.
+        """
+        drop = self._where(names)
+        keep = np.setdiff1d(np.arange(len(self.names)), drop)
+        nuisance, wanted = self.root[:, drop], self.root[:, keep]
+        span, values, _ = jnp.linalg.svd(nuisance, full_matrices=False)
+        rounding = jnp.finfo(span.dtype).eps ** 0.8
+        span = jnp.where(values > rounding * values[0], span, 0)
+        for _ in range(2):  # the second pass removes what rounding left of the first
+            wanted = wanted - span @ (span.T @ wanted)
+        # What is left of a column of unit norm is rounding, not information.
+        wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
+        root, scale = scaled_root(wanted * self.scale[keep])
+        kept = tuple(self.names[i] for i in keep)
+        return Fisher(root, scale, None, None, self.status, kept, self.kind)
+
+    def bias(self, delta_prediction: PyTree) -> Float[Array, " parameter"]:
+        r"""Shift of the best fit if predictions are wrong by `delta_prediction`.
+
+        $$\delta\theta = F^{-1}\,\mu'^T C^{-1}\,\delta\mu$$
+
+        with δµ = true − predicted (Cutler & Vallisneri 2007), to first order in δµ.
+        Compare with `stderr`.
+        """
+        if self.rows is None or self.weights is None:
+            raise ValueError(
+                "bias needs the derivative of one experiment; take it from fisher(...) "
+                "before adding or marginalizing"
+            )
+        leaves = [jnp.reshape(x, -1) for x in jax.tree.leaves(delta_prediction)]
+        delta = jnp.concatenate(leaves)
+        if delta.shape != self.weights.shape:
+            raise ValueError(
+                f"delta_prediction must hold {self.weights.size} numbers, as the "
+                f"prediction does, got {delta.size}"
+            )
+        return self._solved(self.rows.T @ (self.weights * delta))
+
+    def _solved(self, vector: Array) -> Array:
+        """F⁻¹ v by two triangular solves."""
+        solve = jax.scipy.linalg.solve_triangular
+        half = solve(self.root, vector / self.scale, trans=1)
+        return solve(self.root, half) / self.scale
+
+    def degeneracies(self, above: float | int = 10.0) -> tuple[Degeneracy, ...]:
+        """Directions `above` times less certain than their parameters alone."""
+        values, directions, null = map(np.asarray, singular_directions(self.root))
+        with np.errstate(divide="ignore"):
+            inflation = np.where(null, np.inf, 1 / values)
+        return tuple(
+            self._degeneracy(float(factor), direction)
+            for factor, direction in zip(inflation, directions, strict=True)
+            if factor >= above
+        )
+
+    def _degeneracy(self, inflation: float, direction: np.ndarray) -> Degeneracy:
+        order = np.argsort(-np.abs(direction), kind="stable")
+        largest = np.abs(direction[order[0]])
+        order = [i for i in order if abs(direction[i]) >= 0.1 * largest]
+        sign = np.sign(direction[order[0]])
+        weights = tuple(float(sign * direction[i]) for i in order)
+        return Degeneracy(inflation, tuple(self.names[i] for i in order), weights)
+
+    def _where(self, names: str | Sequence[str]) -> np.ndarray:
+        names = (names,) if isinstance(names, str) else names
+        found: list[int] = []
+        for name in names:
+            inside = (f"{name}[", f"{name}.")
+            hits = [
+                i for i, n in enumerate(self.names) if n == name or n.startswith(inside)
+            ]
+            if not hits:
+                raise ValueError(f"{name!r} is no parameter; {near(name, self.names)}")
+            found.extend(hits)
+        return np.unique(found)
+
+    def __repr__(self) -> str:
+        what = {
+            "expected": "expected information",
+            "observed": "observed information: the curvature on real data",
+        }.get(self.kind, self.kind)
+        return f"Fisher({len(self.names)} parameters, {what})"
+
+    def __str__(self) -> str:
+        if self.status != RESULTS.successful:
+            return f"{self!r}\n{RESULTS[self.status]}"
+        width = max(map(len, self.names))
+        sd: Any = np.asarray(self.stderr)
+        lines = [f"  {n:{width}}  {s:.6g}" for n, s in zip(self.names, sd, strict=True)]
+        weak = [
+            f"undetermined: {found}" if np.isinf(found.inflation) else ""
+            for found in self.degeneracies()
+        ]
+        return "\n".join(
+            [repr(self), "standard deviations", *lines, *filter(None, weak)]
+        )

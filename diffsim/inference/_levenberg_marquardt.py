@@ -1,0 +1,329 @@
+"""`LevenbergMarquardt`: least squares for parameters of any scale, within bounds."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from .._results import RESULTS
+from ._jacobian import value_and_jacobian
+from ._trust_region import (
+    Step,
+    adapted,
+    newton_length,
+    triangular_root,
+    trust_region_step,
+)
+
+
+# Below a tenth of an error bar a fit that rounding stops is finished, not stuck.
+_NEAR_ENOUGH = 0.1
+
+
+class Objective(eqx.Module):
+    """What a fit minimises, where that is not half the sum of the squared rows.
+
+    A residual function that returns it as its auxiliary output has its steps judged by
+    `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
+    expected curvature AᵀA of `value` (Fisher scoring).
+
+    **Fields:** `value`; `sigma`, the standard deviation of a row, 1 if rows are
+    whitened by a known noise and 0 if it has to be judged from the rows; `extra`, what
+    else should be known of the best point.
+    """
+
+    value: Float[Array, ""]
+    sigma: Float[Array, ""]
+    extra: PyTree[Any] = None
+
+
+class LevenbergMarquardtState(eqx.Module):
+    """Where a fit stands; `root` is the triangle of [scaled Jacobian, rows]."""
+
+    root: Float[Array, "row row"]
+    value: Float[Array, ""]
+    scale: Float[Array, " parameter"]
+    held: Bool[Array, " parameter"]
+    newton: Float[Array, ""]
+    radius: Float[Array, ""]
+    damping: Float[Array, ""]
+    stale: Bool[Array, ""]
+    last: Bool[Array, ""]
+    done: Bool[Array, ""]
+    result: RESULTS
+    jacobians: Int[Array, ""]
+    rejected: Int[Array, ""]
+    non_finite: Int[Array, ""]
+    aux: PyTree[Any]
+
+
+class Linear(eqx.Module):
+    """Rows as a linear function: `root` is the triangle of [Jacobian/scale, rows]."""
+
+    root: Float[Array, "row row"]
+    scale: Float[Array, " parameter"]
+    value: Float[Array, ""]
+    sigma: Float[Array, ""]
+    aux: PyTree[Any]
+
+
+class Trial(eqx.Module):
+    """A point to try, and the step to it."""
+
+    point: Float[Array, " parameter"]
+    step: Step
+
+
+class Evaluation(eqx.Module):
+    """What a point turned out to be worth."""
+
+    value: Float[Array, ""]
+    finite: Bool[Array, ""]
+    aux: PyTree[Any]
+
+
+class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
+    r"""Levenberg-Marquardt in a trust region, scaled by the columns of the Jacobian.
+
+    $$\min_p \tfrac12 |J p + r|^2 \quad\text{for}\quad |D p| \le \Delta$$
+
+    with $D$ the largest norms yet seen of the columns of $J$, so that multiplying a
+    parameter by a constant changes nothing. The step comes from a QR factorization of
+    $J$ and never from $J^TJ$; $\Delta$ follows the gain ratio as in MINPACK's lmder.
+    The Jacobian is made once per accepted step. A trial that is not finite is rejected,
+    counted, and the region shrinks.
+
+    It is an `optimistix` solver: `optimistix.least_squares(residual,
+    LevenbergMarquardt(), start)` works, with bounds as
+    `options=dict(lower=..., upper=...)`.
+
+    **Arguments**
+
+    - `atol`: stop when the Gauss-Newton step still to go is shorter than `atol`
+        standard deviations.
+    - `rtol`: stop when the trust region is smaller than `rtol` relative to the scaled
+        parameters; None is the 3/4 power of the float's precision.
+    - `factor`: the first $\Delta$ in units of $|D\,\theta_0|$.
+    - `chunk`, `mode`: how many columns of the Jacobian travel together, and whether by
+        forward or reverse mode ("auto": forward unless parameters outnumber data).
+
+    **Good values:** `atol=1e-3` where a Jacobian takes seconds: a thousandth of an
+    error bar is enough, and the last iteration or two is saved.
+
+    **Limits:** a local method (mathematics); bounds are held by an active set with
+    shortened steps, so the approach to a bound in several parameters at once can be
+    slow (convenience).
+    """
+
+    atol: float = 1e-7  # pyright: ignore[reportIncompatibleVariableOverride]
+    rtol: float | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    factor: float = 100.0
+    chunk: int = 128
+    mode: str = "auto"
+    norm: Callable = optx.two_norm  # pyright: ignore
+
+    references: ClassVar = ("10.1007/BFb0067700", "10.1080/00401706.1981.10486247")
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        """A state without a Jacobian: the first step makes it."""
+        del fn, args, options, f_struct, tags
+        flat = ravel_pytree(y)[0]
+        n, dtype = flat.size, flat.dtype
+        zero, no = jnp.zeros((), dtype), jnp.array(False)
+        return LevenbergMarquardtState(
+            root=jnp.zeros((n + 1, n + 1), dtype),
+            value=jnp.array(jnp.inf, dtype),
+            scale=jnp.zeros(n, dtype),
+            held=jnp.zeros(n, bool),
+            newton=jnp.array(jnp.inf, dtype),
+            radius=zero,
+            damping=zero,
+            stale=jnp.array(True),
+            last=no,
+            done=no,
+            result=RESULTS.successful,
+            jacobians=jnp.array(0),
+            rejected=jnp.array(0),
+            non_finite=jnp.array(0),
+            aux=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), aux_struct),
+        )
+
+    def step(self, fn, y, args, options, state, tags):
+        """Makes a Jacobian if the last step was accepted, then one trial step."""
+        del tags
+        flat, unravel, rows = flattened(fn, y, args)
+        bounds = _bounds(options, flat)
+
+        def linearised():
+            return self.adopted(flat, bounds, self.linear(rows, flat, state), state)
+
+        def tried():
+            trial = self.proposed(flat, bounds, state)
+            return self.judged(flat, trial, evaluated(rows, trial.point), state)
+
+        state = jax.lax.cond(state.stale, linearised, lambda: state)
+        flat, state = jax.lax.cond(state.done, lambda: (flat, state), tried)
+        return unravel(flat), state, state.aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        """Whether the fit is done, and whether that is for lack of finite numbers."""
+        del fn, y, args, options, tags
+        bad = state.result == RESULTS.prediction_not_finite
+        good = optx.RESULTS.successful
+        return state.done, optx.RESULTS.where(bad, optx.RESULTS.nonfinite, good)
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        """The counts of Jacobians, rejected and non-finite steps, as statistics."""
+        del fn, args, options, tags, result
+        counts = ("jacobians", "rejected", "non_finite")
+        return y, aux, {f"num_{name}": getattr(state, name) for name in counts}
+
+    # A step in four parts, so that the host compiles the two that call the user's
+    # function apart from the two that do not and are the same for every fit.
+
+    def linear(self, rows: Callable, flat: Array, state) -> Linear:
+        """The function of rows around `flat`."""
+        e, jacobian, aux = value_and_jacobian(
+            rows, flat, chunk=self.chunk, mode=self.mode
+        )
+        scale = jnp.maximum(state.scale, jnp.linalg.norm(jacobian, axis=0))
+        scale = jnp.where(scale > 0, scale, 1)
+        root = triangular_root(jnp.concatenate([jacobian / scale, e[:, None]], axis=1))
+        value, sigma = _judgment(e, aux, flat.size)
+        return Linear(root, scale, value, sigma, aux)
+
+    def adopted(self, flat: Array, bounds: tuple, linear: Linear, state):
+        """The state that steps from `linear`, or ends there."""
+        finite = jnp.isfinite(linear.value) & jnp.all(jnp.isfinite(linear.root))
+        # A derivative may be finite where its function is not.
+        root = jnp.where(finite, linear.root, jnp.nan)
+        held = _held(root, flat, bounds)
+        newton = newton_length(root, held)
+        newton = newton / jnp.where(newton > 0, linear.sigma, 1)
+        first = self.factor * _length_or_one(linear.scale * flat)
+        return _replaced(
+            state,
+            root=root,
+            value=linear.value,
+            scale=linear.scale,
+            held=held,
+            newton=newton,
+            radius=jnp.where(state.jacobians == 0, first, state.radius),
+            stale=jnp.array(False),
+            done=state.last | (newton <= self.atol) | ~finite,
+            result=_result(newton, finite, state.last),
+            jacobians=state.jacobians + 1,
+            aux=linear.aux,
+        )
+
+    def proposed(self, flat: Array, bounds: tuple, state) -> Trial:
+        """The next point to try."""
+        trust = {"radius": state.radius, "damping": state.damping}
+        step = trust_region_step(state.root, state.held, **trust)
+        point = jnp.clip(flat + step.step / state.scale, *bounds)
+        return Trial(point, step.shortened(state.root, (point - flat) * state.scale))
+
+    def judged(self, flat: Array, trial: Trial, found: Evaluation, state):
+        """The point and the state after the trial, accepted or not."""
+        step = trial.step
+        gain = state.value - jnp.where(found.finite, found.value, jnp.inf)
+        ratio = jnp.where(step.predicted > 0, gain / step.predicted, -jnp.inf)
+        accepted = ratio >= 1e-4
+        trust = {"radius": state.radius, "first": state.jacobians == 1}
+        radius, damping = adapted(step, gain, ratio, **trust)
+        flat = jnp.where(accepted, trial.point, flat)
+        stop = self._stops(step, gain, ratio, state)
+        stop = stop | (radius <= self._smallest(flat, state))
+        new, old = (found.value, found.aux), (state.value, state.aux)
+        value, aux = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+        return flat, _replaced(
+            state,
+            radius=radius,
+            damping=damping,
+            value=value,
+            aux=aux,
+            stale=accepted,
+            last=stop,
+            done=stop & ~accepted,
+            result=_result(state.newton, True, stop & ~accepted),
+            rejected=state.rejected + ~accepted,
+            non_finite=state.non_finite + ~found.finite,
+        )
+
+    def _stops(self, trial, gain, ratio, state):
+        """Whether what was gained, and was to be gained, is below rounding."""
+        rounding = 8 * jnp.finfo(state.value.dtype).eps * jnp.abs(state.value)
+        small = jnp.maximum(jnp.abs(gain), trial.predicted) <= rounding
+        return small & (ratio <= 2)
+
+    def _smallest(self, flat, state):
+        """The radius below which a step no longer changes anything."""
+        eps = jnp.finfo(flat.dtype).eps
+        rtol = eps**0.75 if self.rtol is None else self.rtol
+        rounding = eps * jnp.sqrt(2 * jnp.abs(state.value))
+        return jnp.maximum(rtol * jnp.linalg.norm(state.scale * flat), rounding)
+
+
+def flattened(fn: Callable, y: PyTree, args: Any) -> tuple[Array, Callable, Callable]:
+    flat, unravel = ravel_pytree(y)
+
+    def rows(vector: Array):
+        out, aux = fn(unravel(vector), args)
+        return ravel_pytree(out)[0], aux
+
+    return flat, unravel, rows
+
+
+def evaluated(rows: Callable, point: Array) -> Evaluation:
+    """What a trial point is worth."""
+    e, aux = rows(point)
+    value, _ = _judgment(e, aux, point.size)
+    return Evaluation(value, jnp.isfinite(value) & jnp.all(jnp.isfinite(e)), aux)
+
+
+def _bounds(options: dict[str, Any], flat: Array) -> tuple[Array, Array]:
+    sides = (options.get("lower"), -jnp.inf), (options.get("upper"), jnp.inf)
+    lower, upper = (
+        jnp.full_like(flat, empty) if side is None else ravel_pytree(side)[0]
+        for side, empty in sides
+    )
+    return lower, upper
+
+
+def _held(root: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
+    """Parameters at a bound that the gradient pushes outward."""
+    gradient = root[:-1, :-1].T @ root[:-1, -1]
+    at_lower, at_upper = flat <= bounds[0], flat >= bounds[1]
+    return (at_lower & (gradient > 0)) | (at_upper & (gradient < 0))
+
+
+def _judgment(e: Array, aux: Any, n: int) -> tuple[Array, Array]:
+    """The objective, and the standard deviation that a row has."""
+    squares = e @ e
+    spread = jnp.sqrt(squares / max(e.size - n, 1))
+    if isinstance(aux, Objective):
+        return aux.value, jnp.maximum(aux.sigma, spread)
+    return squares / 2, spread
+
+
+def _length_or_one(vector: Array) -> Array:
+    length = jnp.linalg.norm(vector)
+    return jnp.where(length > 0, length, 1)
+
+
+def _result(newton: Array, finite: Any, over: Array) -> RESULTS:
+    stuck = over & ~(newton <= _NEAR_ENOUGH)
+    result = RESULTS.where(stuck, RESULTS.no_progress, RESULTS.successful)
+    return RESULTS.where(jnp.asarray(finite), result, RESULTS.prediction_not_finite)
+
+
+def _replaced(state: LevenbergMarquardtState, **fields: Any) -> LevenbergMarquardtState:
+    names = list(fields)
+    return eqx.tree_at(
+        lambda s: [getattr(s, name) for name in names], state, list(fields.values())
+    )

@@ -1,0 +1,195 @@
+"""The host's driver: one compiled step in a Python loop that can report and resume."""
+
+import time
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._checks import is_traced
+from .._results import RESULTS
+from ._checkpoint import load_checkpoint, save_checkpoint
+from ._descent import Descent
+from ._experiment import Experiment, Facts
+from ._levenberg_marquardt import (
+    Evaluation,
+    LevenbergMarquardt,
+    Linear,
+    Objective,
+    evaluated,
+)
+from ._run import Run
+
+
+Solver = LevenbergMarquardt | Descent
+_NO_TAGS = frozenset()
+_BETWEEN_CHECKPOINTS = 1.0  # seconds
+_HISTORY = ("loss", "to_go", "seconds")
+
+
+class March(eqx.Module):
+    """Where a search stands: coordinates, the solver's state, a row for every step."""
+
+    z: Array
+    state: Any
+    history: Any
+
+
+def march(
+    experiment: Experiment, solver: Solver, z: Array, run: Run
+) -> tuple[Array, Any, dict[str, Any]] | None:
+    """Steps until the solver is done or out of steps.
+
+    **Returns:** coordinates, the solver's state complete at these coordinates, and the
+    history, arrays over steps. None if the prediction is traced: `predict` closes over
+    a tracer, and only the pure core can go on.
+    """
+    label = _label(experiment, solver)
+    at = March(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
+    if run.checkpoint is not None:
+        at = load_checkpoint(run.checkpoint, at, label)
+    z, state, rows = at.z, at.state, list(np.asarray(at.history))
+    began = saved = time.monotonic()
+    while not bool(state.done) and len(rows) < run.max_steps:
+        z, state = one_step(experiment, solver, z, state)
+        if is_traced(state.value):
+            return None
+        now = time.monotonic()
+        told = _told(state, len(rows) + 1, now - began)
+        rows.append(np.array([told[name] for name in _HISTORY], float))
+        run.show(told)
+        if run.checkpoint is not None and now - saved > _BETWEEN_CHECKPOINTS:
+            save_checkpoint(run.checkpoint, March(z, state, np.array(rows)), label)
+            saved = now
+    if run.checkpoint is not None:
+        save_checkpoint(run.checkpoint, March(z, state, np.array(rows)), label)
+    run.finish()
+    columns = np.array(rows).reshape(-1, len(_HISTORY)).T
+    history: dict[str, Any] = dict(zip(_HISTORY, columns, strict=True))
+    return *_completed(experiment, solver, z, state), history
+
+
+def initial_state(solver: Solver, z: Array) -> Any:
+    """The solver's state before its first step; it costs nothing."""
+    aux = None
+    if isinstance(solver, LevenbergMarquardt):
+        zero = jnp.zeros((), z.dtype)
+        aux = jax.eval_shape(lambda: Objective(zero, zero, Facts.none(z.dtype)))
+    return solver.init(_nothing, z, None, {}, None, aux, _NO_TAGS)
+
+
+def _nothing(y: Any, args: Any) -> Any:
+    """In place of the function that `init` takes and ours do not call."""
+
+
+def one_step(
+    experiment: Experiment, solver: Solver, z: Array, state: Any
+) -> tuple[Array, Any]:
+    """One step of the solver, compiled in parts that fits can share.
+
+    If `predict` closes over tracers there is no step, only a traced `state.value`.
+    """
+    if isinstance(solver, Descent):
+        return _descended(experiment, solver, z, state)
+    bounds = tuple(experiment.parameters.limits().values())
+    if bool(state.stale):
+        linear = _linear(experiment, solver, z, state)
+        if is_traced(linear.value):
+            return z, eqx.tree_at(lambda s: s.value, state, linear.value)
+        state = _adopted(solver, z, bounds, linear, state)
+    if bool(state.done):
+        return z, state
+    trial = _proposed(solver, z, bounds, state)
+    found = _evaluated(experiment, trial.point)
+    return _judged(solver, z, trial, found, state)
+
+
+def linearised(experiment: Experiment, solver: LevenbergMarquardt, z: Array) -> Any:
+    """The state with the Jacobian at `z`, where another solver has ended."""
+    state = initial_state(solver, z)
+    linear = _linear(experiment, solver, z, state)
+    bounds = tuple(experiment.parameters.limits().values())
+    return _adopted(solver, z, bounds, linear, state)
+
+
+@eqx.filter_jit
+def _descended(experiment: Experiment, solver: Descent, z: Array, state: Any):
+    def loss(z: Array, args: Any) -> tuple[Array, None]:
+        return experiment.loss(z), None
+
+    options = experiment.parameters.limits()
+    return solver.step(loss, z, None, options, state, _NO_TAGS)[:2]
+
+
+@eqx.filter_jit
+def _linear(
+    experiment: Experiment, solver: LevenbergMarquardt, z: Array, state: Any
+) -> Linear:
+    return solver.linear(experiment.rows, z, state)
+
+
+@eqx.filter_jit
+def _evaluated(experiment: Experiment, z: Array) -> Evaluation:
+    return evaluated(experiment.rows, z)
+
+
+@eqx.filter_jit
+def _adopted(solver, z, bounds, linear, state):
+    return solver.adopted(z, bounds, linear, state)
+
+
+@eqx.filter_jit
+def _proposed(solver, z, bounds, state):
+    return solver.proposed(z, bounds, state)
+
+
+@eqx.filter_jit
+def _judged(solver, z, trial, found, state):
+    return solver.judged(z, trial, found, state)
+
+
+@eqx.filter_jit
+def facts(experiment: Experiment, z: Array) -> Facts:
+    """What is known at `z` without a Jacobian."""
+    return experiment.rows(z)[1].extra
+
+
+def _completed(
+    experiment: Experiment, solver: Solver, z: Array, state: Any
+) -> tuple[Array, Any]:
+    """The point to return, and its state, also where steps ran out before that."""
+    ran_out = not bool(state.done) and not bool(getattr(state, "last", False))
+    if isinstance(solver, Descent):
+        z = state.best
+    elif bool(state.stale):
+        state = eqx.tree_at(lambda s: s.last, state, jnp.array(True))
+        z, state = one_step(experiment, solver, z, state)
+        ran_out = ran_out and not bool(state.newton <= solver.atol)
+    if ran_out and bool(state.result != RESULTS.prediction_not_finite):
+        over = RESULTS.nonlinear_max_steps_reached
+        state = eqx.tree_at(lambda s: s.result, state, over)
+    return z, state
+
+
+def _told(state: Any, step: int, seconds: float) -> dict[str, Any]:
+    return {
+        "step": step,
+        "loss": float(getattr(state, "latest", state.value)),
+        "to_go": float(getattr(state, "newton", np.nan)),
+        "rejected": int(getattr(state, "rejected", 0)),
+        "non_finite": int(state.non_finite),
+        "seconds": seconds,
+    }
+
+
+def _label(experiment: Experiment, solver: Solver) -> dict[str, Any]:
+    """What a checkpoint must share with the fit that goes on from it."""
+    data = np.zeros(0) if experiment.data is None else np.asarray(experiment.data)
+    return {
+        "names": list(experiment.parameters.names),
+        "solver": type(solver).__name__,
+        "data": [int(data.size), float(np.nansum(data)), float(np.nansum(data**2))],
+    }

@@ -1,0 +1,144 @@
+"""`Gaussian`: what separates data from prediction."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .._checks import as_floating, check_positive, is_traced
+
+
+class Gaussian(eqx.Module):
+    r"""Independent Gaussian noise: data = prediction + σ · N(0, 1).
+
+    $$-\ln L = \sum_i \tfrac12 \left(\frac{d_i - \mu_i}{\sigma_i}\right)^2
+        + \ln\sigma_i + \tfrac12\ln 2\pi$$
+
+    **Arguments**
+
+    - `sigma`: the standard deviation in the units of the data: a number for all data,
+        or a pytree like the data whose leaves are numbers or arrays that broadcast to
+        the data's. Error bars then follow from it without rescaling. None: the same
+        unknown standard deviation for all data, judged from the residuals,
+        $s = \sqrt{RSS/(N - n)}$, and error bars scale with it; this is what NIST,
+        SciPy's `curve_fit` and lmfit do by default.
+    - `mask`: True where there is a datum, False where it is missing; a pytree like the
+        data, of booleans. What lies under False, NaN included, is never used. (It is
+        `numpy.ma`'s mask inverted.)
+
+    `fit` and `fisher` also take a function from the model to a `Gaussian`,
+    `noise=lambda model: Gaussian(model.jitter)`: then numbers in the noise are
+    parameters like any other, and ln σ enters the objective and the Fisher matrix.
+
+    **Raises:** `ValueError` for a sigma that is not positive.
+
+    **Limits:** no correlations between data (convenience).
+    """
+
+    sigma: PyTree[Any]
+    mask: PyTree[Any]
+
+    def __init__(self, sigma: PyTree[Any] = None, *, mask: PyTree[Any] = None):
+        for leaf in jax.tree.leaves(sigma):
+            check_positive("sigma", leaf, "it is a standard deviation")
+        # Arrays, so that another value compiles nothing new.
+        sigma = jax.tree.map(lambda leaf: as_floating("sigma", leaf), sigma)
+        for leaf in jax.tree.leaves(mask):
+            if jnp.asarray(leaf).dtype != bool:
+                raise ValueError(
+                    "mask must be boolean, True where there is a datum, got dtype "
+                    f"{jnp.asarray(leaf).dtype}"
+                )
+        self.sigma = sigma
+        self.mask = mask
+
+
+class Layout(eqx.Module):
+    """Shapes of the data: how pytrees are flattened to one vector of data."""
+
+    structure: Any = eqx.field(static=True)
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return sum(int(np.prod(shape, dtype=int)) for shape in self.shapes)
+
+    def flat(self, name: str, tree: PyTree[Any]) -> Array:
+        """`tree` as one vector; objects unless it is laid out like the data."""
+        if jax.tree.structure(tree) != self.structure:
+            raise ValueError(
+                f"{name} must be a pytree like the data, {self.structure}, got "
+                f"{jax.tree.structure(tree)}"
+            )
+        leaves = jax.tree.leaves(tree)
+        for leaf, shape in zip(leaves, self.shapes, strict=True):
+            if np.shape(leaf) != shape:
+                raise ValueError(
+                    f"{name} must have the shape of the data, {shape}, got "
+                    f"{np.shape(leaf)}"
+                )
+        return _joined(leaves)
+
+    def spread(self, name: str, tree: PyTree[Any]) -> Array:
+        """Like `flat`, but leaves broadcast, and one number stands for all data."""
+        leaves, structure = jax.tree.flatten(tree)
+        if jax.tree_util.treedef_is_leaf(structure) and np.shape(leaves[0]) == ():
+            tree = jax.tree.unflatten(self.structure, leaves * len(self.shapes))
+        if jax.tree.structure(tree) != self.structure:
+            return self.flat(name, tree)
+        try:
+            leaves = [
+                jnp.broadcast_to(jnp.asarray(leaf), shape)
+                for leaf, shape in zip(jax.tree.leaves(tree), self.shapes, strict=True)
+            ]
+        except ValueError:
+            return self.flat(name, tree)
+        return _joined(leaves)
+
+
+def layout(tree: PyTree[Any]) -> Layout:
+    """The layout of data, or of a prediction where there are none."""
+    leaves, structure = jax.tree.flatten(tree)
+    return Layout(structure, tuple(np.shape(leaf) for leaf in leaves))
+
+
+def _joined(leaves: list[Any]) -> Array:
+    return jnp.concatenate([jnp.reshape(jnp.asarray(leaf), -1) for leaf in leaves])
+
+
+def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, Layout]:
+    """The data as a vector and their layout; objects to NaN that is not masked."""
+    shape = layout(data)
+    if shape.size == 0:
+        raise ValueError("data must hold at least one number, got none")
+    flat = _joined([as_floating("data", leaf) for leaf in jax.tree.leaves(data)])
+    used = np.array(True) if noise.mask is None else shape.flat("mask", noise.mask)
+    if is_traced(flat) or is_traced(used):
+        return flat, shape
+    bad = np.flatnonzero(~np.isfinite(flat) & np.asarray(used))
+    if bad.size:
+        raise ValueError(
+            f"data has {bad.size} of {flat.size} numbers that are NaN or infinite, the "
+            f"first at flat position {bad[0]}; leave them out with "
+            "Gaussian(sigma, mask=isfinite(data))"
+        )
+    if not np.any(used):
+        raise ValueError("mask leaves no data; it is True where there is a datum")
+    return flat, shape
+
+
+def noise_at(noise: Any, model: PyTree[Any]) -> Gaussian:
+    """The `Gaussian` of `model`; objects unless `noise` is one or a function to one."""
+    found = noise(model) if callable(noise) else noise
+    if not isinstance(found, Gaussian):
+        raise ValueError(
+            "noise must be a Gaussian or a function from the model to one, got "
+            f"{type(found).__name__}; for a known standard deviation write "
+            "Gaussian(sigma)"
+        )
+    if callable(noise) and found.sigma is None:
+        raise ValueError("noise as a function must return a Gaussian with a sigma")
+    return found

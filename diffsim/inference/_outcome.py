@@ -1,0 +1,198 @@
+"""`Fit`: best values, error bars and how they were found."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from .._results import RESULTS
+from ._core import Search
+from ._experiment import Experiment, Facts
+from ._information import Fisher
+from ._parameters import Coordinates, Parameters
+from ._report import report
+from ._root import correlation, covariance
+from ._trust_region import triangular_root
+
+
+class Fit(eqx.Module):
+    """The outcome of `fit`; `print(fit)` is the report.
+
+    **Fields**, vectors in the order of `names`
+
+    - `model`: the model with the best values; `values`, `start`, `lower`, `upper`,
+        `at_bound`: the free parameters, where they started, their bounds, and which
+        ended at one.
+    - `stderr`, `covariance`: standard deviations; inf for what the data leave open, NaN
+        at a bound, where the others' hold with it fixed.
+    - `fisher`: the information behind them (no bound taken into account), a
+        `Fisher`; None with `Run(covariance=False)`.
+    - `chi2`: of the data, without priors; the residual sum of squares if sigma is
+        unknown. `dof`: data minus parameters. `size`: number of data.
+    - `loss`: minus the log posterior up to a constant, at `values`.
+    - `sigma_scale`: √(RSS/dof) where sigma was unknown, else 1. `convention` says it.
+    - `aic`, `bic`: from the full log likelihood; an unknown sigma is a parameter too.
+    - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
+    - `to_go`: standard deviations that a further Gauss-Newton step would move.
+    - `steps`, `rejected`, `non_finite`: numbers of trial steps.
+    - `history`: arrays over steps, `loss`, `to_go`, `seconds`; after many starts
+        `starts_loss`, `starts_values`, `starts_converged`, best first.
+    """
+
+    model: PyTree
+    values: Float[Array, " parameter"]
+    stderr: Float[Array, " parameter"]
+    covariance: Float[Array, "parameter parameter"]
+    fisher: Fisher | None
+    start: Float[Array, " parameter"]
+    lower: Float[Array, " parameter"]
+    upper: Float[Array, " parameter"]
+    at_bound: Bool[Array, " parameter"]
+    chi2: Float[Array, ""]
+    dof: Int[Array, ""]
+    size: Int[Array, ""]
+    loss: Float[Array, ""]
+    sigma_scale: Float[Array, ""]
+    aic: Float[Array, ""]
+    bic: Float[Array, ""]
+    status: RESULTS
+    to_go: Float[Array, ""]
+    steps: Int[Array, ""]
+    rejected: Int[Array, ""]
+    non_finite: Int[Array, ""]
+    history: dict[str, Any]
+    names: tuple[str, ...] = eqx.field(static=True)
+    convention: str = eqx.field(static=True)
+
+    @property
+    def correlation(self) -> Float[Array, "parameter parameter"]:
+        """Correlation coefficients; NaN where there is no error bar."""
+        return correlation(self.covariance)
+
+    @property
+    def chi2_reduced(self) -> Float[Array, ""]:
+        """χ² per degree of freedom."""
+        return self.chi2 / self.dof
+
+    def __str__(self) -> str:
+        return report(self)
+
+
+def outcome(
+    experiment: Experiment,
+    z: Array,
+    search: Search,
+    state: Any,
+    facts: Facts,
+    history: Any,
+) -> Fit:
+    """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
+    parameters, unknown = experiment.parameters, experiment.scale_is_unknown
+    numbers, root = _numbers(parameters.coordinates, z, state, facts, unknown)
+    fisher = None
+    if root is not None:
+        good, names = RESULTS.successful, parameters.names
+        fisher = Fisher(*root, None, None, good, names, "expected")
+    return Fit(
+        **numbers,
+        model=_model(parameters, numbers["values"]),
+        fisher=fisher,
+        start=parameters.start,
+        lower=parameters.lower,
+        upper=parameters.upper,
+        chi2=facts.chi2,
+        size=facts.size,
+        loss=search.loss,
+        status=_status(search, facts),
+        steps=search.steps,
+        rejected=search.rejected,
+        non_finite=search.non_finite,
+        history=history,
+        names=parameters.names,
+        convention=_convention(experiment),
+    )
+
+
+@eqx.filter_jit
+def _model(parameters: Parameters, values: Array) -> PyTree:
+    return parameters.model(values)
+
+
+# Compiled without names and `predict`, so that fits of one size share it.
+@eqx.filter_jit
+def _numbers(
+    coordinates: Coordinates, z: Array, state: Any, facts: Facts, unknown: bool
+) -> tuple[dict[str, Array], tuple[Array, Array] | None]:
+    """The numbers of a `Fit`, and root and scale of its information."""
+    n = z.size
+    values = coordinates.values(z)
+    held = jnp.zeros(n, bool) if state is None else state.held
+    dof = facts.size - n + jnp.sum(held)
+    sigma = jnp.sqrt(facts.chi2 / dof) if unknown else jnp.ones((), z.dtype)
+    root, matrix = None, jnp.full((n, n), jnp.nan, z.dtype)
+    if state is not None:
+        root = _root(coordinates, z, state, sigma)
+        matrix = _conditional(*root, held)
+    aic, bic = _criteria(facts, n, unknown)
+    return {
+        "values": values,
+        "stderr": jnp.sqrt(jnp.diagonal(matrix)),
+        "covariance": matrix,
+        "at_bound": held,
+        "dof": dof,
+        "sigma_scale": sigma,
+        "aic": aic,
+        "bic": bic,
+        "to_go": jnp.full((), jnp.nan, z.dtype) if state is None else state.newton,
+    }, root
+
+
+def _root(
+    coordinates: Coordinates, z: Array, state: Any, sigma: Array
+) -> tuple[Array, Array]:
+    """Of the physical values, from the root that the solver has for coordinates."""
+    slope = jax.jvp(coordinates.values, (z,), (jnp.ones_like(z),))[1]
+    root = state.root[: z.size, : z.size] * jnp.sign(slope)
+    # The solver scales by the largest columns it has met; here columns have unit norm.
+    norms = jnp.linalg.norm(root, axis=0)
+    norms = jnp.where(norms > 0, norms, 1)
+    return root / norms, norms * state.scale / jnp.abs(slope) / sigma
+
+
+def _conditional(root: Array, scale: Array, held: Array) -> Array:
+    """Covariance with what a bound holds fixed there, and NaN for its own error bar."""
+    rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
+    matrix = covariance(triangular_root(jnp.concatenate(rows)), scale)
+    return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
+
+
+def _criteria(facts: Facts, n: int, unknown: bool) -> tuple[Array, Array]:
+    """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
+    size, tau = facts.size, 2 * jnp.pi
+    if unknown:
+        deviance = size * (jnp.log(tau * facts.chi2 / size) + 1)
+    else:
+        deviance = facts.chi2 + 2 * facts.log_sigma + size * jnp.log(tau)
+    k = n + unknown
+    return deviance + 2 * k, deviance + k * jnp.log(size)
+
+
+def _status(search: Search, facts: Facts) -> RESULTS:
+    """The search's; where the prediction failed, what the simulation says of it."""
+    ran = facts.result == RESULTS.successful
+    blind = search.result == RESULTS.prediction_not_finite
+    keep = jnp.asarray(ran) | ~jnp.asarray(blind)
+    return RESULTS.where(keep, search.result, facts.result)
+
+
+def _convention(experiment: Experiment) -> str:
+    if experiment.scale_is_unknown:
+        return (
+            "sigma unknown: taken as sqrt(RSS/dof), and error bars scale with it, as "
+            "in NIST, SciPy and lmfit"
+        )
+    if callable(experiment.noise):
+        return "sigma from the noise model and its parameters: error bars not rescaled"
+    return "sigma given: error bars follow from it and are not rescaled by chi2"

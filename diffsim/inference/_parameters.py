@@ -1,0 +1,233 @@
+"""The free parameters of a model as a vector, and back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from .._checks import is_traced
+from .._trees import Part, Selection, put, select, take
+from ..simulations import AbstractSimulation
+from ._free import Free, Transform
+
+
+class Coordinates(eqx.Module):
+    r"""The change of variables $z = \text{forward}(x) / \text{scale}$."""
+
+    scale: Float[Array, " parameter"]
+    transforms: tuple[Transform, ...]
+    spans: tuple[tuple[int, int], ...] = eqx.field(static=True)
+
+    def values(self, z: Array) -> Array:
+        """Physical values of the coordinates `z`."""
+        x = z * self.scale
+        for (begin, end), transform in zip(self.spans, self.transforms, strict=True):
+            x = x.at[begin:end].set(transform.inverse(x[begin:end]))
+        return x
+
+
+class Parameters(eqx.Module):
+    """The free numbers of a model: physical values x, and coordinates z to optimise.
+
+    `start`, `lower`, `upper` are values, `z_start`, `z_lower`, `z_upper` the same in
+    coordinates; `prior_sd` is inf for a parameter without a prior.
+    """
+
+    base: PyTree
+    start: Float[Array, " parameter"]
+    lower: Float[Array, " parameter"]
+    upper: Float[Array, " parameter"]
+    prior_mean: Float[Array, " parameter"]
+    prior_sd: Float[Array, " parameter"]
+    z_start: Float[Array, " parameter"]
+    z_lower: Float[Array, " parameter"]
+    z_upper: Float[Array, " parameter"]
+    coordinates: Coordinates
+    selection: Selection = eqx.field(static=True)
+    has_prior: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.selection.names
+
+    def model(self, values: Array) -> PyTree:
+        """The model with the physical `values` in place."""
+        return put(self.base, self.selection, values)
+
+    def values(self, z: Array) -> Array:
+        """Physical values of the coordinates `z`."""
+        return self.coordinates.values(z)
+
+    def limits(self) -> dict[str, Array]:
+        """Bounds of the coordinates, as options of a solver."""
+        return {"lower": self.z_lower, "upper": self.z_upper}
+
+    def prior_rows(self, values: Array) -> Array:
+        """Whitened distances from the priors, for the parameters that have one."""
+        which = np.asarray(self.has_prior, int)
+        return (values[which] - self.prior_mean[which]) / self.prior_sd[which]
+
+
+def parameters(model: PyTree, free: Any) -> Parameters:
+    """The free parameters of `model` as `fit` and `fisher` take them."""
+    how = dict(free) if isinstance(free, dict) else {}
+    for path, value in how.items():
+        if not isinstance(value, Free):
+            raise ValueError(f"free[{path!r}] must be a Free(...), got {value!r}")
+    selection = _selection(model, tuple(how) if how else free)
+    start = take(model, selection)
+    offsets = np.cumsum([0, *(part.size for part in selection.parts)])
+    spans = [
+        (part, int(offset), how.get(part.path, Free()))
+        for part, offset in zip(selection.parts, offsets, strict=False)
+    ]
+    transformed = [span for span in spans if span[2].transform is not None]
+    scale, vectors = _vectors(start, spans)
+    found = Parameters(
+        base=_with_arrays(model, selection),
+        **vectors,
+        coordinates=Coordinates(
+            scale=scale,
+            transforms=tuple(free.transform for *_, free in transformed),
+            spans=tuple((begin, begin + part.size) for part, begin, _ in transformed),
+        ),
+        selection=selection,
+        has_prior=tuple(
+            i
+            for part, begin, free in spans
+            if free.prior is not None
+            for i in range(begin, begin + part.size)
+        ),
+    )
+    _object_to_start(found)
+    return found
+
+
+def _with_arrays(model: PyTree, selection: Selection) -> PyTree:
+    """The model with free Python floats as arrays: another start compiles nothing."""
+    leaves, structure = jax.tree.flatten(model)
+    for part in selection.parts:
+        leaves[part.leaf] = jnp.asarray(leaves[part.leaf])
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _selection(model: PyTree, free: Any) -> Selection:
+    passing = ()
+    if isinstance(model, AbstractSimulation):
+        # A Python float is a static epoch: freeing it would lose the step count.
+        passing = ("t0",) if isinstance(model.t0, float) else ()
+        free = type(model).free if free is None else free
+    return select(model, "*" if free is None else free, passing=passing)
+
+
+_Spans = Sequence[tuple[Part, int, Free]]
+_ELSEWHERE = {"lower": -np.inf, "upper": np.inf, "mean": 0.0, "sd": np.inf}
+
+
+# Compiled, because a dozen small operations one by one take longer.
+@eqx.filter_jit
+def _vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]]:
+    """The scale, and the numbers of `Parameters`, from the options of every path."""
+    scale = _scales(spans, start)
+    lower, upper, mean, sd = (
+        _spread(spans, start, what) for what in ("lower", "upper", "mean", "sd")
+    )
+
+    def coordinates(values: Array) -> Array:
+        z = values
+        for part, begin, free in spans:
+            if free.transform is not None:
+                here = slice(begin, begin + part.size)
+                z = z.at[here].set(free.transform.forward(values[here]))
+        return z / scale
+
+    slope = jax.jvp(coordinates, (start,), (jnp.ones_like(start),))[1]
+    down = jnp.where(slope < 0, -jnp.inf, jnp.inf)
+    # Open sides stay open: 1/x would send both to 0, and a log of -inf is undefined.
+    first, second = (
+        jnp.where(jnp.isfinite(x) & ~jnp.isnan(z), z, open_side)
+        for x, z, open_side in (
+            (lower, coordinates(lower), -down),
+            (upper, coordinates(upper), down),
+        )
+    )
+    return scale, {
+        "start": start,
+        "lower": lower,
+        "upper": upper,
+        "prior_mean": mean,
+        "prior_sd": sd,
+        "z_start": coordinates(start),
+        "z_lower": jnp.minimum(first, second),
+        "z_upper": jnp.maximum(first, second),
+    }
+
+
+def _spread(spans: _Spans, start: Array, what: str) -> Array:
+    """One option of every `Free` as a vector."""
+    full = jnp.full_like(start, _ELSEWHERE[what])
+    for part, begin, free in spans:
+        pair = free.bounds if what in ("lower", "upper") else free.prior
+        given = None if pair is None else pair[what in ("upper", "sd")]
+        if given is not None:
+            name = "bounds" if what in ("lower", "upper") else "prior"
+            full = full.at[begin : begin + part.size].set(_filled(name, given, part))
+    return full
+
+
+def _filled(name: str, given: Any, part: Part) -> Array:
+    try:
+        return jnp.broadcast_to(jnp.asarray(given), part.shape).reshape(-1)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} of {part.path!r} must be a number or have shape {part.shape}, got "
+            f"shape {np.shape(given)}"
+        ) from error
+
+
+def _scales(spans: _Spans, start: Array) -> Array:
+    pieces = []
+    for part, begin, free in spans:
+        here = jnp.abs(start[begin : begin + part.size])
+        if free.scale is not None:
+            scale = _filled("scale", free.scale, part)
+        elif free.transform is not None:
+            scale = jnp.ones_like(here)
+        elif free.prior is not None:
+            scale = _filled("prior", free.prior[1], part)
+        else:
+            largest = jnp.max(here, initial=0)
+            largest = jnp.where(largest > 0, largest, 1)
+            scale = jnp.where(here > 0, here, largest)
+        pieces.append(scale.astype(start.dtype))
+    return jnp.concatenate(pieces)
+
+
+def _object_to_start(found: Parameters):
+    """One sentence for a start outside its bounds or where a transform is undefined."""
+    numbers = (found.start, found.lower, found.upper, found.z_start)
+    if any(map(is_traced, numbers)):
+        return
+    for name, *four in zip(found.names, *map(np.asarray, numbers), strict=True):
+        start, lower, upper, z = map(float, four)
+        if not np.isfinite(start):
+            raise ValueError(f"model: {name} starts at {start}; give a finite number")
+        if not lower < upper:
+            raise ValueError(
+                f"bounds of {name} must be (lower, upper) with lower < upper, got "
+                f"({lower}, {upper})"
+            )
+        if not lower <= start <= upper:
+            raise ValueError(
+                f"model: {name} starts at {start}, outside its bounds ({lower}, "
+                f"{upper}); move the start or the bounds"
+            )
+        if not np.isfinite(z):
+            raise ValueError(
+                f"transform: {name} starts at {start}, where the transform is {z}; a "
+                "log needs a positive start"
+            )

@@ -1,0 +1,134 @@
+"""The report of a fit: everything a referee asks, in one page of text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._results import RESULTS
+
+
+_MOST_PAIRS = 20
+
+
+def report(fit: Any) -> str:
+    """What `print(fit)` shows."""
+    blocks = [_headline(fit), _table(fit)]
+    if fit.fisher is not None:
+        blocks += [_correlations(fit), _weakest(fit)]
+    blocks += [_convergence(fit), f"Error bars: {fit.convention}."]
+    if "starts_loss" in fit.history:
+        blocks.append(_waterfall(fit))
+    return "\n".join(filter(None, blocks))
+
+
+def _headline(fit: Any) -> str:
+    sentence = RESULTS[fit.status] or "converged"
+    name = "RSS" if fit.convention.startswith("sigma unknown") else "chi2"
+    return (
+        f"Fit of {len(fit.names)} parameters to {int(fit.size)} data: {sentence}\n"
+        f"  {name} {float(fit.chi2):.6g}, reduced {float(fit.chi2_reduced):.4g} "
+        f"({int(fit.dof)} degrees of freedom), AIC {float(fit.aic):.6g}, "
+        f"BIC {float(fit.bic):.6g}"
+    )
+
+
+def _table(fit: Any) -> str:
+    header = ("parameter", "value", "stderr", "relative", "start", "bounds", "")
+    rows = [header, *(_row(fit, i) for i in range(len(fit.names)))]
+    if not np.any(np.isfinite([fit.lower, fit.upper])):
+        rows = [(*row[:5], row[6]) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_aligned(row, widths) for row in rows)
+
+
+def _row(fit: Any, i: int) -> tuple[str, ...]:
+    value, sd = float(fit.values[i]), float(fit.stderr[i])
+    lower, upper = float(fit.lower[i]), float(fit.upper[i])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = 100 * sd / np.abs(value)
+    bounded = np.isfinite(lower) or np.isfinite(upper)
+    return (
+        fit.names[i],
+        _rounded(value, sd),
+        f"{sd:.2g}" if np.isfinite(sd) else ("inf" if np.isinf(sd) else "-"),
+        f"{relative:.2g} %" if np.isfinite(relative) else "-",
+        f"{float(fit.start[i]):.6g}",
+        f"[{lower:g}, {upper:g}]" if bounded else "",
+        _flag(fit, i),
+    )
+
+
+def _flag(fit: Any, i: int) -> str:
+    if bool(fit.at_bound[i]):
+        lower = abs(fit.values[i] - fit.lower[i]) <= abs(fit.values[i] - fit.upper[i])
+        return f"at its {'lower' if lower else 'upper'} bound"
+    if fit.fisher is not None and np.isinf(fit.stderr[i]):
+        return "undetermined"
+    return ""
+
+
+def _rounded(value: float, sd: float) -> str:
+    """The value to two digits beyond its error bar."""
+    if not (np.isfinite(sd) and sd > 0 and value):
+        return f"{value:.8g}"
+    digits = int(np.floor(np.log10(abs(value)))) - int(np.floor(np.log10(sd)))
+    return f"{value:.{min(max(digits + 3, 3), 17)}g}"
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    first, *rest = row
+    cells = [f"{first:{widths[0]}}"]
+    cells += [f"{cell:>{w}}" for cell, w in zip(rest[:-1], widths[1:-1], strict=True)]
+    return ("  " + "  ".join([*cells, rest[-1]])).rstrip()
+
+
+def _correlations(fit: Any) -> str:
+    matrix = np.asarray(fit.correlation)
+    i, j = np.triu_indices(len(fit.names), k=1)
+    size = np.abs(matrix[i, j])
+    order = [k for k in np.argsort(-size, kind="stable") if size[k] > 0.1]
+    if not order:
+        return ""
+    pairs = [
+        f"  {matrix[i[k], j[k]]:+.3f}  {fit.names[i[k]]}, {fit.names[j[k]]}"
+        for k in order[:_MOST_PAIRS]
+    ]
+    rest = len(order) - _MOST_PAIRS
+    more = [f"  and {rest} more, in fit.correlation"] if rest > 0 else []
+    return "\n".join(["Correlations above 0.1:", *pairs, *more])
+
+
+def _weakest(fit: Any) -> str:
+    found = fit.fisher.degeneracies(above=0)
+    if not found:
+        return ""
+    open_ones = [d for d in found if np.isinf(d.inflation)]
+    if open_ones:
+        lines = [f"  {d}" for d in open_ones]
+        return "\n".join(["Undetermined directions (sigma = inf):", *lines])
+    return (
+        f"Weakest direction: {found[0]}, {found[0].inflation:.3g} times less certain "
+        "than its parameters alone"
+    )
+
+
+def _convergence(fit: Any) -> str:
+    to_go = float(fit.to_go)
+    distance = (
+        "" if np.isnan(to_go) else f"a further step would move {to_go:.1e} sigma; "
+    )
+    return (
+        f"Convergence: {distance}{int(fit.steps)} steps, {int(fit.rejected)} rejected, "
+        f"{int(fit.non_finite)} not finite"
+    )
+
+
+def _waterfall(fit: Any) -> str:
+    loss = np.asarray(fit.history["starts_loss"])
+    good = np.asarray(fit.history["starts_converged"])
+    near = np.sum(good & (loss <= loss[0] + 0.01 * max(abs(loss[0]), 1)))
+    return (
+        f"Starts: {loss.size}, of which {int(good.sum())} converged, {int(near)} to "
+        "within a hundredth of the best loss (fit.history['starts_loss'])"
+    )

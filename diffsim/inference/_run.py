@@ -1,0 +1,65 @@
+"""`Run`: how long a fit may take, what it shows and where it is kept."""
+
+import dataclasses
+import math
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How a fit is run; nothing here changes its answer, but `max_steps` and `starts`.
+
+    **Arguments**
+
+    - `max_steps`: trial steps before `RESULTS.nonlinear_max_steps_reached`.
+    - `progress`: True for a line on stderr that moves, or a function that is called
+        after every step with a dict: `step`, `loss`, `to_go` (standard deviations that
+        the Gauss-Newton step before it had to go, NaN in a descent), `rejected`,
+        `non_finite`, `seconds`.
+    - `checkpoint`: a file. The fit is written there as it goes, at most once a second
+        and at its end; if the file is there at the start, the fit goes on from it.
+    - `covariance`: False leaves out the Jacobian that error bars need, for models of
+        thousands of parameters fitted by gradient descent.
+    - `seed`, `spread`: with `starts=k`, the start and k − 1 others drawn around it with
+        this standard deviation in units of `Free.scale`.
+
+    `progress` and `checkpoint` are for Levenberg-Marquardt and Optax optimizers from
+    one start; elsewhere the search is one compiled call.
+    """
+
+    max_steps: int = 1000
+    progress: bool | Callable[[dict[str, Any]], None] | None = None
+    checkpoint: str | pathlib.Path | None = None
+    covariance: bool = True
+    seed: int = 0
+    spread: float = 0.3
+
+    def __post_init__(self):
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+
+    def show(self, step: dict[str, Any]):
+        """Tells `progress` about a step."""
+        if callable(self.progress):
+            self.progress(step)
+        elif self.progress:
+            print(f"\r{_line(step):79}", end="", file=sys.stderr, flush=True)
+
+    def finish(self):
+        """Ends the line that moved."""
+        if self.progress is True:
+            print(file=sys.stderr)
+
+
+def _line(step: dict[str, Any]) -> str:
+    to_go = step["to_go"]
+    rest = "" if math.isnan(to_go) else f", {to_go:.1e} sigma to go"
+    lost = step["rejected"] + step["non_finite"]
+    lost = f", {lost} rejected" if lost else ""
+    return (
+        f"fit: step {step['step']}, loss {step['loss']:.6g}{rest}{lost}, "
+        f"{step['seconds']:.0f} s"
+    )

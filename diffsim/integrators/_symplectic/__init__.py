@@ -1,0 +1,17 @@
+"""Symmetric compositions of leapfrog."""
+
+from ._base import AbstractSymplecticSolver
+from ._kahan_li import KahanLi6, KahanLi8
+from ._leapfrog import Leapfrog
+from ._yoshida import Yoshida4, Yoshida6, Yoshida8
+
+
+__all__ = [
+    "AbstractSymplecticSolver",
+    "KahanLi6",
+    "KahanLi8",
+    "Leapfrog",
+    "Yoshida4",
+    "Yoshida6",
+    "Yoshida8",
+]

@@ -1,0 +1,30 @@
+"""Leapfrog: the second-order symplectic workhorse."""
+
+from typing import ClassVar
+
+from ._base import AbstractSymplecticSolver
+
+
+class Leapfrog(AbstractSymplecticSolver):
+    r"""Drift–kick–drift leapfrog: symplectic, time-reversible, order 2.
+
+    $$x_{1/2} = x_0 + \tfrac h2 v_0, \quad v_1 = v_0 + h\,a(x_{1/2}), \quad
+      x_1 = x_{1/2} + \tfrac h2 v_1$$
+
+    The energy error stays bounded for exponentially long times at fixed step. Heun's
+    and the midpoint method have the same order, and drift.
+
+    **Good values:** 20 to 100 steps per shortest orbital period; the error falls as
+    $h^2$. One force evaluation a step.
+
+    **Limits:** fixed steps (mathematics: steps that follow an error estimate destroy
+    symplecticity); accelerations must not depend on velocity (convenience: such
+    dynamics run with any explicit Runge–Kutta solver).
+    """
+
+    weights: ClassVar[tuple[float, ...]] = (1.0,)
+    references: ClassVar[tuple[str, ...]] = ("10.1103/PhysRev.159.98",)
+
+    def order(self, terms):
+        del terms
+        return 2

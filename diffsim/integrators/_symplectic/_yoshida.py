@@ -1,0 +1,74 @@
+"""Yoshida's compositions of leapfrog, of order 4, 6 and 8."""
+
+from typing import ClassVar
+
+from ._base import AbstractSymplecticSolver, symmetric
+
+
+_CUBE_ROOT = 2 ** (1 / 3)
+_REFERENCE = ("10.1016/0375-9601(90)90092-3",)
+
+
+class Yoshida4(AbstractSymplecticSolver):
+    r"""Three leapfrog steps that cancel the error of order 2: symplectic, order 4.
+
+    $$w_1 = w_3 = \frac{1}{2 - 2^{1/3}}, \quad w_2 = 1 - 2 w_1$$
+
+    Also known as the Forest–Ruth method. The middle step goes back in time.
+
+    **Good values:** 30 to 100 steps per shortest period; energy errors of 1e-6 to 1e-9.
+    Three force evaluations a step.
+
+    **Limits:** as `Leapfrog`.
+    """
+
+    weights: ClassVar[tuple[float, ...]] = symmetric(1 / (2 - _CUBE_ROOT))
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 4
+
+
+class Yoshida6(AbstractSymplecticSolver):
+    r"""Seven leapfrog steps, symplectic, order 6: Yoshida's solution A.
+
+    **Good values:** 30 to 100 steps per shortest period; energy errors of 1e-9 to
+    1e-12. Seven force evaluations a step.
+
+    **Limits:** as `Leapfrog`; the weights are published to 15 digits.
+    """
+
+    weights: ClassVar[tuple[float, ...]] = symmetric(
+        0.784513610477560, 0.235573213359357, -1.17767998417887
+    )
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 6
+
+
+class Yoshida8(AbstractSymplecticSolver):
+    r"""Fifteen leapfrog steps, symplectic, order 8: Yoshida's solution D.
+
+    **Good values:** 30 to 60 steps per shortest period, where rounding takes over.
+    Fifteen force evaluations a step.
+
+    **Limits:** as `Leapfrog`; the weights are published to 15 digits.
+    """
+
+    weights: ClassVar[tuple[float, ...]] = symmetric(
+        0.914844246229740,
+        0.253693336566229,
+        -1.44485223686048,
+        -0.158240635368243,
+        1.93813913762276,
+        -1.96061023297549,
+        0.102799849391985,
+    )
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 8

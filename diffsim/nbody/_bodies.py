@@ -1,0 +1,122 @@
+"""`Bodies` and `Tracers`: what moves, and where it starts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._checks import as_floating, check_shape
+from .._types import Numbers
+from ._sources import columns_of, particles_of
+
+
+_PLANAR = "for planar systems set z to zero"
+
+
+class Bodies(eqx.Module):
+    """Point masses with their initial positions and velocities.
+
+    **Arguments**
+
+    - `masses`: shape (body,); mass. Zero is allowed; `Tracers` are cheaper.
+    - `positions`: shape (body, 3); length.
+    - `velocities`: shape (body, 3); length / time.
+    - `names`: one a body, so that paths may read `bodies.masses[Jupiter]`.
+
+    Units are yours, as long as `Gravity(G=...)` has the same; see `nbody.G`.
+
+    **Raises:** `ValueError` if shapes or names do not agree.
+    """
+
+    masses: Float[Array, " body"]
+    positions: Float[Array, "body 3"]
+    velocities: Float[Array, "body 3"]
+    names: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        masses: Numbers,
+        positions: Numbers,
+        velocities: Numbers,
+        *,
+        names: Sequence[str] | None = None,
+    ):
+        masses = jnp.atleast_1d(as_floating("masses", masses))
+        check_shape("masses", masses, (None,), "one mass a body")
+        self.masses = masses
+        self.positions, self.velocities = _phase(positions, velocities, masses.size)
+        self.names = _checked_names(names, masses.size)
+
+    @classmethod
+    def from_rebound(cls, simulation: Any) -> "Bodies":
+        """The particles of a `rebound.Simulation`, with their names if all have one.
+
+        Its G is `simulation.G`: pass that to `Gravity`. REBOUND is not imported, only
+        its attributes are read.
+        """
+        masses, positions, velocities, names = particles_of(simulation)
+        return cls(masses, positions, velocities, names=names)
+
+    @classmethod
+    def from_table(cls, table: Any, *, G: float = 1.0, names: str = "name") -> "Bodies":
+        """Bodies from columns named as JPL Horizons names them.
+
+        **Arguments**
+
+        - `table`: anything indexed by column name (a dict, a pandas or astropy table)
+            with `X`, `Y`, `Z`, `VX`, `VY`, `VZ`, and `mass` or `GM`; case is ignored.
+        - `G`: divides `GM` into masses; your units.
+        - `names`: the column of names; it may be missing.
+
+        **Raises:** `ValueError` naming the column that is missing.
+        """
+        masses, positions, velocities, labels = columns_of(table, G=G, names=names)
+        return cls(masses, positions, velocities, names=labels)
+
+
+class Tracers(eqx.Module):
+    """Massless bodies: they feel every force and cause none, O(massive × tracer).
+
+    **Arguments**
+
+    - `positions`: shape (tracer, 3); length.
+    - `velocities`: shape (tracer, 3); length / time.
+    - `names`: one a tracer, or None.
+    """
+
+    positions: Float[Array, "tracer 3"]
+    velocities: Float[Array, "tracer 3"]
+    names: tuple[str, ...] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        positions: Numbers,
+        velocities: Numbers,
+        *,
+        names: Sequence[str] | None = None,
+    ):
+        self.positions, self.velocities = _phase(positions, velocities, None)
+        self.names = _checked_names(names, self.positions.shape[0])
+
+
+def _phase(positions, velocities, count: int | None):
+    positions = as_floating("positions", positions)
+    velocities = as_floating("velocities", velocities)
+    check_shape("positions", positions, (count, 3), _PLANAR)
+    check_shape("velocities", velocities, (len(positions), 3), _PLANAR)
+    dtype = jnp.result_type(positions, velocities)
+    return positions.astype(dtype), velocities.astype(dtype)
+
+
+def _checked_names(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    names = tuple(str(name) for name in names)
+    if len(names) != count:
+        raise ValueError(f"names must be one a body, got {len(names)} for {count}")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"names must differ, got {', '.join(repeated)} more than once")
+    return names

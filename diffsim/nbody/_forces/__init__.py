@@ -1,0 +1,8 @@
+"""Forces between bodies and on bodies."""
+
+from ._base import AbstractForce
+from ._gravity import Gravity
+from ._post_newtonian import PostNewtonian
+
+
+__all__ = ["AbstractForce", "Gravity", "PostNewtonian"]

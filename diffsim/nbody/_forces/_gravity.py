@@ -1,0 +1,54 @@
+"""Newtonian gravity between bodies, and on massless tracers."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_shape
+from ..._types import Numbers
+from ._base import AbstractForce
+from ._pairs import field_sum, mutual_sum
+
+
+class Gravity(AbstractForce):
+    r"""Newton's law with Plummer softening.
+
+    $$a_i = \sum_{j \ne i}
+      \frac{G m_j\,(x_j - x_i)}{(|x_j - x_i|^2 + \epsilon^2)^{3/2}}$$
+
+    **Arguments**
+
+    - `G`: gravitational constant in your units, see `nbody.G`; scalar.
+    - `softening`: ε, a length; scalar. 0 is exact gravity.
+
+    **Good values:** ε = 0 for planets; for star clusters and galaxies about the mean
+    separation in the densest region.
+
+    **Limits:** direct summation, O(massive × body) (mathematics of exactness). Without
+    softening, coincident bodies give a state that is not finite, and the run says so.
+
+    Masses and G enter only as their product: free one of them, not both.
+    """
+
+    G: Array
+    softening: Array
+
+    velocity_dependent: ClassVar[bool] = False
+    references: ClassVar[tuple[str, ...]] = ("10.1093/mnras/71.5.460",)
+
+    def __init__(self, G: Numbers = 1.0, softening: Numbers = 0.0):
+        check_shape("G", G, ())
+        check_shape("softening", softening, ())
+        self.G = as_floating("G", G)
+        self.softening = as_floating("softening", softening)
+
+    def acceleration(self, t, x, v, gm):
+        del t, v
+        eps2 = jnp.square(self.softening.astype(x.dtype))
+        massive = x[:, : gm.size]
+        mutual = mutual_sum(massive, gm, eps2)
+        if x.shape[1] == gm.size:
+            return mutual
+        tracers = field_sum(x[:, gm.size :], massive, gm, eps2)
+        return jnp.concatenate([mutual, tracers], axis=1)

@@ -1,0 +1,134 @@
+r"""Sums over pairs, $a_i = \sum_j \mu_j d_{ij} / (d_{ij}^2 + \epsilon^2)^{3/2}$.
+
+Their derivative is again a sum over pairs. With $d = x_j - x_i$, $s = r^{-3}$ and
+$K = s\,(I - 3 d d^T/r^2)$,
+
+$$\dot a_i = \sum_j \mu_j K_{ij} (\dot x_j - \dot x_i) + \dot\mu_j\, s\, d_{ij}
+             - \tfrac32 \mu_j\, s\, r^{-2} d_{ij}\, \dot{(\epsilon^2)} .$$
+
+Written by hand it needs neither the power of the plain form nor an N × N array in
+memory; JAX transposes it, so one rule serves forward and reverse mode.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array, Float
+
+from . import _block_tangents as blocked
+from ._block_tangents import Tangents
+from ._blocks import blocked_sum
+
+
+#: Number of bodies up to which all pairs are formed at once. Measured on one core,
+#: million pairs a second at once / in blocks: 64: 128 / 140, 128: 127 / 360.
+_AT_ONCE = 64
+
+
+@jax.custom_jvp
+def mutual_sum(
+    x: Float[Array, "3 massive"], gm: Float[Array, " massive"], eps2: Float[Array, ""]
+) -> Float[Array, "3 massive"]:
+    """Accelerations that the bodies at `x` give each other."""
+    if gm.size > _AT_ONCE:
+        return blocked_sum(x, x, gm, eps2)
+    d, r2 = _separations(x, x, eps2)
+    # eye keeps the diagonal finite in every derivative; masking after the division
+    # does not
+    r2 = r2 + jnp.eye(gm.size, dtype=x.dtype)
+    return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
+
+
+@jax.custom_jvp
+def field_sum(
+    at: Float[Array, "3 tracer"],
+    x: Float[Array, "3 massive"],
+    gm: Float[Array, " massive"],
+    eps2: Float[Array, ""],
+) -> Float[Array, "3 tracer"]:
+    """Accelerations of tracers `at` other places by the bodies at `x`."""
+    if gm.size > _AT_ONCE:
+        return blocked_sum(at, x, gm, eps2)
+    d, r2 = _separations(at, x, eps2)
+    return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
+
+
+def _mutual_jvp(primals, tangents):
+    x, gm, eps2 = primals
+    dx, dgm, deps2 = map(_present, tangents)
+    move = Tangents(dx, dx, dgm, deps2)
+    rule = blocked.mutual_tangent if gm.size > _AT_ONCE else _mutual_tangent
+    return mutual_sum(x, gm, eps2), _remade(rule)(x, gm, eps2, move)
+
+
+def _field_jvp(primals, tangents):
+    at, x, gm, eps2 = primals
+    move = Tangents(*map(_present, tangents))
+    rule = blocked.field_tangent if gm.size > _AT_ONCE else _field_tangent
+    return field_sum(at, x, gm, eps2), _remade(rule)(at, x, gm, eps2, move)
+
+
+mutual_sum.defjvp(_mutual_jvp, symbolic_zeros=True)
+field_sum.defjvp(_field_jvp, symbolic_zeros=True)
+
+
+def _remade(rule):
+    """`rule` made again in the backward pass from its arguments, the only residuals.
+
+    CSE cannot undo that inside the loop over steps, so no barrier is needed; it would
+    keep the kernels from being fused (5 bodies: gradient 0.72 and 0.65 us a step).
+    """
+    return jax.checkpoint(rule, prevent_cse=False)
+
+
+def _present(tangent):
+    """None for what does not move, so that nothing is computed for it."""
+    return None if isinstance(tangent, SymbolicZero) else tangent
+
+
+def _separations(at, x, eps2):
+    """`d[:, i, j]` from `at[:, i]` to source j, and its softened square."""
+    d = x[:, None, :] - at[:, :, None]
+    return d, (d * d).sum(0) + eps2
+
+
+def _mutual_tangent(x, gm, eps2, move: Tangents):
+    d, r2 = _separations(x, x, eps2)
+    inverse2 = 1 / (r2 + jnp.eye(gm.size, dtype=x.dtype))
+    s = inverse2 * jnp.sqrt(inverse2)
+    total = jnp.zeros_like(x)
+    if move.x is not None:
+        # K is applied to the displacement of i and shared by both ends of the pair:
+        # transposed, that is a single reduction (gradient of a 5-body leapfrog run
+        # 0.71 against 0.84 us a step with the difference of displacements)
+        y = _tidal(d, inverse2, s, move.x[:, :, None])
+        total = total + (gm[:, None] * y).sum(1) - (gm * y).sum(2)
+    if move.gm is not None:
+        total = total - (move.gm[:, None] * (s * d)).sum(1)
+    return total + _softening_tangent(d, inverse2, s, gm, move)
+
+
+def _field_tangent(at, x, gm, eps2, move: Tangents):
+    d, r2 = _separations(at, x, eps2)
+    inverse2 = 1 / r2
+    s = inverse2 * jnp.sqrt(inverse2)
+    total = jnp.zeros_like(at)
+    if move.at is not None:
+        total = total - (gm * _tidal(d, inverse2, s, move.at[:, :, None])).sum(2)
+    if move.x is not None:
+        total = total + (gm * _tidal(d, inverse2, s, move.x[:, None, :])).sum(2)
+    if move.gm is not None:
+        total = total + (move.gm * (s * d)).sum(2)
+    return total + _softening_tangent(d, inverse2, s, gm, move)
+
+
+def _tidal(d, inverse2, s, displacement):
+    """K applied to a displacement."""
+    along = 3 * (d * displacement).sum(0) * inverse2
+    return s * (displacement - along * d)
+
+
+def _softening_tangent(d, inverse2, s, gm, move: Tangents):
+    if move.eps2 is None:
+        return 0
+    return -1.5 * move.eps2 * (gm * s * inverse2 * d).sum(2)

@@ -1,0 +1,19 @@
+"""Total momentum."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._nbody import NBody
+from .._state import State
+
+
+def momentum(simulation: NBody, state: State) -> Float[Array, "*time 3"]:
+    r"""$P = \sum_i m_i v_i$, mass length / time, shape (time, 3) or (3,).
+
+    **Arguments**
+
+    - `simulation`: gives the masses.
+    - `state`: one state, or states with a leading time axis; tracers weigh nothing.
+    """
+    masses = simulation.bodies.masses
+    return jnp.sum(masses[:, None] * state.velocities[..., : masses.size, :], -2)

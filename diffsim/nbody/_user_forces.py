@@ -1,0 +1,45 @@
+"""A user's force, called with the public state."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._checks import check_shape
+from ._state import State
+
+
+class _VelocityRead(Exception):
+    """Raised when a force reads velocities that were withheld."""
+
+
+class _Positions:
+    """A state whose velocities nobody may read."""
+
+    def __init__(self, positions: Array):
+        self.positions = positions
+
+    @property
+    def velocities(self):
+        raise _VelocityRead
+
+
+def user_acceleration(force: Callable[..., Any], t, x, v):
+    """`force(t, state)` as a component-first array; `v` None withholds velocities."""
+    state = _Positions(x.T) if v is None else State(x.T, v.T)
+    acceleration = jnp.asarray(force(t, state))
+    name = getattr(force, "__name__", type(force).__name__)
+    check_shape(f"acceleration by {name}", acceleration, (x.shape[1], 3))
+    return acceleration.astype(x.dtype).T
+
+
+def reads_velocities(force: Callable[..., Any], x: jax.ShapeDtypeStruct) -> bool:
+    """Whether `force` looks at velocities, found by withholding them."""
+    t = jax.ShapeDtypeStruct((), x.dtype)
+    try:
+        jax.eval_shape(lambda t, x: user_acceleration(force, t, x, None), t, x)
+    except _VelocityRead:
+        return True
+    return False

@@ -1,0 +1,13 @@
+"""The pictures people expect: orbits, residuals, uncertainties.
+
+They need matplotlib, `pip install "diffsim[plots]"`. Every function draws into axes or
+a figure that you give, or makes its own, and works with and without a display.
+"""
+
+from ._canvas import COLORS, look, sheet
+from ._corner import corner
+from ._orbits import orbits
+from ._residuals import residuals
+
+
+__all__ = ["COLORS", "corner", "look", "orbits", "residuals", "sheet"]

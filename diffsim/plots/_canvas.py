@@ -1,0 +1,94 @@
+"""New axes in the house's look, and matplotlib only when something is drawn."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any
+
+
+#: The colors of bodies and series, after Paul Tol's "muted" scheme, which the
+#: color-blind tell apart; its light blue is darkened to be seen as a thin line.
+COLORS = (
+    "#DDAA33",
+    "#882255",
+    "#CC6677",
+    "#44AA99",
+    "#AA4499",
+    "#117733",
+    "#332288",
+    "#55AACC",
+    "#4477AA",
+    "#999933",
+    "#777777",
+    "#222222",
+)
+INK = "#333333"
+
+_LOOK = MappingProxyType(
+    {
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "axes.linewidth": 0.8,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 10,
+        "figure.titlesize": 11,
+        "figure.dpi": 100,
+        "font.size": 9,
+        "legend.frameon": False,
+        "savefig.dpi": 160,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+    }
+)
+
+
+def module(name: str) -> Any:
+    """`matplotlib` or a part of it; a sentence where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            "diffsim.plots draws with matplotlib, which is not installed: "
+            'pip install "diffsim[plots]"'
+        ) from error
+
+
+@contextlib.contextmanager
+def look() -> Iterator[None]:
+    """Figures and axes made inside have the look of these plots; nothing else changes.
+
+    ```python
+    with plots.look():
+        figure, axes = plt.subplots(1, 2)
+    plots.orbits(trajectory, axes=axes[0])
+    ```
+    """
+    with module("matplotlib").rc_context(dict(_LOOK)):
+        yield
+
+
+def sheet(size: tuple[float | int, float | int]) -> Any:
+    """An empty figure for a file, `size` in inches; it needs no display."""
+    with look():
+        return module("matplotlib.figure").Figure(figsize=size, layout="constrained")
+
+
+def new_figure(size: tuple[float | int, float | int]) -> Any:
+    """An empty figure that pyplot knows, so that `plt.show()` shows it."""
+    with look():
+        return module("matplotlib.pyplot").figure(figsize=size, layout="constrained")
+
+
+def new_axes(size: tuple[float | int, float | int]) -> Any:
+    """One pair of axes in a figure of their own."""
+    with look():
+        return new_figure(size).add_subplot()
+
+
+def color(number: int) -> str:
+    """The color of a body, a series or an experiment; they repeat after twelve."""
+    return COLORS[number % len(COLORS)]

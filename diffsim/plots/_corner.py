@@ -1,0 +1,259 @@
+"""`corner`: uncertainties of parameters, one by one and two by two."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._canvas import INK, look, module, new_figure
+
+
+#: How far the axes reach, in standard deviations of the widest outcome.
+_REACH = 3.2
+#: Outcomes that are drawn over each other: blue, red, sand, green.
+_INKS = ("#4477AA", "#CC6677", "#DDAA33", "#117733")
+
+
+class _Cloud(NamedTuple):
+    """A Gaussian in the parameters that are drawn."""
+
+    label: str | None
+    center: np.ndarray
+    covariance: np.ndarray
+    ink: str
+
+    @property
+    def stderr(self) -> np.ndarray:
+        return np.sqrt(np.diagonal(self.covariance))
+
+
+class _Scale(NamedTuple):
+    """What the axes show: (value − origin) / 10^exponent, up to `reach`."""
+
+    origin: np.ndarray
+    exponent: np.ndarray
+    reach: np.ndarray
+    labels: Sequence[str]
+
+
+def corner(
+    outcome: Any,
+    *,
+    names: str | Sequence[str] | None = None,
+    truths: Any = None,
+    units: Any = None,
+    labels: Sequence[str] | None = None,
+    figure: Any = None,
+) -> Any:
+    r"""Draws what a fit or a forecast knows of its parameters, alone and in pairs.
+
+    Ellipses of one and two standard deviations, $\Delta\chi^2 = 1$ and 4, whose shadows
+    on the axes are those of each parameter with all others free (39 % and 86 % of the
+    probability in two dimensions); on the diagonal the density of each. They are drawn
+    from the covariance and are exact: no samples are taken.
+
+    **Arguments**
+
+    - `outcome`: a `Fit`, a `Fisher`, or anything with `names` and `covariance`; or a
+        dict from label to these, drawn over each other. A fit lies at its values, a
+        forecast at `truths`, or where the fit lies that stands before it.
+    - `names`: which parameters, those of a leaf by its path, "bodies.masses"; None
+        draws all.
+    - `truths`: a number for each parameter drawn, or one for all; marked by lines, and
+        the axes count from there.
+    - `units`: values, errors and covariances are divided by these, one for each
+        parameter drawn; `truths` are in these units.
+    - `labels`: for the axes; None takes the names.
+    - `figure`: an empty matplotlib figure to draw into; None makes one.
+
+    **Returns:** the figure.
+
+    **Good values:** up to twelve parameters.
+
+    **Raises:** `ValueError` for names that no parameter has, for parameters without a
+    finite error bar, and for lengths that do not fit; `ImportError` with what to
+    install where matplotlib is missing.
+
+    **Limits:** Gaussian uncertainties, as fits and forecasts report them (mathematics).
+    """
+    outcomes = outcome if isinstance(outcome, Mapping) else {None: outcome}
+    first = next(iter(outcomes.values()))
+    drawn = _drawn(first.names, names)
+    units = _each("units", 1.0 if units is None else units, len(drawn))
+    truths = None if truths is None else _each("truths", truths, len(drawn))
+    clouds = _clouds(outcomes, [first.names[i] for i in drawn], units, truths)
+    labels = [first.names[i] for i in drawn] if labels is None else labels
+    if len(labels) != len(drawn):
+        raise ValueError(
+            f"labels must be one a parameter, got {len(labels)} for {len(drawn)}"
+        )
+    scale = _scale(clouds, truths, labels)
+    size = 1.6 + 0.95 * len(drawn)
+    figure = new_figure((size, size)) if figure is None else figure
+    _draw(figure, clouds, scale, marked=truths is not None)
+    return figure
+
+
+def _drawn(known: Sequence[str], names: str | Sequence[str] | None) -> list[int]:
+    if names is None:
+        return list(range(len(known)))
+    found: list[int] = []
+    for name in (names,) if isinstance(names, str) else names:
+        inside = (f"{name}[", f"{name}.")
+        hits = [i for i, n in enumerate(known) if n == name or n.startswith(inside)]
+        if not hits:
+            raise ValueError(
+                f"names must be parameters of the outcome, got {name!r}; there are "
+                f"{', '.join(known[:8])}{' …' if len(known) > 8 else ''}"
+            )
+        found.extend(hits)
+    return found
+
+
+def _each(name: str, given: Any, count: int) -> np.ndarray:
+    given = np.asarray(given, float)
+    if given.shape not in ((), (count,)):
+        raise ValueError(
+            f"{name} must be a number or one for each of the {count} parameters drawn, "
+            f"got shape {given.shape}"
+        )
+    return np.broadcast_to(given, count)
+
+
+def _clouds(
+    outcomes: Mapping[Any, Any], names: list[str], units: np.ndarray, truths
+) -> list[_Cloud]:
+    clouds: list[_Cloud] = []
+    for number, (label, outcome) in enumerate(outcomes.items()):
+        where = [_place(outcome, name) for name in names]
+        covariance = np.asarray(outcome.covariance)[np.ix_(where, where)]
+        covariance = covariance / units[:, None] / units[None, :]
+        _check_finite(names, covariance)
+        center = clouds[0].center if clouds else truths
+        if hasattr(outcome, "values"):
+            center = np.asarray(outcome.values)[where] / units
+        center = np.zeros(len(names)) if center is None else center
+        ink = _INKS[number % len(_INKS)]
+        clouds.append(_Cloud(label, center, covariance, ink))
+    return clouds
+
+
+def _place(outcome: Any, name: str) -> int:
+    if name not in outcome.names:
+        raise ValueError(f"all outcomes must have the parameter {name!r}; one has not")
+    return outcome.names.index(name)
+
+
+def _check_finite(names: list[str], covariance: np.ndarray):
+    variance = np.diagonal(covariance)
+    for name, v in zip(names, variance, strict=True):
+        if not (np.isfinite(v) and v > 0):
+            raise ValueError(
+                f"{name} has no finite error bar; leave it out by names=[...], or fix "
+                "it before: fisher.fix(...)"
+            )
+
+
+def _scale(clouds: list[_Cloud], truths, labels: Sequence[str]) -> _Scale:
+    origin = clouds[0].center if truths is None else truths
+    widest = np.max([cloud.stderr for cloud in clouds], axis=0)
+    ends = [np.abs(cloud.center - origin) + _REACH * widest for cloud in clouds]
+    reach = np.max(ends, axis=0)
+    exponent = np.floor(np.log10(reach)).astype(int)
+    # Ones and tens read better as they are.
+    exponent = np.where(exponent == 1, 0, exponent)
+    return _Scale(origin, exponent, reach, labels)
+
+
+def _draw(figure: Any, clouds: list[_Cloud], scale: _Scale, *, marked: bool):
+    count = len(scale.labels)
+    with look():
+        grid = figure.subplots(count, count, squeeze=False)
+    for row in range(count):
+        for column in range(count):
+            axes = grid[row, column]
+            if column > row:
+                axes.set_visible(False)
+                continue
+            _dress(axes, scale, row, column)
+            if marked:
+                _mark(axes, diagonal=row == column)
+            for cloud in clouds:
+                if row == column:
+                    _draw_density(axes, cloud, scale, row)
+                else:
+                    _draw_ellipses(axes, cloud, scale, (column, row))
+    figure.align_labels()
+    handles = grid[0, 0].get_legend_handles_labels()
+    if handles[1]:
+        figure.legend(*handles, loc="upper right", frameon=False, fontsize="large")
+
+
+def _mark(axes: Any, *, diagonal: bool):
+    line = {"color": INK, "linewidth": 0.7, "linestyle": (0, (4, 3)), "alpha": 0.7}
+    axes.axvline(0, **line)
+    if not diagonal:
+        axes.axhline(0, **line)
+
+
+def _shown(scale: _Scale, value: Any, which: Any) -> Any:
+    return (value - scale.origin[which]) / 10.0 ** scale.exponent[which]
+
+
+def _draw_density(axes: Any, cloud: _Cloud, scale: _Scale, which: int):
+    sd = cloud.stderr[which]
+    x = cloud.center[which] + sd * np.linspace(-4, 4, 161)
+    height = np.exp(-0.5 * np.square((x - cloud.center[which]) / sd))
+    x = _shown(scale, x, which)
+    axes.plot(x, height, color=cloud.ink, linewidth=1.1, label=cloud.label)
+    axes.fill_between(x, height, color=cloud.ink, alpha=0.15, linewidth=0)
+
+
+def _draw_ellipses(axes: Any, cloud: _Cloud, scale: _Scale, pair: tuple[int, int]):
+    which = np.array(pair)
+    block = cloud.covariance[np.ix_(which, which)]
+    sd = np.sqrt(np.diagonal(block))
+    # Of the correlation: two units may differ by more digits than a float has.
+    correlation = block / np.outer(sd, sd) + 1e-14 * np.eye(2)
+    root = sd[:, None] * np.linalg.cholesky(correlation)
+    angle = np.linspace(0, 2 * np.pi, 121)
+    circle = root @ np.stack([np.cos(angle), np.sin(angle)])
+    for reach, depth in ((2, 0.12), (1, 0.3)):
+        outline = cloud.center[which, None] + reach * circle
+        x, y = _shown(scale, outline.T, which).T
+        axes.fill(x, y, facecolor=cloud.ink, alpha=depth, linewidth=0)
+        axes.plot(x, y, color=cloud.ink, linewidth=0.8)
+
+
+def _dress(axes: Any, scale: _Scale, row: int, column: int):
+    """Limits, ticks and labels of the panel at `row` and `column`."""
+    ticker = module("matplotlib.ticker")
+    last = len(scale.labels) - 1
+    reach = scale.reach / 10.0**scale.exponent
+    axes.set_xlim(-reach[column], reach[column])
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(3, symmetric=True, prune="both"))
+    axes.tick_params(labelsize="small", length=2.5)
+    if row == last:
+        axes.set_xlabel(_label(scale, column))
+    else:
+        axes.set_xticklabels([])
+    if row == column:
+        axes.set_ylim(0, 1.15)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.set_title(scale.labels[row], loc="center")
+        return
+    axes.set_ylim(-reach[row], reach[row])
+    axes.yaxis.set_major_locator(ticker.MaxNLocator(3, symmetric=True, prune="both"))
+    if column == 0:
+        axes.set_ylabel(_label(scale, row))
+    else:
+        axes.set_yticklabels([])
+
+
+def _label(scale: _Scale, which: int) -> str:
+    exponent = scale.exponent[which]
+    unit = f"\n[$10^{{{exponent}}}$]" if exponent else ""
+    origin = scale.origin[which]
+    shift = f" − {origin:.4g}" if origin else ""
+    return f"{scale.labels[which]}{shift}{unit}"

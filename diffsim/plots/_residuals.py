@@ -1,0 +1,108 @@
+"""`residuals`: what a fit leaves of the data, in units of their noise."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._canvas import INK, color, new_axes
+
+
+#: Lines lie this many standard deviations apart: one point in 15 000 strays further
+#: than half of it.
+_APART = 8.0
+
+
+def residuals(
+    times: Any,
+    residuals: Any,
+    sigma: Any,
+    *,
+    names: Sequence[str] | None = None,
+    axes: Any = None,
+    colors: Sequence[str] | None = None,
+) -> Any:
+    r"""Draws residuals over time, a line of points a series, bands of ±1 and ±2σ.
+
+    $$\rho = (\text{data} - \text{prediction}) / \sigma$$
+
+    A good fit leaves two points in three inside the dark band and nineteen in twenty
+    inside the light one, and no pattern. Beside each line stands the mean of ρ², 1
+    within a few times $\sqrt{2/N}$.
+
+    **Arguments**
+
+    - `times`: shape (time,).
+    - `residuals`: data − prediction, shape (time,), (time, series) or
+        (time, series, component); the components of a series share its line.
+    - `sigma`: standard deviation, a number or anything that broadcasts to `residuals`.
+    - `names`: a label for each series.
+    - `axes`: matplotlib axes to draw into; None makes a figure.
+    - `colors`: one for each series; None takes the house's.
+
+    **Returns:** the axes.
+
+    **Raises:** `ValueError` for shapes that do not fit; `ImportError` with what to
+    install where matplotlib is missing.
+    """
+    times, distances = _distances(times, residuals, sigma)
+    series = distances.shape[1]
+    labels = ("",) * series if names is None else tuple(names)
+    if len(labels) != series:
+        raise ValueError(f"names must be one a series, got {len(labels)} for {series}")
+    axes = new_axes((7.5, 1.2 + 0.55 * series)) if axes is None else axes
+    heights = -_APART * np.arange(series)
+    for number, height in enumerate(heights):
+        ink = color(number) if colors is None else colors[number]
+        _draw_line(axes, times, distances[:, number], height=height, ink=ink)
+    _write_right(axes, _APART / 2, "mean ρ²", INK)
+    axes.set_yticks(heights, labels)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(heights[-1] - _APART / 2, _APART / 2)
+    axes.set_xlim(times.min(), times.max())
+    axes.margins(x=0)
+    return axes
+
+
+def _draw_line(axes: Any, times, distances, *, height: float, ink: str):
+    for reach, depth in ((2, 0.07), (1, 0.09)):
+        band = {"color": INK, "alpha": depth, "linewidth": 0}
+        axes.axhspan(height - reach, height + reach, **band)
+    every = np.repeat(times, distances.shape[1])
+    axes.plot(
+        every, height + distances.ravel(), ".", color=ink, markersize=1.8, alpha=0.7
+    )
+    _write_right(axes, height, f"{np.nanmean(np.square(distances)):.2f}", ink)
+
+
+def _write_right(axes: Any, height: float, text: str, ink: str):
+    axes.annotate(
+        text,
+        (1.0, height),
+        (5, 0),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        va="center",
+        fontsize="small",
+        color=ink,
+        annotation_clip=False,
+    )
+
+
+def _distances(times: Any, residuals: Any, sigma: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Times, and residuals over σ with shape (time, series, component)."""
+    times, residuals = np.asarray(times), np.asarray(residuals)
+    if times.ndim != 1 or residuals.shape[:1] != times.shape or residuals.ndim > 3:
+        raise ValueError(
+            "residuals must have shape (time,), (time, series) or "
+            f"(time, series, component) for {times.size} times, got {residuals.shape}"
+        )
+    try:
+        distances = residuals / np.broadcast_to(np.asarray(sigma), residuals.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"sigma must be a number or broadcast to {residuals.shape}, got shape "
+            f"{np.shape(sigma)}"
+        ) from error
+    series = residuals.shape[1] if residuals.ndim > 1 else 1
+    return times, distances.reshape(times.size, series, -1)

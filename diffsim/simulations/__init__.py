@@ -1,0 +1,28 @@
+"""What a simulation is, and how any of them is run."""
+
+from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
+from ._explicit import AbstractOneStepSolver
+from ._failures import failures_as_nan
+from ._files import load, save
+from ._method import Method
+from ._separable import Separable
+from ._simulate import simulate
+from ._simulation import AbstractSimulation
+from ._trajectory import Final, Trajectory
+
+
+__all__ = [
+    "AbstractOneStepSolver",
+    "AbstractScanAdjoint",
+    "AbstractSimulation",
+    "Checkpointed",
+    "Final",
+    "Method",
+    "Reversible",
+    "Separable",
+    "Trajectory",
+    "failures_as_nan",
+    "load",
+    "save",
+    "simulate",
+]

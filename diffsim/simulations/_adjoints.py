@@ -1,0 +1,48 @@
+"""Adjoints of fixed-step runs: how a run is differentiated, never what it computes."""
+
+from typing import ClassVar
+
+import equinox as eqx
+
+
+class AbstractScanAdjoint(eqx.Module):
+    """Base of adjoints of fixed steps; Diffrax's belong to `diffeqsolve`."""
+
+
+class Reversible(AbstractScanAdjoint):
+    r"""Reverse mode in O(state) memory: the run is stepped backwards from its end.
+
+    A time-symmetric step satisfies $\Phi_{-h} = \Phi_h^{-1}$, so the past need not be
+    stored. The gradient equals that of the stored run to rounding.
+
+    **Good values:** large states (N-body with N ≥ 100) and long runs. About 5 times the
+    forward time, against 3 to 4 times with the past stored.
+
+    **Limits:** reverse mode only (mathematics of the trade: forward mode needs no
+    memory to begin with); time-symmetric fixed-step solvers only, others are refused;
+    rounding errors of a chaotic run grow backwards as they do forwards.
+
+    """
+
+    references: ClassVar[tuple[str, ...]] = ("arXiv:1502.03492",)
+
+
+class Checkpointed(AbstractScanAdjoint):
+    r"""Both modes; reverse mode stores $\sqrt n$ states and repeats the run once.
+
+    **Arguments**
+
+    - `segments`: number of pieces whose inside is recomputed; None takes the square
+        root of the number of steps, which minimises memory.
+
+    **Good values:** runs whose stored past does not fit; about 1.4 times the default's
+    gradient time.
+    """
+
+    segments: int | None = None
+
+    def __check_init__(self):
+        if self.segments is not None and self.segments < 1:
+            raise ValueError(
+                f"segments must be at least 1, got {self.segments}; None chooses it"
+            )

@@ -1,0 +1,63 @@
+"""What a failed run does: raise for a person, poison inside a fit or a sweep."""
+
+import contextlib
+import contextvars
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from .._results import RESULTS
+
+
+_poisoning = contextvars.ContextVar("poisoning", default=False)
+
+
+@contextlib.contextmanager
+def failures_as_nan():
+    """Inside, `simulate(throw=None)` returns NaN and a RESULTS instead of raising.
+
+    `fit`, `fisher` and `sweep` call `predict` inside it, so that one trial step or one
+    member of a batch that fails does not end the others.
+    """
+    token = _poisoning.set(True)
+    try:
+        yield
+    finally:
+        _poisoning.reset(token)
+
+
+def poisoning() -> bool:
+    """Whether a failure is to become NaN."""
+    return _poisoning.get()
+
+
+def poisoned(tree: PyTree, ok: Bool[Array, ""]) -> PyTree:
+    """`tree`, and NaN in values and derivatives where not `ok`."""
+    # A product and not `where`: `where` would hand out a derivative of zero.
+    return jax.tree.map(
+        lambda x: (
+            x * jnp.where(ok, 1, jnp.nan).astype(x.dtype)
+            if eqx.is_inexact_array(x)
+            else x
+        ),
+        tree,
+    )
+
+
+def raised(tree: PyTree, result: Any) -> PyTree:
+    """`tree`; raises if `result` is a failure, at once or, in compiled code, at run."""
+    failed = result != RESULTS.successful
+    if result.is_traced():
+        return result.error_if(tree, failed)
+    if failed:
+        raise RuntimeError(RESULTS[result])
+    return tree
+
+
+def is_finite(tree: PyTree) -> Bool[Array, ""]:
+    """Whether every float in `tree` is finite."""
+    leaves = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in leaves] or [True]))

@@ -1,0 +1,151 @@
+"""`Method`: how a simulation is run, never what is simulated."""
+
+import diffrax
+import equinox as eqx
+import numpy as np
+
+from .._checks import is_traced
+from ._adjoints import AbstractScanAdjoint, Reversible
+
+
+class Method(eqx.Module):
+    r"""A solver with its steps, and how the run is differentiated.
+
+    ```python
+    ds.Method(integrators.Leapfrog(), step=0.01)  # fixed steps
+    ds.Method(diffrax.Dopri8())  # adaptive, rtol = atol = 1e-8
+    ds.Method(diffrax.Dopri8(), step=2.0)  # high order at fixed steps
+    ```
+
+    **Arguments**
+
+    - `solver`: any `diffrax.AbstractSolver`, ours or Diffrax's.
+    - `step`: length of the fixed steps, a positive Python float in units of time. The
+        grid is `t0 + n step`, in both directions. With a `controller`: the first step.
+    - `controller`: a `diffrax.AbstractStepSizeController`; None means fixed steps where
+        `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not.
+    - `adjoint`: None serves forward and reverse mode and their nestings. `Reversible()`
+        and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
+        is `diffrax.diffeqsolve`, which interpolates between steps.
+    - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
+        times or `t0` are traced. Adaptive runs default to 4096; memory and time of
+        their derivative grow with it.
+
+    **Good values:** see "How to choose" in the documentation.
+
+    **Raises:** `ValueError` for a combination that cannot run.
+    """
+
+    solver: diffrax.AbstractSolver
+    step: float | int | None = eqx.field(static=True, default=None)
+    controller: "diffrax.AbstractStepSizeController | GivenSteps | None" = eqx.field(
+        kw_only=True, default=None
+    )
+    adjoint: diffrax.AbstractAdjoint | AbstractScanAdjoint | None = eqx.field(
+        kw_only=True, default=None
+    )
+    max_steps: int | None = eqx.field(kw_only=True, static=True, default=None)
+
+    def __check_init__(self):
+        if self.step is not None:
+            _check_step(self.step)
+        if self.step is None and self.controller is None and not _estimates_error(self):
+            raise ValueError(
+                f"{type(self.solver).__name__} has no error estimate to choose its own "
+                "steps by; give Method(solver, step=...)"
+            )
+        if self.adaptive and not _estimates_error(self) and _controls(self.controller):
+            raise ValueError(
+                f"{type(self.solver).__name__} runs at fixed steps only, got the "
+                f"controller {type(self.controller).__name__}: steps that follow an "
+                "error estimate destroy symplecticity; give step= and no controller"
+            )
+        if isinstance(self.adjoint, AbstractScanAdjoint) and self.adaptive:
+            raise ValueError(
+                f"{type(self.adjoint).__name__} belongs to fixed steps; give step= and "
+                "no controller, or a Diffrax adjoint"
+            )
+        if isinstance(self.adjoint, Reversible) and not is_symmetric(self.solver):
+            raise ValueError(
+                f"Reversible needs a time-symmetric solver, got "
+                f"{type(self.solver).__name__}; take Leapfrog or Yoshida4, or the "
+                "adjoint Checkpointed()"
+            )
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether a controller chooses the steps."""
+        return self.step is None or self.controller is not None
+
+    @property
+    def scans(self) -> bool:
+        """Whether the run is our scan: fixed steps, and no adjoint of Diffrax's."""
+        return not self.adaptive and not isinstance(
+            self.adjoint, diffrax.AbstractAdjoint
+        )
+
+    def frozen(self, trajectory) -> "Method":
+        """This method with the steps of `trajectory`, whatever the parameters become.
+
+        Step-size controllers hide how the steps depend on parameters, so two adaptive
+        runs differ by more than their physics; derivative tests use frozen steps.
+
+        **Raises:** `ValueError` if the trajectory is traced or recorded no steps.
+        """
+        if not self.adaptive:
+            return self
+        if trajectory.steps is None or is_traced(trajectory.steps):
+            raise ValueError(
+                "frozen needs the steps of a concrete adaptive run; call it outside "
+                "jit with the trajectory that simulate returned"
+            )
+        steps = np.asarray(trajectory.steps)
+        return Method(
+            self.solver,
+            controller=GivenSteps(steps[np.isfinite(steps)]),
+            adjoint=self.adjoint,
+            max_steps=steps.size,
+        )
+
+
+class GivenSteps(eqx.Module):
+    """Steps that end at given times, before and after the epoch alike."""
+
+    ends: np.ndarray
+
+    def towards(self, t0, t1) -> diffrax.StepTo:
+        """Diffrax's controller from `t0` to `t1`, either way; the last step is cut."""
+        lower, upper = min(t0, t1), max(t0, t1)
+        inside = self.ends[(self.ends > lower) & (self.ends < upper)]
+        inside = inside if t1 > t0 else inside[::-1]
+        return diffrax.StepTo(np.concatenate([[t0], inside, [t1]]))
+
+
+def is_symmetric(solver: diffrax.AbstractSolver) -> bool:
+    """Whether a step with the sign of time reversed undoes a step."""
+    return getattr(type(solver), "time_symmetric", False)
+
+
+def _estimates_error(method: Method) -> bool:
+    return isinstance(method.solver, diffrax.AbstractAdaptiveSolver)
+
+
+def _controls(controller) -> bool:
+    """Whether the controller follows an error estimate."""
+    given = (diffrax.StepTo, diffrax.ConstantStepSize, GivenSteps)
+    return not isinstance(controller, given)
+
+
+def _check_step(step):
+    if not isinstance(step, float | int) or isinstance(step, bool):
+        raise ValueError(
+            f"step must be a Python number, got {type(step).__name__}: it fixes the "
+            "number of steps, which compiled code cannot change; float(step) may do"
+        )
+    if not step > 0:
+        raise ValueError(
+            f"step must be positive, got {step}; times before t0 run backwards by "
+            "themselves"
+        )

@@ -1,0 +1,122 @@
+"""What is known about a run before it starts: its directions, its steps."""
+
+import diffrax
+import equinox as eqx
+import numpy as np
+
+from .._checks import is_traced
+from ._adjoints import Checkpointed
+from ._method import GivenSteps, Method
+from ._schedule import Schedule, grid_steps
+
+
+#: A progress meter moves at least this often in a run at fixed steps.
+_TICKS = 50
+
+#: `max_steps` where the method does not say: Diffrax's own bound.
+_MAX_STEPS = 4096
+
+
+class FixedSide(eqx.Module):
+    """The outputs on one side of the epoch, nearest first, by fixed steps.
+
+    See `Schedule` and `grid_steps`; `beyond` is None if every output is on the grid.
+    """
+
+    outputs: int = eqx.field(static=True)
+    step: float = eqx.field(static=True)
+    schedule: Schedule = eqx.field(static=True)
+    points: np.ndarray
+    beyond: np.ndarray | None
+
+
+class DiffraxSide(eqx.Module):
+    """The outputs on one side of the epoch, nearest first, by `diffrax.diffeqsolve`."""
+
+    outputs: int = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    controller: diffrax.AbstractStepSizeController
+
+
+Side = FixedSide | DiffraxSide
+
+
+class Plan(eqx.Module):
+    """How to reach the outputs; `sides` is None where times or epoch are traced."""
+
+    method: Method
+    sides: tuple[Side | None, Side | None] | None
+
+
+def planned(method: Method, times, t0, *, watched: bool) -> tuple[Plan, float | None]:
+    """The plan for a run from `t0` to `times` (checked, ascending), and where it ends.
+
+    The end is None if it is known only when the run has been made.
+    """
+    epoch_is_leaf = not isinstance(t0, float | int)
+    if is_traced(times) or is_traced(t0) or (epoch_is_leaf and method.max_steps):
+        _check_bounded(method)
+        return Plan(method, None), None
+    times, t0 = np.atleast_1d(times), float(t0)
+    before = _side(method, times[times < t0][::-1], t0, watched=watched)
+    after = _side(method, times[times >= t0], t0, watched=watched)
+    last = before if after is None else after
+    end = float(times[0] if after is None else times[-1])
+    if isinstance(last, FixedSide):
+        end = t0 + last.schedule.steps * last.step
+    return Plan(method, (before, after)), end
+
+
+def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | None:
+    if times.size == 0:
+        return None
+    if not method.scans:
+        return diffrax_side(method, times.size, span=(t0, float(times[-1])))
+    assert method.step is not None
+    sign = -1 if times[-1] < t0 else 1
+    points, beyond = grid_steps(np.abs(times - t0), float(method.step))
+    pieces = max(_TICKS if watched else 1, _segments(method, int(points[-1])))
+    return FixedSide(
+        times.size,
+        sign * float(method.step),
+        Schedule.reaching(points, pieces=pieces),
+        points,
+        sign * beyond if beyond.any() else None,
+    )
+
+
+def diffrax_side(
+    method: Method, outputs: int, *, span: tuple[float, float] | None
+) -> DiffraxSide:
+    """How `diffeqsolve` reaches the outputs; `span` is None if times are traced."""
+    controller, steps = method.controller, method.max_steps or _MAX_STEPS
+    if isinstance(controller, GivenSteps):
+        assert span is not None
+        controller = controller.towards(*span)
+    elif controller is None and method.step is not None:
+        controller = diffrax.ConstantStepSize()
+        if span is not None and method.max_steps is None:
+            steps = int(np.ceil(abs(span[1] - span[0]) / method.step)) + 1
+    elif controller is None:
+        controller = diffrax.PIDController(rtol=1e-8, atol=1e-8)
+    return DiffraxSide(outputs, steps, controller)
+
+
+def _segments(method: Method, steps: int) -> int:
+    if not isinstance(method.adjoint, Checkpointed):
+        return 1
+    chosen = method.adjoint.segments
+    return int(np.ceil(np.sqrt(steps))) if chosen is None else chosen
+
+
+def _check_bounded(method: Method):
+    if not method.adaptive and method.max_steps is None:
+        raise ValueError(
+            "times or t0 are traced, so the number of fixed steps is not known while "
+            "compiling; make times with NumPy, or with jax.numpy outside the function "
+            "that is traced, and keep t0 a Python float (eqx.filter_jit and "
+            "eqx.filter_grad leave it static, jax.jit and jax.grad do not), or give "
+            "Method(max_steps=...)"
+        )
+    if isinstance(method.controller, GivenSteps):
+        raise ValueError("frozen steps need concrete times and a concrete t0")

@@ -1,0 +1,90 @@
+"""Which fixed steps lead to which output: integers, known before anything runs."""
+
+import dataclasses
+
+import numpy as np
+
+
+#: An output within this many ulps of a grid time is that grid time: `k * 0.1` and
+#: `linspace` differ from the grid by a few roundings.
+_ULPS_ON_GRID = 16
+
+#: Cost of writing an output, and of masking a step, in units of a plain step; leapfrog
+#: of 5 bodies, 12 500 steps: a row a step costs 1.2, a masked tail 1.4 times the run.
+_WRITE, _MASK = 0.5, 1.4
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A run as equal pieces: `size` steps each, of which `counts[i]` are taken.
+
+    The state is kept at the start and at the end of each piece; output `k` starts from
+    kept state `rows[k]`. `counts` is None where every piece is full. Hashable, so that
+    compiled code is found again.
+    """
+
+    size: int
+    pieces: int
+    counts: tuple[int, ...] | None
+    rows: tuple[int, ...]
+
+    @classmethod
+    def reaching(cls, steps: np.ndarray, *, pieces: int = 1) -> "Schedule":
+        """The cheapest schedule that keeps the state after each of `steps` steps.
+
+        **Arguments:** `steps` ascending non-negative integers; `pieces` the least
+        number of pieces in a run that is long enough (a progress meter moves once a
+        piece).
+        """
+        ends = np.unique(steps[steps > 0])
+        if ends.size == 0:
+            return cls(0, 0, None, (0,) * steps.size)
+        gaps = np.diff(ends, prepend=0)
+        size = _cheapest_size(gaps, ceiling=max(1, int(ends[-1]) // pieces))
+        whole, rest = gaps // size, gaps % size
+        last_piece = np.cumsum(whole + (rest > 0))
+        counts = np.full(last_piece[-1], size)
+        partial = rest > 0
+        counts[last_piece[partial] - 1] = rest[partial]
+        rows = np.concatenate([[0], last_piece])[np.searchsorted(ends, steps, "right")]
+        return cls(
+            int(size),
+            counts.size,
+            tuple(counts.tolist()) if partial.any() else None,
+            tuple(rows.tolist()),
+        )
+
+    @property
+    def steps(self) -> int:
+        """Number of steps taken."""
+        return self.size * self.pieces if self.counts is None else sum(self.counts)
+
+
+def grid_steps(times: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Whole steps to each of `times` (from the epoch, ≥ 0), and what remains beyond.
+
+    The remainder is exactly zero for times on the grid to rounding.
+    """
+    ratio = times / step
+    nearest = np.rint(ratio)
+    on_grid = np.abs(ratio - nearest) <= _ULPS_ON_GRID * np.spacing(
+        np.maximum(ratio, 1)
+    )
+    steps = np.where(on_grid, nearest, np.floor(ratio)).astype(np.int64)
+    return steps, np.where(on_grid, 0.0, times - steps * step)
+
+
+def _cheapest_size(gaps: np.ndarray, *, ceiling: int) -> int:
+    common = int(np.gcd.reduce(gaps))
+    trial = np.quantile(gaps, [0.1, 0.25, 0.5, 0.75, 0.9, 1.0]).astype(np.int64)
+    whole = next(
+        size for size in range(min(common, ceiling), 0, -1) if not common % size
+    )
+    sizes = {max(1, min(int(size), ceiling)) for size in (whole, *trial)}
+    return min(sizes, key=lambda size: (_cost(gaps, size), -size))
+
+
+def _cost(gaps: np.ndarray, size: int) -> float:
+    pieces = (-(-gaps // size)).sum()
+    full = not (gaps % size).any()
+    return float(pieces * (size * (1.0 if full else _MASK) + _WRITE))

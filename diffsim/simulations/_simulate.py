@@ -1,0 +1,124 @@
+"""`simulate`: run a simulation to the times that are asked for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .._checks import as_floating, is_traced
+from .._results import RESULTS
+from .._types import Numbers
+from ._both_ways import Request, run_both_ways
+from ._failures import is_finite, poisoned, poisoning, raised
+from ._method import Method
+from ._plan import planned
+from ._simulation import AbstractSimulation
+from ._trajectory import Final, Trajectory
+
+
+def simulate(
+    simulation: AbstractSimulation,
+    times: Numbers,
+    method: Method | None = None,
+    *,
+    observe: Callable[[Array, PyTree[Array]], PyTree[Array]] | None = None,
+    progress: diffrax.AbstractProgressMeter | None = None,
+    throw: bool | None = None,
+    start: Final | None = None,
+) -> Trajectory:
+    r"""Runs `simulation` from its epoch to `times`.
+
+    Solves $\dot y = f(t, y;\,\theta)$, $y(t_0) = y_0(\theta)$. The result is
+    differentiable in forward and reverse mode, in any nesting, with respect to every
+    floating array that goes in: parameters, initial state, times and epoch.
+
+    **Arguments**
+
+    - `simulation`: what is simulated.
+    - `times`: ascending output times, shape (time,), before and after the epoch alike;
+        or one time, which gives states without a time axis.
+    - `method`: how; None takes `simulation.default_method()`.
+    - `observe`: `observe(t, y)` of the internal state, instead of the simulation's own.
+    - `progress`: a Diffrax progress meter, `diffrax.TextProgressMeter()` say.
+    - `throw`: whether a failure raises. None raises when called by you, and gives NaN
+        and a `result` inside `fit`, `fisher` and `sweep`.
+    - `start`: `trajectory.final` of an earlier run, to go on from there.
+
+    **Returns:** a `Trajectory`.
+
+    At fixed steps an output off the grid is reached by one side step of its own length
+    from the grid point before it, which is not fed back: outputs have the order of the
+    solver and never change the run. The number of steps is static: it follows from
+    concrete `times` and a Python float `t0`. Where either is traced, give
+    `Method(max_steps=...)`: that many steps are then run and kept.
+
+    **Raises:** `ValueError` for unsorted times, times that are not finite, or traced
+    times without `max_steps`; `RuntimeError` with the sentence of the RESULTS if the
+    run fails and `throw` says so.
+    """
+    method = simulation.default_method() if method is None else method
+    meter = diffrax.NoProgressMeter() if progress is None else progress
+    times = _checked_times(times)
+    t0 = simulation.t0 if start is None else start.t
+    plan, end = planned(method, times, t0, watched=progress is not None)
+    quiet = throw is None and poisoning()
+    trajectory = _simulate(simulation, plan, times, observe, meter, quiet, start)
+    if end is not None:
+        trajectory = eqx.tree_at(lambda x: x.final.t, trajectory, end)
+    if quiet or throw is False:
+        return trajectory
+    return raised(trajectory, trajectory.result)
+
+
+@eqx.filter_jit
+def _simulate(simulation, plan, times, observe, meter, quiet, start) -> Trajectory:
+    y0 = simulation.initial_state() if start is None else start.y
+    y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
+    # Times take the type of the state, which would otherwise be promoted by them.
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
+    t0 = jnp.asarray(simulation.t0 if start is None else start.t, dtype)
+    times = jnp.asarray(times, dtype)
+    each = jnp.atleast_1d(times)
+    leg = run_both_ways(Request(simulation, plan, t0, each, y0, meter))
+    look = simulation.observe if observe is None else observe
+    states = jax.vmap(look)(each, leg.states)
+    fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
+    result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+    if times.ndim == 0:
+        states = jax.tree.map(lambda a: a[0], states)
+    final = Final(leg.end_time, leg.end)
+    if quiet:
+        states, final = poisoned((states, final), result == RESULTS.successful)
+    return Trajectory(times, states, result, leg.stats, final, leg.ends)
+
+
+def _checked_times(times: Any) -> Any:
+    """`times` as floats, concrete ones as NumPy in double precision."""
+    if is_traced(times):
+        times = as_floating("times", times)
+    else:
+        times = np.asarray(times)
+        if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
+            raise ValueError(f"times must be real numbers, got dtype {times.dtype}")
+        times = times.astype(np.promote_types(times.dtype, np.float32))
+    if times.ndim > 1 or times.size == 0:
+        raise ValueError(f"times must have shape (time,) or (), got {times.shape}")
+    if not is_traced(times):
+        _check_ascending(times)
+    return times
+
+
+def _check_ascending(times: np.ndarray):
+    if not np.all(np.isfinite(times)):
+        raise ValueError("times must be finite, got NaN or infinity among them")
+    if times.ndim and np.any(np.diff(times) < 0):
+        where = int(np.argmax(np.diff(times) < 0))
+        raise ValueError(
+            f"times must ascend, got {times[where]} before {times[where + 1]}; sort "
+            "them, times before t0 included"
+        )

@@ -1,0 +1,54 @@
+"""`AbstractSimulation`: physics, initial state and epoch in one pytree."""
+
+import abc
+from typing import ClassVar
+
+import diffrax
+import equinox as eqx
+from jaxtyping import Array, PyTree
+
+from ._method import Method
+
+
+class AbstractSimulation(eqx.Module):
+    r"""What is simulated: $\dot y = f(t, y;\, \theta)$ with $y(t_0) = y_0(\theta)$.
+
+    A subclass is an Equinox module whose floating-array fields are the parameters
+    $\theta$. Store parameters as arrays and derive everything else on use: what is
+    derived in `__init__` is cut off from its gradient.
+
+    **Fields**
+
+    - `t0`: the epoch. A Python float is static, so the number of fixed steps is known
+        while tracing; an array is a parameter like any other.
+
+    **Limits:** explicit first-order systems (convenience; implicit layers come on top).
+    """
+
+    t0: eqx.AbstractVar[float | Array]
+
+    #: Paths that `fit` and `fisher` free by default; None frees every float leaf.
+    free: ClassVar[tuple[str, ...] | None] = None
+    #: DOIs and arXiv numbers that `diffsim.cite` prints.
+    references: ClassVar[tuple[str, ...]] = ()
+
+    @abc.abstractmethod
+    def initial_state(self) -> PyTree[Array]:
+        """The state at `t0`, in physical variables, any pytree of arrays."""
+
+    @abc.abstractmethod
+    def terms(self) -> diffrax.AbstractTerm:
+        """The dynamics as one Diffrax term that any explicit solver can step.
+
+        `diffrax.ODETerm(lambda t, y, args: ...)` is enough; `Separable` opens the
+        symplectic solvers. `args` is the simulation itself.
+        """
+
+    @abc.abstractmethod
+    def default_method(self) -> Method:
+        """A good choice, so that nobody must know integrators to start."""
+
+    def observe(self, t: Array, y: PyTree[Array]) -> PyTree[Array]:
+        """The public form of the state `y` at time `t`; the state itself by default."""
+        del t
+        return y

@@ -1,0 +1,92 @@
+"""One fixed step of any solver."""
+
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from .._results import RESULTS
+from ._explicit import explicit_step, is_explicit
+from ._simulation import AbstractSimulation
+
+
+class Carry(NamedTuple):
+    """What one step hands to the next."""
+
+    y: PyTree[Array]
+    solver_state: Any
+    result: Any
+
+
+class Stepper(eqx.Module):
+    """Steps `simulation` by `solver` on the grid `t0 + n step`; `step` has a sign.
+
+    The time of a step is a product, not a sum of steps; explicit steps are told their
+    length, which is not the difference of two rounded times.
+    """
+
+    terms: PyTree[diffrax.AbstractTerm]
+    simulation: AbstractSimulation
+    solver: diffrax.AbstractSolver
+    t0: Array
+    step: float = eqx.field(static=True)
+
+    def __init__(self, simulation, solver, t0: Array, step: float):
+        # Once a run: what terms work out from the parameters stays out of the loop.
+        self.terms = simulation.terms()
+        self.simulation = simulation
+        self.solver = solver
+        self.t0 = t0
+        self.step = step
+
+    def start(self, y: PyTree[Array], n=0) -> Carry:
+        """Before the first step, at grid point `n`."""
+        if is_explicit(self.solver):
+            return Carry(y, None, None)
+        t0, length = self.time(n), jnp.full_like(self.t0, self.step)
+        state = self.solver.init(self.terms, t0, t0 + length, y, self.simulation)
+        carry = Carry(y, state, RESULTS.successful)
+        after = eqx.filter_eval_shape(self.advance, carry, 0, length)
+        return carry if after.result.is_traced() else carry._replace(result=None)
+
+    def time(self, n) -> Array:
+        """Time of grid point `n`."""
+        return self.t0 + jnp.asarray(n, self.t0.dtype) * self.step
+
+    def advance(self, carry: Carry, n, length=None) -> Carry:
+        """A step from grid point `n`, of another length than `step` if given."""
+        length = self.step if length is None else length
+        length = jnp.asarray(length, self.t0.dtype)
+        terms, t0, args = self.terms, self.time(n), self.simulation
+        if is_explicit(self.solver):
+            y = explicit_step(self.solver, terms, t0, length, carry.y, args)
+            return carry._replace(y=y)
+        y, _, _, state, result = _differentiable(self.solver).step(
+            terms,
+            t0,
+            t0 + length,
+            carry.y,
+            args,
+            carry.solver_state,
+            jnp.asarray(False),
+        )
+        if carry.result is None:
+            return Carry(y, state, None)
+        result = RESULTS.promote(result)
+        failed = carry.result != RESULTS.successful
+        return Carry(y, state, RESULTS.where(failed, carry.result, result))
+
+
+def _differentiable(solver: diffrax.AbstractSolver) -> diffrax.AbstractSolver:
+    """`solver` with stage loops that have forward as well as reverse mode.
+
+    Diffrax's default loop over stages is reverse-only; `DirectAdjoint` makes the same
+    exchange.
+    """
+    if isinstance(solver, diffrax.AbstractRungeKutta) and solver.scan_kind is None:
+        return eqx.tree_at(
+            lambda s: s.scan_kind, solver, "bounded", is_leaf=lambda x: x is None
+        )
+    return solver

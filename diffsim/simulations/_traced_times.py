@@ -1,0 +1,57 @@
+"""Fixed steps to traced times: the grid is run to its bound, then looked up."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from .._results import RESULTS
+from ._fixed_steps import side_steps
+from ._leg import Leg, fixed_stats
+from ._stepper import Stepper
+
+
+def traced_leg(
+    stepper: Stepper, y0: PyTree[Array], elapsed: Array, max_steps: int
+) -> Leg:
+    """States `elapsed` after the epoch, in the direction of `stepper.step`.
+
+    All `max_steps` steps are taken and kept, so memory is `max_steps` states; nothing
+    is run where every output lies the other way. Outputs that do lie the other way get
+    the initial state.
+    """
+    length = jnp.asarray(abs(stepper.step), elapsed.dtype)
+    # `where` and not `maximum`, which halves the derivative at the epoch itself
+    ahead = jnp.where(elapsed >= 0, elapsed, 0)
+    points = jnp.floor(jax.lax.stop_gradient(ahead) / length).astype(int)
+    reached = jnp.minimum(points, max_steps)
+    kept, result = jax.lax.cond(
+        jnp.any(elapsed > 0),
+        lambda y: _every_step(stepper, y, max_steps),
+        lambda y: _standing(y, max_steps),
+        y0,
+    )
+    states = jax.tree.map(lambda a: a[reached], kept)
+    beyond = (ahead - reached * length) * (1 if stepper.step > 0 else -1)
+    states = side_steps(stepper, states, reached, beyond)
+    farthest = jnp.max(reached)
+    end = jax.tree.map(lambda a: a[farthest], kept)
+    too_far = jnp.any(points > max_steps)
+    result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
+    return Leg(
+        states, end, stepper.time(farthest), result, fixed_stats(max_steps), None
+    )
+
+
+def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
+    def one(carry, n):
+        carry = stepper.advance(carry, n)
+        return carry, carry.y
+
+    last, after = jax.lax.scan(one, stepper.start(y0), jnp.arange(steps))
+    kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, after)
+    return kept, RESULTS.successful if last.result is None else last.result
+
+
+def _standing(y0: PyTree[Array], steps: int):
+    kept = jax.tree.map(lambda a: jnp.broadcast_to(a, (steps + 1, *a.shape)), y0)
+    return kept, RESULTS.successful

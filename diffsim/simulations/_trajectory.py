@@ -1,0 +1,40 @@
+"""`Trajectory`: what a run returns."""
+
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, PyTree
+
+from .._results import RESULTS
+
+
+class Final(eqx.Module):
+    """Where a run ended: `simulate(..., start=trajectory.final)` goes on from here."""
+
+    t: float | Array
+    y: PyTree[Array]
+
+
+class Trajectory(eqx.Module):
+    """A simulated trajectory.
+
+    **Fields**
+
+    - `times`: the output times as given, shape (time,) or ().
+    - `states`: observed states with a leading time axis (none for a scalar time).
+    - `result`: `RESULTS.successful`, or why the run failed; `RESULTS[result]` says what
+        to try. Of two directions of time, the one that failed.
+    - `stats`: numbers of steps, summed over both directions.
+    - `final`: internal state at the end of the grid, or of its backward half if no time
+        lies after the epoch. At fixed steps it is the last grid time at or before the
+        last output, so that a restarted run stays on the same grid.
+    - `steps`: ends of the accepted steps of an adaptive run, ascending, padded with
+        infinity; None at fixed steps. `Method.frozen` replays them.
+    """
+
+    times: Array
+    states: PyTree[Array]
+    result: RESULTS
+    stats: dict[str, Any]
+    final: Final
+    steps: Array | None

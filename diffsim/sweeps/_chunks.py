@@ -1,0 +1,179 @@
+"""The host loop of a sweep: chunks that fit into memory, a short trial of layouts."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, PyTree
+
+from ._tiles import Layout, Task, run_tiles
+
+
+#: Another layout is tried if the runs that remain take so many times its compilation:
+#: three that are no better then cost a sixth. It is tried for so many seconds.
+_WORTH_TRYING, _TRIAL = 20.0, 0.1
+#: Seconds to compile, at least.
+_LEAST_COST = 0.5
+#: Seconds of a chunk once the speed is known, so that progress is seen.
+_CHUNK = 3.0
+
+
+@dataclasses.dataclass
+class Chunks:
+    """A sweep under way: what is done, what came out, what it took."""
+
+    task: Task
+    table: Float[np.ndarray, "run number"]
+    memory: int
+    done: int = 0
+    chunks: int = 0
+    compile_seconds: float = 0.0
+    run_seconds: float = 0.0
+    most: int | None = None
+    """largest number of runs in a chunk, once the device ran out of memory"""
+    collected: PyTree = None
+    """outcomes, in arrays of the host with a leading axis for all runs"""
+    sizes: dict[Layout, tuple[Layout, int]] = dataclasses.field(default_factory=dict)
+    """by layout that was asked for: the one that fits, and how many tiles do"""
+
+    @property
+    def remaining(self) -> int:
+        """Runs to be done."""
+        return len(self.table) - self.done
+
+    def complete(
+        self, candidates: Sequence[Layout], tell: Callable[[], None]
+    ) -> Layout:
+        """Does all runs, in the fastest of `candidates`; returns what ran of it."""
+        layout, speed = candidates[0], math.inf
+        if len(candidates) > 1:
+            layout, speed = self._fastest(candidates, tell)
+        while self.remaining:
+            # One tile while nothing is known, or after the memory did not suffice.
+            tiles = max(1, int(_CHUNK / (speed * layout.tile)))
+            speed = self.advance(layout, tiles=tiles)
+            tell()
+        return self.sizes.get(layout, (layout, 1))[0]
+
+    def _fastest(self, candidates: Sequence[Layout], tell: Callable[[], None]):
+        """Times layouts on runs that are to be done anyway, while that is worth it."""
+        speeds: dict[Layout, float] = {}
+        for layout in candidates:
+            before, best = self.compile_seconds, min(speeds.values(), default=math.inf)
+            tiles = max(1, int(_TRIAL / (best * layout.tile)))
+            speeds[layout] = self.advance(layout, tiles=tiles)
+            tell()
+            # What is compiled already says nothing about the next layout.
+            cost = max(_LEAST_COST, self.compile_seconds - before)
+            if self.remaining * min(speeds.values()) < _WORTH_TRYING * cost:
+                break
+        fastest = min(speeds, key=speeds.__getitem__)
+        return fastest, speeds[fastest]
+
+    def advance(self, layout: Layout, *, tiles: int) -> float:
+        """Does one chunk of at most so many tiles; seconds per run.
+
+        Infinite if the device ran out of memory; the next chunk is then half as large.
+        """
+        fitting, capacity = layout, 1
+        try:
+            fitting, capacity = self._fitting(layout)
+            return self._do(fitting, capacity, min(tiles, capacity))
+        except jax.errors.JaxRuntimeError as error:
+            size = fitting.tile * capacity
+            if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
+                raise
+            self.most = size // 2
+            self.sizes.clear()
+            return math.inf
+
+    def _do(self, layout: Layout, capacity: int, tiles: int) -> float:
+        rows = self.table[self.done : self.done + tiles * layout.tile]
+        count = -(-len(rows) // layout.tile)
+        # The places that stay empty repeat a run, so that nothing new is compiled.
+        empty = capacity * layout.tile - len(rows)
+        padded = np.concatenate(
+            [rows, np.broadcast_to(rows[-1], (empty, rows.shape[1]))]
+        )
+        start = time.perf_counter()
+        found = run_tiles(self.task, *_inputs(padded, capacity, layout, count))
+        self._collect(jax.device_get(found), len(rows))
+        seconds = time.perf_counter() - start
+        self.run_seconds += seconds
+        self.chunks += 1
+        return seconds / (count * layout.tile)
+
+    def _collect(self, found: PyTree, runs: int):
+        if self.collected is None:
+            self.collected = jax.tree.map(
+                lambda x: np.empty((len(self.table), *x.shape[1:]), x.dtype), found
+            )
+        here = slice(self.done, self.done + runs)
+        for all_, new in zip(
+            *map(jax.tree.leaves, (self.collected, found)), strict=True
+        ):
+            all_[here] = new[:runs]
+        self.done += runs
+
+    def _fitting(self, layout: Layout) -> tuple[Layout, int]:
+        """The layout and the number of tiles that fit into memory, compiled."""
+        if layout not in self.sizes:
+            start = time.perf_counter()
+            self.sizes[layout] = self._searched(layout)
+            self.compile_seconds += time.perf_counter() - start
+        return self.sizes[layout]
+
+    def _searched(self, layout: Layout) -> tuple[Layout, int]:
+        tile, runs = layout.tile, len(self.table)
+        most = min(
+            self.most or runs, max(1, self.memory // (2 * self._bytes_per_run()))
+        )
+        measured: list[tuple[int, int]] = []
+        while True:
+            layout = Layout(layout.order, min(tile, most))
+            capacity = max(1, min(-(-runs // layout.tile), most // layout.tile))
+            size = capacity * layout.tile
+            needed = self._needed(layout, capacity)
+            if needed <= self.memory or size == 1:
+                return layout, capacity
+            measured.append((size, needed))
+            most = min(size - 1, _size_that_fits(measured, self.memory))
+
+    def _bytes_per_run(self) -> int:
+        shapes = jax.eval_shape(lambda row: self.task(row), self.table[0])
+        found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
+        return sum(found) + self.table[0].nbytes
+
+    def _needed(self, layout: Layout, capacity: int) -> int:
+        """Bytes of the compiled program, with what goes in and comes out."""
+        rows = np.zeros((capacity * layout.tile, self.table.shape[1]), self.table.dtype)
+        lowered = run_tiles.lower(self.task, *_inputs(rows, capacity, layout, 1))
+        found = lowered.compile().compiled.memory_analysis()
+        if found is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
+            return 0
+        return (
+            found.temp_size_in_bytes
+            + found.argument_size_in_bytes
+            + found.output_size_in_bytes
+        )
+
+
+def _inputs(rows: np.ndarray, capacity: int, layout: Layout, count: int) -> Any:
+    table = jnp.asarray(rows).reshape(capacity, layout.tile, -1)
+    return table, jnp.asarray(count), layout
+
+
+def _size_that_fits(measured: Sequence[tuple[int, int]], memory: int) -> int:
+    """Runs for which m0 + m1 runs = memory, from the last two sizes measured."""
+    (size, needed), *before = reversed(measured)
+    guess = int(0.9 * size * memory / needed)
+    if before:
+        (other, other_needed) = before[0]
+        slope = (other_needed - needed) / (other - size)
+        guess = int((memory - needed) / slope) + size if slope > 0 else guess
+    return max(1, guess)

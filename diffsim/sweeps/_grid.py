@@ -1,0 +1,43 @@
+"""`grid`: every combination of a few axes, as the runs of a sweep."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def grid(
+    axes: Mapping[str, Any] | None = None, /, **named: Any
+) -> dict[str, np.ndarray]:
+    """The product of axes: all combinations, the last axis varying fastest.
+
+    ```python
+    over = sweeps.grid({"bodies.masses[5]": masses, "forces[0].G": strengths})
+    sweep(predict, model, over).outputs.reshape(masses.size, strengths.size, ...)
+    ```
+
+    **Arguments:** paths to values, shape (value, ...) each, as a mapping or, where a
+    path is a Python name, as keywords.
+
+    **Returns:** paths to arrays with one leading run axis, for `sweep(over=...)`.
+
+    **Raises:** `ValueError` for no axes, an axis named twice, or one that is not an
+    array of at least one value.
+    """
+    repeated = set(axes or {}) & set(named)
+    if repeated:
+        raise ValueError(f"grid got {sorted(repeated)} in the mapping and as keywords")
+    columns = {path: np.asarray(x) for path, x in {**(axes or {}), **named}.items()}
+    if not columns:
+        raise ValueError("grid needs at least one axis, paths to arrays of values")
+    for path, values in columns.items():
+        if values.ndim == 0 or values.size == 0:
+            raise ValueError(
+                f"grid axis {path!r} must have shape (value, ...) with at least one "
+                f"value, got shape {values.shape}"
+            )
+    numbers = np.indices([len(values) for values in columns.values()])
+    return {
+        path: values[index.reshape(-1)]
+        for (path, values), index in zip(columns.items(), numbers, strict=True)
+    }

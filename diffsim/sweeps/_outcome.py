@@ -1,0 +1,60 @@
+"""One run of a sweep: what `predict` returns, and whether it can be used."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from .._results import RESULTS
+from ..simulations import Trajectory, failures_as_nan
+
+
+def outcome(
+    predict: Callable[[Any], Any], model: PyTree
+) -> tuple[PyTree[Array], RESULTS]:
+    """The outputs of `predict(model)` as arrays, and how the run went.
+
+    The status is the first failure among the trajectories that were returned, else
+    whether all outputs are finite.
+    """
+    with failures_as_nan():
+        returned = predict(model)
+    found = jax.tree.leaves(returned, is_leaf=_is_trajectory)
+    status: Any = RESULTS.successful
+    for trajectory in filter(_is_trajectory, found):
+        earlier = jnp.asarray(status != RESULTS.successful)
+        status = RESULTS.where(earlier, status, trajectory.result)
+    usable = jnp.asarray(status != RESULTS.successful) | _all_finite(found)
+    status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
+    return jax.tree.map(_kept, returned, is_leaf=_is_trajectory), status
+
+
+def _is_trajectory(x: Any) -> bool:
+    return isinstance(x, Trajectory)
+
+
+def _kept(x: Any) -> PyTree[Array]:
+    """Arrays; trajectories without their steps, which are padded to thousands."""
+    if _is_trajectory(x):
+        steps = lambda trajectory: trajectory.steps  # noqa: E731
+        x = eqx.tree_at(steps, x, None, is_leaf=lambda leaf: leaf is None)
+        return jax.tree.map(_array, x)
+    return _array(x)
+
+
+def _array(x: Any) -> Array:
+    if eqx.is_array(x) or isinstance(x, bool | int | float | complex):
+        return jnp.asarray(x)
+    raise ValueError(
+        f"predict must return arrays or a Trajectory, got {type(x).__name__} among "
+        "what it returned"
+    )
+
+
+def _all_finite(found: list[Any]) -> Bool[Array, ""]:
+    judged = [x.states if _is_trajectory(x) else x for x in found]
+    floats = [x for x in jax.tree.leaves(judged) if eqx.is_inexact_array(x)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in floats] or [True]))

@@ -1,0 +1,58 @@
+"""`Run`: what a sweep shows while it goes, and how much memory it may take."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """How a sweep is run; nothing here changes what it computes.
+
+    **Arguments**
+
+    - `progress`: True for a line on stderr that moves, or a function that is called
+        after every chunk with a dict: `done`, `runs`, `failed`, `seconds`.
+    - `memory`: bytes that one chunk may take on the device; None takes 1 GiB or a
+        quarter of the machine's memory, whichever is less, and one half of the memory
+        that a GPU has of its own. Outputs are collected in the memory of the machine
+        whatever this says.
+    """
+
+    progress: bool | Callable[[dict[str, Any]], None] | None = None
+    memory: int | None = None
+
+    def __post_init__(self):
+        if self.memory is not None and self.memory < 1:
+            raise ValueError(f"memory must be a number of bytes, got {self.memory}")
+
+    def show(self, state: dict[str, Any]):
+        """Tells `progress` how far the sweep is."""
+        if callable(self.progress):
+            self.progress(state)
+        elif self.progress:
+            failed = f", {state['failed']} failed" if state["failed"] else ""
+            line = f"sweep: {state['done']} of {state['runs']} runs{failed}"
+            line = f"{line}, {state['seconds']:.0f} s"
+            end = "\n" if state["done"] == state["runs"] else ""
+            print(f"\r{line:79}", end=end, file=sys.stderr, flush=True)
+
+    def budget(self) -> int:
+        """Bytes that a chunk may take."""
+        if self.memory is not None:
+            return self.memory
+        stats = jax.local_devices()[0].memory_stats()
+        if stats and "bytes_limit" in stats:
+            return stats["bytes_limit"] // 2
+        return min(2**30, _physical_memory() // 4)
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # no such thing on Windows
+        return 4 * 2**30

@@ -1,0 +1,175 @@
+"""`sweep`: one prediction for many values of its parameters."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from .._results import RESULTS
+from ._chunks import Chunks
+from ._over import varied
+from ._run import Run
+from ._tiles import Task, layouts
+
+
+#: Failures that the printed summary spells out.
+_SPELLED_OUT = 10
+
+
+class Failure(NamedTuple):
+    """One run that failed: its number, its parameters, and what to try."""
+
+    run: int
+    parameters: dict[str, np.ndarray]
+    message: str
+
+    def __str__(self) -> str:
+        values = ", ".join(
+            f"{path} = {np.array2string(value, precision=8, threshold=6)}"
+            for path, value in self.parameters.items()
+        )
+        return f"run {self.run}: {values}"
+
+
+class Sweep(eqx.Module):
+    """What `sweep` found; `print` it for a summary with the failures.
+
+    - `parameters`: paths to values as they were given, leading run axis.
+    - `outputs`: what `predict` returns, every array with a leading run axis, in the
+        memory of the host (NumPy). Trajectories come without `steps`.
+    - `status`: a RESULTS per run; `status == RESULTS.successful` is an array.
+    - `stats`: `batch` and `order` of the tiles, `chunks`, and `compile_seconds` and
+        `run_seconds` apart.
+    """
+
+    parameters: dict[str, np.ndarray]
+    outputs: PyTree
+    status: RESULTS
+    stats: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.parameters.values())))
+
+    @property
+    def successful(self) -> np.ndarray:
+        """Whether each run succeeded, shape (run,)."""
+        return np.asarray(self.status == RESULTS.successful)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The runs that failed, with their parameter values."""
+        return tuple(
+            Failure(i, self._at(i), RESULTS[_runs(self.status, np.asarray(i))])
+            for i in np.flatnonzero(~self.successful).tolist()
+        )
+
+    def _at(self, run: int) -> dict[str, np.ndarray]:
+        return {
+            path: np.asarray(values[run]) for path, values in self.parameters.items()
+        }
+
+    def __str__(self) -> str:
+        failures = self.failures
+        lines = [
+            f"sweep of {len(self)} runs over {', '.join(self.parameters)}: "
+            f"{len(self) - len(failures)} successful, {len(failures)} failed"
+        ]
+        for message in dict.fromkeys(failure.message for failure in failures):
+            alike = [str(f) for f in failures if f.message == message]
+            lines += [f"{len(alike)} failed. {message}"]
+            lines += [f"  {line}" for line in alike[:_SPELLED_OUT]]
+            if len(alike) > _SPELLED_OUT:
+                lines += [f"  and {len(alike) - _SPELLED_OUT} more in .failures"]
+        return "\n".join(lines)
+
+
+def sweep(
+    predict: Callable[[Any], Any],
+    model: PyTree,
+    over: Mapping[str, Any],
+    *,
+    batch: int | str | None = "auto",
+    run: Run | None = None,
+) -> Sweep:
+    r"""Computes $f(\theta_i)$ for many $\theta_i$, side by side.
+
+    ```python
+    over = {"bodies.masses[Jupiter]": mass * np.linspace(0.8, 1.2, 32)}
+    sweep(lambda model: simulate(model, times).states.positions, model, over)
+    ```
+
+    **Arguments**
+
+    - `predict`: any JAX function of the model that returns arrays or a `Trajectory`;
+        it may take gradients, fit or solve inside.
+    - `model`: any pytree.
+    - `over`: paths to arrays with a leading run axis, taken together (run 3 has the
+        third entry of each); `sweeps.grid` makes all combinations. Below the run axis
+        an array has the shape of what its path names. Values take the dtype of their
+        leaf.
+    - `batch`: how many runs lie side by side in a tile; one chunk is a loop over tiles.
+        `"auto"` on a CPU starts from a tile that fits the level-1 cache, with single
+        runs if their steps are adaptive, and times other layouts on the runs to come
+        where these take twenty times longer than compiling; elsewhere it is None, which
+        puts the whole chunk side by side. A number fixes the tile.
+    - `run`: `sweeps.Run(progress=, memory=)`.
+
+    **Returns:** `Sweep`. A run that fails has a status and NaN, and touches no other:
+    inside, `simulate` turns failures into NaN. Where all trajectories are fine but an
+    output is not finite, the status is `RESULTS.prediction_not_finite`.
+
+    The second call with the same `predict` and shapes compiles nothing.
+
+    **Good values:** `"auto"`. Fixed-step loops over small states gain most: leapfrog of
+    5 bodies takes 0.3 of the time of REBOUND's loop over the runs, and 0.17 of that of
+    one `jax.vmap` over 64 (one core).
+
+    **Raises:** `ValueError` for paths, shapes or values that do not fit, and for being
+    called inside jit; whatever `predict` raises while it is traced.
+
+    **Limits:** one device (convenience). All runs have one structure, so shapes and
+    static fields cannot vary (mathematics of compiling once).
+    """
+    if not (batch is None or batch == "auto" or _is_positive_integer(batch)):
+        raise ValueError(f"batch must be 'auto', None or a positive int, got {batch!r}")
+    run = Run() if run is None else run
+    runs = varied(model, over)
+    task = Task(predict, model, runs.selection)
+    candidates = layouts(task, jnp.asarray(runs.table[0]), len(runs.table), batch)
+    chunks = Chunks(task, runs.table, run.budget())
+    layout = chunks.complete(candidates, lambda: run.show(_state(chunks)))
+    outputs, status = chunks.collected
+    stats = {
+        "batch": layout.tile,
+        "order": layout.order,
+        "chunks": chunks.chunks,
+        "compile_seconds": chunks.compile_seconds,
+        "run_seconds": chunks.run_seconds,
+    }
+    return Sweep(runs.parameters, outputs, status, stats)
+
+
+def _is_positive_integer(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x > 0
+
+
+def _runs(status: RESULTS, index: Any) -> Any:
+    """The status of some runs; it is a module of one array."""
+    return jax.tree.map(lambda value: np.asarray(value[index]), status)
+
+
+def _state(chunks: Chunks) -> dict[str, Any]:
+    failed = 0
+    if chunks.done:
+        done = _runs(chunks.collected[1], slice(chunks.done))
+        failed = int(np.sum(np.asarray(done != RESULTS.successful)))
+    return {
+        "done": chunks.done,
+        "runs": len(chunks.table),
+        "failed": failed,
+        "seconds": chunks.compile_seconds + chunks.run_seconds,
+    }

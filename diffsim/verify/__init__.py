@@ -1,0 +1,19 @@
+"""Checks that anyone can run on their own simulations, methods and derivatives."""
+
+from ._conservation import drift
+from ._contract import Contract, Law, check_simulation
+from ._convergence import Convergence, convergence
+from ._taylor import LeafTaylor, Taylor, taylor_test
+
+
+__all__ = [
+    "Contract",
+    "Convergence",
+    "Law",
+    "LeafTaylor",
+    "Taylor",
+    "check_simulation",
+    "convergence",
+    "drift",
+    "taylor_test",
+]

@@ -1,0 +1,214 @@
+"""The six laws, each a function of a case that returns whether it holds and why not."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._results import RESULTS
+from ..simulations import Method, simulate
+from ._case import Case, largest_difference
+from ._leaves import Leaves, float_outputs
+from ._taylor import Taylor, taylor_test
+
+
+#: Forward and reverse mode sum the same products in another order: 1e-10 in float64.
+_MODES_ULPS = 450_000
+#: Central differences with the best step err by eps^(2/3) at a curvature of 1, a few
+#: hundred times more along whole leaves: 6e-5 in float64.
+_DIFFERENCES = 10
+#: Compiled and not, batched and not: the same operations up to fusing, 1e-12.
+_SAME_ULPS = 4500
+#: Outputs of the test of the epoch, in steps: off the grid, where the side step that
+#: reaches an output is smooth in its length.
+_BETWEEN_STEPS = np.array([2.37, 7.61, 12.43])
+
+
+class Finding(NamedTuple):
+    """Whether a law holds, and what was measured."""
+
+    passed: bool
+    detail: str
+
+
+def live_leaves(case: Case) -> tuple[Finding, Taylor]:
+    """1. Every float leaf is live, and so are the epoch and the times."""
+    taylor = taylor_test(
+        lambda simulation: case.states(Leaves.of(simulation).values),
+        case.simulation,
+        seed=case.seed,
+    )
+    taylor = Taylor((*taylor.leaves, *_epoch_and_times(case).leaves))
+    slopes = [s for leaf in taylor.leaves for s in leaf.slopes.values()]
+    slopes = [s for s in slopes if not np.isnan(s)]
+    faulty = [x.name for x in taylor.leaves if not x.passed]
+    if faulty:
+        return Finding(False, f"see {', '.join(faulty)} in .taylor"), taylor
+    detail = (
+        f"slopes {np.min(slopes):.3f} to {np.max(slopes):.3f}" if slopes else "floor"
+    )
+    return Finding(True, detail), taylor
+
+
+def _epoch_and_times(case: Case) -> Taylor:
+    """At fixed steps: frozen ones cannot follow an epoch that moves."""
+    step, epoch = case.given.step, float(case.simulation.t0)
+    if step is None or case.given.adaptive:
+        ends = np.asarray(case.trajectory.steps)
+        grid = np.unique([epoch, *ends[np.isfinite(ends)]])
+        step = float(np.median(np.diff(grid)))
+    method = Method(case.given.solver, step=step, max_steps=16)
+    elapsed = step * _BETWEEN_STEPS
+    times = epoch + elapsed if case.times[-1] > epoch else epoch - elapsed[::-1]
+
+    def states(inputs):
+        moved = eqx.tree_at(lambda s: s.t0, case.simulation, inputs["t0"])
+        return simulate(moved, inputs["times"], method, throw=False)
+
+    inputs = {"t0": jnp.asarray(epoch), "times": jnp.asarray(times)}
+    return taylor_test(
+        states, inputs, scale={"t0": step, "times": step}, seed=case.seed
+    )
+
+
+def modes_agree(case: Case, disagreement: float) -> Finding:
+    """2. jacfwd and jacrev, nested either way, work and agree."""
+    moves = [case.directions(1.0, number) for number in (0, 1)]
+
+    def scalar(s):
+        lanes = zip(case.leaves.values, *moves, strict=True)
+        return case.functional([x + s[0] * u + s[1] * v for x, u, v in lanes])
+
+    hessians = {
+        f"{outer.__name__}({inner.__name__})": outer(inner(scalar))
+        for outer in (jax.jacfwd, jax.jacrev)
+        for inner in (jax.jacfwd, jax.jacrev)
+    }
+    found, origin = [], jnp.zeros(2, jnp.finfo(moves[0][0].dtype).dtype)
+    for name, hessian in hessians.items():
+        try:
+            found.append(jax.jit(hessian)(origin))
+        except Exception as error:  # a user's simulation may raise anything
+            return Finding(False, f"{name} raises {brief(error)}")
+    # All four nestings of a rule that is not differentiated again agree, and are wrong.
+    error = largest_difference(found[0], _by_differences(scalar, origin, case.eps))
+    if not error <= _DIFFERENCES * case.eps ** (1 / 3):
+        return Finding(
+            False, f"Hessian and differences of gradients differ by {error:.0e}"
+        )
+    # First derivatives were compared by the Taylor test.
+    worst = max(disagreement, *(largest_difference(x, found[0]) for x in found[1:]))
+    return _within(worst, _MODES_ULPS * case.eps, "largest difference")
+
+
+def _by_differences(scalar, origin, eps: float):
+    """The Hessian at `origin` by central differences of the gradient."""
+    gradient, step = jax.jit(jax.jacrev(scalar)), eps ** (1 / 3)
+    moves = step * jnp.eye(origin.size, dtype=origin.dtype)
+    return jnp.stack(
+        [(gradient(origin + m) - gradient(origin - m)) / (2 * step) for m in moves]
+    )
+
+
+def compiles_once(case: Case) -> Finding:
+    """3. A second value of any float leaf compiles nothing new."""
+    traces = []
+
+    @eqx.filter_jit
+    def run(simulation):
+        traces.append(None)
+        found = simulate(simulation, case.times, case.method, throw=False)
+        return float_outputs(found)
+
+    first, second = case.neighbor(0), case.neighbor(1)
+    run(case.leaves.rebuild(first))
+    culprits = []
+    for i, name in enumerate(case.leaves.names):
+        before = len(traces)
+        run(case.leaves.rebuild([*first[:i], second[i], *first[i + 1 :]]))
+        culprits += [name] if len(traces) > before else []
+    # Numbers that are not arrays are compiled in: each value would compile anew.
+    culprits += _python_floats(case.simulation)
+    if culprits:
+        return Finding(False, f"compiled in: {', '.join(culprits)}; store an array")
+    return Finding(True, "one compilation for every value")
+
+
+def _python_floats(simulation) -> list[str]:
+    found, _ = jax.tree_util.tree_flatten_with_path(simulation)
+    names = [
+        jax.tree_util.keystr(path, simple=True, separator=".")
+        for path, leaf in found
+        if isinstance(leaf, float)
+    ]
+    return [name for name in names if name != "t0"]
+
+
+def precision_is_kept(case: Case) -> Finding:
+    """4. float32 gives float32, float64 gives float64."""
+    precisions = [jnp.float32, jnp.float64][
+        : 2 if jnp.result_type(float) == jnp.float64 else 1
+    ]
+    for precision in precisions:
+        values = [_cast(x, precision) for x in case.leaves.values]
+        for state in jax.eval_shape(case.states, values):
+            got = jnp.finfo(state.dtype).dtype
+            if got != precision:
+                return Finding(False, f"{jnp.dtype(precision)} becomes {got}")
+    return Finding(True, ", ".join(str(jnp.dtype(p)) for p in precisions))
+
+
+def _cast(x, precision):
+    if jnp.iscomplexobj(x):
+        return x.astype(jnp.result_type(precision, jnp.complex64))
+    return x.astype(precision)
+
+
+def batches_agree(case: Case) -> Finding:
+    """5. jit = eager and vmap = loop, in values and gradients."""
+    eager = case.states(case.leaves.values)
+    worst = largest_difference(jax.jit(case.states)(case.leaves.values), eager)
+    neighbors = [case.neighbor(number) for number in range(3)]
+    batch = jax.tree.map(lambda *x: jnp.stack(x), *neighbors)
+
+    def all_of(values):
+        return case.states(values), jax.grad(case.functional)(values)
+
+    loop = [jax.jit(all_of)(values) for values in neighbors]
+    loop = jax.tree.map(lambda *x: jnp.stack(x), *loop)
+    worst = max(worst, largest_difference(jax.jit(jax.vmap(all_of))(batch), loop))
+    return _within(worst, _SAME_ULPS * case.eps, "largest difference")
+
+
+def failures_have_names(case: Case) -> Finding:
+    """6. NaN in any leaf is a failure with a name, in its own lane of a batch only."""
+    values = case.leaves.values
+    lanes = [values]
+    for i in range(len(values)):
+        lanes.append([x * jnp.nan if i == k else x for k, x in enumerate(values)])
+    batch = jax.tree.map(lambda *x: jnp.stack(x), *lanes)
+
+    def run(values):
+        simulation = case.leaves.rebuild(values)
+        found = simulate(simulation, case.times, case.given, throw=False)
+        return found.result == RESULTS.successful
+
+    successful = np.asarray(jax.jit(jax.vmap(run))(batch))
+    if not successful[0]:
+        return Finding(False, "a NaN in one lane of a batch fails the others")
+    silent = [n for n, ok in zip(case.leaves.names, successful[1:], strict=True) if ok]
+    if silent:
+        return Finding(False, f"NaN counts as success in {', '.join(silent)}")
+    return Finding(True, "NaN in any leaf is reported, by lane")
+
+
+def brief(error: Exception) -> str:
+    """The kind of an exception and the first line of what it says."""
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:120]}"
+
+
+def _within(worst: float, allowed: float, what: str) -> Finding:
+    return Finding(bool(worst <= allowed), f"{what} {worst:.0e}, allowed {allowed:.0e}")

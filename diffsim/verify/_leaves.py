@@ -1,0 +1,62 @@
+"""The float leaves of a pytree by name, apart from the rest, and back again."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ..simulations import Trajectory
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaves:
+    """Float arrays of a pytree, their names, and the tree for other values of them."""
+
+    names: tuple[str, ...]
+    values: list[Array]
+    rebuild: Callable[[Sequence[Any]], PyTree]
+
+    @classmethod
+    def of(cls, tree: PyTree) -> Self:
+        """Names are the attribute access: `bodies.masses`, an index as `layers.0`."""
+        floats, rest = eqx.partition(tree, eqx.is_inexact_array)
+        found, structure = jax.tree_util.tree_flatten_with_path(floats)
+        names = tuple(
+            jax.tree_util.keystr(path, simple=True, separator=".") or "input"
+            for path, _ in found
+        )
+
+        def rebuild(values):
+            return eqx.combine(jax.tree.unflatten(structure, values), rest)
+
+        return cls(names, [jnp.asarray(value) for _, value in found], rebuild)
+
+
+def float_outputs(output: PyTree) -> list[Array]:
+    """Floats in what a function returned, as arrays; of a trajectory, its states."""
+    if isinstance(output, Trajectory):
+        output = output.states
+    return [
+        jnp.asarray(leaf)
+        for leaf in jax.tree.leaves(output)
+        if isinstance(leaf, float | complex) or eqx.is_inexact_array(leaf)
+    ]
+
+
+def random_directions(
+    values: Sequence[Array], sizes: Sequence[float], seed: int
+) -> list[np.ndarray]:
+    """Seeded random signs and lengths, every entry between half and all of its size."""
+    random = np.random.default_rng(seed)
+    directions = []
+    for value, size in zip(values, sizes, strict=True):
+        draw = random.uniform(0.5, 1, value.shape) * random.choice([-1, 1], value.shape)
+        if jnp.iscomplexobj(value):
+            draw = draw * np.exp(2j * np.pi * random.uniform(size=value.shape))
+        directions.append(np.asarray(size * draw, value.dtype))
+    return directions

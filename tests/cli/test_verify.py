@@ -1,0 +1,88 @@
+"""`diffsim verify`: rows are measured, and a law that does not hold is said."""
+
+import diffrax
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+from diffsim import cli, integrators
+from diffsim.cli import _verify
+
+
+TWO_BODIES = _verify.SUBJECTS[0]
+
+
+@pytest.fixture(scope="module")
+def leapfrog():
+    return _verify.measured(TWO_BODIES, integrators.Leapfrog(), (128, 256))
+
+
+def test_a_row_has_slopes_of_two_and_the_order(leapfrog):
+    assert leapfrog.failures == ()
+    assert abs(leapfrog.forward - 2) <= 0.1 and abs(leapfrog.reverse - 2) <= 0.1
+    assert leapfrog.disagreement < 1e-10
+    assert leapfrog.order == pytest.approx(2, abs=0.05) and leapfrog.expected == 2
+    assert leapfrog.cost > 1
+
+
+def test_a_derivative_that_misses_a_term_fails(monkeypatch):
+    honest = _verify.simulate
+
+    def deaf(system, *given):
+        deafened = jax.lax.stop_gradient(system.bodies.masses)
+        return honest(_with_masses(system, deafened), *given)
+
+    monkeypatch.setattr(_verify, "simulate", deaf)
+    row = _verify.measured(TWO_BODIES, integrators.Leapfrog(), (64, 128))
+    assert any("masses" in failure for failure in row.failures)
+
+
+def _with_masses(system, masses):
+    return eqx.tree_at(lambda s: s.bodies.masses, system, masses)
+
+
+def test_an_order_that_is_missed_fails():
+    class Boastful(integrators.Leapfrog):
+        def order(self, terms):
+            return 4
+
+    row = _verify.measured(TWO_BODIES, Boastful(), (64, 128))
+    assert row.failures == (f"order {row.order:.2f}, expected 4",)
+
+
+def test_every_public_integrator_is_in_the_table():
+    public = {name for name in integrators.__all__ if not name.startswith("Abstract")}
+    assert public <= {type(solver).__name__ for solver, _ in _verify.SOLVERS}
+
+
+def test_the_command_prints_a_table(leapfrog, monkeypatch, capsys):
+    monkeypatch.setattr(_verify, "measured", lambda *_: leapfrog)
+    assert cli.main(["verify"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("simulation") and len({len(x) for x in lines}) == 1
+    assert cli.main(["verify", "--markdown"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == len(lines) + 1
+    assert {line.count("|") for line in table} == {8}
+    assert set(table[1]) == set("|- :")
+
+
+def test_the_command_fails_with_its_rows(leapfrog, monkeypatch, capsys):
+    failed = leapfrog._replace(failures=("order 1.00, expected 2",))
+    monkeypatch.setattr(_verify, "measured", lambda *_: failed)
+    assert cli.main(["verify"]) == 1
+    assert "FAILED" in capsys.readouterr().err
+
+
+def test_symplectic_solvers_are_not_asked_for_relativity():
+    relativity = next(s for s in _verify.SUBJECTS if "PostNewtonian" in s.name)
+    assert not _verify._runs(relativity, integrators.Leapfrog())
+    assert _verify._runs(relativity, diffrax.Dopri8())
+
+
+def test_exact_orbit_solves_keplers_equation():
+    x, y, u, v = TWO_BODIES.exact
+    # Energy and angular momentum of the relative orbit: -1/2 and sqrt(1 - 0.04).
+    assert (u * u + v * v) / 2 - 1 / np.hypot(x, y) == pytest.approx(-0.5, rel=1e-14)
+    assert x * v - y * u == pytest.approx(np.sqrt(0.96), rel=1e-14)

@@ -1,0 +1,444 @@
+"""Fits: what they find, whatever the solver, the start or the way they are called."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optimistix as optx
+import pytest
+import scipy.optimize
+
+from diffsim._results import RESULTS
+from diffsim.inference import Fit, Free, Gaussian, LevenbergMarquardt, Run, fisher, fit
+
+
+@pytest.fixture(scope="module")
+def best(oscillator):
+    return fit(
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        noise=Gaussian(oscillator.sigma),
+        free=oscillator.order,
+    )
+
+
+def test_the_best_fit_is_that_of_scipy(oscillator, best):
+    def residual(x):
+        model = dict(zip(oscillator.order, x, strict=True))
+        return np.asarray(oscillator.predict(model) - oscillator.data) / 0.05
+
+    start = [float(oscillator.start[k]) for k in oscillator.order]
+    found = scipy.optimize.least_squares(residual, start, xtol=1e-14, ftol=1e-14)
+    np.testing.assert_allclose(best.values, found.x, rtol=1e-7)  # finite differences
+    assert abs(best.chi2 - 2 * found.cost) < 1e-9
+    assert best.status == RESULTS.successful
+    assert best.names == oscillator.order
+    assert best.model.keys() == oscillator.start.keys()
+
+
+def test_error_bars_are_those_of_the_fisher_matrix_at_the_best_fit(oscillator, best):
+    known = fisher(
+        oscillator.predict,
+        best.model,
+        noise=Gaussian(oscillator.sigma),
+        free=oscillator.order,
+    )
+    np.testing.assert_allclose(best.stderr, known.stderr, rtol=1e-12)
+    np.testing.assert_allclose(best.covariance, known.covariance, rtol=1e-11)
+    np.testing.assert_allclose(best.correlation, known.correlation, atol=1e-12)
+
+
+def test_an_unknown_sigma_rescales_the_error_bars(oscillator, best):
+    found = fit(
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        noise=Gaussian(),
+        free=oscillator.order,
+    )
+    spread = np.sqrt(found.chi2 / 97)
+    assert found.dof == 97 and abs(found.sigma_scale - spread) < 1e-14
+    np.testing.assert_allclose(found.values, best.values, rtol=1e-9)
+    np.testing.assert_allclose(found.stderr, best.stderr * spread / 0.05, rtol=1e-9)
+
+
+def test_information_criteria_are_those_of_the_full_likelihood(oscillator, best):
+    """Against the normal density written out."""
+    residual = np.asarray(oscillator.predict(best.model) - oscillator.data)
+    density = np.exp(-((residual / 0.05) ** 2) / 2) / (0.05 * np.sqrt(2 * np.pi))
+    deviance = -2 * np.sum(np.log(density))
+    assert abs(best.aic - (deviance + 8)) < 1e-9
+    assert abs(best.bic - (deviance + 4 * np.log(101))) < 1e-9
+
+
+def test_a_mask_is_the_same_as_leaving_data_out(oscillator):
+    mask = np.arange(101) % 3 != 0
+    data = np.where(mask, oscillator.data, np.nan)
+    noise = Gaussian(np.linspace(0.03, 0.07, 101), mask=mask)
+    masked = fit(oscillator.predict, oscillator.start, data, noise=noise)
+
+    def kept(model):
+        return oscillator.predict(model)[mask]
+
+    short = Gaussian(noise.sigma[mask])
+    dropped = fit(kept, oscillator.start, data[mask], noise=short)
+    np.testing.assert_allclose(masked.values, dropped.values, rtol=1e-10)
+    np.testing.assert_allclose(masked.stderr, dropped.stderr, rtol=1e-10)
+    for name in ("chi2", "aic", "bic", "dof", "size"):
+        assert np.isclose(getattr(masked, name), getattr(dropped, name), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        optax.chain(
+            optax.clip_by_global_norm(1.0),
+            optax.adam(optax.cosine_decay_schedule(2e-2, 1500)),
+        ),
+        optx.BFGS(rtol=1e-9, atol=1e-9),
+        optx.LevenbergMarquardt(rtol=1e-10, atol=1e-10),
+    ],
+    ids=["optax", "minimiser", "least squares"],
+)
+def test_other_solvers_find_the_same(oscillator, best, solver):
+    found = fit(
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        noise=Gaussian(oscillator.sigma),
+        free=oscillator.order,
+        solver=solver,
+        run=Run(max_steps=1500),
+    )
+    # A descent whose rate decays ends within a hundredth of an error bar.
+    assert np.max(np.abs(found.values - best.values) / best.stderr) < 0.01
+    assert abs(found.loss - found.chi2 / 2) < 1e-10, "the loss is that at the values"
+
+
+def test_a_descent_returns_its_best_point_and_survives_what_is_not_finite():
+    """A learning rate that jumps across the minimum and out of the domain of a root."""
+
+    def predict(model):
+        return jnp.sqrt(model["x"]) * np.ones(3)
+
+    noise, data = Gaussian(1.0), 0.5 * np.ones(3)
+    found = fit(
+        predict, {"x": 1.0}, data, noise=noise, solver=optax.sgd(3.0), run=Run(80)
+    )
+    rho = np.sqrt(float(found.values[0])) - 0.5
+    assert abs(found.loss - 1.5 * rho**2) < 1e-14
+    assert found.loss == np.nanmin(found.history["loss"])
+    assert found.non_finite > 0 and found.status != RESULTS.prediction_not_finite
+    assert abs(found.values[0] - 0.25) < 0.2
+
+
+def test_the_pure_core_is_the_host_driver(oscillator, best):
+    """The same fit inside jit, and a batch of fits as a loop of them."""
+
+    def values(data):
+        found = fit(
+            oscillator.predict,
+            oscillator.start,
+            data,
+            noise=Gaussian(oscillator.sigma),
+            free=oscillator.order,
+        )
+        return found.values, found.stderr, found.chi2, found.steps
+
+    rng = np.random.default_rng(3)
+    noise = 0.05 * rng.normal(size=(3, 101))
+    batch = jnp.asarray(oscillator.data + noise).at[0].set(oscillator.data)
+    together = jax.jit(jax.vmap(values))(batch)
+    np.testing.assert_allclose(together[0][0], best.values, rtol=1e-10)
+    np.testing.assert_allclose(together[1][0], best.stderr, rtol=1e-10)
+    assert together[3][0] == best.steps
+    loop = [values(data) for data in batch]
+    for several, single in zip(together, zip(*loop, strict=True), strict=True):
+        np.testing.assert_allclose(several, np.stack(single), rtol=1e-10)
+
+
+def test_a_fit_is_differentiable_at_its_optimum(oscillator):
+    """Of a straight line it is known: dθ/dd = (XᵀX)⁻¹Xᵀ; both modes, closures too."""
+    design = np.stack([np.ones(12), np.linspace(0, 1, 12)], axis=1)
+
+    def values(data, slope_unit):
+        found = fit(
+            lambda x: design @ (x * jnp.stack([1.0, slope_unit])),
+            jnp.array([0.5, 0.5]),
+            data,
+            noise=Gaussian(0.1),
+        )
+        return found.values
+
+    data, unit = jnp.sin(jnp.arange(12.0)), jnp.array(2.0)
+    exact = np.linalg.pinv(design)
+    for mode in (jax.jacfwd, jax.jacrev):
+        by_data, by_unit = jax.jit(mode(values, argnums=(0, 1)))(data, unit)
+        np.testing.assert_allclose(by_data, exact / [[1.0], [2.0]], atol=1e-10)
+        # the slope in units of `unit`: x₂ = s/u, dx₂/du = −s/u²
+        slope = (exact @ data)[1]
+        np.testing.assert_allclose(by_unit, [0, -slope / 4], atol=1e-10)
+
+
+def test_second_derivatives_of_a_fit_are_right():
+    """ln of a mean: d²θ/dd² = −1/(N d̄)², by forward over reverse."""
+
+    def log_mean(data):
+        found = fit(
+            lambda m: jnp.exp(m["x"]) * jnp.ones(4),
+            {"x": 0.0},
+            data,
+            noise=Gaussian(1.0),
+        )
+        return found.values[0]
+
+    data = jnp.array([1.0, 2.0, 3.0, 2.5])
+    hessian = jax.jit(jax.jacfwd(jax.jacrev(log_mean)))(data)
+    exact = -1 / (4 * jnp.mean(data)) ** 2
+    np.testing.assert_allclose(hessian, np.full((4, 4), exact), rtol=1e-9)
+
+
+def test_a_parameter_that_a_bound_holds_does_not_follow_the_data():
+    x = np.arange(4.0)
+    free = {"a": Free(bounds=(None, 0.5)), "b": Free()}
+
+    def values(data):
+        model = {"a": 0.0, "b": 1.0}
+        line = Gaussian(0.1)
+        found = fit(lambda m: m["a"] + m["b"] * x, model, data, noise=line, free=free)
+        return found.values
+
+    jacobian = jax.jit(jax.jacfwd(values))(jnp.array([1.0, 2.0, 3.0, 2.5]))
+    np.testing.assert_allclose(jacobian, [np.zeros(4), x / (x @ x)], atol=1e-12)
+
+
+def test_many_starts_find_what_one_misses():
+    """A frequency: from 30 % off a single fit ends in a side lobe."""
+    times = np.linspace(0, 12, 60)
+
+    def predict(model):
+        return jnp.sin(model["w"] * times)
+
+    data = np.sin(3.0 * times) + 0.01 * np.random.default_rng(0).normal(size=60)
+    given = {"noise": Gaussian(0.01)}
+    alone = fit(predict, {"w": 2.1}, data, **given)
+    assert alone.chi2_reduced > 100
+    several = fit(predict, {"w": 2.1}, data, starts=24, **given)
+    assert abs(several.values[0] - 3.0) < 5 * several.stderr[0]
+    loss = several.history["starts_loss"]
+    assert (
+        loss.shape == (24,) and np.all(np.diff(loss) >= 0) and loss[0] == several.loss
+    )
+    assert "Starts: 24, of which" in str(several)
+    again = fit(predict, {"w": 2.1}, data, starts=24, **given)
+    np.testing.assert_array_equal(again.history["starts_loss"], loss)
+
+
+def test_scale_of_a_parameter_does_not_matter_to_levenberg_marquardt(oscillator, best):
+    units = dict(zip(oscillator.order, (3e-4, 1e7, 1.0, 1e-9), strict=True))
+
+    def predict(model):
+        return oscillator.predict({k: v * units[k] for k, v in model.items()})
+
+    start = {k: v / units[k] for k, v in oscillator.start.items()}
+    found = fit(
+        predict,
+        start,
+        oscillator.data,
+        noise=Gaussian(oscillator.sigma),
+        free=oscillator.order,
+    )
+    scale = np.array(list(units.values()))
+    np.testing.assert_allclose(found.values * scale, best.values, rtol=1e-10)
+    np.testing.assert_allclose(found.stderr * scale, best.stderr, rtol=1e-9)
+    assert found.steps == best.steps
+
+
+def test_noise_parameters_are_fitted_like_any_other():
+    """Mean and spread of a sample: σ̂² = Σ(d − d̄)²/N, errors σ/√N and σ/√(2N)."""
+    rng = np.random.default_rng(5)
+    data = 3 + 0.7 * rng.normal(size=400)
+    found = fit(
+        lambda m: jnp.full(400, m["mu"]),
+        {"mu": 1.0, "sigma": 3.0},
+        data,
+        noise=lambda m: Gaussian(m["sigma"]),
+        free={"mu": Free(), "sigma": Free(transform="log")},
+    )
+    sigma = np.std(data)
+    np.testing.assert_allclose(found.values, [np.mean(data), sigma], rtol=1e-7)
+    expected = sigma / np.sqrt([400, 800])
+    np.testing.assert_allclose(found.stderr, expected, rtol=1e-6)
+    assert found.status == RESULTS.successful
+    deviance = 400 * (np.log(2 * np.pi * sigma**2) + 1)
+    assert abs(found.aic - (deviance + 4)) < 1e-6
+
+
+def test_a_prediction_that_fails_at_the_start_is_a_status_and_not_a_crash():
+    found = fit(
+        lambda m: jnp.log(m["a"]) * np.ones(3),
+        {"a": -1.0},
+        np.zeros(3),
+        noise=Gaussian(1.0),
+    )
+    assert found.status == RESULTS.prediction_not_finite
+    assert found.values[0] == -1 and np.isnan(found.stderr[0])
+    assert "The prediction is not finite" in str(found)
+
+
+def test_steps_that_are_not_finite_are_rejected_and_counted():
+    """From 0.01 the Gauss-Newton step for √x leads far below 0."""
+    found = fit(
+        lambda m: jnp.sqrt(m["x"]) * jnp.ones(3),
+        {"x": 4.0},
+        np.full(3, 0.1),
+        noise=Gaussian(1.0),
+    )
+    assert found.non_finite > 0
+    assert abs(found.values[0] - 0.01) < 1e-8
+    assert found.status == RESULTS.successful
+
+
+def test_running_out_of_steps_says_so_and_keeps_the_error_bars_of_the_point(oscillator):
+    given = {"noise": Gaussian(0.05), "free": oscillator.order}
+    found = fit(
+        oscillator.predict, oscillator.start, oscillator.data, run=Run(2), **given
+    )
+    assert found.status == RESULTS.nonlinear_max_steps_reached
+    here = fisher(oscillator.predict, found.model, **given)
+    np.testing.assert_allclose(found.stderr, here.stderr, rtol=1e-11)
+    assert found.to_go > 1e-3 and abs(found.loss - found.chi2 / 2) < 1e-10
+
+
+def test_what_no_datum_determines_is_infinite_and_named():
+    times = np.linspace(0, 1, 20)
+    found = fit(
+        lambda m: m["a"] * m["b"] * times + m["c"],
+        {"a": 1.0, "b": 2.0, "c": 3.0},
+        4 * times + 1,
+        noise=Gaussian(0.1),
+    )
+    assert found.chi2 < 1e-12 and found.status == RESULTS.successful
+    np.testing.assert_array_equal(np.isinf(found.stderr), [1, 1, 0])
+    text = str(found)
+    assert "Undetermined directions (sigma = inf)" in text and "undetermined" in text
+
+
+def test_single_precision_in_single_precision_out(oscillator):
+    start = {k: jnp.float32(v) for k, v in oscillator.start.items()}
+    found = fit(
+        oscillator.predict,
+        start,
+        oscillator.data.astype(np.float32),
+        noise=Gaussian(0.05),
+        free=oscillator.order,
+    )
+    assert found.values.dtype == found.stderr.dtype == found.chi2.dtype == jnp.float32
+    assert found.status == RESULTS.successful
+    double = fit(
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        noise=Gaussian(0.05),
+        free=oscillator.order,
+    )
+    # rounding of the prediction is 1e-6 of an error bar, amplified by correlations
+    assert np.max(np.abs(found.values - double.values) / double.stderr) < 1e-3
+    np.testing.assert_allclose(found.stderr, double.stderr, rtol=1e-4)
+
+
+def test_a_run_shows_its_progress_and_keeps_its_history(oscillator, capsys):
+    seen = []
+    given = {"noise": Gaussian(0.05), "free": oscillator.order}
+    args = (oscillator.predict, oscillator.start, oscillator.data)
+    found = fit(*args, run=Run(progress=seen.append), **given)
+    assert [s["step"] for s in seen] == list(range(1, int(found.steps) + 1))
+    assert set(found.history) == {"loss", "to_go", "seconds"}
+    assert found.history["loss"][-1] == found.loss
+    fit(*args, run=Run(progress=True), **given)
+    line = capsys.readouterr().err
+    assert line.count("\r") == found.steps and "sigma to go" in line
+
+
+def test_a_fit_goes_on_from_its_checkpoint(oscillator, best, tmp_path):
+    file = tmp_path / "fit.npz"
+    args = (oscillator.predict, oscillator.start, oscillator.data)
+    given = {"noise": Gaussian(0.05), "free": oscillator.order}
+    fit(*args, run=Run(3, checkpoint=file), **given)
+    seen = []
+    resumed = fit(*args, run=Run(progress=seen.append, checkpoint=file), **given)
+    assert seen[0]["step"] == 4
+    np.testing.assert_array_equal(resumed.values, best.values)
+    assert resumed.history["loss"].shape == (int(best.steps),)
+    again = fit(*args, run=Run(progress=seen.append, checkpoint=file), **given)
+    np.testing.assert_array_equal(again.values, best.values)
+    with pytest.raises(ValueError, match=r"another fit \(its data differ\)"):
+        fit(*args[:2], 2 * args[2], run=Run(checkpoint=file), **given)
+
+
+def test_error_bars_can_be_left_out(oscillator, best):
+    found = fit(
+        oscillator.predict,
+        best.model,
+        oscillator.data,
+        noise=Gaussian(0.05),
+        free=oscillator.order,
+        solver=optax.sgd(1e-6),
+        run=Run(2, covariance=False),
+    )
+    assert found.fisher is None and np.all(np.isnan(found.stderr))
+    assert abs(found.chi2 - best.chi2) < 1e-6
+    assert "Weakest" not in str(found)
+
+
+def test_the_solver_is_an_optimistix_solver(oscillator, best):
+    def residual(x, sigma):
+        model = dict(zip(oscillator.order, x, strict=True))
+        return {"r": (oscillator.predict(model) - oscillator.data) / sigma}
+
+    start = jnp.array([oscillator.start[k] for k in oscillator.order])
+    found = optx.least_squares(residual, LevenbergMarquardt(), start, 0.05)
+    # Its `atol` in standard deviations, here judged from the residuals.
+    assert np.max(np.abs(found.value - best.values) / best.stderr) < 1e-6
+    assert found.result == optx.RESULTS.successful
+    assert found.stats["num_jacobians"] <= found.stats["num_steps"]
+
+
+def test_the_jacobian_may_come_in_chunks_and_by_either_mode(oscillator, best):
+    for solver in (LevenbergMarquardt(chunk=3), LevenbergMarquardt(mode="reverse")):
+        found = fit(
+            oscillator.predict,
+            oscillator.start,
+            oscillator.data,
+            noise=Gaussian(0.05),
+            free=oscillator.order,
+            solver=solver,
+        )
+        np.testing.assert_allclose(found.values, best.values, rtol=1e-9)
+        np.testing.assert_allclose(found.stderr, best.stderr, rtol=1e-9)
+
+
+def test_more_parameters_than_data_are_fitted_with_priors():
+    """Three numbers from one datum and three priors: the posterior mean, exactly."""
+    row = np.array([1.0, 2.0, -1.0])
+    found = fit(
+        lambda m: row @ m,
+        jnp.zeros(3),
+        np.array(2.0),
+        noise=Gaussian(0.1),
+        free={"*": Free(prior=(0.0, 1.0))},
+    )
+    precision = np.outer(row, row) / 0.01 + np.eye(3)
+    mean = np.linalg.solve(precision, row * 2.0 / 0.01)
+    np.testing.assert_allclose(found.values, mean, atol=1e-9)
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(precision), atol=1e-9)
+
+
+def test_a_fit_is_plain_arrays(best):
+    leaves = jax.tree.leaves(best)
+    assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves)
+    rebuilt = jax.tree.unflatten(jax.tree.structure(best), leaves)
+    assert isinstance(rebuilt, Fit) and str(rebuilt) == str(best)
+    assert eqx.tree_equal(rebuilt.values, best.values)

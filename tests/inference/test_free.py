@@ -1,0 +1,183 @@
+"""Scales, transforms, bounds and priors: what they change and what they do not."""
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import scipy.optimize
+
+from diffsim._results import RESULTS
+from diffsim.inference import Free, Gaussian, Run, fit
+
+
+TIMES = np.linspace(0, 4, 40)
+RNG = np.random.default_rng(2)
+DATA = 2 * np.exp(-0.5 * TIMES) + 0.3 + 0.05 * RNG.normal(size=40)
+START = {"a": 1.5, "rate": 1.0, "floor": 0.1}
+NOISE = Gaussian(0.05)
+
+
+def decay(model):
+    return model["a"] * jnp.exp(-model["rate"] * TIMES) + model["floor"]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return fit(decay, START, DATA, noise=NOISE)
+
+
+class Logit:
+    """A user's own transform, onto (0, 1)."""
+
+    def forward(self, x):
+        return jnp.log(x / (1 - x))
+
+    def inverse(self, u):
+        return 1 / (1 + jnp.exp(-u))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    ["log", (lambda x: 1 / x, lambda u: 1 / u)],
+    ids=["log", "decreasing"],
+)
+def test_a_transform_changes_neither_values_nor_error_bars(plain, transform):
+    free = {"a": Free(), "rate": Free(transform=transform), "floor": Free()}
+    found = fit(decay, START, DATA, noise=NOISE, free=free)
+    order = [plain.names.index(name) for name in found.names]
+    np.testing.assert_allclose(found.values, plain.values[np.array(order)], rtol=1e-7)
+    expected = plain.covariance[np.ix_(order, order)]
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-6)
+
+
+def test_a_transform_of_the_users_own_keeps_its_range(plain):
+    free = {"a": Free(), "rate": Free(transform=Logit()), "floor": Free()}
+    found = fit(decay, {**START, "rate": 0.9}, DATA, noise=NOISE, free=free)
+    assert abs(found.model["rate"] - plain.model["rate"]) < 1e-7
+
+
+def test_bounds_end_where_scipy_ends_and_flag_the_parameter(plain):
+    free = {"a": Free(), "rate": Free(bounds=(0.6, None)), "floor": Free(bounds=(0, 1))}
+    found = fit(decay, START, DATA, noise=NOISE, free=free)
+    bounded = scipy.optimize.least_squares(
+        lambda x: np.asarray(decay(dict(zip(free, x, strict=True))) - DATA) / 0.05,
+        [1.5, 1.0, 0.1],
+        bounds=([-np.inf, 0.6, 0], [np.inf, np.inf, 1]),
+        xtol=1e-12,
+        ftol=1e-12,
+    )
+    np.testing.assert_allclose(found.values, bounded.x, rtol=1e-5)  # finite differences
+    assert found.status == RESULTS.successful
+    np.testing.assert_array_equal(found.at_bound, [False, True, False])
+    assert found.values[1] == 0.6 and np.isnan(found.stderr[1])
+    assert "at its lower bound" in str(found)
+    # The others' error bars are those with the bounded one fixed there.
+    fixed = found.fisher.fix("rate").stderr
+    np.testing.assert_allclose(found.stderr[np.array([0, 2])], fixed, rtol=1e-10)
+    rows = np.stack([np.exp(-0.6 * TIMES), np.ones(40)], axis=1) / 0.05
+    dense = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)))
+    np.testing.assert_allclose(fixed, dense, rtol=1e-10)
+    assert found.dof == 38
+
+
+def test_bounds_that_do_not_bind_change_nothing(plain):
+    free = {name: Free(bounds=(-10, 10)) for name in plain.names}
+    found = fit(decay, START, DATA, noise=NOISE, free=free)
+    np.testing.assert_allclose(found.values, plain.values, rtol=1e-9)
+    assert not np.any(found.at_bound)
+
+
+def test_bounds_hold_in_a_transform_and_in_a_descent():
+    free = {
+        "a": Free(),
+        "rate": Free(transform="log", bounds=(0.6, 3)),
+        "floor": Free(),
+    }
+    found = fit(decay, START, DATA, noise=NOISE, free=free)
+    assert found.values[1] == pytest.approx(0.6, rel=1e-12) and found.at_bound[1]
+    solver = optax.adam(optax.cosine_decay_schedule(0.1, 1500))
+    slow = fit(decay, START, DATA, noise=NOISE, free=free, solver=solver, run=Run(1500))
+    np.testing.assert_allclose(slow.values, found.values, atol=2e-3)
+    assert slow.at_bound[1] and slow.values[1] == pytest.approx(0.6, rel=1e-12)
+
+
+def test_a_prior_is_one_more_datum():
+    free = {"a": Free(), "rate": Free(prior=(0.7, 0.02)), "floor": Free()}
+    found = fit(decay, START, DATA, noise=NOISE, free=free)
+
+    def residual(x):
+        model = dict(zip(free, x, strict=True))
+        data = np.asarray(decay(model) - DATA) / 0.05
+        return np.append(data, (x[1] - 0.7) / 0.02)
+
+    both = scipy.optimize.least_squares(residual, [1.5, 1, 0.1], xtol=1e-14, ftol=1e-14)
+    np.testing.assert_allclose(found.values, both.x, rtol=1e-6)
+    assert abs(found.loss - both.cost) < 1e-8
+    assert found.chi2 < 2 * found.loss, "chi2 is that of the data alone"
+    assert found.dof == 37
+
+
+def test_the_scale_is_the_unit_of_a_descent():
+    """One step of sgd(1): z moves by the gradient in z, x by scale² times that in x."""
+
+    def predict(model):
+        return model["x"] * np.ones(2)
+
+    for scale in (0.1, 0.3):
+        found = fit(
+            predict,
+            {"x": 1.0},
+            np.full(2, 0.9),
+            noise=Gaussian(1.0),
+            free={"x": Free(scale=scale)},
+            solver=optax.sgd(1.0),
+            run=Run(2),
+        )
+        assert abs(found.values[0] - (1 - scale**2 * 0.2)) < 1e-14
+
+
+def test_only_what_is_free_moves(plain):
+    found = fit(decay, START, DATA, noise=NOISE, free=["rate", "a"])
+    assert found.names == ("rate", "a")
+    assert found.model["floor"] == 0.1
+    by_function = fit(
+        decay, START, DATA, noise=NOISE, free=lambda m: (m["rate"], m["a"])
+    )
+    np.testing.assert_allclose(by_function.values, found.values, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("free", "sentence"),
+    [
+        ("rates", "free='rates' names nothing in the model; near are 'rate'"),
+        ({"rate": (0, 1)}, r"free\['rate'\] must be a Free\(...\), got \(0, 1\)"),
+        ({"rate": Free(bounds=(2, 3))}, r"rate starts at 1.0, outside its bounds"),
+        ({"rate": Free(bounds=(3, 2))}, r"lower < upper, got \(3.0, 2.0\)"),
+        ({"rate": Free(bounds=([0, 0], 2))}, r"bounds of 'rate' must be a number or"),
+        ({"rate": Free(scale=[1.0, 2.0])}, r"scale of 'rate' must be a number or"),
+    ],
+)
+def test_what_cannot_be_free_is_one_sentence(free, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit(decay, START, DATA, noise=NOISE, free=free)
+
+
+def test_a_log_needs_a_positive_start():
+    free = {"rate": Free(transform="log")}
+    with pytest.raises(ValueError, match="rate starts at -1"):
+        fit(decay, {**START, "rate": -1.0}, DATA, noise=NOISE, free=free)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"scale": 0.0}, "scale must be positive, got 0.0"),
+        ({"transform": "ln"}, "transform must be 'log', a pair .* got 'ln'"),
+        ({"bounds": 3.0}, r"bounds must be a pair \(lower, upper\), got 3.0"),
+        ({"prior": (1.0,)}, "prior must be a pair"),
+        ({"prior": (1.0, -1.0)}, "prior must be positive, got -1.0"),
+    ],
+)
+def test_wrong_options_are_one_sentence(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Free(**options)

@@ -1,0 +1,111 @@
+"""Wrong input is one sentence that names the argument."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+import pytest
+
+from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fisher, fit
+
+
+def line(model):
+    return model["a"] + model["b"] * np.arange(5.0)
+
+
+MODEL = {"a": 1.0, "b": 2.0, "n": 3}
+DATA = np.arange(5.0)
+HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"data": HOLE},
+            "data has 1 of 5 numbers that are NaN.*flat position 2.*mask=",
+        ),
+        ({"data": DATA[:4]}, r"the prediction must have the shape of the data, \(4,\)"),
+        ({"data": {"y": DATA}}, "the prediction must be a pytree like the data"),
+        ({"data": ()}, "data must hold at least one number"),
+        ({"data": DATA + 1j}, "data must be real numbers, got dtype complex128"),
+        ({"noise": 0.1}, r"noise must be a Gaussian.*got float.*Gaussian\(sigma\)"),
+        ({"noise": lambda m: m["a"]}, "noise must be a Gaussian or a function"),
+        ({"noise": lambda m: Gaussian()}, "must return a Gaussian with a sigma"),
+        ({"noise": Gaussian(np.ones(3))}, r"sigma must have the shape of the data"),
+        ({"noise": Gaussian(mask=np.ones(3, bool))}, "mask must have the shape of the"),
+        ({"noise": Gaussian(mask=np.zeros(5, bool))}, "mask leaves no data"),
+        ({"free": "n"}, "free: 'n' is int, and only floating-point numbers can vary"),
+        ({"free": ()}, "free selects no numbers"),
+        ({"free": ["a", "*"]}, "free names 'a' twice"),
+        (
+            {"noise": Gaussian(), "free": {"a": Free(prior=(0.0, 1.0))}},
+            r"noise=Gaussian\(\) cannot be combined with priors",
+        ),
+        ({"solver": "lm"}, "solver must be an Optax optimizer or an Optimistix"),
+        (
+            {"solver": optx.BFGS(1e-8, 1e-8), "free": {"a": Free(bounds=(0, 2))}},
+            "solver BFGS keeps no bounds",
+        ),
+        (
+            {
+                "solver": optx.GaussNewton(1e-8, 1e-8),
+                "noise": lambda m: Gaussian(m["a"]),
+            },
+            "solver GaussNewton minimises sums of squares only",
+        ),
+        ({"starts": 0}, "starts must be at least 1, got 0"),
+        ({"model": {**MODEL, "a": np.nan}}, "model: a starts at nan"),
+    ],
+)
+def test_a_wrong_fit_is_one_sentence(change, sentence):
+    given = {"model": MODEL, "data": DATA, "noise": Gaussian(0.1), **change}
+    with pytest.raises(ValueError, match=sentence):
+        fit(line, given.pop("model"), given.pop("data"), **given)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "sentence"),
+    [
+        (0.0, "sigma must be positive, got 0.0; it is a standard deviation"),
+        ([1.0, -2.0], "sigma must be positive, got -2.0"),
+        (np.array([1.0, np.nan]), "sigma must be positive, got nan"),
+    ],
+)
+def test_a_wrong_sigma_is_one_sentence(sigma, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Gaussian(sigma)
+
+
+def test_a_mask_is_boolean():
+    with pytest.raises(ValueError, match="mask must be boolean, True where there is"):
+        Gaussian(1.0, mask=np.ones(3))
+
+
+def test_a_run_takes_at_least_one_step():
+    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
+        Run(max_steps=0)
+
+
+@pytest.mark.parametrize("act", ["fit", "fisher"])
+def test_single_precision_is_one_warning_that_names_the_flag(act):
+    def called():
+        if act == "fit":
+            fit(line, MODEL, DATA, noise=Gaussian(0.1))
+        else:
+            fisher(line, MODEL, noise=Gaussian(0.1))
+
+    with jax.enable_x64(False), pytest.warns(match=f"{act}.*jax_enable_x64") as seen:
+        called()
+    assert len(seen) == 1
+
+
+def test_a_solver_of_unknown_mode_says_so():
+    with pytest.raises(ValueError, match="mode must be 'auto', 'forward' or 'reverse'"):
+        fit(line, MODEL, DATA, noise=Gaussian(0.1), solver=LevenbergMarquardt(mode="x"))
+
+
+def test_integers_are_data_like_any_other():
+    whole = fit(line, MODEL, np.arange(5), noise=Gaussian(0.1), free=["a", "b"])
+    np.testing.assert_allclose(whole.values, [0, 1], atol=1e-8)
+    assert isinstance(whole.model["n"], int) and jnp.isfinite(whole.loss)

@@ -1,0 +1,88 @@
+"""The printed report says what a referee asks."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.inference import Free, Gaussian, fit
+
+
+@pytest.fixture(scope="module")
+def best(oscillator):
+    return fit(
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        noise=Gaussian(oscillator.sigma),
+    )
+
+
+@pytest.fixture(scope="module")
+def text(best):
+    return str(best)
+
+
+def test_every_parameter_has_its_row(best, text):
+    for name, value, sd, start in zip(
+        best.names, best.values, best.stderr, best.start, strict=True
+    ):
+        (row,) = (line for line in text.splitlines() if line.strip().startswith(name))
+        words = row.split()
+        # value to two digits beyond its error bar, stderr, relative error, start
+        assert abs(float(words[1]) - value) < 0.01 * sd
+        assert float(words[2]) == pytest.approx(float(sd), rel=0.05)
+        assert float(words[3]) == pytest.approx(float(100 * sd / abs(value)), rel=0.05)
+        assert words[4] == "%"
+        assert float(words[5]) == pytest.approx(float(start), rel=1e-5)
+
+
+def test_the_fit_as_a_whole_is_judged(best, text):
+    assert "Fit of 4 parameters to 101 data: converged" in text
+    assert f"chi2 {float(best.chi2):.6g}" in text
+    assert f"reduced {float(best.chi2 / 97):.4g} (97 degrees of freedom)" in text
+    assert f"AIC {float(best.aic):.6g}" in text and f"BIC {float(best.bic):.6g}" in text
+    assert "further step would move" in text and f"{int(best.steps)} steps" in text
+    assert "sigma given: error bars follow from it and are not rescaled" in text
+
+
+def test_correlations_above_a_tenth_are_listed_largest_first(best, text):
+    block = text.split("Correlations above 0.1:\n")[1].splitlines()
+    rows = [line.split() for line in block if line.startswith("  ")]
+    listed = [float(words[0]) for words in rows]
+    matrix = np.asarray(best.correlation)
+    upper = matrix[np.triu_indices(4, k=1)]
+    wanted = sorted(upper[np.abs(upper) > 0.1], key=abs, reverse=True)
+    np.testing.assert_allclose(listed, wanted, atol=6e-4)
+    assert rows[0][1:] == ["A,", "gamma"]
+
+
+def test_the_weakest_direction_is_in_parameter_names(text):
+    (line,) = (x for x in text.splitlines() if x.startswith("Weakest direction"))
+    assert "A" in line and "gamma" in line
+    assert "times less certain than its parameters alone" in line
+
+
+def test_bounds_and_flags_have_a_column():
+    found = fit(
+        lambda m: m["x"] * np.ones(3) + m["y"] * np.arange(3.0),
+        {"x": 1.0, "y": 1.0},
+        np.array([0.0, 1.0, 2.0]),
+        noise=Gaussian(),
+        free={"x": Free(bounds=(0.5, None)), "y": Free()},
+    )
+    text = str(found)
+    assert "[0.5, inf]" in text and "at its lower bound" in text
+    assert "sigma unknown: taken as sqrt(RSS/dof)" in text and "RSS" in text
+
+
+def test_a_long_list_of_correlations_is_capped():
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(40, 12)) + 2 * rng.normal(size=(40, 1))
+    data = design @ np.ones(12)
+    found = fit(
+        lambda m: design @ m["x"], {"x": jnp.ones(12)}, data, noise=Gaussian(1.0)
+    )
+    matrix = np.abs(np.asarray(found.correlation)[np.triu_indices(12, k=1)])
+    count = int(np.sum(matrix > 0.1))
+    assert count > 20
+    assert f"and {count - 20} more, in fit.correlation" in str(found)

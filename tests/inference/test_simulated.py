@@ -1,0 +1,86 @@
+"""`fit` and `fisher` on a simulation: what is free, what is data, what a failure is."""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from diffsim._results import RESULTS
+from diffsim.inference import Gaussian, fisher, fit
+from diffsim.simulations import AbstractSimulation, Method, load, save, simulate
+
+
+TIMES = np.linspace(0, 10, 101)
+
+
+class Oscillator(AbstractSimulation):
+    """x'' = −2γx' − (ω² + γ²)x: A e^{−γt} cos(ωt + φ) from A, γ, ω, φ."""
+
+    A: Array = eqx.field(converter=jnp.asarray)
+    gamma: Array = eqx.field(converter=jnp.asarray)
+    omega: Array = eqx.field(converter=jnp.asarray)
+    phi: Array = eqx.field(converter=jnp.asarray)
+    t0: float = 0.0
+
+    def initial_state(self):
+        c, s = self.A * jnp.cos(self.phi), self.A * jnp.sin(self.phi)
+        return jnp.stack([c, -self.gamma * c - self.omega * s])
+
+    def terms(self):
+        def field(t, y, args):
+            stiffness = self.omega**2 + self.gamma**2
+            return jnp.stack([y[1], -2 * self.gamma * y[1] - stiffness * y[0]])
+
+        return diffrax.ODETerm(field)
+
+    def default_method(self):
+        return Method(diffrax.Dopri8(), 0.05)
+
+    def observe(self, t, y):
+        return y[0]
+
+
+def run(simulation):
+    return simulate(simulation, TIMES)
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return Oscillator(1.0, 0.1, 2.0, 0.3)
+
+
+def test_a_users_simulation_has_the_closed_form_error_bars(truth):
+    found = fisher(run, truth, noise=Gaussian(0.05))
+    assert found.names == ("A", "gamma", "omega", "phi"), "a Python t0 is static"
+    published = [0.01802473, 0.00412565, 0.00404554, 0.01730784]  # references.md
+    np.testing.assert_allclose(found.stderr, published, atol=5e-9)
+    assert abs(found.correlation[2, 3] + 0.789654) < 5e-7
+
+
+def test_data_may_be_a_trajectory_and_the_fit_can_be_kept(truth, tmp_path):
+    start = Oscillator(0.9, 0.12, 2.05, 0.25)
+    found = fit(run, start, run(truth), noise=Gaussian(0.05))
+    assert isinstance(found.model, Oscillator)
+    np.testing.assert_allclose(found.values, [1.0, 0.1, 2.0, 0.3], rtol=1e-7)
+    save(tmp_path / "fit.eqx", found)
+    kept = load(tmp_path / "fit.eqx")
+    assert str(kept) == str(found) and kept.status == RESULTS.successful
+
+
+def test_a_simulation_that_fails_says_why(truth):
+    def short(simulation):
+        adaptive = Method(
+            diffrax.Tsit5(),
+            0.1,
+            controller=diffrax.PIDController(rtol=1e-8, atol=1e-8),
+            max_steps=4,
+        )
+        return simulate(simulation, TIMES, adaptive)
+
+    found = fit(short, truth, np.zeros(101), noise=Gaussian(1.0))
+    assert found.status == RESULTS.max_steps_reached
+    assert np.all(np.isnan(found.stderr))
+    known = fisher(short, truth, noise=Gaussian(1.0))
+    assert known.status == RESULTS.max_steps_reached

@@ -1,0 +1,193 @@
+"""What moves and where it starts, however it is given."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import rebound
+
+from diffsim import nbody
+from diffsim.integrators import Leapfrog
+from diffsim.simulations import Method, simulate
+
+
+_X, _V = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
+
+
+def three_planets():
+    simulation = rebound.Simulation()
+    simulation.add(m=1.0, name="Sun")
+    simulation.add(m=1e-3, a=1.0, e=0.1, name="inner")
+    simulation.add(m=3e-4, a=1.7, e=0.05, inc=0.2, f=1.0, name="outer")
+    simulation.add(a=2.5, f=2.0, name="rock")
+    simulation.move_to_com()
+    return simulation
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ([1.0, 2.0], _X[:, :2], _V),
+            r"positions must have shape \(2, 3\), got \(2, 2\)",
+        ),
+        (([1.0, 2.0], _X[:, :2], _V), "for planar systems set z to zero"),
+        (([1.0], _X, _V), r"positions must have shape \(1, 3\), got \(2, 3\)"),
+        (
+            ([1.0, 2.0], _X, _V[:1]),
+            r"velocities must have shape \(2, 3\), got \(1, 3\)",
+        ),
+        (([[1.0, 2.0]], _X, _V), r"masses must have shape .* got \(1, 2\); one mass a"),
+        (([1j, 2.0], _X, _V), "masses must be real numbers, got dtype complex128"),
+    ],
+)
+def test_shapes_that_do_not_agree_are_named(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        nbody.Bodies(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["Sun"], "names must be one a body, got 1 for 2"),
+        (["Sun", "Sun"], "names must differ, got Sun more than once"),
+    ],
+)
+def test_names_are_one_a_body_and_differ(names, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        nbody.Bodies([1.0, 2.0], _X, _V, names=names)
+    with pytest.raises(ValueError, match=sentence):
+        nbody.Tracers(_X, _V, names=names)
+
+
+def test_whole_numbers_become_floats_and_floats_stay():
+    bodies = nbody.Bodies([1, 2], _X.astype(int), np.ones((2, 3), np.float32))
+    assert bodies.masses.dtype == np.float64
+    assert bodies.positions.dtype == bodies.velocities.dtype == np.float64
+    single = nbody.Bodies(*(jnp.asarray(a, jnp.float32) for a in ([1, 2], _X, _V)))
+    assert single.masses.dtype == single.positions.dtype == np.float32
+
+
+def test_a_rebound_simulation_becomes_bodies_that_move_alike():
+    simulation = three_planets()
+    bodies = nbody.Bodies.from_rebound(simulation)
+    system = nbody.NBody(bodies, nbody.Gravity(simulation.G))
+    simulation.integrator, simulation.dt = "leapfrog", 0.0625
+    simulation.exact_finish_time = 0
+    states = simulate(system, 25.0, Method(Leapfrog(), 0.0625)).states
+    simulation.integrate(25.0)
+    assert simulation.t == 25.0
+    particles = simulation.particles
+    # 400 steps of the same map, rounded in another order
+    expected = [p.xyz for p in particles]
+    np.testing.assert_allclose(states.positions, expected, rtol=0, atol=1e-12)
+    expected = [p.vxyz for p in particles]
+    np.testing.assert_allclose(states.velocities, expected, rtol=0, atol=1e-12)
+    energy = nbody.energy(system, states)
+    assert float(energy) == pytest.approx(simulation.energy(), rel=1e-12)
+
+
+def test_rebounds_names_become_names():
+    bodies = nbody.Bodies.from_rebound(three_planets())
+    assert bodies.names == ("Sun", "inner", "outer", "rock")
+
+
+def test_particles_without_names_become_bodies_without_names():
+    simulation = rebound.Simulation()
+    simulation.add(m=1.0)
+    simulation.add(m=0.5, x=1.0)
+    assert nbody.Bodies.from_rebound(simulation).names is None
+
+
+_TABLE = {
+    "name": ["Sun", "Earth"],
+    "GM": [2.96e-4, 8.9e-10],
+    "X": [0.0, 1.0],
+    "Y": [0.0, 0.1],
+    "Z": [0.0, 0.2],
+    "VX": [0.0, -1e-3],
+    "VY": [0.0, 0.017],
+    "VZ": [0.0, 0.0],
+}
+
+
+def test_a_table_becomes_bodies():
+    bodies = nbody.Bodies.from_table(_TABLE, G=2.96e-4)
+    np.testing.assert_allclose(bodies.masses, [1.0, 8.9e-10 / 2.96e-4], rtol=1e-15)
+    np.testing.assert_array_equal(bodies.positions[1], [1.0, 0.1, 0.2])
+    np.testing.assert_array_equal(bodies.velocities[1], [-1e-3, 0.017, 0.0])
+    assert bodies.names == ("Sun", "Earth")
+
+
+def test_columns_may_be_lower_case_have_masses_and_no_names():
+    table = {key.lower(): column for key, column in _TABLE.items() if key != "name"}
+    table["mass"] = table.pop("gm")
+    bodies = nbody.Bodies.from_table(table)
+    np.testing.assert_array_equal(bodies.masses, _TABLE["GM"])
+    assert bodies.names is None
+    named = nbody.Bodies.from_table(
+        table | {"targetname": _TABLE["name"]}, names="targetname"
+    )
+    assert named.names == ("Sun", "Earth")
+
+
+@pytest.mark.parametrize("missing", ["GM", "Z", "VY"])
+def test_a_missing_column_is_named(missing):
+    table = {key: column for key, column in _TABLE.items() if key != missing}
+    with pytest.raises(ValueError, match=f"table has no column {missing}; it has name"):
+        nbody.Bodies.from_table(table)
+
+
+def test_a_data_frame_is_a_table():
+    class Frame:
+        """As pandas has it: columns by name, and no `collections.abc.Mapping`."""
+
+        columns = tuple(_TABLE)
+
+        def __getitem__(self, key):
+            return np.array(_TABLE[key])
+
+        def keys(self):
+            return self.columns
+
+    bodies = nbody.Bodies.from_table(Frame(), G=2.96e-4)
+    np.testing.assert_array_equal(bodies.positions[1], [1.0, 0.1, 0.2])
+
+
+def test_tracers_follow_the_bodies_and_are_massless():
+    simulation = three_planets()
+    bodies = nbody.Bodies.from_rebound(simulation)
+    massive = nbody.Bodies(
+        bodies.masses[:3], bodies.positions[:3], bodies.velocities[:3]
+    )
+    tracers = nbody.Tracers(bodies.positions[3:], bodies.velocities[3:])
+    method = Method(Leapfrog(), 0.1)
+    together = simulate(nbody.NBody(bodies), 5.0, method).states
+    apart = simulate(nbody.NBody(massive, tracers=tracers), 5.0, method).states
+    np.testing.assert_allclose(apart.positions, together.positions, rtol=1e-13)
+    alone = simulate(nbody.NBody(massive), 5.0, method).states
+    np.testing.assert_allclose(apart.positions[:3], alone.positions, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("forces", "sentence"),
+    [
+        ((nbody.Gravity(), nbody.Gravity()), "at most one Gravity, got 2"),
+        ((nbody.PostNewtonian(1.0),), "PostNewtonian corrects Gravity .* add Gravity"),
+    ],
+)
+def test_forces_that_mean_nothing_are_refused(forces, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        nbody.NBody(nbody.Bodies([1.0, 2.0], _X, _V), forces)
+
+
+def test_units_agree_with_the_published_constants():
+    # Gauss: k², from IAU 1976; the nominal solar mass parameter differs by 1e-8.
+    assert nbody.G["au, Msun, day"] == pytest.approx(0.01720209895**2, rel=2e-8)
+    assert nbody.G["au, Msun, yr"] == pytest.approx(4 * np.pi**2, rel=4e-5)
+    assert nbody.G["au, Msun, yr/2pi"] == pytest.approx(1, rel=4e-5)
+    # Standard values to the digits usually quoted.
+    assert nbody.G["pc, Msun, km/s"] == pytest.approx(4.30091e-3, rel=1e-5)
+    assert nbody.G["kpc, Msun, Myr"] == pytest.approx(4.49850e-12, rel=1e-5)
+    assert nbody.G["km, Mearth, s"] == pytest.approx(398600.4, rel=1e-6)
+    assert nbody.G["SI"] == 6.67430e-11
+    assert nbody.G["natural"] == 1

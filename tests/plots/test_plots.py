@@ -1,0 +1,216 @@
+"""Pictures without a display: there is something in them, and it is what was given."""
+
+import os
+import subprocess
+import sys
+import types
+
+import jax.numpy as jnp
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import inference, integrators, nbody, plots
+from diffsim.plots import _canvas
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def trajectory():
+    bodies = nbody.Bodies(
+        [1.0, 1e-3], [[0, 0, 0], [1.0, 0, 0.2]], [[0, 0, 0], [0, 1.0, 0]]
+    )
+    method = ds.Method(integrators.Leapfrog(), step=0.05)
+    return ds.simulate(nbody.NBody(bodies), np.arange(1.0, 7.0), method)
+
+
+@pytest.fixture(scope="module")
+def line():
+    """A straight line's fit and forecast, whose covariances are exact."""
+    x = np.linspace(0, 1, 11)
+    data = 2 + 3 * x + 0.1 * np.random.default_rng(0).normal(size=11)
+    predict, noise = lambda p: p[0] + p[1] * x, inference.Gaussian(0.1)
+    fit = ds.fit(predict, jnp.array([1.0, 1.0]), data, noise=noise)
+    better = ds.fisher(predict, fit.model, noise=inference.Gaussian(0.05))
+    return types.SimpleNamespace(fit=fit, forecast=better)
+
+
+def is_drawn(figure):
+    """Whether the figure has pixels of more than one color."""
+    figure.canvas.draw()
+    return np.std(np.asarray(figure.canvas.buffer_rgba())[..., :3]) > 1
+
+
+def test_orbits_draw_what_was_simulated(trajectory):
+    axes = plots.orbits(trajectory, names=["Sun", "Planet"], unit="au")
+    assert is_drawn(axes.figure)
+    path = axes.lines[2].get_xydata()
+    np.testing.assert_array_equal(path, trajectory.states.positions[:, 1, :2])
+    assert [text.get_text() for text in axes.texts] == ["Sun", "Planet"]
+    assert axes.get_xlabel() == "x [au]" and axes.get_aspect() == 1
+
+
+def test_orbits_take_states_and_arrays_and_any_plane(trajectory):
+    states = trajectory.states
+    for given in (states, states.positions, np.asarray(states.positions)):
+        axes = plots.orbits(given, plane=(0, 2))
+        np.testing.assert_array_equal(
+            axes.lines[2].get_ydata(), states.positions[:, 1, 2]
+        )
+        assert axes.get_ylabel() == "z"
+
+
+def test_orbits_draw_into_given_axes(trajectory):
+    figure, axes = plt.subplots()
+    assert plots.orbits(trajectory, axes=axes) is axes
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "said"),
+    [
+        (np.zeros((4, 3)), {}, r"positions must have shape \(time, body, 3\)"),
+        (np.zeros((4, 2, 3)), {"names": ["one"]}, "names must be one a body"),
+        (np.zeros((4, 2, 3)), {"plane": (0, 3)}, "plane must be two of"),
+    ],
+)
+def test_orbits_object_in_a_sentence(given, options, said):
+    with pytest.raises(ValueError, match=said):
+        plots.orbits(given, **options)
+
+
+def test_residuals_are_in_units_of_sigma_and_say_their_mean_square():
+    times = np.arange(50.0)
+    residuals = 3.0 * np.random.default_rng(0).normal(size=(50, 2, 3))
+    axes = plots.residuals(times, residuals, 3.0, names=["a", "b"])
+    assert is_drawn(axes.figure)
+    points = axes.lines[0].get_xydata()
+    np.testing.assert_allclose(points[:, 1], residuals[:, 0].ravel() / 3)
+    np.testing.assert_array_equal(points[:, 0], np.repeat(times, 3))
+    written = [text.get_text() for text in axes.texts]
+    means = np.mean(np.square(residuals / 3), axis=(0, 2))
+    assert {f"{mean:.2f}" for mean in means} <= set(written)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2), (5, 2, 3)])
+def test_residuals_take_every_shape(shape):
+    sigma = np.ones(shape)
+    assert is_drawn(plots.residuals(jnp.arange(5.0), sigma, sigma).figure)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ((4, 2), {}, "residuals must have shape"),
+        ((5, 2), {"sigma": np.ones(3)}, "sigma must be a number or broadcast"),
+        ((5, 2), {"names": ["a"]}, "names must be one a series"),
+    ],
+)
+def test_residuals_object_in_a_sentence(shape, options, said):
+    options = {"sigma": 1.0} | options
+    with pytest.raises(ValueError, match=said):
+        plots.residuals(np.arange(5), np.zeros(shape), **options)
+
+
+def test_ellipses_have_the_error_bars_as_shadows(line):
+    figure = plots.corner(line.fit, labels=["offset", "slope"])
+    assert is_drawn(figure)
+    lower = figure.axes[2]
+    two_sigma, one_sigma = (x.get_xydata() for x in lower.lines)
+    # The first axes of corner count from the fit; units are powers of ten.
+    labels = lower.get_xlabel(), lower.get_ylabel()
+    scale = np.array([_exponent(label) for label in labels])
+    sd = np.asarray(line.fit.stderr)
+    # 120 points on an ellipse miss its rim by up to 1 - cos(pi/120) = 3e-4.
+    np.testing.assert_allclose(one_sigma.max(0) * scale, sd, rtol=4e-4)
+    np.testing.assert_allclose(two_sigma.max(0) * scale, 2 * sd, rtol=4e-4)
+
+
+def _exponent(label):
+    return 10.0 ** int(label.split("10^{")[1].split("}")[0]) if "10^" in label else 1.0
+
+
+def test_outcomes_lie_over_each_other_where_the_fit_is(line):
+    both = {"now": line.fit, "later": line.forecast}
+    figure = plots.corner(both, truths=(2.0, 3.0), units=1.0)
+    lower = figure.axes[2]
+    rings = [x.get_xydata() for x in lower.lines if len(x.get_xydata()) > 2]
+    assert len(rings) == 4
+    centers = [(ring.min(0) + ring.max(0)) / 2 for ring in rings]
+    np.testing.assert_allclose(centers, [centers[0]] * 4, atol=1e-3)
+    widths = [np.ptp(ring, axis=0) for ring in rings]
+    # Half the noise, half the width.
+    np.testing.assert_allclose(widths[2], widths[0] / 2, rtol=1e-6)
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert words == ["now", "later"]
+
+
+def test_units_divide(line):
+    halved = plots.corner(line.fit, units=2.0)
+    scale = _exponent(halved.axes[2].get_xlabel())
+    width = halved.axes[2].lines[1].get_xydata()[:, 0].max() * scale
+    assert width == pytest.approx(float(line.fit.stderr[0]) / 2, rel=4e-4)
+
+
+def test_corner_draws_the_parameters_that_are_named(line):
+    figure = plt.figure()
+    assert plots.corner(line.fit, names="[1]", figure=figure) is figure
+    assert len(figure.axes) == 1
+    with pytest.raises(ValueError, match="names must be parameters of the outcome"):
+        plots.corner(line.fit, names="[2]")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"labels": ["one"]}, "labels must be one a parameter"),
+        ({"truths": [1, 2, 3]}, "truths must be a number or one for each"),
+        ({"units": [1, 2, 3]}, "units must be a number or one for each"),
+    ],
+)
+def test_corner_objects_in_a_sentence(line, options, said):
+    with pytest.raises(ValueError, match=said):
+        plots.corner(line.fit, **options)
+
+
+def test_corner_refuses_what_data_leave_open():
+    open_ended = types.SimpleNamespace(
+        names=("a", "b"), covariance=np.diag([1.0, np.inf])
+    )
+    with pytest.raises(ValueError, match="b has no finite error bar"):
+        plots.corner(open_ended)
+    assert is_drawn(plots.corner(open_ended, names="a"))
+
+
+def test_drawing_leaves_the_users_style_alone(trajectory):
+    before = dict(mpl.rcParams)
+    plots.orbits(trajectory)
+    plots.residuals(np.arange(3), np.zeros(3), 1.0)
+    assert dict(mpl.rcParams) == before
+
+
+def test_a_missing_matplotlib_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "diffsim\[plots\]"'):
+        _canvas.sheet((1, 1))
+
+
+def test_pictures_need_no_display(tmp_path):
+    code = (
+        "import numpy as np; from diffsim import plots; "
+        "plots.residuals(np.arange(3), np.zeros(3), 1.0).figure.savefig('p.png')"
+    )
+    hidden = ("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND")
+    environment = {k: v for k, v in os.environ.items() if k not in hidden}
+    environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "p.png").stat().st_size > 2000

@@ -1,0 +1,157 @@
+"""How a simulation is run: what is refused, and steps that are replayed."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.integrators import Leapfrog, Yoshida4
+from diffsim.simulations import (
+    AbstractSimulation,
+    Checkpointed,
+    Method,
+    Reversible,
+    simulate,
+)
+
+
+_PID = diffrax.PIDController(rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            {"solver": Leapfrog(), "step": 0.1, "controller": _PID},
+            "Leapfrog runs at fixed steps only, got the controller PIDController: "
+            "steps that follow an error estimate destroy symplecticity",
+        ),
+        (
+            {"solver": Leapfrog(), "controller": _PID},
+            "Leapfrog runs at fixed steps only",
+        ),
+        ({"solver": Leapfrog()}, "Leapfrog has no error estimate .* give Method"),
+        ({"solver": Leapfrog(), "step": -0.1}, "step must be positive, got -0.1"),
+        ({"solver": Leapfrog(), "step": 0.0}, "step must be positive, got 0.0"),
+        (
+            {"solver": Leapfrog(), "step": 0.1, "max_steps": 0},
+            "max_steps must be at least 1, got 0",
+        ),
+        (
+            {"solver": diffrax.Dopri8(), "step": 0.1, "adjoint": Reversible()},
+            "Reversible needs a time-symmetric solver, got Dopri8",
+        ),
+        (
+            {"solver": diffrax.Dopri8(), "adjoint": Checkpointed()},
+            "Checkpointed belongs to fixed steps",
+        ),
+    ],
+)
+def test_a_combination_that_cannot_run_is_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Method(**arguments)
+
+
+@pytest.mark.parametrize("step", [jnp.asarray(0.1), True])
+def test_a_step_that_is_not_a_python_number_is_refused(step):
+    # jaxtyping objects first where annotations are checked, the sentence elsewhere
+    with pytest.raises((ValueError, TypeError), match="step"):
+        Method(Leapfrog(), step)
+
+
+def test_a_step_may_be_an_integer(driven):
+    one = simulate(driven(), 3.0, Method(Leapfrog(), 1))
+    assert int(one.stats["num_steps"]) == 3
+
+
+def test_checkpoints_need_a_segment():
+    with pytest.raises(ValueError, match="segments must be at least 1, got 0"):
+        Checkpointed(0)
+
+
+class _Decay(AbstractSimulation):
+    t0: float = 0.0
+
+    def initial_state(self):
+        return jnp.ones(()), jnp.ones(())
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: (-y[0], -y[1]))
+
+    def default_method(self):
+        return Method(diffrax.Tsit5())
+
+
+def test_symplectic_solvers_need_separable_dynamics():
+    with pytest.raises(ValueError, match=r"Yoshida4 needs Separable dynamics.*Dopri8"):
+        simulate(_Decay(), 1.0, Method(Yoshida4(), 0.1))
+
+
+_TIMES = np.array([-0.6, 0.0, 1.0, 2.5])
+_ADAPTIVE = Method(diffrax.Tsit5(), max_steps=64)
+
+
+@pytest.fixture(scope="module")
+def free(driven):
+    """An adaptive run both ways from an epoch that rounds: 0.2 - 0.8 is not -0.6."""
+    return simulate(driven(t0=0.2), _TIMES, _ADAPTIVE)
+
+
+def test_frozen_steps_repeat_the_adaptive_run(driven, free):
+    frozen = _ADAPTIVE.frozen(free)
+    again = simulate(driven(t0=0.2), _TIMES, frozen)
+    np.testing.assert_allclose(again.states, free.states, rtol=1e-13)
+    assert int(again.stats["num_steps"]) == int(free.stats["num_accepted_steps"])
+    ends = free.steps[np.isfinite(free.steps)]
+    np.testing.assert_allclose(again.steps[np.isfinite(again.steps)], ends, rtol=1e-15)
+    # Another spring, the same steps: the tolerance has no say.
+    other = simulate(driven(t0=0.2, k=2.5), _TIMES, frozen)
+    np.testing.assert_array_equal(other.steps, again.steps)
+
+
+def test_steps_of_an_adaptive_run_ascend_from_end_to_end(driven):
+    method = Method(diffrax.Tsit5(), max_steps=64)
+    steps = simulate(driven(t0=0.2), _TIMES, method).steps
+    taken = steps[np.isfinite(steps)]
+    assert np.all(np.diff(taken) > 0)
+    assert taken[0] == min(_TIMES)
+    assert taken[-1] == max(_TIMES)
+    assert np.all(np.isinf(steps[taken.size :]))
+
+
+def test_fixed_steps_are_frozen_as_they_are(driven):
+    method = Method(Leapfrog(), 0.1)
+    assert method.frozen(simulate(driven(), 1.0, method)) is method
+
+
+def test_steps_that_are_traced_cannot_be_frozen(driven):
+    def run(k):
+        trajectory = simulate(driven(k=k), 1.0, _ADAPTIVE, throw=False)
+        return simulate(driven(k=k), 1.0, _ADAPTIVE.frozen(trajectory)).states
+
+    with pytest.raises(ValueError, match="frozen needs the steps of a concrete"):
+        jax.jit(run)(2.0)
+
+
+def test_the_first_adaptive_step_may_be_given(driven):
+    method = Method(diffrax.Tsit5(), 0.01, controller=_PID, max_steps=64)
+    steps = np.asarray(simulate(driven(), [-2.0], method).steps)
+    assert np.max(steps[np.isfinite(steps)]) == pytest.approx(-0.01)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        diffrax.ReversibleHeun(),  # carries a second state along
+        diffrax.LeapfrogMidpoint(),  # carries its last step along
+        diffrax.Kvaerno3(root_finder=diffrax.VeryChord(1e-10, 1e-10)),  # implicit
+    ],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_solvers_with_a_memory_run_at_fixed_steps(driven, solver):
+    times = [0.8, 1.47]
+    found = simulate(driven(t0=0.1), times, Method(solver, 0.01))
+    # order 2 at a hundredth of the time scale; Kvaerno3 is better
+    exact = [driven(t0=0.1).exact(t) for t in times]
+    np.testing.assert_allclose(found.states, exact, atol=3e-4)

@@ -1,0 +1,34 @@
+"""Grids are products of their axes."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from diffsim import sweeps
+
+
+def test_grid_is_the_product_with_the_last_axis_fastest():
+    found = sweeps.grid({"a.b[0]": [1.0, 2.0]}, c=[3.0, 4.0, 5.0])
+    pairs = list(zip(found["a.b[0]"], found["c"], strict=True))
+    assert pairs == list(itertools.product([1.0, 2.0], [3.0, 4.0, 5.0]))
+
+
+def test_values_of_an_axis_may_be_arrays():
+    vectors = np.arange(6.0).reshape(2, 3)
+    found = sweeps.grid(x=vectors, y=[0.0, 1.0])
+    np.testing.assert_array_equal(found["x"], vectors[[0, 0, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("axes", "named", "message"),
+    [
+        (None, {}, "at least one axis"),
+        ({"a": 1.0}, {}, "shape"),
+        ({"a": []}, {}, "at least one value"),
+        ({"a": [1.0]}, {"a": [1.0]}, "as keywords"),
+    ],
+)
+def test_bad_axes_are_named(axes, named, message):
+    with pytest.raises(ValueError, match=message):
+        sweeps.grid(axes, **named)

@@ -1,0 +1,235 @@
+"""A sweep is a loop over its runs, faster; one bad run touches no other."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import sweeps
+from diffsim._results import RESULTS
+from diffsim.integrators import Leapfrog
+from diffsim.simulations import AbstractSimulation, Method, Separable, simulate
+from diffsim.sweeps import sweep
+
+
+class _Oscillator(AbstractSimulation):
+    """x'' = -rate^2 x, a few of them side by side; x = start cos(rate t)."""
+
+    rate: jax.Array
+    start: jax.Array
+    t0: float = 0.0
+
+    def initial_state(self):
+        return self.start, jnp.zeros_like(self.start)
+
+    def terms(self):
+        return Separable(lambda t, v, a: v, lambda t, x, a: -(a.rate**2) * x)
+
+    def default_method(self):
+        return Method(Leapfrog(), step=0.05)
+
+
+_TIMES = np.linspace(0.0, 3.0, 7)
+_ADAPTIVE = Method(diffrax.Tsit5())
+_RATES = np.linspace(0.5, 1.5, 11)
+
+
+def _model():
+    return _Oscillator(jnp.asarray(1.0), jnp.asarray([1.0, 2.0]))
+
+
+def _positions(model):
+    return simulate(model, _TIMES).states[0]
+
+
+def _trajectory(model):
+    return simulate(model, _TIMES)
+
+
+def _adaptive(model):
+    return simulate(model, _TIMES, _ADAPTIVE)
+
+
+def _slope(model):
+    """A gradient and a value, through the run."""
+    return eqx.filter_value_and_grad(lambda m: jnp.sum(_positions(m) ** 2))(model)
+
+
+def _loop(predict, rates):
+    one = jax.jit(lambda rate: predict(_Oscillator(rate, _model().start)))
+    runs = [one(rate) for rate in rates]
+    return jax.tree.map(lambda *x: np.stack(x), *runs)
+
+
+def _assert_same(found, expected):
+    for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        # law 5 of the library: vmap = loop to 1e-12, values and gradients
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+# 11 runs: tiles of 4 leave a place empty, of 1 and 11 none
+@pytest.mark.parametrize("batch", ["auto", None, 1, 4])
+def test_sweep_equals_loop_in_values_and_gradients(batch):
+    found = sweep(_slope, _model(), {"rate": _RATES}, batch=batch)
+    assert not found.failures
+    _assert_same(found.outputs, _loop(_slope, _RATES))
+
+
+def test_adaptive_runs_equal_their_loop():
+    found = sweep(_adaptive, _model(), {"rate": _RATES[:4]}, batch=2)
+    alone = [
+        simulate(_Oscillator(jnp.asarray(r), _model().start), _TIMES, _ADAPTIVE)
+        for r in _RATES[:4]
+    ]
+    _assert_same(found.outputs.states[0], np.stack([x.states[0] for x in alone]))
+    np.testing.assert_array_equal(
+        found.outputs.stats["num_steps"], [x.stats["num_steps"] for x in alone]
+    )
+
+
+def test_outputs_converge_to_the_closed_form():
+    found = sweep(_positions, _model(), {"rate": _RATES}).outputs
+    exact = np.cos(_RATES[:, None] * _TIMES)[..., None] * [1.0, 2.0]
+    # leapfrog's phase error: rate^3 t h^2/24 = 1e-3 at the fastest, amplitude 2
+    assert found.shape == (11, 7, 2)
+    assert np.max(np.abs(found - exact)) < 2.5e-3
+
+
+@pytest.mark.parametrize("batch", ["auto", None, 1, 4])
+def test_one_bad_run_touches_no_other(batch):
+    rates = _RATES.copy()
+    rates[3] = np.nan
+    found = sweep(_trajectory, _model(), {"rate": rates}, batch=batch)
+    assert np.flatnonzero(~found.successful).tolist() == [3]
+    good = np.delete(np.arange(11), 3)
+    expected = sweep(_trajectory, _model(), {"rate": _RATES}, batch=batch).outputs
+    _assert_same(found.outputs.states[0][good], expected.states[0][good])
+    assert np.all(np.isnan(found.outputs.states[0][3]))
+
+
+def test_failures_are_listed_by_parameter_value_with_what_to_try():
+    rates = [1.0, np.inf, 2.0, np.nan]
+    found = sweep(_trajectory, _model(), {"rate": rates})
+    assert [failure.run for failure in found.failures] == [1, 3]
+    assert found.failures[0].parameters["rate"] == np.inf
+    assert found.failures[0].message == RESULTS[RESULTS.non_finite]
+    summary = str(found)
+    assert "4 runs over rate: 2 successful, 2 failed" in summary
+    assert "Try a shorter step" in summary
+    assert "run 1: rate = inf" in summary
+
+
+def test_output_that_is_not_finite_is_a_failure_of_its_own():
+    found = sweep(jnp.log, jnp.asarray([1.0]), {"[0]": [1.0, -1.0, 2.0]})
+    assert [failure.run for failure in found.failures] == [1]
+    assert found.failures[0].message == RESULTS[RESULTS.prediction_not_finite]
+
+
+def test_failed_simulation_inside_predict_is_found_without_a_trajectory():
+    found = sweep(_positions, _model(), {"rate": [1.0, np.nan]})
+    assert found.successful.tolist() == [True, False]
+
+
+def test_long_lists_of_failures_are_cut():
+    summary = str(sweep(jnp.log, jnp.ones(1), {"[0]": -np.arange(1.0, 15.0)}))
+    assert "14 failed." in summary
+    assert "and 4 more" in summary
+    assert summary.count("\n  run ") == 10
+
+
+def test_every_member_of_a_grid_is_there():
+    over = sweeps.grid({"rate": [0.5, 1.0], "start[1]": [1.0, 2.0, 3.0]})
+    found = sweep(_positions, _model(), over)
+    first = found.outputs.reshape(2, 3, 7, 2)[:, :, 0, :]
+    np.testing.assert_array_equal(first[..., 1], [[1, 2, 3], [1, 2, 3]])
+    np.testing.assert_array_equal(first[..., 0], np.ones((2, 3)))
+    assert len(found) == 6
+
+
+def test_a_path_to_several_leaves_takes_them_in_a_row():
+    rows = np.asarray([[1.0, 3.0, 4.0], [2.0, 5.0, 6.0]])
+    model = {"a": jnp.zeros(()), "b": {"c": jnp.zeros(2), "n": 3}}
+    found = sweep(lambda m: (m["a"], m["b"]["c"]), model, {"*": rows})
+    np.testing.assert_array_equal(found.outputs[0], rows[:, 0])
+    np.testing.assert_array_equal(found.outputs[1], rows[:, 1:])
+
+
+def test_values_take_the_type_of_their_leaf():
+    model = {"a": jnp.ones((), jnp.float32), "b": jnp.ones(())}
+    over = {"a": np.arange(3), "b": np.arange(3.0)}
+    found = sweep(lambda m: (m["a"] * 2, m["b"]), model, over).outputs
+    assert found[0].dtype == np.float32
+    assert found[1].dtype == np.float64
+
+
+def test_outputs_are_any_pytree_with_a_leading_run_axis():
+    def predict(x):
+        return {"both": (x, x > 0), "one": 1, "none": None}
+
+    found = sweep(predict, jnp.ones(2), {"*": np.eye(2)}).outputs
+    assert found["both"][1].tolist() == [[True, False], [False, True]]
+    assert found["one"].tolist() == [1, 1]
+    assert found["none"] is None
+
+
+def test_a_second_sweep_compiles_nothing():
+    traces = []
+
+    def predict(model):
+        traces.append(None)
+        return _positions(model)
+
+    sweep(predict, _model(), {"rate": _RATES}, batch=4)
+    before = len(traces)
+    other = _Oscillator(jnp.asarray(1.0), jnp.asarray([2.0, 3.0]))
+    again = sweep(predict, other, {"rate": 2 * _RATES}, batch=4)
+    # one look at the jaxpr and at the shapes; nothing for the compiler
+    assert len(traces) - before <= 2
+    assert again.outputs[0, 0].tolist() == [2.0, 3.0]
+
+
+def _sum_and_square(x):
+    return jnp.sum(x), x**2
+
+
+@pytest.mark.parametrize(
+    ("over", "message"),
+    [
+        ({}, "over must map paths"),
+        ({"x": [1.0]}, "names nothing"),
+        ({"[0]": 1.0}, "leading run axis"),
+        ({"[0]": []}, "at least one run"),
+        ({"[0]": [1j]}, "real numbers"),
+        ({"[0]": ["a"]}, "real numbers"),
+        ({"[0]": [[1.0]]}, r"must have shape \('run',\), got \(1, 1\)"),
+        ({"[0]": [1.0], "[1]": [1.0, 2.0]}, "same number of runs"),
+        ({"[0]": [1.0], "*": np.ones((1, 2))}, "twice"),
+    ],
+)
+def test_bad_over_is_named(over, message):
+    with pytest.raises(ValueError, match=message):
+        sweep(_sum_and_square, jnp.ones(2), over)
+
+
+def test_over_must_be_a_mapping():
+    # a TypeError from the annotations, which the tests check
+    with pytest.raises((ValueError, TypeError), match="over"):
+        sweep(_sum_and_square, jnp.ones(2), [1.0])  # pyright: ignore
+
+
+@pytest.mark.parametrize("batch", [0, -1, 2.5, "all", True])
+def test_bad_batch_is_named(batch):
+    with pytest.raises((ValueError, TypeError), match="batch"):
+        sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]}, batch=batch)
+
+
+def test_an_output_that_is_no_array_is_named():
+    with pytest.raises(ValueError, match="got str"):
+        sweep(lambda x: "text", jnp.ones(1), {"[0]": [1.0]})
+
+
+def test_a_sweep_inside_jit_says_what_to_use():
+    with pytest.raises(ValueError, match=r"jax\.vmap"):
+        jax.jit(lambda x: sweep(jnp.sin, jnp.ones(1), {"[0]": x}).outputs)(jnp.ones(3))

@@ -1,0 +1,141 @@
+"""Batching with the batch last computes what `jax.vmap` computes, loops included."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.sweeps._jaxpr import largest_in_loops
+from diffsim.sweeps._system_last import supports_system_last, system_last
+
+
+_RATES = np.random.default_rng(0).uniform(0.5, 1.5, (7, 3))
+
+
+def _leapfrog(row):
+    """State (2, 3) beside a counter that no run shares in."""
+
+    def step(carry, scale):
+        x, v, n = carry
+        d = x[:, None] - x[None, :]
+        r2 = jnp.sum(d * d, -1) + jnp.eye(3)
+        v = v - 0.01 * scale * jnp.sum(row[:, None] * d / r2[..., None] ** 1.5, 1)
+        return (x + 0.01 * v, v, n + 1), jnp.stack([v[0, 0], n * 1.0])
+
+    start = jnp.arange(9.0).reshape(3, 3) ** 0.5
+    (x, v, n), rows = jax.lax.scan(step, (start, 0 * start, 0), jnp.linspace(1, 2, 20))
+    return {"x": x, "v": v.T, "n": n, "rows": rows}
+
+
+def _nested(row):
+    """A carry that becomes batched in the inner loop only."""
+
+    def inner(carry, _):
+        return (carry[0] * row[0] + carry[1], carry[1]), carry[0]
+
+    def outer(carry, _):
+        return jax.lax.scan(inner, carry, None, length=3)
+
+    return jax.lax.scan(outer, (jnp.ones(2), jnp.zeros(2)), None, length=2)
+
+
+def _operations(row):
+    """Every rule beside loops: shapes, joins, picks, sums, products, selections."""
+    x = jnp.outer(row, jnp.arange(1.0, 3.0))
+    _, last = jax.lax.scan(lambda c, _: (c + row, c), row, None, length=2, reverse=True)
+    return (
+        jnp.concatenate([x, jnp.ones((1, 2))]),
+        jnp.stack([row, jnp.zeros(3)]),
+        x.T.reshape(2, 3)[:, 1:],
+        x[jnp.asarray([2, 0])],
+        x.at[0].set(5.0).at[1].add(row[0]),
+        jnp.where(row > 1, row, -1.0),
+        jnp.where(True, row[0], 2.0),
+        jnp.clip(row, 0.8, row[0]),
+        x.T @ x,
+        jnp.arange(6.0).reshape(2, 3) @ row,
+        row @ row,
+        jnp.sort(row),
+        jnp.argmax(row),
+        jnp.cumsum(row),
+        jnp.max(x, axis=0, keepdims=True),
+        jnp.pad(row, 1)[::-1],
+        row**2 + 2.0**row + row.astype(jnp.float32),
+        jnp.linalg.norm(row),
+        last,
+    )
+
+
+def _with_gradient(row):
+    return jax.value_and_grad(lambda r: jnp.sum(_leapfrog(r)["x"] ** 2))(row)
+
+
+def _with_rule(row):
+    @jax.custom_jvp
+    def double(x):
+        return 2 * x
+
+    double.defjvp(lambda x, dx: (double(x[0]), 2 * dx[0]))
+
+    def step(carry, _):
+        return jax.checkpoint(double)(carry) * row, None
+
+    return jax.lax.scan(step, row, None, length=3)[0]
+
+
+@pytest.mark.parametrize(
+    "function", [_leapfrog, _nested, _operations, _with_gradient, _with_rule]
+)
+def test_batch_last_equals_vmap(function):
+    assert supports_system_last(jax.make_jaxpr(function)(_RATES[0]))
+    expected = jax.jit(jax.vmap(function))(_RATES)
+    found = jax.jit(system_last(function))(jnp.asarray(_RATES.T))
+    for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        assert a.dtype == b.dtype
+        # a few roundings in another order
+        np.testing.assert_allclose(np.moveaxis(a, -1, 0), b, rtol=1e-13, atol=1e-14)
+
+
+def test_loops_keep_the_batch_last():
+    jaxpr = jax.make_jaxpr(system_last(_leapfrog))(jnp.asarray(_RATES.T))
+    (scan,) = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
+    carried = [v.aval.shape for v in scan.outvars[: scan.params["num_carry"]]]
+    # the counter is the same for all
+    assert carried == [(3, 3, 7), (3, 3, 7), ()]
+
+
+def test_a_loop_that_nothing_varies_in_stays_single():
+    def function(row):
+        total, _ = jax.lax.scan(lambda c, _: (c * 1.1, None), 1.0, None, length=5)
+        return total * row
+
+    jaxpr = jax.make_jaxpr(system_last(function))(jnp.asarray(_RATES.T))
+    (scan,) = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
+    assert scan.outvars[0].aval.shape == ()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda row: row + 1,
+        lambda row: jax.lax.while_loop(lambda x: x[0] < 9, lambda x: 2 * x, row),
+        lambda row: jax.lax.scan(lambda c, _: (jnp.fft.fft(c).real, 0), row, length=3),
+        lambda row: jax.lax.scan(lambda c, _: (c, jax.debug.print("x")), row, length=3),
+    ],
+    ids=["no loop", "length of its own", "unknown operation", "effect"],
+)
+def test_what_gains_nothing_or_is_not_known_is_left_to_vmap(function):
+    assert not supports_system_last(jax.make_jaxpr(function)(_RATES[0]))
+
+
+def test_largest_array_is_that_of_the_innermost_loop():
+    def function(row):
+        def inner(c, _):
+            return c + jnp.sum(c[:, None] * c[None, :], 1), None
+
+        def outer(c, _):
+            return jax.lax.scan(inner, c, None, length=2)[0], jnp.zeros((50, 50))
+
+        return jax.lax.scan(outer, row, None, length=2)
+
+    assert largest_in_loops(jax.make_jaxpr(function)(_RATES[0])) == 9 * 8

@@ -1,0 +1,107 @@
+"""The shape of the library, checked; needs only the standard library.
+
+Which package may import which is a table; no cycle may exist; nothing public is reached
+through a private path from another package; files and functions stay small.
+"""
+
+import ast
+import pathlib
+
+import pytest
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[1] / "diffsim"
+FOUNDATION = {"_types", "_results", "_checks", "_trees", "_primitives", "_citations"}
+MAY_IMPORT = {
+    "implicit": set(),
+    "simulations": {"implicit"},
+    "integrators": {"simulations", "implicit"},
+    "nbody": {"integrators", "simulations", "implicit"},
+    "pde": {"integrators", "simulations", "implicit"},
+    "inference": {"simulations", "implicit"},
+    "sweeps": {"simulations"},
+    "verify": {"integrators", "simulations", "implicit"},
+    "lensing": {"implicit", "inference"},
+}
+MAY_IMPORT["plots"] = set(MAY_IMPORT)
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 400, 60, 3
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(f): f for f in FILES}
+
+
+def imports(path, *, lazy=True):
+    """Every diffsim module that `path` imports; without function bodies if not lazy."""
+    package = name_of(path).split(".")
+    package = package if path.name == "__init__.py" else package[:-1]
+    pending, found = [ast.parse(path.read_text())], set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not lazy:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join(base + ([node.module] if node.module else []))
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full in MODULES else base)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        pending.extend(ast.iter_child_nodes(node))
+    return {m for m in found if m.split(".")[0] == ROOT.name} - {name_of(path)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_layers(path):
+    """Imports go down the table, and across packages only through the front door."""
+    here = name_of(path).split(".")[1:2]
+    if not here:
+        return  # the top-level __init__ may gather anything
+    here = here[0]
+    for target in imports(path):
+        parts = target.split(".")[1:]
+        if not parts or parts[0] == here:
+            assert parts, f"{name_of(path)} imports the top level: cycle"
+        elif parts[0] in FOUNDATION:
+            continue
+        else:
+            assert here not in FOUNDATION, f"foundation {here} imports {target}"
+            assert here in MAY_IMPORT, f"add the package {here} to MAY_IMPORT"
+            assert parts[0] in MAY_IMPORT[here], f"{here} may not import {parts[0]}"
+            assert len(parts) == 1, f"{name_of(path)} reaches inside {target}"
+
+
+def test_no_cycles():
+    graph = {m: imports(f, lazy=False) & MODULES.keys() for m, f in MODULES.items()}
+    done, active = set(), []
+
+    def visit(module):
+        assert module not in active, " -> ".join([*active, module])
+        if module not in done:
+            active.append(module)
+            for target in sorted(graph[module]):
+                visit(target)
+            done.add(active.pop())
+
+    for module in sorted(graph):
+        visit(module)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_small(path):
+    text = path.read_text()
+    assert text.count("\n") <= MAX_FILE, "split the concept, not the file"
+    assert len(path.relative_to(ROOT).parts) <= MAX_DEPTH
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            docstring = ast.get_docstring(node, clean=False) or ""
+            lines = node.end_lineno - node.lineno + 1 - docstring.count("\n")
+            assert lines <= MAX_FUNCTION, f"{node.name} has {lines} lines"

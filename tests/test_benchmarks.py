@@ -1,0 +1,131 @@
+"""The benchmarks run, keep what they measured, and say where a bar is missed."""
+
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+
+#: A record as `benchmarks.run` writes it, of a machine that does not exist.
+ROW = {
+    "what": "run of 5 bodies",
+    "value": 0.76,
+    "unit": "×",
+    "peer": "REBOUND's run",
+    "bar": 1.0,
+    "at_least": False,
+    "seconds": 1.5e-3,
+    "peer_seconds": 2e-3,
+    "error": 7e-12,
+    "reference": "REBOUND",
+    "compile_seconds": 0.31,
+    "memory_bytes": 37096,
+    "noise": 0.5,
+    "away": 0.01,
+    "details": {},
+    "met": True,
+}
+MISSED = ROW | {"what": "direct sum", "bar": 2.0, "at_least": True, "met": False}
+UNASKED = ROW | {"what": "plain vmap", "bar": None, "error": None}
+HEAD = {
+    "machine": {"processor": "Zilog Z80", "device": "cpu", "cores": 2, "threads": 1},
+    "versions": {"python": "3.11.7", "numba": None},
+    "effort": {"rounds": 7, "seconds": 10.0, "tiny": False},
+}
+CASE = {"about": "Five bodies.", "date": "2000-01-01", "rows": [ROW, MISSED, UNASKED]}
+RECORD = HEAD | {"cases": {"leapfrog_5_bodies": CASE}}
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """Imports a module of the benchmarks, which are not installed with diffsim."""
+    monkeypatch.syspath_prepend(str(REPOSITORY))
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
+
+
+def test_tiny_case_runs_from_the_command_line(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.run", "--tiny"]
+    chosen = ["--only", "direct_sum_4096", "gpu_sweep", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [*command, *chosen], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "gpu_sweep: skipped, it needs a GPU" in done.stdout
+    (path,) = tmp_path.glob("*.json")
+    text = path.read_text()
+    assert str(REPOSITORY) not in text and str(tmp_path) not in text
+    record = json.loads(text)
+    assert record["effort"]["tiny"]
+    double, single = record["cases"]["direct_sum_4096"]["rows"][:2]
+    assert double["value"] > 0 and double["compile_seconds"] > 0
+    # Rounding of sums of 128 terms, in either precision; measured 1e-15 and 3e-7.
+    assert double["error"] < 1e-13 and 1e-9 < single["error"] < 1e-5
+
+
+def test_names_of_cases_are_checked(benchmarks):
+    with pytest.raises(SystemExit, match="leapfrog_5_bodies"):
+        benchmarks("_session")._chosen(["leapfrog"])
+
+
+def test_contestants_take_turns_and_preparing_is_not_timed(benchmarks):
+    harness, said = benchmarks("_harness"), []
+
+    def contestant(name):
+        def prepare():
+            said.append(f"prepare {name}")
+            return lambda: said.append(name)
+
+        return prepare
+
+    turns = {name: contestant(name) for name in "ab"}
+    times = harness.contest(harness.Effort(rounds=2, seconds=0), **turns)
+    # One round more than counted warms the caches.
+    assert said == ["prepare a", "a", "prepare b", "b"] * 3
+    assert times["a"].rounds == 2 and times["a"].best <= times["a"].median
+
+
+def test_file_of_a_machine_keeps_what_was_measured_alike(benchmarks, tmp_path):
+    session = benchmarks("_session")
+    session._save(tmp_path, HEAD, {"leapfrog_5_bodies": CASE})
+    session._save(tmp_path, HEAD, {"sweep_64x5": CASE})
+    path = tmp_path / "zilog-z80.json"
+    assert list(json.loads(path.read_text())["cases"]) == [
+        "leapfrog_5_bodies",
+        "sweep_64x5",
+    ]
+    session._save(tmp_path, HEAD | {"versions": {}}, {"sweep_64x5": CASE})
+    assert list(json.loads(path.read_text())["cases"]) == ["sweep_64x5"]
+
+
+def test_table_has_the_rows_with_a_bar_and_says_which_miss_it(benchmarks, tmp_path):
+    compare = benchmarks("compare")
+    (tmp_path / "zilog-z80.json").write_text(json.dumps(RECORD))
+    tiny = RECORD | {"effort": HEAD["effort"] | {"tiny": True}}
+    (tmp_path / "zilog-z80-tiny.json").write_text(json.dumps(tiny))
+    (record,) = compare.read(tmp_path)
+    assert compare.summary(record).splitlines() == [
+        "Zilog Z80, one core of 2; python 3.11.7; 2000-01-01. The machine was busy: "
+        "median times exceed the best, which stand here, by up to 50 %.",
+        "",
+        "| what | bar | measured | peer | error reached | compile |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| run of 5 bodies | ≤ 1 | 0.76 × | REBOUND's run | 7e-12 (REBOUND) | 310 ms |",
+        "| direct sum | ≥ 2 | 0.76 × (missed) | REBOUND's run | 7e-12 (REBOUND) "
+        "| 310 ms |",
+    ]
+
+
+def test_page_has_every_row_between_its_marks(benchmarks):
+    compare = benchmarks("compare")
+    text = (REPOSITORY / "docs" / "benchmarks.md").read_text()
+    filled = compare.filled(text, compare.page(RECORD))
+    assert "| plain vmap |  | 0.76 × |" in filled
+    assert "exceed the best, which stand here, by up to 50 %" in filled
+    before, after = text.split(compare.BEGIN)[0], text.split(compare.END)[1]
+    assert filled.startswith(before) and filled.endswith(after)
+    assert compare.filled(filled, "") == compare.filled(text, "")

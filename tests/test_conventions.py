@@ -1,0 +1,143 @@
+"""Conventions that hold for the whole package; each switch is shown to be on."""
+
+import ast
+import dataclasses
+import importlib.resources
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import jax
+import numpy as np
+import pytest
+from jaxtyping import TypeCheckError
+
+import diffsim._checks
+from diffsim import (
+    cli,
+    inference,
+    integrators,
+    nbody,
+    plots,
+    simulations,
+    sweeps,
+    verify,
+)
+from diffsim.cli._ephemeris import load_de440
+
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
+PACKAGE = REPOSITORY / "diffsim"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+#: What a user imports, and JAX's state before and after.
+IMPORTING = """
+import json, os, sys
+import jax
+flags, environment = dict(jax.config.values), dict(os.environ)
+import diffsim
+from diffsim import inference, integrators, nbody, simulations, sweeps, verify
+print(json.dumps({
+    "flags": [k for k, v in jax.config.values.items() if flags.get(k) != v],
+    "environment": os.environ != environment,
+    "modules": sorted(sys.modules),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def importing():
+    """What importing did in a fresh interpreter in which no array can be made."""
+    environment = os.environ | {"JAX_PLATFORMS": "no_such_platform"}
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORTING],
+        env=environment,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_importing_changes_no_flag_and_makes_no_array(importing):
+    assert importing["flags"] == []
+    assert not importing["environment"]
+
+
+@pytest.mark.parametrize("extra", ["matplotlib", "tqdm", "rebound"])
+def test_importing_needs_no_extra(importing, extra):
+    assert extra not in importing["modules"]
+
+
+def test_tests_run_in_float64():
+    assert jax.numpy.ones(()).dtype == np.float64
+
+
+def test_annotated_types_are_checked():
+    with pytest.raises(TypeCheckError):
+        diffsim._checks.check_shape(3, np.zeros(2), (2,))  # pyright: ignore
+
+
+def test_annotated_shapes_are_checked():
+    ephemeris = load_de440()
+    with pytest.raises(TypeCheckError):
+        dataclasses.replace(ephemeris, gm=ephemeris.gm[:3])
+
+
+def test_table_of_units_is_that_of_the_code():
+    conventions = (REPOSITORY / "CONVENTIONS.md").read_text()
+    rows = re.findall(r'^\| `"(.+)"` \| (\S+) \|', conventions, re.M)
+    assert {units: float(value) for units, value in rows} == dict(nbody.G)
+
+
+def test_package_says_that_it_is_typed():
+    assert (importlib.resources.files("diffsim") / "py.typed").is_file()
+
+
+@pytest.mark.parametrize(
+    "package",
+    [inference, integrators, nbody, simulations, sweeps, verify, plots, cli],
+    ids=lambda package: package.__name__.rpartition(".")[2],
+)
+def test_public_names_have_a_line_in_the_documentation(package):
+    page = REPOSITORY / "docs" / "api" / f"{package.__name__.rpartition('.')[2]}.md"
+    lines = set(re.findall(r"^::: (\S+)$", page.read_text(), re.M))
+    if package.__name__ in lines:
+        return  # the page shows whatever is public
+    # Values have no docstring; the page speaks of them.
+    named = [name for name in package.__all__ if callable(getattr(package, name))]
+    assert {f"{package.__name__}.{name}" for name in named} == lines
+
+
+def test_changelog_starts_with_this_version():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    headings = [
+        line.removeprefix("## ").split()[0]
+        for line in (REPOSITORY / "CHANGELOG.md").read_text().splitlines()
+        if line.startswith("## ")
+    ]
+    assert headings[0] == project["version"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_names_and_docstrings(path):
+    """Modules open with one sentence; nouns, no accessors, no inheritance by super."""
+    tree = ast.parse(path.read_text())
+    assert not {"utils", "helpers", "misc", "common"} & set(path.stem.split("_"))
+    if tree.body:
+        docstring = ast.get_docstring(tree) or ""
+        assert docstring.splitlines()[:1], "a module docstring says what is in it"
+        assert docstring.splitlines()[0][-1] in ".:;?"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            assert not node.name.lstrip("_").startswith(("get_", "set_")), node.name
+        if isinstance(node, ast.ImportFrom):
+            # Annotations would become strings, which the import hook cannot check.
+            assert node.module != "__future__"
+        assert not (isinstance(node, ast.Name) and node.id == "super")

@@ -1,0 +1,138 @@
+"""Numbers in a pytree: their names, their selection, there and back."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim._trees import put, select, take
+
+
+class Planets(eqx.Module):
+    masses: jax.Array
+    positions: jax.Array
+    names: tuple[str, ...] = eqx.field(static=True)
+
+
+class System(eqx.Module):
+    bodies: Planets
+    G: float
+    steps: int
+    t0: float
+    label: str = eqx.field(static=True)
+
+
+def system() -> System:
+    masses = jnp.array([1.0, 1e-3])
+    positions = jnp.arange(6.0).reshape(2, 3)
+    bodies = Planets(masses, positions, ("Sun", "Jupiter"))
+    return System(bodies, 2.0, 7, 0.0, "pair")
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        ("bodies.masses", ["bodies.masses[Sun]", "bodies.masses[Jupiter]"]),
+        ("bodies.masses[1]", ["bodies.masses[Jupiter]"]),
+        ("bodies.masses[Jupiter]", ["bodies.masses[Jupiter]"]),
+        ("bodies.masses[-1]", ["bodies.masses[Jupiter]"]),
+        ("bodies.masses[:1]", ["bodies.masses[Sun]"]),
+        ("bodies.positions[Jupiter, 0]", ["bodies.positions[Jupiter, 0]"]),
+        (
+            "bodies.positions[:, 2]",
+            ["bodies.positions[Sun, 2]", "bodies.positions[Jupiter, 2]"],
+        ),
+        ("bodies.positions[Sun]", [f"bodies.positions[Sun, {i}]" for i in range(3)]),
+        (("G", "bodies.masses[0]"), ["G", "bodies.masses[Sun]"]),
+        (lambda s: (s.G, s.t0), ["G", "t0"]),
+    ],
+)
+def test_paths_name_the_numbers_they_lead_to(paths, names):
+    assert list(select(system(), paths).names) == names
+
+
+@pytest.mark.parametrize("node", ["bodies", "bodies.*", ["bodies"], lambda s: s.bodies])
+def test_a_node_stands_for_every_float_below_it(node):
+    assert len(select(system(), node).names) == 8
+
+
+def test_everything_means_floats_and_not_integers():
+    assert len(select(system(), "*").names) == 10
+    assert "t0" not in select(system(), "*", passing=("t0",)).names
+    assert select(system(), "t0", passing=("t0",)).names == ("t0",)
+
+
+def test_arrays_dicts_and_lists_have_paths():
+    assert select(jnp.zeros(2), "[1]").names == ("[1]",)
+    assert select(jnp.zeros(2), "*").names == ("[0]", "[1]")
+    assert select(jnp.zeros(()), "*").names == ("value",)
+    tree = {"layers": [{"w": jnp.zeros((2, 2))}, {"w": 1.0}]}
+    assert select(tree, "layers[0].w[1, 0]").names == ("layers[0].w[1, 0]",)
+    assert select(tree, "layers.*.w").names[-1] == "layers[1].w"
+
+
+def test_put_undoes_take_and_keeps_the_rest():
+    before = system()
+    chosen = select(before, ["bodies.positions[Jupiter]", "G"])
+    np.testing.assert_array_equal(take(before, chosen), [3, 4, 5, 2])
+    after = put(before, chosen, 10 * take(before, chosen))
+    np.testing.assert_array_equal(after.bodies.positions, [[0, 1, 2], [30, 40, 50]])
+    assert after.G == 20 and after.steps == 7 and after.t0 == 0.0
+    assert after.bodies.names == before.bodies.names
+
+
+def test_put_keeps_the_dtype_of_each_leaf():
+    tree = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros(2, jnp.float64)}
+    chosen = select(tree, "*")
+    assert take(tree, chosen).dtype == jnp.float64
+    assert put(tree, chosen, jnp.ones(4))["a"].dtype == jnp.float32
+
+
+def test_take_and_put_pass_jit_vmap_and_grad():
+    tree = system()
+    chosen = select(tree, ["bodies.masses", "bodies.positions[Sun, 1:]"])
+
+    @jax.jit
+    def weight(vector):
+        new = put(tree, chosen, vector).bodies
+        return jnp.sum(new.masses**2) + jnp.sum(jnp.arange(6) * new.positions.ravel())
+
+    batch = jnp.stack([take(tree, chosen), jnp.ones(4)])
+    loop = [weight(v) for v in batch]
+    np.testing.assert_allclose(jax.vmap(weight)(batch), loop, rtol=1e-15)
+    gradient = jax.grad(weight)(batch[0])
+    np.testing.assert_allclose(gradient, [2.0, 2e-3, 1, 2], rtol=1e-15)
+    np.testing.assert_allclose(jax.jacfwd(weight)(batch[0]), gradient, rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        ("bodies.mases", "free='bodies.mases' names nothing.*'bodies.masses'"),
+        (
+            "bodies.masses[Saturn]",
+            r"no entry of 'bodies.masses' with shape \(2,\).*'Sun'",
+        ),
+        ("bodies.masses[Jupitr]", "near are 'Jupiter'"),
+        ("bodies.masses[2]", r"no entry of 'bodies.masses' with shape \(2,\)"),
+        ("bodies.masses[0, 0]", "no entry of"),
+        ("steps", "'steps' is int, and only floating-point numbers can vary"),
+        (lambda s: s.steps, "'steps' is int"),
+        ((), "free selects no numbers; the floating-point leaves are 'bodies.masses'"),
+        (lambda s: (), "free selects no numbers"),
+        (lambda s: s.bodies.masses[0], "write single entries as a path"),
+        (
+            ["bodies", "bodies.masses[1]"],
+            r"masses\[Jupiter\]' twice, by 'bodies' and by 'bodies.masses\[1\]'",
+        ),
+    ],
+)
+def test_a_wrong_selection_is_one_sentence(paths, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        select(system(), paths)
+
+
+def test_the_sentence_names_the_argument():
+    with pytest.raises(ValueError, match="over='x' names nothing"):
+        select({"y": 1.0}, "x", argument="over")

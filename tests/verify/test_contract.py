@@ -1,0 +1,231 @@
+"""`check_simulation` passes what obeys the laws and names the law that is broken."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.simulations import AbstractSimulation, Method
+from diffsim.verify import _laws, check_simulation
+from diffsim.verify._case import Case
+
+
+_TIMES = np.asarray([0.3, 1.0, 1.5])
+
+
+class _Driven(AbstractSimulation):
+    """An oscillator with cubic damping and a drive; what a user would write."""
+
+    stiffness: jax.Array
+    start: jax.Array
+    t0: float | jax.Array = 0.0
+
+    def initial_state(self):
+        return self.start
+
+    def rate(self, t, y):
+        pull = -self.stiffness * y[0]
+        return jnp.stack([y[1], pull - 0.1 * y[1] ** 3 + 0.2 * jnp.cos(t)])
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: args.rate(t, y))
+
+    def default_method(self):
+        return Method(diffrax.Heun(), step=0.1)
+
+
+class _Baked(_Driven):
+    """Its stiffness is fixed when it is made, as in the steppers of some libraries."""
+
+    baked: float = eqx.field(static=True, default=2.0)
+
+    def rate(self, t, y):
+        return jnp.stack([y[1], -self.baked * y[0]])
+
+
+class _Hidden(_Driven):
+    def rate(self, t, y):
+        return jnp.stack([y[1], -jax.lax.stop_gradient(self.stiffness) * y[0]])
+
+
+class _PythonFloat(_Driven):
+    damping: float = 0.1
+
+    def rate(self, t, y):
+        return jnp.stack([y[1], -self.stiffness * y[0] - self.damping * y[1]])
+
+
+class _Upcast(_Driven):
+    def observe(self, t, y):
+        return y * np.ones(2)
+
+
+class _Silent(_Driven):
+    def rate(self, t, y):
+        return jnp.nan_to_num(_Driven.rate(self, t, y))
+
+    def initial_state(self):
+        return jnp.nan_to_num(self.start)
+
+
+class _NoForwardMode(_Driven):
+    def rate(self, t, y):
+        return jnp.stack([y[1], -_reverse_only(self.stiffness, y[0])])
+
+
+class _NoSecondDerivative(_Driven):
+    def rate(self, t, y):
+        return jnp.stack([y[1], -_first_order_only(self.stiffness) * y[0]])
+
+
+class _OtherInBatches(_Driven):
+    def rate(self, t, y):
+        return jnp.stack([y[1], -_otherwise_in_batches(self.stiffness) * y[0]])
+
+
+@jax.custom_vjp
+def _reverse_only(k, x):
+    return k * x
+
+
+_reverse_only.defvjp(
+    lambda k, x: (k * x, (k, x)), lambda kept, g: (kept[1] * g, kept[0] * g)
+)
+
+
+@jax.custom_jvp
+def _first_order_only(k):
+    return jnp.sin(k)
+
+
+# What differentiates the rule again finds nothing.
+_first_order_only.defjvp(
+    lambda k, dk: (jnp.sin(k[0]), jax.lax.stop_gradient(jnp.cos(k[0])) * dk[0])
+)
+
+
+@jax.custom_batching.custom_vmap
+def _batched_by_rule(k):
+    return k
+
+
+@_batched_by_rule.def_vmap
+def _(axis_size, in_batched, k):
+    del axis_size
+    return k * (1 + 1e-10), in_batched[0]
+
+
+@jax.custom_jvp
+def _otherwise_in_batches(k):
+    return _batched_by_rule(k)
+
+
+_otherwise_in_batches.defjvp(lambda k, dk: (_otherwise_in_batches(k[0]), dk[0]))
+
+
+def _case(kind, method=None):
+    simulation = kind(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))
+    return Case.of(simulation, _TIMES, method, seed=0)
+
+
+@pytest.fixture(scope="module")
+def contract():
+    simulation = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))
+    return check_simulation(simulation, _TIMES)
+
+
+def test_a_good_simulation_obeys_every_law(contract):
+    contract.raise_if_failed()
+    assert contract.passed
+    assert [law.number for law in contract.laws] == [1, 2, 3, 4, 5, 6]
+
+
+def test_every_leaf_the_epoch_and_the_times_have_slope_two(contract):
+    assert set(contract.taylor.slopes) == {"stiffness", "start", "t0", "times"}
+    for slopes in contract.taylor.slopes.values():
+        assert slopes == pytest.approx({"forward": 2, "reverse": 2}, abs=0.1)
+
+
+def test_report_has_a_line_a_law(contract):
+    head, *lines = str(contract).splitlines()
+    assert head == "_Driven"
+    assert len(lines) == 6
+    assert all("passed" in line for line in lines)
+
+
+def test_a_parameter_that_is_baked_in_is_dead():
+    finding, taylor = _laws.live_leaves(_case(_Baked))
+    assert not finding.passed
+    assert "stiffness" in finding.detail
+    assert {leaf.name: leaf.flag for leaf in taylor.leaves}["stiffness"] == "dead"
+
+
+def test_a_hidden_gradient_is_found():
+    finding, taylor = _laws.live_leaves(_case(_Hidden))
+    assert not finding.passed
+    assert taylor.slopes["stiffness"]["forward"] == pytest.approx(1, abs=0.1)
+    assert taylor.slopes["start"]["forward"] == pytest.approx(2, abs=0.1)
+
+
+def test_a_missing_second_derivative_is_found():
+    finding = _laws.modes_agree(_case(_NoSecondDerivative), 0.0)
+    assert not finding.passed
+    assert "differences" in finding.detail
+
+
+def test_a_number_that_is_compiled_in_is_named():
+    finding = _laws.compiles_once(_case(_PythonFloat))
+    assert not finding.passed
+    assert "damping" in finding.detail
+
+
+def test_a_change_of_precision_is_found():
+    finding = _laws.precision_is_kept(_case(_Upcast))
+    assert not finding.passed
+    assert finding.detail == "float32 becomes float64"
+
+
+def test_a_batch_that_differs_from_its_members_is_found():
+    # one part in 1e10: what the tolerance of 1e-12 is for
+    assert not _laws.batches_agree(_case(_OtherInBatches)).passed
+
+
+def test_nan_that_counts_as_success_is_found():
+    finding = _laws.failures_have_names(_case(_Silent))
+    assert not finding.passed
+    assert "stiffness" in finding.detail
+    assert "start" in finding.detail
+
+
+def test_an_array_as_epoch_and_times_before_it_obey_the_laws():
+    simulation = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]), jnp.asarray(1.6))
+    case = Case.of(simulation, _TIMES, None, seed=0)
+    assert case.simulation.t0 == pytest.approx(1.6)
+    finding, taylor = _laws.live_leaves(case)
+    assert finding.passed
+    assert [leaf.name for leaf in taylor.leaves].count("t0") == 1
+
+
+@pytest.mark.slow
+def test_what_a_simulation_raises_is_reported_by_law():
+    simulation = _NoForwardMode(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))
+    contract = check_simulation(simulation, _TIMES)
+    assert [law.passed for law in contract.laws] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
+    assert "custom_vjp" in contract.laws[1].detail
+    with pytest.raises(AssertionError, match="FAILED"):
+        contract.raise_if_failed()
+
+
+@pytest.mark.slow
+def test_an_adaptive_method_obeys_every_law():
+    simulation = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))
+    check_simulation(simulation, _TIMES, Method(diffrax.Tsit5())).raise_if_failed()
