@@ -16,7 +16,8 @@ from ._verify import verify
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `diffsim demo`, `diffsim verify` or `diffsim info`.
 
-    **Arguments:** words of the command line; None takes those of the process.
+    **Arguments:** `arguments`, words of the command line; None takes those of the
+    process.
 
     **Returns:** the exit code: 0 if all is well, 1 if the demo or a check failed (what
     failed is said), 2 for a command that makes no sense or cannot run.

@@ -111,6 +111,7 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
     - `factor`: the first $\Delta$ in units of $|D\,\theta_0|$.
     - `chunk`, `mode`: how many columns of the Jacobian travel together, and whether by
         forward or reverse mode ("auto": forward unless parameters outnumber data).
+    - `norm`: what Optimistix asks of every solver; no step depends on it.
 
     **Good values:** `atol=1e-3` where a Jacobian takes seconds: a thousandth of an
     error bar is enough, and the last iteration or two is saved.

@@ -46,6 +46,8 @@ def load(path: str | os.PathLike) -> Any:
     in: load files from people you would run code from. A class defined in a script is
     found if that script is running.
 
+    **Arguments:** `path` of the file.
+
     **Raises:** `ValueError` if the file is not ours, or a class has changed its fields.
     """
     with Path(path).open("rb") as file:

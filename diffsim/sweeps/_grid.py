@@ -16,8 +16,8 @@ def grid(
     sweep(predict, model, over).outputs.reshape(masses.size, strengths.size, ...)
     ```
 
-    **Arguments:** paths to values, shape (value, ...) each, as a mapping or, where a
-    path is a Python name, as keywords.
+    **Arguments:** `axes`, a mapping of paths to values, shape (value, ...) each; or
+    `named`, the same as keywords, where a path is a Python name.
 
     **Returns:** paths to arrays with one leading run axis, for `sweep(over=...)`.
 

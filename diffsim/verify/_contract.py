@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import equinox as eqx
-from jaxtyping import ArrayLike
 
+from .._types import Numbers
 from ..simulations import AbstractSimulation, Method
 from . import _laws
 from ._case import Case
@@ -54,7 +54,7 @@ class Contract(eqx.Module):
 
 def check_simulation(
     simulation: AbstractSimulation,
-    times: ArrayLike,
+    times: Numbers,
     method: Method | None = None,
     *,
     seed: int = 0,

@@ -11,6 +11,8 @@ def separations(state: State) -> Float[Array, "*time body body"]:
 
     Symmetric, zero on the diagonal; bodies first, tracers after them.
 
+    **Arguments:** `state`, of one time or many.
+
     **Limits:** the derivative of the distance of coincident bodies is undefined
     (mathematics); on the diagonal it is zero.
     """
