@@ -17,10 +17,11 @@ from ._core import Search, optima, optimum
 from ._descent import Descent
 from ._experiment import Experiment, experiment
 from ._levenberg_marquardt import LevenbergMarquardt
-from ._march import facts, linearised, march
+from ._march import linearised, looked, march
 from ._outcome import Fit, outcome
 from ._precision import warn_of_single_precision
 from ._run import Run
+from ._solver_error import solver_error
 
 
 def fit(
@@ -87,7 +88,11 @@ def fit(
         end = _searched(found, solver, _starts(found, z, starts, run), run.max_steps)
     else:
         end = _marched(solver, *marched)
-    return _concluded(found, solver, end, run)
+    fitted = _concluded(found, solver, end, run)
+    if marched is None or not (run.covariance and run.solver_error):
+        return fitted
+    error = solver_error(found, end.z) / fitted.sigma_scale
+    return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
 
 
 class _End(eqx.Module):
@@ -141,8 +146,8 @@ def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     if state is None and run.covariance:
         by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
         state = linearised(found, by, end.z)
-    known = facts(found, end.z) if state is None else state.aux.extra
-    return outcome(found, end.z, end.search, state, known, end.history)
+    aux = looked(found, end.z)[0].aux if state is None else state.aux
+    return outcome(found, end.z, end.search, state, aux.extra, end.history)
 
 
 def _solver(given: Any, found: Experiment) -> Any:

@@ -165,7 +165,8 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
 
         def tried():
             trial = self.proposed(flat, bounds, state)
-            return self.judged(flat, trial, evaluated(rows, trial.point), state)
+            e, aux = rows(trial.point)
+            return self.judged(flat, trial, evaluated(e, aux, flat.size), state)
 
         state = jax.lax.cond(state.stale, linearised, lambda: state)
         flat, state = jax.lax.cond(state.done, lambda: (flat, state), tried)
@@ -280,11 +281,10 @@ def flattened(fn: Callable, y: PyTree, args: Any) -> tuple[Array, Callable, Call
     return flat, unravel, rows
 
 
-def evaluated(rows: Callable, point: Array) -> Evaluation:
-    """What a trial point is worth."""
-    e, aux = rows(point)
-    value, _ = _judgment(e, aux, point.size)
-    return Evaluation(value, jnp.isfinite(value) & jnp.all(jnp.isfinite(e)), aux)
+def evaluated(rows: Array, aux: Any, size: int) -> Evaluation:
+    """What a trial point with these rows is worth, for `size` parameters."""
+    value, _ = _judgment(rows, aux, size)
+    return Evaluation(value, jnp.isfinite(value) & jnp.all(jnp.isfinite(rows)), aux)
 
 
 def _bounds(options: dict[str, Any], flat: Array) -> tuple[Array, Array]:

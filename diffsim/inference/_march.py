@@ -103,7 +103,7 @@ def one_step(
     if bool(state.done):
         return z, state
     trial = _proposed(solver, z, bounds, state)
-    found = _evaluated(experiment, trial.point)
+    found, _ = looked(experiment, trial.point)
     return _judged(solver, z, trial, found, state)
 
 
@@ -132,8 +132,10 @@ def _linear(
 
 
 @eqx.filter_jit
-def _evaluated(experiment: Experiment, z: Array) -> Evaluation:
-    return evaluated(experiment.rows, z)
+def looked(experiment: Experiment, z: Array) -> tuple[Evaluation, Array]:
+    """What `z` is worth, and its rows, without a Jacobian."""
+    rows, aux = experiment.rows(z)
+    return evaluated(rows, aux, z.size), rows
 
 
 @eqx.filter_jit
@@ -149,12 +151,6 @@ def _proposed(solver, z, bounds, state):
 @eqx.filter_jit
 def _judged(solver, z, trial, found, state):
     return solver.judged(z, trial, found, state)
-
-
-@eqx.filter_jit
-def facts(experiment: Experiment, z: Array) -> Facts:
-    """What is known at `z` without a Jacobian."""
-    return experiment.rows(z)[1].extra
 
 
 def _completed(

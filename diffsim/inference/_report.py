@@ -10,13 +10,16 @@ from .._results import RESULTS
 
 _MOST_PAIRS = 20
 
+#: A shift of a tenth of an error bar, added in quadrature, would widen it by 0.5 %.
+_MUCH = 0.1
+
 
 def report(fit: Any) -> str:
     """What `print(fit)` shows."""
     blocks = [_headline(fit), _table(fit)]
     if fit.fisher is not None:
         blocks += [_correlations(fit), _weakest(fit)]
-    blocks += [_convergence(fit), f"Error bars: {fit.convention}."]
+    blocks += [_convergence(fit), _solver_error(fit), f"Error bars: {fit.convention}."]
     if "starts_loss" in fit.history:
         blocks.append(_waterfall(fit))
     return "\n".join(filter(None, blocks))
@@ -122,6 +125,17 @@ def _convergence(fit: Any) -> str:
         f"Convergence: {distance}{int(fit.steps)} steps, {int(fit.rejected)} rejected, "
         f"{int(fit.non_finite)} not finite"
     )
+
+
+def _solver_error(fit: Any) -> str:
+    error = float(fit.solver_error)
+    if np.isnan(error):
+        return ""
+    if np.isinf(error):
+        return "Solver error: unknown, the simulation failed at finer steps"
+    found = f"finer steps would move no value by more than {error:.1e} sigma"
+    advice = "; take a smaller step or tolerance" if error > _MUCH else ""
+    return f"Solver error: {found}{advice}"
 
 
 def _waterfall(fit: Any) -> str:

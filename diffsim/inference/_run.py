@@ -23,6 +23,8 @@ class Run:
         and at its end; if the file is there at the start, the fit goes on from it.
     - `covariance`: False leaves out the Jacobian that error bars need, for models of
         thousands of parameters fitted by gradient descent.
+    - `solver_error`: False leaves out one run at finer steps after the fit, which says
+        how much of the error bars the simulation's own error may take.
     - `seed`, `spread`: with `starts=k`, the start and k − 1 others drawn around it with
         this standard deviation in units of `Free.scale`.
 
@@ -34,6 +36,7 @@ class Run:
     progress: bool | Callable[[dict[str, Any]], None] | None = None
     checkpoint: str | pathlib.Path | None = None
     covariance: bool = True
+    solver_error: bool = True
     seed: int = 0
     spread: float = 0.3
 

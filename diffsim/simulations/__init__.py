@@ -4,6 +4,7 @@ from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
 from ._explicit import AbstractOneStepSolver
 from ._failures import failures_as_nan
 from ._files import load, save
+from ._finer import finer_steps
 from ._method import Method
 from ._separable import Separable
 from ._simulate import simulate
@@ -22,6 +23,7 @@ __all__ = [
     "Separable",
     "Trajectory",
     "failures_as_nan",
+    "finer_steps",
     "load",
     "save",
     "simulate",

@@ -11,7 +11,7 @@ from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
 from ._leg import Leg, fixed_stats
 from ._pieces import scan_pieces
 from ._plan import FixedSide
-from ._reversible import reversible
+from ._reversible import hoisted, reversible
 from ._schedule import Schedule
 from ._stepper import Stepper
 
@@ -27,7 +27,7 @@ def fixed_leg(
     """States at the outputs of `side`, those beyond a grid point by a side step."""
     schedule = side.schedule
     if isinstance(adjoint, Reversible) and schedule.pieces:
-        kept = reversible((y0, stepper), schedule, meter)
+        kept = reversible((y0, hoisted(stepper, y0)), schedule, meter)
         result = RESULTS.successful
     else:
         remat = isinstance(adjoint, Checkpointed)

@@ -8,6 +8,10 @@ from .._checks import is_traced
 from ._adjoints import AbstractScanAdjoint, Reversible
 
 
+#: `max_steps` of adaptive runs where the method does not say: Diffrax's own bound.
+MAX_STEPS = 4096
+
+
 class Method(eqx.Module):
     r"""A solver with its steps, and how the run is differentiated.
 
@@ -121,6 +125,11 @@ class GivenSteps(eqx.Module):
         inside = self.ends[(self.ends > lower) & (self.ends < upper)]
         inside = inside if t1 > t0 else inside[::-1]
         return diffrax.StepTo(np.concatenate([[t0], inside, [t1]]))
+
+
+def default_controller() -> diffrax.PIDController:
+    """Of an adaptive run where the method does not say."""
+    return diffrax.PIDController(rtol=1e-8, atol=1e-8)
 
 
 def is_symmetric(solver: diffrax.AbstractSolver) -> bool:

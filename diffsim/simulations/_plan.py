@@ -6,15 +6,12 @@ import numpy as np
 
 from .._checks import is_traced
 from ._adjoints import Checkpointed
-from ._method import GivenSteps, Method
+from ._method import MAX_STEPS, GivenSteps, Method, default_controller
 from ._schedule import Schedule, grid_steps
 
 
 #: A progress meter moves at least this often in a run at fixed steps.
 _TICKS = 50
-
-#: `max_steps` where the method does not say: Diffrax's own bound.
-_MAX_STEPS = 4096
 
 
 class FixedSide(eqx.Module):
@@ -89,7 +86,7 @@ def diffrax_side(
     method: Method, outputs: int, *, span: tuple[float, float] | None
 ) -> DiffraxSide:
     """How `diffeqsolve` reaches the outputs; `span` is None if times are traced."""
-    controller, steps = method.controller, method.max_steps or _MAX_STEPS
+    controller, steps = method.controller, method.max_steps or MAX_STEPS
     if isinstance(controller, GivenSteps):
         assert span is not None
         controller = controller.towards(*span)
@@ -98,7 +95,7 @@ def diffrax_side(
         if span is not None and method.max_steps is None:
             steps = int(np.ceil(abs(span[1] - span[0]) / method.step)) + 1
     elif controller is None:
-        controller = diffrax.PIDController(rtol=1e-8, atol=1e-8)
+        controller = default_controller()
     return DiffraxSide(outputs, steps, controller)
 
 

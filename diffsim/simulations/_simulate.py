@@ -15,6 +15,7 @@ from .._results import RESULTS
 from .._types import Numbers
 from ._both_ways import Request, run_both_ways
 from ._failures import is_finite, poisoned, poisoning, raised
+from ._finer import as_asked
 from ._method import Method
 from ._plan import planned
 from ._simulation import AbstractSimulation
@@ -61,7 +62,7 @@ def simulate(
     times without `max_steps`; `RuntimeError` with the sentence of the RESULTS if the
     run fails and `throw` says so.
     """
-    method = simulation.default_method() if method is None else method
+    method = as_asked(simulation.default_method() if method is None else method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
     t0 = simulation.t0 if start is None else start.t

@@ -84,3 +84,34 @@ def test_a_simulation_that_fails_says_why(truth):
     assert np.all(np.isnan(found.stderr))
     known = fisher(short, truth, noise=Gaussian(1.0))
     assert known.status == RESULTS.max_steps_reached
+
+
+@pytest.mark.parametrize(
+    "method", [Method(diffrax.Heun(), 0.05), Method(diffrax.Dopri8(), 0.05)]
+)
+def test_the_error_of_the_solver_is_stated_in_error_bars(truth, method):
+    data = run(truth).states  # by Dopri8: exact to 1e-13
+    near = fit(
+        lambda simulation: simulate(simulation, TIMES, method),
+        truth,
+        data,
+        noise=Gaussian(0.05),
+    )
+    moved = np.abs((near.values - np.array([1.0, 0.1, 2.0, 0.3])) / near.stderr).max()
+    bound = float(near.solver_error)
+    if isinstance(method.solver, diffrax.Heun):
+        # half the step of a second-order solver takes away three quarters of its error
+        assert 0.2 * bound < moved <= 4 / 3 * bound
+        assert bound > 0.1
+        assert "take a smaller step or tolerance" in str(near)
+    else:
+        assert moved <= 1e-6 and bound < 1e-6
+        assert "finer steps would move no value by more than" in str(near)
+
+
+def test_without_a_simulation_there_is_no_error_of_a_solver():
+    line = fit(
+        lambda p: p * jnp.arange(4.0), jnp.array(1.0), np.ones(4), noise=Gaussian()
+    )
+    assert np.isnan(line.solver_error)
+    assert "Solver error" not in str(line)

@@ -162,11 +162,6 @@ def test_a_run_is_stepped_backwards_from_any_outputs(driven, times):
     np.testing.assert_allclose(back, stored, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="terms that close over the simulation, and not over args, are not hoisted "
-    "out of the reversible run yet: JAX refuses the derivative, loudly",
-)
 def test_a_run_stepped_backwards_may_read_parameters_from_itself(driven):
     kind = type(driven())
 
