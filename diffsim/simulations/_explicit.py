@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import diffrax
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -70,12 +71,29 @@ def explicit_step(
     used = int(np.flatnonzero(tableau.b_sol)[-1]) + 1
     rows = [np.zeros(0), *tableau.a_lower][:used]
     nodes = [0.0, *tableau.c][:used]
+    true = _is_number(y)
     rates = []
     for row, node in zip(rows, nodes, strict=True):
-        stage = _combined(y, row, rates)
+        stage = _made_once(_combined(y, row, rates), true)
         t = t0 + float(node) * length
         rates.append(terms.vf_prod(t, stage, args, length))
     return _combined(y, tableau.b_sol[:used], rates)
+
+
+def _is_number(y: PyTree[Array]) -> Array:
+    """True as far as anybody but the compiler knows; false beside NaN."""
+    first = jax.tree.leaves(y)[0].reshape(-1)[0]
+    return first == first
+
+
+def _made_once(y: PyTree[Array], true: Array) -> PyTree[Array]:
+    """`y`, divided by 1.
+
+    XLA works out a sum again wherever it is read, for every pair of bodies say, but a
+    division once. It is exact, and Dopri8 of 5 bodies takes 1.9 instead of 6.6 us a
+    step, its gradient 12 instead of 24.
+    """
+    return jax.tree.map(lambda a: a / true.astype(jnp.finfo(a.dtype).dtype), y)
 
 
 def _halves(terms, y0, t0, sign) -> Separable:

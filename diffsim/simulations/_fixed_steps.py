@@ -11,9 +11,9 @@ from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
 from ._leg import Leg, fixed_stats
 from ._pieces import scan_pieces
 from ._plan import FixedSide
-from ._reversible import hoisted, reversible
+from ._reversible import reversible
 from ._schedule import Schedule
-from ._stepper import Stepper
+from ._stepper import Stepper, hoisted
 
 
 def fixed_leg(

@@ -8,24 +8,7 @@ from jaxtyping import Array, PyTree
 
 from ._pieces import length_of, scan_pieces, taken_counts, unroll_of
 from ._schedule import Schedule
-from ._separable import Separable
 from ._stepper import Carry, Stepper
-
-
-def hoisted(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
-    """`stepper` with what its terms close over as leaves of the terms.
-
-    A derivative rule is told only of its arguments; `lambda t, x, args: -self.k * x`
-    would hide `self.k` from it.
-    """
-    if not isinstance(stepper.terms, Separable):
-        return stepper
-    x, v = y0
-    drift, kick = (
-        eqx.filter_closure_convert(half, stepper.t0, other, stepper.simulation)
-        for half, other in ((stepper.terms.drift, v), (stepper.terms.kick, x))
-    )
-    return eqx.tree_at(lambda s: s.terms, stepper, Separable(drift, kick))
 
 
 @eqx.filter_custom_vjp

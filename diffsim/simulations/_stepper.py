@@ -9,6 +9,7 @@ from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
 from ._explicit import explicit_step, is_explicit
+from ._separable import Separable
 from ._simulation import AbstractSimulation
 
 
@@ -77,6 +78,22 @@ class Stepper(eqx.Module):
         result = RESULTS.promote(result)
         failed = carry.result != RESULTS.successful
         return Carry(y, state, RESULTS.where(failed, carry.result, result))
+
+
+def hoisted(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
+    """`stepper` with what its terms close over as leaves of the terms.
+
+    A derivative rule is told only of its arguments; `lambda t, x, args: -self.k * x`
+    would hide `self.k` from it.
+    """
+    if not isinstance(stepper.terms, Separable):
+        return stepper
+    x, v = y0
+    drift, kick = (
+        eqx.filter_closure_convert(half, stepper.t0, other, stepper.simulation)
+        for half, other in ((stepper.terms.drift, v), (stepper.terms.kick, x))
+    )
+    return eqx.tree_at(lambda s: s.terms, stepper, Separable(drift, kick))
 
 
 def _differentiable(solver: diffrax.AbstractSolver) -> diffrax.AbstractSolver:

@@ -96,16 +96,18 @@ def _mutual_tangent(x, gm, eps2, move: Tangents):
     d, r2 = _separations(x, x, eps2)
     inverse2 = 1 / (r2 + jnp.eye(gm.size, dtype=x.dtype))
     s = inverse2 * jnp.sqrt(inverse2)
-    total = jnp.zeros_like(x)
+    total, weight = jnp.zeros_like(x), 0.0
     if move.x is not None:
-        # K is applied to the displacement of i and shared by both ends of the pair:
-        # transposed, that is a single reduction (gradient of a 5-body leapfrog run
-        # 0.71 against 0.84 us a step with the difference of displacements)
-        y = _tidal(d, inverse2, s, move.x[:, :, None])
-        total = total + (gm[:, None] * y).sum(1) - (gm * y).sum(2)
+        total = (gm * s * (move.x[:, None, :] - move.x[:, :, None])).sum(2)
+        # One product serves both ends of a pair, and in the transpose G m as well
+        # (Jacobian of a 5-body leapfrog run: 2.1 against 2.9 us a step).
+        along = (d * move.x[:, :, None]).sum(0)
+        weight = 3 * gm * inverse2 * (along + along.T)
     if move.gm is not None:
-        total = total - (move.gm[:, None] * (s * d)).sum(1)
-    return total + _softening_tangent(d, inverse2, s, gm, move)
+        weight = weight + move.gm
+    if move.eps2 is not None:
+        weight = weight - 1.5 * move.eps2 * gm * inverse2
+    return total + (d * (s * weight)).sum(2)
 
 
 def _field_tangent(at, x, gm, eps2, move: Tangents):
