@@ -145,7 +145,7 @@ class Chunks:
             most = min(size - 1, _size_that_fits(measured, self.memory))
 
     def _bytes_per_run(self) -> int:
-        shapes = jax.eval_shape(lambda row: self.task(row), self.table[0])
+        shapes = self.task.shapes(jnp.asarray(self.table[0]))
         found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
         return sum(found) + self.table[0].nbytes
 

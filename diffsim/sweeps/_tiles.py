@@ -46,7 +46,19 @@ class Task(eqx.Module):
     def jaxpr(self, row: Array) -> Any:
         """The jaxpr of one run."""
         arrays, rest = eqx.partition(self, eqx.is_array)
-        return jax.make_jaxpr(lambda a, x: eqx.combine(a, rest)(x))(arrays, row)
+        return jax.make_jaxpr(lambda a, x: _traced(eqx.combine(a, rest), x))(
+            arrays, row
+        )
+
+    def shapes(self, row: Array) -> PyTree[jax.ShapeDtypeStruct]:
+        """What one run returns."""
+        return eqx.filter_eval_shape(_traced, self, row)
+
+
+@eqx.filter_jit
+def _traced(task: Task, row: Array) -> PyTree[Array]:
+    """One run, traced once and not in every call of `sweep`."""
+    return task(row)
 
 
 def layouts(task: Task, row: Array, runs: int, batch: int | str | None) -> list[Layout]:
