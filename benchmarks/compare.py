@@ -10,6 +10,7 @@ from . import _tables as tables
 
 HERE = pathlib.Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
+README = HERE.parent / "README.md"
 BEGIN = "<!-- begin: python -m benchmarks.compare -->"
 END = "<!-- end: python -m benchmarks.compare -->"
 
@@ -29,16 +30,18 @@ def main(arguments: list[str] | None = None) -> None:
     )
     add = parser.add_argument
     add("--results", type=pathlib.Path, default=HERE / "results", help="folder of JSON")
-    add("--docs", action="store_true", help="write every row to docs/benchmarks.md")
+    add("--docs", action="store_true", help="write README and docs/benchmarks.md")
     options = parser.parse_args(arguments)
     records = read(options.results)
     if not records:
         parser.exit(1, f"no JSON in {options.results}; python -m benchmarks.run\n")
+    short = "\n\n".join(map(summary, records))
     if options.docs:
         text = "\n\n".join([_INTRODUCTION, *map(page, records)])
         PAGE.write_text(filled(PAGE.read_text(), text))
+        README.write_text(filled(README.read_text(), short))
     else:
-        print("\n\n".join(map(summary, records)))
+        print(short)
 
 
 def read(folder: pathlib.Path) -> list[dict[str, Any]]:
@@ -81,7 +84,7 @@ def filled(text: str, tables_: str) -> str:
     """A page with what stands between its two marks replaced."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{tables_}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{tables_}\n\n{END}{after}"
 
 
 def _section(rows: list[dict[str, Any]]) -> str:
