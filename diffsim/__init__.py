@@ -8,6 +8,7 @@ respect to every number that goes in, forward and reverse.
 import importlib
 
 from . import (
+    implicit as implicit,
     inference as inference,
     integrators as integrators,
     nbody as nbody,

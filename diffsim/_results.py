@@ -27,3 +27,7 @@ class RESULTS(diffrax.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]
         "No step lowered the objective. The fit may be at its optimum to rounding; "
         "otherwise try another start or `Free(scale=...)` for badly scaled parameters."
     )
+    no_root = (
+        "The solver stopped where the residual does not vanish. Try another guess, a "
+        "globally convergent solver such as `optimistix.Dogleg`, or tighter tolerances."
+    )

@@ -15,6 +15,7 @@ from diffsim import integrators, nbody
 _PACKAGES = [
     importlib.import_module(f"diffsim.{name}")
     for name in (
+        "implicit",
         "simulations",
         "integrators",
         "nbody",

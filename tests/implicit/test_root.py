@@ -1,0 +1,218 @@
+"""A root has the derivative of its equation, in every mode, place and linear solver."""
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import optimistix as optx
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from diffsim._results import RESULTS
+from diffsim.implicit import Dense, FromLineax, Rule, root
+
+
+KEYS = jax.random.split(jax.random.key(0))
+MATRIX = 4 * jnp.eye(4) + 0.5 * jax.random.normal(KEYS[0], (4, 4))
+THETA = {"a": jnp.array(0.3), "b": jax.random.normal(KEYS[1], (4,)), "n": 3}
+P0, UNRAVEL = ravel_pytree({"a": THETA["a"], "b": THETA["b"]})
+GMRES = FromLineax(lx.GMRES(rtol=1e-13, atol=1e-13, restart=4))
+
+
+def residual(y, theta):
+    z = MATRIX @ y + theta["a"] * y
+    return z ** theta["n"] + z - theta["b"]
+
+
+def theta_of(p):
+    return UNRAVEL(p) | {"n": 3}
+
+
+def explicit(rule):
+    return lambda p: root(residual, jnp.zeros(4), theta_of(p), rule=rule)
+
+
+def closed_over(rule):
+    return lambda p: root(
+        lambda y, _: residual(y, theta_of(p)), jnp.zeros(4), rule=rule
+    )
+
+
+def closed_form(p):
+    """Cardano's root of z³ + z = b, and the linear system behind it."""
+    theta = theta_of(p)
+    s = jnp.sqrt(theta["b"] ** 2 / 4 + 1 / 27)
+    z = jnp.cbrt(theta["b"] / 2 + s) + jnp.cbrt(theta["b"] / 2 - s)
+    return jnp.linalg.solve(MATRIX + theta["a"] * jnp.eye(4), z)
+
+
+def scanned(solve):
+    """Where a derivative rule that is a mere suggestion is ignored."""
+
+    def step(p, _):
+        y = solve(p)
+        return 0.99 * p + 1e-3 * jnp.sum(y), y
+
+    return lambda p: jnp.sum(jax.lax.scan(step, p, None, length=2)[1] ** 2)
+
+
+MODES = {
+    "value": lambda f: f,
+    "forward": jax.jacfwd,
+    "reverse": jax.jacrev,
+    "forward over reverse": lambda f: jax.jacfwd(jax.jacrev(f)),
+    "reverse over reverse": lambda f: jax.jacrev(jax.jacrev(f)),
+    "forward over forward": lambda f: jax.jacfwd(jax.jacfwd(f)),
+    "reverse over forward": lambda f: jax.jacrev(jax.jacfwd(f)),
+}
+RULES = {
+    "dense": Rule(Dense()),
+    "krylov": Rule(GMRES),
+    "attached": Rule(mode="attached"),
+    "polished": Rule(polish=1),
+}
+
+
+def in_every_mode(solve):
+    def every(p):
+        return {name: mode(scanned(solve))(p) for name, mode in MODES.items()}
+
+    return jax.jit(every)(P0)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return in_every_mode(closed_form)
+
+
+@pytest.mark.parametrize(
+    ("told", "rule"),
+    [
+        (explicit, "dense"),
+        (closed_over, "dense"),
+        *(
+            pytest.param(told, rule, marks=pytest.mark.slow)
+            for told in (explicit, closed_over)
+            for rule in ("krylov", "attached", "polished")
+        ),
+    ],
+)
+def test_every_mode_is_right_inside_a_scan(exact, told, rule):
+    found = in_every_mode(told(RULES[rule]))
+    for name in MODES:
+        np.testing.assert_allclose(found[name], exact[name], rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", ["reverse", "unroll"])
+def test_modes_of_reverse_only_have_the_same_gradient(exact, mode):
+    found = jax.jit(jax.grad(scanned(explicit(Rule(mode=mode)))))(P0)
+    np.testing.assert_allclose(found, exact["reverse"], rtol=1e-10)
+
+
+def test_a_batch_is_its_members():
+    points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
+    solve = explicit(Rule())
+    for mode in (lambda f: f, jax.jacfwd, jax.jacrev):
+        together = jax.jit(jax.vmap(mode(solve)))(points)
+        for row, p in zip(together, points, strict=True):
+            np.testing.assert_allclose(row, mode(solve)(p), rtol=1e-12, atol=1e-14)
+
+
+def test_one_member_without_a_root_does_not_touch_the_others():
+    def solve(a):
+        return root(lambda y, a: y**2 - a, 1.0, a, throw=False, full=True)
+
+    at = jnp.array([2.0, -1.0, 3.0])
+    found = jax.vmap(solve)(at)
+    slopes = jax.vmap(jax.grad(lambda a: solve(a).value))(at)
+    fine = np.array([True, False, True])
+    np.testing.assert_array_equal(found.status == RESULTS.successful, fine)
+    np.testing.assert_array_equal(np.isfinite(found.value), fine)
+    np.testing.assert_array_equal(np.isfinite(slopes), fine)
+    np.testing.assert_allclose(found.value[fine], np.sqrt(at[fine]), rtol=1e-15)
+    np.testing.assert_allclose(slopes[fine], 0.5 / np.sqrt(at[fine]), rtol=1e-14)
+
+
+def test_a_minimum_of_the_residual_is_no_root():
+    found = root(
+        lambda y, _: y**2 + 1,
+        1.0,
+        solver=optx.Dogleg(rtol=1e-8, atol=1e-8),
+        throw=False,
+        full=True,
+    )
+    assert found.status != RESULTS.successful
+    assert np.isnan(found.value)
+
+
+def test_a_failure_raises_its_sentence():
+    with pytest.raises(RuntimeError, match="maximum number of steps"):
+        root(lambda y, _: y**2 + 1, 1.0)
+
+
+def test_the_guess_has_no_derivative():
+    slope = jax.grad(lambda guess: root(lambda y, _: y**3 - 2.0, guess))(1.3)
+    assert slope == 0
+
+
+def test_polishing_squares_the_error_of_a_rough_root():
+    rough = optx.Newton(rtol=1e-1, atol=1e-1)
+    exact = root(lambda y, a: y**3 + y - a, 0.7, 1.3)
+
+    def errors(polish):
+        def solve(a):
+            rule = Rule(polish=polish)
+            return root(lambda y, a: y**3 + y - a, 0.7, a, solver=rough, rule=rule)
+
+        value, slope = jax.value_and_grad(solve)(1.3)
+        return [abs(value / exact - 1), abs(slope * (3 * exact**2 + 1) - 1)]
+
+    for before, after in zip(errors(0), errors(1), strict=True):
+        assert 1e-7 < before < 1e-2
+        assert after < 2 * before**2
+
+
+def test_no_matrix_is_made_of_a_matrix_free_system():
+    n = 50
+
+    def heat(u, k):
+        return u - 0.1 * k * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)) - jnp.ones(n)
+
+    linear = FromLineax(lx.GMRES(rtol=1e-10, atol=1e-10))
+    newton = optx.Newton(1e-8, 1e-8, linear_solver=linear.solver)
+
+    def loss(k):
+        solved = root(heat, jnp.ones(n), k, solver=newton, rule=Rule(linear))
+        return jnp.sum(solved**2)
+
+    assert f"[{n},{n}]" not in str(jax.make_jaxpr(jax.grad(loss))(1.0))
+
+
+def test_single_precision_stays_single():
+    def solve(a):
+        return root(lambda y, a: y**3 + y - a, jnp.float32(1), a)
+
+    found, slope = jax.value_and_grad(solve)(jnp.float32(1.3))
+    assert found.dtype == slope.dtype == jnp.float32
+    np.testing.assert_allclose(found**3 + found, 1.3, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("residual", "guess", "sentence"),
+    [
+        (lambda y, _: y, 1, "guess must hold floating arrays, got dtype int"),
+        (lambda y, _: y, 1j, "guess must hold floating arrays, got dtype complex128"),
+        (lambda y, _: y[:2], np.ones(3), r"got \[\(2,\)\], expected \[\(3,\)\]"),
+        (lambda y, _: (y, y), 1.0, "in the same structure"),
+    ],
+)
+def test_a_residual_that_does_not_fit_is_named(residual, guess, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        root(residual, guess)
+
+
+def test_a_rule_that_does_not_exist_is_named():
+    with pytest.raises(ValueError, match=r"mode must be one of .*, got 'implicit'"):
+        Rule(mode="implicit")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="polish must be 0 or more, got -1"):
+        Rule(polish=-1)
