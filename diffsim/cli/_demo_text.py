@@ -74,12 +74,13 @@ def _remarks(sky: Sky, error: np.ndarray) -> list[str]:
 
 
 def _quality(fit: Fit) -> str:
+    worst = int(np.argmax(np.asarray(fit.solver_error)))
     return (
         f"chi2 per degree of freedom {float(fit.chi2) / int(fit.dof):.4f}: "
         f"{int(fit.size)} data, {len(fit.names)} parameters, {int(fit.steps)} steps; "
         f"{RESULTS[fit.status] or 'converged'}\n"
         "error of the integration: steps half as long would move no value by more than "
-        f"{float(fit.solver_error):.1e} σ"
+        f"{float(fit.solver_error[worst]):.1e} σ ({fit.names[worst]})"
     )
 
 

@@ -16,7 +16,7 @@ from ._parameters import Parameters, parameters
 
 
 class Whitened(eqx.Module):
-    """A prediction beside its data."""
+    """A prediction beside its data; 0 and 0, with σ = 1, where masked."""
 
     difference: Float[Array, " datum"]
     sigma: Float[Array, " datum"]
@@ -26,11 +26,11 @@ class Whitened(eqx.Module):
     @property
     def distance(self) -> Array:
         """(prediction − data)/σ, with σ = 1 if it is unknown; 0 where masked."""
-        return jnp.where(self.used, self.difference / self.sigma, 0)
+        return self.difference / self.sigma
 
     @property
     def log_sigma(self) -> Array:
-        return jnp.where(self.used, jnp.log(self.sigma), 0)
+        return jnp.log(self.sigma)
 
 
 class Facts(eqx.Module):
@@ -84,15 +84,28 @@ class Experiment(eqx.Module):
         shape = layout(states) if self.layout is None else self.layout
         prediction = shape.flat("the prediction", states).astype(values.dtype)
         noise = noise_at(self.noise, self.parameters.model(values))
-        sigma = jnp.ones_like(prediction)
-        if noise.sigma is not None:
-            sigma = shape.spread("sigma", noise.sigma).astype(values.dtype)
+        sigma = self._sigma(noise, shape, prediction)
         used = jnp.ones(prediction.shape, bool)
         if noise.mask is not None:
             used = shape.flat("mask", noise.mask)
         data = jax.lax.stop_gradient(prediction) if self.data is None else self.data
+        # What is masked goes before anything is made of it: NaN times zero is NaN, and
+        # that is what the derivative of a choice made afterwards is.
+        data, sigma = jnp.where(used, data, 0), jnp.where(used, sigma, 1)
+        prediction = jnp.where(used, prediction, 0)
         difference = prediction - data.astype(values.dtype)
         return Whitened(difference, sigma, used, result)
+
+    def sigma(self, values: Array) -> Array:
+        """Of each datum; 1 where it is unknown."""
+        assert self.layout is not None and self.data is not None
+        noise = noise_at(self.noise, self.parameters.model(values))
+        return self._sigma(noise, self.layout, self.data)
+
+    def _sigma(self, noise: Any, shape: Layout, like: Array) -> Array:
+        if noise.sigma is None:
+            return jnp.ones_like(like)
+        return shape.spread("sigma", noise.sigma).astype(like.dtype)
 
     def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
         """Rows e and the loss at the coordinates `z`, for a least-squares solver.

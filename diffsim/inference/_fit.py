@@ -88,11 +88,7 @@ def fit(
         end = _searched(found, solver, _starts(found, z, starts, run), run.max_steps)
     else:
         end = _marched(solver, *marched)
-    fitted = _concluded(found, solver, end, run)
-    if marched is None or not (run.covariance and run.solver_error):
-        return fitted
-    error = solver_error(found, end.z) / fitted.sigma_scale
-    return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
+    return _concluded(found, solver, end, run)
 
 
 class _End(eqx.Module):
@@ -143,11 +139,16 @@ def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:
 
 def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     state = end.state
+    by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
     if state is None and run.covariance:
-        by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
         state = linearised(found, by, end.z)
     aux = looked(found, end.z)[0].aux if state is None else state.aux
-    return outcome(found, end.z, end.search, state, aux.extra, end.history)
+    fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
+    known = run.covariance and run.solver_error and not is_traced(fitted.chi2)
+    if not known or bool(aux.extra.result != RESULTS.successful):
+        return fitted
+    error = solver_error(found, by, end.z) / fitted.sigma_scale
+    return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
 
 
 def _solver(given: Any, found: Experiment) -> Any:

@@ -36,9 +36,9 @@ class Fit(eqx.Module):
     - `aic`, `bic`: from the full log likelihood; an unknown sigma is a parameter too.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
     - `to_go`: standard deviations that a further Gauss-Newton step would move.
-    - `solver_error`: the most that finer steps of the simulations inside `predict`
-        (half the step, a tenth of the tolerances) would move any best value, in units
-        of its standard deviation; NaN where there are none.
+    - `solver_error`: how far finer steps of the simulations inside `predict` (half the
+        step, a tenth of the tolerances) would move each best value, in units of its
+        standard deviation; NaN where there are none.
     - `steps`, `rejected`, `non_finite`: numbers of trial steps.
     - `history`: arrays over steps, `loss`, `to_go`, `seconds`; after many starts
         `starts_loss`, `starts_values`, `starts_converged`, best first.
@@ -62,7 +62,7 @@ class Fit(eqx.Module):
     bic: Float[Array, ""]
     status: RESULTS
     to_go: Float[Array, ""]
-    solver_error: Float[Array, ""]
+    solver_error: Float[Array, " parameter"]
     steps: Int[Array, ""]
     rejected: Int[Array, ""]
     non_finite: Int[Array, ""]
@@ -110,7 +110,7 @@ def outcome(
         size=facts.size,
         loss=search.loss,
         status=_status(search, facts),
-        solver_error=jnp.full((), jnp.nan, z.dtype),
+        solver_error=jnp.full(z.shape, jnp.nan, z.dtype),
         steps=search.steps,
         rejected=search.rejected,
         non_finite=search.non_finite,

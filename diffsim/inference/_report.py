@@ -128,14 +128,17 @@ def _convergence(fit: Any) -> str:
 
 
 def _solver_error(fit: Any) -> str:
-    error = float(fit.solver_error)
-    if np.isnan(error):
+    error = np.asarray(fit.solver_error)
+    if np.all(np.isnan(error)):
         return ""
-    if np.isinf(error):
+    if np.any(np.isinf(error)):
         return "Solver error: unknown, the simulation failed at finer steps"
-    found = f"finer steps would move no value by more than {error:.1e} sigma"
-    advice = "; take a smaller step or tolerance" if error > _MUCH else ""
-    return f"Solver error: {found}{advice}"
+    worst = int(np.nanargmax(error))
+    advice = "; take a smaller step or tolerance" if error[worst] > _MUCH else ""
+    return (
+        "Solver error: finer steps would move no value by more than "
+        f"{error[worst]:.1e} sigma ({fit.names[worst]}){advice}"
+    )
 
 
 def _waterfall(fit: Any) -> str:

@@ -1,29 +1,39 @@
-"""What the error of the simulation itself may do to the best values."""
+"""What the error of the simulation itself does to the best values."""
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
 
 from ..simulations import finer_steps
 from ._experiment import Experiment
-from ._march import looked
+from ._levenberg_marquardt import LevenbergMarquardt
+from ._march import linearised, looked
 
 
-def solver_error(experiment: Experiment, z: Array) -> Array:
-    r"""The most that exact solutions would move any best value, in its error bars.
+def solver_error(
+    experiment: Experiment, solver: LevenbergMarquardt, z: Array
+) -> Float[Array, " parameter"]:
+    """How far finer steps would move each best value, in its standard deviations.
 
-    Finer steps change the whitened rows by $\delta$ and the best values by
-    $(J^TJ)^{-1}J^T\delta$, of which no component exceeds $|\delta|$ of its own
-    $\sigma$: a projection does not lengthen. NaN where no simulation ran whose error a
-    step decides, and infinite where finer steps fail.
+    To first order that is the Gauss-Newton step to data from which the change of the
+    prediction is taken away, so the Jacobian of the fit serves and nothing but the run
+    at finer steps is compiled. NaN where no simulation ran whose error a step decides,
+    and infinite where finer steps fail.
     """
     with finer_steps() as methods:
         eqx.filter_eval_shape(_rows, experiment, z)
-    if not methods:
-        return jnp.full((), jnp.nan, z.dtype)
-    _, rows = looked(experiment, z)
-    change = jnp.linalg.norm(_finer_rows(experiment, z) - rows)
-    return jnp.where(jnp.isfinite(change), change, jnp.inf)
+    if not methods or experiment.data is None:
+        return jnp.full(z.shape, jnp.nan, z.dtype)
+    change = _finer_rows(experiment, z) - looked(experiment, z)[1]
+    if not bool(jnp.all(jnp.isfinite(change))):
+        return jnp.full(z.shape, jnp.inf, z.dtype)
+    sigma = experiment.sigma(experiment.parameters.values(z))
+    data = experiment.data - change[: experiment.data.size] * sigma
+    moved = eqx.tree_at(lambda e: e.data, experiment, data)
+    root = linearised(moved, solver, z).root
+    inverse = solve_triangular(root[:-1, :-1], jnp.eye(z.size, dtype=z.dtype))
+    return jnp.abs(inverse @ root[:-1, -1]) / jnp.linalg.norm(inverse, axis=1)
 
 
 def _rows(experiment: Experiment, z: Array) -> Array:

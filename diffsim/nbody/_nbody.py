@@ -64,6 +64,9 @@ class NBody(AbstractSimulation):
         tracers: Tracers | None = None,
         t0: float | Numbers = 0.0,
     ):
+        if not isinstance(bodies, Bodies):
+            kind = type(bodies).__name__
+            raise ValueError(f"bodies must be nbody.Bodies(...), got a {kind}")
         self.bodies = bodies
         self.forces = _checked_forces(forces)
         self.tracers = tracers
@@ -88,9 +91,13 @@ class NBody(AbstractSimulation):
         return Separable(_drift, _Kick(attraction))
 
     def default_method(self):
-        """Adaptive Dormand–Prince 8(7), tolerances 1e-8 of the state's scale."""
-        atol = 1e-8 * _smallest_scale(self)
-        controller = diffrax.PIDController(rtol=1e-8, atol=atol)
+        """Adaptive Dormand–Prince 8(7), tolerances 1e-8 of the state's scale.
+
+        In single precision 1e-6, ten times its rounding.
+        """
+        scale = _smallest_scale(self)
+        rtol = max(1e-8, 10 * float(jnp.finfo(scale.dtype).eps))
+        controller = diffrax.PIDController(rtol=rtol, atol=rtol * scale)
         return Method(diffrax.Dopri8(), controller=controller)
 
     def observe(self, t, y):
@@ -151,7 +158,14 @@ def _checked_forces(forces: Any) -> tuple[Force, ...]:
     if forces is None:
         return (Gravity(),)
     forces = tuple(forces) if isinstance(forces, Sequence) else (forces,)
+    if not forces:
+        raise ValueError("forces must not be empty; None is Gravity() with G = 1")
     for force in forces:
+        if isinstance(force, type):
+            name = force.__name__
+            raise ValueError(
+                f"forces must hold objects, got the class {name}: {name}()"
+            )
         if not callable(force) and not isinstance(force, AbstractForce):
             raise ValueError(
                 f"forces must be callables force(t, state), got {type(force).__name__}"
@@ -170,7 +184,7 @@ def _smallest_scale(system: NBody) -> Array:
     """The smaller of a typical length and a typical speed, free fall included."""
     x, v = system.initial_state()
     a = Attraction(system)(system.t0, x, v)
-    center = x.mean(1, keepdims=True)
+    center = x.mean(1, keepdims=True) if x.shape[1] > 1 else 0.0
     length = jnp.sqrt(jnp.mean((x - center) ** 2))
     fall = jnp.sqrt(jnp.sqrt(jnp.mean(a**2)) * length)
     speed = jnp.maximum(jnp.sqrt(jnp.mean(v**2)), fall)

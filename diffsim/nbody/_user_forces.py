@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -15,11 +16,10 @@ class _VelocityRead(Exception):
     """Raised when a force reads velocities that were withheld."""
 
 
-class _Positions:
-    """A state whose velocities nobody may read."""
+class _Positions(eqx.Module):
+    """A state whose velocities nobody may read; a pytree, for forces under `jit`."""
 
-    def __init__(self, positions: Array):
-        self.positions = positions
+    positions: Array
 
     @property
     def velocities(self):

@@ -41,7 +41,9 @@ class Method(eqx.Module):
     """
 
     solver: diffrax.AbstractSolver
-    step: float | int | None = eqx.field(static=True, default=None)
+    step: float | int | None = eqx.field(
+        static=True, default=None, converter=lambda step: _checked_step(step)
+    )
     controller: "diffrax.AbstractStepSizeController | GivenSteps | None" = eqx.field(
         kw_only=True, default=None
     )
@@ -51,8 +53,7 @@ class Method(eqx.Module):
     max_steps: int | None = eqx.field(kw_only=True, static=True, default=None)
 
     def __check_init__(self):
-        if self.step is not None:
-            _check_step(self.step)
+        _check_kinds(self)
         if self.step is None and self.controller is None and not _estimates_error(self):
             raise ValueError(
                 f"{type(self.solver).__name__} has no error estimate to choose its own "
@@ -147,7 +148,11 @@ def _controls(controller) -> bool:
     return not isinstance(controller, given)
 
 
-def _check_step(step):
+def _checked_step(step):
+    """`step`, a NumPy number as the Python number it stands for."""
+    if step is None:
+        return None
+    step = step.item() if isinstance(step, np.floating | np.integer) else step
     if not isinstance(step, float | int) or isinstance(step, bool):
         raise ValueError(
             f"step must be a Python number, got {type(step).__name__}: it fixes the "
@@ -158,3 +163,23 @@ def _check_step(step):
             f"step must be positive, got {step}; times before t0 run backwards by "
             "themselves"
         )
+    return step
+
+
+def _check_kinds(method: Method):
+    kinds = {
+        "solver": (diffrax.AbstractSolver,),
+        "controller": (diffrax.AbstractStepSizeController, GivenSteps, type(None)),
+        "adjoint": (diffrax.AbstractAdjoint, AbstractScanAdjoint, type(None)),
+    }
+    examples = {
+        "solver": "integrators.Leapfrog() or diffrax.Dopri8()",
+        "controller": "diffrax.PIDController(rtol=1e-6, atol=1e-6)",
+        "adjoint": "simulations.Reversible()",
+    }
+    for name, kind in kinds.items():
+        given = getattr(method, name)
+        if not isinstance(given, kind):
+            raise ValueError(
+                f"{name} must be an object such as {examples[name]}, got {given!r}"
+            )

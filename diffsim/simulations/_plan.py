@@ -5,7 +5,8 @@ import equinox as eqx
 import numpy as np
 
 from .._checks import is_traced
-from ._adjoints import Checkpointed
+from ._adjoints import AbstractScanAdjoint, Checkpointed
+from ._explicit import AbstractOneStepSolver
 from ._method import MAX_STEPS, GivenSteps, Method, default_controller
 from ._schedule import Schedule, grid_steps
 
@@ -68,6 +69,7 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     if times.size == 0:
         return None
     if not method.scans:
+        _check_not_interpolated(method, np.abs(times - t0), t0)
         return diffrax_side(method, times.size, span=(t0, float(times[-1])))
     assert method.step is not None
     sign = -1 if times[-1] < t0 else 1
@@ -115,5 +117,25 @@ def _check_bounded(method: Method):
             "eqx.filter_grad leave it static, jax.jit and jax.grad do not), or give "
             "Method(max_steps=...)"
         )
+    if isinstance(method.adjoint, AbstractScanAdjoint):
+        raise ValueError(
+            f"{type(method.adjoint).__name__} needs concrete times and a concrete t0; "
+            "leave adjoint=None where they are traced"
+        )
     if isinstance(method.controller, GivenSteps):
         raise ValueError("frozen steps need concrete times and a concrete t0")
+
+
+def _check_not_interpolated(method: Method, distances: np.ndarray, t0: float):
+    """One-step maps have no dense output but a line between their steps."""
+    if method.step is None or not isinstance(method.solver, AbstractOneStepSolver):
+        return
+    beyond = grid_steps(distances, float(method.step))[1]
+    if beyond.any():
+        worst = distances[int(np.argmax(beyond != 0))]
+        solver, adjoint = type(method.solver).__name__, type(method.adjoint).__name__
+        raise ValueError(
+            f"times must lie on the grid t0 + n step where {solver} runs under "
+            f"{adjoint}, which interpolates by a line, got {t0 + worst:g}; with an "
+            "adjoint of ours, or None, any times will do"
+        )

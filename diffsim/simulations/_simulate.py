@@ -62,6 +62,7 @@ def simulate(
     times without `max_steps`; `RuntimeError` with the sentence of the RESULTS if the
     run fails and `throw` says so.
     """
+    _check_kinds(simulation, method, progress, start)
     method = as_asked(simulation.default_method() if method is None else method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
@@ -78,7 +79,10 @@ def simulate(
 
 @eqx.filter_jit
 def _simulate(simulation, plan, times, observe, meter, quiet, start) -> Trajectory:
-    y0 = simulation.initial_state() if start is None else start.y
+    y0 = simulation.initial_state()
+    if start is not None:
+        _check_same_state(start.y, y0)
+        y0 = start.y
     y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     # Times take the type of the state, which would otherwise be promoted by them.
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
@@ -122,4 +126,28 @@ def _check_ascending(times: np.ndarray):
         raise ValueError(
             f"times must ascend, got {times[where]} before {times[where + 1]}; sort "
             "them, times before t0 included"
+        )
+
+
+def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):
+    meter, final = diffrax.AbstractProgressMeter, Final
+    kinds = {
+        "simulation": (simulation, AbstractSimulation, "nbody.NBody(bodies)"),
+        "method": (method, Method, "Method(integrators.Leapfrog(), step=0.01)"),
+        "progress": (progress, meter, "diffrax.TextProgressMeter()"),
+        "start": (start, final, "trajectory.final"),
+    }
+    for name, (given, kind, example) in kinds.items():
+        optional = given is None and name != "simulation"
+        if not optional and not isinstance(given, kind):
+            kind = type(given).__name__
+            raise ValueError(f"{name} must be like {example}, got a {kind}")
+
+
+def _check_same_state(start: PyTree, own: PyTree):
+    got, want = (jax.tree.map(jnp.shape, tree) for tree in (start, own))
+    if got != want:
+        raise ValueError(
+            f"start holds a state of shapes {got}, this simulation has {want}; take "
+            "trajectory.final of a run of the same system"
         )

@@ -4,6 +4,7 @@ import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jaxtyping import Array
 
@@ -97,15 +98,14 @@ def test_the_error_of_the_solver_is_stated_in_error_bars(truth, method):
         data,
         noise=Gaussian(0.05),
     )
-    moved = np.abs((near.values - np.array([1.0, 0.1, 2.0, 0.3])) / near.stderr).max()
-    bound = float(near.solver_error)
+    moved = np.abs((near.values - np.array([1.0, 0.1, 2.0, 0.3])) / near.stderr)
     if isinstance(method.solver, diffrax.Heun):
         # half the step of a second-order solver takes away three quarters of its error
-        assert 0.2 * bound < moved <= 4 / 3 * bound
-        assert bound > 0.1
+        np.testing.assert_allclose(near.solver_error, 0.75 * moved, rtol=0.1, atol=0.02)
+        assert max(moved) > 0.1
         assert "take a smaller step or tolerance" in str(near)
     else:
-        assert moved <= 1e-6 and bound < 1e-6
+        assert np.all(moved < 1e-6) and np.all(near.solver_error < 1e-6)
         assert "finer steps would move no value by more than" in str(near)
 
 
@@ -113,5 +113,27 @@ def test_without_a_simulation_there_is_no_error_of_a_solver():
     line = fit(
         lambda p: p * jnp.arange(4.0), jnp.array(1.0), np.ones(4), noise=Gaussian()
     )
-    assert np.isnan(line.solver_error)
+    assert np.all(np.isnan(line.solver_error))
     assert "Solver error" not in str(line)
+
+
+def test_what_is_masked_may_be_nan_when_sigma_is_a_parameter():
+    x = jnp.linspace(0, 1, 40)
+    truth = {"slope": jnp.array(2.0), "sigma": jnp.array(0.3)}
+    noise = 0.3 * np.random.default_rng(0).standard_normal(40)
+    data, good = np.array(2 * x + noise), np.arange(40) % 5 > 0
+
+    def fitted(data, mask):
+        return fit(
+            lambda p: p["slope"] * x[: data.size],
+            truth,
+            data,
+            noise=lambda p: Gaussian(p["sigma"], mask=mask),
+            solver=optax.adam(3e-2),
+        )
+
+    with_holes = fitted(np.where(good, data, np.nan), good)
+    with_zeros = fitted(np.where(good, data, 0.0), good)
+    assert with_holes.status == RESULTS.successful
+    np.testing.assert_array_equal(with_holes.values, with_zeros.values)
+    assert np.all(np.isfinite(with_holes.stderr))

@@ -11,7 +11,7 @@ import pytest
 
 from diffsim import nbody
 from diffsim.integrators import KahanLi6, Leapfrog
-from diffsim.simulations import Method, Reversible, simulate
+from diffsim.simulations import Method, Reversible, Separable, simulate
 from diffsim.verify import taylor_test
 
 
@@ -123,3 +123,16 @@ def test_an_acceleration_of_another_shape_is_named():
         match=r"acceleration by uniform must have shape \(2, 3\), got \(3,\)",
     ):
         simulate(nbody.NBody(_BODIES, uniform), 1.0, _HEUN)
+
+
+def test_a_compiled_force_is_a_force():
+    @jax.jit
+    def trap(t, state):
+        return -0.1 * state.positions
+
+    @jax.jit
+    def drag(t, state):
+        return -0.1 * state.velocities
+
+    for force, kind in ((trap, Separable), (drag, diffrax.ODETerm)):
+        assert isinstance(nbody.NBody(_BODIES, [nbody.Gravity(), force]).terms(), kind)

@@ -1,5 +1,7 @@
 """How a simulation is run: what is refused, and steps that are replayed."""
 
+import dataclasses
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -155,3 +157,49 @@ def test_solvers_with_a_memory_run_at_fixed_steps(driven, solver):
     # order 2 at a hundredth of the time scale; Kvaerno3 is better
     exact = [driven(t0=0.1).exact(t) for t in times]
     np.testing.assert_allclose(found.states, exact, atol=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"solver": Leapfrog}, "solver must be an object such as"),
+        ({"controller": 1e-6}, "controller must be an object such as"),
+        ({"adjoint": "reversible"}, "adjoint must be an object such as"),
+        ({"adjoint": Reversible}, "adjoint must be an object such as"),
+    ],
+)
+def test_what_is_no_object_of_its_kind_is_named(given, sentence):
+    arguments = {"solver": Leapfrog(), "step": 0.1} | given
+    # jaxtyping objects first where annotations are checked, the sentence elsewhere
+    with pytest.raises(
+        (ValueError, TypeError), match=f"{sentence}|{next(iter(given))}"
+    ):
+        Method(**arguments)
+
+
+def test_a_numpy_number_is_a_step():
+    assert Method(Leapfrog(), np.float64(0.1)) == Method(Leapfrog(), 0.1)
+    assert Method(Leapfrog(), np.float32(0.5)).step == 0.5
+
+
+def test_adjoints_of_fixed_steps_need_concrete_times(driven):
+    method = Method(Leapfrog(), 0.1, adjoint=Reversible(), max_steps=20)
+    with pytest.raises(ValueError, match="Reversible needs concrete times"):
+        jax.jit(lambda t: simulate(driven(), t, method).states)(jnp.array([0.5]))
+
+
+def test_a_start_from_another_system_is_refused(driven):
+    final = simulate(driven(), [0.5], Method(Leapfrog(), 0.1)).final
+    other = dataclasses.replace(final, y=(jnp.zeros(2), jnp.zeros(2)))
+    with pytest.raises(ValueError, match=r"start holds a state of shapes \(\(2,\)"):
+        simulate(driven(), [1.0], Method(Leapfrog(), 0.1), start=other)
+
+
+def test_outputs_that_diffrax_would_interpolate_by_a_line_are_refused(driven):
+    adjoint = diffrax.RecursiveCheckpointAdjoint()
+    method = Method(Yoshida4(), 0.1, adjoint=adjoint)
+    plain = simulate(driven(), [0.5], Method(Yoshida4(), 0.1)).states
+    for one, other in zip(simulate(driven(), [0.5], method).states, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"times must lie on the grid .* got 0.55"):
+        simulate(driven(), [0.5, 0.55], method)
