@@ -86,17 +86,20 @@ SUBJECTS = (
         kepler_orbit(_END, 0.2),
     ),
     Subject("Gravity, softened", lambda: _planets(Gravity(softening=0.1))),
-    Subject("Gravity and tracers", lambda: _planets(tracers=True)),
+    Subject(
+        "Gravity and tracers", lambda: _planets(Gravity(softening=0.05), tracers=True)
+    ),
     Subject(
         "Gravity and a user's force",
-        lambda: _planets((Gravity(), _Trap(jnp.asarray(0.1)))),
+        lambda: _planets((Gravity(softening=0.1), _Trap(jnp.asarray(0.1)))),
     ),
     Subject(
         "PostNewtonian, central",
-        lambda: _planets((Gravity(), PostNewtonian(_C, central=0))),
+        lambda: _planets((Gravity(softening=0.05), PostNewtonian(_C, central=0))),
     ),
     Subject(
-        "PostNewtonian, all pairs", lambda: _planets((Gravity(), PostNewtonian(_C)))
+        "PostNewtonian, all pairs",
+        lambda: _planets((Gravity(softening=0.05), PostNewtonian(_C))),
     ),
 )
 
@@ -108,8 +111,8 @@ SOLVERS = (
     (integrators.Yoshida8(), (32, 48, 72)),
     (integrators.KahanLi6(), (32, 64, 128)),
     (integrators.KahanLi8(), (16, 24, 36)),
-    (diffrax.Tsit5(), (64, 128, 256)),
-    (diffrax.Dopri8(), (16, 24, 36)),
+    (diffrax.Tsit5(), (160, 320, 640)),
+    (diffrax.Dopri8(), (20, 30, 45)),
 )
 
 
