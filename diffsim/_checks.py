@@ -15,7 +15,13 @@ def is_traced(x: Any) -> bool:
 
 def as_floating(name: str, value: Any) -> Array:
     """`value` as a floating array: integers become JAX's default float, floats stay."""
-    array = jnp.asarray(value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be real numbers, an array or nested lists of one shape, got "
+            f"{value!r:.60}"
+        ) from error
     if jnp.issubdtype(array.dtype, jnp.floating):
         return array
     if jnp.issubdtype(array.dtype, jnp.integer):

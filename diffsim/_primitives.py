@@ -12,6 +12,7 @@ The one file that leans on `jax.extend` and `jax.interpreters`.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.extend.core
@@ -61,6 +62,21 @@ def hoisted(
         )
 
     return new, list(jaxpr.consts)
+
+
+class Opened(eqx.Module):
+    """A function with the arrays that it closes over as leaves."""
+
+    consts: list[Array]
+    function: Callable[..., Any] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], *examples: Any) -> "Opened":
+        new, consts = hoisted(function, *examples)
+        return cls(consts, new)
+
+    def __call__(self, *arguments):
+        return self.function(self.consts, *arguments)
 
 
 def _run(*inputs, jaxpr, tangent):

@@ -1,33 +1,56 @@
 """Every way a run can fail, one sentence each that says what to try."""
 
+import warnings
+
 import diffrax
 
 
-class RESULTS(diffrax.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]
-    """Outcome of a run; `RESULTS[item]` is the sentence, `RESULTS.successful` is empty.
+with warnings.catch_warnings():
+    # Equinox warns of a sentence that is replaced; Diffrax's knows nothing of `Method`.
+    warnings.simplefilter("ignore")
 
-    All of `diffrax.RESULTS` (hence `optimistix.RESULTS` and `lineax.RESULTS`) and:
-    """
+    class RESULTS(diffrax.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]
+        """Outcome of a run; `RESULTS[item]` is its sentence, empty for `successful`.
 
-    successful = ""
-    non_finite = (
-        "The state became infinite or not a number. Try a shorter step, a softening "
-        "length, or parameter values nearer the physical ones."
-    )
-    times_beyond_max_steps = (
-        "A requested time lies more than `max_steps` steps from `t0`. Times or `t0` "
-        "are traced, so the number of steps cannot follow them: raise "
-        "`Method(max_steps=...)`, or pass concrete times and a Python float `t0`."
-    )
-    prediction_not_finite = (
-        "The prediction is not finite. If `predict` runs a simulation, run "
-        "`simulate` at these parameter values on its own: it raises the reason."
-    )
-    no_progress = (
-        "No step lowered the objective. The fit may be at its optimum to rounding; "
-        "otherwise try another start or `Free(scale=...)` for badly scaled parameters."
-    )
-    no_root = (
-        "The solver stopped where the residual does not vanish. Try another guess, a "
-        "globally convergent solver such as `optimistix.Dogleg`, or tighter tolerances."
-    )
+        All of `diffrax.RESULTS` (hence `optimistix.RESULTS` and `lineax.RESULTS`) and:
+        """
+
+        successful = ""
+        max_steps_reached = (
+            "The maximum number of solver steps was reached before the last time. For "
+            "a long run raise `Method(max_steps=...)`, 4096 where it is not given, or "
+            "loosen the tolerances; a parameter that is not finite rejects every step."
+        )
+        initial_state_not_finite = (
+            "The initial state is infinite or not a number before the first step. Look "
+            "at what `initial_state()` returns and at the parameters it is made of."
+        )
+        non_finite = (
+            "The state became infinite or not a number. Try a shorter step, a "
+            "softening length, or parameter values nearer the physical ones."
+        )
+        times_beyond_max_steps = (
+            "A requested time lies more than `max_steps` steps from `t0`. Times or "
+            "`t0` are traced, so the number of steps cannot follow them: raise "
+            "`Method(max_steps=...)`, or pass concrete times and a Python float `t0`."
+        )
+        prediction_not_finite = (
+            "The prediction is not finite. If `predict` runs a simulation, run "
+            "`simulate` at these parameter values on its own: it raises the reason."
+        )
+        no_progress = (
+            "No step lowered the objective. The fit may be at its optimum to rounding; "
+            "otherwise try another start or `Free(scale=...)` for badly scaled "
+            "parameters."
+        )
+        no_root = (
+            "The solver stopped where the residual does not vanish. Try another guess, "
+            "a globally convergent solver such as `optimistix.Dogleg`, or tighter "
+            "tolerances."
+        )
+        no_linear_solution = (
+            "A linear system with the Jacobian of the residual could not be solved: "
+            "the equation does not determine its unknown, or an iterative solver ran "
+            "out of steps. Check the equation, raise `Krylov(max_steps=...)`, or ask "
+            "for the shortest answer by `Rule(LeastNorm())`."
+        )

@@ -10,7 +10,9 @@ import optimistix as optx
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._results import RESULTS
+from ._newton import Newton, largest
 from ._rule import Equation, Rule, solved
+from ._strategies import Split
 
 
 class Solution(eqx.Module):
@@ -53,8 +55,8 @@ def root(
         differentiated as well.
     - `guess`: floating arrays, where the solver starts. It has no derivative.
     - `args`: any pytree.
-    - `solver`: what `optimistix.root_find` takes; None is `optimistix.Newton` to the
-        3/5 power of the float's precision, which its last step squares.
+    - `solver`: what `optimistix.root_find` takes; None is `Newton` by the strategy of
+        the rule.
     - `rule`: a `Rule`, how the derivative is taken.
     - `max_steps`: of the solver.
     - `throw`: whether a failure raises. Under `vmap` all members raise together; with
@@ -64,7 +66,8 @@ def root(
     **Returns:** the root, like `guess`, or a `Solution`.
 
     **RESULTS:** those of Optimistix (`nonlinear_max_steps_reached`, ...), `no_root` if
-    the solver stopped where f does not vanish, `non_finite`.
+    the solver stopped where f does not vanish, `no_linear_solution` if f does not
+    determine y or an iterative linear solve did not converge, `non_finite`.
 
     **Raises:** `ValueError` for a guess that is not floating and a residual of another
     structure; `RuntimeError` if it fails and `throw`.
@@ -72,10 +75,10 @@ def root(
     **Limits:** the root nearest to the solver's path, not all of them (mathematics); at
     a double root there is no derivative (mathematics).
     """
-    rule = Rule() if rule is None else rule
     guess = _checked(residual, guess, args)
-    solver = _newton(guess) if solver is None else solver
-    value, about = _solved(residual, guess, args, solver, rule, max_steps)
+    how = _opened(rule or Rule(), guess)
+    solver = _default(how) if solver is None else _opened(solver, guess)
+    value, about = _solved(residual, guess, args, solver, how, max_steps)
     status, size, steps = about
     if throw:
         value = status.error_if(value, status != RESULTS.successful)
@@ -86,8 +89,9 @@ def root(
 def _solved(residual, guess, args, solver, rule: Rule, max_steps: int):
     unroll = rule.mode == "unroll"
     adjoint = optx.RecursiveCheckpointAdjoint() if unroll else optx.ImplicitAdjoint()
+    reused = isinstance(solver, Newton) and rule.linear.reuses(solver.linear)
 
-    def solve(function, y, theta):
+    def solve(solver, function, y, theta):
         found = optx.root_find(
             function,
             solver,
@@ -97,18 +101,22 @@ def _solved(residual, guess, args, solver, rule: Rule, max_steps: int):
             throw=False,
             adjoint=adjoint,
         )
-        return _judged(function, theta, found)
+        value, about = _judged(function, theta, found)
+        return value, about, found.state.factor if reused else None
 
-    return solved(Equation.of(residual, guess, args, solve), guess, rule)
+    equation = Equation.of(residual, guess, args, solver=solver, solve=solve)
+    return solved(equation, guess, rule)
 
 
 def _judged(function, theta, found: optx.Solution):
     """The root or NaN, and its status, largest residual and number of steps."""
     y = found.value
-    size = _largest(function(y, theta))
+    size = largest(function(y, theta))
     status = RESULTS.promote(found.result)
-    wrong = jnp.isfinite(size) & (size > _allowed(function, y, theta))
     good = RESULTS.successful
+    singular = status == RESULTS.singular
+    status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
+    wrong = jnp.isfinite(size) & (size > _change(function, y, theta))
     status = RESULTS.where((status == good) & wrong, RESULTS.no_root, status)
     broken = ~jnp.isfinite(size)
     status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
@@ -116,24 +124,32 @@ def _judged(function, theta, found: optx.Solution):
     return value, (status, size, jnp.asarray(found.stats["num_steps"]))
 
 
-def _largest(tree: PyTree[Array]) -> Array:
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]))
+def _change(function, y, theta) -> Array:
+    """How much f changes where the entries of y change by up to a hundredth.
 
-
-def _allowed(function, y, theta) -> Array:
-    """What f may be where a hundredth of y would make it vanish, to first order.
-
-    A solver of rough tolerances stops above rounding; at a minimum of |f| that is no
-    root the slope is zero.
+    A solver of rough tolerances stops where |f| is above rounding, but below this; at a
+    minimum of |f| that is no root, f hardly changes. The changes are irregular, so that
+    no stencil is blind to them, and no derivative is needed, so that f may have none.
     """
-    ones = jax.tree.map(lambda a: jnp.maximum(jnp.abs(a), 1), y)
-    _, slope = jax.jvp(lambda z: function(z, theta), (y,), (ones,))
-    return 0.01 * _largest(slope)
+
+    def moved(a):
+        wave = jnp.cos(jnp.arange(1.0, a.size + 1) ** 2).astype(a.dtype)
+        return a + 0.01 * wave.reshape(a.shape) * jnp.maximum(jnp.abs(a), 1)
+
+    here, there = function(y, theta), function(jax.tree.map(moved, y), theta)
+    return largest(jax.tree.map(jnp.subtract, there, here))
 
 
-def _newton(guess: PyTree[Array]) -> optx.Newton:
-    eps = max(float(jnp.finfo(x.dtype).eps) for x in jax.tree.leaves(guess))
-    return optx.Newton(rtol=eps**0.6, atol=eps**0.6)
+def _opened(given: Any, guess: PyTree[Array]) -> Any:
+    """A rule or a solver, of which the functions of its strategy hide no array."""
+    if not isinstance(given, Rule | Newton):
+        return given
+    return eqx.tree_at(lambda x: x.linear, given, given.linear.opened(guess))
+
+
+def _default(rule: Rule) -> optx.AbstractRootFinder:
+    linear = rule.linear.forward if isinstance(rule.linear, Split) else rule.linear
+    return Newton(linear=linear, backward=rule.mode == "reverse")
 
 
 def _checked(residual, guess, args) -> PyTree[Array]:

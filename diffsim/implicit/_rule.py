@@ -7,8 +7,9 @@ $$A\,\dot y = -B\,\dot\theta, \qquad A^T\lambda = \bar y,
   \quad \bar\theta = -B^T\lambda .$$
 """
 
+import functools
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,10 +17,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._primitives import hoisted, sealed
+from ._newton import newton_step
 from ._strategies import AbstractLinear, Dense
 
 
-Mode = Literal["primitive", "reverse", "attached", "unroll"]
+_MODES = ("primitive", "reverse", "attached", "unroll")
 
 
 class Rule(eqx.Module):
@@ -27,15 +29,19 @@ class Rule(eqx.Module):
 
     **Arguments**
 
-    - `linear`: solves the linear systems of tangents and adjoints.
+    - `linear`: solves the linear systems of tangents and adjoints, and those of the
+        default solver: `Dense()`, `StaleLU()`, `Tridiagonal()`, `Banded(...)`,
+        `BlockTridiagonal()`, `Krylov(...)`, `FromLineax(...)`, `LeastNorm()`, or two by
+        `Split(forward, adjoint)`.
     - `mode`: `"primitive"`, every transformation in every nesting; `"reverse"`, one
         adjoint solve by `custom_vjp`, for residuals that have no forward mode;
         `"attached"`, two Newton steps on a root that is held constant, by public JAX
-        only, the oracle of the tests; `"unroll"`, through the solver's own iterations.
+        only, the oracle of the tests; `"unroll"`, through the solver's own iterations,
+        in reverse mode.
     - `polish`: Newton steps with `linear` from the solver's answer. The error of a
         derivative is that of the solution, and a step squares both.
 
-    **Good values:** the defaults up to a thousand unknowns.
+    **Good values:** the defaults up to a thousand unknowns, `StaleLU()` from a hundred.
     """
 
     linear: AbstractLinear = Dense()
@@ -43,8 +49,8 @@ class Rule(eqx.Module):
     polish: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
-        if self.mode not in get_args(Mode):
-            raise ValueError(f"mode must be one of {get_args(Mode)}, got {self.mode!r}")
+        if self.mode not in _MODES:
+            raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
         if self.polish < 0:
             raise ValueError(f"polish must be 0 or more, got {self.polish}")
 
@@ -52,16 +58,18 @@ class Rule(eqx.Module):
 class Equation(NamedTuple):
     """f(y, θ) = 0, with all that f closes over in θ, and how its root is found.
 
-    `solve(function, y, theta)` returns the root and a pytree of arrays about it, which
-    have no derivative.
+    `solve(solver, function, y, theta)` returns the root, a pytree of arrays about it,
+    and what its last linear solve prepared, for a strategy that reuses it; only the
+    root has a derivative.
     """
 
     function: Callable[[PyTree[Array], PyTree], PyTree[Array]]
     theta: PyTree
-    solve: Callable[..., tuple[PyTree[Array], PyTree[Array]]]
+    solver: Any
+    solve: Callable[..., tuple[PyTree[Array], PyTree[Array], Any]]
 
     @classmethod
-    def of(cls, residual: Callable, y: PyTree[Array], args: PyTree, solve: Callable):
+    def of(cls, residual: Callable, y: PyTree[Array], args: PyTree, **how: Any):
         """Of a residual that may close over anything."""
         dynamic, static = eqx.partition(args, eqx.is_array)
 
@@ -73,13 +81,14 @@ class Equation(NamedTuple):
         def closed(y, theta):
             return function(theta[1], y, theta[0])
 
-        return cls(closed, (dynamic, consts), solve)
+        return cls(closed, (dynamic, consts), **how)
 
 
 def solved(
     equation: Equation, guess: PyTree[Array], rule: Rule
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """The root, with its derivative by `rule`, and what `equation.solve` says of it."""
+    # A root does not depend on where the search for it began.
     guess = jax.lax.stop_gradient(guess)
     by = {"primitive": _sealed, "reverse": _reverse, "attached": _attached}
     return by.get(rule.mode, _unrolled)(equation, guess, rule)
@@ -87,21 +96,22 @@ def solved(
 
 def _found(equation: Equation, guess, theta, rule: Rule):
     """The root, polished, without a derivative that means anything."""
-    y, about = equation.solve(equation.function, guess, theta)
+    y, about, hint = equation.solve(equation.solver, equation.function, guess, theta)
+    backward = rule.mode == "reverse"
     for _ in range(rule.polish):
-        y = _newton(equation, y, theta, rule)
-    return y, about
-
-
-def _newton(equation: Equation, y, theta, rule: Rule):
-    value, operator = jax.linearize(lambda z: equation.function(z, theta), y)
-    state = rule.linear.prepared(operator, y)
-    step = rule.linear.solved(state, operator, value)
-    return jax.tree.map(jnp.subtract, y, step)
+        _, _, step = newton_step(
+            lambda z: (equation.function(z, theta), None),
+            y,
+            rule.linear,
+            backward=backward,
+        )
+        y = jax.tree.map(jnp.subtract, y, step)
+    return y, about, hint
 
 
 def _sealed(equation: Equation, guess, rule: Rule):
-    leaves, structure = jax.tree.flatten((guess, equation.theta, rule))
+    given = (guess, equation.theta, rule, equation.solver)
+    leaves, structure = jax.tree.flatten(given)
     arrays = [eqx.is_array(x) for x in leaves]
     count, ends = len(jax.tree.leaves(guess)), []
 
@@ -111,23 +121,27 @@ def _sealed(equation: Equation, guess, rule: Rule):
         return jax.tree.unflatten(structure, full)
 
     def function(*inputs):
-        guess, theta, rule = rebuilt(inputs)
-        found, end = jax.tree.flatten(_found(equation, guess, theta, rule))
+        guess, theta, rule, solver = rebuilt(inputs)
+        known = equation._replace(solver=solver)
+        found, end = jax.tree.flatten(_found(known, guess, theta, rule))
         ends.append(end)
         return found
 
     def tangent(outputs, inputs, tangents):
-        (_, theta, rule), (_, dtheta, _) = rebuilt(inputs), rebuilt(tangents)
-        y = jax.tree.unflatten(jax.tree.structure(guess), outputs[:count])
-        dy = _tangent(equation.function, y, (theta, dtheta), rule.linear)
+        _, theta, rule, _ = rebuilt(inputs)
+        _, dtheta, _, _ = rebuilt(tangents)
+        y, _, hint = jax.tree.unflatten(ends[0], outputs)
+        solve = functools.partial(_linear, linear=rule.linear, hint=hint)
+        dy = _tangent(equation.function, y, (theta, dtheta), solve)
         return [*jax.tree.leaves(dy), *[None] * (len(outputs) - count)]
 
     inputs = [x for a, x in zip(arrays, leaves, strict=True) if a]
     found = sealed(function, tangent, *inputs)
-    return jax.tree.unflatten(ends[0], found)
+    y, about, _ = jax.tree.unflatten(ends[0], found)
+    return y, about
 
 
-def _tangent(function, y, theta_and_tangent, linear: AbstractLinear):
+def _tangent(function, y, theta_and_tangent, solve):
     """ẏ of A ẏ = −B θ̇, in a form that JAX transposes and differentiates again."""
     theta, dtheta = theta_and_tangent
     leaves, structure = jax.tree.flatten(theta)
@@ -143,40 +157,41 @@ def _tangent(function, y, theta_and_tangent, linear: AbstractLinear):
     known = [t for t in tangents if t is not None]
     _, forcing = jax.jvp(lambda m: at(y, m), (moving,), (known,))
     _, operator = jax.linearize(lambda z: at(z, moving), y)
-    return _linear(operator, y, jax.tree.map(jnp.negative, forcing), linear)
+    return solve(operator, y, jax.tree.map(jnp.negative, forcing))
 
 
-def _linear(operator, y, b, linear: AbstractLinear):
+def _linear(operator, y, b, *, linear: AbstractLinear, hint: Any):
     """x with A x = b, differentiable in A and b."""
+    # Of A and b alone, as `custom_linear_solve` has it: not of the way to x.
     hold = jax.lax.stop_gradient
-    state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y)))
+    state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y), hold(hint)))
     return jax.lax.custom_linear_solve(
         operator,
         b,
-        solve=lambda A, b: linear.solved(state, A, b),
-        transpose_solve=lambda At, b: linear.solved_transposed(state, At, b),
+        solve=lambda A, b: linear.solved(state, A, b)[0],
+        transpose_solve=lambda At, b: linear.solved_transposed(state, At, b)[0],
     )
 
 
 def _held(equation: Equation, guess, rule: Rule):
-    """The root, of which nothing is differentiated, not even on the way to it."""
+    """The root as a constant, to attach its derivative to."""
     theta = jax.lax.stop_gradient(equation.theta)
     return jax.lax.stop_gradient(_found(equation, guess, theta, rule))
 
 
 def _reverse(equation: Equation, guess, rule: Rule):
-    y, about = _held(equation, guess, rule)
+    y, about, hint = _held(equation, guess, rule)
 
     @eqx.filter_custom_vjp
-    def attached(theta, y):
-        del theta
+    def attached(theta, y, hint):
+        del theta, hint
         return y
 
-    def forward(perturbed, theta, y):
+    def forward(perturbed, theta, y, hint):
         del perturbed
-        return attached(theta, y), None
+        return attached(theta, y, hint), None
 
-    def backward(residuals, y_bar, perturbed, theta, y):
+    def backward(residuals, y_bar, perturbed, theta, y, hint):
         del residuals, perturbed
         floats, rest = eqx.partition(theta, eqx.is_inexact_array)
 
@@ -188,13 +203,13 @@ def _reverse(equation: Equation, guess, rule: Rule):
 
         _, pull = jax.vjp(at, y, floats)
         y_bar = jax.tree.map(_filled, y, y_bar, is_leaf=lambda x: x is None)
-        state = rule.linear.prepared(transposed, y)
-        multiplier = rule.linear.solved(state, transposed, y_bar)
+        state = rule.linear.prepared(transposed, y, hint, transposed=True)
+        multiplier, _ = rule.linear.solved_transposed(state, transposed, y_bar)
         return jax.tree.map(jnp.negative, pull(multiplier)[1])
 
     attached.def_fwd(forward)
     attached.def_bwd(backward)
-    return attached(equation.theta, y), about
+    return attached(equation.theta, y, hint), about
 
 
 def _filled(y, bar):
@@ -202,7 +217,7 @@ def _filled(y, bar):
 
 
 def _attached(equation: Equation, guess, rule: Rule):
-    y, about = _held(equation, guess, rule)
+    y, about, hint = _held(equation, guess, rule)
 
     def at(z):
         return equation.function(z, equation.theta)
@@ -210,10 +225,11 @@ def _attached(equation: Equation, guess, rule: Rule):
     # One step is right to first order, two are to second.
     for _ in range(2):
         value, operator = jax.linearize(at, y)
-        step = _linear(operator, y, value, rule.linear)
+        step = _linear(operator, y, value, linear=rule.linear, hint=hint)
         y = jax.tree.map(jnp.subtract, y, step)
     return y, about
 
 
 def _unrolled(equation: Equation, guess, rule: Rule):
-    return _found(equation, guess, equation.theta, rule)
+    y, about, _ = _found(equation, guess, equation.theta, rule)
+    return y, about

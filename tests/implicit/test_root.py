@@ -147,7 +147,15 @@ def test_a_minimum_of_the_residual_is_no_root():
 
 def test_a_failure_raises_its_sentence():
     with pytest.raises(RuntimeError, match="maximum number of steps"):
-        root(lambda y, _: y**2 + 1, 1.0)
+        root(lambda y, _: y**2 + 1, 0.7)
+
+
+def test_an_equation_that_does_not_determine_its_unknown_is_named():
+    def plane(y, _):
+        return jnp.stack([y[0] + y[1] - 1, 2 * (y[0] + y[1] - 1)])
+
+    with pytest.raises(RuntimeError, match="does not determine its unknown"):
+        root(plane, jnp.zeros(2))
 
 
 def test_the_guess_has_no_derivative():

@@ -5,30 +5,84 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 
 #: v ↦ A v for pytrees like the unknown.
 Operator = Callable[[PyTree[Array]], PyTree[Array]]
+#: A solution, and the iterations it took.
+Solved = tuple[PyTree[Array], Array]
 
 
 class AbstractLinear(eqx.Module):
     r"""Solves $A x = b$ and $A^T x = b$ with what was prepared once for both.
 
     $A = \partial f/\partial y$ at the solution, given as a function $v \mapsto A v$.
-    Tangents, adjoints and derivatives of any order come here.
+    Tangents, adjoints and derivatives of any order come here; so do the steps of
+    `implicit.Newton`. A system that cannot be solved is answered with NaN.
     """
 
     @abc.abstractmethod
-    def prepared(self, operator: Operator, y: PyTree[Array]) -> Any:
-        """What both solves share, a factorization for instance."""
+    def prepared(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> Any:
+        """What both solves share: a factorization, or None.
+
+        `operator` is v ↦ A v, or v ↦ Aᵀ v if `transposed`; `hint` is what another
+        solve prepared nearby, if it can be used (see `reuses`).
+        """
 
     @abc.abstractmethod
-    def solved(self, state: Any, operator: Operator, b: PyTree[Array]) -> PyTree[Array]:
+    def solved(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         """x with A x = b."""
 
     @abc.abstractmethod
     def solved_transposed(
         self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> PyTree[Array]:
+    ) -> Solved:
         """x with Aᵀ x = b; `transposed` is v ↦ Aᵀ v."""
+
+    def reuses(self, other: "AbstractLinear") -> bool:
+        """Whether what `other` prepared can be the `hint` of `prepared`."""
+        del other
+        return False
+
+    def opened(self, y: PyTree[Array]) -> "AbstractLinear":
+        """The same, with arrays that its functions close over among its leaves."""
+        del y
+        return self
+
+
+def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Array:
+    """A, from n products with it or with its transpose."""
+    flat, unravel = ravel_pytree(y)
+
+    def product(e):
+        return ravel_pytree(operator(unravel(e)))[0]
+
+    eye = jnp.eye(flat.size, dtype=flat.dtype)
+    return jax.vmap(product, out_axes=0 if transposed else 1)(eye)
+
+
+def one_step(x: PyTree[Array]) -> Solved:
+    """An answer that took no iterations but itself."""
+    return x, jnp.asarray(1)
+
+
+def only_array(y: PyTree[Array], strategy: str, shape: str) -> Array:
+    """The one array that `y` has to be."""
+    leaves = jax.tree.leaves(y)
+    if len(leaves) != 1 or leaves[0].ndim < shape.count(",") + 1:
+        raise ValueError(
+            f"{strategy} solves for one array of shape (..., {shape}), got shapes "
+            f"{[leaf.shape for leaf in leaves]}; stack the unknowns, or use Dense()"
+        )
+    return leaves[0]

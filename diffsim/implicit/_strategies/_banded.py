@@ -1,0 +1,143 @@
+"""Systems with few diagonals."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._base import AbstractLinear, one_step, only_array
+from ._block_tridiagonal import reduced, substituted, substituted_transposed
+
+
+class Tridiagonal(AbstractLinear):
+    r"""$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i$ for unknowns of shape (..., n).
+
+    Diffusion in one dimension, for instance; leading axes are systems of their own. The
+    diagonals are read off three products with the operator, and each solve is one
+    elimination with pivots in O(n), LAPACK's or the GPU library's.
+    """
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del hint
+        array = only_array(y, "Tridiagonal()", "n")
+        bands = _bands(operator, y, array, 1, 1)
+        return _transposed(bands, 1, 1)[0] if transposed else bands
+
+    def solved(self, state, operator, b):
+        del operator
+        return one_step(jax.tree.map(lambda a: _tridiagonal(state, a), b))
+
+    def solved_transposed(self, state, transposed, b):
+        return self.solved(_transposed(state, 1, 1)[0], transposed, b)
+
+
+class Banded(AbstractLinear):
+    r"""$\sum_{k=-l}^{u} a_{i,k}\,x_{i+k} = b_i$ for unknowns of shape (..., n).
+
+    Fourth derivatives and wide stencils in one dimension, for instance. The diagonals
+    are read off $l + u + 1$ products; the rows are taken $\max(l, u)$ at a time, as the
+    blocks of `BlockTridiagonal`.
+
+    **Arguments**
+
+    - `lower`, `upper`: diagonals below and above the main one.
+
+    **Good values:** up to ten each. What lies outside the band is not seen: the
+    derivative would be wrong without a word, and the certificate of `adjoint_report`
+    tells.
+    """
+
+    lower: int = eqx.field(static=True)
+    upper: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        if min(self.lower, self.upper) < 0 or self.lower == self.upper == 0:
+            raise ValueError(
+                "lower and upper must be 0 or more, and not both 0, got "
+                f"{self.lower} and {self.upper}"
+            )
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del hint
+        array = only_array(y, "Banded(...)", "n")
+        widths = (self.upper, self.lower) if transposed else (self.lower, self.upper)
+        bands = _bands(operator, y, array, *widths)
+        bands, *widths = _transposed(bands, *widths) if transposed else (bands, *widths)
+        return reduced(*_in_blocks(bands, *widths))
+
+    def solved(self, state, operator, b):
+        del operator
+        return one_step(
+            jax.tree.map(lambda a: self._blockwise(substituted, state, a), b)
+        )
+
+    def solved_transposed(self, state, transposed, b):
+        del transposed
+        by = substituted_transposed
+        return one_step(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
+
+    def _blockwise(self, solve, state, b: Array) -> Array:
+        size, n = max(self.lower, self.upper), b.shape[-1]
+        padded = jnp.pad(b, [(0, 0)] * (b.ndim - 1) + [(0, -n % size)])
+        x = solve(state, padded.reshape(*b.shape[:-1], -1, size))
+        return x.reshape(*b.shape[:-1], -1)[..., :n]
+
+
+def _bands(operator, y, array: Array, lower: int, upper: int) -> Array:
+    """A[i, i + k - lower] as (..., k, i), zero outside the matrix."""
+    n, width = array.shape[-1], lower + upper + 1
+    place = jnp.arange(n)
+
+    def product(offset):
+        seed = (place % width == offset).astype(array.dtype)
+        given = jax.tree.unflatten(
+            jax.tree.structure(y), [jnp.broadcast_to(seed, array.shape)]
+        )
+        return jax.tree.leaves(operator(given))[0]
+
+    found = jax.vmap(product)(jnp.arange(width))
+    rows = []
+    for k in range(-lower, upper + 1):
+        at = place + k
+        row = jnp.moveaxis(found[at % width, ..., place], 0, -1)
+        rows.append(jnp.where((at >= 0) & (at < n), row, 0))
+    return jnp.stack(rows, axis=-2)
+
+
+def _transposed(bands: Array, lower: int, upper: int) -> tuple[Array, int, int]:
+    """Of Aᵀ, whose lower diagonals are the upper ones of A."""
+    n = bands.shape[-1]
+    rows = []
+    for k in range(-upper, lower + 1):
+        moved = jnp.roll(bands[..., lower - k, :], -k, axis=-1)
+        at = jnp.arange(n) + k
+        rows.append(jnp.where((at >= 0) & (at < n), moved, 0))
+    return jnp.stack(rows, axis=-2), upper, lower
+
+
+def _tridiagonal(bands: Array, b: Array) -> Array:
+    below, middle, above = (bands[..., k, :] for k in range(3))
+    if b.shape[-1] < 3:
+        raise ValueError(
+            f"Tridiagonal() needs 3 unknowns or more, got {b.shape[-1]}; use Dense()"
+        )
+    return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[..., None])[..., 0]
+
+
+def _in_blocks(bands: Array, lower: int, upper: int) -> tuple[Array, Array, Array]:
+    """The bands as blocks of a block tridiagonal matrix, filled up by ones."""
+    size, n = max(lower, upper), bands.shape[-1]
+    missing = -n % size
+    bands = jnp.pad(bands, [(0, 0)] * (bands.ndim - 1) + [(0, missing)])
+    bands = bands.at[..., lower, n:].set(1)
+    # Entry (r, c) of the block beside block i is A[i size + r, (i + side) size + c].
+    row, column = jnp.arange(size)[:, None], jnp.arange(size)[None]
+    rows = jnp.arange((n + missing) // size)[:, None, None] * size + row
+
+    def blocks(side):
+        k = side * size + column - row + lower
+        inside = (k >= 0) & (k <= lower + upper)
+        taken = bands[..., jnp.clip(k, 0, lower + upper), rows]
+        return jnp.where(inside, taken, 0)
+
+    return blocks(-1), blocks(0), blocks(1)

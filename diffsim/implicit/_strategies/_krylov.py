@@ -1,0 +1,99 @@
+"""`Krylov`: systems known by their products only."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ..._primitives import Opened
+from ._base import AbstractLinear
+from ._gmres import GMRES
+from ._method import AbstractKrylovMethod, Inner
+
+
+def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
+    """Σ a b over all entries."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return sum((jnp.sum(x * y) for x, y in pairs), start=jnp.asarray(0.0, _type(a)))
+
+
+class Krylov(AbstractLinear):
+    r"""A Krylov method, stopped at $|b - A x| \le \max(\text{rtol}\,|b|, \text{atol})$.
+
+    No matrix is made. What has not converged after `max_steps` products is NaN.
+
+    **Arguments**
+
+    - `method`: `GMRES()`, `FGMRES()`, `BiCGStab()`; `CG()` for symmetric positive
+        definite and `MINRES()` for symmetric systems.
+    - `rtol`, `atol`: None is the 3/4 power of the precision, 2e-12 in float64.
+    - `max_steps`: products with the operator.
+    - `preconditioner`: v ↦ M⁻¹ v, linear, a function or an Equinox module whose arrays
+        may be traced; None is the identity. Adjoints use its transpose.
+    - `inner`: the inner product of two pytrees. Inside `shard_map`, where each device
+        holds a part of the vectors, it has to sum over the mesh: `lambda a, b:
+        jax.lax.psum(jnp.sum(a * b), "cell")`.
+
+    **Good values:** `rtol` a tenth of the relative error that the derivative may have.
+
+    **Limits:** `FGMRES` with a preconditioner that is not linear has no transpose; give
+    the adjoint its own by `Split` (mathematics).
+    """
+
+    method: AbstractKrylovMethod = GMRES()
+    rtol: float | None = None
+    atol: float = 0.0
+    max_steps: int = eqx.field(static=True, default=1000, kw_only=True)
+    preconditioner: Callable[[Any], Any] | None = eqx.field(default=None, kw_only=True)
+    inner: Inner = eqx.field(static=True, default=inner_product, kw_only=True)
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del operator, y, hint, transposed
+
+    def solved(self, state, operator, b):
+        del state
+        return self.within(operator, b, self.tolerance(b))
+
+    def solved_transposed(self, state, transposed, b):
+        del state
+        precondition = self.preconditioner
+        if precondition is not None:
+            (turned,) = (jax.linear_transpose(precondition, b),)
+            return self.within(transposed, b, self.tolerance(b), lambda v: turned(v)[0])
+        return self.within(transposed, b, self.tolerance(b))
+
+    def tolerance(self, b: PyTree[Array]) -> Array:
+        """What |b − A x| has to come down to."""
+        rtol = (
+            float(jnp.finfo(_type(b)).eps) ** 0.75 if self.rtol is None else self.rtol
+        )
+        return jnp.maximum(rtol * jnp.sqrt(self.inner(b, b)), self.atol)
+
+    def within(self, operator, b, tolerance, precondition=None):
+        """x with |b − A x| at most `tolerance`, or NaN, and its iterations."""
+        if precondition is None:
+            precondition = self.preconditioner or (lambda v: v)
+        x, residual, steps = self.method.iterated(
+            operator,
+            b,
+            precondition=precondition,
+            inner=self.inner,
+            tolerance=tolerance,
+            max_steps=self.max_steps,
+        )
+        # Written so that NaN fails.
+        good = residual <= tolerance
+        return jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), x), steps
+
+    def opened(self, y):
+        if self.preconditioner is None:
+            return self
+        opened = Opened.of(self.preconditioner, y)
+        return eqx.tree_at(lambda s: s.preconditioner, self, opened)
+
+
+def _type(tree: PyTree[Array]):
+    return jnp.result_type(*jax.tree.leaves(tree))

@@ -1,0 +1,44 @@
+"""Singular systems: the shortest of all least-squares answers."""
+
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from ._base import AbstractLinear, matrix_of, one_step
+
+
+class LeastNorm(AbstractLinear):
+    r"""$x = A^+ b$, the shortest $x$ that makes $|A x - b|$ least.
+
+    For equations that leave directions of their unknown undetermined: those directions
+    get a derivative of zero, which is a choice, and made only where it is asked for.
+
+    **Arguments**
+
+    - `rtol`: singular values below `rtol` times the largest count as zero; None is n
+        times the precision.
+
+    **Limits:** an SVD, some 20 n³ (convenience); where the rank changes there is no
+    derivative (mathematics).
+    """
+
+    rtol: float | None = None
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del hint
+        matrix = matrix_of(operator, y, transposed=transposed)
+        u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
+        rtol = s.size * jnp.finfo(s.dtype).eps if self.rtol is None else self.rtol
+        kept = s > rtol * s[0]
+        return u, jnp.where(kept, 1 / jnp.where(kept, s, 1), 0), vt
+
+    def solved(self, state, operator, b):
+        del operator
+        u, inverse, vt = state
+        flat, unravel = ravel_pytree(b)
+        return one_step(unravel(vt.T @ (inverse * (u.T @ flat))))
+
+    def solved_transposed(self, state, transposed, b):
+        del transposed
+        u, inverse, vt = state
+        flat, unravel = ravel_pytree(b)
+        return one_step(unravel(u @ (inverse * (vt @ flat))))

@@ -1,0 +1,150 @@
+"""Krylov methods of short recurrences, and what all of them share."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+
+Vector = PyTree[Array]
+Inner = Callable[[Vector, Vector], Array]
+
+
+class AbstractKrylovMethod(eqx.Module):
+    """A recurrence for A x = b from x = 0, by products with A and M⁻¹ only."""
+
+    @abc.abstractmethod
+    def iterated(
+        self,
+        operator: Callable[[Vector], Vector],
+        b: Vector,
+        *,
+        precondition: Callable[[Vector], Vector],
+        inner: Inner,
+        tolerance: Array,
+        max_steps: int,
+    ) -> tuple[Vector, Array, Array]:
+        """x, |b − A x| as the method knows it, and the number of its products."""
+
+
+def plus(a: Vector, scale: Any, b: Vector) -> Vector:
+    """a + scale b."""
+    return jax.tree.map(lambda x, y: x + scale * y, a, b)
+
+
+def norm(inner: Inner, a: Vector) -> Array:
+    return jnp.sqrt(inner(a, a))
+
+
+class CG(AbstractKrylovMethod):
+    r"""Conjugate gradients: symmetric positive definite $A$ and $M$.
+
+    The error falls by $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$ a step.
+    """
+
+    references = ("10.6028/jres.049.044",)
+
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+        def step(carry):
+            x, r, p, rz, _, n = carry
+            Ap = operator(p)
+            alpha = rz / inner(p, Ap)
+            x, r = plus(x, alpha, p), plus(r, -alpha, Ap)
+            z = precondition(r)
+            old, rz = rz, inner(r, z)
+            return x, r, plus(z, rz / old, p), rz, norm(inner, r), n + 1
+
+        z = precondition(b)
+        start = (plus(b, -1, b), b, z, inner(b, z), norm(inner, b), 0)
+        x, _, _, _, residual, n = _until(step, start, tolerance, max_steps)
+        return x, residual, n
+
+
+class BiCGStab(AbstractKrylovMethod):
+    """Stabilized bi-conjugate gradients: any $A$, in the memory of seven vectors.
+
+    Two products a step; it may break down where `GMRES` does not, and then gives NaN.
+    """
+
+    references = ("10.1137/0913035",)
+
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+        def step(carry):
+            x, r, p, rho, _, n = carry
+            y = precondition(p)
+            v = operator(y)
+            alpha = rho / inner(b, v)
+            s = plus(r, -alpha, v)
+            z = precondition(s)
+            t = operator(z)
+            # At s = 0 the half step is the answer.
+            omega = inner(t, s) / jnp.maximum(inner(t, t), jnp.finfo(rho.dtype).tiny)
+            x, r = plus(plus(x, alpha, y), omega, z), plus(s, -omega, t)
+            old, rho = rho, inner(b, r)
+            beta = rho / old * (alpha / omega)
+            p = plus(r, beta, plus(p, -omega, v))
+            return x, r, p, rho, norm(inner, r), n + 2
+
+        start = (plus(b, -1, b), b, b, inner(b, b), norm(inner, b), 0)
+        x, _, _, _, residual, n = _until(step, start, tolerance, max_steps)
+        return x, residual, n
+
+
+class MINRES(AbstractKrylovMethod):
+    """Minimal residuals: symmetric $A$ that may be indefinite, $M$ positive definite.
+
+    With a preconditioner the residual is known, and stopped at, in its norm.
+    """
+
+    references = ("10.1137/0712047",)
+
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+        def step(carry):
+            x, old, v, z, w_old, w, turns, left, _, n = carry
+            gamma, (c_old, c, s_old, s) = left
+            z = jax.tree.map(lambda a: a / gamma, z)
+            Az = operator(z)
+            delta = inner(Az, z)
+            after = plus(plus(Az, -delta / gamma, v), -gamma / turns[1], old)
+            z_after = precondition(after)
+            gamma_after = jnp.sqrt(inner(z_after, after))
+            a0 = c * delta - c_old * s * gamma
+            a1 = jnp.hypot(a0, gamma_after)
+            a2 = s * delta + c_old * c * gamma
+            a3 = s_old * gamma
+            c_old, c, s_old, s = c, a0 / a1, s, gamma_after / a1
+            w_old, w = w, _third(z, a3, w_old, a2, w, a1)
+            x = plus(x, c * turns[0], w)
+            eta = -s * turns[0]
+            left = (gamma_after, (c_old, c, s_old, s))
+            carry = (x, v, after, z_after, w_old, w, (eta, gamma), left)
+            return *carry, jnp.abs(eta), n + 1
+
+        z = precondition(b)
+        gamma = jnp.sqrt(inner(z, b))
+        one, none = jnp.ones_like(gamma), plus(b, -1, b)
+        left = (gamma, (one, one, 0 * one, 0 * one))
+        start = (none, none, b, z, none, none, (gamma, one), left, gamma, 0)
+        # |b| in the norm that the recurrence keeps.
+        scale = jnp.where(gamma > 0, gamma / norm(inner, b), 1)
+        found = _until(step, start, tolerance * scale, max_steps)
+        return found[0], found[-2] / scale, found[-1]
+
+
+def _third(z, a3, w_old, a2, w, a1):
+    return jax.tree.map(lambda z, u, v: (z - a3 * u - a2 * v) / a1, z, w_old, w)
+
+
+def _until(step, start, tolerance, max_steps):
+    """`step` until its last but one entry, the residual, is small or not finite."""
+
+    def wanted(carry):
+        *_, residual, n = carry
+        return (residual > tolerance) & (n < max_steps) & jnp.isfinite(residual)
+
+    start = (*start[:-1], jnp.asarray(start[-1]))
+    return jax.lax.while_loop(wanted, step, start)

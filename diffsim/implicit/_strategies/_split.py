@@ -1,0 +1,30 @@
+"""One strategy for tangents, another for adjoints."""
+
+from ._base import AbstractLinear
+
+
+class Split(AbstractLinear):
+    """`forward` solves $A x = b$, `adjoint` solves $A^T x = b$.
+
+    An adjoint may want another tolerance, method or preconditioner: gradients for an
+    optimizer are often good enough with three digits.
+    """
+
+    forward: AbstractLinear
+    adjoint: AbstractLinear
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        ahead, back = (None, None) if hint is None else hint
+        return (
+            self.forward.prepared(operator, y, ahead, transposed=transposed),
+            self.adjoint.prepared(operator, y, back, transposed=transposed),
+        )
+
+    def solved(self, state, operator, b):
+        return self.forward.solved(state[0], operator, b)
+
+    def solved_transposed(self, state, transposed, b):
+        return self.adjoint.solved_transposed(state[1], transposed, b)
+
+    def opened(self, y):
+        return Split(self.forward.opened(y), self.adjoint.opened(y))

@@ -1,0 +1,253 @@
+"""Every linear strategy solves with A and with its transpose."""
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+
+from diffsim.implicit import (
+    CG,
+    FGMRES,
+    GMRES,
+    MINRES,
+    Banded,
+    BiCGStab,
+    BlockTridiagonal,
+    Dense,
+    FromLineax,
+    Krylov,
+    LeastNorm,
+    Newton,
+    Rule,
+    Split,
+    StaleLU,
+    Tridiagonal,
+    root,
+)
+
+
+def banded(n, lower, upper, seed=0):
+    matrix = np.random.default_rng(seed).normal(size=(n, n))
+    matrix = np.triu(np.tril(matrix, upper), -lower)
+    return jnp.asarray(matrix + 3 * (lower + upper) * np.eye(n))
+
+
+def blocks(n, m, seed=0):
+    matrix = np.random.default_rng(seed).normal(size=(n, m, n, m))
+    apart = np.abs(np.arange(n)[:, None] - np.arange(n)) > 1
+    matrix = np.where(apart[:, None, :, None], 0, matrix).reshape(n * m, n * m)
+    return jnp.asarray(matrix + 4 * m * np.eye(n * m))
+
+
+FULL = banded(7, 6, 6)
+SPD = FULL @ FULL.T
+INDEFINITE = FULL + FULL.T - 30 * jnp.eye(7)
+
+
+def jacobi(v):
+    return v / jnp.diag(SPD)
+
+
+TABLE = {
+    "Dense": (Dense(), FULL, (7,)),
+    "Dense, one": (Dense(), FULL[:1, :1], (1,)),
+    "StaleLU": (StaleLU(), FULL, (7,)),
+    "LeastNorm": (LeastNorm(), FULL, (7,)),
+    "FromLineax": (FromLineax(lx.GMRES(1e-13, 1e-13)), FULL, (7,)),
+    "GMRES": (Krylov(), FULL, (7,)),
+    "GMRES, restarted": (Krylov(GMRES(restart=4)), FULL, (7,)),
+    "FGMRES": (Krylov(FGMRES(), preconditioner=jacobi), SPD, (7,)),
+    "BiCGStab": (Krylov(BiCGStab()), FULL, (7,)),
+    "BiCGStab, helped": (Krylov(BiCGStab(), preconditioner=jacobi), SPD, (7,)),
+    "CG": (Krylov(CG()), SPD, (7,)),
+    "CG, helped": (Krylov(CG(), preconditioner=jacobi), SPD, (7,)),
+    "MINRES": (Krylov(MINRES()), INDEFINITE, (7,)),
+    "MINRES, helped": (Krylov(MINRES(), preconditioner=jacobi), SPD, (7,)),
+    "Split": (Split(Dense(), Krylov()), FULL, (7,)),
+    "Tridiagonal": (Tridiagonal(), banded(7, 1, 1), (7,)),
+    "Banded": (Banded(2, 1), banded(7, 2, 1), (7,)),
+    "Banded, one side": (Banded(0, 3), banded(8, 0, 3), (8,)),
+    "BlockTridiagonal": (BlockTridiagonal(), blocks(5, 3), (5, 3)),
+    "BlockTridiagonal, even": (BlockTridiagonal(), blocks(6, 2), (6, 2)),
+    "BlockTridiagonal, one": (BlockTridiagonal(), blocks(1, 2), (1, 2)),
+}
+
+
+def solutions(strategy, matrix, b, transposed):
+    """A⁻¹ b and A⁻ᵀ b by what was prepared from products with A, or with Aᵀ."""
+
+    def operator(v):
+        return (matrix @ v.reshape(-1)).reshape(v.shape)
+
+    def turned(v):
+        return (matrix.T @ v.reshape(-1)).reshape(v.shape)
+
+    given = turned if transposed else operator
+    state = strategy.prepared(given, b, transposed=transposed)
+    ahead, _ = strategy.solved(state, operator, b)
+    back, _ = strategy.solved_transposed(state, turned, b)
+    return ahead, back
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("name", TABLE)
+def test_both_systems_are_solved(name, transposed):
+    strategy, matrix, shape = TABLE[name]
+    b = jnp.asarray(np.random.default_rng(1).normal(size=shape))
+    found = jax.jit(lambda A, b: solutions(strategy, A, b, transposed))(matrix, b)
+    for x, A in zip(found, (matrix, matrix.T), strict=True):
+        exact = np.linalg.solve(A, np.ravel(b))
+        np.testing.assert_allclose(np.ravel(x), exact, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["Dense", "GMRES", "BiCGStab", "CG", "MINRES"])
+def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
+    strategy, matrix, shape = TABLE[name]
+    for x in solutions(strategy, matrix, jnp.zeros(shape), transposed=False):
+        np.testing.assert_array_equal(x, 0)
+
+
+def test_leading_axes_are_systems_of_their_own():
+    bands = np.random.default_rng(2).normal(size=(3, 7)) + np.array([[0], [6], [0]])
+
+    def operator(v):
+        below, middle, above = bands
+        up, down = jnp.roll(v, -1, axis=-1), jnp.roll(v, 1, axis=-1)
+        up, down = up.at[..., -1].set(0), down.at[..., 0].set(0)
+        return below * down + middle * v + above * up
+
+    b = jnp.asarray(np.random.default_rng(3).normal(size=(2, 7)))
+    for strategy in (Tridiagonal(), Banded(1, 1)):
+        state = strategy.prepared(operator, b)
+        x, _ = strategy.solved(state, operator, b)
+        np.testing.assert_allclose(operator(x), b, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "strategy", [Dense(), StaleLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)]
+)
+def test_what_cannot_be_solved_is_nan(strategy):
+    matrix = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
+    b = jnp.asarray([1.0, 0.0, 2.0])
+    for x in solutions(strategy, matrix, b, transposed=False):
+        assert np.all(np.isnan(x))
+
+
+def test_units_of_rows_and_columns_make_nothing_singular():
+    rows, columns = 10.0 ** jnp.arange(-9, 12, 3), 10.0 ** jnp.arange(7)
+    matrix, x = rows[:, None] * FULL * columns, FULL[0]
+    found, _ = solutions(Dense(), matrix, rows * (FULL @ x), transposed=False)
+    np.testing.assert_allclose(found * columns, x, rtol=1e-10)
+
+
+def test_the_shortest_answer_is_given_where_it_is_asked_for():
+    matrix = jnp.asarray([[1.0, 1.0], [2.0, 2.0]])
+    ahead, back = solutions(LeastNorm(), matrix, jnp.ones(2), transposed=False)
+    np.testing.assert_allclose(ahead, np.linalg.pinv(matrix) @ np.ones(2), rtol=1e-13)
+    np.testing.assert_allclose(back, np.linalg.pinv(matrix.T) @ np.ones(2), rtol=1e-13)
+
+
+def diffusion(u, k):
+    """A nonlinear two-point boundary-value problem, three diagonals."""
+    wide = jnp.pad(u, 1)
+    return k * (wide[2:] - 2 * u + wide[:-2]) - 0.1 * u**3 + 0.01
+
+
+@pytest.mark.parametrize("strategy", [StaleLU(), Tridiagonal(), Banded(1, 1), Krylov()])
+def test_structure_is_declared_once(strategy):
+    """The default solver steps by the strategy that the derivative is taken by."""
+
+    def total(k, rule):
+        return jnp.sum(root(diffusion, jnp.zeros(20), k, rule=rule) ** 2)
+
+    for derivative in (jax.grad, jax.hessian):
+        found, dense = (
+            jax.jit(derivative(lambda k, r=rule: total(k, r)))(0.7)
+            for rule in (Rule(strategy), Rule())
+        )
+        np.testing.assert_allclose(found, dense, rtol=1e-9)
+
+
+def factorizations(function, *given):
+    return jax.jit(function).lower(*given).compile().as_text().count("getrf")
+
+
+@pytest.mark.parametrize(("linear", "count"), [(Dense(), 2), (StaleLU(), 1)])
+def test_derivatives_factor_no_more_than_they_need(linear, count):
+    """One is Newton's own, in its loop."""
+
+    def solve(k):
+        return root(diffusion, jnp.zeros(20), k, rule=Rule(linear))
+
+    def loss(k):
+        return jnp.sum(solve(k) ** 2)
+
+    for function in (jax.grad(loss), jax.jacfwd(solve), jax.hessian(loss)):
+        calls = factorizations(function, 0.7)
+        assert 0 < calls <= count * factorizations(solve, 0.7)
+
+
+def test_a_preconditioner_may_be_made_of_what_is_traced():
+    def solve(diagonal):
+        def residual(y, d):
+            return d * y + 0.1 * jnp.roll(y, 1) - 1
+
+        linear = Krylov(CG(), preconditioner=lambda v: v / diagonal)
+        rule = Rule(Split(Krylov(preconditioner=linear.preconditioner), Krylov()))
+        return root(residual, jnp.ones(5), diagonal, rule=rule)
+
+    def plain(diagonal):
+        matrix = jnp.diag(diagonal) + 0.1 * jnp.roll(jnp.eye(5), 1, axis=0)
+        return jnp.linalg.solve(matrix, jnp.ones(5))
+
+    several = jnp.asarray(np.random.default_rng(4).uniform(1, 2, size=(3, 5)))
+    for mode in (jax.jacfwd, jax.jacrev):
+        found = jax.jit(jax.vmap(mode(solve)))(several)
+        np.testing.assert_allclose(found, jax.vmap(mode(plain))(several), rtol=1e-10)
+
+
+def test_a_residual_without_forward_mode_has_a_gradient():
+    @jax.custom_vjp
+    def cubed(y):
+        return y**3
+
+    cubed.defvjp(lambda y: (y**3, y), lambda y, bar: (3 * y**2 * bar,))
+
+    def solve(a, rule):
+        return root(lambda y, a: cubed(y) + 2 * y - a, jnp.ones(3), a, rule=rule)
+
+    at = jnp.asarray([0.3, 1.0, 4.0])
+    for rule in (Rule(mode="reverse"), Rule(mode="reverse", polish=1)):
+        y, pull = jax.vjp(lambda a, r=rule: solve(a, r), at)
+        np.testing.assert_allclose(y**3 + 2 * y, at, rtol=1e-14)
+        np.testing.assert_allclose(pull(jnp.ones(3))[0], 1 / (3 * y**2 + 2), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "guess", "sentence"),
+    [
+        (Tridiagonal(), jnp.zeros(2), "needs 3 unknowns or more, got 2"),
+        (Tridiagonal(), (jnp.zeros(3), jnp.zeros(3)), "solves for one array of shape"),
+        (BlockTridiagonal(), jnp.zeros(3), r"shape \(\.\.\., n, m\), got"),
+    ],
+)
+def test_an_unknown_that_does_not_fit_is_named(strategy, guess, sentence):
+    def residual(y, _):
+        return jax.tree.map(lambda a: a - 1, y)
+
+    with pytest.raises(ValueError, match=sentence):
+        root(residual, guess, rule=Rule(strategy))
+
+
+def test_arguments_that_mean_nothing_are_named():
+    with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
+        Banded(0, 0)
+    with pytest.raises(ValueError, match="sweeps must be 1 or more, got 0"):
+        StaleLU(sweeps=0)
+    with pytest.raises(ValueError, match="linear must factor for Newton's steps"):
+        root(
+            lambda y, _: y**3 - 1,
+            2.0,
+            solver=Newton(linear=Krylov(), backward=True),
+        )
