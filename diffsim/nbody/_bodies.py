@@ -12,9 +12,6 @@ from .._types import Numbers
 from ._sources import columns_of, particles_of
 
 
-_PLANAR = "for planar systems set z to zero"
-
-
 class Bodies(eqx.Module):
     """Point masses with their initial positions and velocities.
 
@@ -53,8 +50,12 @@ class Bodies(eqx.Module):
     def from_rebound(cls, simulation: Any) -> "Bodies":
         """The particles of a `rebound.Simulation`, with their names if all have one.
 
-        Its G is `simulation.G`: pass that to `Gravity`. REBOUND is not imported, only
-        its attributes are read.
+        G and the time are not the bodies': `NBody(bodies, Gravity(simulation.G),
+        t0=simulation.t)` has all three. REBOUND is not imported, only its attributes
+        are read.
+
+        **Raises:** `ValueError` for what bodies would not feel as particles do:
+        softening, and mass beyond `N_active`.
         """
         masses, positions, velocities, names = particles_of(simulation)
         return cls(masses, positions, velocities, names=names)
@@ -104,10 +105,16 @@ class Tracers(eqx.Module):
 def _phase(positions, velocities, count: int | None):
     positions = as_floating("positions", positions)
     velocities = as_floating("velocities", velocities)
-    check_shape("positions", positions, (count, 3), _PLANAR)
-    check_shape("velocities", velocities, (len(positions), 3), _PLANAR)
+    check_shape("positions", positions, (count, 3), _hint(positions))
+    rows = len(positions), 3
+    check_shape("velocities", velocities, rows, _hint(velocities))
     dtype = jnp.result_type(positions, velocities)
     return positions.astype(dtype), velocities.astype(dtype)
+
+
+def _hint(vectors: Array) -> str:
+    planar = vectors.shape[-1:] == (2,)
+    return "for planar systems set z to zero" if planar else "one row x, y, z a body"
 
 
 def _checked_names(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:

@@ -39,14 +39,16 @@ class NBody(AbstractSimulation):
         module with parameters for instance; it may ignore `state.velocities`, and then
         symplectic solvers run it.
     - `tracers`: massless bodies; in states they follow the bodies.
-    - `t0`: the epoch.
+    - `t0`: the epoch. A Python float is static under `eqx.filter_jit`; `jax.jit`
+        traces it, and fixed steps then need `Method(max_steps=...)`.
 
     States are `State(positions, velocities)` with arrays of shape (body, 3).
 
     **Good values:** `Leapfrog` at 1/30 of the shortest period for pictures, `Yoshida6`
     or `Yoshida8` for energies, the default method where nothing is known.
 
-    **Raises:** `ValueError` for two `Gravity` forces, or `PostNewtonian` without one.
+    **Raises:** `ValueError` for two `Gravity` forces, or `PostNewtonian` without one
+        or about a body that is not there.
     """
 
     bodies: Bodies
@@ -69,6 +71,7 @@ class NBody(AbstractSimulation):
             raise ValueError(f"bodies must be nbody.Bodies(...), got a {kind}")
         self.bodies = bodies
         self.forces = _checked_forces(forces)
+        _check_central(self.forces, bodies)
         self.tracers = tracers
         self.t0 = float(t0) if isinstance(t0, float | int) else as_floating("t0", t0)
 
@@ -178,6 +181,18 @@ def _checked_forces(forces: Any) -> tuple[Force, ...]:
             "PostNewtonian corrects Gravity and takes G from it; add Gravity to forces"
         )
     return forces
+
+
+def _check_central(forces: tuple[Force, ...], bodies: Bodies):
+    count = bodies.masses.size
+    for force in forces:
+        central = force.central if isinstance(force, PostNewtonian) else None
+        # JAX would take the last body for an index beyond it.
+        if central is not None and central >= count:
+            raise ValueError(
+                f"PostNewtonian has central={central}, and there are {count} bodies, "
+                "counted from 0; take one of those, or None for all pairs"
+            )
 
 
 def _smallest_scale(system: NBody) -> Array:

@@ -9,10 +9,31 @@ def particles_of(simulation: Any):
     """Masses, positions, velocities and names of one like `rebound.Simulation`."""
     particles = list(simulation.particles)
     masses = np.array([p.m for p in particles])
+    _check_same_physics(simulation, masses)
     positions = np.array([[p.x, p.y, p.z] for p in particles])
     velocities = np.array([[p.vx, p.vy, p.vz] for p in particles])
     names = [str(p.name) for p in particles if getattr(p, "name", None)]
     return masses, positions, velocities, names if len(names) == masses.size else None
+
+
+def _check_same_physics(simulation: Any, masses: np.ndarray):
+    softening = getattr(simulation, "softening", 0.0)
+    if softening != 0:
+        raise ValueError(
+            f"simulation has a softening of {softening:g}, which bodies cannot hold; "
+            "set simulation.softening = 0 and give NBody the force "
+            f"Gravity(simulation.G, softening={softening:g})"
+        )
+    # REBOUND's -1 is all of them.
+    active = getattr(simulation, "N_active", -1)
+    beyond = np.flatnonzero(masses[active:]) if active >= 0 else []
+    if len(beyond):
+        first = active + int(beyond[0])
+        raise ValueError(
+            f"simulation has N_active = {active}, and particle {first} beyond it has "
+            f"the mass {masses[first]:g}, with which it would attract here; set the "
+            "masses of test particles to zero"
+        )
 
 
 def columns_of(table: Any, *, G: float, names: str):

@@ -64,7 +64,14 @@ def _traced(request: Request) -> Leg:
         past.states,
         future.states,
     )
-    return _joined(past, future)._replace(states=states)
+    onward = jnp.any(request.times > request.t0)
+    end, end_time = jax.tree.map(
+        lambda a, b: jnp.where(onward, b, a),
+        (past.end, past.end_time),
+        (future.end, future.end_time),
+    )
+    leg = _joined(past, future)
+    return leg._replace(states=states, end=end, end_time=end_time)
 
 
 def _traced_way(request: Request, here: Array, sign: int) -> Leg:

@@ -26,7 +26,8 @@ def save(path: str | os.PathLike, tree: Any):
     **Arguments**
 
     - `path`: where; by custom `name.eqx`.
-    - `tree`: modules, tuples, lists, dicts, arrays, numbers, strings, None.
+    - `tree`: modules, tuples, named tuples, lists, dicts, arrays, numbers, strings,
+        None.
 
     **Raises:** `ValueError` naming what cannot be described, a lambda for instance.
     """
@@ -42,28 +43,45 @@ def save(path: str | os.PathLike, tree: Any):
 def load(path: str | os.PathLike) -> Any:
     """Reads what `save` wrote.
 
-    Only `equinox.Module` classes are made, by importing the modules they were defined
-    in: load files from people you would run code from. A class defined in a script is
-    found if that script is running.
+    Only `equinox.Module` and named-tuple classes are made, by importing the modules
+    they were defined in: load files from people you would run code from. A class
+    defined in a script is found if that script is running.
 
     **Arguments:** `path` of the file.
 
-    **Raises:** `ValueError` if the file is not ours, or a class has changed its fields.
+    **Raises:** `ValueError` if the file is not ours or not whole, if a class has
+    changed its fields, or if it holds double precision that JAX here does not.
     """
     with Path(path).open("rb") as file:
-        try:
-            header = json.loads(file.readline())
-            described = header["tree"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} was not written by diffsim.save") from error
-        if header["format"] != _FORMAT:
-            raise ValueError(
-                f"{path} has format {header['format']}, this diffsim reads {_FORMAT}"
-            )
-        like = _rebuilt(described)
+        like = _like_of(file.readline(), path)
         arrays = eqx.filter(like, eqx.is_array_like)
-        loaded = eqx.tree_deserialise_leaves(file, arrays)
+        try:
+            loaded = eqx.tree_deserialise_leaves(file, arrays)
+        # Equinox wraps whatever NumPy raises about the bytes it finds.
+        except RuntimeError as error:
+            raise ValueError(
+                f"{path} is not whole: its arrays end early or are not those that its "
+                "first line names; copy or save it again"
+            ) from error
         return eqx.combine(jax.tree.map(_as_before, arrays, loaded), like)
+
+
+def _like_of(line: bytes, path: str | os.PathLike) -> Any:
+    """The tree that the first line describes, zeros for arrays."""
+    try:
+        header = json.loads(line)
+        version, described = header["format"], header["tree"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} was not written by diffsim.save") from error
+    if version != _FORMAT:
+        raise ValueError(f"{path} has format {version}, this diffsim reads {_FORMAT}")
+    try:
+        return _rebuilt(described)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path} has a first line that describes no tree; it is damaged, or was "
+            "not written by diffsim.save"
+        ) from error
 
 
 def _as_before(like: Any, leaf: Any) -> Any:
@@ -78,18 +96,34 @@ def _described(node: Any, where: str) -> Any:
     if eqx.is_array(node) or isinstance(node, np.ndarray | np.generic):
         kind = "jax" if isinstance(node, jax.Array) else "numpy"
         return {"array": [list(node.shape), str(node.dtype)], "kind": kind}
-    if isinstance(node, tuple | list):
+    # Exact classes: an OrderedDict, say, would come back as another structure.
+    if type(node) in (tuple, list):
         items = [_described(x, f"{where}[{i}]") for i, x in enumerate(node)]
-        return {"list" if isinstance(node, list) else "tuple": items}
-    if isinstance(node, dict):
+        return {type(node).__name__: items}
+    if type(node) is dict:
+        _check_keys(node, where)
         pairs = [[k, _described(x, f"{where}[{k!r}]")] for k, x in node.items()]
         return {"dict": pairs}
-    if isinstance(node, eqx.Module):
-        fields = {k: _described(x, f"{where}.{k}") for k, x in vars(node).items()}
+    names = _field_names(type(node))
+    if names is not None:
+        fields = {k: _described(getattr(node, k), f"{where}.{k}") for k in names}
         return {"module": _name(type(node), where), "fields": fields}
     if callable(node):
         return {"function": _name(node, where)}
-    raise ValueError(f"{where} is a {type(node).__name__}, which save cannot describe")
+    raise ValueError(
+        f"{where} is a {type(node).__name__}, which save cannot describe; it takes "
+        "modules, tuples, lists, dicts, arrays, numbers, strings and None"
+    )
+
+
+def _check_keys(node: dict, where: str):
+    for key in node:
+        if not isinstance(key, str | int | float):
+            kind = type(key).__name__
+            raise ValueError(
+                f"{where} has the key {key!r}, a {kind}; save takes text and Python "
+                "numbers as keys"
+            )
 
 
 def _rebuilt(node: dict[str, Any]) -> Any:
@@ -99,7 +133,7 @@ def _rebuilt(node: dict[str, Any]) -> Any:
     if "array" in node:
         shape, dtype = node["array"]
         zeros = np.zeros(tuple(shape), dtype)
-        return jnp.asarray(zeros) if node["kind"] == "jax" else zeros
+        return _in_jax(zeros) if node["kind"] == "jax" else zeros
     if "tuple" in node:
         return tuple(_rebuilt(x) for x in node["tuple"])
     if "list" in node:
@@ -111,20 +145,40 @@ def _rebuilt(node: dict[str, Any]) -> Any:
     return _rebuilt_module(node)
 
 
-def _rebuilt_module(node: dict[str, Any]) -> eqx.Module:
+def _in_jax(zeros: np.ndarray) -> jax.Array:
+    array = jnp.asarray(zeros)
+    if array.dtype != zeros.dtype:
+        raise ValueError(
+            f"the file holds {zeros.dtype}, which JAX here would cast to "
+            f'{array.dtype}; call jax.config.update("jax_enable_x64", True) first'
+        )
+    return array
+
+
+def _rebuilt_module(node: dict[str, Any]) -> Any:
     cls = _found(node["module"])
-    if not (isinstance(cls, type) and issubclass(cls, eqx.Module)):
-        raise ValueError(f"{node['module']} is not an equinox.Module")
-    known = {field.name for field in dataclasses.fields(cls)}
-    if set(node["fields"]) != known:
-        changed = ", ".join(sorted(set(node["fields"]) ^ known))
+    known = _field_names(cls) if isinstance(cls, type) else None
+    if known is None:
+        raise ValueError(f"{node['module']} is not an equinox.Module or a named tuple")
+    if set(node["fields"]) != set(known):
+        changed = ", ".join(sorted(set(node["fields"]) ^ set(known)))
         raise ValueError(
             f"{node['module']} has changed since the file was written: {changed}"
         )
+    fields = {name: _rebuilt(value) for name, value in node["fields"].items()}
+    if issubclass(cls, tuple):
+        return tuple.__new__(cls, [fields[name] for name in known])
     module = object.__new__(cls)
-    for name, value in node["fields"].items():
-        object.__setattr__(module, name, _rebuilt(value))
+    for name, value in fields.items():
+        object.__setattr__(module, name, value)
     return module
+
+
+def _field_names(cls: type) -> tuple[str, ...] | None:
+    """Of a module or a named tuple; None for any other class."""
+    if issubclass(cls, eqx.Module):
+        return tuple(field.name for field in dataclasses.fields(cls))
+    return getattr(cls, "_fields", None) if issubclass(cls, tuple) else None
 
 
 def _name(thing: Any, where: str) -> str:

@@ -22,7 +22,7 @@ class Leg(NamedTuple):
     ends: Array | None
 
 
-def fixed_stats(steps: int) -> dict[str, Array]:
-    """Diffrax's statistics for a run whose number of steps is given."""
+def fixed_stats(steps: int | Array) -> dict[str, Array]:
+    """Diffrax's statistics for a run whose number of steps is known."""
     counts = {"num_steps": steps, "num_accepted_steps": steps, "num_rejected_steps": 0}
     return {name: jnp.asarray(count) for name, count in counts.items()}

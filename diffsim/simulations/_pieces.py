@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
-from ._explicit import AbstractOneStepSolver, is_explicit
+from ._explicit import AbstractOneStepSolver
 from ._schedule import Schedule
 from ._stepper import Stepper, hoisted
 
@@ -139,7 +139,7 @@ def _steps(stepper: Stepper, size: int, carry, count, *, unroll: int):
         if count is None:
             return (after, n + 1), None
         taken = index < count
-        if not is_explicit(stepper.solver):
+        if not stepper.explicit:
             # a step of length zero would overwrite what the solver remembers
             after = jax.tree.map(lambda a, b: jnp.where(taken, a, b), after, state)
         return (after, n + taken), None

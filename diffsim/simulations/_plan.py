@@ -56,8 +56,10 @@ def planned(method: Method, times, t0, *, watched: bool) -> tuple[Plan, float | 
         _check_bounded(method)
         return Plan(method, None), None
     times, t0 = np.atleast_1d(times), float(t0)
-    before = _side(method, times[times < t0][::-1], t0, watched=watched)
-    after = _side(method, times[times >= t0], t0, watched=watched)
+    # The epoch belongs to the past where nothing lies after it: the run ends there.
+    past = times < t0 if times[-1] > t0 else times <= t0
+    before = _side(method, times[past][::-1], t0, watched=watched)
+    after = _side(method, times[~past], t0, watched=watched)
     last = before if after is None else after
     end = float(times[0] if after is None else times[-1])
     if isinstance(last, FixedSide):
@@ -124,12 +126,24 @@ def _check_bounded(method: Method):
         )
     if isinstance(method.controller, GivenSteps):
         raise ValueError("frozen steps need concrete times and a concrete t0")
+    if _interpolates_by_a_line(method):
+        raise ValueError(
+            f"{type(method.solver).__name__} under {type(method.adjoint).__name__} "
+            "gives outputs on the grid t0 + n step only, and times that are traced, or "
+            "a t0 that is an array, may lie off it; leave adjoint=None"
+        )
+
+
+def _interpolates_by_a_line(method: Method) -> bool:
+    """One-step maps have no dense output but a line between their steps."""
+    one_step = isinstance(method.solver, AbstractOneStepSolver)
+    return one_step and method.step is not None and not method.scans
 
 
 def _check_not_interpolated(method: Method, distances: np.ndarray, t0: float):
-    """One-step maps have no dense output but a line between their steps."""
-    if method.step is None or not isinstance(method.solver, AbstractOneStepSolver):
+    if not _interpolates_by_a_line(method):
         return
+    assert method.step is not None
     beyond = grid_steps(distances, float(method.step))[1]
     if beyond.any():
         worst = distances[int(np.argmax(beyond != 0))]

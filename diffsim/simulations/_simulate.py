@@ -1,5 +1,6 @@
 """`simulate`: run a simulation to the times that are asked for."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ from jaxtyping import Array, PyTree
 from .._checks import as_floating, is_traced
 from .._results import RESULTS
 from .._types import Numbers
+from ._adjoints import Reversible
 from ._both_ways import Request, run_both_ways
+from ._dynamics import check_dynamics
 from ._failures import is_finite, poisoned, poisoning, raised
 from ._finer import as_asked
 from ._method import Method
@@ -58,9 +61,10 @@ def simulate(
     concrete `times` and a Python float `t0`. Where either is traced, give
     `Method(max_steps=...)`: that many steps are then run and kept.
 
-    **Raises:** `ValueError` for unsorted times, times that are not finite, or traced
-    times without `max_steps`; `RuntimeError` with the sentence of the RESULTS if the
-    run fails and `throw` says so.
+    **Raises:** `ValueError` for unsorted times, times that are not finite, traced times
+    without `max_steps`, or dynamics that do not fit the state or the solver;
+    `RuntimeError` with the sentence of the RESULTS if the run fails and `throw` says
+    so.
     """
     _check_kinds(simulation, method, progress, start)
     method = as_asked(simulation.default_method() if method is None else method)
@@ -69,7 +73,8 @@ def simulate(
     t0 = simulation.t0 if start is None else start.t
     plan, end = planned(method, times, t0, watched=progress is not None)
     quiet = throw is None and poisoning()
-    trajectory = _simulate(simulation, plan, times, observe, meter, quiet, start)
+    with _forward_mode_named(method):
+        trajectory = _simulate(simulation, plan, times, observe, meter, quiet, start)
     if end is not None:
         trajectory = eqx.tree_at(lambda x: x.final.t, trajectory, end)
     if quiet or throw is False:
@@ -88,18 +93,36 @@ def _simulate(simulation, plan, times, observe, meter, quiet, start) -> Trajecto
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
     t0 = jnp.asarray(simulation.t0 if start is None else start.t, dtype)
     times = jnp.asarray(times, dtype)
+    check_dynamics(simulation, plan.method.solver, t0, y0)
     each = jnp.atleast_1d(times)
     leg = run_both_ways(Request(simulation, plan, t0, each, y0, meter))
     look = simulation.observe if observe is None else observe
     states = jax.vmap(look)(each, leg.states)
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+    # An adaptive run that starts at NaN rejects its steps until there are no more.
+    result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
     if times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = Final(leg.end_time, leg.end)
     if quiet:
         states, final = poisoned((states, final), result == RESULTS.successful)
     return Trajectory(times, states, result, leg.stats, final, leg.ends)
+
+
+@contextlib.contextmanager
+def _forward_mode_named(method: Method):
+    """Says of `Reversible` what JAX says of the `custom_vjp` that it is made of."""
+    try:
+        yield
+    except TypeError as error:
+        if isinstance(method.adjoint, Reversible) and "forward-mode" in str(error):
+            raise ValueError(
+                "Reversible has reverse mode only, and jvp, jacfwd, hessian or "
+                "linearize asked for forward mode; leave adjoint=None, or take "
+                "simulations.Checkpointed() where memory is short"
+            ) from error
+        raise
 
 
 def _checked_times(times: Any) -> Any:

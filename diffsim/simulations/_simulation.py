@@ -20,7 +20,8 @@ class AbstractSimulation(eqx.Module):
     **Fields**
 
     - `t0`: the epoch. A Python float is static, so the number of fixed steps is known
-        while tracing; an array is a parameter like any other.
+        while tracing; an array is a parameter like any other. `eqx.filter_jit` and
+        `eqx.filter_grad` leave a float static, `jax.jit` and `jax.grad` trace it.
 
     **Limits:** explicit first-order systems (convenience; implicit layers come on top).
     """

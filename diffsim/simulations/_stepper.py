@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
+from ._dynamics import moves_with_time
 from ._explicit import explicit_step, is_explicit
 from ._separable import Separable
 from ._simulation import AbstractSimulation
@@ -42,9 +43,14 @@ class Stepper(eqx.Module):
         self.t0 = t0
         self.step = step
 
+    @property
+    def explicit(self) -> bool:
+        """Whether `explicit_step` takes the steps."""
+        return is_explicit(self.solver) and moves_with_time(self.terms)
+
     def start(self, y: PyTree[Array], n=0) -> Carry:
         """Before the first step, at grid point `n`."""
-        if is_explicit(self.solver):
+        if self.explicit:
             return Carry(y, None, None)
         t0, length = self.time(n), jnp.full_like(self.t0, self.step)
         state = self.solver.init(self.terms, t0, t0 + length, y, self.simulation)
@@ -61,7 +67,7 @@ class Stepper(eqx.Module):
         length = self.step if length is None else length
         length = jnp.asarray(length, self.t0.dtype)
         terms, t0, args = self.terms, self.time(n), self.simulation
-        if is_explicit(self.solver):
+        if self.explicit:
             y = explicit_step(self.solver, terms, t0, length, carry.y, args)
             return carry._replace(y=y)
         y, _, _, state, result = _differentiable(self.solver).step(

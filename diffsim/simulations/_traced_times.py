@@ -24,8 +24,9 @@ def traced_leg(
     ahead = jnp.where(elapsed >= 0, elapsed, 0)
     points = jnp.floor(jax.lax.stop_gradient(ahead) / length).astype(int)
     reached = jnp.minimum(points, max_steps)
+    runs = jnp.any(elapsed > 0)
     kept, result = jax.lax.cond(
-        jnp.any(elapsed > 0),
+        runs,
         lambda y: _every_step(stepper, y, max_steps),
         lambda y: _standing(y, max_steps),
         y0,
@@ -37,9 +38,8 @@ def traced_leg(
     end = jax.tree.map(lambda a: a[farthest], kept)
     too_far = jnp.any(points > max_steps)
     result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
-    return Leg(
-        states, end, stepper.time(farthest), result, fixed_stats(max_steps), None
-    )
+    stats = fixed_stats(jnp.where(runs, max_steps, 0))
+    return Leg(states, end, stepper.time(farthest), result, stats, None)
 
 
 def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):

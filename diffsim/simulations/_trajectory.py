@@ -25,9 +25,9 @@ class Trajectory(eqx.Module):
     - `result`: `RESULTS.successful`, or why the run failed; `RESULTS[result]` says what
         to try. Of two directions of time, the one that failed.
     - `stats`: numbers of steps, summed over both directions.
-    - `final`: internal state at the end of the grid, or of its backward half if no time
-        lies after the epoch. At fixed steps it is the last grid time at or before the
-        last output, so that a restarted run stays on the same grid.
+    - `final`: internal state where the run ended: at the last time, or at the first if
+        none lies after the epoch. At fixed steps it is the grid point that the run has
+        reached on its way there, so that a restarted run stays on the same grid.
     - `steps`: ends of the accepted steps of an adaptive run, ascending, padded with
         infinity; None at fixed steps. `Method.frozen` replays them.
     """

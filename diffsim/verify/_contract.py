@@ -1,6 +1,8 @@
 """`check_simulation`: the laws that every simulation obeys, tried on one."""
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 
@@ -9,6 +11,7 @@ from ..simulations import AbstractSimulation, Method
 from . import _laws
 from ._case import Case
 from ._laws import Finding, brief
+from ._leaves import Leaves
 from ._table import table, verdict
 from ._taylor import Taylor
 
@@ -53,7 +56,7 @@ class Contract(eqx.Module):
 
 
 def check_simulation(
-    simulation: AbstractSimulation,
+    simulation: Any,
     times: Numbers,
     method: Method | None = None,
     *,
@@ -71,7 +74,7 @@ def check_simulation(
 
     **Arguments**
 
-    - `simulation`: any `AbstractSimulation`.
+    - `simulation`: any `AbstractSimulation` with a field `t0` and a float array.
     - `times`: output times, as for `simulate`.
     - `method`: how; None takes `simulation.default_method()`. An adjoint that has only
         one mode fails law 2, as it says.
@@ -84,8 +87,10 @@ def check_simulation(
     grows with the steps, and a chaotic run amplifies it. The cost is about fifteen
     compilations: 5 s at fixed steps, 25 s for an adaptive method on a 2-core machine.
 
-    **Raises:** whatever `simulate(simulation, times, method)` raises.
+    **Raises:** `ValueError` for a simulation that the laws cannot vary, and whatever
+    `simulate(simulation, times, method)` raises.
     """
+    _check_varies(simulation)
     case = Case.of(simulation, times, method, seed)
     taylor = []
 
@@ -113,10 +118,28 @@ def check_simulation(
     return Contract(type(simulation).__name__, laws, taylor[0] if taylor else None)
 
 
+def _check_varies(simulation: Any):
+    if not isinstance(simulation, AbstractSimulation):
+        raise ValueError(
+            "simulation must be an AbstractSimulation such as nbody.NBody(bodies), got "
+            f"{simulation!r:.60}"
+        )
+    name, fields = type(simulation).__name__, dataclasses.fields(simulation)
+    if not any(f.name == "t0" and not f.metadata.get("static") for f in fields):
+        raise ValueError(
+            f"{name} must have its epoch in a field, t0: float | jax.Array = 0.0, that "
+            "is not static; as it is, nothing can move it"
+        )
+    if not Leaves.of(simulation).values:
+        raise ValueError(
+            f"{name} must have a float array that can vary, got fields without one; "
+            "Python floats are compiled in, store jnp.asarray(...)"
+        )
+
+
 def _tried(law: Callable[[Case], Finding], case: Case) -> Finding:
     try:
         return law(case)
-    except (
-        Exception
-    ) as error:  # a user's simulation may raise anything; the report says
+    # Whatever a user's simulation raises breaks this law, and not the report.
+    except Exception as error:
         return Finding(False, brief(error))

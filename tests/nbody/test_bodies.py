@@ -31,12 +31,17 @@ def three_planets():
             r"positions must have shape \(2, 3\), got \(2, 2\)",
         ),
         (([1.0, 2.0], _X[:, :2], _V), "for planar systems set z to zero"),
-        (([1.0], _X, _V), r"positions must have shape \(1, 3\), got \(2, 3\)"),
+        (
+            ([1.0], _X, _V),
+            r"positions must have shape \(1, 3\), got \(2, 3\); one row x, y, z",
+        ),
         (
             ([1.0, 2.0], _X, _V[:1]),
-            r"velocities must have shape \(2, 3\), got \(1, 3\)",
+            r"velocities must have shape \(2, 3\), got \(1, 3\); one row x, y, z",
         ),
         (([[1.0, 2.0]], _X, _V), r"masses must have shape .* got \(1, 2\); one mass a"),
+        (("heavy", _X, _V), "masses must be real numbers, .* got 'heavy'"),
+        (([1.0, [2.0]], _X, _V), "masses must be real numbers, an array or nested"),
         (([1j, 2.0], _X, _V), "masses must be real numbers, got dtype complex128"),
     ],
 )
@@ -84,6 +89,37 @@ def test_a_rebound_simulation_becomes_bodies_that_move_alike():
     np.testing.assert_allclose(states.velocities, expected, rtol=0, atol=1e-12)
     energy = nbody.energy(system, states)
     assert float(energy) == pytest.approx(simulation.energy(), rel=1e-12)
+
+
+def test_test_particles_without_mass_move_alike():
+    simulation = three_planets()
+    simulation.N_active = 3
+    system = nbody.NBody(nbody.Bodies.from_rebound(simulation), t0=simulation.t)
+    states = simulate(system, 1.0, Method(Leapfrog(), 0.0625)).states
+    simulation.integrator, simulation.dt = "leapfrog", 0.0625
+    simulation.integrate(1.0)
+    # 16 steps of the same map, rounded in another order
+    expected = [p.xyz for p in simulation.particles]
+    np.testing.assert_allclose(states.positions, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "sentence"),
+    [
+        ("N_active", 2, "N_active = 2, and particle 2 beyond it has the mass 0.0003"),
+        ("N_active", 0, "N_active = 0, and particle 0 beyond it has the mass 1"),
+        (
+            "softening",
+            0.1,
+            r"softening of 0.1, .* Gravity\(simulation.G, softening=0",
+        ),
+    ],
+)
+def test_what_bodies_cannot_hold_of_rebound_is_refused(attribute, value, sentence):
+    simulation = three_planets()
+    setattr(simulation, attribute, value)
+    with pytest.raises(ValueError, match=sentence):
+        nbody.Bodies.from_rebound(simulation)
 
 
 def test_rebounds_names_become_names():
@@ -173,6 +209,10 @@ def test_tracers_follow_the_bodies_and_are_massless():
     [
         ((nbody.Gravity(), nbody.Gravity()), "at most one Gravity, got 2"),
         ((nbody.PostNewtonian(1.0),), "PostNewtonian corrects Gravity .* add Gravity"),
+        (
+            (nbody.Gravity(), nbody.PostNewtonian(1.0, central=2)),
+            "PostNewtonian has central=2, and there are 2 bodies, counted from 0",
+        ),
     ],
 )
 def test_forces_that_mean_nothing_are_refused(forces, sentence):

@@ -54,6 +54,18 @@ def test_energy_is_kinetic_and_potential():
     np.testing.assert_allclose(nbody.separations(state), [[0, 5], [5, 0]], rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "observable", [nbody.energy, nbody.momentum, nbody.angular_momentum]
+)
+def test_a_trajectory_is_no_state(observable):
+    system = cluster(2, 0.1)
+    trajectory = simulate(system, [0.1], Method(Leapfrog(), 0.1))
+    with pytest.raises(ValueError, match=r"got a Trajectory; .* is trajectory\.states"):
+        observable(system, trajectory)
+    with pytest.raises(ValueError, match=r"state must be an nbody\.State"):
+        nbody.separations(trajectory)
+
+
 def test_force_is_minus_the_gradient_of_the_energy():
     system = cluster(5, 0.2)
     x, v = system.initial_state()

@@ -136,3 +136,8 @@ def test_a_compiled_force_is_a_force():
 
     for force, kind in ((trap, Separable), (drag, diffrax.ODETerm)):
         assert isinstance(nbody.NBody(_BODIES, [nbody.Gravity(), force]).terms(), kind)
+
+
+def test_units_are_no_gravitational_constant():
+    with pytest.raises(ValueError, match="G must be a number, got 'au, Msun, day'; nb"):
+        nbody.Gravity("au, Msun, day")

@@ -117,3 +117,9 @@ def test_symplectic_solvers_are_refused_with_a_sentence(system):
 def test_c_is_one_number():
     with pytest.raises(ValueError, match=r"c must have shape \(\), got \(2,\)"):
         nbody.PostNewtonian([1.0, 2.0])
+
+
+@pytest.mark.parametrize("central", [-1, "Sun", 0.0])
+def test_the_central_body_is_an_index(central):
+    with pytest.raises(ValueError, match="central must be the index of a body, 0 or"):
+        nbody.PostNewtonian(1.0, central=central)

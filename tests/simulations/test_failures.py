@@ -34,6 +34,15 @@ def test_a_state_that_is_not_finite_raises(run, k):
         run(k)
 
 
+@pytest.mark.parametrize("method", [_METHOD, Method(diffrax.Tsit5(), max_steps=16)])
+def test_a_start_that_is_not_finite_is_named(driven, method):
+    simulation = driven(start=(np.nan, 1.0))
+    result = simulate(simulation, 0.5, method, throw=False).result
+    assert result == ds.RESULTS.initial_state_not_finite
+    with pytest.raises(RuntimeError, match="The initial state is infinite or not a"):
+        simulate(simulation, 0.5, method)
+
+
 def test_it_raises_from_compiled_code_too(run):
     with pytest.raises(Exception, match=_SENTENCE):
         jax.jit(lambda k: run(k).states)(np.nan)
@@ -102,7 +111,7 @@ def test_too_few_adaptive_steps_is_a_named_failure(run):
     trajectory = run(2.0, method, throw=False)
     assert trajectory.result == ds.RESULTS.max_steps_reached
     assert ds.RESULTS[trajectory.result]
-    with pytest.raises(RuntimeError, match="maximum number of"):
+    with pytest.raises(RuntimeError, match=r"Method\(max_steps=...\)`, 4096"):
         run(2.0, method)
 
 

@@ -1,5 +1,8 @@
 """What was saved comes back, to the bit."""
 
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
 import diffrax
 import equinox as eqx
 import jax
@@ -10,6 +13,13 @@ import pytest
 import diffsim as ds
 from diffsim import integrators, nbody
 from diffsim.simulations import Method, load, save, simulate
+
+
+class Orbit(NamedTuple):
+    """What a user's state may be."""
+
+    period: Any
+    points: Any
 
 
 def system():
@@ -62,12 +72,29 @@ def test_a_trajectory_comes_back_and_goes_on(tmp_path):
         # MLP's own final activation is a lambda, which has no name.
         eqx.nn.MLP(2, 1, 4, 1, final_activation=jnp.tanh, key=jax.random.key(0)),
         {1: 2.0, 2: "whole numbers are keys"},
+        [Orbit(1.5, jnp.ones(2)), Orbit(Orbit(None, 1), ())],
     ],
-    ids=["method", "containers", "scalars", "function", "network", "keys"],
+    ids=[
+        "method",
+        "containers",
+        "scalars",
+        "function",
+        "network",
+        "keys",
+        "named tuples",
+    ],
 )
 def test_trees_of_modules_come_back(tmp_path, tree):
     save(tmp_path / "tree.eqx", tree)
     same(load(tmp_path / "tree.eqx"), tree)
+
+
+def test_a_method_of_a_module_comes_back(tmp_path):
+    pull = nbody.Gravity(softening=0.5).acceleration
+    save(tmp_path / "x.eqx", pull)
+    arguments = 0.0, jnp.eye(3)[:, :2], None, jnp.ones(2)
+    found = load(tmp_path / "x.eqx")(*arguments)
+    np.testing.assert_array_equal(found, pull(*arguments))
 
 
 def test_single_precision_stays_single(tmp_path):
@@ -83,8 +110,11 @@ def test_what_cannot_be_found_again_is_named(tmp_path):
     tree = nbody.NBody(system().bodies, force)
     with pytest.raises(ValueError, match=r"tree.forces\[1\] is .*<lambda>.*no name"):
         save(tmp_path / "x.eqx", tree)
-    with pytest.raises(ValueError, match=r"tree\['open'\] is a .*cannot describe"):
-        save(tmp_path / "x.eqx", {"open": object()})
+    for odd in (object(), OrderedDict(a=1.0)):
+        with pytest.raises(ValueError, match=r"tree\['odd'\] is a .*cannot describe"):
+            save(tmp_path / "x.eqx", {"odd": odd})
+    with pytest.raises(ValueError, match=r"tree has the key \(1, 2\), a tuple"):
+        save(tmp_path / "x.eqx", {(1, 2): 3.0})
     assert not list(tmp_path.iterdir()), "a file appears whole or not at all"
 
 
@@ -94,6 +124,33 @@ def test_a_foreign_file_is_named(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=rf"{number}.eqx was not written by"):
             load(path)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["5", "{}", '{"tuple": 5}', '{"array": [[2], "nodtype"], "kind": "jax"}'],
+)
+def test_a_first_line_that_describes_nothing_is_named(tmp_path, tree):
+    path = tmp_path / "odd.eqx"
+    path.write_text(f'{{"format": 1, "tree": {tree}}}\n')
+    with pytest.raises(ValueError, match=r"odd.eqx has a first line that describes no"):
+        load(path)
+
+
+def test_a_file_cut_short_is_named(tmp_path):
+    path = tmp_path / "cut.eqx"
+    save(path, system())
+    whole = path.read_bytes()
+    for size in (whole.index(b"\n"), whole.index(b"\n") + 100, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"cut\.eqx is not whole"):
+            load(path)
+
+
+def test_double_precision_is_not_cast_to_single(tmp_path):
+    save(tmp_path / "x.eqx", jnp.ones(2))
+    with jax.enable_x64(False), pytest.raises(ValueError, match="holds float64"):
+        load(tmp_path / "x.eqx")
 
 
 def test_a_file_of_another_version_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """A run that goes on from `trajectory.final` is the run that never stopped."""
 
 import diffrax
+import jax
 import numpy as np
 import pytest
 
@@ -38,8 +39,26 @@ def test_an_adaptive_run_goes_on_to_its_tolerance(driven):
     np.testing.assert_allclose(rest.states, expected, atol=1e-7)
 
 
-def test_final_is_the_end_of_time(driven):
-    method = Method(Leapfrog(), 0.1)
-    # Both ways: where it goes on is the future.
-    assert float(simulate(driven(), [-1.0, 0.5], method).final.t) == pytest.approx(0.5)
-    assert float(simulate(driven(), [-1.0, -0.5], method).final.t) == pytest.approx(-1)
+@pytest.mark.parametrize(
+    ("times", "end"),
+    [
+        ([-1.0, 0.5], 0.5),  # both ways: where it goes on is the future
+        ([-1.0, -0.5], -1.0),
+        ([-1.0, 0.0], -1.0),  # the epoch is no future
+        ([0.0], 0.0),
+    ],
+)
+@pytest.mark.parametrize(
+    "method",
+    [Method(Leapfrog(), 0.1, max_steps=16), Method(diffrax.Tsit5(), max_steps=16)],
+    ids=["fixed", "adaptive"],
+)
+def test_final_is_the_end_of_time(driven, times, end, method):
+    def run(times):
+        return simulate(driven(), times, method)
+
+    for trajectory in (run(times), jax.jit(run)(np.array(times))):
+        assert float(trajectory.final.t) == pytest.approx(end, abs=1e-15)
+        state = np.stack(trajectory.final.y)
+        row = trajectory.states[times.index(end)]
+        np.testing.assert_allclose(state, row, rtol=1e-13)

@@ -117,6 +117,21 @@ def test_a_time_beyond_the_bound_is_a_named_failure(driven, time):
         jax.jit(lambda t: simulate(driven(), t, _BOUNDED).states)(time)
 
 
+def test_steps_are_counted_where_they_are_taken(driven):
+    run = jax.jit(lambda times: simulate(driven(), times, _BOUNDED).stats["num_steps"])
+    counts = [int(run(jnp.asarray([t, 0.1 + t]))) for t in (0.5, -0.5, -0.05)]
+    assert counts == [40, 40, 80]
+
+
+def test_traced_times_that_diffrax_would_interpolate_by_a_line_are_refused(driven):
+    adjoint = diffrax.RecursiveCheckpointAdjoint()
+    method = Method(Yoshida4(), _STEP, adjoint=adjoint, max_steps=40)
+    with pytest.raises(ValueError, match=r"Yoshida4 under Recursive.*adjoint=None"):
+        jax.jit(lambda t: simulate(driven(), t, method).states)(0.51)
+    with pytest.raises(ValueError, match="a t0 that is an array, may lie off it"):
+        simulate(driven(t0=jnp.asarray(0.0)), 0.51, method)
+
+
 def test_an_epoch_that_is_an_array_is_a_leaf(driven):
     simulation = driven(t0=jnp.asarray(0.5))
     bounded = simulate(simulation, [1.0, 1.3], _BOUNDED)

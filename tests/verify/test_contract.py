@@ -208,6 +208,45 @@ def test_an_array_as_epoch_and_times_before_it_obey_the_laws():
     assert [leaf.name for leaf in taylor.leaves].count("t0") == 1
 
 
+class _AllPythonFloats(_Driven):
+    stiffness: float = 2.0
+    start: tuple[float, float] = (1.0, 0.2)
+
+
+class _StaticEpoch(_Driven):
+    t0: float = eqx.field(static=True, default=0.0)
+
+
+class _NoEpochField(AbstractSimulation):
+    stiffness: jax.Array
+    t0 = 0.0
+
+    def initial_state(self):
+        return jnp.ones(2)
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: -args.stiffness * y)
+
+    def default_method(self):
+        return Method(diffrax.Heun(), step=0.1)
+
+
+@pytest.mark.parametrize(
+    ("simulation", "sentence"),
+    [
+        (5, r"must be an AbstractSimulation such as .*, got 5"),
+        (_Driven, "must be an AbstractSimulation such as .*, got <class"),
+        (_NoEpochField(jnp.ones(())), "_NoEpochField must have its epoch in a field"),
+        (_StaticEpoch(jnp.ones(()), jnp.ones(2)), "that is not static"),
+        (_AllPythonFloats(), "_AllPythonFloats must have a float array that can vary"),
+    ],
+    ids=["number", "class", "no epoch", "static epoch", "Python floats"],
+)
+def test_what_the_laws_cannot_vary_is_refused(simulation, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check_simulation(simulation, _TIMES)
+
+
 @pytest.mark.slow
 def test_what_a_simulation_raises_is_reported_by_law():
     simulation = _NoForwardMode(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ...simulations import AbstractOneStepSolver, Separable
+from ...simulations import AbstractOneStepSolver
 
 
 class AbstractSymplecticSolver(AbstractOneStepSolver):
@@ -30,7 +30,6 @@ class AbstractSymplecticSolver(AbstractOneStepSolver):
 
     def advance(self, terms, t0, length, y, args):
         """Drifts and kicks in turn, beginning and ending with a drift."""
-        _check_separable(self, terms)
         x, v = y
         kicks = np.asarray(self.weights)
         drifts = (np.append(kicks, 0) + np.append(0, kicks)) / 2
@@ -51,12 +50,3 @@ def symmetric(*outer: float) -> tuple[float, ...]:
 
 def _shifted(y: PyTree[Array], rate: PyTree[Array], length: Array) -> PyTree[Array]:
     return jax.tree.map(lambda a, b: a + length * b, y, rate)
-
-
-def _check_separable(solver, terms):
-    if not isinstance(terms, Separable):
-        raise ValueError(
-            f"{type(solver).__name__} needs Separable dynamics, whose accelerations do "
-            f"not depend on velocity; got {type(terms).__name__}. Take an explicit "
-            "Runge–Kutta solver instead, diffrax.Dopri8() at fixed steps say"
-        )

@@ -38,6 +38,8 @@ class Gravity(AbstractForce):
     references: ClassVar[tuple[str, ...]] = ("10.1093/mnras/71.5.460",)
 
     def __init__(self, G: Numbers = 1.0, softening: Numbers = 0.0):
+        if isinstance(G, str):
+            raise ValueError(f"G must be a number, got {G!r}; nbody.G has it by units")
         check_shape("G", G, ())
         check_shape("softening", softening, ())
         self.G = as_floating("G", G)

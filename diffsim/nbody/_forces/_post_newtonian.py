@@ -1,9 +1,10 @@
 """The first post-Newtonian correction to gravity."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..._checks import as_floating, check_shape
@@ -53,10 +54,10 @@ class PostNewtonian(AbstractForce):
         "10.3847/1538-3881/abd414",
     )
 
-    def __init__(self, c: Numbers, *, central: int | None = None):
+    def __init__(self, c: Numbers, *, central: Any = None):
         check_shape("c", c, ())
         self.c = as_floating("c", c)
-        self.central = central
+        self.central = _checked_index(central)
 
     def acceleration(self, t, x, v, gm):
         del t
@@ -64,6 +65,18 @@ class PostNewtonian(AbstractForce):
         if self.central is None:
             return inverse_c2 * _all_pairs(x, v, gm)
         return inverse_c2 * _central(x, v, gm, self.central)
+
+
+def _checked_index(central: Any) -> int | None:
+    """`central`; negative ones would stand for no body in the comparison below."""
+    if central is None:
+        return None
+    if not isinstance(central, int | np.integer) or central < 0:
+        raise ValueError(
+            "central must be the index of a body, 0 or more, or None for all pairs, "
+            f"got {central!r}"
+        )
+    return int(central)
 
 
 def _all_pairs(x, v, gm):

@@ -1,13 +1,15 @@
 """Total angular momentum."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._nbody import NBody
-from .._state import State
+from .._state import checked_state
 
 
-def angular_momentum(simulation: NBody, state: State) -> Float[Array, "*time 3"]:
+def angular_momentum(simulation: NBody, state: Any) -> Float[Array, "*time 3"]:
     r"""$L = \sum_i m_i\, x_i \times v_i$ about the origin, mass length² / time.
 
     **Arguments**
@@ -17,7 +19,7 @@ def angular_momentum(simulation: NBody, state: State) -> Float[Array, "*time 3"]
 
     **Returns:** shape (time, 3) or (3,).
     """
-    masses = simulation.bodies.masses
+    state, masses = checked_state(state), simulation.bodies.masses
     x = state.positions[..., : masses.size, :]
     v = state.velocities[..., : masses.size, :]
     return jnp.sum(masses[:, None] * jnp.cross(x, v), -2)

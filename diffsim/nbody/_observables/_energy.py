@@ -1,13 +1,15 @@
 """Newtonian energy of the bodies."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._nbody import NBody
-from .._state import State
+from .._state import checked_state
 
 
-def energy(simulation: NBody, state: State) -> Float[Array, "*time"]:
+def energy(simulation: NBody, state: Any) -> Float[Array, "*time"]:
     r"""Kinetic energy and the mutual potential energy of `Gravity`.
 
     $$E = \tfrac12 \sum_i m_i v_i^2
@@ -24,7 +26,7 @@ def energy(simulation: NBody, state: State) -> Float[Array, "*time"]:
     in it (convenience). All pairs are formed at once, O(time × body²) memory
     (convenience).
     """
-    masses = simulation.bodies.masses
+    state, masses = checked_state(state), simulation.bodies.masses
     n = masses.size
     x, v = state.positions[..., :n, :], state.velocities[..., :n, :]
     kinetic = 0.5 * jnp.sum(masses * jnp.sum(v * v, -1), -1)

@@ -1,13 +1,15 @@
 """Total momentum."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._nbody import NBody
-from .._state import State
+from .._state import checked_state
 
 
-def momentum(simulation: NBody, state: State) -> Float[Array, "*time 3"]:
+def momentum(simulation: NBody, state: Any) -> Float[Array, "*time 3"]:
     r"""$P = \sum_i m_i v_i$, mass length / time, shape (time, 3) or (3,).
 
     **Arguments**
@@ -15,5 +17,5 @@ def momentum(simulation: NBody, state: State) -> Float[Array, "*time 3"]:
     - `simulation`: gives the masses.
     - `state`: one state, or states with a leading time axis; tracers weigh nothing.
     """
-    masses = simulation.bodies.masses
+    state, masses = checked_state(state), simulation.bodies.masses
     return jnp.sum(masses[:, None] * state.velocities[..., : masses.size, :], -2)

@@ -1,12 +1,14 @@
 """Distances between bodies."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._state import State
+from .._state import checked_state
 
 
-def separations(state: State) -> Float[Array, "*time body body"]:
+def separations(state: Any) -> Float[Array, "*time body body"]:
     r"""$r_{ij} = |x_j - x_i|$, a length, shape (time, body, body) or (body, body).
 
     Symmetric, zero on the diagonal; bodies first, tracers after them.
@@ -16,7 +18,7 @@ def separations(state: State) -> Float[Array, "*time body body"]:
     **Limits:** the derivative of the distance of coincident bodies is undefined
     (mathematics); on the diagonal it is zero.
     """
-    x = state.positions
+    x = checked_state(state).positions
     d = x[..., None, :, :] - x[..., :, None, :]
     eye = jnp.eye(x.shape[-2], dtype=x.dtype)
     return jnp.sqrt(jnp.sum(d * d, -1) + eye) * (1 - eye)

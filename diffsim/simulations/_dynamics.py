@@ -1,0 +1,102 @@
+"""Whether dynamics fit the state and the solver, asked once while tracing."""
+
+import typing
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ._separable import Separable
+from ._simulation import AbstractSimulation
+
+
+def check_dynamics(
+    simulation: AbstractSimulation,
+    solver: diffrax.AbstractSolver,
+    t0: Array,
+    y0: PyTree[Array],
+):
+    """Objects to terms that `solver` cannot step, and to rates unlike the state."""
+
+    def check(simulation, t0, y0):
+        terms = simulation.terms()
+        _check_terms(terms)
+        _check_solver(solver, terms)
+        if isinstance(terms, Separable):
+            _check_pair(y0)
+        if moves_with_time(terms):
+            # Not by `ODETerm.vf`, which broadcasts to the state.
+            plain = isinstance(terms, diffrax.ODETerm)
+            field = terms.vector_field if plain else terms.vf
+            _check_rate(y0, field(t0, y0, simulation))
+
+    # Evaluated for its shapes: nothing of it is left in the run.
+    eqx.filter_eval_shape(check, simulation, t0, y0)
+
+
+def moves_with_time(terms: Any) -> bool:
+    """Whether a step multiplies the vector field by its length, and no other control.
+
+    A `ControlTerm` multiplies by something else, a `MultiTerm` by several.
+    """
+    return isinstance(terms, diffrax.ODETerm | Separable)
+
+
+def _check_terms(terms: Any):
+    def is_term(x):
+        return isinstance(x, diffrax.AbstractTerm)
+
+    found = jax.tree.leaves(terms, is_leaf=is_term)
+    if not found or not all(map(is_term, found)):
+        raise ValueError(
+            f"terms() must return a Diffrax term, got a {type(terms).__name__}; "
+            "diffrax.ODETerm(vector_field) makes one of a function"
+        )
+
+
+def _check_solver(solver: diffrax.AbstractSolver, terms: Any):
+    structure = solver.term_structure
+    if isinstance(structure, tuple):
+        fits, wanted = isinstance(terms, tuple), f"a tuple of {len(structure)} terms"
+    else:
+        kind = typing.get_origin(structure) or structure
+        fits, wanted = isinstance(terms, kind), f"{kind.__name__} dynamics"
+    if fits:
+        return
+    if structure is Separable:
+        wanted += ", whose accelerations do not depend on velocity"
+    raise ValueError(
+        f"{type(solver).__name__} needs {wanted}; got {type(terms).__name__}. Take an "
+        "explicit Runge–Kutta solver instead, diffrax.Dopri8() at fixed steps say"
+    )
+
+
+def _check_pair(y0: PyTree[Array]):
+    if type(y0) is not tuple or len(y0) != 2:
+        got = "an array" if eqx.is_array(y0) else f"a {type(y0).__name__}"
+        raise ValueError(
+            f"Separable dynamics need an initial_state() that is a tuple (x, v), got "
+            f"{got}; for other states take diffrax.ODETerm"
+        )
+
+
+def _check_rate(y0: PyTree[Array], rate: PyTree[Any]):
+    """Steps would broadcast or promote what does not agree, and so change the state."""
+    ours, theirs = jax.tree.structure(y0), jax.tree.structure(rate)
+    if ours != theirs:
+        raise ValueError(
+            f"the vector field must return the structure of the state, {ours}, got "
+            f"{theirs}"
+        )
+    states, _ = jax.tree_util.tree_flatten_with_path(y0)
+    for (path, y), r in zip(states, jax.tree.leaves(rate), strict=True):
+        if jnp.shape(r) != y.shape or jnp.result_type(y, r) != y.dtype:
+            where = jax.tree_util.keystr(path)
+            raise ValueError(
+                f"the vector field must return what state{where} is, {y.dtype} of "
+                f"shape {y.shape}, got {jnp.result_type(r)} of shape {jnp.shape(r)}; "
+                "nothing is broadcast or cast for you"
+            )
