@@ -10,6 +10,9 @@ import numpy as np
 #: Rounding is what the remainder is at perturbations of so many ulps, where a
 #: quadratic term cannot be seen: 1e-14 squared.
 _ULPS = (16, 32, 64, 128)
+#: Of a leaf that is zero and acts by its square, a softening, nothing is seen there: it
+#: is lost in what it is added to, and appears in jumps at so many roots of an ulp.
+_ROOTS = (4, 8)
 #: Points count as clean above so many times the rounding: a slope over a factor 64 in h
 #: is then off by at most 0.02.
 _CLEAN = 30.0
@@ -65,6 +68,8 @@ def _slope(remainder: Callable[[float], float], eps: float) -> float | None:
     needed, which would otherwise look the same.
     """
     rounding = np.max([remainder(ulps * eps) for ulps in _ULPS])
+    if rounding == 0:
+        rounding = np.max([remainder(roots * np.sqrt(eps)) for roots in _ROOTS])
     floor = _CLEAN * max(rounding, eps)
     clean: list[tuple[float, float]] = []
     h, size = 2.0 ** np.round(np.log2(np.sqrt(eps))), rounding
