@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -56,13 +56,13 @@ def select(
         a leaf, at a node (everything floating below it; `bodies.*` says the same) or at
         entries of a leaf: `bodies.masses[5]`, `bodies.positions[1:, 2]`, an array on
         its own `[0]`. If the module that owns an array has `names`, a tuple that labels
-        the first axis, so may the path: `bodies.positions[Jupiter]`. `*` stands for any
-        one step.
+        the first axis, so may the path: `bodies.positions[Jupiter]`; a label may have
+        commas and brackets. `*` stands for any one step.
     - `argument`: what the error messages call `paths`.
     - `passing`: leaves that a node does not stand for; only their own path names them.
 
-    **Returns:** a `Selection`; each number is named `leaf[i, j]`, with the label in
-    place of `i` where there is one: `bodies.positions[Jupiter, 0]`.
+    **Returns:** a `Selection`; each number is named by its own path, `leaf[i, j]`, with
+    the label in place of `i` where there is one: `bodies.positions[Jupiter, 0]`.
 
     **Raises:** a `ValueError` for a path that leads nowhere (with the near ones), that
     ends at something that is not floating, that repeats a number, or if nothing is
@@ -72,9 +72,10 @@ def select(
     if callable(paths):
         parts = _parts_of_nodes(tree, leaves, paths, argument)
     else:
-        paths = (paths,) if isinstance(paths, str) else tuple(paths)
         parts = tuple(
-            part for path in paths for part in _parts(leaves, path, argument, passing)
+            part
+            for path in _several(paths, argument)
+            for part in _parts(leaves, path, argument, passing)
         )
     if not any(part.size for part in parts):
         raise ValueError(
@@ -114,6 +115,35 @@ def put(tree: PyTree, selection: Selection, vector: Array) -> PyTree:
     return jax.tree.unflatten(structure, leaves)
 
 
+def places(known: Sequence[str], names: Any, *, argument: str = "names") -> list[int]:
+    """Positions of `names` among the names that a selection has given to its numbers.
+
+    A name is that of a number or of what holds several: `bodies` and `bodies.masses`
+    stand for all below them, `bodies.positions[Jupiter]` for three.
+    """
+    found: list[int] = []
+    for name in _several(names, argument):
+        below = re.escape(name) + r"([.\[].*)?"
+        entries = re.escape(name.removesuffix("]")) + r"(, \d+)+\]"
+        hits = [i for i, n in enumerate(known) if re.fullmatch(f"{below}|{entries}", n)]
+        if not hits:
+            beside = [n for n in known if n.startswith(name.partition("[")[0] + "[")]
+            raise ValueError(
+                f"{argument}={name!r} is no parameter; {near(name, beside or known)}"
+            )
+        found.extend(hits)
+    return found
+
+
+def integers(tree: PyTree) -> list[str]:
+    """Names of the leaves of `tree` that hold integers."""
+    return [
+        leaf.name
+        for leaf in _leaves(tree)
+        if jnp.issubdtype(getattr(leaf.value, "dtype", type(leaf.value)), jnp.integer)
+    ]
+
+
 def near(word: str, words: Sequence[str]) -> str:
     """The few `words` most like `word`, for error messages."""
     found = difflib.get_close_matches(word, words, n=3, cutoff=0.5)
@@ -142,9 +172,21 @@ class _Leaf:
 def _leaves(tree: PyTree) -> list[_Leaf]:
     found = jax.tree_util.tree_flatten_with_path(tree)[0]
     return [
-        _Leaf(tuple(map(_token, keys)), value, i, _labels(tree, keys, value))
+        _Leaf(_steps_to(keys, value), value, i, _labels(tree, keys, value))
         for i, (keys, value) in enumerate(found)
     ]
+
+
+def _steps_to(keys: Sequence[Any], value: Any) -> tuple[str, ...]:
+    """Steps to a leaf as its path is read: a dict key may have dots and brackets."""
+    if not keys and not np.shape(value):
+        return ("value",)
+    return _read(_joined([_token(key) for key in keys]))
+
+
+def _read(path: str) -> tuple[str, ...]:
+    """Steps of a path; within its brackets may be others, as in `masses[a[1]]`."""
+    return tuple(re.findall(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^.\[\]]+", path))
 
 
 def _token(key: Any) -> str:
@@ -182,12 +224,24 @@ def _listed(words: Any, most: int = 12) -> str:
     return (", ".join(repr(w) for w in words[:most]) or "none") + rest
 
 
+def _several(paths: Any, argument: str) -> tuple[str, ...]:
+    alone = isinstance(paths, str) or not isinstance(paths, Iterable)
+    found: tuple[Any, ...] = (paths,) if alone else tuple(paths)
+    if not all(isinstance(path, str) for path in found):
+        raise ValueError(
+            f"{argument} must be a path or several, 'bodies.masses' say, got {paths!r}"
+        )
+    return found
+
+
 def _parts(
     leaves: list[_Leaf], path: str, argument: str, passing: tuple[str, ...]
 ) -> list[Part]:
-    tokens = re.findall(r"\[[^\]]*\]|[^.\[\]]+", path)
+    tokens = _read(path)
+    if not tokens or _joined(tokens) != path:
+        raise _wrong_path(leaves, path, argument)
     while tokens and tokens[-1] == "*":
-        tokens.pop()
+        tokens = tokens[:-1]
     found = [leaf for leaf in leaves if _leads_to(tokens, leaf.tokens)]
     if found:
         chosen = [x for x in found if x.floating and x.name not in passing]
@@ -199,10 +253,17 @@ def _parts(
         owners = [leaf for leaf in leaves if _matches(tokens[:-1], leaf.tokens)]
         if owners:
             return [_entries(leaf, path, tokens[-1], argument) for leaf in owners]
+    raise _wrong_path(leaves, path, argument)
+
+
+def _wrong_path(leaves: list[_Leaf], path: str, argument: str) -> ValueError:
     known = sorted({_joined(x.tokens[:n]) for x in leaves for n in _depths(x)} - {""})
-    raise ValueError(
-        f"{argument}={path!r} names nothing in the model; {near(path, known)}"
-    )
+    hint = near(path, known)
+    for cuts in range(1, path.count("][") + 1):
+        merged = ", ".join(path.rsplit("][", cuts))
+        if any(_matches(_read(merged)[:-1], leaf.tokens) for leaf in leaves):
+            hint = f"write {merged!r}"
+    return ValueError(f"{argument}={path!r} names nothing in the model; {hint}")
 
 
 def _depths(leaf: _Leaf) -> range:
@@ -231,7 +292,7 @@ def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
     if not leaf.floating:
         _object_to_kind(leaf, argument)
     shape = np.shape(leaf.value)
-    steps = [word.strip().strip("'\"") for word in index[1:-1].split(",")]
+    steps = _split(index[1:-1], leaf.labels)
     try:
         key = tuple(_step(word, i, leaf) for i, word in enumerate(steps))
         chosen = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[key]
@@ -242,6 +303,17 @@ def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
             f"shape {shape}{hint}"
         ) from error
     return Part(path, leaf.position, chosen.shape, tuple(map(int, chosen.reshape(-1))))
+
+
+def _split(index: str, labels: Sequence[str]) -> list[str]:
+    """The steps of an index at its commas, but those within a label."""
+    # Of two labels that fit, as of "Earth" and "Earth, Moon", the longer one is meant.
+    for label in sorted(labels, key=len, reverse=True):
+        head = re.match(rf"\s*(['\"]?){re.escape(label)}\1\s*(,|$)", index)
+        if head:
+            rest = index[head.end() :].strip()
+            return [label, *(rest.split(",") if rest else ())]
+    return [word.strip().strip("'\"") for word in index.split(",")]
 
 
 def _step(word: str, axis: int, leaf: _Leaf) -> int | slice:
@@ -255,16 +327,18 @@ def _step(word: str, axis: int, leaf: _Leaf) -> int | slice:
 def _parts_of_nodes(
     tree: PyTree, leaves: list[_Leaf], where: Callable, argument: str
 ) -> tuple[Part, ...]:
-    """Parts for a `where` function: it is shown the tree with numbered leaves."""
-    numbered = jax.tree.unflatten(jax.tree.structure(tree), range(len(leaves)))
+    """Parts for a `where` function: it is shown the tree with our leaves in place."""
+    shown = jax.tree.unflatten(jax.tree.structure(tree), leaves)
     try:
-        nodes = where(numbered)
-    except (TypeError, IndexError, AttributeError) as error:
+        chosen = jax.tree.leaves(where(shown))
+        strange = [type(x).__name__ for x in chosen if not isinstance(x, _Leaf)]
+        if strange:
+            raise TypeError(f"it returned {strange[0]}")
+    except (TypeError, LookupError, AttributeError) as error:
         raise ValueError(
             f"{argument} as a function must return nodes of the model ({error}); "
             "write single entries as a path, 'bodies.masses[5]'"
         ) from error
-    chosen = [leaves[i] for i in jax.tree.leaves(nodes)]
     floating = [leaf for leaf in chosen if leaf.floating]
     if chosen and not floating:
         _object_to_kind(chosen[0], argument)
@@ -274,7 +348,7 @@ def _parts_of_nodes(
 def _names(part: Part, leaf: _Leaf) -> list[str]:
     shape = np.shape(leaf.value)
     if not shape:
-        return [leaf.name or "value"]
+        return [leaf.name]
     flat = range(int(np.prod(shape))) if part.entries is None else part.entries
     indices = np.stack(np.unravel_index(np.asarray(flat, int), shape), axis=-1)
     heads = leaf.labels or range(shape[0])

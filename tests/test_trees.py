@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._trees import put, select, take
+from diffsim._trees import integers, places, put, select, take
 
 
 class Planets(eqx.Module):
@@ -52,6 +52,58 @@ def test_paths_name_the_numbers_they_lead_to(paths, names):
     assert list(select(system(), paths).names) == names
 
 
+def moons() -> System:
+    """As `system`, with names that a path could stumble over."""
+    names = ("Earth, Moon", "a[1]", "x.y", "Earth")
+    bodies = Planets(jnp.ones(4), jnp.ones((4, 3)), names)
+    return System(bodies, 2.0, 7, 0.0, "moons")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        system(),
+        moons(),
+        {"a.b": 1.0, "c[0]": jnp.ones(2), "d, e": 2.0, "0.weight": jnp.ones((2, 1))},
+        {3: 1.0, 4: [2.0]},
+        jnp.ones((2, 2)),
+        1.0,
+    ],
+    ids=["names", "odd names", "odd keys", "numbers", "array", "scalar"],
+)
+def test_every_name_is_a_path_to_its_number(tree):
+    names = select(tree, "*").names
+    for name in names:
+        assert select(tree, name).names == (name,)
+    assert places(names, names) == list(range(len(names)))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("bodies.masses['Earth, Moon']", "bodies.masses[Earth, Moon]"),
+        ("bodies.positions[Earth, Moon, -1]", "bodies.positions[Earth, Moon, 2]"),
+        ("bodies.positions[Earth, 1]", "bodies.positions[Earth, 1]"),
+        ("bodies.positions[1, 2]", "bodies.positions[a[1], 2]"),
+    ],
+)
+def test_commas_and_brackets_may_be_inside_a_name(path, name):
+    assert select(moons(), path).names == (name,)
+
+
+def test_places_are_those_of_a_number_or_of_all_below_a_name():
+    names = select(moons(), "bodies").names
+    assert places(names, "bodies") == list(range(16))
+    assert places(names, "bodies.masses") == [0, 1, 2, 3]
+    assert places(names, "bodies.masses[Earth]") == [3]
+    assert places(names, "bodies.positions[Earth]") == [13, 14, 15]
+    assert places(names, ["bodies.positions[a[1]]"]) == [7, 8, 9]
+    with pytest.raises(
+        ValueError, match=r"masses\[3\]' is no parameter; near are .*Ear"
+    ):
+        places(names, "bodies.masses[3]")
+
+
 @pytest.mark.parametrize("node", ["bodies", "bodies.*", ["bodies"], lambda s: s.bodies])
 def test_a_node_stands_for_every_float_below_it(node):
     assert len(select(system(), node).names) == 8
@@ -61,6 +113,12 @@ def test_everything_means_floats_and_not_integers():
     assert len(select(system(), "*").names) == 10
     assert "t0" not in select(system(), "*", passing=("t0",)).names
     assert select(system(), "t0", passing=("t0",)).names == ("t0",)
+
+
+def test_integers_are_leaves_of_whole_numbers_and_not_of_truths():
+    leaves = [1, True, 2.0, "x", jnp.sin, np.arange(2), jnp.array([True]), None]
+    assert integers(leaves) == ["[0]", "[5]"]
+    assert integers([jax.random.key(0), jax.random.PRNGKey(0)]) == ["[1]"]
 
 
 def test_arrays_dicts_and_lists_have_paths():
@@ -122,6 +180,15 @@ def test_take_and_put_pass_jit_vmap_and_grad():
         ((), "free selects no numbers; the floating-point leaves are 'bodies.masses'"),
         (lambda s: (), "free selects no numbers"),
         (lambda s: s.bodies.masses[0], "write single entries as a path"),
+        (lambda s: 2 * s.G, "write single entries as a path"),
+        (lambda s: s.label, "it returned str.*write single entries as a path"),
+        (lambda s: {}["G"], "as a function must return nodes of the model"),
+        ("", "free='' names nothing"),
+        ("bodies..masses", "names nothing.*near are 'bodies.masses'"),
+        ("bodies.masses[", "names nothing.*near are 'bodies.masses'"),
+        ("bodies.positions[1][2]", r"names nothing.*write 'bodies.positions\[1, 2\]'"),
+        (3, "free must be a path or several, 'bodies.masses' say, got 3"),
+        (["G", lambda s: s.G], "free must be a path or several"),
         (
             ["bodies", "bodies.masses[1]"],
             r"masses\[Jupiter\]' twice, by 'bodies' and by 'bodies.masses\[1\]'",

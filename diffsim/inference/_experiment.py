@@ -88,6 +88,8 @@ class Experiment(eqx.Module):
         used = jnp.ones(prediction.shape, bool)
         if noise.mask is not None:
             used = shape.flat("mask", noise.mask)
+        # Data that are yet to come do not follow the parameters: only the prediction
+        # varies in the difference, so that its derivative is that of the prediction.
         data = jax.lax.stop_gradient(prediction) if self.data is None else self.data
         # What is masked goes before anything is made of it: NaN times zero is NaN, and
         # that is what the derivative of a choice made afterwards is.
@@ -151,9 +153,10 @@ class Experiment(eqx.Module):
 def _scoring_rows(found: Whitened) -> list[Array]:
     """Rows of the mean and of ln σ: the expected information is a sum of squares.
 
-    What is held constant is what averages out of the information; the gradient, rows
-    times their derivative, is exact all the same.
+    The gradient, rows times their derivative, is exact all the same.
     """
+    # So AᵀA is the expected information, (μ'/σ)² + 2 (σ'/σ)²; the derivatives of what
+    # is held constant would put the residuals of these very data into it.
     hold = jax.lax.stop_gradient
     mean = jnp.where(found.used, found.difference / hold(found.sigma), 0)
     score = jnp.where(found.used, (1 - hold(found.distance) ** 2) / jnp.sqrt(2.0), 0)

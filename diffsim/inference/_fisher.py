@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
@@ -14,7 +15,7 @@ from ._experiment import Experiment, Whitened, experiment
 from ._information import Fisher
 from ._jacobian import value_and_jacobian
 from ._precision import warn_of_single_precision
-from ._root import scaled_root
+from ._root import scaled_root, scatter
 
 
 def fisher(
@@ -42,9 +43,10 @@ def fisher(
     - `model`: a pytree; where to evaluate.
     - `noise`: a `Gaussian` with a sigma, or a function from the model to one.
     - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
-        every float), a path, several, a function from the model to nodes, or a dict
-        from path to `Free`. Of `Free` only priors matter here: error bars are those
-        of the parameters themselves, whatever their transform.
+        every float, and no leaf may be an integer), a path, several, a function from
+        the model to nodes, or a dict from path to `Free`. Of `Free` only priors matter
+        here: error bars are those of the parameters themselves, whatever their
+        transform.
     - `kind`: "expected" is the formula above. "observed" is minus the second derivative
         of the log posterior on real `data`; they differ by noise, and by model error.
     - `data`: needed for "observed", and by `Gaussian()` to judge the size of the noise.
@@ -64,10 +66,25 @@ def fisher(
     if data is None and (kind == "observed" or found.scale_is_unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")
+    if found.scale_is_unknown:
+        _object_to_few_data(found)
     values = found.parameters.start
     if kind == "observed":
         return _observed(found, values)
     return _expected(found, values)
+
+
+def _object_to_few_data(found: Experiment):
+    """An unknown sigma is judged from what the parameters leave of the data."""
+    masks, number = jax.tree.leaves(found.noise.mask), len(found.parameters.names)
+    if found.data is None or any(map(is_traced, masks)):
+        return
+    size = int(sum(map(np.sum, masks))) if masks else found.data.size
+    if size <= number:
+        raise ValueError(
+            "noise=Gaussian() judges sigma from residuals, which takes more data than "
+            f"parameters, got {size} for {number}; give it, Gaussian(sigma)"
+        )
 
 
 def _expected(found: Experiment, values: Array) -> Fisher:
@@ -101,7 +118,7 @@ def _spread(found: Experiment, seen: Whitened, values: Array) -> Array:
     if not found.scale_is_unknown:
         return jnp.ones((), values.dtype)
     dof = jnp.sum(seen.used) - values.size
-    return jnp.sqrt(seen.distance @ seen.distance / dof)
+    return scatter(seen.distance @ seen.distance, dof)
 
 
 def _status(seen: Whitened, root: Array) -> RESULTS:

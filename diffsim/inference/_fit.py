@@ -20,7 +20,7 @@ from ._levenberg_marquardt import LevenbergMarquardt
 from ._march import linearised, looked, march
 from ._outcome import Fit, outcome
 from ._precision import warn_of_single_precision
-from ._run import Run
+from ._run import Run, check_count
 from ._solver_error import solver_error
 
 
@@ -32,8 +32,8 @@ def fit(
     noise: Any,
     free: Any = None,
     solver: Any = None,
-    starts: int = 1,
-    run: Run | None = None,
+    starts: Any = 1,
+    run: Any = None,
 ) -> Fit:
     r"""The model that makes the data most probable, and how well they determine it.
 
@@ -52,8 +52,9 @@ def fit(
     - `data`: a pytree like the prediction.
     - `noise`: a `Gaussian`, or a function from the model to one.
     - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
-        every float), a path, several, a function from the model to nodes, or a dict
-        from path to `Free` with scales, transforms, bounds and priors.
+        every float, and no leaf may be an integer), a path, several, a function from
+        the model to nodes, or a dict from path to `Free` with scales, transforms,
+        bounds and priors.
     - `solver`: None for `LevenbergMarquardt`; any Optax optimizer, as
         `optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-2))`, for gradient
         descent in units of `Free.scale`; or an Optimistix least-squares solver or
@@ -77,6 +78,9 @@ def fit(
     """
     warn_of_single_precision("fit")
     run = Run() if run is None else run
+    check_count("starts", starts)
+    if not isinstance(run, Run):
+        raise ValueError(f"run must be an inference.Run(...), got {run!r}")
     found = experiment(predict, model, data, noise=noise, free=free)
     solver = _solver(solver, found)
     z = found.parameters.z_start
@@ -130,8 +134,6 @@ def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> 
 
 def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:
     """`count` starts, the given one first, the others around it within the bounds."""
-    if count < 1:
-        raise ValueError(f"starts must be at least 1, got {count}")
     key = jax.random.key(run.seed)
     away = jax.random.normal(key, (count, z.size), z.dtype).at[0].set(0)
     return jnp.clip(z + run.spread * away, *found.parameters.limits().values())

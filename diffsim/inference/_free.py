@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._checks import check_positive
+from .._checks import as_floating, check_positive
 
 
 class Transform(eqx.Module):
@@ -53,6 +53,7 @@ class Free(eqx.Module):
         prior: Any = None,
     ):
         if scale is not None:
+            as_floating("scale", scale)
             check_positive("scale", scale)
         self.scale = scale
         self.transform = _transform(transform)
@@ -82,4 +83,7 @@ def _pair(name: str, given: Any) -> tuple[Any, Any]:
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         wanted = {"bounds": "(lower, upper)", "prior": "(mean, standard deviation)"}
         raise ValueError(f"{name} must be a pair {wanted[name]}, got {given!r}")
+    for number in given:
+        if number is not None or name == "prior":
+            as_floating(name, number)
     return tuple(given)

@@ -1,6 +1,5 @@
 """`Fisher`: an information matrix with the names of its parameters."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -9,8 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from .._checks import as_floating
 from .._results import RESULTS
-from .._trees import near
+from .._trees import places
+from ._report import counted
 from ._root import correlation, covariance, scaled_root, singular_directions
 
 
@@ -74,7 +75,10 @@ class Fisher(eqx.Module):
 
     @property
     def covariance(self) -> Float[Array, "parameter parameter"]:
-        """Cramér-Rao bound: F⁻¹. A parameter that data leave open has variance inf."""
+        """Cramér-Rao bound: F⁻¹. A parameter that data leave open has variance inf.
+
+        Its derivative is NaN if any is open: fix those first.
+        """
         return covariance(self.root, self.scale)
 
     @property
@@ -96,14 +100,17 @@ class Fisher(eqx.Module):
     @property
     def condition(self) -> Float[Array, ""]:
         """Condition number of the scaled root: the one that units do not change."""
-        values, _, null = singular_directions(self.root)
-        return jnp.where(jnp.any(null), jnp.inf, values[-1] / values[0])
+        values = jnp.linalg.svd(self.root, compute_uv=False)
+        _, _, null = singular_directions(self.root)
+        return jnp.where(jnp.any(null), jnp.inf, values[0] / values[-1])
 
     def mv(self, vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
         """F v, without F."""
         return self.scale * (self.root.T @ (self.root @ (self.scale * vector)))
 
-    def __add__(self, other: "Fisher") -> "Fisher":
+    def __add__(self, other: Any) -> "Fisher":
+        if not isinstance(other, Fisher):
+            return NotImplemented
         if self.names != other.names:
             only = sorted(set(self.names) ^ set(other.names))
             raise ValueError(
@@ -117,29 +124,28 @@ class Fisher(eqx.Module):
         root, scale = scaled_root(jnp.concatenate(stacked))
         return Fisher(root, scale, None, None, status, self.names, kind)
 
-    def fix(self, names: str | Sequence[str]) -> "Fisher":
+    def fix(self, names: Any) -> "Fisher":
         """The information if the parameters `names` were known exactly.
 
-        A name is that of a parameter, or of a leaf: all its entries.
+        A name is that of a parameter, or of a leaf: all its entries. One parameter at
+        least stays free.
         """
-        drop = self._where(names)
-        keep = np.setdiff1d(np.arange(len(self.names)), drop)
+        _, keep = self._split("fix", names)
         root, scale = scaled_root(self.root[:, keep] * self.scale[keep])
         rows = None if self.rows is None else self.rows[:, keep]
         kept = tuple(self.names[i] for i in keep)
         return Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
 
-    def marginalize(self, names: str | Sequence[str]) -> "Fisher":
+    def marginalize(self, names: Any) -> "Fisher":
         """The information on the other parameters when `names` are free as well.
 
         The Schur complement, as rows from which what `names` explain is projected out.
         """
-        drop = self._where(names)
-        keep = np.setdiff1d(np.arange(len(self.names)), drop)
+        drop, keep = self._split("marginalize", names)
         nuisance, wanted = self.root[:, drop], self.root[:, keep]
         span, values, _ = jnp.linalg.svd(nuisance, full_matrices=False)
         rounding = jnp.finfo(span.dtype).eps ** 0.8
-        span = jnp.where(values > rounding * values[0], span, 0)
+        span = jnp.where(values > rounding * jnp.max(values, initial=0), span, 0)
         for _ in range(2):  # the second pass removes what rounding left of the first
             wanted = wanted - span @ (span.T @ wanted)
         # What is left of a column of unit norm is rounding, not information.
@@ -161,13 +167,18 @@ class Fisher(eqx.Module):
                 "bias needs the derivative of one experiment; take it from fisher(...) "
                 "before adding or marginalizing"
             )
-        leaves = [jnp.reshape(x, -1) for x in jax.tree.leaves(delta_prediction)]
+        leaves = [
+            jnp.reshape(as_floating("delta_prediction", x), -1)
+            for x in jax.tree.leaves(delta_prediction)
+        ]
         delta = jnp.concatenate(leaves)
         if delta.shape != self.weights.shape:
             raise ValueError(
                 f"delta_prediction must hold {self.weights.size} numbers, as the "
                 f"prediction does, got {delta.size}"
             )
+        # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
+        delta = jnp.where(self.weights > 0, delta, 0)
         return self._solved(self.rows.T @ (self.weights * delta))
 
     def _solved(self, vector: Array) -> Array:
@@ -195,25 +206,22 @@ class Fisher(eqx.Module):
         weights = tuple(float(sign * direction[i]) for i in order)
         return Degeneracy(inflation, tuple(self.names[i] for i in order), weights)
 
-    def _where(self, names: str | Sequence[str]) -> np.ndarray:
-        names = (names,) if isinstance(names, str) else names
-        found: list[int] = []
-        for name in names:
-            inside = (f"{name}[", f"{name}.")
-            hits = [
-                i for i, n in enumerate(self.names) if n == name or n.startswith(inside)
-            ]
-            if not hits:
-                raise ValueError(f"{name!r} is no parameter; {near(name, self.names)}")
-            found.extend(hits)
-        return np.unique(found)
+    def _split(self, act: str, names: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the parameters `names`, and of the others."""
+        drop = np.unique(np.array(places(self.names, names), int))
+        keep = np.setdiff1d(np.arange(len(self.names)), drop)
+        if keep.size == 0:
+            raise ValueError(
+                f"{act} must leave one parameter at least, got all {len(self.names)}"
+            )
+        return drop, keep
 
     def __repr__(self) -> str:
         what = {
             "expected": "expected information",
             "observed": "observed information: the curvature on real data",
         }.get(self.kind, self.kind)
-        return f"Fisher({len(self.names)} parameters, {what})"
+        return f"Fisher({counted(len(self.names), 'parameter', 'parameters')}, {what})"
 
     def __str__(self) -> str:
         if self.status != RESULTS.successful:

@@ -1,7 +1,7 @@
 """The host's driver: one compiled step in a Python loop that can report and resume."""
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -74,15 +74,11 @@ def march(
 
 def initial_state(solver: Solver, z: Array) -> Any:
     """The solver's state before its first step; it costs nothing."""
-    aux = None
+    aux, unasked = None, cast(Any, None)  # ours ask for no function, nor its outputs
     if isinstance(solver, LevenbergMarquardt):
         zero = jnp.zeros((), z.dtype)
         aux = jax.eval_shape(lambda: Objective(zero, zero, Facts.none(z.dtype)))
-    return solver.init(_nothing, z, None, {}, None, aux, _NO_TAGS)
-
-
-def _nothing(y: Any, args: Any) -> Any:
-    """In place of the function that `init` takes and ours do not call."""
+    return solver.init(unasked, z, None, {}, unasked, aux, _NO_TAGS)
 
 
 def one_step(
@@ -184,8 +180,9 @@ def _told(state: Any, step: int, seconds: float) -> dict[str, Any]:
 def _label(experiment: Experiment, solver: Solver) -> dict[str, Any]:
     """What a checkpoint must share with the fit that goes on from it."""
     data = np.zeros(0) if experiment.data is None else np.asarray(experiment.data)
+    seen = data[np.isfinite(data)]  # what is masked may be anything
     return {
         "names": list(experiment.parameters.names),
         "solver": type(solver).__name__,
-        "data": [int(data.size), float(np.nansum(data)), float(np.nansum(data**2))],
+        "data": [int(data.size), float(np.sum(seen)), float(np.sum(seen**2))],
     }

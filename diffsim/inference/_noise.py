@@ -26,8 +26,8 @@ class Gaussian(eqx.Module):
         $s = \sqrt{RSS/(N - n)}$, and error bars scale with it; this is what NIST,
         SciPy's `curve_fit` and lmfit do by default.
     - `mask`: True where there is a datum, False where it is missing; a pytree like the
-        data, of booleans. What lies under False, NaN included, is never used. (It is
-        `numpy.ma`'s mask inverted.)
+        data, of booleans. What lies under False in data and sigma, NaN included, is
+        never used. (It is `numpy.ma`'s mask inverted.)
 
     `fit` and `fisher` also take a function from the model to a `Gaussian`,
     `noise=lambda model: Gaussian(model.jitter)`: then numbers in the noise are
@@ -35,25 +35,46 @@ class Gaussian(eqx.Module):
 
     **Raises:** `ValueError` for a sigma that is not positive.
 
-    **Limits:** no correlations between data (convenience).
+    **Limits:** no correlations between data (convenience). A prediction may be NaN
+    under the mask where its derivative is taken forward, as Levenberg-Marquardt does;
+    reverse mode makes NaN of zero times NaN inside `predict` (mathematics).
     """
 
     sigma: PyTree[Any]
     mask: PyTree[Any]
 
     def __init__(self, sigma: PyTree[Any] = None, *, mask: PyTree[Any] = None):
-        for leaf in jax.tree.leaves(sigma):
-            check_positive("sigma", leaf, "it is a standard deviation")
-        # Arrays, so that another value compiles nothing new.
-        sigma = jax.tree.map(lambda leaf: as_floating("sigma", leaf), sigma)
         for leaf in jax.tree.leaves(mask):
-            if jnp.asarray(leaf).dtype != bool:
+            dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
+            if dtype.kind != "b":
                 raise ValueError(
                     "mask must be boolean, True where there is a datum, got dtype "
-                    f"{jnp.asarray(leaf).dtype}"
+                    f"{dtype}"
                 )
-        self.sigma = sigma
+        # Arrays, so that another value compiles nothing new.
+        self.sigma = jax.tree.map(lambda leaf: as_floating("sigma", leaf), sigma)
         self.mask = mask
+        for leaf in _used(sigma, mask):
+            check_positive("sigma", leaf, "it is a standard deviation")
+
+
+def _used(sigma: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
+    """The leaves of sigma, where they are arrays with 1 for what is masked."""
+    leaves, masks = jax.tree.leaves(sigma), jax.tree.leaves(mask)
+    if jax.tree.structure(sigma) != jax.tree.structure(mask):
+        return leaves
+    pairs = list(zip(leaves, masks, strict=True))
+    known = [pair for pair in pairs if np.ndim(pair[0]) == 0 or not is_traced(pair[1])]
+    return [_filled(*pair) for pair in known]
+
+
+def _filled(sigma: Any, used: Any) -> Any:
+    if is_traced(sigma) or np.ndim(sigma) == 0:
+        return sigma
+    try:
+        return np.where(used, sigma, 1)
+    except ValueError:  # their shapes differ, which `Layout` says of the data as well
+        return sigma
 
 
 class Layout(eqx.Module):

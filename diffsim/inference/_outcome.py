@@ -13,7 +13,7 @@ from ._experiment import Experiment, Facts
 from ._information import Fisher
 from ._parameters import Coordinates, Parameters
 from ._report import report
-from ._root import correlation, covariance
+from ._root import correlation, covariance, scatter
 from ._trust_region import triangular_root
 
 
@@ -32,7 +32,8 @@ class Fit(eqx.Module):
     - `chi2`: of the data, without priors; the residual sum of squares if sigma is
         unknown. `dof`: data minus parameters. `size`: number of data.
     - `loss`: minus the log posterior up to a constant, at `values`.
-    - `sigma_scale`: √(RSS/dof) where sigma was unknown, else 1. `convention` says it.
+    - `sigma_scale`: √(RSS/dof) where sigma was unknown (NaN if no datum is left to tell
+        it), else 1. `convention` says it.
     - `aic`, `bic`: from the full log likelihood; an unknown sigma is a parameter too.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
     - `to_go`: standard deviations that a further Gauss-Newton step would move.
@@ -135,7 +136,7 @@ def _numbers(
     values = coordinates.values(z)
     held = jnp.zeros(n, bool) if state is None else state.held
     dof = facts.size - n + jnp.sum(held)
-    sigma = jnp.sqrt(facts.chi2 / dof) if unknown else jnp.ones((), z.dtype)
+    sigma = scatter(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
     root, matrix = None, jnp.full((n, n), jnp.nan, z.dtype)
     if state is not None:
         root = _root(coordinates, z, state, sigma)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .._checks import is_traced
-from .._trees import Part, Selection, put, select, take
+from .._trees import Part, Selection, integers, put, select, take
 from ..simulations import AbstractSimulation
 from ._free import Free, Transform
 
@@ -121,7 +121,21 @@ def _selection(model: PyTree, free: Any) -> Selection:
         # A Python float is a static epoch: freeing it would lose the step count.
         passing = ("t0",) if isinstance(model.t0, float) else ()
         free = type(model).free if free is None else free
-    return select(model, "*" if free is None else free, passing=passing)
+    if free is None:
+        _object_to_integers(model)
+        free = "*"
+    return select(model, free, passing=passing)
+
+
+def _object_to_integers(model: PyTree):
+    """Where every float is free, a 1 for 1.0 would be left out without a word."""
+    found = integers(model)
+    if found:
+        raise ValueError(
+            "model: free=None varies every float, and not the integers of "
+            f"{', '.join(found[:6])}; write 1.0 for 1 where a quantity is meant, or "
+            "name what varies, free=[...]"
+        )
 
 
 _Spans = Sequence[tuple[Part, int, Free]]

@@ -19,21 +19,40 @@ def report(fit: Any) -> str:
     blocks = [_headline(fit), _table(fit)]
     if fit.fisher is not None:
         blocks += [_correlations(fit), _weakest(fit)]
-    blocks += [_convergence(fit), _solver_error(fit), f"Error bars: {fit.convention}."]
+    blocks += [_convergence(fit), _solver_error(fit), _error_bars(fit)]
     if "starts_loss" in fit.history:
         blocks.append(_waterfall(fit))
     return "\n".join(filter(None, blocks))
 
 
+def counted(count: int, one: str, several: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{count} {one if count == 1 else several}"
+
+
 def _headline(fit: Any) -> str:
-    sentence = RESULTS[fit.status] or "converged"
+    parameters = counted(len(fit.names), "parameter", "parameters")
+    data = counted(int(fit.size), "datum", "data")
     name = "RSS" if fit.convention.startswith("sigma unknown") else "chi2"
+    dof = int(fit.dof)
+    reduced = f", reduced {float(fit.chi2_reduced):.4g}" if dof > 0 else ""
     return (
-        f"Fit of {len(fit.names)} parameters to {int(fit.size)} data: {sentence}\n"
-        f"  {name} {float(fit.chi2):.6g}, reduced {float(fit.chi2_reduced):.4g} "
-        f"({int(fit.dof)} degrees of freedom), AIC {float(fit.aic):.6g}, "
+        f"Fit of {parameters} to {data}: {_sentence(fit)}\n"
+        f"  {name} {float(fit.chi2):.6g}{reduced} "
+        f"({counted(dof, 'degree', 'degrees')} of freedom), AIC {float(fit.aic):.6g}, "
         f"BIC {float(fit.bic):.6g}"
     )
+
+
+def _sentence(fit: Any) -> str:
+    """How it ended; what Optimistix says of too few steps knows nothing of `Run`."""
+    if fit.status == RESULTS.nonlinear_max_steps_reached:
+        steps = counted(int(fit.steps), "step", "steps")
+        return (
+            f"stopped after {steps}, before it converged; allow more by "
+            "fit(..., run=inference.Run(max_steps=...)), or try another start"
+        )
+    return RESULTS[fit.status] or "converged"
 
 
 def _table(fit: Any) -> str:
@@ -110,6 +129,8 @@ def _weakest(fit: Any) -> str:
     if open_ones:
         lines = [f"  {d}" for d in open_ones]
         return "\n".join(["Undetermined directions (sigma = inf):", *lines])
+    if len(fit.names) == 1:
+        return ""
     return (
         f"Weakest direction: {found[0]}, {found[0].inflation:.3g} times less certain "
         "than its parameters alone"
@@ -122,8 +143,8 @@ def _convergence(fit: Any) -> str:
         "" if np.isnan(to_go) else f"a further step would move {to_go:.1e} sigma; "
     )
     return (
-        f"Convergence: {distance}{int(fit.steps)} steps, {int(fit.rejected)} rejected, "
-        f"{int(fit.non_finite)} not finite"
+        f"Convergence: {distance}{counted(int(fit.steps), 'step', 'steps')}, "
+        f"{int(fit.rejected)} rejected, {int(fit.non_finite)} not finite"
     )
 
 
@@ -139,6 +160,15 @@ def _solver_error(fit: Any) -> str:
         "Solver error: finer steps would move no value by more than "
         f"{error[worst]:.1e} sigma ({fit.names[worst]}){advice}"
     )
+
+
+def _error_bars(fit: Any) -> str:
+    if np.isnan(fit.sigma_scale) and int(fit.dof) <= 0:
+        return (
+            "Error bars: none, for sigma is unknown and there are no more data than "
+            "parameters to tell it; give Gaussian(sigma)."
+        )
+    return f"Error bars: {fit.convention}."
 
 
 def _waterfall(fit: Any) -> str:

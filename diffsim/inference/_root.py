@@ -15,6 +15,11 @@ def scaled_root(rows: Array) -> tuple[Array, Array]:
     return triangular_root(rows / scale), scale
 
 
+def scatter(squares: Array, dof: Array) -> Array:
+    """√(RSS/dof): an unknown sigma; NaN without a degree of freedom to tell it."""
+    return jnp.where(dof > 0, jnp.sqrt(squares / jnp.where(dof > 0, dof, 1)), jnp.nan)
+
+
 @jax.jit
 def singular_directions(root: Array) -> tuple[Array, Array, Bool[Array, " direction"]]:
     """Singular values of R, ascending, their directions as rows, and which count as 0.
@@ -23,6 +28,8 @@ def singular_directions(root: Array) -> tuple[Array, Array, Bool[Array, " direct
     is known worse than its parameters alone. Rounding in a prediction reaches it as a
     few hundred ulp, hence the 0.8.
     """
+    # To judge by, not to differentiate: where two values are equal, their directions
+    # have no derivative, and NaN would reach the error bars.
     _, values, directions = jnp.linalg.svd(jax.lax.stop_gradient(root))
     least = jnp.finfo(root.dtype).eps ** 0.8 * jnp.maximum(values[0], 1)
     return values[::-1], directions[::-1], values[::-1] <= least
@@ -45,7 +52,21 @@ def covariance(
     half = jnp.where(jnp.any(null), singular, regular) / scale[:, None]
     unknown = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, jnp.nan)
     # Whether two parameters share an unknown direction or not: there is no number.
-    return jnp.where(touched[:, None] & touched[None, :], unknown, half @ half.T)
+    found = jnp.where(touched[:, None] & touched[None, :], unknown, half @ half.T)
+    return _differentiable_unless(found, jnp.any(null))
+
+
+@jax.custom_jvp
+def _differentiable_unless(x: Array, singular: Array) -> Array:
+    """`x`, whose derivative is NaN if `singular`: the rank may change beside it."""
+    del singular
+    return x
+
+
+@_differentiable_unless.defjvp
+def _(primals, tangents):
+    (x, singular), (dx, _) = primals, tangents
+    return _differentiable_unless(x, singular), dx * jnp.where(singular, jnp.nan, 1)
 
 
 @jax.jit

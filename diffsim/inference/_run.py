@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -32,7 +34,7 @@ class Run:
     one start; elsewhere the search is one compiled call.
     """
 
-    max_steps: int = 1000
+    max_steps: Any = 1000
     progress: bool | Callable[[dict[str, Any]], None] | None = None
     checkpoint: str | pathlib.Path | None = None
     covariance: bool = True
@@ -41,8 +43,7 @@ class Run:
     spread: float = 0.3
 
     def __post_init__(self):
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+        check_count("max_steps", self.max_steps)
 
     def show(self, step: dict[str, Any]):
         """Tells `progress` about a step."""
@@ -55,6 +56,12 @@ class Run:
         """Ends the line that moved."""
         if self.progress is True:
             print(file=sys.stderr)
+
+
+def check_count(name: str, value: Any):
+    """Objects unless `value` is an integer of at least 1."""
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 def _line(step: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._trees import places
 from ._canvas import INK, look, module, new_figure
 
 
@@ -39,7 +40,7 @@ class _Scale(NamedTuple):
 def corner(
     outcome: Any,
     *,
-    names: str | Sequence[str] | None = None,
+    names: Any = None,
     truths: Any = None,
     units: Any = None,
     labels: Sequence[str] | None = None,
@@ -77,6 +78,7 @@ def corner(
     **Limits:** Gaussian uncertainties, as fits and forecasts report them (mathematics).
     """
     outcomes = outcome if isinstance(outcome, Mapping) else {None: outcome}
+    _check_outcomes(outcomes)
     first = next(iter(outcomes.values()))
     drawn = _drawn(first.names, names)
     units = _each("units", 1.0 if units is None else units, len(drawn))
@@ -94,19 +96,19 @@ def corner(
     return figure
 
 
-def _drawn(known: Sequence[str], names: str | Sequence[str] | None) -> list[int]:
-    if names is None:
-        return list(range(len(known)))
-    found: list[int] = []
-    for name in (names,) if isinstance(names, str) else names:
-        inside = (f"{name}[", f"{name}.")
-        hits = [i for i, n in enumerate(known) if n == name or n.startswith(inside)]
-        if not hits:
+def _check_outcomes(outcomes: Mapping[Any, Any]):
+    for outcome in outcomes.values() or (outcomes,):
+        if not (hasattr(outcome, "names") and hasattr(outcome, "covariance")):
             raise ValueError(
-                f"names must be parameters of the outcome, got {name!r}; there are "
-                f"{', '.join(known[:8])}{' …' if len(known) > 8 else ''}"
+                "outcome must be a Fit, a Fisher, or a dict from labels to one or more "
+                f"of these, got {type(outcome).__name__}"
             )
-        found.extend(hits)
+
+
+def _drawn(known: Sequence[str], names: Any) -> list[int]:
+    found = list(range(len(known))) if names is None else places(known, names)
+    if not found:
+        raise ValueError("names must choose one parameter at least, got none")
     return found
 
 

@@ -55,7 +55,7 @@ def residuals(
     for number, height in enumerate(heights):
         ink = color(number) if colors is None else colors[number]
         _draw_line(axes, times, distances[:, number], height=height, ink=ink)
-    _write_right(axes, _APART / 2, "mean ρ²", INK)
+    _write_right(axes, _APART / 2, "mean of\n(residual/σ)²", INK)
     axes.set_yticks(heights, labels)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(heights[-1] - _APART / 2, _APART / 2)

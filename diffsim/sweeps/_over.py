@@ -23,7 +23,7 @@ class Varied(NamedTuple):
     table: Float[np.ndarray, "run number"]
 
 
-def varied(model: PyTree, over: Mapping[str, Any]) -> Varied:
+def varied(model: PyTree, over: Any) -> Varied:
     """Checks `over` against `model`; a sentence for everything that does not fit."""
     if not isinstance(over, Mapping) or not over:
         raise ValueError(

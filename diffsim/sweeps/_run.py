@@ -24,11 +24,13 @@ class Run:
     """
 
     progress: bool | Callable[[dict[str, Any]], None] | None = None
-    memory: int | None = None
+    memory: Any = None
 
     def __post_init__(self):
-        if self.memory is not None and self.memory < 1:
-            raise ValueError(f"memory must be a number of bytes, got {self.memory}")
+        if self.memory is not None and not is_positive_integer(self.memory):
+            raise ValueError(
+                f"memory must be a positive integer, in bytes, got {self.memory!r}"
+            )
 
     def show(self, state: dict[str, Any]):
         """Tells `progress` how far the sweep is."""
@@ -49,6 +51,11 @@ class Run:
         if stats and "bytes_limit" in stats:
             return stats["bytes_limit"] // 2
         return min(2**30, _physical_memory() // 4)
+
+
+def is_positive_integer(x: Any) -> bool:
+    """Whether `x` counts something."""
+    return isinstance(x, int) and not isinstance(x, bool) and x > 0
 
 
 def _physical_memory() -> int:

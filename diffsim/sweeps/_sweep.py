@@ -1,6 +1,6 @@
 """`sweep`: one prediction for many values of its parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from .._results import RESULTS
 from ._chunks import Chunks
 from ._over import varied
-from ._run import Run
+from ._run import Run, is_positive_integer
 from ._tiles import Task, layouts
 
 
@@ -74,8 +74,9 @@ class Sweep(eqx.Module):
 
     def __str__(self) -> str:
         failures = self.failures
+        runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
         lines = [
-            f"sweep of {len(self)} runs over {', '.join(self.parameters)}: "
+            f"sweep of {runs} over {', '.join(self.parameters)}: "
             f"{len(self) - len(failures)} successful, {len(failures)} failed"
         ]
         for message in dict.fromkeys(failure.message for failure in failures):
@@ -90,10 +91,10 @@ class Sweep(eqx.Module):
 def sweep(
     predict: Callable[[Any], Any],
     model: PyTree,
-    over: Mapping[str, Any],
+    over: Any,
     *,
-    batch: int | str | None = "auto",
-    run: Run | None = None,
+    batch: Any = "auto",
+    run: Any = None,
 ) -> Sweep:
     r"""Computes $f(\theta_i)$ for many $\theta_i$, side by side.
 
@@ -134,9 +135,11 @@ def sweep(
     **Limits:** one device (convenience). All runs have one structure, so shapes and
     static fields cannot vary (mathematics of compiling once).
     """
-    if not (batch is None or batch == "auto" or _is_positive_integer(batch)):
+    if not (batch is None or batch == "auto" or is_positive_integer(batch)):
         raise ValueError(f"batch must be 'auto', None or a positive int, got {batch!r}")
     run = Run() if run is None else run
+    if not isinstance(run, Run):
+        raise ValueError(f"run must be a sweeps.Run(...), got {run!r}")
     runs = varied(model, over)
     task = Task(predict, model, runs.selection)
     candidates = layouts(task, jnp.asarray(runs.table[0]), len(runs.table), batch)
@@ -151,10 +154,6 @@ def sweep(
         "run_seconds": chunks.run_seconds,
     }
     return Sweep(runs.parameters, outputs, status, stats)
-
-
-def _is_positive_integer(x: Any) -> bool:
-    return isinstance(x, int) and not isinstance(x, bool) and x > 0
 
 
 def _runs(status: RESULTS, index: Any) -> Any:

@@ -236,6 +236,10 @@ def test_a_prediction_that_is_not_finite_has_a_status_and_no_numbers():
     ("act", "sentence"),
     [
         (lambda f: f.fix("x[9]"), r"'x\[9\]' is no parameter; near are 'x\["),
+        (lambda f: f.fix(0), "names must be a path or several.*got 0"),
+        (lambda f: f.fix("x"), "fix must leave one parameter at least, got all 4"),
+        (lambda f: f.marginalize(NAMES), "marginalize must leave one parameter"),
+        (lambda f: f.bias("x"), "delta_prediction must be real numbers.*got 'x'"),
         (lambda f: f + f.fix("x[0]"), r"same names in the same order.*\['x\[0\]'\]"),
         (lambda f: (f + f).bias(jnp.ones(30)), "bias needs the derivative of one"),
         (lambda f: f.bias(jnp.ones(7)), "must hold 30 numbers.*got 7"),
@@ -244,6 +248,28 @@ def test_a_prediction_that_is_not_finite_has_a_status_and_no_numbers():
 def test_objections_are_one_sentence(line, act, sentence):
     with pytest.raises(ValueError, match=sentence):
         act(line)
+
+
+def test_only_a_forecast_adds_to_a_forecast(line):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = line + 1
+
+
+def test_nothing_fixed_or_marginalized_changes_nothing(line):
+    for same in (line.fix([]), line.marginalize([])):
+        np.testing.assert_allclose(same.matrix, line.matrix, rtol=1e-10)
+
+
+def test_the_condition_number_has_its_derivative():
+    """Of the triangle of [1, cos φ; 0, sin φ]: cot(φ/2), with slope −½/sin²(φ/2)."""
+
+    def condition(angle):
+        rows = jnp.array([[1.0, 0.0], [jnp.cos(angle), jnp.sin(angle)]]).T
+        return fisher(lambda x: rows @ x, jnp.ones(2), noise=Gaussian(1.0)).condition
+
+    value, slope = jax.value_and_grad(condition)(1.0)
+    assert abs(value - 1 / np.tan(0.5)) < 1e-12
+    assert abs(slope + 0.5 / np.sin(0.5) ** 2) < 1e-12
 
 
 def test_kind_must_be_known(oscillator):
@@ -256,3 +282,19 @@ def test_a_fisher_matrix_is_plain_arrays(line):
     assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves)
     rebuilt = jax.tree.unflatten(jax.tree.structure(line), leaves)
     assert isinstance(rebuilt, Fisher) and rebuilt.names == line.names
+
+
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+def test_error_bars_beside_an_open_parameter_have_no_derivative(mode):
+    def stderr(scale, *, fixed):
+        found = fisher(
+            lambda x: scale * jnp.stack([x[0] + x[1], x[0] - x[1]]) ** 2,
+            jnp.array([1.0, 2.0, 3.0]),
+            noise=Gaussian(1.0),
+        )
+        return (found.fix("[2]") if fixed else found).stderr
+
+    assert np.all(np.isfinite(stderr(1.0, fixed=False)[:2]))
+    assert np.all(np.isnan(mode(lambda s: stderr(s, fixed=False))(1.0)))
+    found = mode(lambda s: stderr(s, fixed=True))(2.0)
+    np.testing.assert_allclose(found, -stderr(2.0, fixed=True) / 2, rtol=1e-12)

@@ -172,6 +172,9 @@ def test_a_log_needs_a_positive_start():
     ("options", "sentence"),
     [
         ({"scale": 0.0}, "scale must be positive, got 0.0"),
+        ({"scale": "x"}, "scale must be real numbers.*got 'x'"),
+        ({"bounds": ("x", 1)}, "bounds must be real numbers.*got 'x'"),
+        ({"prior": (None, 1.0)}, "prior must be real numbers.*got None"),
         ({"transform": "ln"}, "transform must be 'log', a pair .* got 'ln'"),
         ({"bounds": 3.0}, r"bounds must be a pair \(lower, upper\), got 3.0"),
         ({"prior": (1.0,)}, "prior must be a pair"),

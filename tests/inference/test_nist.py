@@ -134,7 +134,7 @@ def test_certified_values_and_error_bars(name, record_property):
         (digits(f.values, entry["certified"]), digits(f.stderr, entry["sd"]))
         for f in found
     ]
-    record_property("digits", reached)
+    record_property("digits", [list(map(float, pair)) for pair in reached])
     print(f"{name:9s}", *(f"{v:5.1f} {s:5.1f}" for v, s in reached))
     if name == "Lanczos1":
         # Plain float64 cannot hold these error bars (see lanczos_differences).

@@ -6,6 +6,7 @@ import numpy as np
 import optimistix as optx
 import pytest
 
+from diffsim import sweeps
 from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fisher, fit
 
 
@@ -13,7 +14,7 @@ def line(model):
     return model["a"] + model["b"] * np.arange(5.0)
 
 
-MODEL = {"a": 1.0, "b": 2.0, "n": 3}
+MODEL = {"a": 1.0, "b": 2.0}
 DATA = np.arange(5.0)
 HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
 
@@ -35,7 +36,15 @@ HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
         ({"noise": Gaussian(np.ones(3))}, r"sigma must have the shape of the data"),
         ({"noise": Gaussian(mask=np.ones(3, bool))}, "mask must have the shape of the"),
         ({"noise": Gaussian(mask=np.zeros(5, bool))}, "mask leaves no data"),
-        ({"free": "n"}, "free: 'n' is int, and only floating-point numbers can vary"),
+        ({"data": "x"}, "data must be real numbers.*got 'x'"),
+        ({"model": {**MODEL, "n": 3}, "free": "n"}, "free: 'n' is int, and only float"),
+        (
+            {"model": {"a": 1, "b": 2.0, "c": [jnp.array([1, 2])]}},
+            r"varies every float, and not the integers of a, c\[0\]; write 1.0",
+        ),
+        ({"free": 3}, "free must be a path or several, 'bodies.masses' say, got 3"),
+        ({"free": ["a", 3]}, r"free must be a path or several.*got \['a', 3\]"),
+        ({"free": {3: Free()}}, r"free must be a path or several.*got \(3,\)"),
         ({"free": ()}, "free selects no numbers"),
         ({"free": ["a", "*"]}, "free names 'a' twice"),
         (
@@ -54,7 +63,14 @@ HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
             },
             "solver GaussNewton minimises sums of squares only",
         ),
-        ({"starts": 0}, "starts must be at least 1, got 0"),
+        ({"starts": 0}, "starts must be an integer of at least 1, got 0"),
+        ({"starts": 2.5}, "starts must be an integer of at least 1, got 2.5"),
+        ({"starts": "x"}, "starts must be an integer of at least 1, got 'x'"),
+        (
+            {"run": sweeps.Run()},
+            r"run must be an inference.Run\(...\), got Run\(progress",
+        ),
+        ({"run": {"max_steps": 3}}, r"run must be an inference.Run\(...\), got \{'max"),
         ({"model": {**MODEL, "a": np.nan}}, "model: a starts at nan"),
     ],
 )
@@ -70,6 +86,9 @@ def test_a_wrong_fit_is_one_sentence(change, sentence):
         (0.0, "sigma must be positive, got 0.0; it is a standard deviation"),
         ([1.0, -2.0], "sigma must be positive, got -2.0"),
         (np.array([1.0, np.nan]), "sigma must be positive, got nan"),
+        ("x", "sigma must be real numbers.*got 'x'"),
+        ({"y": "q"}, "sigma must be real numbers.*got 'q'"),
+        (object(), "sigma must be real numbers.*got <object"),
     ],
 )
 def test_a_wrong_sigma_is_one_sentence(sigma, sentence):
@@ -77,14 +96,36 @@ def test_a_wrong_sigma_is_one_sentence(sigma, sentence):
         Gaussian(sigma)
 
 
-def test_a_mask_is_boolean():
+@pytest.mark.parametrize("mask", [np.ones(3), "x"])
+def test_a_mask_is_boolean(mask):
     with pytest.raises(ValueError, match="mask must be boolean, True where there is"):
-        Gaussian(1.0, mask=np.ones(3))
+        Gaussian(1.0, mask=mask)
 
 
-def test_a_run_takes_at_least_one_step():
-    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
-        Run(max_steps=0)
+@pytest.mark.parametrize(
+    ("sigma", "mask"),
+    [
+        (np.nan, np.array([True, False])),
+        (np.array([1.0, np.nan]), np.array([[True, False], [True, True]])),
+        (np.array([1.0, np.nan]), np.array([True, False, False])),
+        ({"y": np.array([1.0, np.nan])}, {"y": np.array([False, True])}),
+    ],
+)
+def test_a_sigma_in_use_is_positive_whatever_is_masked(sigma, mask):
+    with pytest.raises(ValueError, match="sigma must be positive, got nan"):
+        Gaussian(sigma, mask=mask)
+
+
+@pytest.mark.parametrize("steps", [0, 2.5, "x"])
+def test_a_run_takes_at_least_one_step(steps):
+    with pytest.raises(ValueError, match="max_steps must be an integer of at least 1"):
+        Run(max_steps=steps)
+
+
+def test_a_forecast_needs_data_beyond_its_parameters_to_judge_sigma():
+    mask = np.arange(5) < 2
+    with pytest.raises(ValueError, match="more data than parameters, got 2 for 2"):
+        fisher(line, MODEL, noise=Gaussian(mask=mask), data=DATA)
 
 
 @pytest.mark.parametrize("act", ["fit", "fisher"])
@@ -106,6 +147,7 @@ def test_a_solver_of_unknown_mode_says_so():
 
 
 def test_integers_are_data_like_any_other():
-    whole = fit(line, MODEL, np.arange(5), noise=Gaussian(0.1), free=["a", "b"])
+    model = {**MODEL, "n": 3}
+    whole = fit(line, model, np.arange(5), noise=Gaussian(0.1), free=["a", "b"])
     np.testing.assert_allclose(whole.values, [0, 1], atol=1e-8)
     assert isinstance(whole.model["n"], int) and jnp.isfinite(whole.loss)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.inference import Free, Gaussian, fit
+from diffsim.inference import Free, Gaussian, Run, fit
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +86,42 @@ def test_a_long_list_of_correlations_is_capped():
     count = int(np.sum(matrix > 0.1))
     assert count > 20
     assert f"and {count - 20} more, in fit.correlation" in str(found)
+
+
+def slope(model):
+    return model["a"] * np.arange(1.0, 6.0)
+
+
+def test_one_parameter_has_no_weakest_direction():
+    found = fit(slope, {"a": 1.0}, np.ones(5), noise=Gaussian(0.1))
+    text = str(found)
+    assert text.startswith("Fit of 1 parameter to 5 data: converged")
+    assert "Weakest" not in text and "(4 degrees of freedom)" in text
+    assert repr(found.fisher) == "Fisher(1 parameter, expected information)"
+
+
+@pytest.mark.parametrize(("data", "freedom"), [(1, "-1 degrees"), (2, "0 degrees")])
+def test_data_without_freedom_leave_sigma_and_error_bars_open(data, freedom):
+    x = np.arange(1.0, 1 + data)
+
+    def line(model):
+        return model["a"] + model["b"] * x
+
+    found = fit(line, {"a": 1.0, "b": 1.0}, x**2, noise=Gaussian())
+    text = str(found)
+    assert f"RSS {float(found.chi2):.6g} ({freedom} of freedom)" in text
+    assert "reduced" not in text
+    assert "Error bars: none, for sigma is unknown" in text
+    assert not np.any(np.isfinite(found.stderr)) and np.isnan(found.sigma_scale)
+
+
+def test_steps_that_do_not_suffice_name_the_argument_that_allows_more():
+    found = fit(
+        lambda m: jnp.exp(slope(m)),
+        {"a": 2.0},
+        np.ones(5),
+        noise=Gaussian(),
+        run=Run(1),
+    )
+    assert "stopped after 1 step, before it converged" in str(found)
+    assert "fit(..., run=inference.Run(max_steps=...))" in str(found)

@@ -97,6 +97,7 @@ def test_residuals_are_in_units_of_sigma_and_say_their_mean_square():
     written = [text.get_text() for text in axes.texts]
     means = np.mean(np.square(residuals / 3), axis=(0, 2))
     assert {f"{mean:.2f}" for mean in means} <= set(written)
+    assert "mean of\n(residual/σ)²" in written
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
 
 
@@ -164,7 +165,7 @@ def test_corner_draws_the_parameters_that_are_named(line):
     figure = plt.figure()
     assert plots.corner(line.fit, names="[1]", figure=figure) is figure
     assert len(figure.axes) == 1
-    with pytest.raises(ValueError, match="names must be parameters of the outcome"):
+    with pytest.raises(ValueError, match=r"names='\[2\]' is no parameter; near are"):
         plots.corner(line.fit, names="[2]")
 
 
@@ -172,6 +173,8 @@ def test_corner_draws_the_parameters_that_are_named(line):
     ("options", "said"),
     [
         ({"labels": ["one"]}, "labels must be one a parameter"),
+        ({"names": []}, "names must choose one parameter at least"),
+        ({"names": 0}, "names must be a path or several"),
         ({"truths": [1, 2, 3]}, "truths must be a number or one for each"),
         ({"units": [1, 2, 3]}, "units must be a number or one for each"),
     ],
@@ -179,6 +182,12 @@ def test_corner_draws_the_parameters_that_are_named(line):
 def test_corner_objects_in_a_sentence(line, options, said):
     with pytest.raises(ValueError, match=said):
         plots.corner(line.fit, **options)
+
+
+@pytest.mark.parametrize("outcome", [[1, 2], {}, {"a": 3}, None])
+def test_corner_names_what_it_can_draw(outcome):
+    with pytest.raises(ValueError, match="outcome must be a Fit, a Fisher, or a dict"):
+        plots.corner(outcome)
 
 
 def test_corner_refuses_what_data_leave_open():

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim import sweeps
+from diffsim import inference, sweeps
 from diffsim._results import RESULTS
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import AbstractSimulation, Method, Separable, simulate
@@ -199,6 +199,7 @@ def _sum_and_square(x):
     [
         ({}, "over must map paths"),
         ({"x": [1.0]}, "names nothing"),
+        ({3: [1.0]}, r"over must be a path or several.*got \(3,\)"),
         ({"[0]": 1.0}, "leading run axis"),
         ({"[0]": []}, "at least one run"),
         ({"[0]": [1j]}, "real numbers"),
@@ -214,15 +215,34 @@ def test_bad_over_is_named(over, message):
 
 
 def test_over_must_be_a_mapping():
-    # a TypeError from the annotations, which the tests check
-    with pytest.raises((ValueError, TypeError), match="over"):
-        sweep(_sum_and_square, jnp.ones(2), [1.0])  # pyright: ignore
+    with pytest.raises(ValueError, match=r"over must map paths to arrays.*got list"):
+        sweep(_sum_and_square, jnp.ones(2), [1.0])
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2.5, "all", True])
 def test_bad_batch_is_named(batch):
-    with pytest.raises((ValueError, TypeError), match="batch"):
+    with pytest.raises(
+        ValueError, match="batch must be 'auto', None or a positive int"
+    ):
         sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]}, batch=batch)
+
+
+@pytest.mark.parametrize("run", [inference.Run(), sweeps.Run, {"memory": 1}])
+def test_a_run_of_another_kind_is_named(run):
+    with pytest.raises(ValueError, match=r"run must be a sweeps.Run\(...\), got"):
+        sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]}, run=run)
+
+
+@pytest.mark.parametrize("memory", [0, 2e9, "x"])
+def test_memory_is_a_number_of_bytes(memory):
+    with pytest.raises(ValueError, match="memory must be a positive integer, in bytes"):
+        sweeps.Run(memory=memory)
+
+
+def test_one_run_is_a_sweep_that_prints():
+    found = sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]})
+    assert str(found) == "sweep of 1 run over [0]: 1 successful, 0 failed"
+    assert repr(found).startswith("Sweep(")
 
 
 def test_an_output_that_is_no_array_is_named():

@@ -1,0 +1,80 @@
+"""What is masked may be anything, in values and in derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from diffsim.inference import Gaussian, Run, fisher, fit
+
+
+TIMES = np.arange(6.0)
+DATA = 1 + 2 * TIMES + 0.1 * np.cos(3 * TIMES)
+USED = np.array([True, True, False, True, True, False])
+START = {"a": 1.0, "b": 1.0}
+
+
+def line(model):
+    return model["a"] + model["b"] * TIMES
+
+
+@pytest.fixture(scope="module")
+def dropped():
+    """The fit to the data that are left."""
+    return fit(lambda m: line(m)[USED], START, DATA[USED], noise=Gaussian(0.1))
+
+
+@pytest.mark.parametrize("datum", [np.nan, -np.inf])
+@pytest.mark.parametrize("sigma", [np.nan, np.inf, 0.0, -1.0])
+def test_data_and_sigma_under_a_mask_are_never_used(dropped, datum, sigma):
+    noise = Gaussian(np.where(USED, 0.1, sigma), mask=USED)
+    found = fit(line, START, np.where(USED, DATA, datum), noise=noise)
+    np.testing.assert_allclose(found.values, dropped.values, rtol=1e-12)
+    np.testing.assert_allclose(found.stderr, dropped.stderr, rtol=1e-12)
+    assert found.status == dropped.status and found.size == 4
+
+
+@pytest.mark.parametrize("solver", [None, optax.adam(0.1)], ids=["levenberg", "adam"])
+def test_derivatives_of_a_fit_are_finite_beside_what_is_masked(solver):
+    noise = Gaussian(np.where(USED, 0.1, np.nan), mask=USED)
+
+    def slope(data):
+        data = jnp.where(USED, data, jnp.nan)
+        found = fit(line, START, data, noise=noise, solver=solver, run=Run(400))
+        return found.model["b"]
+
+    derivative = jax.grad(slope)(jnp.asarray(DATA))
+    rows = np.stack([np.ones(4), TIMES[USED]], axis=1)
+    wanted = np.zeros(6)
+    wanted[USED] = np.linalg.pinv(rows)[1]
+    np.testing.assert_allclose(derivative, wanted, atol=1e-12)
+
+
+def test_sigma_may_broadcast_under_its_mask():
+    mask = np.array([[True, False]] * 6)
+    noise = Gaussian(np.array([0.1, np.nan]), mask=mask)
+    both = fit(
+        lambda m: jnp.stack([line(m), line(m) ** 2], axis=1),
+        START,
+        np.stack([DATA, np.full(6, np.nan)], axis=1),
+        noise=noise,
+    )
+    alone = fit(line, START, DATA, noise=Gaussian(0.1))
+    np.testing.assert_allclose(both.values, alone.values, rtol=1e-12)
+
+
+def test_bias_has_no_part_in_what_is_masked():
+    noise = Gaussian(np.where(USED, 0.1, np.nan), mask=USED)
+    forecast = fisher(line, START, noise=noise)
+    delta = jnp.where(USED, 0.3 - 0.2 * TIMES, jnp.nan)
+    np.testing.assert_allclose(forecast.bias(delta), [0.3, -0.2], atol=1e-12)
+    assert np.all(np.isfinite(jax.jacrev(forecast.bias)(delta)))
+
+
+def test_a_checkpoint_is_of_the_data_in_use(tmp_path):
+    data = np.where(USED, DATA, [0, 0, np.inf, 0, 0, -np.inf])
+    run = Run(checkpoint=tmp_path / "fit.npz")
+    noise = Gaussian(0.1, mask=USED)
+    first, again = (fit(line, START, data, noise=noise, run=run) for _ in range(2))
+    np.testing.assert_array_equal(first.values, again.values)
