@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Dense, FromLineax, Rule, root
+from diffsim.implicit import Dense, FromLineax, Krylov, Rule, StaleLU, root
 
 
 KEYS = jax.random.split(jax.random.key(0))
@@ -67,7 +67,9 @@ MODES = {
 }
 RULES = {
     "dense": Rule(Dense()),
-    "krylov": Rule(GMRES),
+    "stale": Rule(StaleLU()),
+    "krylov": Rule(Krylov()),
+    "lineax": Rule(GMRES),
     "attached": Rule(mode="attached"),
     "polished": Rule(polish=1),
 }
@@ -93,7 +95,7 @@ def exact():
         *(
             pytest.param(told, rule, marks=pytest.mark.slow)
             for told in (explicit, closed_over)
-            for rule in ("krylov", "attached", "polished")
+            for rule in ("stale", "krylov", "lineax", "attached", "polished")
         ),
     ],
 )
@@ -156,6 +158,25 @@ def test_an_equation_that_does_not_determine_its_unknown_is_named():
 
     with pytest.raises(RuntimeError, match="does not determine its unknown"):
         root(plane, jnp.zeros(2))
+
+
+@pytest.mark.parametrize("rule", ["dense", "stale", "krylov"])
+def test_a_shard_of_a_batch_is_a_batch(rule):
+    mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec("run")
+    points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
+
+    def shard(f):
+        return jax.shard_map(
+            f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
+        )
+
+    def total(solve, wrap):
+        return lambda p: jnp.sum(wrap(jax.vmap(solve))(p) ** 2)
+
+    found = jax.jit(jax.grad(total(explicit(RULES[rule]), shard)))(points)
+    expected = jax.grad(total(closed_form, lambda f: f))(points)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_the_guess_has_no_derivative():
