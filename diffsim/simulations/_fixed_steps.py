@@ -13,7 +13,7 @@ from ._pieces import scan_pieces
 from ._plan import FixedSide
 from ._reversible import reversible
 from ._schedule import Schedule
-from ._stepper import Stepper, hoisted
+from ._stepper import Stepper, with_closures
 
 
 def fixed_leg(
@@ -27,7 +27,7 @@ def fixed_leg(
     """States at the outputs of `side`, those beyond a grid point by a side step."""
     schedule = side.schedule
     if isinstance(adjoint, Reversible) and schedule.pieces:
-        kept = reversible((y0, hoisted(stepper, y0)), schedule, meter)
+        kept = reversible((y0, with_closures(stepper, y0)), schedule, meter)
         result = RESULTS.successful
     else:
         remat = isinstance(adjoint, Checkpointed)

@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._explicit import AbstractOneStepSolver
 from ._schedule import Schedule
-from ._stepper import Stepper, hoisted
+from ._stepper import Stepper, with_closures
 
 
 #: Steps written out per turn of the loop for one-evaluation solvers on small states:
@@ -40,7 +40,7 @@ def scan_pieces(
         return empty, RESULTS.successful
 
     size, block = schedule.size, _block_of(stepper, y0, schedule.size)
-    stepper = hoisted(stepper, y0) if block > 1 else stepper
+    stepper = with_closures(stepper, y0) if block > 1 else stepper
 
     def piece(carry, count):
         if block > 1:

@@ -86,7 +86,7 @@ class Stepper(eqx.Module):
         return Carry(y, state, RESULTS.where(failed, carry.result, result))
 
 
-def hoisted(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
+def with_closures(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
     """`stepper` with what its terms close over as leaves of the terms.
 
     A derivative rule is told only of its arguments; `lambda t, x, args: -self.k * x`
