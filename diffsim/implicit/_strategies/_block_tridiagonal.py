@@ -1,6 +1,6 @@
 """Systems coupled along one axis: cyclic reduction, all of a level at once."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ class BlockTridiagonal(AbstractLinear):
     in what parabolic and elliptic problems lead to (convenience).
     """
 
-    references = ("10.1137/0707049",)
+    references: ClassVar = ("10.1137/0707049",)
 
     def prepared(self, operator, y, hint=None, *, transposed=False):
         del hint

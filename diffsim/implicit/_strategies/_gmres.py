@@ -1,5 +1,7 @@
 """GMRES, and its flexible form."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,7 +25,7 @@ class GMRES(AbstractKrylovMethod):
     """
 
     restart: int = eqx.field(static=True, default=30)
-    references = ("10.1137/0907058",)
+    references: ClassVar = ("10.1137/0907058",)
 
     def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         return _restarted(
@@ -48,7 +50,7 @@ class FGMRES(AbstractKrylovMethod):
     """
 
     restart: int = eqx.field(static=True, default=30)
-    references = ("10.1137/0914028",)
+    references: ClassVar = ("10.1137/0914028",)
 
     def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         return _restarted(

@@ -59,11 +59,10 @@ class Krylov(AbstractLinear):
 
     def solved_transposed(self, state, transposed, b):
         del state
-        precondition = self.preconditioner
-        if precondition is not None:
-            (turned,) = (jax.linear_transpose(precondition, b),)
-            return self.within(transposed, b, self.tolerance(b), lambda v: turned(v)[0])
-        return self.within(transposed, b, self.tolerance(b))
+        if self.preconditioner is None:
+            return self.within(transposed, b, self.tolerance(b))
+        turned = jax.linear_transpose(self.preconditioner, b)
+        return self.within(transposed, b, self.tolerance(b), lambda v: turned(v)[0])
 
     def tolerance(self, b: PyTree[Array]) -> Array:
         """What |b − A x| has to come down to."""

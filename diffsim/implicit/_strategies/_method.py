@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -46,7 +46,7 @@ class CG(AbstractKrylovMethod):
     The error falls by $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$ a step.
     """
 
-    references = ("10.6028/jres.049.044",)
+    references: ClassVar = ("10.6028/jres.049.044",)
 
     def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
@@ -70,7 +70,7 @@ class BiCGStab(AbstractKrylovMethod):
     Two products a step; it may break down where `GMRES` does not, and then gives NaN.
     """
 
-    references = ("10.1137/0913035",)
+    references: ClassVar = ("10.1137/0913035",)
 
     def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
@@ -100,7 +100,7 @@ class MINRES(AbstractKrylovMethod):
     With a preconditioner the residual is known, and stopped at, in its norm.
     """
 
-    references = ("10.1137/0712047",)
+    references: ClassVar = ("10.1137/0712047",)
 
     def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
