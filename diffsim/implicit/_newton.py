@@ -38,8 +38,8 @@ class Newton(optx.AbstractRootFinder):
 
     **Good values:** the defaults, where |y| is about one; else tell `atol`.
 
-    **Limits:** converges near the root only; `optimistix.Dogleg` or `NewtonKrylov`
-    search further away (mathematics). `backward` needs a strategy that has a
+    **Limits:** converges near the root only; `optimistix.Dogleg` searches further away
+    (mathematics). `backward` needs a strategy that has a
     factorization (mathematics).
     """
 

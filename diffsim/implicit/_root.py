@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from .._results import RESULTS
 from ._newton import Newton, largest
 from ._rule import Equation, Rule, solved
-from ._strategies import Split
+from ._strategies import Split, StaleLU
 
 
 class Solution(eqx.Module):
@@ -149,6 +149,8 @@ def _opened(given: Any, guess: PyTree[Array]) -> Any:
 
 def _default(rule: Rule) -> optx.AbstractRootFinder:
     linear = rule.linear.forward if isinstance(rule.linear, Split) else rule.linear
+    # Newton's own factors are not stale: refining by them would be work for nothing.
+    linear = linear.linear if isinstance(linear, StaleLU) else linear
     return Newton(linear=linear, backward=rule.mode == "reverse")
 
 

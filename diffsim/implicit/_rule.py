@@ -162,7 +162,7 @@ def _tangent(function, y, theta_and_tangent, solve):
 
 def _linear(operator, y, b, *, linear: AbstractLinear, hint: Any):
     """x with A x = b, differentiable in A and b."""
-    # Of A and b alone, as `custom_linear_solve` has it: not of the way to x.
+    # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
     state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y), hold(hint)))
     return jax.lax.custom_linear_solve(
@@ -174,7 +174,7 @@ def _linear(operator, y, b, *, linear: AbstractLinear, hint: Any):
 
 
 def _held(equation: Equation, guess, rule: Rule):
-    """The root as a constant, to attach its derivative to."""
+    """The root, and nothing of the way to it: its derivative is attached afterwards."""
     theta = jax.lax.stop_gradient(equation.theta)
     return jax.lax.stop_gradient(_found(equation, guess, theta, rule))
 

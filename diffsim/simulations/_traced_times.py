@@ -22,6 +22,7 @@ def traced_leg(
     length = jnp.asarray(abs(stepper.step), elapsed.dtype)
     # `where` and not `maximum`, which halves the derivative at the epoch itself
     ahead = jnp.where(elapsed >= 0, elapsed, 0)
+    # A number of steps is no function of time to differentiate; the rest of it is.
     points = jnp.floor(jax.lax.stop_gradient(ahead) / length).astype(int)
     reached = jnp.minimum(points, max_steps)
     runs = jnp.any(elapsed > 0)

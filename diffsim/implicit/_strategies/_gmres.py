@@ -27,16 +27,8 @@ class GMRES(AbstractKrylovMethod):
     restart: int = eqx.field(static=True, default=30)
     references: ClassVar = ("10.1137/0907058",)
 
-    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
-        return _restarted(
-            operator,
-            b,
-            precondition,
-            inner,
-            tolerance,
-            sizes=(self.restart, max_steps),
-            flexible=False,
-        )
+    def iterated(self, operator, b, **given):
+        return _restarted(operator, b, size=self.restart, flexible=False, **given)
 
 
 class FGMRES(AbstractKrylovMethod):
@@ -52,31 +44,22 @@ class FGMRES(AbstractKrylovMethod):
     restart: int = eqx.field(static=True, default=30)
     references: ClassVar = ("10.1137/0914028",)
 
-    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
-        return _restarted(
-            operator,
-            b,
-            precondition,
-            inner,
-            tolerance,
-            sizes=(self.restart, max_steps),
-            flexible=True,
-        )
+    def iterated(self, operator, b, **given):
+        return _restarted(operator, b, size=self.restart, flexible=True, **given)
 
 
-def _restarted(operator, b, precondition, inner, tolerance, *, sizes, flexible):
-    restart, max_steps = sizes
+def _restarted(operator, b, *, max_steps, flexible, **given):
+    precondition, inner, tolerance = (
+        given[name] for name in ("precondition", "inner", "tolerance")
+    )
 
     def cycle(carry):
         x, r, _, n = carry
-        basis = _arnoldi(
-            operator, r, precondition, inner, tolerance, size=restart, flexible=flexible
+        vectors, triangle, rotated, steps = _arnoldi(
+            operator, r, flexible=flexible, **given
         )
-        vectors, triangle, rotated, steps = basis
         weights = jax.scipy.linalg.solve_triangular(triangle, rotated)
-        move = jax.tree.map(
-            lambda v: jnp.tensordot(weights, v[:restart], axes=1), vectors
-        )
+        move = jax.tree.map(lambda v: jnp.tensordot(weights, v[:-1], axes=1), vectors)
         x = plus(x, 1, move if flexible else precondition(move))
         r = plus(b, -1, operator(x))
         return x, r, norm(inner, r), n + steps
@@ -90,7 +73,7 @@ def _restarted(operator, b, precondition, inner, tolerance, *, sizes, flexible):
     return x, residual, n
 
 
-def _arnoldi(operator, r, precondition, inner, tolerance, *, size, flexible):
+def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
     """A basis of the Krylov space, and the triangular system of its least squares.
 
     Columns that were not reached are those of the identity, with weight zero.

@@ -37,7 +37,9 @@ class Krylov(AbstractLinear):
         holds a part of the vectors, it has to sum over the mesh: `lambda a, b:
         jax.lax.psum(jnp.sum(a * b), "cell")`.
 
-    **Good values:** `rtol` a tenth of the relative error that the derivative may have.
+    **Good values:** `rtol` a tenth of the relative error that the derivative may have,
+    and above the precision times the condition number: a direct solve leaves 2e-13 on a
+    Laplacian of 500 points in float64, and 16 times that on 2000.
 
     **Limits:** `FGMRES` with a preconditioner that is not linear has no transpose; give
     the adjoint its own by `Split` (mathematics).
