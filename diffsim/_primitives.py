@@ -61,7 +61,7 @@ def hoisted(
             structure, jax.core.eval_jaxpr(jaxpr.jaxpr, consts, *leaves)
         )
 
-    return new, list(jaxpr.consts)
+    return new, [jax.numpy.asarray(const) for const in jaxpr.consts]
 
 
 class Opened(eqx.Module):

@@ -34,6 +34,10 @@ with warnings.catch_warnings():
             "`t0` are traced, so the number of steps cannot follow them: raise "
             "`Method(max_steps=...)`, or pass concrete times and a Python float `t0`."
         )
+        events_beyond_limit = (
+            "An event happened more often than can be recorded. Raise "
+            "`Event(limit=...)`; a ball that comes to rest bounces without end."
+        )
         prediction_not_finite = (
             "The prediction is not finite. If `predict` runs a simulation, run "
             "`simulate` at these parameter values on its own: it raises the reason."
@@ -47,6 +51,10 @@ with warnings.catch_warnings():
             "The solver stopped where the residual does not vanish. Try another guess, "
             "a globally convergent solver such as `optimistix.Dogleg`, or tighter "
             "tolerances."
+        )
+        no_minimum = (
+            "The solver stopped where the gradient does not vanish. Try another guess, "
+            "tighter tolerances, or units in which the unknowns are about one."
         )
         no_linear_solution = (
             "A linear system with the Jacobian of the residual could not be solved: "

@@ -1,8 +1,17 @@
 """Answers defined by equations, differentiated without looking into the solver."""
 
+from ._adjoint import ImplicitAdjoint
+from ._adjoint_report import AdjointReport, adjoint_report
+from ._bracketed import Bracketed
+from ._fixed_point import fixed_point
+from ._fixed_point_solvers import Anderson, Picard
+from ._linear_solve import linear_solve
+from ._minimise import least_squares, minimise
 from ._newton import Newton
-from ._root import Solution, root
+from ._newton_krylov import NewtonKrylov
+from ._root import root
 from ._rule import Rule
+from ._solution import Solution
 from ._strategies import (
     CG,
     FGMRES,
@@ -14,6 +23,7 @@ from ._strategies import (
     BiCGStab,
     BlockTridiagonal,
     Dense,
+    Diagonal,
     FromLineax,
     Krylov,
     LeastNorm,
@@ -30,18 +40,30 @@ __all__ = [
     "MINRES",
     "AbstractKrylovMethod",
     "AbstractLinear",
+    "AdjointReport",
+    "Anderson",
     "Banded",
     "BiCGStab",
     "BlockTridiagonal",
+    "Bracketed",
     "Dense",
+    "Diagonal",
     "FromLineax",
+    "ImplicitAdjoint",
     "Krylov",
     "LeastNorm",
     "Newton",
+    "NewtonKrylov",
+    "Picard",
     "Rule",
     "Solution",
     "Split",
     "StaleLU",
     "Tridiagonal",
+    "adjoint_report",
+    "fixed_point",
+    "least_squares",
+    "linear_solve",
+    "minimise",
     "root",
 ]

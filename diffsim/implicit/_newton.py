@@ -10,6 +10,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
 from ._strategies import AbstractLinear, Dense
+from ._tolerances import largest, over_tolerance
 
 
 class _State(eqx.Module):
@@ -38,8 +39,8 @@ class Newton(optx.AbstractRootFinder):
 
     **Good values:** the defaults, where |y| is about one; else tell `atol`.
 
-    **Limits:** converges near the root only; `optimistix.Dogleg` searches further away
-    (mathematics). `backward` needs a strategy that has a
+    **Limits:** converges near the root only; `NewtonKrylov` and `optimistix.Dogleg`
+    search further away (mathematics). `backward` needs a strategy that has a
     factorization (mathematics).
     """
 
@@ -83,12 +84,7 @@ class Newton(optx.AbstractRootFinder):
         return step, factor, found
 
     def _size(self, step: PyTree[Array], y: PyTree[Array]) -> Array:
-        default = precision(y) ** 0.6
-        rtol = default if self.rtol is None else self.rtol
-        atol = default if self.atol is None else self.atol
-        return self.norm(
-            jax.tree.map(lambda d, a: d / (atol + rtol * jnp.abs(a)), step, y)
-        )
+        return self.norm(over_tolerance(step, y, self.rtol, self.atol, power=0.6))
 
 
 def newton_step(function, y, linear: AbstractLinear, *, backward: bool):
@@ -107,13 +103,3 @@ def _no_products(v):
         "linear must factor for Newton's steps in reverse mode, which has no products "
         "with the Jacobian; use Newton(linear=Dense(), backward=True)"
     )
-
-
-def largest(tree: PyTree[Array]) -> Array:
-    """The largest magnitude of any entry."""
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]))
-
-
-def precision(tree: PyTree[Array]) -> float:
-    """The coarsest epsilon of any leaf."""
-    return max(float(jnp.finfo(x.dtype).eps) for x in jax.tree.leaves(tree))

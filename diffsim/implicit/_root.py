@@ -3,31 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, PyTree
 
-from .._results import RESULTS
-from ._newton import Newton, largest
-from ._rule import Equation, Rule, solved
-from ._strategies import Split, StaleLU
-
-
-class Solution(eqx.Module):
-    """What `root(..., full=True)` returns.
-
-    - `value`: the root; NaN, with a derivative of NaN, where it was not found.
-    - `status`: a `RESULTS`; `RESULTS[solution.status]` is empty or says what to try.
-    - `residual`: the largest entry of |f| at the root.
-    - `iterations`: steps of the solver.
-    """
-
-    value: PyTree[Array]
-    status: RESULTS
-    residual: Float[Array, ""]
-    iterations: Int[Array, ""]
+from ._inputs import check_fits, floating
+from ._layer import Kind, answer
+from ._newton import Newton
+from ._newton_krylov import NewtonKrylov
+from ._rule import Rule
+from ._strategies import Krylov, Split, StaleLU
 
 
 def root(
@@ -56,12 +40,14 @@ def root(
     - `guess`: floating arrays, where the solver starts. It has no derivative.
     - `args`: any pytree.
     - `solver`: what `optimistix.root_find` takes; None is `Newton` by the strategy of
-        the rule.
+        the rule, and `NewtonKrylov` where that is a `Krylov`.
     - `rule`: a `Rule`, how the derivative is taken.
     - `max_steps`: of the solver.
     - `throw`: whether a failure raises. Under `vmap` all members raise together; with
-        False each failed one is NaN, value and derivative, and the others are fine.
-    - `full`: return a `Solution`, which says how it went.
+        False each failed one is NaN, value and derivative, and the others are fine;
+        so it is inside `shard_map` in any case.
+    - `full`: return a `Solution`, which says how it went, at the cost of some five
+        linear solves for its condition number.
 
     **Returns:** the root, like `guess`, or a `Solution`.
 
@@ -75,102 +61,22 @@ def root(
     **Limits:** the root nearest to the solver's path, not all of them (mathematics); at
     a double root there is no derivative (mathematics).
     """
-    guess = _checked(residual, guess, args)
-    how = _opened(rule or Rule(), guess)
-    solver = _default(how) if solver is None else _opened(solver, guess)
-    value, about = _solved(residual, guess, args, solver, how, max_steps)
-    status, size, steps = about
-    if throw:
-        value = status.error_if(value, status != RESULTS.successful)
-    return Solution(value, status, size, steps) if full else value
+    guess = floating("guess", guess)
+    check_fits("residual", residual, "guess", guess, args)
+    rule = Rule() if rule is None else rule
+    solver = default_solver(rule) if solver is None else solver
+    return answer(
+        _KIND, residual, guess, args, solver, rule, max_steps, throw=throw, full=full
+    )
 
 
-@eqx.filter_jit
-def _solved(residual, guess, args, solver, rule: Rule, max_steps: int):
-    unroll = rule.mode == "unroll"
-    adjoint = optx.RecursiveCheckpointAdjoint() if unroll else optx.ImplicitAdjoint()
-    reused = isinstance(solver, Newton) and rule.linear.reuses(solver.linear)
-
-    def solve(solver, function, y, theta):
-        found = optx.root_find(
-            function,
-            solver,
-            y,
-            theta,
-            max_steps=max_steps,
-            throw=False,
-            adjoint=adjoint,
-        )
-        value, about = _judged(function, theta, found)
-        return value, about, found.state.factor if reused else None
-
-    equation = Equation.of(residual, guess, args, solver=solver, solve=solve)
-    return solved(equation, guess, rule)
-
-
-def _judged(function, theta, found: optx.Solution):
-    """The root or NaN, and its status, largest residual and number of steps."""
-    y = found.value
-    size = largest(function(y, theta))
-    status = RESULTS.promote(found.result)
-    good = RESULTS.successful
-    singular = status == RESULTS.singular
-    status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
-    wrong = jnp.isfinite(size) & (size > _change(function, y, theta))
-    status = RESULTS.where((status == good) & wrong, RESULTS.no_root, status)
-    broken = ~jnp.isfinite(size)
-    status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
-    value = jax.tree.map(lambda a: jnp.where(status == good, a, jnp.nan), y)
-    return value, (status, size, jnp.asarray(found.stats["num_steps"]))
-
-
-def _change(function, y, theta) -> Array:
-    """How much f changes where the entries of y change by up to a hundredth.
-
-    A solver of rough tolerances stops where |f| is above rounding, but below this; at a
-    minimum of |f| that is no root, f hardly changes. The changes are irregular, so that
-    no stencil is blind to them, and no derivative is needed, so that f may have none.
-    """
-
-    def moved(a):
-        wave = jnp.cos(jnp.arange(1.0, a.size + 1) ** 2).astype(a.dtype)
-        return a + 0.01 * wave.reshape(a.shape) * jnp.maximum(jnp.abs(a), 1)
-
-    here, there = function(y, theta), function(jax.tree.map(moved, y), theta)
-    return largest(jax.tree.map(jnp.subtract, there, here))
-
-
-def _opened(given: Any, guess: PyTree[Array]) -> Any:
-    """A rule or a solver, of which the functions of its strategy hide no array."""
-    if not isinstance(given, Rule | Newton):
-        return given
-    return eqx.tree_at(lambda x: x.linear, given, given.linear.opened(guess))
-
-
-def _default(rule: Rule) -> optx.AbstractRootFinder:
+def default_solver(rule: Rule) -> optx.AbstractRootFinder:
     linear = rule.linear.forward if isinstance(rule.linear, Split) else rule.linear
     # Newton's own factors are not stale: refining by them would be work for nothing.
     linear = linear.linear if isinstance(linear, StaleLU) else linear
+    if isinstance(linear, Krylov):
+        return NewtonKrylov(linear=linear)
     return Newton(linear=linear, backward=rule.mode == "reverse")
 
 
-def _checked(residual, guess, args) -> PyTree[Array]:
-    guess = jax.tree.map(jnp.asarray, guess)
-    for leaf in jax.tree.leaves(guess):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            raise ValueError(
-                f"guess must hold floating arrays, got dtype {leaf.dtype}; write 1.0 "
-                "for 1, and a complex unknown as its two parts"
-            )
-    found = eqx.filter_eval_shape(residual, guess, args)
-    want, have = (_shapes(tree) for tree in (guess, found))
-    if jax.tree.structure(guess) != jax.tree.structure(found) or want != have:
-        raise ValueError(
-            f"residual must return as many numbers as guess, in the same structure: "
-            f"got {have}, expected {want}"
-        )
-    return guess
-
-
-def _shapes(tree: PyTree) -> list[tuple[int, ...]]:
-    return [x.shape for x in jax.tree.leaves(tree)]
+_KIND = Kind(lambda residual: residual, optx.root_find, "no_root")

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._primitives import hoisted, sealed
-from ._newton import newton_step
+from .._primitives import sealed
+from ._linear_solve import linear_solved
 from ._strategies import AbstractLinear, Dense
 
 
@@ -58,30 +58,15 @@ class Rule(eqx.Module):
 class Equation(NamedTuple):
     """f(y, θ) = 0, with all that f closes over in θ, and how its root is found.
 
-    `solve(solver, function, y, theta)` returns the root, a pytree of arrays about it,
-    and what its last linear solve prepared, for a strategy that reuses it; only the
-    root has a derivative.
+    `solve((solver, rule), function, y, theta)` returns the root, a pytree of arrays
+    about it, and what its last linear solve prepared, for a strategy that reuses it;
+    only the root has a derivative. It may close over no array.
     """
 
     function: Callable[[PyTree[Array], PyTree], PyTree[Array]]
     theta: PyTree
     solver: Any
     solve: Callable[..., tuple[PyTree[Array], PyTree[Array], Any]]
-
-    @classmethod
-    def of(cls, residual: Callable, y: PyTree[Array], args: PyTree, **how: Any):
-        """Of a residual that may close over anything."""
-        dynamic, static = eqx.partition(args, eqx.is_array)
-
-        def opened(y, dynamic):
-            return residual(y, eqx.combine(dynamic, static))
-
-        function, consts = hoisted(opened, y, dynamic)
-
-        def closed(y, theta):
-            return function(theta[1], y, theta[0])
-
-        return cls(closed, (dynamic, consts), **how)
 
 
 def solved(
@@ -95,18 +80,8 @@ def solved(
 
 
 def _found(equation: Equation, guess, theta, rule: Rule):
-    """The root, polished, without a derivative that means anything."""
-    y, about, hint = equation.solve(equation.solver, equation.function, guess, theta)
-    backward = rule.mode == "reverse"
-    for _ in range(rule.polish):
-        _, _, step = newton_step(
-            lambda z: (equation.function(z, theta), None),
-            y,
-            rule.linear,
-            backward=backward,
-        )
-        y = jax.tree.map(jnp.subtract, y, step)
-    return y, about, hint
+    how = (equation.solver, rule)
+    return equation.solve(how, equation.function, guess, theta)
 
 
 def _sealed(equation: Equation, guess, rule: Rule):
@@ -131,7 +106,7 @@ def _sealed(equation: Equation, guess, rule: Rule):
         _, theta, rule, _ = rebuilt(inputs)
         _, dtheta, _, _ = rebuilt(tangents)
         y, _, hint = jax.tree.unflatten(ends[0], outputs)
-        solve = functools.partial(_linear, linear=rule.linear, hint=hint)
+        solve = functools.partial(linear_solved, linear=rule.linear, hint=hint)
         dy = _tangent(equation.function, y, (theta, dtheta), solve)
         return [*jax.tree.leaves(dy), *[None] * (len(outputs) - count)]
 
@@ -158,19 +133,6 @@ def _tangent(function, y, theta_and_tangent, solve):
     _, forcing = jax.jvp(lambda m: at(y, m), (moving,), (known,))
     _, operator = jax.linearize(lambda z: at(z, moving), y)
     return solve(operator, y, jax.tree.map(jnp.negative, forcing))
-
-
-def _linear(operator, y, b, *, linear: AbstractLinear, hint: Any):
-    """x with A x = b, differentiable in A and b."""
-    # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
-    hold = jax.lax.stop_gradient
-    state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y), hold(hint)))
-    return jax.lax.custom_linear_solve(
-        operator,
-        b,
-        solve=lambda A, b: linear.solved(state, A, b)[0],
-        transpose_solve=lambda At, b: linear.solved_transposed(state, At, b)[0],
-    )
 
 
 def _held(equation: Equation, guess, rule: Rule):
@@ -225,7 +187,7 @@ def _attached(equation: Equation, guess, rule: Rule):
     # One step is right to first order, two are to second.
     for _ in range(2):
         value, operator = jax.linearize(at, y)
-        step = _linear(operator, y, value, linear=rule.linear, hint=hint)
+        step = linear_solved(operator, y, value, linear=rule.linear, hint=hint)
         y = jax.tree.map(jnp.subtract, y, step)
     return y, about
 

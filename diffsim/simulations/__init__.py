@@ -1,6 +1,7 @@
 """What a simulation is, and how any of them is run."""
 
 from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
+from ._event import Event, Occurrences
 from ._explicit import AbstractOneStepSolver
 from ._failures import failures_as_nan
 from ._files import load, save
@@ -17,8 +18,10 @@ __all__ = [
     "AbstractScanAdjoint",
     "AbstractSimulation",
     "Checkpointed",
+    "Event",
     "Final",
     "Method",
+    "Occurrences",
     "Reversible",
     "Separable",
     "Trajectory",

@@ -47,6 +47,11 @@ def poisoned(tree: PyTree, ok: Bool[Array, ""]) -> PyTree:
     )
 
 
+def poisoned_after(states: PyTree, reached: Bool[Array, " time"]) -> PyTree:
+    """`states` with NaN at the times that were not `reached`, on the first axis."""
+    return jax.vmap(poisoned)(states, reached)
+
+
 def raised(tree: PyTree, result: Any) -> PyTree:
     """`tree`; raises if `result` is a failure, at once or, in compiled code, at run."""
     failed = result != RESULTS.successful

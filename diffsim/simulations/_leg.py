@@ -12,6 +12,7 @@ class Leg(NamedTuple):
     """Internal states at the outputs, nearest to the epoch first, and how it ended.
 
     `ends` are the ends of adaptive steps, padded with infinity; None at fixed steps.
+    `reached` are the outputs that lie before an event that ended the run; None is all.
     """
 
     states: PyTree[Array]
@@ -20,6 +21,7 @@ class Leg(NamedTuple):
     result: RESULTS
     stats: dict[str, Array]
     ends: Array | None
+    reached: Array | None = None
 
 
 def fixed_stats(steps: int | Array) -> dict[str, Array]:

@@ -17,7 +17,8 @@ from .._types import Numbers
 from ._adjoints import Reversible
 from ._both_ways import Request, run_both_ways
 from ._dynamics import check_dynamics
-from ._failures import is_finite, poisoned, poisoning, raised
+from ._event_leg import checked_events, event_leg
+from ._failures import is_finite, poisoned, poisoned_after, poisoning, raised
 from ._finer import as_asked
 from ._method import Method
 from ._plan import planned
@@ -30,6 +31,7 @@ def simulate(
     times: Numbers,
     method: Method | None = None,
     *,
+    events: Any = (),
     observe: Callable[[Array, PyTree[Array]], PyTree[Array]] | None = None,
     progress: diffrax.AbstractProgressMeter | None = None,
     throw: bool | None = None,
@@ -47,6 +49,8 @@ def simulate(
     - `times`: ascending output times, shape (time,), before and after the epoch alike;
         or one time, which gives states without a time axis.
     - `method`: how; None takes `simulation.default_method()`.
+    - `events`: an `Event` or a tuple of several, things that happen on the way; they
+        are in `trajectory.events`. Times after the epoch only.
     - `observe`: `observe(t, y)` of the internal state, instead of the simulation's own.
     - `progress`: a Diffrax progress meter, `diffrax.TextProgressMeter()` say.
     - `throw`: whether a failure raises. None raises when called by you, and gives NaN
@@ -73,9 +77,12 @@ def simulate(
     t0 = simulation.t0 if start is None else start.t
     plan, end = planned(method, times, t0, watched=progress is not None)
     quiet = throw is None and poisoning()
+    events = checked_events(plan, events)
     with _forward_mode_named(method):
-        trajectory = _simulate(simulation, plan, times, observe, meter, quiet, start)
-    if end is not None:
+        trajectory = _simulate(
+            simulation, plan, times, observe, meter, quiet, start, events
+        )
+    if end is not None and not events:
         trajectory = eqx.tree_at(lambda x: x.final.t, trajectory, end)
     if quiet or throw is False:
         return trajectory
@@ -83,7 +90,9 @@ def simulate(
 
 
 @eqx.filter_jit
-def _simulate(simulation, plan, times, observe, meter, quiet, start) -> Trajectory:
+def _simulate(
+    simulation, plan, times, observe, meter, quiet, start, events
+) -> Trajectory:
     y0 = simulation.initial_state()
     if start is not None:
         _check_same_state(start.y, y0)
@@ -95,11 +104,17 @@ def _simulate(simulation, plan, times, observe, meter, quiet, start) -> Trajecto
     times = jnp.asarray(times, dtype)
     check_dynamics(simulation, plan.method.solver, t0, y0)
     each = jnp.atleast_1d(times)
-    leg = run_both_ways(Request(simulation, plan, t0, each, y0, meter))
+    request = Request(simulation, plan, t0, each, y0, meter)
     look = simulation.observe if observe is None else observe
+    if events:
+        leg, found = event_leg(request, events, look)
+    else:
+        leg, found = run_both_ways(request), ()
     states = jax.vmap(look)(each, leg.states)
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+    if leg.reached is not None:
+        states = poisoned_after(states, leg.reached)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
     if times.ndim == 0:
@@ -107,7 +122,7 @@ def _simulate(simulation, plan, times, observe, meter, quiet, start) -> Trajecto
     final = Final(leg.end_time, leg.end)
     if quiet:
         states, final = poisoned((states, final), result == RESULTS.successful)
-    return Trajectory(times, states, result, leg.stats, final, leg.ends)
+    return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
 
 
 @contextlib.contextmanager

@@ -58,6 +58,11 @@ class Stepper(eqx.Module):
         after = eqx.filter_eval_shape(self.advance, carry, 0, length)
         return carry if after.result.is_traced() else carry._replace(result=None)
 
+    def aside(self, t: Array, y: PyTree[Array], length: Array) -> PyTree[Array]:
+        """The state `length` after `y` at `t`, which need not be on the grid."""
+        there = eqx.tree_at(lambda s: s.t0, self, t)
+        return there.advance(there.start(y), 0, length).y
+
     def time(self, n) -> Array:
         """Time of grid point `n`."""
         return self.t0 + jnp.asarray(n, self.t0.dtype) * self.step

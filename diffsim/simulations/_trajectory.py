@@ -6,6 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
+from ._event import Occurrences
 
 
 class Final(eqx.Module):
@@ -30,6 +31,7 @@ class Trajectory(eqx.Module):
         reached on its way there, so that a restarted run stays on the same grid.
     - `steps`: ends of the accepted steps of an adaptive run, ascending, padded with
         infinity; None at fixed steps. `Method.frozen` replays them.
+    - `events`: an `Occurrences` for each `Event` that was asked for.
     """
 
     times: Array
@@ -38,3 +40,4 @@ class Trajectory(eqx.Module):
     stats: dict[str, Any]
     final: Final
     steps: Array | None
+    events: tuple[Occurrences, ...] = ()

@@ -4,6 +4,7 @@ from ._banded import Banded, Tridiagonal
 from ._base import AbstractLinear
 from ._block_tridiagonal import BlockTridiagonal
 from ._dense import Dense
+from ._diagonal import Diagonal
 from ._from_lineax import FromLineax
 from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
@@ -24,6 +25,7 @@ __all__ = [
     "BiCGStab",
     "BlockTridiagonal",
     "Dense",
+    "Diagonal",
     "FromLineax",
     "Krylov",
     "LeastNorm",

@@ -1,0 +1,80 @@
+"""`adjoint_report`: how well the linear system of a gradient was solved."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, PyTree
+
+from ._inputs import check_fits, floating
+from ._strategies import AbstractLinear, Dense
+
+
+class AdjointReport(eqx.Module):
+    r"""The adjoint at a root, and two certificates of the gradient made of it.
+
+    - `multiplier`: $\lambda$ with $A^T \lambda = \bar y$; the gradient is
+        $-B^T \lambda$.
+    - `residual`: $|A^T \lambda - \bar y| / |\bar y|$, the relative error that the
+        linear solve leaves, up to the condition number.
+    - `iterations`: of the strategy.
+    - `error`: $|\lambda \cdot f(y)|$, what the objective would change by if f vanished,
+        to first order: how far off the value is because y is not quite the root.
+    """
+
+    multiplier: PyTree[Array]
+    residual: Float[Array, ""]
+    iterations: Int[Array, ""]
+    error: Float[Array, ""]
+
+
+def adjoint_report(
+    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
+    y: PyTree[Any],
+    args: PyTree,
+    cotangent: PyTree[Any],
+    *,
+    linear: AbstractLinear | None = None,
+) -> AdjointReport:
+    r"""Solves $A^T \lambda = \bar y$ at the root y of `residual`, and looks at it.
+
+    **Arguments**
+
+    - `residual`, `args`: as for `root`.
+    - `y`: the root that was found, roughly or well.
+    - `cotangent`: $\bar y$, the gradient of the objective by y, like `y`.
+    - `linear`: the strategy of the rule; None is `Dense()`.
+
+    **Raises:** `ValueError` for `y` or `cotangent` that are not floating or do not fit.
+    """
+    y, bar = floating("y", y), floating("cotangent", cotangent)
+    check_fits("residual", residual, "y", y, args)
+    check_fits("cotangent", lambda y, _: bar, "y", y, args)
+    linear = (Dense() if linear is None else linear).opened(y)
+    return _reported(residual, y, args, bar, linear)
+
+
+@eqx.filter_jit
+def _reported(residual, y, args, bar, linear: AbstractLinear) -> AdjointReport:
+    value, pull = jax.vjp(lambda z: residual(z, args), y)
+
+    def transposed(v):
+        return pull(v)[0]
+
+    state = linear.prepared(transposed, y, transposed=True)
+    multiplier, steps = linear.solved_transposed(state, transposed, bar)
+    left = jax.tree.map(jnp.subtract, transposed(multiplier), bar)
+    size = _length(bar)
+    return AdjointReport(
+        multiplier,
+        _length(left) / jnp.where(size == 0, 1, size),
+        steps,
+        jnp.abs(ravel_pytree(multiplier)[0] @ ravel_pytree(value)[0]),
+    )
+
+
+def _length(tree: PyTree[Array]) -> Array:
+    return jnp.linalg.norm(ravel_pytree(tree)[0])

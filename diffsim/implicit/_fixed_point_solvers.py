@@ -1,0 +1,152 @@
+"""Solvers of y = g(y) by values of g."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, PyTree
+
+from ._tolerances import over_tolerance
+
+
+class _PicardState(eqx.Module):
+    size: Float[Array, ""]
+
+
+class Picard(optx.AbstractFixedPointSolver):
+    r"""Picard's iteration, $y \leftarrow y + \beta\,(g(y) - y)$.
+
+    It converges where g contracts, as fast as g does.
+
+    **Arguments**
+
+    - `rtol`, `atol`: of $|g(y) - y|$; None is the 3/4 power of the precision, 2e-12 in
+        float64.
+    - `damping`: $\beta$; less than one tames maps that overshoot.
+    - `norm`: of the step over its tolerances.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    damping: float = eqx.field(default=1.0, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=optx.max_norm, kw_only=True)
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        del fn, args, options, f_struct, aux_struct, tags
+        return _PicardState(self.norm(y) * 0 + jnp.inf)
+
+    def step(self, fn, y, args, options, state, tags):
+        del options, state, tags
+        mapped, aux = fn(y, args)
+        f = jax.tree.map(jnp.subtract, mapped, y)
+        size = self.norm(over_tolerance(f, y, self.rtol, self.atol, power=0.75))
+        y = jax.tree.map(lambda a, d: a + self.damping * d, y, f)
+        return y, _PicardState(size), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        del fn, y, args, options, tags
+        return state.size <= 1, optx.RESULTS.successful
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        del fn, args, options, state, tags, result
+        return y, aux, {}
+
+
+class _AndersonState(eqx.Module):
+    """Differences of the last points and of f there, newest last."""
+
+    points: Float[Array, "memory n"]
+    values: Float[Array, "memory n"]
+    last: tuple[Float[Array, " n"], Float[Array, " n"]]
+    size: Float[Array, ""]
+    count: Int[Array, ""]
+
+
+class Anderson(optx.AbstractFixedPointSolver):
+    r"""Anderson's acceleration: the best mixture of the last points, then g.
+
+    With $f = g(y) - y$ and its differences $\Delta F$ over the last points $\Delta Y$,
+
+    $$\gamma = \arg\min |f - \Delta F \gamma|, \qquad
+      y \leftarrow y + \beta f - (\Delta Y + \beta\, \Delta F)\,\gamma .$$
+
+    **Arguments**
+
+    - `rtol`, `atol`: of |f|; None is the 3/4 power of the precision, 2e-12 in float64.
+    - `memory`: how many differences are kept.
+    - `damping`: $\beta$.
+    - `norm`: of f over its tolerances.
+
+    **Good values:** `memory` 5, and 10 where g contracts slowly.
+
+    **Limits:** far from the fixed point of a strongly nonlinear map it may wander where
+    damped `Picard` does not (mathematics).
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    memory: int = eqx.field(static=True, default=5, kw_only=True)
+    damping: float = eqx.field(default=1.0, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=optx.max_norm, kw_only=True)
+    references: ClassVar = ("10.1145/321296.321305", "10.1137/10078356X")
+
+    def __check_init__(self):
+        if self.memory < 1:
+            raise ValueError(
+                f"memory must be 1 or more, got {self.memory}; Picard() has none"
+            )
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        del fn, args, options, f_struct, aux_struct, tags
+        none = 0 * ravel_pytree(y)[0]
+        history = jnp.tile(none, (self.memory, 1))
+        size = jnp.sum(none) + jnp.inf
+        return _AndersonState(history, history, (none, none), size, jnp.asarray(0))
+
+    def step(self, fn, y, args, options, state, tags):
+        del options, tags
+        mapped, aux = fn(y, args)
+        f = jax.tree.map(jnp.subtract, mapped, y)
+        size = self.norm(over_tolerance(f, y, self.rtol, self.atol, power=0.75))
+        flat, unravel = ravel_pytree(y)
+        flat_f = ravel_pytree(f)[0]
+        # Before the second point there is no difference.
+        known = state.count > 0
+        points, values = (
+            jnp.roll(kept, -1, axis=0).at[-1].set(jnp.where(known, new - old, 0))
+            for kept, new, old in zip(
+                (state.points, state.values), (flat, flat_f), state.last, strict=True
+            )
+        )
+        weights = _mixture(values, flat_f)
+        flat_next = (
+            flat + self.damping * flat_f - weights @ (points + self.damping * values)
+        )
+        state = _AndersonState(points, values, (flat, flat_f), size, state.count + 1)
+        return unravel(flat_next), state, aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        del fn, y, args, options, tags
+        return state.size <= 1, optx.RESULTS.successful
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        del fn, args, options, state, tags, result
+        return y, aux, {}
+
+
+def _mixture(values: Array, f: Array) -> Array:
+    """γ that makes f − γ ΔF least, kept finite where differences are dependent.
+
+    By the normal equations of scaled differences: γ only has to be nearly the best.
+    """
+    size = jnp.sqrt(jnp.sum(values**2, axis=1))
+    scale = 1 / jnp.where(size == 0, 1, size)
+    scaled = values * scale[:, None]
+    ridge = 10 * jnp.finfo(f.dtype).eps * values.shape[0]
+    # Rows of zeros, before the memory is full, get the weight zero.
+    gram = scaled @ scaled.T + jnp.diag(jnp.where(size == 0, 1.0, ridge))
+    return scale * jax.scipy.linalg.solve(gram, scaled @ f, assume_a="pos")

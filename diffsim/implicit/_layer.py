@@ -1,0 +1,197 @@
+"""What `root`, `fixed_point`, `minimise` and `least_squares` share."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jaxtyping import Array, PyTree
+
+from .._primitives import hoisted
+from .._results import RESULTS
+from ._bracketed import Bracketed
+from ._condition import condition
+from ._fixed_point_solvers import Anderson, Picard
+from ._iterate import finite, iterated
+from ._newton import Newton, newton_step
+from ._newton_krylov import NewtonKrylov
+from ._rule import Equation, Rule, solved
+from ._solution import Solution
+from ._tolerances import largest
+
+
+class Kind(NamedTuple):
+    """A way of defining y by a function of it.
+
+    `equation(given)` is the f with f(y, θ) = 0 that is differentiated; `find` runs a
+    solver of Optimistix on what was given; `no_answer` names the `RESULTS` of a solver
+    that stops where f does not vanish.
+    """
+
+    equation: Callable[[Callable], Callable]
+    find: Callable[..., optx.Solution]
+    no_answer: str
+
+
+def answer(
+    kind: Kind,
+    given: Callable,
+    guess: PyTree[Array],
+    args: PyTree,
+    solver: Any,
+    rule: Rule,
+    max_steps: int,
+    *,
+    throw: bool,
+    full: bool,
+) -> Any:
+    """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
+    solver, rule = _opened(solver, guess), _opened(rule, guess)
+    found = _answered(kind, given, guess, args, solver, rule, max_steps, full)
+    # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
+    if not throw or _inside_shard_map():
+        return found if full else found.value
+    status = found.status
+    failed = status != RESULTS.successful
+    value = status.error_if(found.value, failed)
+    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+
+
+@eqx.filter_jit
+def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
+    guess = _typed(kind, given, guess, args)
+    closed, theta = opened(given, guess, args)
+    function = kind.equation(closed)
+
+    def solve(how, function, y, theta):
+        solver, rule = how
+        y, status, steps, hint = _searched(
+            kind, closed, function, y, theta, solver, rule, max_steps
+        )
+        y = _polished(function, y, theta, rule)
+        value, status, size = _judged(function, theta, y, status, kind)
+        return value, (status, size, steps), hint
+
+    equation = Equation(function, theta, solver, solve)
+    value, (status, size, steps) = solved(equation, guess, rule)
+    found = Solution(value, status, size, steps)
+    if not full:
+        return found
+    number = _conditioned(function, value, theta, rule)
+    return dataclasses.replace(found, condition=number)
+
+
+def opened(given: Callable, y: PyTree[Array], args: PyTree):
+    """`given` as a function of y and θ, and θ: `args` and what it closes over."""
+    dynamic, static = eqx.partition(args, eqx.is_array)
+    function, consts = hoisted(
+        lambda y, dynamic: given(y, eqx.combine(dynamic, static)), y, dynamic
+    )
+    return lambda y, theta: function(theta[1], y, theta[0]), (dynamic, consts)
+
+
+def _typed(kind: Kind, given, guess: PyTree[Array], args: PyTree):
+    """The guess, varying over the mesh of a surrounding `shard_map` as f does.
+
+    What is traced for a guess that is the same everywhere would be run with a y that
+    is not, which `shard_map` refuses.
+    """
+    if not _inside_shard_map():
+        return guess
+    value = kind.equation(given)(guess, args)
+    return jax.tree.map(lambda a, f: jnp.where(False, f, a), guess, value)
+
+
+def _inside_shard_map() -> bool:
+    return bool(jax.sharding.get_abstract_mesh().manual_axes)
+
+
+def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
+    """y, a status, the number of steps and what the derivative can reuse."""
+    if isinstance(solver, Bracketed):
+        y = jax.tree.map(lambda a: solver.found(function, a, theta), y)
+        status = RESULTS.where(
+            finite(y), RESULTS.successful, getattr(RESULTS, kind.no_answer)
+        )
+        return y, status, jnp.asarray(solver.steps), None
+    own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
+    if own and rule.mode != "unroll":
+        # Newton's methods are for the equation, those of fixed points for the map.
+        newton = isinstance(solver, optx.AbstractRootFinder)
+        target = function if newton else closed
+        y, state, status, steps = iterated(solver, target, y, theta, max_steps)
+        if isinstance(solver, Newton) and rule.linear.reuses(solver.linear):
+            last: Any = state
+            return y, status, steps, last.factor
+        return y, status, steps, None
+    unroll = rule.mode == "unroll"
+    adjoint = optx.RecursiveCheckpointAdjoint() if unroll else optx.ImplicitAdjoint()
+    found = kind.find(
+        closed, solver, y, theta, max_steps=max_steps, throw=False, adjoint=adjoint
+    )
+    steps = jnp.asarray(found.stats["num_steps"])
+    return found.value, RESULTS.promote(found.result), steps, None
+
+
+def _polished(function, y, theta, rule: Rule):
+    for _ in range(rule.polish):
+        _, _, step = newton_step(
+            lambda z: (function(z, theta), None),
+            y,
+            rule.linear,
+            backward=rule.mode == "reverse",
+        )
+        y = jax.tree.map(jnp.subtract, y, step)
+    return y
+
+
+def _judged(function, theta, y, status, kind: Kind):
+    """The answer or NaN, its status, and the largest entry of f."""
+    good, no_answer = RESULTS.successful, getattr(RESULTS, kind.no_answer)
+    here = function(y, theta)
+    size = largest(here)
+    singular = status == RESULTS.singular
+    status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
+    lost = (status == good) & ~finite(y)
+    status = RESULTS.where(lost, RESULTS.no_linear_solution, status)
+    wrong = jnp.isfinite(size) & (size > _change(function, y, theta, here))
+    status = RESULTS.where((status == good) & wrong, no_answer, status)
+    broken = ~jnp.isfinite(size)
+    status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
+    value = jax.tree.map(lambda a: jnp.where(status == good, a, jnp.nan), y)
+    return value, status, size
+
+
+def _change(function, y, theta, here) -> Array:
+    """How much f changes where the entries of y change by up to a hundredth.
+
+    A solver of rough tolerances stops where |f| is above rounding, but below this; at a
+    minimum of |f| that is no root, f hardly changes. The changes are irregular, so that
+    no stencil is blind to them, and no derivative is needed, so that f may have none.
+    """
+
+    def moved(a):
+        wave = jnp.cos(jnp.arange(1.0, a.size + 1) ** 2).astype(a.dtype)
+        return a + 0.01 * wave.reshape(a.shape) * jnp.maximum(jnp.abs(a), 1)
+
+    there = function(jax.tree.map(moved, y), theta)
+    return largest(jax.tree.map(jnp.subtract, there, here))
+
+
+def _conditioned(function, value, theta, rule: Rule) -> Array:
+    y, theta = jax.lax.stop_gradient((value, theta))
+    if rule.mode == "reverse":
+        return largest(y) * jnp.nan
+    _, operator = jax.linearize(lambda z: function(z, theta), y)
+    number = condition(operator, y, rule.linear)
+    return jnp.where(finite(y), number, jnp.nan)
+
+
+def _opened(given: Any, guess: PyTree[Array]) -> Any:
+    """A rule or a solver, of which the functions of its strategy hide no array."""
+    if not isinstance(given, Rule | Newton | NewtonKrylov):
+        return given
+    return eqx.tree_at(lambda x: x.linear, given, given.linear.opened(guess))

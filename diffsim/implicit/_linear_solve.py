@@ -1,0 +1,112 @@
+"""`linear_solve`: A x = b by any strategy."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import lineax as lx
+from jaxtyping import Array, PyTree
+
+from .._results import RESULTS
+from ._condition import condition
+from ._inputs import check_fits, floating
+from ._iterate import finite
+from ._solution import Solution
+from ._strategies import AbstractLinear, Dense
+from ._strategies._base import Operator
+from ._tolerances import largest
+
+
+def linear_solve(
+    operator: Any,
+    b: PyTree[Any],
+    *,
+    linear: AbstractLinear | None = None,
+    throw: bool = True,
+    full: bool = False,
+) -> Any:
+    r"""The $x$ with $A x = b$, differentiable in $A$ and $b$ in every mode:
+
+    $$A\,\dot x = \dot b - \dot A\,x, \qquad A^T \bar b = \bar x, \quad
+      \bar A = -\bar b\,x^T .$$
+
+    **Arguments**
+
+    - `operator`: A, as a matrix for one array `b` (its last axis), as a linear function
+        of pytrees like `b`, or as a `lineax.AbstractLinearOperator`.
+    - `b`: floating arrays.
+    - `linear`: a strategy; None is `Dense()`. `FromLineax(...)` takes any solver of
+        Lineax.
+    - `throw`, `full`: as for `root`. The residual of the `Solution` is the largest
+        entry of |A x − b|, its iterations those of the strategy.
+
+    **RESULTS:** `no_linear_solution`.
+
+    **Raises:** `ValueError` for an operator that is not square or `b` that is not
+    floating; `RuntimeError` if it fails and `throw`.
+    """
+    b = floating("b", b)
+    product = _product(operator, b)
+    check_fits("operator", lambda x, _: product(x), "b", b, None)
+    linear = Dense() if linear is None else linear
+    found = _answered(product, b, linear.opened(b), full)
+    if not throw:
+        return found if full else found.value
+    value = found.status.error_if(found.value, found.status != RESULTS.successful)
+    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+
+
+def linear_solved(operator, y, b, *, linear: AbstractLinear, hint: Any = None):
+    """x with A x = b, differentiable in A and b."""
+    # Without the iterations, a constant that `shard_map` refuses beside what varies.
+    return _linear_solved(operator, y, b, linear, hint, lambda solved: solved[0])
+
+
+def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False):
+    # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
+    hold = jax.lax.stop_gradient
+    state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y), hold(hint)))
+    return jax.lax.custom_linear_solve(
+        operator,
+        b,
+        solve=lambda A, b: seen(linear.solved(state, A, b)),
+        transpose_solve=lambda At, b: seen(linear.solved_transposed(state, At, b)),
+        has_aux=has_aux,
+    )
+
+
+@eqx.filter_jit
+def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solution:
+    x, steps = _linear_solved(
+        product, b, b, linear, None, lambda solved: solved, has_aux=True
+    )
+    fine = finite(x)
+    status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
+    size = largest(jax.tree.map(jnp.subtract, product(x), b))
+    found = Solution(x, status, size, steps)
+    if not full:
+        return found
+    hold = jax.lax.stop_gradient
+    number = condition(lambda v: hold(product(v)), hold(b), linear)
+    return dataclasses.replace(found, condition=number)
+
+
+def _product(operator: Any, b: PyTree[Array]) -> Callable:
+    if isinstance(operator, lx.AbstractLinearOperator):
+        return operator.mv
+    if callable(operator):
+        return operator
+    matrix = jnp.asarray(operator)
+    if not isinstance(b, jax.Array) or matrix.shape != 2 * b.shape[-1:]:
+        raise ValueError(
+            f"operator must be a square matrix that fits b, one array: got shape "
+            f"{matrix.shape} and b {jax.tree.map(jnp.shape, b)}"
+        )
+    return eqx.Partial(_times, matrix)
+
+
+def _times(matrix, x):
+    return x @ matrix.T

@@ -1,0 +1,149 @@
+"""`minimise` and `least_squares`: where a gradient vanishes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import optimistix as optx
+from jaxtyping import Array, PyTree
+
+from ._inputs import floating
+from ._layer import Kind, answer
+from ._rule import Rule
+from ._tolerances import precision
+
+
+_HESSIANS = ("full", "gauss_newton")
+
+
+def minimise(
+    objective: Callable[[PyTree[Array], Any], Any],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    rule: Rule | None = None,
+    max_steps: int = 1024,
+    throw: bool = True,
+    full: bool = False,
+) -> Any:
+    r"""The $y$ that makes $s(y, \theta)$ least, with the derivative of its equation:
+
+    $$\frac{\partial s}{\partial y} = 0, \qquad
+      \frac{dy}{d\theta} = -\left(\frac{\partial^2 s}{\partial y^2}\right)^{-1}
+      \frac{\partial^2 s}{\partial y\,\partial\theta}.$$
+
+    **Arguments**
+
+    - `objective`: `objective(y, args)`, a scalar.
+    - `solver`: what `optimistix.minimise` takes; None is `optimistix.BFGS` with
+        tolerances of the root of the precision.
+    - `rule`: None is `Rule(polish=1)`: minimisers stop at half of the digits, and a
+        Newton step with the Hessian gives the other half.
+    - `guess`, `args`, `max_steps`, `throw`, `full`: as for `root`. The residual of a
+        `Solution` is the largest entry of the gradient, its condition that of the
+        Hessian.
+
+    **Returns:** the minimum, like `guess`, or a `Solution`.
+
+    **RESULTS:** as `root`; `no_minimum` if the solver stopped where the gradient does
+    not vanish; `no_linear_solution` if the Hessian is singular.
+
+    **Raises:** as `root`, and `ValueError` for an objective that is not a scalar.
+
+    **Limits:** the minimum that the solver runs into, of those there are (mathematics).
+    """
+    guess = floating("guess", guess)
+    shape = eqx.filter_eval_shape(objective, guess, args)
+    if getattr(shape, "shape", None) != ():
+        raise ValueError(
+            f"objective must return one number, got {shape}; sum what is to be least, "
+            "or give residuals to least_squares"
+        )
+    solver = _bounded(optx.BFGS, guess) if solver is None else solver
+    rule = Rule(polish=1) if rule is None else rule
+    return answer(
+        _MINIMISE,
+        objective,
+        guess,
+        args,
+        solver,
+        rule,
+        max_steps,
+        throw=throw,
+        full=full,
+    )
+
+
+def least_squares(
+    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    hessian: str = "full",
+    solver: Any = None,
+    rule: Rule | None = None,
+    max_steps: int = 1024,
+    throw: bool = True,
+    full: bool = False,
+) -> Any:
+    r"""The $y$ that makes $\tfrac12 |r(y, \theta)|^2$ least, by its equation:
+
+    $$J^T r = 0, \qquad J = \partial r / \partial y .$$
+
+    **Arguments**
+
+    - `residuals`: `residuals(y, args)`, any floating pytree.
+    - `hessian`: of the linear systems of the derivative. `"full"` is exact;
+        `"gauss_newton"` is $J^T J$, positive definite and without second derivatives of
+        r by y, and exact where r vanishes: its error is of the order of the residuals
+        times the curvature of the model. Use it for first derivatives only.
+    - `solver`: what `optimistix.least_squares` takes; None is
+        `optimistix.LevenbergMarquardt` with tolerances of the root of the precision.
+    - `guess`, `args`, `rule`, `max_steps`, `throw`, `full`: as for `minimise`.
+
+    **Returns, raises, RESULTS, limits:** as `minimise`, and `ValueError` for another
+    `hessian`.
+    """
+    guess = floating("guess", guess)
+    if hessian not in _HESSIANS:
+        raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
+    kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON
+    solver = _bounded(optx.LevenbergMarquardt, guess) if solver is None else solver
+    rule = Rule(polish=1) if rule is None else rule
+    return answer(
+        kind, residuals, guess, args, solver, rule, max_steps, throw=throw, full=full
+    )
+
+
+def _bounded(solver: Any, guess: PyTree[Array]) -> Any:
+    tolerance = precision(guess) ** 0.5
+    return solver(rtol=tolerance, atol=tolerance)
+
+
+def _gradient(objective):
+    return jax.grad(objective)
+
+
+def _normal(residuals):
+    def equation(y, theta):
+        value, pull = jax.vjp(lambda z: residuals(z, theta), y)
+        return pull(value)[0]
+
+    return equation
+
+
+def _normal_of_held_jacobian(residuals):
+    """Jᵀ r, of which the derivative by y is JᵀJ, and by θ all of it."""
+
+    def equation(y, theta):
+        _, pull = jax.vjp(lambda z: residuals(z, theta), jax.lax.stop_gradient(y))
+        return pull(residuals(y, theta))[0]
+
+    return equation
+
+
+_MINIMISE = Kind(_gradient, optx.minimise, "no_minimum")
+_LEAST_SQUARES = Kind(_normal, optx.least_squares, "no_minimum")
+_GAUSS_NEWTON = Kind(_normal_of_held_jacobian, optx.least_squares, "no_minimum")

@@ -1,0 +1,135 @@
+"""`NewtonKrylov`: Newton's method without a matrix, solved as well as it helps."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ._strategies import AbstractLinear, Krylov
+from ._tolerances import over_tolerance
+
+
+class _State(eqx.Module):
+    """|f|, how well the next step is to be solved, and what the last step left."""
+
+    residual: Float[Array, ""]
+    forcing: Float[Array, ""]
+    left: Float[Array, ""]
+    failed: Bool[Array, ""]
+
+
+class NewtonKrylov(optx.AbstractRootFinder):
+    r"""Inexact Newton: each step by a Krylov method, shortened until |f| falls.
+
+    $$|f + A\,s| \le \eta\,|f|, \qquad
+      \eta = 0.9\,\bigl(|f| / |f_\text{before}|\bigr)^2$$
+
+    so that early steps cost little and late ones converge fast, and then
+    $y \leftarrow y + \lambda s$ with $\lambda = 1, \tfrac12, \tfrac14, \ldots$ until
+    |f| falls by the fraction $10^{-4} \lambda (1 - \eta)$. It stops when the step,
+    times the factor by which |f| fell, is within `atol` + `rtol` |y|. No matrix is
+    made.
+
+    **Arguments**
+
+    - `rtol`, `atol`: of what is left after the last step; None is the 3/4 power of the
+        precision, 2e-12 in float64.
+    - `linear`: a `Krylov`; its own tolerances are not used, all else is.
+    - `forcing`: $\eta$ of the first step, and the largest of all.
+    - `shortenings`: halvings of one step before it counts as failed.
+    - `norm`: of the step over its tolerances.
+
+    **Good values:** the defaults; a preconditioner decides how long it takes.
+
+    **Limits:** stops at a local minimum of |f| (mathematics), with
+    `nonlinear_divergence`.
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    linear: AbstractLinear = Krylov()
+    forcing: float = eqx.field(default=0.5, kw_only=True)
+    shortenings: int = eqx.field(static=True, default=20, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=optx.max_norm, kw_only=True)
+    references: ClassVar = ("10.1137/0917003",)
+
+    def __check_init__(self):
+        if not isinstance(self.linear, Krylov):
+            raise ValueError(
+                f"linear must be a Krylov, got {type(self.linear).__name__}; Newton "
+                "takes every strategy"
+            )
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        del options, f_struct, aux_struct, tags
+        size = self._length(fn(y, args)[0])
+        return _State(size, 0 * size + self.forcing, 0 * size + jnp.inf, size < 0)
+
+    def step(self, fn, y, args, options, state, tags):
+        del options, tags
+        value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
+        downhill = jax.tree.map(jnp.negative, value)
+        tolerance = state.forcing * state.residual
+        assert isinstance(self.linear, Krylov)
+        move, _ = self.linear.within(operator, downhill, tolerance)
+        y, fraction, size = self._shortened(fn, y, args, move, state)
+        rate = size / state.residual
+        left = self.norm(over_tolerance(move, y, self.rtol, self.atol, power=0.75))
+        left = left * jnp.maximum(rate, 1 - fraction)
+        # A small step that cannot make |f| fall has met its rounding.
+        small = self.norm(over_tolerance(move, y, None, None, power=0.5)) <= 1
+        # False where Krylov's answer is NaN.
+        fell = size < state.residual
+        met = (state.residual == 0) | (~fell & small)
+        forcing = self._next_forcing(rate, state.forcing)
+        return y, _State(size, forcing, jnp.where(met, 0, left), ~(fell | met)), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        del fn, y, args, options, tags
+        results: Any = optx.RESULTS
+        done = state.left <= 1
+        stuck = state.failed & ~done
+        return done, results.where(
+            stuck, results.nonlinear_divergence, results.successful
+        )
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        del fn, args, options, state, tags, result
+        return y, aux, {}
+
+    def _length(self, f: PyTree[Array]) -> Array:
+        assert isinstance(self.linear, Krylov)
+        return jnp.sqrt(self.linear.inner(f, f))
+
+    def _shortened(self, fn, y, args, move, state):
+        """y + λ s, λ and |f| there, for the first λ that makes |f| fall enough."""
+
+        def moved(fraction):
+            return jax.tree.map(lambda a, s: a + fraction * s, y, move)
+
+        def wanted(carry):
+            fraction, size, n = carry
+            enough = (1 - 1e-4 * fraction * (1 - state.forcing)) * state.residual
+            # Written so that NaN goes on, to shorter steps.
+            return ~(size <= enough) & (n < self.shortenings)
+
+        def halved(carry):
+            fraction, _, n = carry
+            fraction = fraction / 2
+            return fraction, self._length(fn(moved(fraction), args)[0]), n + 1
+
+        one = 0 * state.residual + 1
+        start = (one, self._length(fn(moved(one), args)[0]), jnp.asarray(0))
+        fraction, size, _ = jax.lax.while_loop(wanted, halved, start)
+        return moved(fraction), fraction, size
+
+    def _next_forcing(self, rate: Array, forcing: Array) -> Array:
+        """Choice 2 of Eisenstat and Walker, kept from falling faster than it should."""
+        chosen = 0.9 * rate**2
+        before = 0.9 * forcing**2
+        chosen = jnp.where(before > 0.1, jnp.maximum(chosen, before), chosen)
+        return jnp.minimum(chosen, self.forcing)

@@ -1,0 +1,32 @@
+"""Diagonal systems: many scalar equations at once."""
+
+import jax
+import jax.numpy as jnp
+
+from ._base import AbstractLinear, one_step
+
+
+class Diagonal(AbstractLinear):
+    r"""$A_{ij} = 0$ for $i \ne j$: every unknown has an equation of its own.
+
+    The diagonal is $A\,(1, 1, \ldots)$, one product for any number of unknowns, and a
+    solve is a division. A zero gives NaN there and leaves the others alone.
+
+    **Limits:** an equation that does depend on another unknown goes unnoticed, and its
+    derivative is wrong (convenience; `verify.taylor_test`
+    notices).
+    """
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del hint, transposed
+        return jax.tree.map(
+            lambda d: 1 / jnp.where(d == 0, jnp.nan, d),
+            operator(jax.tree.map(jnp.ones_like, y)),
+        )
+
+    def solved(self, state, operator, b):
+        del operator
+        return one_step(jax.tree.map(jnp.multiply, state, b))
+
+    def solved_transposed(self, state, transposed, b):
+        return self.solved(state, transposed, b)

@@ -1,0 +1,82 @@
+"""`Event`: something that happens on the way, and when it did."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float, Int, PyTree
+
+
+_DIRECTIONS = (None, "up", "down")
+
+
+class Event(eqx.Module):
+    r"""Where a function of the run, $g(t, y;\,\theta)$, goes through zero.
+
+    ```python
+    apside = ds.simulations.Event(lambda t, y, args: jnp.sum(y[0] * y[1]), limit=40)
+    floor = ds.simulations.Event(height, direction="down", reset=bounce)
+    ds.simulate(simulation, times, method, events=(apside, floor))
+    ```
+
+    It is found to rounding, and its time and state are differentiated as what they are,
+    solutions of $g(t_*, y(t_*;\,\theta);\,\theta) = 0$:
+
+    $$\frac{dt_*}{d\theta} = -\frac{\partial g/\partial\theta}{\dot g}.$$
+
+    After a reset the run goes on from $(t_*, R(y_*))$ with that derivative (the
+    saltation matrix), in every mode and to any order.
+
+    **Arguments**
+
+    - `condition`: `condition(t, y, args)`, one real number, of the internal state;
+        `args` is the simulation.
+    - `direction`: `"up"` for crossings from below zero, `"down"` from above, None for
+        both.
+    - `limit`: how many can be recorded. More are a failure of the run.
+    - `terminal`: whether the run ends there. Outputs after it are NaN.
+    - `reset`: `reset(t, y, args)`, the state to go on with; None changes nothing.
+
+    **Limits:** g is looked at after every step, so two crossings within one step are
+    not seen (convenience; take shorter steps). Where g only touches zero there is no
+    derivative (mathematics). A run with events keeps all of its steps in memory.
+
+    **References:** M. A. Aizerman and F. R. Gantmacher, *Determination of stability by
+    linear approximation of a periodic solution of a system of differential equations
+    with discontinuous right-hand sides*, Q. J. Mech. Appl. Math. 11 (1958) 385,
+    doi:10.1093/qjmam/11.4.385 (the saltation matrix)
+    """
+
+    condition: Callable[[Array, PyTree[Array], Any], Array]
+    direction: str | None = eqx.field(static=True, default=None, kw_only=True)
+    limit: int = eqx.field(static=True, default=16, kw_only=True)
+    terminal: bool = eqx.field(static=True, default=False, kw_only=True)
+    reset: Callable[[Array, PyTree[Array], Any], PyTree[Array]] | None = eqx.field(
+        default=None, kw_only=True
+    )
+
+    def __check_init__(self):
+        if self.direction not in _DIRECTIONS:
+            raise ValueError(
+                f"direction must be 'up', 'down' or None, got {self.direction!r}"
+            )
+        if self.limit < 1:
+            raise ValueError(f"limit must be 1 or more, got {self.limit}")
+
+    @property
+    def acts(self) -> bool:
+        """Whether the run is another one after it."""
+        return self.terminal or self.reset is not None
+
+
+class Occurrences(eqx.Module):
+    """When one `Event` happened, padded with NaN to its `limit`.
+
+    - `times`: ascending, shape (limit,).
+    - `states`: observed states there, before a reset, with a leading axis `limit`.
+    - `count`: how many of them happened.
+    """
+
+    times: Float[Array, " limit"]
+    states: PyTree[Array]
+    count: Int[Array, ""]

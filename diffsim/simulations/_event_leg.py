@@ -1,0 +1,133 @@
+"""A run with events: its outputs, and when each of them happened."""
+
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from .._results import RESULTS
+from ._adjoints import AbstractScanAdjoint
+from ._both_ways import Request
+from ._event import Event, Occurrences
+from ._event_adaptive import adaptive_rows
+from ._event_steps import Watch, event_rows
+from ._leg import Leg, fixed_stats
+from ._method import GivenSteps
+from ._occurrences import occurrences_of
+from ._plan import DiffraxSide, FixedSide, Plan
+from ._rows import Rows, outputs_of
+from ._stepper import Stepper
+from ._through_diffrax import STATS, diffrax_steps
+
+
+def event_leg(
+    request: Request, events: tuple[Event, ...], look: Callable
+) -> tuple[Leg, tuple[Occurrences, ...]]:
+    """The outputs of `request`, all after the epoch, and the events on the way."""
+    simulation, plan, t0, times, _, _ = request
+    assert plan.sides is not None
+    (_, side) = plan.sides
+    assert side is not None
+    step = plan.method.step if isinstance(side, DiffraxSide) else side.step
+    stepper = Stepper(simulation, plan.method.solver, t0, 1.0 if step is None else step)
+    watch = Watch(events, stepper.aside, simulation)
+    if isinstance(side, FixedSide):
+        rows, stop, result, stats = _fixed(request, watch, side)
+    else:
+        rows, stop, result, stats = _adaptive(request, watch, side)
+    found = tuple(
+        occurrences_of(rows, watch, i, times[-1], look) for i in range(len(events))
+    )
+    limits = jnp.array([event.limit for event in events])
+    many = jnp.any(jnp.sum(rows.crossed, axis=0) > limits)
+    fine = result == RESULTS.successful
+    result = RESULTS.where(fine & many, RESULTS.events_beyond_limit, result)
+    states = outputs_of(rows, jnp.minimum(times, stop), stepper.aside)
+    end_time, end = _end(rows, times[-1])
+    reached = times <= stop
+    ends = None if isinstance(side, FixedSide) else rows.times
+    return Leg(states, end, end_time, result, stats, ends, reached), found
+
+
+def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
+    """The events as a tuple, where `plan` can look out for them."""
+    events = (events,) if isinstance(events, Event) else tuple(events)
+    if not events:
+        return events
+    for event in events:
+        if not isinstance(event, Event):
+            raise ValueError(
+                f"events must be simulations.Event(condition), got {event!r}"
+            )
+    if plan.sides is None or plan.sides[0] is not None:
+        raise ValueError(
+            "events need concrete times after a concrete t0; begin the simulation at "
+            "the first time, with a Python float t0"
+        )
+    method = plan.method
+    if isinstance(method.adjoint, AbstractScanAdjoint):
+        raise ValueError(
+            f"events need all steps, which {type(method.adjoint).__name__} does not "
+            "keep; leave adjoint=None"
+        )
+    if isinstance(method.controller, GivenSteps) and _resets(events):
+        raise ValueError(
+            "frozen steps do not fit a run that events reset; give fixed steps, "
+            "Method(solver, step=...)"
+        )
+    return events
+
+
+def _fixed(request: Request, watch: Watch, side: FixedSide):
+    step = jnp.asarray(side.step, request.t0.dtype)
+    # One for what lies beyond the last grid point, and one for each that is cut short.
+    steps = side.schedule.steps + 1 + _resets(watch.events)
+    rows, last = event_rows(watch, request.y0, request.t0, step, steps)
+    stop = jnp.where(last.stopped, last.anchor, jnp.inf)
+    return rows, stop, RESULTS.successful, fixed_stats(jnp.sum(rows.lengths > 0))
+
+
+def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
+    simulation, plan, t0, times, y0, meter = request
+    acting = [event for event in watch.events if event.acts]
+
+    def solve(t, y):
+        return diffrax_steps(
+            simulation, plan.method, side, y, (t, times[-1]), meter, _until(acting)
+        )
+
+    rows, last, (results, stats) = adaptive_rows(
+        watch, y0, t0, solve, 1 + _resets(watch.events)
+    )
+    failed = results != RESULTS.successful
+    first = jnp.argmax(failed)
+    result = jax.tree.map(lambda a: a[first], results)
+    return rows, last.anchor, result, {name: jnp.sum(stats[name]) for name in STATS}
+
+
+def _until(acting: list[Event]) -> diffrax.Event | None:
+    if not acting:
+        return None
+    ways = {"up": True, "down": False, None: None}
+
+    def condition(event):
+        return lambda t, y, args, **_: event.condition(t, y, args)
+
+    return diffrax.Event(
+        [condition(event) for event in acting],
+        direction=[ways[event.direction] for event in acting],
+    )
+
+
+def _resets(events: tuple[Event, ...]) -> int:
+    return sum(event.limit for event in events if event.reset is not None)
+
+
+def _end(rows: Rows, last: Array) -> tuple[Array, PyTree[Array]]:
+    """The beginning of the last step that was begun by the time `last`."""
+    starts = jax.lax.stop_gradient(rows.times)
+    at = jnp.searchsorted(starts, jax.lax.stop_gradient(last), side="right") - 1
+    return rows.times[at], jax.tree.map(lambda a: a[at], rows.states)

@@ -1,0 +1,107 @@
+"""Fixed steps, looking out for events."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ._event import Event
+from ._rows import Aside, Rows, ahead, located
+
+
+class Watch(NamedTuple):
+    """The events of a run, and how to step it by any length."""
+
+    events: tuple[Event, ...]
+    aside: Aside
+    args: Any
+
+    def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
+        found = [event.condition(t, y, self.args) for event in self.events]
+        return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
+
+    def acts(self) -> Bool[Array, " event"]:
+        return jnp.array([event.acts for event in self.events])
+
+
+class Onward(NamedTuple):
+    """Where a run goes on; `values` are those of the events, taken where they count.
+
+    The grid of fixed steps starts anew at `anchor` after a reset.
+    """
+
+    anchor: Array
+    n: Array
+    y: PyTree[Array]
+    values: Array
+    fresh: Array
+    stopped: Array
+
+
+def event_rows(
+    watch: Watch, y0: PyTree[Array], t0: Array, step: Array, steps: int
+) -> tuple[Rows, Onward]:
+    """`steps` steps from `t0`, cut short where an event acts, and where they lead."""
+    no = jnp.asarray(False)
+
+    def one(here: Onward, _):
+        t = here.anchor + here.n.astype(step.dtype) * step
+        y = watch.aside(t, here.y, step)
+        after = watch.values(t + step, y)
+        crossed = crossings(watch.events, here.values, after) & ~here.stopped
+        plain = (step, Onward(here.anchor, here.n + 1, y, after, no, no), crossed)
+        length, there, crossed = _if(
+            watch.acts() & crossed,
+            lambda acting: acted(watch, t, here, step, acting),
+            plain,
+        )
+        stands = here._replace(stopped=jnp.asarray(True))
+        there = jax.tree.map(lambda a, b: jnp.where(here.stopped, a, b), stands, there)
+        length = jnp.where(here.stopped, 0, length)
+        return there, Rows(t, here.y, length, here.fresh, crossed)
+
+    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), no, no)
+    last, rows = jax.lax.scan(one, start, None, length=steps)
+    return rows, last
+
+
+def acted(watch: Watch, t, here: Onward, step, acting):
+    """How long a step is up to the first event that acts, what follows it, and what
+    the step has crossed by then.
+    """
+    events, aside, args = watch
+    waits = [
+        located(e, t, here.y, step, here.fresh, aside, args, there=acting[i])
+        for i, e in enumerate(events)
+    ]
+    waits = jnp.where(acting, jnp.stack(waits), jnp.inf)
+    first = jnp.argmin(waits)
+    # Nothing infinite where nothing acts, of which NaN would come.
+    length = jnp.where(jnp.any(acting), waits[first], 0)
+    t, y = t + length, aside(t, here.y, length)
+    before = crossings(events, here.values, watch.values(t, y))
+    crossed = jnp.where(jnp.arange(len(events)) == first, True, before & ~acting)
+    stopped = jnp.asarray(False)
+    for i, event in enumerate(events):
+        stopped |= (first == i) & event.terminal
+        if event.reset is not None:
+            new = event.reset(t, y, args)
+            y = jax.tree.map(lambda a, b, i=i: jnp.where(first == i, a, b), new, y)
+    soon = ahead(step)
+    values = watch.values(t + soon, aside(t, y, soon))
+    onward = Onward(t, jnp.asarray(0), y, values, jnp.asarray(True), stopped)
+    return length, onward, crossed
+
+
+def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
+    """Which of the events lie between two values each; a zero belongs to the past."""
+    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    ways = {"up": up, "down": down, None: up | down}
+    return jnp.stack([ways[e.direction][..., i] for i, e in enumerate(events)], axis=-1)
+
+
+def _if(acting: Array, then: Callable, plain):
+    """`then(acting)` where anything acts; nothing is compiled where nothing can."""
+    return jax.lax.cond(jnp.any(acting), then, lambda _: plain, acting)

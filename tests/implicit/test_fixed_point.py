@@ -1,0 +1,73 @@
+"""A fixed point has the derivative of y = g(y, θ), whichever solver found it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.implicit import Anderson, Newton, Picard, fixed_point
+
+
+# cos y = y, and with y = cos y + θ: y' = 1/(1 + sin y), y'' = −cos y / (1 + sin y)³.
+DOTTIE = 0.7390851332151607
+
+
+def kepler(y, theta):
+    return jnp.cos(y) + theta
+
+
+@pytest.mark.parametrize("solver", [None, Picard(), Newton(), Anderson(memory=2)])
+def test_value_and_derivatives_are_those_of_the_equation(solver):
+    def solve(theta):
+        return fixed_point(kepler, 0.5, theta, solver=solver)
+
+    s, c = np.sin(DOTTIE), np.cos(DOTTIE)
+    found = jax.jit(
+        lambda t: (solve(t), jax.grad(solve)(t), jax.jacrev(jax.jacfwd(solve))(t))
+    )(0.0)
+    exact = (DOTTIE, 1 / (1 + s), -c / (1 + s) ** 3)
+    np.testing.assert_allclose(found, exact, rtol=3e-12)
+
+
+def test_a_solver_of_optimistix_serves_as_well():
+    solver = optx.FixedPointIteration(rtol=1e-12, atol=1e-12)
+    assert abs(fixed_point(kepler, 0.5, 0.0, solver=solver) - DOTTIE) < 1e-11
+
+
+def test_anderson_solves_a_linear_map_of_n_unknowns_in_n_steps():
+    """It is GMRES there (Walker and Ni 2011, doi:10.1137/10078356X)."""
+    matrix = 0.4 * jax.random.normal(jax.random.key(0), (5, 5))
+
+    def affine(y, _):
+        return {"y": matrix @ y["y"] + 1}
+
+    found = fixed_point(affine, {"y": jnp.zeros(5)}, full=True)
+    expected = np.linalg.solve(np.eye(5) - matrix, np.ones(5))
+    np.testing.assert_allclose(found.value["y"], expected, rtol=1e-10)
+    assert found.iterations <= 5 + 3
+    assert found.status == RESULTS.successful
+
+
+def test_damping_tames_a_map_that_overshoots():
+    def steep(y, _):
+        return 2 - 2 * y
+
+    with pytest.raises(RuntimeError, match="maximum number of steps"):
+        fixed_point(steep, 0.5, solver=Picard())
+    found = fixed_point(steep, 0.5, solver=Picard(damping=0.4))
+    np.testing.assert_allclose(found, 2 / 3, rtol=1e-11)
+
+
+def test_a_map_without_a_fixed_point_is_named():
+    found = fixed_point(lambda y, _: y + 1, 0.0, throw=False, full=True)
+    assert found.status != RESULTS.successful
+    assert np.isnan(found.value)
+
+
+def test_a_map_that_does_not_fit_is_named():
+    with pytest.raises(ValueError, match="function must return as many numbers"):
+        fixed_point(lambda y, _: y[:2], np.ones(3))
+    with pytest.raises(ValueError, match="memory must be 1 or more, got 0"):
+        Anderson(memory=0)

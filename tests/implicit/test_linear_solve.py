@@ -1,0 +1,128 @@
+"""`linear_solve` has the derivative of A x = b, whatever A is given as."""
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.implicit import (
+    Dense,
+    FromLineax,
+    Krylov,
+    StaleLU,
+    adjoint_report,
+    linear_solve,
+    root,
+)
+
+
+RNG = np.random.default_rng(1)
+A, B = jnp.asarray(RNG.normal(size=(4, 4))), jnp.asarray(RNG.normal(size=4))
+
+
+def as_function(matrix):
+    return lambda x: {"x": matrix @ x["x"]}
+
+
+def loss(x):
+    return jnp.sum(jnp.sin(x) ** 2)
+
+
+@pytest.mark.parametrize(
+    "linear", [None, StaleLU(), Krylov(), FromLineax(lx.LU())], ids=str
+)
+def test_derivatives_of_any_order_are_those_of_the_inverse(linear):
+    def every(solve):
+        def f(matrix, b):
+            return loss(solve(matrix, b))
+
+        both = (0, 1)
+        return jax.jit(
+            lambda *at: (
+                jax.grad(f, both)(*at),
+                jax.jacfwd(f, both)(*at),
+                jax.hessian(f, both)(*at),
+                jax.jacrev(jax.jacrev(f, both), both)(*at),
+            )
+        )(A, B)
+
+    found = every(lambda matrix, b: linear_solve(matrix, b, linear=linear))
+    exact = every(jnp.linalg.solve)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-9)
+
+
+def test_matrices_functions_and_operators_are_the_same():
+    expected = np.linalg.solve(A, B)
+    operator = lx.MatrixLinearOperator(A)
+    for given in (A, np.asarray(A), lambda x: A @ x, operator):
+        np.testing.assert_allclose(linear_solve(given, B), expected, rtol=1e-12)
+    found = linear_solve(as_function(A), {"x": B})
+    np.testing.assert_allclose(found["x"], expected, rtol=1e-12)
+
+
+def test_a_function_is_differentiated_in_what_it_closes_over():
+    def solve(scale):
+        return loss(linear_solve(lambda x: scale * (A @ x), B))
+
+    expected = jax.grad(lambda s: loss(jnp.linalg.solve(s * A, B)))(1.3)
+    np.testing.assert_allclose(jax.grad(solve)(1.3), expected, rtol=1e-11)
+
+
+def test_how_it_went_is_told():
+    found = linear_solve(A, B, full=True)
+    exact = np.linalg.cond(np.asarray(A), 1)
+    assert found.status == RESULTS.successful
+    assert found.residual < 1e-14
+    assert exact / 3 < found.condition <= exact * (1 + 1e-12)
+    assert linear_solve(A, B, linear=Krylov(), full=True).iterations == 4
+
+
+@pytest.mark.parametrize("size", [1, 2, 30])
+def test_condition_numbers_are_estimated_from_below(size):
+    for matrix in RNG.normal(size=(5, size, size)):
+        exact = np.linalg.cond(matrix, 1)
+        found = linear_solve(matrix, np.ones(size), full=True).condition
+        assert exact / 3 < found <= exact * (1 + 1e-9)
+
+
+def test_a_singular_system_is_named_and_nan():
+    flat = jnp.ones((2, 2))
+    with pytest.raises(RuntimeError, match="could not be solved"):
+        linear_solve(flat, jnp.ones(2))
+    found = linear_solve(flat, jnp.ones(2), throw=False, full=True)
+    assert found.status == RESULTS.no_linear_solution
+    assert np.all(np.isnan(found.value))
+    assert found.condition == np.inf
+
+
+def test_what_does_not_fit_is_named():
+    with pytest.raises(ValueError, match="operator must be a square matrix"):
+        linear_solve(A[:3], B)
+    with pytest.raises(ValueError, match="operator must return as many numbers as b"):
+        linear_solve(lambda x: x[:2], B)
+    with pytest.raises(ValueError, match="b must hold floating arrays, got dtype int"):
+        linear_solve(A, np.arange(4))
+
+
+# At a root that is not quite one, λ·f(y) is what the objective is off by.
+@pytest.mark.parametrize("linear", [Dense(), Krylov()])
+def test_an_adjoint_knows_what_an_inexact_root_costs(linear):
+    def residual(y, a):
+        return A @ y + 0.1 * y**3 - a
+
+    exact = root(residual, jnp.zeros(4), B)
+    near = exact + 1e-5 * jnp.array([1.0, -2.0, 0.5, 1.5])
+    bar = jax.grad(loss)(near)
+    report = adjoint_report(residual, near, B, bar, linear=linear)
+    assert report.residual < 1e-11
+    np.testing.assert_allclose(report.error, abs(loss(near) - loss(exact)), rtol=1e-3)
+    slope = jax.grad(lambda a: loss(root(residual, jnp.zeros(4), a)))(B)
+    np.testing.assert_allclose(report.multiplier, slope, rtol=1e-3)
+
+
+def test_an_adjoint_of_another_shape_is_named():
+    with pytest.raises(ValueError, match="cotangent must return as many numbers as y"):
+        adjoint_report(lambda y, _: y, B, None, jnp.ones(3))

@@ -1,0 +1,123 @@
+"""A minimum has the derivative of its vanishing gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.implicit import Rule, StaleLU, least_squares, minimise
+
+
+RNG = np.random.default_rng(0)
+X, DATA = RNG.normal(size=(12, 3)), RNG.normal(size=12)
+
+
+def ridge(penalty):
+    """The exact minimum of |X w − d|² + λ |w|²."""
+    return jnp.linalg.solve(X.T @ X + penalty * jnp.eye(3), X.T @ DATA)
+
+
+def by_minimum(penalty):
+    def objective(w, penalty):
+        return jnp.sum((X @ w - DATA) ** 2) + penalty * jnp.sum(w**2)
+
+    return minimise(objective, jnp.zeros(3), penalty)
+
+
+def by_least_squares(penalty):
+    def residuals(w, penalty):
+        return {"data": X @ w - DATA, "prior": jnp.sqrt(penalty) * w}
+
+    return least_squares(residuals, jnp.zeros(3), penalty)
+
+
+@pytest.mark.parametrize("solve", [by_minimum, by_least_squares])
+def test_ridge_regression_moves_with_its_penalty_as_the_closed_form(solve):
+    def every(f):
+        return jax.jit(
+            lambda p: (f(p), jax.jacfwd(f)(p), jax.jacrev(f)(p), jax.hessian(f)(p))
+        )(0.7)
+
+    for found, exact in zip(every(solve), every(ridge), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-10, atol=1e-13)
+
+
+def curved(y, theta):
+    """Residuals that do not vanish: the line y against the parabola of its data."""
+    return jnp.stack([y - theta, y**2 - 2 * theta, jnp.sin(y) + theta])
+
+
+def stationary(theta, y):
+    return (y - theta) + 2 * y * (y**2 - 2 * theta) + jnp.cos(y) * (jnp.sin(y) + theta)
+
+
+def test_the_full_hessian_is_exact_and_gauss_newton_is_where_residuals_vanish():
+    def slope(hessian):
+        return jax.jit(
+            jax.grad(lambda t: least_squares(curved, 0.5, t, hessian=hessian))
+        )(0.6)
+
+    y = least_squares(curved, 0.5, 0.6)
+    down, across = (jax.grad(stationary, n)(0.6, y) for n in (0, 1))
+    np.testing.assert_allclose(slope("full"), -down / across, rtol=1e-10)
+    assert abs(slope("gauss_newton") / slope("full") - 1) > 0.02
+
+    def exact(hessian):
+        def fitted(t):
+            return least_squares(
+                lambda y, t: jnp.stack([y - t, y**2 - t**2]), 0.5, t, hessian=hessian
+            )
+
+        return jax.grad(fitted)(0.6)
+
+    for hessian in ("full", "gauss_newton"):
+        np.testing.assert_allclose(exact(hessian), 1, rtol=1e-10)
+
+
+def test_a_datum_moves_a_fit_as_refitting_says():
+    """Influence of one datum, by the derivative and by central differences."""
+    t = jnp.linspace(0, 2, 8)
+    data = 1.3 * jnp.exp(-0.9 * t) + 0.05 * jnp.cos(7 * t)
+
+    def fitted(data):
+        return least_squares(
+            lambda p, d: p[0] * jnp.exp(-p[1] * t) - d, jnp.array([1.0, 0.5]), data
+        )
+
+    step = 1e-4 * jnp.eye(8)[3]
+    measured = (fitted(data + step) - fitted(data - step)) / 2e-4
+    np.testing.assert_allclose(
+        jax.jit(jax.jacrev(fitted))(data)[:, 3], measured, rtol=1e-6
+    )
+
+
+def test_a_flat_direction_is_named_and_nan():
+    found = minimise(
+        lambda y, _: (y[0] + y[1] - 1) ** 2, jnp.zeros(2), throw=False, full=True
+    )
+    assert found.status == RESULTS.no_linear_solution
+    assert np.all(np.isnan(found.value))
+
+
+def test_what_has_no_minimum_is_named():
+    found = minimise(lambda y, _: y, 0.0, throw=False, full=True, rule=Rule())
+    assert found.status != RESULTS.successful
+    assert np.isnan(found.value)
+
+
+def test_polishing_gives_all_digits():
+    """f is flat to rounding over the root of the precision around its minimum."""
+    rough, fine = (
+        minimise(lambda y, _: jnp.cosh(y - 1 / 3), 1.0, rule=rule)
+        for rule in (Rule(), Rule(StaleLU(), polish=1))
+    )
+    assert abs(rough - 1 / 3) < 1e-6
+    assert abs(fine - 1 / 3) < 1e-15
+
+
+def test_arguments_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match="objective must return one number, got"):
+        minimise(lambda y, _: y, jnp.zeros(2))
+    with pytest.raises(ValueError, match=r"hessian must be one of .*, got 'exact'"):
+        least_squares(lambda y, _: y, 1.0, hessian="exact")

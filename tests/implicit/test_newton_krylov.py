@@ -1,0 +1,150 @@
+"""Inexact Newton finds what Newton finds, from further away and without a matrix."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.implicit import (
+    CG,
+    Bracketed,
+    Dense,
+    Diagonal,
+    Krylov,
+    NewtonKrylov,
+    Rule,
+    Tridiagonal,
+    root,
+)
+
+
+N = 200
+
+
+def bratu(u, strength):
+    """u'' + λ eᵘ = 0 on (0, 1), u = 0 at both ends."""
+    around = jnp.pad(u, 1)
+    spacing = 1 / (N + 1)
+    curvature = (around[2:] - 2 * u + around[:-2]) / spacing**2
+    return curvature + strength * jnp.exp(u)
+
+
+def middle(strength, **options):
+    return root(bratu, jnp.zeros(N), strength, **options)[N // 2]
+
+
+KRYLOV = Rule(Krylov(CG(), rtol=1e-11))
+
+
+def test_a_boundary_value_problem_is_solved_and_differentiated_without_a_matrix():
+    def both(f):
+        return jax.jit(jax.value_and_grad(f))
+
+    found = both(lambda s: middle(s, rule=KRYLOV))(1.0)
+    exact = both(lambda s: middle(s, rule=Rule(Tridiagonal())))(1.0)
+    np.testing.assert_allclose(found, exact, rtol=1e-8)
+    # The lower branch at the middle, to the error of the differences, 1/12 h² u''''.
+    np.testing.assert_allclose(found[0], 0.1405392144, rtol=3e-5)
+    program = str(jax.make_jaxpr(jax.grad(lambda s: middle(s, rule=KRYLOV)))(1.0))
+    assert f"{N},{N}" not in program
+
+
+def test_a_line_search_finds_what_newton_runs_away_from():
+    def flat(y, _):
+        return jnp.arctan(y)
+
+    far = root(flat, 20.0, throw=False, full=True)
+    assert far.status != RESULTS.successful
+    assert abs(root(flat, 20.0, solver=NewtonKrylov())) < 1e-12
+
+
+def test_what_has_no_root_is_named():
+    found = root(
+        lambda y, _: y**2 + 1, 0.7, solver=NewtonKrylov(), throw=False, full=True
+    )
+    assert found.status == RESULTS.nonlinear_divergence
+    assert np.isnan(found.value)
+
+
+def test_a_guess_that_is_the_root_is_kept():
+    found = root(lambda y, _: y**3, 0.0, solver=NewtonKrylov(), throw=False, full=True)
+    assert found.value == 0
+    found = root(lambda y, _: y - 2.0, 2.0, solver=NewtonKrylov(), full=True)
+    assert found.value == 2
+
+
+def test_early_steps_are_solved_no_better_than_they_help():
+    """Fewer products than steps that are solved to the end take."""
+    counted = []
+
+    def count(_):
+        counted.append(1)
+
+    def operator_calls(solver):
+        counted.clear()
+
+        def watched(v):
+            jax.debug.callback(count, v[0])
+            return v
+
+        linear = Krylov(CG(), rtol=1e-11, preconditioner=watched)
+        solver = solver(linear)
+        root(bratu, jnp.zeros(N), 3.0, solver=solver, rule=Rule(Dense()))
+        jax.effects_barrier()
+        return len(counted)
+
+    inexact = operator_calls(lambda linear: NewtonKrylov(linear=linear))
+    full = operator_calls(lambda linear: NewtonKrylov(linear=linear, forcing=1e-10))
+    assert inexact < 0.9 * full
+
+
+def test_only_krylov_methods_are_inexact():
+    with pytest.raises(ValueError, match="linear must be a Krylov, got Dense"):
+        NewtonKrylov(linear=Dense())  # pyright: ignore[reportArgumentType]
+
+
+def test_bracketed_roots_are_found_all_at_once():
+    """z³ + z = b by Cardano; one loop for a thousand equations."""
+    b = jnp.linspace(-9, 9, 1001)
+    s = jnp.sqrt(b**2 / 4 + 1 / 27)
+    exact = jnp.cbrt(b / 2 + s) + jnp.cbrt(b / 2 - s)
+
+    def solve(b, steps):
+        solver, rule = Bracketed(-3.0, 3.0, steps), Rule(Diagonal())
+        return root(
+            lambda z, b: z**3 + z - b, 0 * b, b, solver=solver, rule=rule, throw=False
+        )
+
+    for steps in (10, 60):
+        found = solve(b, steps)
+        np.testing.assert_allclose(found, exact, rtol=1e-13, atol=1e-15)
+    slope = jax.grad(lambda b: jnp.sum(solve(b, 10)))(b)
+    np.testing.assert_allclose(slope, 1 / (3 * exact**2 + 1), rtol=1e-13)
+
+
+def test_a_bracket_without_a_root_is_nan_and_leaves_the_others_alone():
+    def solve(b):
+        return root(
+            lambda z, b: jnp.exp(z) - b,
+            0.0,
+            b,
+            solver=Bracketed(-1.0, 1.0),
+            throw=False,
+            full=True,
+        )
+
+    b = jnp.array([0.5, 4.0, 2.0, np.e])
+    found = jax.jit(jax.vmap(solve))(b)
+    fine = np.array([True, False, True, True])
+    np.testing.assert_array_equal(found.status == RESULTS.successful, fine)
+    np.testing.assert_allclose(found.value[fine], np.log(b[fine]), atol=1e-15)
+    assert np.isnan(found.value[1])
+
+
+def test_a_rough_function_is_bisected():
+    def rough(z, _):
+        return jnp.sign(z - 0.3) * jnp.abs(z - 0.3) ** 0.1
+
+    found = root(rough, 0.9, solver=Bracketed(-1.0, 1.0, 60), throw=False)
+    np.testing.assert_allclose(found, 0.3, rtol=1e-14)

@@ -1,0 +1,108 @@
+"""Optimistix's own functions, differentiated by the rule of `implicit`."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+import pytest
+
+from diffsim.implicit import ImplicitAdjoint, Rule, StaleLU
+
+
+CALLS = {
+    "root_find": (lambda y, a: y**3 + y - a, optx.Newton, lambda y: y**3 + y),
+    "fixed_point": (
+        lambda y, a: 0.5 * jnp.cos(y) + a,
+        optx.FixedPointIteration,
+        lambda y: y - 0.5 * jnp.cos(y),
+    ),
+    "minimise": (
+        lambda y, a: y**4 / 4 + y**2 / 2 - a * y,
+        optx.BFGS,
+        lambda y: y**3 + y,
+    ),
+    "least_squares": (
+        lambda y, a: y**3 + y - a,
+        optx.LevenbergMarquardt,
+        lambda y: y**3 + y,
+    ),
+}
+
+
+def solved(name, adjoint):
+    """a ↦ y; the inverse of the third entry of `CALLS`."""
+    function, solver, _ = CALLS[name]
+
+    def solve(a):
+        find = getattr(optx, name)
+        return find(function, solver(1e-11, 1e-11), 0.3, a, adjoint=adjoint).value
+
+    return solve
+
+
+def scanned(solve):
+    def step(a, _):
+        y = solve(a)
+        return a + 0.1 * y, y
+
+    return lambda a: jnp.sum(jax.lax.scan(step, a, None, length=2)[1] ** 2)
+
+
+def inverse(function):
+    """The root by eight unrolled Newton steps, differentiated through all of them."""
+
+    def solve(a):
+        y = 0.3
+        for _ in range(8):
+            y = y - (function(y) - a) / jax.grad(function)(y)
+        return y
+
+    return solve
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("rule", [Rule(), Rule(StaleLU(), "reverse")])
+def test_gradients_and_hessians_in_a_scan_are_right(name, rule):
+    if rule.mode == "reverse":
+        derivatives = (jax.grad,)
+    else:
+        derivatives = (jax.grad, jax.hessian, lambda f: jax.jacrev(jax.jacrev(f)))
+
+    def every(solve):
+        return jax.jit(lambda a: [d(scanned(solve))(a) for d in derivatives])(0.4)
+
+    found = every(solved(name, ImplicitAdjoint(rule)))
+    exact = every(inverse(CALLS[name][2]))
+    np.testing.assert_allclose(found, exact, rtol=1e-8)
+
+
+def test_their_solutions_are_whole():
+    found = optx.root_find(
+        CALLS["root_find"][0],
+        optx.Newton(1e-11, 1e-11),
+        0.3,
+        0.4,
+        adjoint=ImplicitAdjoint(),
+    )
+    assert found.result == optx.RESULTS.successful
+    assert found.stats["num_steps"] > 2
+
+
+def test_a_bound_on_steps_is_kept():
+    found = optx.root_find(
+        CALLS["root_find"][0],
+        optx.Newton(1e-11, 1e-11),
+        9.0,
+        0.4,
+        adjoint=ImplicitAdjoint(),
+        max_steps=2,
+        throw=False,
+    )
+    assert found.result == optx.RESULTS.nonlinear_max_steps_reached
+    assert found.stats["num_steps"] == 2
+
+
+def test_rules_that_do_not_belong_here_are_named():
+    for rule in (Rule(mode="unroll"), Rule(polish=1)):
+        with pytest.raises(ValueError, match="rule must be of a mode other than"):
+            ImplicitAdjoint(rule)

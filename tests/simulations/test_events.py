@@ -1,0 +1,250 @@
+"""Events happen where they should, and runs know the derivative of it afterwards."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import integrators
+from diffsim.simulations import AbstractSimulation, Event
+
+
+class Ball(AbstractSimulation):
+    """Thrown up from the floor: y'' = −g, and v becomes −r v where it lands."""
+
+    gravity: jax.Array
+    speed: jax.Array
+    restitution: jax.Array
+    t0: float = 0.0
+
+    def initial_state(self):
+        return (jnp.zeros(1), self.speed[None])
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: (y[1], -args.gravity * jnp.ones(1)))
+
+    def default_method(self):
+        return ds.Method(diffrax.Tsit5())
+
+
+class Spring(AbstractSimulation):
+    """y'' = −k y from y = 0: v = 0 at π/(2√k), and every half period after."""
+
+    stiffness: jax.Array
+    t0: float = 0.0
+
+    def initial_state(self):
+        return (jnp.zeros(1), jnp.ones(1))
+
+    def terms(self):
+        def kick(t, x, args):
+            return -args.stiffness * x
+
+        return ds.simulations.Separable(lambda t, v, args: v, kick)
+
+    def default_method(self):
+        return ds.Method(integrators.Yoshida8(), step=0.05)
+
+
+def bounced(t, y, args):
+    return y[0], -args.restitution * y[1]
+
+
+FLOOR = Event(lambda t, y, args: y[0][0], direction="down", reset=bounced, limit=8)
+TURNS = Event(lambda t, y, args: y[1][0], limit=8)
+BALL = Ball(jnp.array(9.81), jnp.array(5.0), jnp.array(0.8))
+METHODS = {
+    "fixed": ds.Method(diffrax.Tsit5(), step=0.07),
+    "adaptive": ds.Method(diffrax.Tsit5()),
+}
+
+
+def flight(gravity, speed, restitution, t, bounces):
+    """Height and speed at t, in the flight after so many bounces, in closed form."""
+    launch = 0.0
+    for _ in range(bounces):
+        launch = launch + 2 * speed / gravity
+        speed = restitution * speed
+    s = t - launch
+    return jnp.stack([speed * s - gravity * s**2 / 2, speed - gravity * s])
+
+
+def ball(p):
+    return Ball(p[0], p[1], p[2])
+
+
+P0 = jnp.array([9.81, 5.0, 0.8])
+
+
+def bouncing(derivatives, method):
+    """What `derivatives` find after three bounces, and the closed form."""
+    t = 2.6
+
+    def run(p):
+        found = ds.simulate(ball(p), t, METHODS[method], events=FLOOR, throw=False)
+        return jnp.concatenate(found.states)
+
+    def every(f):
+        return jax.jit(lambda p: [d(f)(p) for d in derivatives])(P0)
+
+    return zip(every(run), every(lambda p: flight(*p, t, 3)), strict=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bouncing_ball_has_the_derivative_of_its_closed_form(method):
+    for found, exact in bouncing([jax.jacfwd, jax.jacrev], method):
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bouncing_ball_has_the_second_derivatives_of_its_closed_form(method):
+    modes = [jax.hessian, lambda f: jax.jacrev(jax.jacrev(f))]
+    for found, exact in bouncing(modes, method):
+        np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_bounce_is_recorded_at_its_time(method):
+    times = np.linspace(0.1, 2.6, 11)
+    found = ds.simulate(BALL, times, METHODS[method], events=FLOOR)
+    (floor,) = found.events
+    flights = 2 * 5.0 / 9.81 * 0.8 ** np.arange(3)
+    assert floor.count == 3
+    np.testing.assert_allclose(floor.times[:3], np.cumsum(flights), rtol=1e-12)
+    assert np.all(np.isnan(floor.times[3:]))
+    impact = -5.0 * 0.8 ** np.arange(3)
+    np.testing.assert_allclose(floor.states[1][:3, 0], impact, rtol=1e-12)
+    bounces = np.searchsorted(np.cumsum(flights), times)
+    for i, (t, n) in enumerate(zip(times, bounces, strict=True)):
+        expected = flight(*P0, t, n)
+        np.testing.assert_allclose(found.states[0][i, 0], expected[0], atol=1e-12)
+        np.testing.assert_allclose(found.states[1][i, 0], expected[1], atol=1e-11)
+
+
+@pytest.mark.parametrize("method", [None, METHODS["adaptive"]])
+def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
+    """dt/dk = −π/(4 k^1.5) at the first turn, and (2n + 1) times that later."""
+
+    def turns(k):
+        found = ds.simulate(Spring(k), 9.0, method, events=TURNS, throw=False)
+        return found.events[0].times[:2]
+
+    k = 0.456
+    assert abs(-np.pi / (4 * k**1.5) - -2.550601538829664) < 1e-14
+    every = jax.jit(
+        lambda k: (
+            turns(k),
+            jax.jacfwd(turns)(k),
+            jax.jacrev(turns)(k),
+            jax.jacfwd(jax.jacrev(turns))(k),
+        )
+    )(k)
+    n = np.array([1.0, 3.0])
+    slope = -n * np.pi / (4 * k**1.5)
+    exact = (n * np.pi / (2 * np.sqrt(k)), slope, slope, n * 3 * np.pi / (8 * k**2.5))
+    for found, expected in zip(every, exact, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=2e-8)
+
+
+def test_recorded_events_do_not_change_a_run():
+    times = np.linspace(0.3, 9.0, 7)
+    plain = ds.simulate(Spring(jnp.array(2.0)), times)
+    found = ds.simulate(Spring(jnp.array(2.0)), times, events=TURNS)
+    for a, b in zip(plain.states, found.states, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(plain.final.t, found.final.t, rtol=1e-15)
+    np.testing.assert_allclose(plain.final.y[0], found.final.y[0], rtol=1e-13)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_terminal_event_ends_the_run(method):
+    end = Event(lambda t, y, args: y[0][0], direction="down", terminal=True)
+    found = ds.simulate(BALL, np.array([0.5, 1.0, 1.5]), METHODS[method], events=end)
+    flown = 2 * 5.0 / 9.81
+    np.testing.assert_array_equal(
+        np.isfinite(found.states[0][:, 0]), [True, True, False]
+    )
+    np.testing.assert_allclose(found.final.t, flown, rtol=1e-12)
+    np.testing.assert_allclose(found.final.y[1], -5.0, rtol=1e-12)
+    assert found.events[0].count == 1
+
+    def landing(p):
+        run = ds.simulate(ball(p), 1.5, METHODS[method], events=end, throw=False)
+        return jnp.stack([run.final.t, run.final.y[1][0]])
+
+    exact = jnp.array([[-2 * 5 / 9.81**2, 2 / 9.81, 0], [0, -1, 0]])
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(
+            jax.jit(mode(landing))(P0), exact, rtol=1e-9, atol=1e-9
+        )
+
+
+def test_events_of_several_kinds_keep_to_themselves():
+    """Apex and floor of one flight, in turn; a batch is its members."""
+    apex = Event(lambda t, y, args: y[1][0], direction="down")
+
+    def run(p):
+        method = METHODS["fixed"]
+        found = ds.simulate(ball(p), 2.2, method, events=(apex, FLOOR), throw=False)
+        return [event.times[:3] for event in found.events], found.states
+
+    points = P0 + jnp.array([[0.0, 0, 0], [0.5, 0.2, -0.05]])
+    (tops, floors), _ = together = jax.jit(jax.vmap(run))(points)
+    for i, p in enumerate(points):
+        up = p[1] / p[0]
+        np.testing.assert_allclose(tops[i, 0], up, rtol=1e-12)
+        np.testing.assert_allclose(floors[i, 0], 2 * up, rtol=1e-12)
+        np.testing.assert_allclose(tops[i, 1], 2 * up + p[2] * up, rtol=1e-12)
+        alone = run(p)
+        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=1e-12)
+
+
+def test_apsides_of_an_orbit_are_half_a_period_apart():
+    sun = ds.nbody.Bodies(
+        [1.0, 0.0], [[0, 0, 0], [0.7, 0, 0]], [[0, 0, 0], [0, np.sqrt(1.3 / 0.7), 0]]
+    )
+    simulation = ds.nbody.NBody(sun)
+    apside = Event(
+        lambda t, y, args: jnp.sum(
+            (y[0][:, 0] - y[0][:, 1]) * (y[1][:, 0] - y[1][:, 1])
+        )
+    )
+    method = ds.Method(diffrax.Dopri8(), step=0.05)
+    found = ds.simulate(simulation, 20.0, method, events=apside)
+    times = found.events[0].times[: int(found.events[0].count)]
+    np.testing.assert_allclose(np.diff(times), np.pi, rtol=1e-9)
+
+
+def test_more_events_than_the_limit_are_a_failure():
+    few = eqx.tree_at(lambda e: e, TURNS, Event(TURNS.condition, limit=2))
+    with pytest.raises(RuntimeError, match="more often than can be recorded"):
+        ds.simulate(Spring(jnp.array(2.0)), 30.0, events=few)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"direction": "left"}, "direction must be 'up', 'down' or None, got 'left'"),
+        ({"limit": 0}, "limit must be 1 or more, got 0"),
+    ],
+)
+def test_an_event_that_means_nothing_is_named(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Event(lambda t, y, args: t, **options)
+
+
+def test_runs_that_cannot_look_out_for_events_are_named():
+    spring = Spring(jnp.array(2.0))
+    with pytest.raises(ValueError, match="events need concrete times after"):
+        ds.simulate(spring, np.array([-1.0, 1.0]), events=TURNS)
+    adjoint = ds.simulations.Reversible()
+    method = ds.Method(integrators.Leapfrog(), step=0.1, adjoint=adjoint)
+    with pytest.raises(ValueError, match="events need all steps, which Reversible"):
+        ds.simulate(spring, 1.0, method, events=TURNS)
+    with pytest.raises(ValueError, match=r"events must be simulations\.Event"):
+        ds.simulate(spring, 1.0, events=(lambda t, y, args: t,))
