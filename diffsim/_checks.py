@@ -29,6 +29,22 @@ def as_floating(name: str, value: Any) -> Array:
     raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
 
 
+def alike(**values: Any) -> list[Array]:
+    """All `values` as floating arrays of one dtype."""
+    arrays = [as_floating(name, value) for name, value in values.items()]
+    dtype = jnp.result_type(*arrays)
+    return [array.astype(dtype) for array in arrays]
+
+
+def check_broadcast(**shapes: tuple[int, ...]):
+    """Objects to shapes that do not broadcast."""
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError as error:
+        got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"shapes must broadcast, got {got}") from error
+
+
 def check_shape(name: str, value: Any, shape: tuple[int | None, ...], hint: str = ""):
     """Objects unless `value` has `shape`; None stands for any length."""
     got = np.shape(value)

@@ -2,6 +2,14 @@
 
 from ._bodies import Bodies, Tracers
 from ._forces import AbstractForce, Gravity, PostNewtonian
+from ._kepler import (
+    Elements,
+    RegularElements,
+    eccentric_anomaly,
+    elements,
+    kepler_step,
+    regular_elements,
+)
 from ._nbody import NBody
 from ._observables import angular_momentum, energy, momentum, separations
 from ._state import State
@@ -11,14 +19,20 @@ from ._units import G
 __all__ = [
     "AbstractForce",
     "Bodies",
+    "Elements",
     "G",
     "Gravity",
     "NBody",
     "PostNewtonian",
+    "RegularElements",
     "State",
     "Tracers",
     "angular_momentum",
+    "eccentric_anomaly",
+    "elements",
     "energy",
+    "kepler_step",
     "momentum",
+    "regular_elements",
     "separations",
 ]

@@ -9,6 +9,8 @@ from jaxtyping import Array, Float
 
 from .._checks import as_floating, check_shape
 from .._types import Numbers
+from ._arrangement import placed
+from ._kepler import Elements, RegularElements
 from ._sources import columns_of, particles_of
 
 
@@ -45,6 +47,33 @@ class Bodies(eqx.Module):
         self.masses = masses
         self.positions, self.velocities = _phase(positions, velocities, masses.size)
         self.names = _checked_names(names, masses.size)
+
+    @classmethod
+    def from_elements(
+        cls,
+        masses: Numbers,
+        elements: Elements | RegularElements,
+        *,
+        G: Numbers = 1.0,
+        jacobi: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> "Bodies":
+        """A center and bodies on orbits about it, shifted to the barycenter at rest.
+
+        **Arguments**
+
+        - `masses`: shape (body,); the first is the center.
+        - `elements`: `Elements` or `RegularElements` of shape (body − 1,).
+        - `G`: that of `Gravity`.
+        - `jacobi`: False for orbits about the center itself, with the gravity of both,
+            GM = G (m₀ + mᵢ), each as if the others were not there; True for orbits
+            about the barycenter of all before, GM = G (m₀ + ... + mᵢ), as REBOUND
+            takes them by default.
+        - `names`: one a body, the center's as well.
+
+        **Raises:** `ValueError` for another number of orbits.
+        """
+        return cls(*placed(masses, elements, G=G, jacobi=jacobi), names=names)
 
     @classmethod
     def from_rebound(cls, simulation: Any) -> "Bodies":

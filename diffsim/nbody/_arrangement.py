@@ -1,0 +1,39 @@
+"""Bodies placed by their orbits."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._checks import as_floating, check_shape
+from .._types import Numbers
+
+
+def placed(
+    masses: Numbers, orbits: Any, *, G: Numbers, jacobi: bool
+) -> tuple[Array, Array, Array]:
+    """Masses, positions and velocities, (body, 3), about the barycenter at rest.
+
+    The first body is the center; the others move on `orbits`, one each.
+    """
+    masses = jnp.atleast_1d(as_floating("masses", masses))
+    count = masses.size - 1
+    check_shape("masses", masses, (None,), "one mass a body")
+    check_shape(
+        "elements", orbits.semi_major_axis, (count,), "one orbit a body after the first"
+    )
+    G = as_floating("G", G)
+    inner = jnp.cumsum(masses) if jacobi else masses[0] + masses
+    relative = orbits.state(G * inner[1:])
+    x, v = (_from_center(a, masses, inner, jacobi=jacobi) for a in relative)
+    return masses, x, v
+
+
+def _from_center(relative, masses, inner, *, jacobi: bool):
+    center = jnp.zeros((1, 3), relative.dtype)
+    if jacobi:
+        # A body moves the center of those inside it by its share of their mass.
+        shifts = (masses / inner)[1:, None] * relative
+        relative = relative + jnp.cumsum(shifts, 0) - shifts
+    found = jnp.concatenate([center, relative])
+    return found - masses @ found / jnp.sum(masses)

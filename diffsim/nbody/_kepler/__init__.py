@@ -1,0 +1,16 @@
+"""Two bodies: Kepler's equation, motion along any conic, and its elements."""
+
+from ._eccentric_anomaly import eccentric_anomaly
+from ._elements import Elements, elements
+from ._kepler_step import kepler_step
+from ._regular_elements import RegularElements, regular_elements
+
+
+__all__ = [
+    "Elements",
+    "RegularElements",
+    "eccentric_anomaly",
+    "elements",
+    "kepler_step",
+    "regular_elements",
+]

@@ -1,0 +1,118 @@
+"""Kepler's equation for ellipses."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._checks import alike, check_broadcast
+from ..._primitives import sealed
+from ..._types import Numbers
+from ._guess import bound_guess, correction
+from ._stumpff import series
+
+
+def eccentric_anomaly(
+    mean_anomaly: Numbers, eccentricity: Numbers
+) -> Float[Array, "..."]:
+    r"""The E of Kepler's equation, entry by entry:
+
+    $$E - e \sin E = M, \qquad dE = \frac{dM + \sin E\,de}{1 - e\cos E}$$
+
+    the derivative in every mode and nesting, and no iteration is differentiated.
+
+    **Arguments**
+
+    - `mean_anomaly`: M, any real number: E grows with M, a turn for a turn.
+    - `eccentricity`: e, 0 ≤ e < 1; the shapes broadcast.
+
+    **Returns:** E. It satisfies the equation to 4 roundings of max(|E|, 1), and near
+    pericenter it is right to a few roundings of itself up to e = 1 − 1e-9.
+
+    **Raises:** `ValueError` for shapes that do not broadcast.
+
+    **Limits:** NaN for e outside [0, 1) (mathematics: other conics have another
+    equation; `kepler_step` serves them all).
+
+    Guess by Markley 1995, 10.1007/BF00691917, and one step of fifth order.
+    """
+    m, e = alike(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
+    check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
+    return _eccentric_anomaly(m, e)
+
+
+@jax.jit
+def _eccentric_anomaly(m, e):
+    return sealed(_found, _tangent, *jnp.broadcast_arrays(m, e))[0]
+
+
+def _found(m, e):
+    """E, and sin E and 1 − cos E, which its derivative needs."""
+    e = jnp.where((e >= 0) & (e < 1), e, jnp.nan)
+    turns, m = _reduced(m)
+    sign, m = jnp.sign(m), jnp.abs(m)
+    anomaly = bound_guess(m, 1 - e, e, 1.0)
+    sine, versine, lag = _trigonometric(anomaly)
+    # E − e sin E, written so that nothing cancels near pericenter of e = 1
+    f = (1 - e) * anomaly + e * lag - m
+    slope = (1 - e) + e * versine
+    bend = e * sine
+    step = correction(f, slope, bend, e * (1 - versine), -bend)
+    anomaly, sine, versine = _moved(anomaly, sine, versine, step)
+    high, low = _turn(m.dtype)
+    whole = turns * high + (sign * anomaly + turns * low)
+    return [whole, sign * sine, versine]
+
+
+def _tangent(outputs, inputs, tangents):
+    (_, sine, versine), (_, e), (dm, de) = outputs, inputs, tangents
+    parts = [] if dm is None else [dm]
+    parts += [] if de is None else [sine * de]
+    change = functools.reduce(jnp.add, parts) / ((1 - e) + e * versine)
+    return [change, (1 - versine) * change, sine * change]
+
+
+def _turn(dtype) -> tuple[float, float]:
+    """2π in two parts, of which the first has so few digits that k · first is exact."""
+    digits = jnp.finfo(dtype).nmant // 2
+    high = math.ldexp(round(math.ldexp(2 * math.pi, digits - 2)), 2 - digits)
+    # What 2π in double precision lacks of 2π.
+    return high, 2 * math.pi - high + 2.4492935982947064e-16
+
+
+def _reduced(m):
+    """Whole turns k, and m − 2πk to rounding, between −π and π."""
+    high, low = _turn(m.dtype)
+    turns = jnp.round(m * (1 / (2 * math.pi)))
+    return turns, (m - turns * high) - turns * low
+
+
+def _trigonometric(anomaly):
+    """sin E, 1 − cos E and E − sin E on [0, π], each to rounding of itself."""
+    beyond = anomaly > math.pi / 2
+    # The second number is what π in double precision lacks of π.
+    supplement = (math.pi - anomaly) + 1.2246467991473532e-16
+    x = jnp.where(beyond, supplement, anomaly)
+    z = x * x
+    lag, versine = x * z * series(3, z), z * series(2, z)
+    sine = x - lag
+    return (
+        sine,
+        jnp.where(beyond, 2 - versine, versine),
+        jnp.where(beyond, anomaly - sine, lag),
+    )
+
+
+def _moved(anomaly, sine, versine, step):
+    """E, sin E and 1 − cos E after a small step, by its sine and cosine to order 5."""
+    z = step * step
+    small = step * (1 - z / 6 * (1 - z / 20))
+    little = z / 2 * (1 - z / 12)
+    cosine = 1 - versine
+    return (
+        anomaly + step,
+        sine - sine * little + cosine * small,
+        versine + cosine * little + sine * small,
+    )

@@ -1,0 +1,169 @@
+"""`Elements`: a conic by its shape, its orientation, and where the body is."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._checks import alike, check_broadcast
+from ..._types import Numbers
+from ._anomalies import mean_anomaly, true_anomaly
+from ._inputs import phase
+from ._vectors import combined, dot, joined, unstacked, within_a_turn
+
+
+class Elements(eqx.Module):
+    r"""Keplerian elements (a, e, i, Ω, ω, f) of ellipses and hyperbolas.
+
+    $$r = \frac{a(1 - e^2)}{1 + e\cos f}$$
+
+    at the angle ω + f from the ascending node, in a plane of inclination i whose node
+    is at the angle Ω from the x axis.
+
+    **Arguments**
+
+    - `semi_major_axis`: a, length; negative for hyperbolas.
+    - `eccentricity`: e ≥ 0, and above 1 for hyperbolas.
+    - `inclination`: i, from 0 to π.
+    - `longitude_of_ascending_node`: Ω.
+    - `argument_of_pericenter`: ω.
+    - `true_anomaly`: f; `Elements.from_mean_anomaly` takes M in its place.
+
+    Angles are in radians, and what is not given is zero. Numbers or arrays of any
+    shapes that broadcast; the leaves have the common one.
+
+    **Raises:** `ValueError` for shapes that do not broadcast.
+
+    **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
+    angles ω and Ω are arbitrary, and the derivative of the elements in the state is
+    infinite (mathematics); `RegularElements` has neither.
+    """
+
+    semi_major_axis: Float[Array, "*shape"]
+    eccentricity: Float[Array, "*shape"]
+    inclination: Float[Array, "*shape"]
+    longitude_of_ascending_node: Float[Array, "*shape"]
+    argument_of_pericenter: Float[Array, "*shape"]
+    true_anomaly: Float[Array, "*shape"]
+
+    references: ClassVar[tuple[str, ...]] = ("10.1017/CBO9781139174817",)
+
+    def __init__(
+        self,
+        *,
+        semi_major_axis: Numbers,
+        eccentricity: Numbers = 0.0,
+        inclination: Numbers = 0.0,
+        longitude_of_ascending_node: Numbers = 0.0,
+        argument_of_pericenter: Numbers = 0.0,
+        true_anomaly: Numbers = 0.0,
+    ):
+        given = {
+            "semi_major_axis": semi_major_axis,
+            "eccentricity": eccentricity,
+            "inclination": inclination,
+            "longitude_of_ascending_node": longitude_of_ascending_node,
+            "argument_of_pericenter": argument_of_pericenter,
+            "true_anomaly": true_anomaly,
+        }
+        for name, leaf in leaves_of(given).items():
+            setattr(self, name, leaf)
+
+    @classmethod
+    def from_mean_anomaly(
+        cls, mean_anomaly: Numbers, *, eccentricity: Numbers = 0.0, **others: Numbers
+    ) -> "Elements":
+        """Elements with f from the mean anomaly M; `others` as in `Elements`.
+
+        M is that of n t since pericenter, n = √(GM/|a|³), and of any sign and size.
+        """
+        m, e = alike(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
+        check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
+        return cls(eccentricity=e, true_anomaly=true_anomaly(m, e), **others)
+
+    @property
+    def mean_anomaly(self) -> Float[Array, "*shape"]:
+        """M, which grows evenly in time, by √(GM/|a|³)."""
+        return mean_anomaly(self.true_anomaly, self.eccentricity)
+
+    def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
+        """Position and velocity relative to the other body, shape (..., 3).
+
+        **Arguments:** `gm`, shape (...): G times the sum of both masses.
+        """
+        gm, _ = alike(gm=gm, elements=self.semi_major_axis)
+        check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
+        return _state(self, gm)
+
+
+def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
+    """The orbit through a state: `Elements.state` backwards.
+
+    **Arguments**
+
+    - `x`, `v`: shape (..., 3); of one body relative to the other.
+    - `gm`: shape (...); G times the sum of both masses, positive.
+
+    **Returns:** `Elements` of shape (...). Ω is 0 for an orbit in the plane of x and y,
+    and ω is 0 for a circle; ω and f are from −π to π, Ω as well.
+
+    **Limits:** as `Elements`; a fall through the center has no plane (mathematics).
+    """
+    return Elements(**_elements(*phase(x, v, gm=gm)))
+
+
+def leaves_of(given: dict[str, Any]) -> dict[str, Array]:
+    """Numbers as floating arrays of one dtype and shape."""
+    arrays = alike(**given)
+    check_broadcast(**{k: a.shape for k, a in zip(given, arrays, strict=True)})
+    return dict(zip(given, jnp.broadcast_arrays(*arrays), strict=True))
+
+
+@jax.jit
+def _state(orbit, gm):
+    e, f = orbit.eccentricity, orbit.true_anomaly
+    p = orbit.semi_major_axis * (1 - e * e)
+    r, speed = p / (1 + e * jnp.cos(f)), jnp.sqrt(gm / p)
+    along, across = _plane(orbit)
+    x = combined(r * jnp.cos(f), along, r * jnp.sin(f), across)
+    v = combined(-speed * jnp.sin(f), along, speed * (e + jnp.cos(f)), across)
+    return x, v
+
+
+def _plane(orbit):
+    """Unit vectors to pericenter, and a right angle ahead of it in the orbit."""
+    i, omega = orbit.inclination, orbit.argument_of_pericenter
+    node = orbit.longitude_of_ascending_node
+    to_node = joined(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
+    rise = jnp.cos(i)
+    ahead = joined(-jnp.sin(node) * rise, jnp.cos(node) * rise, jnp.sin(i))
+    along = combined(jnp.cos(omega), to_node, jnp.sin(omega), ahead)
+    across = combined(-jnp.sin(omega), to_node, jnp.cos(omega), ahead)
+    return along, across
+
+
+@jax.jit
+def _elements(x, v, gm):
+    r, sigma = jnp.sqrt(dot(x, x)), dot(x, v)
+    momentum = jnp.cross(x, v)
+    h2 = dot(momentum, momentum)
+    p = h2 / gm
+    # e cos f and e sin f
+    radial, transverse = p / r - 1, jnp.sqrt(p / gm) * sigma / r
+    anomaly = jnp.arctan2(transverse, radial)
+    hx, hy, hz = unstacked(momentum)
+    planar = (hx == 0) & (hy == 0)
+    node = jnp.arctan2(jnp.where(planar, 0.0, hx), jnp.where(planar, 1.0, -hy))
+    to_node = joined(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
+    ahead = jnp.cross(momentum, to_node) / jnp.sqrt(h2)[..., None]
+    latitude = jnp.arctan2(dot(x, ahead), dot(x, to_node))
+    return {
+        "semi_major_axis": 1 / (2 / r - dot(v, v) / gm),
+        "eccentricity": jnp.hypot(radial, transverse),
+        "inclination": jnp.arctan2(jnp.hypot(hx, hy), hz),
+        "longitude_of_ascending_node": node,
+        "argument_of_pericenter": within_a_turn(latitude - anomaly),
+        "true_anomaly": anomaly,
+    }

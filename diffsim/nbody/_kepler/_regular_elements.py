@@ -1,0 +1,181 @@
+"""`RegularElements`: elements without a singularity at circles and at the plane."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._checks import alike, check_broadcast
+from ..._primitives import sealed
+from ..._types import Numbers
+from ._eccentric_anomaly import eccentric_anomaly
+from ._elements import leaves_of
+from ._inputs import phase
+from ._vectors import combined, dot, joined, unstacked, within_a_turn
+
+
+class RegularElements(eqx.Module):
+    r"""Elements of ellipses with finite derivatives at e = 0 and i = 0 (Pál 2009).
+
+    $$\begin{aligned}
+      h &= e\sin\varpi, & i_y &= 2\sin\tfrac i2 \sin\Omega, \\
+      k &= e\cos\varpi, & i_x &= 2\sin\tfrac i2 \cos\Omega, \\
+      \lambda &= M + \varpi, & \varpi &= \Omega + \omega \end{aligned}$$
+
+    What to fit planets by: nearly circular and coplanar orbits have neither a
+    pericenter nor a node that data could know.
+
+    **Arguments**
+
+    - `semi_major_axis`: a, length.
+    - `h`, `k`: eccentricity vector; h² + k² < 1.
+    - `ix`, `iy`: inclination vector; ix² + iy² < 4.
+    - `mean_longitude`: λ, radians.
+
+    What is not given is zero. Numbers or arrays of any shapes that broadcast; the
+    leaves have the common one.
+
+    **Raises:** `ValueError` for shapes that do not broadcast.
+
+    **Limits:** NaN for e ≥ 1 (mathematics: λ is of bound orbits); singular at i = π
+    (mathematics: some inclination has to be).
+    """
+
+    semi_major_axis: Float[Array, "*shape"]
+    h: Float[Array, "*shape"]
+    k: Float[Array, "*shape"]
+    ix: Float[Array, "*shape"]
+    iy: Float[Array, "*shape"]
+    mean_longitude: Float[Array, "*shape"]
+
+    references: ClassVar[tuple[str, ...]] = ("10.1111/j.1365-2966.2009.14853.x",)
+
+    def __init__(
+        self,
+        *,
+        semi_major_axis: Numbers,
+        h: Numbers = 0.0,
+        k: Numbers = 0.0,
+        ix: Numbers = 0.0,
+        iy: Numbers = 0.0,
+        mean_longitude: Numbers = 0.0,
+    ):
+        given = {
+            "semi_major_axis": semi_major_axis,
+            "h": h,
+            "k": k,
+            "ix": ix,
+            "iy": iy,
+            "mean_longitude": mean_longitude,
+        }
+        for name, leaf in leaves_of(given).items():
+            setattr(self, name, leaf)
+
+    def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
+        """Position and velocity relative to the other body, shape (..., 3).
+
+        **Arguments:** `gm`, shape (...): G times the sum of both masses.
+        """
+        gm, _ = alike(gm=gm, elements=self.semi_major_axis)
+        check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
+        return _state(self, gm)
+
+
+def regular_elements(x: Numbers, v: Numbers, gm: Numbers) -> RegularElements:
+    """The ellipse through a state: `RegularElements.state` backwards.
+
+    **Arguments**
+
+    - `x`, `v`: shape (..., 3); of one body relative to the other.
+    - `gm`: shape (...); G times the sum of both masses, positive.
+
+    **Returns:** `RegularElements` of shape (...), λ from −π to π.
+
+    **Limits:** as `RegularElements`.
+    """
+    return RegularElements(**_elements(*phase(x, v, gm=gm)))
+
+
+@jax.jit
+def _state(orbit, gm):
+    a, h, k = orbit.semi_major_axis, orbit.h, orbit.k
+    longitude = _eccentric_longitude(orbit.mean_longitude, h, k)
+    sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
+    xx, xy, yy = _shape(h, k)
+    r = a * (1 - k * cosine - h * sine)
+    # n a² / r
+    speed = jnp.sqrt(gm * a) / r
+    along, across = _frame(orbit.ix, orbit.iy)
+    ahead, aside = xx * cosine + xy * sine - k, xy * cosine + yy * sine - h
+    x = combined(a * ahead, along, a * aside, across)
+    ahead, aside = xy * cosine - xx * sine, yy * cosine - xy * sine
+    return x, combined(speed * ahead, along, speed * aside, across)
+
+
+def _shape(h, k):
+    """The ellipse as a matrix that acts on a circle: its entries xx, xy, yy."""
+    b = 1 / (1 + jnp.sqrt(1 - h * h - k * k))
+    return 1 - h * h * b, h * k * b, 1 - k * k * b
+
+
+def _frame(ix, iy):
+    """Axes of the orbit's plane: those of x and y, tilted without a turn."""
+    c = jnp.sqrt(1 - (ix * ix + iy * iy) / 4)
+    cross = ix * iy / 2
+    return joined(1 - iy * iy / 2, cross, -iy * c), joined(
+        cross, 1 - ix * ix / 2, ix * c
+    )
+
+
+@jax.jit
+def _elements(x, v, gm):
+    r = jnp.sqrt(dot(x, x))
+    momentum = jnp.cross(x, v)
+    unit = momentum / jnp.sqrt(dot(momentum, momentum))[..., None]
+    wx, wy, wz = unstacked(unit)
+    # 1 / cos(i/2)
+    scale = jnp.sqrt(2 / (1 + wz))
+    ix, iy = -wy * scale, wx * scale
+    along, across = _frame(ix, iy)
+    vector = jnp.cross(v, momentum) / gm[..., None] - x / r[..., None]
+    k, h = dot(vector, along), dot(vector, across)
+    a = 1 / (2 / r - dot(v, v) / gm)
+    xx, xy, yy = _shape(h, k)
+    px, py = dot(x, along) / a + k, dot(x, across) / a + h
+    # The inverse of the matrix of `_shape`, whose determinant is √(1 − e²) > 0.
+    cosine, sine = yy * px - xy * py, xx * py - xy * px
+    longitude = jnp.arctan2(sine, cosine)
+    circle = jnp.hypot(sine, cosine)
+    mean = longitude + (h * cosine - k * sine) / circle
+    return {
+        "semi_major_axis": a,
+        "h": h,
+        "k": k,
+        "ix": ix,
+        "iy": iy,
+        "mean_longitude": within_a_turn(mean),
+    }
+
+
+def _eccentric_longitude(mean, h, k):
+    r"""The F of $\lambda = F + h\cos F - k\sin F$.
+
+    Its value is found by e and ϖ, which have no derivative at e = 0; F itself has one.
+    """
+    return sealed(_found, _tangent, *jnp.broadcast_arrays(mean, h, k))[0]
+
+
+def _found(mean, h, k):
+    e = jnp.hypot(h, k)
+    pericenter = jnp.arctan2(h, k)
+    return [pericenter + eccentric_anomaly(mean - pericenter, e)]
+
+
+def _tangent(outputs, inputs, tangents):
+    (longitude,), (_, h, k) = outputs, inputs
+    sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
+    terms = zip((1.0, -cosine, sine), tangents, strict=True)
+    change = sum(a * t for a, t in terms if t is not None)
+    return [change / (1 - k * cosine - h * sine)]
