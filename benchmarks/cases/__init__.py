@@ -8,6 +8,7 @@ from . import (
     gradient_1024,
     kepler_equation,
     leapfrog_5_bodies,
+    stiff_diffusion,
     sweep_64x5,
     weigh_the_planets,
 )
@@ -21,6 +22,7 @@ CASES = (
     kepler_equation.CASE,
     sweep_64x5.CASE,
     weigh_the_planets.CASE,
+    stiff_diffusion.CASE,
     gpu_direct_sum.CASE,
     gpu_sweep.CASE,
 )

@@ -10,7 +10,7 @@ from ._minimise import least_squares, minimise
 from ._newton import Newton
 from ._newton_krylov import NewtonKrylov
 from ._root import root
-from ._rule import Rule
+from ._rule import Equation, Rule, solved
 from ._solution import Solution
 from ._strategies import (
     CG,
@@ -48,6 +48,7 @@ __all__ = [
     "Bracketed",
     "Dense",
     "Diagonal",
+    "Equation",
     "FromLineax",
     "ImplicitAdjoint",
     "Krylov",
@@ -66,4 +67,5 @@ __all__ = [
     "linear_solve",
     "minimise",
     "root",
+    "solved",
 ]

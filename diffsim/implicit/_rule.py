@@ -56,7 +56,7 @@ class Rule(eqx.Module):
 
 
 class Equation(NamedTuple):
-    """f(y, θ) = 0, with all that f closes over in θ, and how its root is found.
+    """$f(y, θ) = 0$, with all that f closes over in θ, and how its root is found.
 
     `solve((solver, rule), function, y, theta)` returns the root, a pytree of arrays
     about it, and what its last linear solve prepared, for a strategy that reuses it;
@@ -72,7 +72,12 @@ class Equation(NamedTuple):
 def solved(
     equation: Equation, guess: PyTree[Array], rule: Rule
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """The root, with its derivative by `rule`, and what `equation.solve` says of it."""
+    """The root of an `Equation`, differentiated by a `Rule`: what `root` is made of.
+
+    For solvers that know better than `root` how to find it, a time step for instance.
+    Returns the root and what `equation.solve` says of it, starting at `guess`; the
+    derivative is that of the equation by `rule`.
+    """
     # A root does not depend on where the search for it began.
     guess = jax.lax.stop_gradient(guess)
     by = {"primitive": _sealed, "reverse": _reverse, "attached": _attached}

@@ -1,5 +1,13 @@
 """Time steppers for any simulation, each a `diffrax.AbstractSolver`."""
 
+from ._runge_kutta import (
+    AbstractStiffSolver,
+    KenCarp3,
+    KenCarp4,
+    KenCarp5,
+    Kvaerno3,
+    Kvaerno5,
+)
 from ._symplectic import (
     AbstractSymplecticSolver,
     KahanLi6,
@@ -12,9 +20,15 @@ from ._symplectic import (
 
 
 __all__ = [
+    "AbstractStiffSolver",
     "AbstractSymplecticSolver",
     "KahanLi6",
     "KahanLi8",
+    "KenCarp3",
+    "KenCarp4",
+    "KenCarp5",
+    "Kvaerno3",
+    "Kvaerno5",
     "Leapfrog",
     "Yoshida4",
     "Yoshida6",

@@ -55,8 +55,16 @@ class Stepper(eqx.Module):
         t0, length = self.time(n), jnp.full_like(self.t0, self.step)
         state = self.solver.init(self.terms, t0, t0 + length, y, self.simulation)
         carry = Carry(y, state, RESULTS.successful)
-        after = eqx.filter_eval_shape(self.advance, carry, 0, length)
-        return carry if after.result.is_traced() else carry._replace(result=None)
+        may_fail: list[bool] = []
+
+        def after():
+            # Asked inside: what comes out is a shape, which is never traced.
+            found = self.advance(carry, 0, length)
+            may_fail.append(found.result.is_traced())
+            return found.y
+
+        eqx.filter_eval_shape(after)
+        return carry if may_fail[0] else carry._replace(result=None)
 
     def aside(self, t: Array, y: PyTree[Array], length: Array) -> PyTree[Array]:
         """The state `length` after `y` at `t`, which need not be on the grid."""

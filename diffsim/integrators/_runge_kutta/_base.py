@@ -1,0 +1,146 @@
+"""`AbstractStiffSolver`: Runge–Kutta steps with implicit stages, one at a time."""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from ...implicit import AbstractLinear, Dense
+from ._chord import Tolerances
+from ._combine import shifted
+from ._field import field_of, length_of
+from ._search import Factor, Problem, nothing_prepared
+from ._step import Step, stepped
+from ._tableau import Tableau
+
+
+class Memory(eqx.Module):
+    """What a step leaves to the next: its last slope and what solved its stages.
+
+    `slope` is None where the next step does not begin where the last stage ended.
+    """
+
+    slope: PyTree
+    factor: Factor
+
+
+class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
+    r"""Stages $k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr)$.
+
+    Each is an equation for its own slope, solved by Newton's method with one factor of
+    $1 - \gamma h\,\partial f/\partial y$ for all of them. The factor is kept from step
+    to step for as long as Newton's method gains a digit an iteration by it and $h$
+    changes by less than a fifth. What is differentiated is the equations and not how
+    they were solved, so derivatives are exact in every mode and nesting, under every
+    adjoint, whatever the factor was.
+
+    **Arguments**
+
+    - `linear`: what is known of $\partial f/\partial y$, once for the stages, their
+        tangents and adjoints: `implicit.Dense()`, `Tridiagonal()`, `Banded(...)`,
+        `BlockTridiagonal()`, or `Krylov(preconditioner=...)`, which makes no matrix.
+    - `rtol`, `atol`: error that Newton's method may leave in the state of a stage. None
+        is 2e-12 of an entry and 5e-14 of the largest one in float64, and the same
+        powers of the precision in float32.
+    - `iterations`: of Newton's method in a stage, before the step counts as failed.
+
+    A failed step is rejected and made shorter by a controller; at fixed steps the run
+    ends in NaN and a `RESULTS`.
+
+    **Good values:** the defaults. `rtol` and `atol` belong a hundred times below the
+    controller's; entries that matter at 1e-12 of the largest need their own `atol`.
+
+    **Limits:** the factor is that of the start of a step, so a long one over a strong
+    nonlinearity fails where a new factor for every iteration would not (convenience).
+    `linear` is not told of $\gamma h$, and neither is a preconditioner
+    (convenience). Derivatives factor the matrix of every stage (convenience).
+    """
+
+    linear: AbstractLinear = eqx.field(default=Dense(), kw_only=True)
+    rtol: float | None = eqx.field(default=None, kw_only=True)
+    atol: float | None = eqx.field(default=None, kw_only=True)
+    iterations: int = eqx.field(static=True, default=50, kw_only=True)
+
+    #: The coefficients.
+    tableau: eqx.AbstractClassVar[Tableau]
+
+    def __check_init__(self):
+        if self.iterations < 2:
+            raise ValueError(f"iterations must be 2 or more, got {self.iterations}")
+
+    @property
+    def split(self) -> bool:
+        """Whether it steps the two terms of a `diffrax.MultiTerm` each in its way."""
+        return self.tableau.explicit is not None
+
+    def init(self, terms, t0, t1, y0, args):
+        problem = self._problem(terms, t0, t1, y0, args)
+        factor = nothing_prepared(self.linear.opened(y0), problem)
+        return Memory(None if self.split else problem.slope, factor)
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        linear, factor = self.linear.opened(y0), solver_state.factor
+        slope = None if made_jump is True else solver_state.slope
+        problem = self._problem(terms, t0, t1, y0, args, slope)
+        if made_jump is not True and made_jump is not False:
+            problem, factor = _after_jump(made_jump, problem, factor)
+        tolerances = Tolerances(self.rtol, self.atol, self.iterations)
+        done = stepped(self.tableau, linear, tolerances, problem, factor)
+        last = None if self.split else _where(done.good, done.slopes[-1], problem.slope)
+        error = jax.tree.map(lambda e: jnp.where(done.good, e, jnp.inf), done.error)
+        y1 = jax.tree.map(lambda a: jnp.where(done.good, a, jnp.nan), done.y)
+        results: Any = diffrax.RESULTS
+        bad = results.nonlinear_divergence
+        result = results.where(done.good, results.successful, bad)
+        dense = _dense(done, y0, split=self.split)
+        return y1, error, dense, Memory(last, done.factor), result
+
+    def func(self, terms, t0, y0, args):
+        return terms.vf(t0, y0, args)
+
+    def _problem(self, terms, t0, t1, y0, args, slope=None) -> Problem:
+        t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
+        field = field_of(terms, t0, y0, args, split=self.split)
+        explicit = None
+        if slope is None:
+            slope = field.implicit(field.consts[0], t0, y0)
+        if field.explicit is not None:
+            explicit = field.explicit(field.consts[1], t0, y0)
+        length = length_of(terms, t0, t1)
+        return Problem(field, t0, t1 - t0, length, y0, slope, explicit)
+
+
+def _after_jump(jumped, problem: Problem, factor: Factor) -> tuple[Problem, Factor]:
+    """Forgets what was known before a discontinuity, if there was one."""
+    field = problem.field
+    slope = jax.lax.cond(
+        jumped,
+        lambda: field.implicit(field.consts[0], problem.t, problem.y),
+        lambda: problem.slope,
+    )
+    rate = jnp.where(jumped, jnp.inf, factor.rate)
+    return problem._replace(slope=slope), Factor(factor.prepared, factor.length, rate)
+
+
+def _where(good, a: PyTree, b: PyTree) -> PyTree:
+    return jax.tree.map(lambda x, y: jnp.where(good, x, y), a, b)
+
+
+def _dense(done: Step, y0: PyTree, *, split: bool) -> dict[str, Any]:
+    """What the interpolations of Diffrax ask for: slopes times the length."""
+
+    def times(slope):
+        nothing = jax.tree.map(jnp.zeros_like, slope)
+        return shifted(nothing, done.length, slope)
+
+    ends = {"y0": y0, "y1": done.y}
+    if not split:
+        return ends | {"k0": times(done.slopes[0]), "k1": times(done.slopes[-1])}
+    every = (
+        jax.tree.map(lambda *k: jnp.stack(k), *map(times, slopes))
+        for slopes in (done.explicit, done.slopes)
+    )
+    return ends | {"k": tuple(every)}

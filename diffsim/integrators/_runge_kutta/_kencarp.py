@@ -1,0 +1,80 @@
+"""Kennedy and Carpenter's methods: one part explicit, the stiff one implicit."""
+
+from typing import Any, ClassVar
+
+import diffrax
+
+from ._base import AbstractStiffSolver
+from ._tableau import Tableau, from_diffrax
+
+
+_REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
+#: The explicit term, then the implicit one.
+_TERMS: Any = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]
+
+
+class KenCarp3(AbstractStiffSolver):
+    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, three implicit stages.
+
+    The dynamics are `diffrax.MultiTerm(explicit, implicit)`; $f_E$ is evaluated, only
+    $f_I$ is solved for, and `linear` is about $\partial f_I/\partial y$ alone: a
+    diffusion that is linear and `Tridiagonal()` beside any reaction, for instance. The
+    implicit part is L-stable. Coefficients and dense output, of order 2, are those of
+    `diffrax.KenCarp3`; arguments are those of `AbstractStiffSolver`.
+
+    **Good values:** tolerances of 1e-3 to 1e-5; steps that an explicit method of $f_E$
+    alone could take.
+
+    **Limits:** steps are bounded by the stability of $f_E$ (mathematics); `linear` as
+    for `AbstractStiffSolver`.
+    """
+
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
+    term_structure: ClassVar = _TERMS
+    interpolation_cls: ClassVar = diffrax.KenCarp3.interpolation_cls
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 3
+
+
+class KenCarp4(AbstractStiffSolver):
+    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 4, five implicit stages.
+
+    As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
+    first choice for reaction or advection beside diffusion.
+
+    **Good values:** tolerances of 1e-4 to 1e-8.
+
+    **Limits:** as `KenCarp3`.
+    """
+
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp4.tableau)
+    term_structure: ClassVar = _TERMS
+    interpolation_cls: ClassVar = diffrax.KenCarp4.interpolation_cls
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 4
+
+
+class KenCarp5(AbstractStiffSolver):
+    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 5, seven implicit stages.
+
+    As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.
+
+    **Good values:** tolerances of 1e-6 to 1e-10.
+
+    **Limits:** as `KenCarp3`.
+    """
+
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp5.tableau)
+    term_structure: ClassVar = _TERMS
+    interpolation_cls: ClassVar = diffrax.KenCarp5.interpolation_cls
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 5

@@ -1,0 +1,63 @@
+"""Kværnø's methods: stiff systems, every stage but the first implicit."""
+
+from typing import ClassVar
+
+import diffrax
+
+from ._base import AbstractStiffSolver
+from ._tableau import Tableau, from_diffrax
+
+
+_REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
+
+
+class Kvaerno3(AbstractStiffSolver):
+    """Stiff systems at low accuracy: order 3, three implicit stages.
+
+    A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
+    the coefficients and the dense output of `diffrax.Kvaerno3`, whose linear systems
+    are dense in every derivative. Arguments are those of `AbstractStiffSolver`.
+
+    **Good values:** tolerances of 1e-3 to 1e-5, and fixed steps that resolve what moves
+    slowly; whatever decays faster than a step is damped.
+
+    **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
+    fields (mathematics); `linear` as for `AbstractStiffSolver`.
+    """
+
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau)
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 3
+
+
+class Kvaerno5(AbstractStiffSolver):
+    """Stiff systems, a good first choice: order 5, six implicit stages.
+
+    A- and L-stable and stiffly accurate, with an error estimate of order 4: the steps,
+    the coefficients and the dense output, of order 3, of `diffrax.Kvaerno5`. Arguments
+    are those of `AbstractStiffSolver`.
+
+    ```python
+    ds.Method(integrators.Kvaerno5())  # adaptive, rtol = atol = 1e-8
+    ds.Method(integrators.Kvaerno5(linear=implicit.Tridiagonal()), step=0.1)
+    ```
+
+    **Good values:** tolerances of 1e-5 to 1e-10.
+
+    **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
+    fields (mathematics); `linear` as for `AbstractStiffSolver`.
+    """
+
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau)
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 5

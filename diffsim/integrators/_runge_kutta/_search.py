@@ -1,0 +1,182 @@
+"""The slopes of all stages, without their derivative: what is iterated."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ...implicit import AbstractLinear
+from ._chord import Tolerances, by_chords, newtons, solver_of
+from ._combine import shifted, stacked_sum
+from ._field import Field
+from ._tableau import Tableau
+
+
+#: A factor is made anew where Newton's method gained less than a digit an iteration by
+#: it, or the length of the step differs by more than this fraction from its own.
+_SLOW, _OTHER_LENGTH = 0.1, 0.2
+
+
+class Factor(eqx.Module):
+    """What solves with 1 − γ h ∂f/∂y, the γ h it was made for, and how well it did.
+
+    `rate` is the slowest of the last step; infinite where nothing was prepared yet.
+    """
+
+    prepared: Any
+    length: Float[Array, ""]
+    rate: Float[Array, ""]
+
+
+class Problem(NamedTuple):
+    """One step: from y at t over `span` of the clock, by `length` of the field.
+
+    The two differ in sign where Diffrax turns a run round. `slope` and `explicit` are
+    the slopes of the first stage.
+    """
+
+    field: Field
+    t: Array
+    span: Array
+    length: Array
+    y: PyTree[Array]
+    slope: PyTree[Array]
+    explicit: PyTree[Array] | None
+
+
+class Found(NamedTuple):
+    """Implicit slopes of all stages, stacked, and whether every one converged."""
+
+    slopes: PyTree[Array]
+    factor: Factor
+    good: Bool[Array, ""]
+
+
+def nothing_prepared(linear: AbstractLinear, problem: Problem) -> Factor:
+    """A factor that no step uses, of the structure of all others."""
+    given = jax.eval_shape(lambda: _prepared(linear, problem, problem.length))
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), given)
+    infinite = jnp.full_like(problem.length, jnp.inf)
+    return Factor(zeros, jnp.zeros_like(problem.length), infinite)
+
+
+def slopes_found(
+    tableau: Tableau,
+    linear: AbstractLinear,
+    tolerances: Tolerances,
+    problem: Problem,
+    kept: Factor,
+) -> Found:
+    """All slopes, by the factor that was kept; by a new one where that does not do.
+
+    At most one factor is made a step. If Newton's method fails with an old one, the
+    step is tried again; if it fails with its own, the step is too long.
+    """
+    linear, length = newtons(linear), tableau.gamma * problem.length
+
+    def attempt(carry):
+        _, factor, _, renewed, _ = carry
+        factor = jax.lax.cond(
+            renewed,
+            lambda: Factor(_prepared(linear, problem, length), length, factor.rate),
+            lambda: factor,
+        )
+        slopes, rate, good = _stages(tableau, linear, tolerances, problem, factor)
+        factor = Factor(factor.prepared, factor.length, rate)
+        again = ~good & ~renewed
+        return slopes, factor, good, again, again
+
+    like = _stacked(problem.slope, tableau.stages)
+    change = jnp.abs(length - kept.length)
+    used = (kept.rate <= _SLOW) & (change <= _OTHER_LENGTH * jnp.abs(kept.length))
+    # A strategy that prepares nothing is never out of date.
+    renewed = ~used | (not jax.tree.leaves(kept.prepared))
+    start = (like, kept, renewed & ~renewed, renewed, renewed | True)
+    slopes, factor, good, _, _ = jax.lax.while_loop(lambda c: c[4], attempt, start)
+    return Found(slopes, factor, good)
+
+
+def _prepared(linear: AbstractLinear, problem: Problem, length: Array) -> Any:
+    field, y = problem.field, problem.y
+
+    def residual(k):
+        z = shifted(y, length, k)
+        rate = field.implicit(field.consts[0], problem.t, z)
+        return jax.tree.map(jnp.subtract, k, rate)
+
+    _, operator = jax.linearize(residual, jax.tree.map(jnp.zeros_like, y))
+    return newtons(linear).prepared(operator, y)
+
+
+def _stages(tableau: Tableau, linear, tolerances, problem: Problem, factor: Factor):
+    """One stage after another: their slopes, the slowest rate, whether all are good."""
+    field, y, length = problem.field, problem.y, tableau.gamma * problem.length
+    scale = 2 * factor.length / (factor.length + length)
+    # Zero over zero at a step of no length, where no change needs correction.
+    scale = jnp.where(length == factor.length, 1, scale)
+    solve = solver_of(linear, factor.prepared, scale)
+
+    def stage(carry, row):
+        slopes, explicit, rate, good = carry
+        t = problem.t + row.nodes.astype(problem.t.dtype) * problem.span
+        base = shifted(y, problem.length, stacked_sum(row.implicit, slopes))
+        if explicit is not None:
+            base = shifted(base, problem.length, stacked_sum(row.explicit, explicit))
+
+        def point(k):
+            return shifted(base, length, k)
+
+        def residual(k):
+            now = field.implicit(field.consts[0], t, point(k))
+            return jax.tree.map(jnp.subtract, k, now)
+
+        guess = stacked_sum(row.predictor, slopes)
+        found = by_chords(residual, guess, point, solve, tolerances)
+        slopes = _placed(slopes, row.index, found.slope)
+        if explicit is not None:
+            assert field.explicit is not None
+            now = field.explicit(field.consts[1], t, point(found.slope))
+            explicit = _placed(explicit, row.index, now)
+        rate = jnp.maximum(rate, found.rate.astype(rate.dtype))
+        return (slopes, explicit, rate, good & found.good), None
+
+    rows = _rows(tableau)
+    slopes = _placed(_stacked(problem.slope, tableau.stages), 0, problem.slope)
+    explicit = problem.explicit
+    if explicit is not None:
+        explicit = _placed(_stacked(explicit, tableau.stages), 0, explicit)
+    none = jnp.zeros_like(factor.rate)
+    start = (slopes, explicit, none, none == 0)
+    (slopes, _, rate, good), _ = jax.lax.scan(stage, start, rows)
+    return slopes, rate, good
+
+
+class _Row(NamedTuple):
+    """Of every stage but the first."""
+
+    index: Array
+    nodes: Array
+    implicit: Array
+    explicit: Array | None
+    predictor: Array
+
+
+def _rows(tableau: Tableau) -> _Row:
+    explicit = tableau.explicit
+    return _Row(
+        jnp.arange(1, tableau.stages),
+        jnp.asarray(tableau.nodes[1:]),
+        jnp.asarray(tableau.implicit[1:]),
+        None if explicit is None else jnp.asarray(explicit[1:]),
+        jnp.asarray(tableau.predictor[1:]),
+    )
+
+
+def _stacked(like: PyTree[Array], stages: int) -> PyTree[Array]:
+    return jax.tree.map(lambda k: jnp.zeros((stages, *k.shape), k.dtype), like)
+
+
+def _placed(slopes: PyTree[Array], index, slope: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda a, k: a.at[index].set(k), slopes, slope)

@@ -1,0 +1,121 @@
+"""One step with its derivative: stages as implicit equations, found beforehand."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from ...implicit import AbstractLinear, Equation, Rule, solved
+from ._chord import Tolerances
+from ._combine import combined, shifted
+from ._search import Factor, Found, Problem, slopes_found
+from ._tableau import Tableau
+
+
+class Step(NamedTuple):
+    """Where a step led, its error estimate, all slopes, and what the next one needs.
+
+    A step that failed leads nowhere: `y` is the state that it began with.
+    """
+
+    y: PyTree[Array]
+    error: PyTree[Array]
+    slopes: list[PyTree[Array]]
+    explicit: list[PyTree[Array]]
+    factor: Factor
+    good: Bool[Array, ""]
+    length: Array
+
+
+def stepped(
+    tableau: Tableau,
+    linear: AbstractLinear,
+    tolerances: Tolerances,
+    problem: Problem,
+    kept: Factor,
+) -> Step:
+    """The step, differentiable in everything that `problem` holds."""
+    found = slopes_found(tableau, *_held((linear, tolerances, problem, kept)))
+    problem, found = _harmless(problem, found)
+    slopes, explicit = _attached(tableau, linear, problem, found)
+    change = combined(tableau.weights, slopes)
+    error = combined(tableau.errors, slopes)
+    if explicit:
+        change = jax.tree.map(jnp.add, change, combined(tableau.weights, explicit))
+        error = jax.tree.map(jnp.add, error, combined(tableau.errors, explicit))
+    nothing = jax.tree.map(jnp.zeros_like, error)
+    return Step(
+        shifted(problem.y, problem.length, change),
+        shifted(nothing, problem.length, error),
+        slopes,
+        explicit,
+        found.factor,
+        found.good,
+        problem.length,
+    )
+
+
+def _held(given: Any) -> Any:
+    """What the search is told: nothing of its iterations is differentiated."""
+    arrays, rest = eqx.partition(given, eqx.is_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
+
+
+def _harmless(problem: Problem, found: Found) -> tuple[Problem, Found]:
+    """A failed step as one of no length.
+
+    What Newton's method left behind may be anything, and its derivative NaN, which a
+    step that is rejected would hand on: zero times NaN is NaN.
+    """
+    good = found.good
+    span, length = (jnp.where(good, a, 0) for a in (problem.span, problem.length))
+    slopes = jax.tree.map(
+        lambda k, first: jnp.where(good, k, jax.lax.stop_gradient(first)),
+        found.slopes,
+        problem.slope,
+    )
+    return problem._replace(span=span, length=length), found._replace(slopes=slopes)
+
+
+def _attached(tableau: Tableau, linear: AbstractLinear, problem: Problem, found: Found):
+    """The slopes that were found, each as the root of its equation."""
+    field, slopes, explicit = problem.field, [problem.slope], []
+    if field.explicit is not None:
+        explicit.append(problem.explicit)
+    length = tableau.gamma * problem.length
+    for i in range(1, tableau.stages):
+        t = problem.t + float(tableau.nodes[i]) * problem.span
+        change = combined(tableau.implicit[i], slopes)
+        if explicit:
+            assert tableau.explicit is not None
+            others = combined(tableau.explicit[i], explicit)
+            change = jax.tree.map(jnp.add, change, others)
+        base = shifted(problem.y, problem.length, change)
+        theta = field.consts[0], t, base, length
+        equation = Equation(_stage(field.implicit), theta, None, _known)
+        guess = jax.tree.map(lambda k, i=i: k[i], found.slopes)
+        slope, _ = solved(equation, guess, Rule(linear=linear))
+        slopes.append(slope)
+        if field.explicit is not None:
+            z = shifted(base, length, slope)
+            explicit.append(field.explicit(field.consts[1], t, z))
+    return slopes, explicit
+
+
+def _stage(rate):
+    """k − f(t, base + γ h k), which vanishes."""
+
+    def residual(k, theta):
+        consts, t, base, length = theta
+        now = rate(consts, t, shifted(base, length, k))
+        return jax.tree.map(jnp.subtract, k, now)
+
+    return residual
+
+
+def _known(how: Any, function, y, theta):
+    """The root is the guess."""
+    del how, function, theta
+    return y, (), None

@@ -1,0 +1,55 @@
+"""`Tableau`: coefficients of a step whose stages are implicit one at a time."""
+
+from typing import NamedTuple
+
+import diffrax
+import numpy as np
+
+
+class Tableau(NamedTuple):
+    r"""$s$ stages, the first of them known at the start of the step.
+
+    Stage i is at time `nodes[i]`; `implicit[i]` and `explicit[i]` weigh the slopes
+    before it, `gamma` its own implicit slope. `predictor[i]` weighs earlier implicit
+    slopes for a guess. `weights` give the step, `errors` its error estimate. `explicit`
+    is None where the whole field is implicit.
+    """
+
+    nodes: np.ndarray
+    gamma: float
+    implicit: np.ndarray
+    explicit: np.ndarray | None
+    predictor: np.ndarray
+    weights: np.ndarray
+    errors: np.ndarray
+
+    @property
+    def stages(self) -> int:
+        """How many there are, the known one included."""
+        return len(self.nodes)
+
+
+def from_diffrax(
+    given: "diffrax.ButcherTableau | diffrax.MultiButcherTableau",
+) -> Tableau:
+    """The published coefficients as Diffrax has them, rows filled up with zeros."""
+    several = isinstance(given, diffrax.MultiButcherTableau)
+    explicit, implicit = given.tableaus if several else (None, given)
+    assert implicit.a_diagonal is not None and implicit.a_predictor is not None
+    return Tableau(
+        np.append(0, implicit.c),
+        float(implicit.a_diagonal[1]),
+        _square(implicit.a_lower),
+        None if explicit is None else _square(explicit.a_lower),
+        _square(implicit.a_predictor),
+        implicit.b_sol,
+        implicit.b_error,
+    )
+
+
+def _square(rows: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Strictly lower triangular; the first stage has no row."""
+    found = np.zeros((len(rows) + 1, len(rows) + 1))
+    for i, row in enumerate(rows):
+        found[i + 1, : len(row)] = row
+    return found

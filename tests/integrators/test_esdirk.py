@@ -1,0 +1,476 @@
+"""Kværnø's methods with our own stages: published answers, exact derivatives."""
+
+import math
+from collections.abc import Callable
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+import pytest
+from jax.extend.core import jaxprs_in_params
+from scipy.integrate import solve_ivp
+
+from diffsim import RESULTS
+from diffsim.implicit import (
+    AbstractLinear,
+    Banded,
+    BiCGStab,
+    BlockTridiagonal,
+    Dense,
+    Krylov,
+    Split,
+    StaleLU,
+    Tridiagonal,
+)
+from diffsim.integrators import Kvaerno3, Kvaerno5
+from diffsim.simulations import AbstractSimulation, Checkpointed, Method, simulate
+from diffsim.verify import convergence, taylor_test
+
+
+SOLVERS = [Kvaerno3, Kvaerno5]
+
+
+def final(simulation, time, method):
+    return simulate(simulation, time, method).states
+
+
+@pytest.mark.parametrize(("solver", "steps"), [(Kvaerno3, 32), (Kvaerno5, 16)])
+def test_observed_order_is_the_order(kaps, solver, steps):
+    simulation, tight = kaps(start=(2.0, 1.0, 0.5)), solver(rtol=1e-13)
+    found = convergence(
+        lambda h: final(simulation, 1.0, Method(tight, h)),
+        [1 / steps, 1 / (2 * steps), 1 / (4 * steps)],
+        exact=final(simulation, 1.0, Method(diffrax.Dopri8(), 1 / 256)),
+    )
+    assert found.order == pytest.approx(solver().order(None), abs=0.1)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_steps_and_states_are_those_of_diffrax(kaps, solver):
+    simulation = kaps(1e-2, start=(0.5, 1.0, 0.5))
+    theirs = getattr(diffrax, solver.__name__)(root_finder=optx.Newton(1e-9, 1e-9))
+    controller = diffrax.PIDController(rtol=1e-6, atol=1e-6)
+    times = np.linspace(0.1, 2, 5)
+    ours, other = (
+        simulate(
+            simulation,
+            times,
+            Method(
+                s,
+                controller=controller,
+                adjoint=diffrax.RecursiveCheckpointAdjoint(),
+            ),
+        )
+        for s in (solver(), theirs)
+    )
+    assert ours.stats["num_steps"] == other.stats["num_steps"]
+    # Their Newton method stops at 1e-9; measured 9e-10.
+    np.testing.assert_allclose(ours.states, other.states, rtol=0, atol=3e-9)
+
+
+STRUCTURES = {
+    "Dense": Dense(),
+    "StaleLU": StaleLU(),
+    "Split": Split(Dense(), Krylov()),
+    "Tridiagonal": Tridiagonal(),
+    "Banded": Banded(2, 1),
+    "Krylov": Krylov(),
+    "BiCGStab": Krylov(BiCGStab(), preconditioner=lambda v: 1.5 * v),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_every_structure_gives_the_same_run_and_gradient(diffusion, name):
+    simulation = diffusion(9)
+
+    def run(simulation, linear):
+        method = Method(Kvaerno3(linear=linear), 0.01)
+        return jnp.sum(final(simulation, 0.03, method) ** 2)
+
+    both = eqx.filter_value_and_grad(run)
+    found, expected = both(simulation, STRUCTURES[name]), both(simulation, Dense())
+    # The tolerance of the stages.
+    for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_blocks_are_solved_as_blocks(kaps):
+    one = kaps(0.1)
+    both = eqx.tree_at(lambda s: s.start, one, jnp.tile(one.start, (4, 1)))
+
+    class Many(type(one)):
+        def terms(self):
+            inner = type(one).terms(self)
+            return diffrax.ODETerm(
+                lambda t, y, args: jax.vmap(lambda z: inner.vf(t, z, args))(y)
+            )
+
+    many = Many(both.epsilon, both.start, both.s)
+    found = final(many, 0.3, Method(Kvaerno5(linear=BlockTridiagonal()), 0.1))
+    alone = final(one, 0.3, Method(Kvaerno5(), 0.1))
+    np.testing.assert_allclose(found, np.tile(alone, (4, 1)), rtol=1e-11)
+
+
+def arrays_of(jaxpr):
+    """Sizes of everything a jaxpr computes, inside loops and rules as well."""
+    for eqn in jaxpr.eqns:
+        yield from (math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars)
+        for inside in jaxprs_in_params(eqn.params):
+            yield from arrays_of(inside)
+
+
+@pytest.mark.parametrize(
+    "linear", [Tridiagonal(), Krylov(BiCGStab())], ids=["Tridiagonal", "Krylov"]
+)
+@pytest.mark.parametrize("step", [0.01, None], ids=["fixed", "adaptive"])
+def test_no_matrix_is_made_forward_or_backward(diffusion, linear, step):
+    n, simulation = 300, diffusion(300)
+    method = Method(Kvaerno5(linear=linear), step, max_steps=16)
+
+    def loss(start, method=method):
+        given = eqx.tree_at(lambda s: s.start, simulation, start)
+        return jnp.sum(simulate(given, 0.02, method, throw=False).states ** 2)
+
+    for function in (loss, jax.grad(loss)):
+        jaxpr = jax.make_jaxpr(function)(simulation.start)
+        # Seven stages of bands and slopes, and of an adaptive run every step of them.
+        assert max(arrays_of(jaxpr.jaxpr)) < n**2 / 2
+    dense = Method(Kvaerno5(), 0.01)
+    jaxpr = jax.make_jaxpr(lambda y: loss(y, dense))(simulation.start)
+    assert max(arrays_of(jaxpr.jaxpr)) >= n**2
+
+
+def primitives_of(jaxpr):
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        for inside in jaxprs_in_params(eqn.params):
+            yield from primitives_of(inside)
+
+
+def test_one_factorization_serves_all_stages(kaps):
+    method = Method(Kvaerno5(), 0.1)
+    run = jax.make_jaxpr(lambda y: final(kaps(start=y), 0.3, method))(jnp.ones(3))
+    assert list(primitives_of(run.jaxpr)).count("lu") == 1
+
+
+class Counting(AbstractLinear):
+    """Dense, and a note of every matrix that is factored."""
+
+    notes: list = eqx.field(static=True)
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        jax.debug.callback(lambda _: self.notes.append(1), jnp.sum(y))
+        return Dense().prepared(operator, y, hint, transposed=transposed)
+
+    def solved(self, state, operator, b):
+        return Dense().solved(state, operator, b)
+
+    def solved_transposed(self, state, transposed, b):
+        return Dense().solved_transposed(state, transposed, b)
+
+
+class Notes(list):
+    """A list that may be static: JAX hashes it."""
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    ("step", "most"),
+    # 100 steps of a system that hardly changes, and about 150 adaptive ones.
+    [(0.01, 5), (None, 0.7)],
+)
+def test_factors_are_kept_over_steps(kaps, step, most):
+    notes = Notes()
+    method = Method(Kvaerno5(linear=Counting(notes)), step)
+    run = simulate(kaps(1e-2), 1.0, method)
+    jax.effects_barrier()
+    count, steps = len(notes), int(run.stats["num_steps"])
+    assert 1 <= count <= (most if step else most * steps), (count, steps)
+
+
+class Published(AbstractSimulation):
+    """A problem of the literature: `rate(y, parameters)` and where it starts."""
+
+    parameters: jax.Array
+    start: jax.Array
+    rate: Callable = eqx.field(static=True)
+    t0: float = 0.0
+
+    def initial_state(self):
+        return self.start
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: args.rate(y, args.parameters))
+
+    def default_method(self):
+        return Method(Kvaerno5())
+
+
+def robertson(y, k):
+    first, second, third = k[0] * y[0], k[1] * y[1] ** 2, k[2] * y[1] * y[2]
+    return jnp.stack([third - first, first - third - second, second])
+
+
+def hires(y, k):
+    """Of 8 species of plant physiology: E. Schäfer, J. Math. Biol. 2 (1975) 41."""
+    del k
+    meeting = 280 * y[5] * y[7]
+    return jnp.stack(
+        [
+            -1.71 * y[0] + 0.43 * y[1] + 8.32 * y[2] + 0.0007,
+            1.71 * y[0] - 8.75 * y[1],
+            -10.03 * y[2] + 0.43 * y[3] + 0.035 * y[4],
+            8.32 * y[1] + 1.71 * y[2] - 1.12 * y[3],
+            -1.745 * y[4] + 0.43 * y[5] + 0.43 * y[6],
+            -meeting + 0.69 * y[3] + 1.71 * y[4] - 0.43 * y[5] + 0.69 * y[6],
+            meeting - 1.81 * y[6],
+            -meeting + 1.81 * y[6],
+        ]
+    )
+
+
+def van_der_pol(y, k):
+    return jnp.stack([y[1], ((1 - y[0] ** 2) * y[1] - y[0]) * k[0]])
+
+
+ROBERTSON = Published(
+    jnp.asarray([0.04, 3e7, 1e4]), jnp.asarray([1.0, 0.0, 0.0]), robertson
+)
+#: Entries of six orders of magnitude, so tolerances are relative.
+TIGHT = Method(
+    Kvaerno5(rtol=1e-12, atol=1e-18),
+    1e-6,
+    controller=diffrax.PIDController(rtol=1e-10, atol=1e-16),
+    max_steps=2048,
+    adjoint=diffrax.ForwardMode(),
+)
+
+
+def test_robertson_has_every_digit_of_the_reference():
+    found = final(ROBERTSON, 100.0, TIGHT)
+    # Quadruple precision, an independent Taylor integrator.
+    exact = [0.6172348823960878, 6.153591274639123e-06, 0.3827589640126376]
+    np.testing.assert_allclose(found, exact, rtol=1e-8)
+
+
+@pytest.mark.slow
+def test_derivatives_of_robertson_by_rates_are_those_of_its_sensitivities():
+    def run(k):
+        return final(eqx.tree_at(lambda s: s.parameters, ROBERTSON, k), 100.0, TIGHT)
+
+    found = jax.jacfwd(run)(ROBERTSON.parameters)
+
+    def sensitivities(t, flat):
+        """y and dy/dk side by side, S' = f_y S + f_k."""
+        del t
+        y, S = flat[:3], flat[3:].reshape(3, 3)
+        k0, k1, k2 = 0.04, 3e7, 1e4
+        first, second, third = y[0], y[1] ** 2, y[1] * y[2]
+        f_k = np.array([[-first, 0, third], [first, -second, -third], [0, second, 0]])
+        f_y = np.array(
+            [
+                [-k0, k2 * y[2], k2 * y[1]],
+                [k0, -k2 * y[2] - 2 * k1 * y[1], -k2 * y[1]],
+                [0, 2 * k1 * y[1], 0],
+            ]
+        )
+        # Scaled by the rates, or S of k1 would be lost among the others.
+        rates = f_k @ [k0, k1, k2]
+        return np.append(rates, f_y @ S + f_k * [k0, k1, k2])
+
+    start = np.append([1.0, 0, 0], np.zeros(9))
+    scipy = solve_ivp(
+        sensitivities, (0, 100), start, "Radau", rtol=1e-11, atol=1e-17, first_step=1e-7
+    )
+    exact = scipy.y[3:, -1].reshape(3, 3)
+    # Radau's own error at these tolerances; measured 3e-9.
+    np.testing.assert_allclose(found * ROBERTSON.parameters, exact, rtol=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "start", "parameters", "time", "exact"),
+    [
+        pytest.param(
+            hires,
+            [1.0, 0, 0, 0, 0, 0, 0, 0.0057],
+            [0.0],
+            321.8122,
+            [
+                0.7371312573325668e-3,
+                0.1442485726316185e-3,
+                0.5888729740967575e-4,
+                0.1175651343283149e-2,
+                0.2386356198831331e-2,
+                0.6238968252742796e-2,
+                0.2849998395185769e-2,
+                0.2850001604814231e-2,
+            ],
+            id="HIRES",
+        ),
+        pytest.param(
+            van_der_pol,
+            [2.0, 0.0],
+            [1e6],
+            2.0,
+            [0.1706167732170483e1, -0.8928097010247975],
+            id="Van der Pol",
+        ),
+    ],
+)
+def test_answers_of_the_test_set_are_met(rate, start, parameters, time, exact):
+    """F. Mazzia and C. Magherini, *Test Set for IVP Solvers* (2008), II-1 and II-5."""
+    simulation = Published(jnp.asarray(parameters), jnp.asarray(start), rate)
+    controller = diffrax.PIDController(rtol=1e-9, atol=1e-12)
+    solver = Kvaerno5(rtol=1e-12, atol=1e-15)
+    method = Method(solver, 1e-8, controller=controller)
+    found = final(simulation, time, method)
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [
+        Method(Kvaerno3(), 0.1),
+        Method(Kvaerno5(), 0.1, adjoint=Checkpointed(2)),
+        Method(
+            Kvaerno5(), 0.1, controller=diffrax.PIDController(1e-4, 1e-4), max_steps=8
+        ),
+    ],
+    ids=["Kvaerno3", "checkpointed", "adaptive"],
+)
+def test_every_leaf_has_its_derivative_in_both_modes(kaps, method):
+    simulation, times = kaps(0.02, start=(0.8, 1.0, 0.5)), np.array([0.13, 0.4])
+    if method.adaptive:
+        method = method.frozen(simulate(simulation, times, method))
+    report = taylor_test(lambda s: simulate(s, times, method), simulation)
+    assert set(report.slopes) == {"epsilon", "start", "s"}
+    for leaf in report.leaves:
+        assert leaf.flag == "", (leaf.name, leaf.flag)
+        assert leaf.slopes == pytest.approx({"forward": 2, "reverse": 2}, abs=0.1)
+    assert report.disagreement < 1e-10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "adjoint",
+    [
+        diffrax.RecursiveCheckpointAdjoint(),
+        diffrax.DirectAdjoint(),
+        diffrax.ForwardMode(),
+    ],
+    ids=lambda a: type(a).__name__,
+)
+def test_every_adjoint_of_diffrax_gives_the_derivative_of_the_scan(kaps, adjoint):
+    def loss(start, adjoint):
+        method = Method(Kvaerno3(), 0.1, adjoint=adjoint, max_steps=8)
+        return jnp.sum(final(kaps(0.1, start=start), 0.4, method) ** 2)
+
+    start = jnp.asarray([0.8, 1.0, 0.5])
+    forward = isinstance(adjoint, diffrax.ForwardMode)
+    found = (jax.jacfwd if forward else jax.grad)(loss)(start, adjoint)
+    np.testing.assert_allclose(found, jax.grad(loss)(start, None), rtol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("controller", [None, diffrax.PIDController(1e-5, 1e-5)])
+def test_second_derivatives_agree_in_every_nesting(kaps, controller):
+    method = Method(Kvaerno3(), 0.1, controller=controller, max_steps=32)
+
+    def loss(start):
+        return jnp.sum(final(kaps(0.1, start=start), 0.3, method) ** 2)
+
+    start, h = jnp.asarray([0.8, 1.0, 0.5]), 1e-4
+    modes = [jax.jacfwd, jax.jacrev]
+    one, *others = (jax.jit(a(b(loss)))(start) for a in modes for b in modes)
+    for other in others:
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+    if controller is None:
+        slope = jax.jit(jax.grad(loss))
+        moved = [(slope(start + e) - slope(start - e)) / (2 * h) for e in h * np.eye(3)]
+        np.testing.assert_allclose(one, moved, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("controller", [None, diffrax.PIDController(1e-5, 1e-5)])
+def test_compiled_is_eager_and_a_batch_is_a_loop(kaps, controller):
+    method = Method(Kvaerno3(), 0.1, controller=controller, max_steps=32)
+
+    def loss(start):
+        return jnp.sum(final(kaps(0.1, start=start), 0.3, method) ** 2)
+
+    starts = jnp.asarray([[0.8, 1.0, 0.5], [1.2, 0.7, -0.3]])
+    both = jax.value_and_grad(loss)
+    loop = [both(start) for start in starts]
+    compiled = [jax.jit(both)(start) for start in starts]
+    batch = jax.jit(jax.vmap(both))(starts)
+    for found in (jax.tree.map(lambda *x: jnp.stack(x), *compiled), batch):
+        expected = jax.tree.map(lambda *x: jnp.stack(x), *loop)
+        for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_time_runs_both_ways_and_outputs_lie_anywhere(kaps):
+    simulation, times = kaps(), np.array([-0.37, 0.0, 0.52])
+    exact = simulate(simulation, times, Method(diffrax.Dopri8())).states
+    fixed = simulate(simulation, times, Method(Kvaerno5(), 0.05)).states
+    np.testing.assert_allclose(fixed, exact, rtol=1e-5)
+    adaptive = simulate(simulation, times, Method(Kvaerno5())).states
+    # Dense output is of order 3.
+    np.testing.assert_allclose(adaptive, exact, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_single_precision_stays_single(kaps):
+    simulation = kaps(0.01, dtype=jnp.float32)
+    for method in (Method(Kvaerno5(), 0.05), Method(Kvaerno5(), controller=_ROUGH)):
+        states = simulate(simulation, np.array([0.2, 0.5]), method).states
+        assert states.dtype == np.float32
+        exact = np.exp([[-0.4, -0.2], [-1.0, -0.5]])
+        np.testing.assert_allclose(states[:, :2], exact, rtol=1e-4)
+
+
+_ROUGH = diffrax.PIDController(rtol=1e-4, atol=1e-4)
+
+
+def blowing_up(y, k):
+    return k[0] * y**2
+
+
+def test_a_stage_without_a_solution_fails_at_fixed_steps():
+    # z = 1 + γ h z² has no real root at γ h = 0.26.
+    simulation = Published(jnp.asarray([1.0]), jnp.asarray([1.0]), blowing_up)
+    found = simulate(simulation, 2.0, Method(Kvaerno5(), 1.0), throw=False)
+    assert found.result == RESULTS.nonlinear_divergence
+    assert np.all(np.isnan(found.states))
+    with pytest.raises(RuntimeError, match="diverge"):
+        simulate(simulation, 2.0, Method(Kvaerno5(), 1.0))
+
+
+@pytest.mark.slow
+def test_a_controller_shortens_steps_that_fail_and_derivatives_stay_finite():
+    def run(k):
+        simulation = Published(k[None], jnp.asarray([1.0]), blowing_up)
+        controller = diffrax.PIDController(rtol=1e-8, atol=1e-8)
+        method = Method(Kvaerno5(), 50.0, controller=controller, max_steps=128)
+        return simulate(simulation, 0.8, method)
+
+    k = jnp.asarray(1.0)
+    assert run(k).stats["num_rejected_steps"] > 0
+    for slope in (jax.grad, jax.jacfwd):
+        found = slope(lambda k: run(k).states[0])(k)
+        # y = 1 / (1 - k t)
+        assert found == pytest.approx(0.8 / 0.2**2, rel=1e-5)
+
+
+def test_too_few_iterations_are_refused():
+    with pytest.raises(ValueError, match="iterations must be 2 or more"):
+        Kvaerno5(iterations=1)
