@@ -10,7 +10,7 @@ The one file that leans on `jax.extend` and `jax.interpreters`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -134,3 +134,114 @@ def _batched(inputs, axes, *, jaxpr, tangent):
 ad.primitive_jvps[_sealed] = _jvp
 batching.primitive_batchers[_sealed] = _batched
 mlir.register_lowering(_sealed, mlir.lower_fun(_run, multiple_results=True))
+
+
+#: `map(known, arguments)`, of arrays.
+LinearMap = Callable[[Sequence[Any], Sequence[Any]], list[Array]]
+
+
+class Maps(NamedTuple):
+    """A linear map of `arguments`, given what is `known`, and its transpose.
+
+    The exact ones are the same maps as code that JAX can differentiate in what is
+    known, in any mode.
+    """
+
+    forward: LinearMap
+    transposed: LinearMap
+    exact: LinearMap
+    exact_transposed: LinearMap
+
+    def turned(self) -> "Maps":
+        """The transpose, whose transpose is the map."""
+        forward, transposed, exact, exact_transposed = self
+        return Maps(transposed, forward, exact_transposed, exact)
+
+
+_linear = jax.extend.core.Primitive("linear")
+_linear.multiple_results = True
+
+
+def linear(maps: Maps, known: Sequence[Any], arguments: Sequence[Any]) -> list[Array]:
+    """`maps.forward(known, arguments)`, transposed as `maps` says.
+
+    For maps of which the transpose of the code is not the best code of the transpose,
+    or is none at all: `jax.custom_derivatives.linear_call`, with `vmap`.
+    """
+    inputs = [jax.numpy.asarray(x) for x in (*known, *arguments)]
+    count = len(known)
+    jaxpr = jax.make_jaxpr(lambda *x: list(maps.forward(x[:count], x[count:])))(*inputs)
+    return _linear.bind(*inputs, jaxpr=jaxpr, maps=maps, known=count)
+
+
+def _run_linear(*inputs, jaxpr, maps, known):
+    del maps, known
+    return jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *inputs)
+
+
+@_linear.def_impl
+def _linear_impl(*inputs, **params):
+    return jax.jit(lambda *x: _run_linear(*x, **params))(*inputs)
+
+
+@_linear.def_abstract_eval
+def _linear_abstract(*inputs, jaxpr, maps, known):
+    del inputs, maps, known
+    return jaxpr.out_avals
+
+
+def _linear_jvp(inputs, tangents, *, jaxpr, maps, known):
+    outputs = _linear.bind(*inputs, jaxpr=jaxpr, maps=maps, known=known)
+    fixed, arguments = list(inputs[:known]), list(inputs[known:])
+    moving = [i for i, t in enumerate(tangents[:known]) if type(t) is not ad.Zero]
+    parts = []
+    if any(type(t) is not ad.Zero for t in tangents[known:]):
+        steps = [ad.instantiate_zeros(t) for t in tangents[known:]]
+        parts.append(linear(maps, fixed, steps))
+    if moving:
+
+        def at(*some):
+            every = list(fixed)
+            for i, x in zip(moving, some, strict=True):
+                every[i] = x
+            return list(maps.exact(every, arguments))
+
+        point, step = [fixed[i] for i in moving], [tangents[i] for i in moving]
+        parts.append(jax.jvp(at, point, step)[1])
+    return outputs, [sum(some[1:], start=some[0]) for some in zip(*parts, strict=True)]
+
+
+def _linear_transposed(cotangents, *inputs, jaxpr, maps, known):
+    del jaxpr
+    bars = [ad.instantiate_zeros(c) for c in cotangents]
+    found = linear(maps.turned(), inputs[:known], bars)
+    wanted = [ad.is_undefined_primal(x) for x in inputs[known:]]
+    return [None] * known + [
+        x if w else None for x, w in zip(found, wanted, strict=True)
+    ]
+
+
+def _linear_batched(inputs, axes, *, jaxpr, maps, known):
+    del jaxpr
+    (size,) = {x.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None}
+    # A transpose adds over what is not batched; batched, there is nothing to add.
+    arguments = [
+        jax.numpy.broadcast_to(x, (size, *x.shape))
+        if a is None
+        else jax.numpy.moveaxis(x, a, 0)
+        for x, a in zip(inputs[known:], axes[known:], strict=True)
+    ]
+
+    def wide(one):
+        return lambda known_, arguments_: jax.vmap(
+            one, in_axes=(list(axes[:known]), 0), out_axes=0
+        )(list(known_), list(arguments_))
+
+    found = linear(Maps(*map(wide, maps)), inputs[:known], arguments)
+    return found, [0] * len(found)
+
+
+ad.primitive_jvps[_linear] = _linear_jvp
+ad.primitive_transposes[_linear] = _linear_transposed
+batching.primitive_batchers[_linear] = _linear_batched
+mlir.register_lowering(_linear, mlir.lower_fun(_run_linear, multiple_results=True))

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser(
         "demo",
-        help="weigh the planets from ten years of JPL positions (about a minute)",
+        help="weigh the planets from ten years of JPL positions (half a minute to one)",
         description=(
             "Fits the masses and orbits of Sun and planets to ten years of positions "
             "of JPL's DE440 with noise, prints them beside JPL's values, forecasts "

@@ -14,8 +14,9 @@ from jaxtyping import Array
 
 from .. import integrators
 from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, Tracers
-from ..simulations import Method, simulate
+from ..simulations import AbstractSimulation, Method, simulate
 from ..verify import convergence, taylor_test
+from ._kaps import kaps
 from ._systems import kepler, kepler_orbit
 
 
@@ -33,8 +34,8 @@ class Subject(NamedTuple):
     """A simulation, and what its state at `_END` is exactly, if that is known."""
 
     name: str
-    make: Callable[[], NBody]
-    observe: Callable[[State], Array] = lambda state: state.positions
+    make: Callable[[], AbstractSimulation]
+    observe: Callable[[Any], Array] = lambda state: state.positions
     exact: np.ndarray | None = None
 
 
@@ -106,6 +107,8 @@ SUBJECTS = (
         "PostNewtonian, all pairs",
         lambda: _planets((Gravity(softening=_SOFT), PostNewtonian(_C))),
     ),
+    Subject("Kaps, stiff", kaps, lambda state: state),
+    Subject("Kaps, split", lambda: kaps(split=True), lambda state: state),
 )
 
 #: Solvers, and steps of the coarsest run: the finer ones reach down to rounding.
@@ -118,6 +121,11 @@ SOLVERS = (
     (integrators.KahanLi8(), 12),
     (diffrax.Tsit5(), 128),
     (diffrax.Dopri8(), 10),
+    (integrators.Kvaerno3(), 64),
+    (integrators.Kvaerno5(), 32),
+    (integrators.KenCarp3(), 64),
+    (integrators.KenCarp4(), 48),
+    (integrators.KenCarp5(), 32),
 )
 
 
@@ -180,12 +188,14 @@ def measured(subject: Subject, solver: diffrax.AbstractSolver, steps: int) -> Ro
 
 
 def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
-    """Symplectic solvers need forces without velocities."""
+    """Stiff solvers have problems of their own, the symplectic no force by velocity."""
+    stiff, split = subject.name.startswith("Kaps"), subject.name.endswith("split")
+    if stiff or isinstance(solver, integrators.AbstractStiffSolver):
+        fits = isinstance(solver, integrators.AbstractStiffSolver)
+        return stiff and fits and solver.split == split
     relativistic = subject.name.startswith("PostNewtonian")
-    return not (relativistic and isinstance(solver, _SYMPLECTIC))
-
-
-_SYMPLECTIC = integrators.AbstractSymplecticSolver
+    symplectic = isinstance(solver, integrators.AbstractSymplecticSolver)
+    return not (relativistic and symplectic)
 
 
 def _furthest(taylor: Any, mode: str) -> float:
@@ -196,13 +206,15 @@ def _furthest(taylor: Any, mode: str) -> float:
     return float(slopes[np.nanargmax(np.abs(slopes - 2))])
 
 
-def _gradient_cost(simulation: NBody, solver: diffrax.AbstractSolver) -> float:
+def _gradient_cost(
+    simulation: AbstractSimulation, solver: diffrax.AbstractSolver
+) -> float:
     """Time of value and gradient by every leaf over that of the value."""
     method = Method(solver, step=_END / _TIMED_STEPS)
 
     def total(system):
         states = simulate(system, _END, method).states
-        return jnp.sum(jnp.square(states.positions))
+        return sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(states))
 
     value = eqx.filter_jit(total)
     gradient = eqx.filter_jit(eqx.filter_value_and_grad(total))

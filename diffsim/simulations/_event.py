@@ -14,9 +14,12 @@ class Event(eqx.Module):
     r"""Where a function of the run, $g(t, y;\,\theta)$, goes through zero.
 
     ```python
-    apside = ds.simulations.Event(lambda t, y, args: jnp.sum(y[0] * y[1]), limit=40)
-    floor = ds.simulations.Event(height, direction="down", reset=bounce)
-    ds.simulate(simulation, times, method, events=(apside, floor))
+    def crossing(t, state, simulation):  # the planet of row 1 passes before the star
+        return state.positions[1, 1] - state.positions[0, 1]
+
+    transit = ds.simulations.Event(crossing, direction="up", limit=40)
+    trajectory = ds.simulate(simulation, times, events=transit)
+    trajectory.events[0].times
     ```
 
     It is found to rounding, and its time and state are differentiated as what they are,
@@ -29,13 +32,14 @@ class Event(eqx.Module):
 
     **Arguments**
 
-    - `condition`: `condition(t, y, args)`, one real number, of the internal state;
-        `args` is the simulation.
+    - `condition`: `condition(t, state, simulation)`, one floating number. The state is
+        what `simulation.observe` makes of it, for `NBody` a `nbody.State`.
     - `direction`: `"up"` for crossings from below zero, `"down"` from above, None for
         both.
     - `limit`: how many can be recorded. More are a failure of the run.
     - `terminal`: whether the run ends there. Outputs after it are NaN.
-    - `reset`: `reset(t, y, args)`, the state to go on with; None changes nothing.
+    - `reset`: `reset(t, y, simulation)`, the state to go on with, from and to the
+        internal one that `initial_state` returns; None changes nothing.
 
     **Limits:** g is looked at after every step, so two crossings within one step are
     not seen (convenience; take shorter steps). Where g only touches zero there is no
@@ -47,7 +51,7 @@ class Event(eqx.Module):
     doi:10.1093/qjmam/11.4.385 (the saltation matrix)
     """
 
-    condition: Callable[[Array, PyTree[Array], Any], Array]
+    condition: Callable[[Array, PyTree, Any], Array]
     direction: str | None = eqx.field(static=True, default=None, kw_only=True)
     limit: int = eqx.field(static=True, default=16, kw_only=True)
     terminal: bool = eqx.field(static=True, default=False, kw_only=True)
@@ -60,8 +64,12 @@ class Event(eqx.Module):
             raise ValueError(
                 f"direction must be 'up', 'down' or None, got {self.direction!r}"
             )
-        if self.limit < 1:
-            raise ValueError(f"limit must be 1 or more, got {self.limit}")
+        if not isinstance(self.limit, int) or self.limit < 1:
+            raise ValueError(f"limit must be 1 or more, an int, got {self.limit!r}")
+
+    def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
+        """g at an internal state."""
+        return self.condition(t, simulation.observe(t, y), simulation)
 
     @property
     def acts(self) -> bool:

@@ -29,12 +29,14 @@ def adaptive_rows(
         t, y = here.anchor + soon, watch.aside(here.anchor, here.y, soon)
         ends, states, *about = _unless(here.stopped, solve, t, y)
         rows, values = _rows(watch, here, (t, y), ends, states)
+        ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
+        if not any(event.acts for event in watch.events):
+            return (ended, soon), (rows, *about)
         acting = watch.acts() & rows.crossed
         n = jnp.argmax(jnp.any(acting, axis=1))
         begun = _at(n, rows, values)
         whole = rows.lengths[n]
         length, there, crossed = acted(watch, begun.anchor, begun, whole, acting[n])
-        ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
         happens = jnp.any(acting)
         there, rows = jax.tree.map(
             lambda a, b: jnp.where(happens, a, b),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
@@ -31,6 +32,7 @@ def event_leg(
     assert plan.sides is not None
     (_, side) = plan.sides
     assert side is not None
+    check_conditions(events, simulation, t0, request.y0)
     step = plan.method.step if isinstance(side, DiffraxSide) else side.step
     stepper = Stepper(simulation, plan.method.solver, t0, 1.0 if step is None else step)
     watch = Watch(events, stepper.aside, simulation)
@@ -50,6 +52,17 @@ def event_leg(
     reached = times <= stop
     ends = None if isinstance(side, FixedSide) else rows.times
     return Leg(states, end, end_time, result, stats, ends, reached), found
+
+
+def check_conditions(events: tuple[Event, ...], simulation, t0, y0):
+    for event in events:
+        found = eqx.filter_eval_shape(event.value, t0, y0, simulation)
+        shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", bool)
+        if shape != () or not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(
+                f"condition must return one floating number that goes through zero, "
+                f"got {dtype} of shape {shape}; write a - b for a > b"
+            )
 
 
 def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
@@ -114,7 +127,7 @@ def _until(acting: list[Event]) -> diffrax.Event | None:
     ways = {"up": True, "down": False, None: None}
 
     def condition(event):
-        return lambda t, y, args, **_: event.condition(t, y, args)
+        return lambda t, y, args, **_: event.value(t, y, args)
 
     return diffrax.Event(
         [condition(event) for event in acting],

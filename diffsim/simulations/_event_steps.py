@@ -1,6 +1,5 @@
 """Fixed steps, looking out for events."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +18,7 @@ class Watch(NamedTuple):
     args: Any
 
     def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
-        found = [event.condition(t, y, self.args) for event in self.events]
+        found = [event.value(t, y, self.args) for event in self.events]
         return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
 
     def acts(self) -> Bool[Array, " event"]:
@@ -51,12 +50,16 @@ def event_rows(
         y = watch.aside(t, here.y, step)
         after = watch.values(t + step, y)
         crossed = crossings(watch.events, here.values, after) & ~here.stopped
-        plain = (step, Onward(here.anchor, here.n + 1, y, after, no, no), crossed)
-        length, there, crossed = _if(
-            watch.acts() & crossed,
-            lambda acting: acted(watch, t, here, step, acting),
-            plain,
-        )
+        found = (step, Onward(here.anchor, here.n + 1, y, after, no, no), crossed)
+        if any(event.acts for event in watch.events):
+            acting = watch.acts() & crossed
+            found = jax.lax.cond(
+                jnp.any(acting),
+                lambda acting: acted(watch, t, here, step, acting),
+                lambda _, plain=found: plain,
+                acting,
+            )
+        length, there, crossed = found
         stands = here._replace(stopped=jnp.asarray(True))
         there = jax.tree.map(lambda a, b: jnp.where(here.stopped, a, b), stands, there)
         length = jnp.where(here.stopped, 0, length)
@@ -100,8 +103,3 @@ def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
     up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
     ways = {"up": up, "down": down, None: up | down}
     return jnp.stack([ways[e.direction][..., i] for i, e in enumerate(events)], axis=-1)
-
-
-def _if(acting: Array, then: Callable, plain):
-    """`then(acting)` where anything acts; nothing is compiled where nothing can."""
-    return jax.lax.cond(jnp.any(acting), then, lambda _: plain, acting)

@@ -28,12 +28,13 @@ class Method(eqx.Module):
         grid is `t0 + n step`, in both directions. With a `controller`: the first step.
     - `controller`: a `diffrax.AbstractStepSizeController`; None means fixed steps where
         `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not.
-    - `adjoint`: None serves forward and reverse mode and their nestings. `Reversible()`
+    - `adjoint`: None serves forward and reverse mode and their nestings, adaptive runs
+        by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
         is `diffrax.diffeqsolve`, which interpolates between steps.
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
         times or `t0` are traced. Adaptive runs default to 4096; memory and time of
-        their derivative grow with it.
+        their second derivatives grow with it.
 
     **Good values:** see "How to choose" in the documentation.
 

@@ -48,7 +48,7 @@ def located(event: Event, t, y, length, fresh, aside: Aside, args, *, there) -> 
     """
 
     def residual(s, _):
-        g = event.condition(t + s, aside(t, y, s), args)
+        g = event.value(t + s, aside(t, y, s), args)
         # An equation of its own, so that no NaN comes of what is not there.
         return jnp.where(there, g, s)
 

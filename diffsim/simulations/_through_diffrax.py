@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
+from ._both_modes import in_both_modes
 from ._leg import Leg
 from ._method import Method
 from ._plan import DiffraxSide
@@ -29,24 +30,40 @@ def diffrax_leg(
     meter: diffrax.AbstractProgressMeter,
 ) -> Leg:
     """States at `times`, which lie in order in the `span` from epoch to end."""
-    saved = {
-        "states": diffrax.SubSaveAt(ts=times),
-        "end": diffrax.SubSaveAt(t1=True),
-        "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
-    }
-    solution = _solved(
-        simulation, method, side, y0, span, diffrax.SaveAt(subs=saved), meter, None
-    )
-    assert solution.ys is not None
-    return Leg(
-        solution.ys["states"],
-        jax.tree.map(lambda a: a[-1], solution.ys["end"]),
-        span[1],
-        RESULTS.promote(solution.result),
-        {name: solution.stats[name] for name in STATS},
-        # Where the steps ended is bookkeeping: the controller chose them.
-        jax.lax.stop_gradient(solution.ys["ends"]),
-    )
+
+    def run(adjoint, inputs):
+        simulation, method, controller, y0, span, times = inputs
+        saved = {
+            "states": diffrax.SubSaveAt(ts=times),
+            "end": diffrax.SubSaveAt(t1=True),
+            "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
+        }
+        solution = _solved(
+            simulation,
+            method,
+            DiffraxSide(side.outputs, side.max_steps, controller),
+            y0,
+            span,
+            saveat=diffrax.SaveAt(subs=saved),
+            meter=meter,
+            adjoint=adjoint,
+        )
+        stats = {name: solution.stats[name] for name in STATS}
+        assert solution.ys is not None
+        return solution.ys, RESULTS.promote(solution.result), stats
+
+    inputs = (simulation, method, side.controller, y0, span, times)
+    if method.adjoint is not None:
+        found, result, stats = run(method.adjoint, inputs)
+    elif isinstance(meter, diffrax.NoProgressMeter):
+        found, result, stats = in_both_modes(run, inputs)
+    else:
+        # A meter is an effect, which a primitive cannot have.
+        found, result, stats = run(diffrax.DirectAdjoint(), inputs)
+    end = jax.tree.map(lambda a: a[-1], found["end"])
+    # Where the steps ended is bookkeeping: the controller chose them.
+    ends = jax.lax.stop_gradient(found["ends"])
+    return Leg(found["states"], end, span[1], result, stats, ends)
 
 
 def diffrax_steps(
@@ -59,8 +76,17 @@ def diffrax_steps(
     until: diffrax.Event | None,
 ) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
     """Ends of the steps, padded with infinity, states there, result and statistics."""
+    given = method.adjoint
     solution = _solved(
-        simulation, method, side, y0, span, diffrax.SaveAt(steps=True), meter, until
+        simulation,
+        method,
+        side,
+        y0,
+        span,
+        saveat=diffrax.SaveAt(steps=True),
+        meter=meter,
+        adjoint=diffrax.DirectAdjoint() if given is None else given,
+        until=until,
     )
     result = solution.result
     stopped = result == diffrax.RESULTS.event_occurred
@@ -71,11 +97,10 @@ def diffrax_steps(
     return solution.ts, solution.ys, RESULTS.promote(result), stats
 
 
-def _solved(simulation, method, side, y0, span, saveat, meter, until):
+def _solved(
+    simulation, method, side, y0, span, *, saveat, meter, adjoint, until=None
+) -> diffrax.Solution:
     t0, t1 = span
-    # Forward and reverse mode where nobody chose; Diffrax's default does one.
-    adjoint = diffrax.DirectAdjoint() if method.adjoint is None else method.adjoint
-    assert isinstance(adjoint, diffrax.AbstractAdjoint)
     return diffrax.diffeqsolve(
         simulation.terms(),
         method.solver,

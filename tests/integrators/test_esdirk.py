@@ -30,14 +30,17 @@ from diffsim.simulations import AbstractSimulation, Checkpointed, Method, simula
 from diffsim.verify import convergence, taylor_test
 
 
-SOLVERS = [Kvaerno3, Kvaerno5]
+SOLVERS = [Kvaerno3, pytest.param(Kvaerno5, marks=pytest.mark.slow)]
 
 
 def final(simulation, time, method):
     return simulate(simulation, time, method).states
 
 
-@pytest.mark.parametrize(("solver", "steps"), [(Kvaerno3, 32), (Kvaerno5, 16)])
+@pytest.mark.parametrize(
+    ("solver", "steps"),
+    [(Kvaerno3, 32), pytest.param(Kvaerno5, 16, marks=pytest.mark.slow)],
+)
 def test_observed_order_is_the_order(kaps, solver, steps):
     simulation, tight = kaps(start=(2.0, 1.0, 0.5)), solver(rtol=1e-13)
     found = convergence(

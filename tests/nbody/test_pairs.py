@@ -75,7 +75,10 @@ def everything(acceleration, weights, *, nestings=True):
 
 # All pairs at once up to 64 bodies, above in blocks: 70 does not fill the last block,
 # 512 is where equal strides are avoided.
-@pytest.mark.parametrize(("massive", "tracers"), [(3, 0), (5, 4), (70, 9), (512, 0)])
+@pytest.mark.parametrize(
+    ("massive", "tracers"),
+    [(3, 0), (5, 4), (70, 9), pytest.param(512, 0, marks=pytest.mark.slow)],
+)
 def test_sums_and_all_derivatives_are_those_of_the_formula(massive, tracers):
     at, along, weights = case(massive, tracers)
     small = massive < 64

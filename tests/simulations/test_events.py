@@ -125,29 +125,34 @@ def test_every_bounce_is_recorded_at_its_time(method):
         np.testing.assert_allclose(found.states[1][i, 0], expected[1], atol=1e-11)
 
 
-@pytest.mark.parametrize("method", [None, METHODS["adaptive"]])
-def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
-    """dt/dk = −π/(4 k^1.5) at the first turn, and (2n + 1) times that later."""
+def turns_of(method):
+    """Times of the first two turns of a spring as a function of its stiffness."""
 
     def turns(k):
         found = ds.simulate(Spring(k), 9.0, method, events=TURNS, throw=False)
         return found.events[0].times[:2]
 
-    k = 0.456
+    return turns
+
+
+@pytest.mark.parametrize("method", [None, METHODS["adaptive"]])
+def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
+    """dt/dk = −π/(4 k^1.5) at the first turn, and thrice that at the next."""
+    k, turns, n = 0.456, turns_of(method), np.array([1.0, 3.0])
     assert abs(-np.pi / (4 * k**1.5) - -2.550601538829664) < 1e-14
-    every = jax.jit(
-        lambda k: (
-            turns(k),
-            jax.jacfwd(turns)(k),
-            jax.jacrev(turns)(k),
-            jax.jacfwd(jax.jacrev(turns))(k),
-        )
-    )(k)
-    n = np.array([1.0, 3.0])
+    times = n * np.pi / (2 * np.sqrt(k))
     slope = -n * np.pi / (4 * k**1.5)
-    exact = (n * np.pi / (2 * np.sqrt(k)), slope, slope, n * 3 * np.pi / (8 * k**2.5))
-    for found, expected in zip(every, exact, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=2e-8)
+    found = jax.jit(lambda k: (turns(k), jax.jacfwd(turns)(k), jax.jacrev(turns)(k)))(k)
+    for have, exact in zip(found, (times, slope, slope), strict=True):
+        np.testing.assert_allclose(have, exact, rtol=2e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [None, METHODS["adaptive"]])
+def test_the_second_derivative_of_a_time_of_event_is_that_of_its_equation(method):
+    k, n = 0.456, np.array([1.0, 3.0])
+    found = jax.jit(jax.jacfwd(jax.jacrev(turns_of(method))))(k)
+    np.testing.assert_allclose(found, n * 3 * np.pi / (8 * k**2.5), rtol=2e-8)
 
 
 def test_recorded_events_do_not_change_a_run():
@@ -209,11 +214,12 @@ def test_apsides_of_an_orbit_are_half_a_period_apart():
         [1.0, 0.0], [[0, 0, 0], [0.7, 0, 0]], [[0, 0, 0], [0, np.sqrt(1.3 / 0.7), 0]]
     )
     simulation = ds.nbody.NBody(sun)
-    apside = Event(
-        lambda t, y, args: jnp.sum(
-            (y[0][:, 0] - y[0][:, 1]) * (y[1][:, 0] - y[1][:, 1])
-        )
-    )
+
+    def radial(t, state, simulation):
+        x, v = (a[1] - a[0] for a in (state.positions, state.velocities))
+        return jnp.sum(x * v)
+
+    apside = Event(radial)
     method = ds.Method(diffrax.Dopri8(), step=0.05)
     found = ds.simulate(simulation, 20.0, method, events=apside)
     times = found.events[0].times[: int(found.events[0].count)]
@@ -230,7 +236,7 @@ def test_more_events_than_the_limit_are_a_failure():
     ("options", "sentence"),
     [
         ({"direction": "left"}, "direction must be 'up', 'down' or None, got 'left'"),
-        ({"limit": 0}, "limit must be 1 or more, got 0"),
+        ({"limit": 0}, "limit must be 1 or more, an int, got 0"),
     ],
 )
 def test_an_event_that_means_nothing_is_named(options, sentence):
@@ -248,3 +254,15 @@ def test_runs_that_cannot_look_out_for_events_are_named():
         ds.simulate(spring, 1.0, method, events=TURNS)
     with pytest.raises(ValueError, match=r"events must be simulations\.Event"):
         ds.simulate(spring, 1.0, events=(lambda t, y, args: t,))
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        (lambda t, y, args: y[0][0] > 0, r"got bool of shape \(\)"),
+        (lambda t, y, args: y[0], r"got float64 of shape \(1,\)"),
+    ],
+)
+def test_a_condition_that_is_no_number_is_named(condition, found):
+    with pytest.raises(ValueError, match=f"one floating number .* {found}"):
+        ds.simulate(Spring(jnp.array(2.0)), 1.0, events=Event(condition))
