@@ -10,13 +10,16 @@ from .._results import RESULTS
 
 _MOST_PAIRS = 20
 
+#: Standard deviations of the reduced chi2 that nothing but a misfit explains.
+_MISSED = 10
+
 #: A shift of a tenth of an error bar, added in quadrature, would widen it by 0.5 %.
 _MUCH = 0.1
 
 
 def report(fit: Any) -> str:
     """What `print(fit)` shows."""
-    blocks = [_headline(fit), _table(fit)]
+    blocks = [_headline(fit), _misfit(fit), _table(fit)]
     if fit.fisher is not None:
         blocks += [_correlations(fit), _weakest(fit)]
     blocks += [_convergence(fit), _solver_error(fit), _error_bars(fit)]
@@ -41,6 +44,21 @@ def _headline(fit: Any) -> str:
         f"  {name} {float(fit.chi2):.6g}{reduced} "
         f"({counted(dof, 'degree', 'degrees')} of freedom), AIC {float(fit.aic):.6g}, "
         f"BIC {float(fit.bic):.6g}"
+    )
+
+
+def _misfit(fit: Any) -> str:
+    """A minimum that does not describe the data, by the sigma that was given."""
+    dof = int(fit.dof)
+    if dof <= 0 or not fit.convention.startswith("sigma given"):
+        return ""
+    spread = np.sqrt(2 / dof)
+    if not float(fit.chi2_reduced) > 1 + _MISSED * spread:
+        return ""
+    return (
+        f"  The model misses the data: reduced chi2 would be 1 ± {spread:.2g}. Try "
+        "another start (fit(..., starts=8)), another model or a larger sigma; the "
+        "error bars below are those of a model that fits."
     )
 
 

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from diffsim import RESULTS
 from diffsim.inference import Free, Gaussian, Run, fit
 
 
@@ -43,6 +44,15 @@ def test_the_fit_as_a_whole_is_judged(best, text):
     assert f"AIC {float(best.aic):.6g}" in text and f"BIC {float(best.bic):.6g}" in text
     assert "further step would move" in text and f"{int(best.steps)} steps" in text
     assert "sigma given: error bars follow from it and are not rescaled" in text
+
+
+def test_a_fit_that_misses_its_data_says_so(text):
+    assert "misses" not in text
+    times = jnp.linspace(0, 1, 30)
+    noise = Gaussian(0.01)
+    found = fit(lambda p: p * times, jnp.array(1.0), jnp.cos(9 * times), noise=noise)
+    assert found.status == RESULTS.successful
+    assert "reduced chi2 would be 1 ± 0.26" in str(found)
 
 
 def test_correlations_above_a_tenth_are_listed_largest_first(best, text):
