@@ -65,7 +65,7 @@ def _diffusion(size: int) -> Problem:
         around = jnp.pad(u, 1, mode="edge")
         k = 1 + (around[1:] + around[:-1]) ** 2 / 8
         flux = k * jnp.diff(around)
-        return u - 5.0 * jnp.diff(flux) - columns @ theta
+        return u - 0.05 * jnp.diff(flux) - columns @ theta
 
     return Problem(residual, size, f"{size} unknowns, matrix-free", False)
 
