@@ -1,8 +1,10 @@
 """Every way a run can fail, one sentence each that says what to try."""
 
 import warnings
+from typing import Any
 
 import diffrax
+from jaxtyping import PyTree
 
 
 with warnings.catch_warnings():
@@ -52,13 +54,29 @@ with warnings.catch_warnings():
             "a globally convergent solver such as `optimistix.Dogleg`, or tighter "
             "tolerances."
         )
+        no_bracket = (
+            "The residual has the same sign at both ends of the bracket, or is not a "
+            "number there. Widen `Bracketed(lower, upper)`; a root where the residual "
+            "does not change its sign needs another solver."
+        )
         no_minimum = (
             "The solver stopped where the gradient does not vanish. Try another guess, "
             "tighter tolerances, or units in which the unknowns are about one."
         )
         no_linear_solution = (
             "A linear system with the Jacobian of the residual could not be solved: "
-            "the equation does not determine its unknown, or an iterative solver ran "
-            "out of steps. Check the equation, raise `Krylov(max_steps=...)`, or ask "
-            "for the shortest answer by `Rule(LeastNorm())`."
+            "it is singular, or an iterative solver ran out of steps. Where the "
+            "residual has a minimum instead of a root, no guess helps; if the equation "
+            "does not determine its unknown, `Rule(LeastNorm())` takes the shortest "
+            "answer; for an iterative solver raise `Krylov(max_steps=...)`."
         )
+
+
+def raised(tree: PyTree, result: Any) -> PyTree:
+    """`tree`; raises if `result` is a failure, at once or, in compiled code, at run."""
+    failed = result != RESULTS.successful
+    if result.is_traced():
+        return result.error_if(tree, failed)
+    if failed:
+        raise RuntimeError(RESULTS[result])
+    return tree

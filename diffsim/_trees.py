@@ -1,15 +1,26 @@
 """Names of the numbers in a pytree; select some, flatten to a vector, put back."""
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
+
+from ._paths import (
+    joined,
+    leads_to,
+    listed,
+    matches,
+    near,
+    several,
+    split_index,
+    step_to,
+    steps_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,13 +85,13 @@ def select(
     else:
         parts = tuple(
             part
-            for path in _several(paths, argument)
+            for path in several(paths, argument)
             for part in _parts(leaves, path, argument, passing)
         )
     if not any(part.size for part in parts):
         raise ValueError(
             f"{argument} selects no numbers; the floating-point leaves are "
-            f"{_listed(leaf.name for leaf in leaves if leaf.floating)}"
+            f"{listed(leaf.name for leaf in leaves if leaf.floating)}"
         )
     _object_to_repeats(parts, leaves, argument)
     names = tuple(name for part in parts for name in _names(part, leaves[part.leaf]))
@@ -122,7 +133,7 @@ def places(known: Sequence[str], names: Any, *, argument: str = "names") -> list
     stand for all below them, `bodies.positions[Jupiter]` for three.
     """
     found: list[int] = []
-    for name in _several(names, argument):
+    for name in several(names, argument):
         below = re.escape(name) + r"([.\[].*)?"
         entries = re.escape(name.removesuffix("]")) + r"(, \d+)+\]"
         hits = [i for i, n in enumerate(known) if re.fullmatch(f"{below}|{entries}", n)]
@@ -144,12 +155,6 @@ def integers(tree: PyTree) -> list[str]:
     ]
 
 
-def near(word: str, words: Sequence[str]) -> str:
-    """The few `words` most like `word`, for error messages."""
-    found = difflib.get_close_matches(word, words, n=3, cutoff=0.5)
-    return f"near are {_listed(found)}" if found else f"there are {_listed(words)}"
-
-
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
     tokens: tuple[str, ...]
@@ -159,7 +164,7 @@ class _Leaf:
 
     @property
     def name(self) -> str:
-        return _joined(self.tokens)
+        return joined(self.tokens)
 
     @property
     def floating(self) -> bool:
@@ -181,21 +186,7 @@ def _steps_to(keys: Sequence[Any], value: Any) -> tuple[str, ...]:
     """Steps to a leaf as its path is read: a dict key may have dots and brackets."""
     if not keys and not np.shape(value):
         return ("value",)
-    return _read(_joined([_token(key) for key in keys]))
-
-
-def _read(path: str) -> tuple[str, ...]:
-    """Steps of a path; within its brackets may be others, as in `masses[a[1]]`."""
-    return tuple(re.findall(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]|[^.\[\]]+", path))
-
-
-def _token(key: Any) -> str:
-    """One step of a path as written: an attribute or dict key bare, an index `[i]`."""
-    for attribute in ("name", "key", "idx"):
-        if hasattr(key, attribute):
-            step = getattr(key, attribute)
-            return step if isinstance(step, str) else f"[{step}]"
-    return str(key)
+    return steps_of(joined([step_to(key) for key in keys]))
 
 
 def _labels(tree: PyTree, keys: Sequence[Any], value: Any) -> tuple[str, ...]:
@@ -213,36 +204,15 @@ def _labels(tree: PyTree, keys: Sequence[Any], value: Any) -> tuple[str, ...]:
     return tuple(map(str, names)) if keys and fits else ()
 
 
-def _joined(tokens: Sequence[str]) -> str:
-    text = "".join(t if t.startswith("[") else f".{t}" for t in tokens)
-    return text.removeprefix(".")
-
-
-def _listed(words: Any, most: int = 12) -> str:
-    words = list(words)
-    rest = f" and {len(words) - most} more" if len(words) > most else ""
-    return (", ".join(repr(w) for w in words[:most]) or "none") + rest
-
-
-def _several(paths: Any, argument: str) -> tuple[str, ...]:
-    alone = isinstance(paths, str) or not isinstance(paths, Iterable)
-    found: tuple[Any, ...] = (paths,) if alone else tuple(paths)
-    if not all(isinstance(path, str) for path in found):
-        raise ValueError(
-            f"{argument} must be a path or several, 'bodies.masses' say, got {paths!r}"
-        )
-    return found
-
-
 def _parts(
     leaves: list[_Leaf], path: str, argument: str, passing: tuple[str, ...]
 ) -> list[Part]:
-    tokens = _read(path)
-    if not tokens or _joined(tokens) != path:
+    tokens = steps_of(path)
+    if not tokens or joined(tokens) != path:
         raise _wrong_path(leaves, path, argument)
     while tokens and tokens[-1] == "*":
         tokens = tokens[:-1]
-    found = [leaf for leaf in leaves if _leads_to(tokens, leaf.tokens)]
+    found = [leaf for leaf in leaves if leads_to(tokens, leaf.tokens)]
     if found:
         chosen = [x for x in found if x.floating and x.name not in passing]
         chosen = chosen or [x for x in found if x.floating and x.name == path]
@@ -250,34 +220,24 @@ def _parts(
             _object_to_kind(found[0], argument)
         return [Part(path, x.position, np.shape(x.value), None) for x in chosen]
     if tokens and tokens[-1].startswith("["):
-        owners = [leaf for leaf in leaves if _matches(tokens[:-1], leaf.tokens)]
+        owners = [leaf for leaf in leaves if matches(tokens[:-1], leaf.tokens)]
         if owners:
             return [_entries(leaf, path, tokens[-1], argument) for leaf in owners]
     raise _wrong_path(leaves, path, argument)
 
 
 def _wrong_path(leaves: list[_Leaf], path: str, argument: str) -> ValueError:
-    known = sorted({_joined(x.tokens[:n]) for x in leaves for n in _depths(x)} - {""})
+    known = sorted({joined(x.tokens[:n]) for x in leaves for n in _depths(x)} - {""})
     hint = near(path, known)
     for cuts in range(1, path.count("][") + 1):
         merged = ", ".join(path.rsplit("][", cuts))
-        if any(_matches(_read(merged)[:-1], leaf.tokens) for leaf in leaves):
+        if any(matches(steps_of(merged)[:-1], leaf.tokens) for leaf in leaves):
             hint = f"write {merged!r}"
     return ValueError(f"{argument}={path!r} names nothing in the model; {hint}")
 
 
 def _depths(leaf: _Leaf) -> range:
     return range(1, len(leaf.tokens) + 1)
-
-
-def _matches(pattern: Sequence[str], tokens: Sequence[str]) -> bool:
-    return len(pattern) == len(tokens) and _leads_to(pattern, tokens)
-
-
-def _leads_to(pattern: Sequence[str], tokens: Sequence[str]) -> bool:
-    return len(pattern) <= len(tokens) and all(
-        p in ("*", t) for p, t in zip(pattern, tokens, strict=False)
-    )
 
 
 def _object_to_kind(leaf: _Leaf, argument: str):
@@ -292,7 +252,7 @@ def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
     if not leaf.floating:
         _object_to_kind(leaf, argument)
     shape = np.shape(leaf.value)
-    steps = _split(index[1:-1], leaf.labels)
+    steps = split_index(index[1:-1], leaf.labels)
     try:
         key = tuple(_step(word, i, leaf) for i, word in enumerate(steps))
         chosen = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[key]
@@ -303,17 +263,6 @@ def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
             f"shape {shape}{hint}"
         ) from error
     return Part(path, leaf.position, chosen.shape, tuple(map(int, chosen.reshape(-1))))
-
-
-def _split(index: str, labels: Sequence[str]) -> list[str]:
-    """The steps of an index at its commas, but those within a label."""
-    # Of two labels that fit, as of "Earth" and "Earth, Moon", the longer one is meant.
-    for label in sorted(labels, key=len, reverse=True):
-        head = re.match(rf"\s*(['\"]?){re.escape(label)}\1\s*(,|$)", index)
-        if head:
-            rest = index[head.end() :].strip()
-            return [label, *(rest.split(",") if rest else ())]
-    return [word.strip().strip("'\"") for word in index.split(",")]
 
 
 def _step(word: str, axis: int, leaf: _Leaf) -> int | slice:

@@ -11,7 +11,16 @@ import pytest
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[1] / "diffsim"
-FOUNDATION = {"_types", "_results", "_checks", "_trees", "_primitives", "_citations"}
+FOUNDATION = {
+    "_checks",
+    "_citations",
+    "_paths",
+    "_primitives",
+    "_results",
+    "_sizes",
+    "_trees",
+    "_types",
+}
 MAY_IMPORT = {
     "implicit": set(),
     "simulations": {"implicit"},

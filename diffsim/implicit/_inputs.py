@@ -1,5 +1,6 @@
 """What implicit layers are given, checked."""
 
+import inspect
 from collections.abc import Callable
 
 import equinox as eqx
@@ -22,7 +23,8 @@ def floating(name: str, given: PyTree) -> PyTree[Array]:
 def check_fits(
     name: str, function: Callable, like: str, y: PyTree[Array], args: PyTree
 ) -> None:
-    """That `function(y, args)` has the structure and shapes of y."""
+    """That `function(y, args)` is possible, of the structure and shapes of y."""
+    check_takes_two(name, function)
     found = eqx.filter_eval_shape(function, y, args)
     want, have = (_shapes(tree) for tree in (y, found))
     if jax.tree.structure(y) != jax.tree.structure(found) or want != have:
@@ -30,6 +32,22 @@ def check_fits(
             f"{name} must return as many numbers as {like}, in the same structure: "
             f"got {have}, expected {want}"
         )
+
+
+def check_takes_two(name: str, function: Callable) -> None:
+    """That `function` can be called as `function(y, args)`."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Not all callables say what they take.
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise ValueError(
+            f"{name} must take (y, args), got a function of {signature}; write "
+            "lambda y, args: ..., whether or not it uses args"
+        ) from None
 
 
 def _shapes(tree: PyTree) -> list[tuple[int, ...]]:

@@ -11,7 +11,8 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._primitives import hoisted
-from .._results import RESULTS
+from .._results import RESULTS, raised
+from .._sizes import largest
 from ._bracketed import Bracketed
 from ._condition import condition
 from ._fixed_point_solvers import Anderson, Picard
@@ -20,7 +21,6 @@ from ._newton import Newton, newton_step
 from ._newton_krylov import NewtonKrylov
 from ._rule import Equation, Rule, solved
 from ._solution import Solution
-from ._tolerances import largest
 
 
 class Kind(NamedTuple):
@@ -54,9 +54,7 @@ def answer(
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
     if not throw or _inside_shard_map():
         return found if full else found.value
-    status = found.status
-    failed = status != RESULTS.successful
-    value = status.error_if(found.value, failed)
+    value = raised(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
@@ -113,9 +111,7 @@ def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
     """y, a status, the number of steps and what the derivative can reuse."""
     if isinstance(solver, Bracketed):
         y = jax.tree.map(lambda a: solver.found(function, a, theta), y)
-        status = RESULTS.where(
-            finite(y), RESULTS.successful, getattr(RESULTS, kind.no_answer)
-        )
+        status = RESULTS.where(finite(y), RESULTS.successful, RESULTS.no_bracket)
         return y, status, jnp.asarray(solver.steps), None
     own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
     if own and rule.mode != "unroll":
@@ -182,6 +178,7 @@ def _change(function, y, theta, here) -> Array:
 
 
 def _conditioned(function, value, theta, rule: Rule) -> Array:
+    # An estimate to judge by, of which nobody asks how it depends on parameters.
     y, theta = jax.lax.stop_gradient((value, theta))
     if rule.mode == "reverse":
         return largest(y) * jnp.nan

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, PyTree
 
-from .._results import RESULTS
+from .._results import RESULTS, raised
+from .._sizes import largest
 from ._condition import condition
 from ._inputs import check_fits, floating
 from ._iterate import finite
 from ._solution import Solution
 from ._strategies import AbstractLinear, Dense
 from ._strategies._base import Operator
-from ._tolerances import largest
 
 
 def linear_solve(
@@ -55,7 +55,7 @@ def linear_solve(
     found = _answered(product, b, linear.opened(b), full)
     if not throw:
         return found if full else found.value
-    value = found.status.error_if(found.value, found.status != RESULTS.successful)
+    value = raised(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
@@ -89,6 +89,7 @@ def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solut
     found = Solution(x, status, size, steps)
     if not full:
         return found
+    # An estimate to judge by, without a derivative, as in `root`.
     hold = jax.lax.stop_gradient
     number = condition(lambda v: hold(product(v)), hold(b), linear)
     return dataclasses.replace(found, condition=number)

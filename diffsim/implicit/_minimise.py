@@ -8,10 +8,10 @@ import jax
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from ._inputs import floating
+from .._sizes import precision
+from ._inputs import check_takes_two, floating
 from ._layer import Kind, answer
 from ._rule import Rule
-from ._tolerances import precision
 
 
 _HESSIANS = ("full", "gauss_newton")
@@ -55,6 +55,7 @@ def minimise(
     **Limits:** the minimum that the solver runs into, of those there are (mathematics).
     """
     guess = floating("guess", guess)
+    check_takes_two("objective", objective)
     shape = eqx.filter_eval_shape(objective, guess, args)
     if getattr(shape, "shape", None) != ():
         raise ValueError(
@@ -107,6 +108,7 @@ def least_squares(
     `hessian`.
     """
     guess = floating("guess", guess)
+    check_takes_two("residuals", residuals)
     if hessian not in _HESSIANS:
         raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON
@@ -138,6 +140,7 @@ def _normal_of_held_jacobian(residuals):
     """Jᵀ r, of which the derivative by y is JᵀJ, and by θ all of it."""
 
     def equation(y, theta):
+        # J is held at y: that is what Gauss and Newton leave out.
         _, pull = jax.vjp(lambda z: residuals(z, theta), jax.lax.stop_gradient(y))
         return pull(residuals(y, theta))[0]
 

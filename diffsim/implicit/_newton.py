@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
+from .._sizes import largest
 from ._strategies import AbstractLinear, Dense
-from ._tolerances import largest, over_tolerance
+from ._tolerances import over_tolerance
 
 
 class _State(eqx.Module):

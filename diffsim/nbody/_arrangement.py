@@ -7,6 +7,7 @@ from jaxtyping import Array
 
 from .._checks import as_floating, check_shape
 from .._types import Numbers
+from ._kepler import Elements, RegularElements
 
 
 def placed(
@@ -19,9 +20,14 @@ def placed(
     masses = jnp.atleast_1d(as_floating("masses", masses))
     count = masses.size - 1
     check_shape("masses", masses, (None,), "one mass a body")
-    check_shape(
-        "elements", orbits.semi_major_axis, (count,), "one orbit a body after the first"
-    )
+    if not isinstance(orbits, Elements | RegularElements):
+        raise ValueError(
+            "elements must be Elements or RegularElements that hold an array, one "
+            f"entry an orbit, got {type(orbits).__name__}; write "
+            "Elements(semi_major_axis=[1.0, 5.2])"
+        )
+    hint = "one orbit a body after the first, semi_major_axis=[1.0] for one"
+    check_shape("elements", orbits.semi_major_axis, (count,), hint)
     G = as_floating("G", G)
     inner = jnp.cumsum(masses) if jacobi else masses[0] + masses
     relative = orbits.state(G * inner[1:])

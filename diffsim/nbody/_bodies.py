@@ -60,6 +60,11 @@ class Bodies(eqx.Module):
     ) -> "Bodies":
         """A center and bodies on orbits about it, shifted to the barycenter at rest.
 
+        ```python
+        planets = nbody.Elements(semi_major_axis=[1.0, 5.2], eccentricity=[0.017, 0.05])
+        bodies = nbody.Bodies.from_elements([1.0, 3e-6, 1e-3], planets, G=39.48)
+        ```
+
         **Arguments**
 
         - `masses`: shape (body,); the first is the center.

@@ -82,7 +82,7 @@ class Occurrences(eqx.Module):
 
     - `times`: ascending, shape (limit,).
     - `states`: observed states there, before a reset, with a leading axis `limit`.
-    - `count`: how many of them happened.
+    - `count`: how many of them were recorded.
     """
 
     times: Float[Array, " limit"]

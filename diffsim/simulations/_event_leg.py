@@ -7,7 +7,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._results import RESULTS
 from ._adjoints import AbstractScanAdjoint
@@ -19,7 +19,7 @@ from ._leg import Leg, fixed_stats
 from ._method import GivenSteps
 from ._occurrences import occurrences_of
 from ._plan import DiffraxSide, FixedSide, Plan
-from ._rows import Rows, outputs_of
+from ._rows import Rows, begun_by, outputs_of
 from ._stepper import Stepper
 from ._through_diffrax import STATS, diffrax_steps
 
@@ -48,9 +48,9 @@ def event_leg(
     fine = result == RESULTS.successful
     result = RESULTS.where(fine & many, RESULTS.events_beyond_limit, result)
     states = outputs_of(rows, jnp.minimum(times, stop), stepper.aside)
-    end_time, end = _end(rows, times[-1])
+    end_time, end = begun_by(rows, times[-1])
     reached = times <= stop
-    ends = None if isinstance(side, FixedSide) else rows.times
+    ends = None if isinstance(side, FixedSide) else _ends(rows)
     return Leg(states, end, end_time, result, stats, ends, reached), found
 
 
@@ -99,7 +99,9 @@ def _fixed(request: Request, watch: Watch, side: FixedSide):
     # One for what lies beyond the last grid point, and one for each that is cut short.
     steps = side.schedule.steps + 1 + _resets(watch.events)
     rows, last = event_rows(watch, request.y0, request.t0, step, steps)
-    stop = jnp.where(last.stopped, last.anchor, jnp.inf)
+    # Behind more resets than its limit the steps do not reach all outputs.
+    behind = jnp.where(last.stopped, 0, last.n.astype(step.dtype) * step)
+    stop = last.anchor + behind
     return rows, stop, RESULTS.successful, fixed_stats(jnp.sum(rows.lengths > 0))
 
 
@@ -139,8 +141,9 @@ def _resets(events: tuple[Event, ...]) -> int:
     return sum(event.limit for event in events if event.reset is not None)
 
 
-def _end(rows: Rows, last: Array) -> tuple[Array, PyTree[Array]]:
-    """The beginning of the last step that was begun by the time `last`."""
-    starts = jax.lax.stop_gradient(rows.times)
-    at = jnp.searchsorted(starts, jax.lax.stop_gradient(last), side="right") - 1
-    return rows.times[at], jax.tree.map(lambda a: a[at], rows.states)
+def _ends(rows: Rows) -> Array:
+    """Ends of the steps that were taken, ascending, padded with infinity."""
+    # A step ends where the next row begins. Where the steps ended is bookkeeping, as in
+    # a run without events: the controller chose them.
+    times, taken = jax.lax.stop_gradient((rows.times, rows.lengths > 0))
+    return jnp.sort(jnp.where(taken, jnp.roll(times, -1), jnp.inf))

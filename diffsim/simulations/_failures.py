@@ -2,14 +2,11 @@
 
 import contextlib
 import contextvars
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
-
-from .._results import RESULTS
 
 
 _poisoning = contextvars.ContextVar("poisoning", default=False)
@@ -50,16 +47,6 @@ def poisoned(tree: PyTree, ok: Bool[Array, ""]) -> PyTree:
 def poisoned_after(states: PyTree, reached: Bool[Array, " time"]) -> PyTree:
     """`states` with NaN at the times that were not `reached`, on the first axis."""
     return jax.vmap(poisoned)(states, reached)
-
-
-def raised(tree: PyTree, result: Any) -> PyTree:
-    """`tree`; raises if `result` is a failure, at once or, in compiled code, at run."""
-    failed = result != RESULTS.successful
-    if result.is_traced():
-        return result.error_if(tree, failed)
-    if failed:
-        raise RuntimeError(RESULTS[result])
-    return tree
 
 
 def is_finite(tree: PyTree) -> Bool[Array, ""]:

@@ -50,11 +50,7 @@ def side_steps(
     A side step is not fed back, so an output has the full order of the solver and does
     not disturb the grid; of length zero it is the identity.
     """
-
-    def aside(y, n, length):
-        return stepper.advance(stepper.start(y, n), n, length).y
-
-    return jax.vmap(aside)(states, points, beyond)
+    return jax.vmap(stepper.aside)(stepper.time(points), states, beyond)
 
 
 def _taken(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:

@@ -34,11 +34,16 @@ class Rows(NamedTuple):
 
 def outputs_of(rows: Rows, times: Array, aside: Aside) -> PyTree[Array]:
     """The states at `times`, each by a side step from the row before it."""
-    starts = jax.lax.stop_gradient(rows.times)
-    at = jnp.searchsorted(starts, jax.lax.stop_gradient(times), side="right") - 1
-    at = jnp.maximum(at, 0)
-    states = jax.tree.map(lambda a: a[at], rows.states)
-    return jax.vmap(aside)(rows.times[at], states, times - rows.times[at])
+    starts, states = begun_by(rows, times)
+    return jax.vmap(aside)(starts, states, times - starts)
+
+
+def begun_by(rows: Rows, times: Array) -> tuple[Array, PyTree[Array]]:
+    """When the last step begun by each of `times` began, and the state there."""
+    # Which row it is jumps with the time and has no derivative; what is in it has.
+    starts, until = jax.lax.stop_gradient((rows.times, times))
+    at = jnp.maximum(jnp.searchsorted(starts, until, side="right") - 1, 0)
+    return rows.times[at], jax.tree.map(lambda a: a[at], rows.states)
 
 
 def located(event: Event, t, y, length, fresh, aside: Aside, args, *, there) -> Array:

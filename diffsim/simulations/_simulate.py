@@ -12,13 +12,13 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import as_floating, is_traced
-from .._results import RESULTS
+from .._results import RESULTS, raised
 from .._types import Numbers
 from ._adjoints import Reversible
 from ._both_ways import Request, run_both_ways
 from ._dynamics import check_dynamics
 from ._event_leg import checked_events, event_leg
-from ._failures import is_finite, poisoned, poisoned_after, poisoning, raised
+from ._failures import is_finite, poisoned, poisoned_after, poisoning
 from ._finer import as_asked
 from ._method import Method
 from ._plan import planned

@@ -23,7 +23,8 @@ class AbstractSimulation(eqx.Module):
         while tracing; an array is a parameter like any other. `eqx.filter_jit` and
         `eqx.filter_grad` leave a float static, `jax.jit` and `jax.grad` trace it.
 
-    **Limits:** explicit first-order systems (convenience; implicit layers come on top).
+    **Limits:** $\dot y = f(t, y)$, stiff or not; no mass matrix and no algebraic
+    equations beside it (convenience; solve those in f by `implicit.root`).
     """
 
     t0: eqx.AbstractVar[float | Array]

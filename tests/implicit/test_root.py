@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Dense, FromLineax, Krylov, Rule, StaleLU, root
+from diffsim.implicit import Bracketed, Dense, FromLineax, Krylov, Rule, StaleLU, root
 
 
 KEYS = jax.random.split(jax.random.key(0))
@@ -147,15 +147,20 @@ def test_a_minimum_of_the_residual_is_no_root():
 
 
 def test_a_failure_raises_its_sentence():
-    with pytest.raises(RuntimeError, match="maximum number of steps"):
+    with pytest.raises(RuntimeError, match=r"^The maximum number of steps.*$"):
         root(lambda y, _: y**2 + 1, 0.7)
+    with pytest.raises(RuntimeError, match="the same sign at both ends"):
+        root(lambda y, _: y**2 + 1, 0.7, solver=Bracketed(0.0, 1.0))
 
 
 def test_an_equation_that_does_not_determine_its_unknown_is_named():
+    with pytest.raises(ValueError, match=r"residual must take \(y, args\), got"):
+        root(lambda y: y, 0.7)
+
     def plane(y, _):
         return jnp.stack([y[0] + y[1] - 1, 2 * (y[0] + y[1] - 1)])
 
-    with pytest.raises(RuntimeError, match="does not determine its unknown"):
+    with pytest.raises(RuntimeError, match="it is singular"):
         root(plane, jnp.zeros(2))
 
 

@@ -7,6 +7,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
+from diffsim.nbody._arrangement import placed
 from diffsim.verify import taylor_test
 
 
@@ -248,3 +249,11 @@ def test_bad_input_is_named():
         nbody.Bodies.from_elements([1, 2, 3], nbody.Elements(semi_major_axis=[1.0]))
     with pytest.raises(ValueError, match=r"shapes must broadcast, got gm \(3,\)"):
         nbody.Elements(semi_major_axis=[1.0, 2.0]).state([1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="must be Elements or RegularElements"):
+        # What users meet, who do not check annotations.
+        placed([1, 2], [nbody.Elements(semi_major_axis=1.0)], G=1.0, jacobi=False)
+    with pytest.raises(ValueError, match="eccentricity must not be negative, got -0"):
+        nbody.Elements(semi_major_axis=1.0, eccentricity=-0.1)
+    for a, e in ((2.0, 1.5), (-2.0, 0.5)):
+        with pytest.raises(ValueError, match=f"got {a} at eccentricity {e}"):
+            nbody.Elements(semi_major_axis=a, eccentricity=e)

@@ -56,9 +56,11 @@ def bounced(t, y, args):
 FLOOR = Event(lambda t, y, args: y[0][0], direction="down", reset=bounced, limit=8)
 TURNS = Event(lambda t, y, args: y[1][0], limit=8)
 BALL = Ball(jnp.array(9.81), jnp.array(5.0), jnp.array(0.8))
+ADAPTIVE = ds.Method(diffrax.Tsit5())
+#: Low orders are exact for a ball, and compile in half the time.
 METHODS = {
-    "fixed": ds.Method(diffrax.Tsit5(), step=0.07),
-    "adaptive": ds.Method(diffrax.Tsit5()),
+    "fixed": ds.Method(diffrax.Heun(), step=0.07),
+    "adaptive": ds.Method(diffrax.Bosh3()),
 }
 
 
@@ -135,7 +137,9 @@ def turns_of(method):
     return turns
 
 
-@pytest.mark.parametrize("method", [None, METHODS["adaptive"]])
+@pytest.mark.parametrize(
+    "method", [None, pytest.param(ADAPTIVE, marks=pytest.mark.slow)]
+)
 def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
     """dt/dk = −π/(4 k^1.5) at the first turn, and thrice that at the next."""
     k, turns, n = 0.456, turns_of(method), np.array([1.0, 3.0])
@@ -148,7 +152,7 @@ def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [None, METHODS["adaptive"]])
+@pytest.mark.parametrize("method", [None, ADAPTIVE])
 def test_the_second_derivative_of_a_time_of_event_is_that_of_its_equation(method):
     k, n = 0.456, np.array([1.0, 3.0])
     found = jax.jit(jax.jacfwd(jax.jacrev(turns_of(method))))(k)
@@ -165,10 +169,26 @@ def test_recorded_events_do_not_change_a_run():
     np.testing.assert_allclose(plain.final.y[0], found.final.y[0], rtol=1e-13)
 
 
+def test_the_steps_of_a_run_with_events_can_be_given_again(tmp_path):
+    times, method = np.linspace(0.3, 9.0, 7), ADAPTIVE
+    spring = Spring(jnp.array(2.0))
+    found = ds.simulate(spring, times, method, events=TURNS)
+    taken = found.steps[np.isfinite(found.steps)]
+    assert np.all(np.diff(taken) > 0)
+    assert taken.size == found.stats["num_accepted_steps"]
+    again = ds.simulate(spring, times, method.frozen(found))
+    np.testing.assert_allclose(again.final.y[0], found.final.y[0], rtol=1e-14)
+    ds.simulations.save(tmp_path / "run.eqx", found)
+    back = ds.simulations.load(tmp_path / "run.eqx")
+    np.testing.assert_array_equal(back.events[0].times, found.events[0].times)
+
+
+END = Event(lambda t, y, args: y[0][0], direction="down", terminal=True)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_terminal_event_ends_the_run(method):
-    end = Event(lambda t, y, args: y[0][0], direction="down", terminal=True)
-    found = ds.simulate(BALL, np.array([0.5, 1.0, 1.5]), METHODS[method], events=end)
+    found = ds.simulate(BALL, np.array([0.5, 1.0, 1.5]), METHODS[method], events=END)
     flown = 2 * 5.0 / 9.81
     np.testing.assert_array_equal(
         np.isfinite(found.states[0][:, 0]), [True, True, False]
@@ -177,15 +197,19 @@ def test_a_terminal_event_ends_the_run(method):
     np.testing.assert_allclose(found.final.y[1], -5.0, rtol=1e-12)
     assert found.events[0].count == 1
 
+
+@pytest.mark.parametrize(
+    "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
+)
+def test_the_end_of_a_run_has_the_derivative_of_its_closed_form(method):
     def landing(p):
-        run = ds.simulate(ball(p), 1.5, METHODS[method], events=end, throw=False)
+        run = ds.simulate(ball(p), 1.5, METHODS[method], events=END, throw=False)
         return jnp.stack([run.final.t, run.final.y[1][0]])
 
     exact = jnp.array([[-2 * 5 / 9.81**2, 2 / 9.81, 0], [0, -1, 0]])
-    for mode in (jax.jacfwd, jax.jacrev):
-        np.testing.assert_allclose(
-            jax.jit(mode(landing))(P0), exact, rtol=1e-9, atol=1e-9
-        )
+    found = jax.jit(lambda p: [d(landing)(p) for d in (jax.jacfwd, jax.jacrev)])(P0)
+    for slope in found:
+        np.testing.assert_allclose(slope, exact, rtol=1e-9, atol=1e-9)
 
 
 def test_events_of_several_kinds_keep_to_themselves():
@@ -220,7 +244,7 @@ def test_apsides_of_an_orbit_are_half_a_period_apart():
         return jnp.sum(x * v)
 
     apside = Event(radial)
-    method = ds.Method(diffrax.Dopri8(), step=0.05)
+    method = ds.Method(integrators.Yoshida8(), step=0.02)
     found = ds.simulate(simulation, 20.0, method, events=apside)
     times = found.events[0].times[: int(found.events[0].count)]
     np.testing.assert_allclose(np.diff(times), np.pi, rtol=1e-9)
@@ -230,6 +254,17 @@ def test_more_events_than_the_limit_are_a_failure():
     few = eqx.tree_at(lambda e: e, TURNS, Event(TURNS.condition, limit=2))
     with pytest.raises(RuntimeError, match="more often than can be recorded"):
         ds.simulate(Spring(jnp.array(2.0)), 30.0, events=few)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_behind_its_last_reset_is_not_made_up(method):
+    """The bounces of this ball pile up before 0.72 s, more than steps allow for."""
+    few = Event(FLOOR.condition, direction="down", reset=bounced, limit=2)
+    times, method = np.array([0.1, 2.99, 3.0]), METHODS[method]
+    low = Ball(BALL.gravity, jnp.array(0.7), BALL.restitution)
+    found = ds.simulate(low, times, method, events=few, throw=False)
+    assert found.result != ds.RESULTS.successful
+    np.testing.assert_array_equal(np.isnan(found.states[0][:, 0]), [False, True, True])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from ..._sizes import largest, precision
 from ._base import AbstractLinear
 from ._dense import Dense
 
@@ -62,11 +63,5 @@ class StaleLU(AbstractLinear):
 
 def _where_small(correction, x):
     """x, or NaN where its last correction exceeds the root of the rounding of x."""
-    leaves = jax.tree.leaves(x)
-    eps = max(float(jnp.finfo(leaf.dtype).eps) for leaf in leaves)
-    size, last = (
-        jnp.max(jnp.stack([jnp.max(jnp.abs(leaf)) for leaf in jax.tree.leaves(tree)]))
-        for tree in (x, correction)
-    )
-    settled = last <= eps**0.5 * size
+    settled = largest(correction) <= precision(x) ** 0.5 * largest(x)
     return jax.tree.map(lambda a: jnp.where(settled, a, jnp.nan), x)

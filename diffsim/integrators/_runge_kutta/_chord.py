@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from ..._sizes import largest, precision
 from ...implicit import AbstractLinear, Krylov, Split, StaleLU
 
 
@@ -29,11 +30,11 @@ class Tolerances(eqx.Module):
 
     def size(self, change: PyTree[Array], y: PyTree[Array]) -> Array:
         """The largest `change` over what is tolerated."""
-        largest, eps = _largest(y), _precision(y)
+        here, eps = largest(y), precision(y)
         rtol = eps**0.75 if self.rtol is None else self.rtol
-        atol = eps**0.85 * largest if self.atol is None else self.atol
-        tiny = jnp.finfo(largest.dtype).tiny
-        return _largest(
+        atol = eps**0.85 * here if self.atol is None else self.atol
+        tiny = jnp.finfo(here.dtype).tiny
+        return largest(
             jax.tree.map(
                 lambda d, a: d / (atol + rtol * jnp.abs(a) + tiny).astype(d.dtype),
                 change,
@@ -70,7 +71,7 @@ def by_chords(
     one before, $\theta/(1 - \theta)$ times the last change is left; the iteration is
     given up where the changes grow or will not be small in time.
     """
-    infinite = jnp.full_like(_largest(guess), jnp.inf)
+    infinite = jnp.full_like(largest(guess), jnp.inf)
     last = tolerances.iterations
 
     def step(carry):
@@ -81,7 +82,7 @@ def by_chords(
         y, moved = point(k), _moved(point, k, change)
         size = tolerances.size(moved, y)
         rate = jnp.where(n > 0, size / before, jnp.inf)
-        small = _largest(moved) <= _precision(y) ** _ROUNDING * _largest(y)
+        small = largest(moved) <= precision(y) ** _ROUNDING * largest(y)
         met = (rate >= 1) & small
         left = jnp.where(rate < 1, size * rate / (1 - rate), jnp.inf)
         good = (size <= 1) | (left <= 1) | met
@@ -117,11 +118,3 @@ def solver_of(linear: AbstractLinear, factor: Any, scale: Array) -> Callable[...
 
 def _moved(point, k: PyTree[Array], change: PyTree[Array]) -> PyTree[Array]:
     return jax.jvp(point, (k,), (change,))[1]
-
-
-def _largest(tree: PyTree[Array]) -> Array:
-    return jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]))
-
-
-def _precision(tree: PyTree[Array]) -> float:
-    return max(float(jnp.finfo(x.dtype).eps) for x in jax.tree.leaves(tree))

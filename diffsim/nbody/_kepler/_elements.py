@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..._checks import alike, check_broadcast
+from ..._checks import alike, check_broadcast, is_traced
 from ..._types import Numbers
 from ._anomalies import mean_anomaly, true_anomaly
 from ._inputs import phase
@@ -34,7 +35,8 @@ class Elements(eqx.Module):
     Angles are in radians, and what is not given is zero. Numbers or arrays of any
     shapes that broadcast; the leaves have the common one.
 
-    **Raises:** `ValueError` for shapes that do not broadcast.
+    **Raises:** `ValueError` for shapes that do not broadcast, a negative e, and an a
+    of the wrong sign.
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
     angles ω and Ω are arbitrary, and the derivative of the elements in the state is
@@ -70,6 +72,7 @@ class Elements(eqx.Module):
         }
         for name, leaf in leaves_of(given).items():
             setattr(self, name, leaf)
+        _check_conic(self.semi_major_axis, self.eccentricity)
 
     @classmethod
     def from_mean_anomaly(
@@ -112,6 +115,25 @@ def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
     **Limits:** as `Elements`; a fall through the center has no plane (mathematics).
     """
     return Elements(**_elements(*phase(x, v, gm=gm)))
+
+
+def _check_conic(semi_major_axis: Array, eccentricity: Array):
+    if is_traced(semi_major_axis) or is_traced(eccentricity):
+        return
+    a, e = np.ravel(semi_major_axis), np.ravel(eccentricity)
+    if np.any(e < 0):
+        raise ValueError(
+            f"eccentricity must not be negative, got {np.min(e)}; turn "
+            "argument_of_pericenter by pi instead"
+        )
+    # An orbit that falls through the center has e = 1, to rounding.
+    rounding = np.finfo(e.dtype).eps ** 0.5
+    wrong = a * (1 - e) < -rounding * np.abs(a)
+    if np.any(wrong):
+        raise ValueError(
+            "semi_major_axis must be positive below eccentricity 1 and negative above, "
+            f"got {a[wrong][0]} at eccentricity {e[wrong][0]}"
+        )
 
 
 def leaves_of(given: dict[str, Any]) -> dict[str, Array]:
