@@ -162,21 +162,23 @@ _linear = jax.extend.core.Primitive("linear")
 _linear.multiple_results = True
 
 
-def linear(maps: Maps, known: Sequence[Any], arguments: Sequence[Any]) -> list[Array]:
+def linear(
+    maps: Maps, known: Sequence[Any], arguments: Sequence[Any], types: Sequence[Any]
+) -> list[Array]:
     """`maps.forward(known, arguments)`, transposed as `maps` says.
 
     For maps of which the transpose of the code is not the best code of the transpose,
-    or is none at all: `jax.custom_derivatives.linear_call`, with `vmap`.
+    or is none at all: `jax.custom_derivatives.linear_call`, with `vmap`. `types`
+    are those of the result, by `jax.typeof`, so that a map is traced where it is run
+    and nowhere else.
     """
     inputs = [jax.numpy.asarray(x) for x in (*known, *arguments)]
-    count = len(known)
-    jaxpr = jax.make_jaxpr(lambda *x: list(maps.forward(x[:count], x[count:])))(*inputs)
-    return _linear.bind(*inputs, jaxpr=jaxpr, maps=maps, known=count)
+    return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
-def _run_linear(*inputs, jaxpr, maps, known):
-    del maps, known
-    return jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *inputs)
+def _run_linear(*inputs, maps, known, types):
+    del types
+    return list(maps.forward(inputs[:known], inputs[known:]))
 
 
 @_linear.def_impl
@@ -185,19 +187,19 @@ def _linear_impl(*inputs, **params):
 
 
 @_linear.def_abstract_eval
-def _linear_abstract(*inputs, jaxpr, maps, known):
+def _linear_abstract(*inputs, maps, known, types):
     del inputs, maps, known
-    return jaxpr.out_avals
+    return types
 
 
-def _linear_jvp(inputs, tangents, *, jaxpr, maps, known):
-    outputs = _linear.bind(*inputs, jaxpr=jaxpr, maps=maps, known=known)
+def _linear_jvp(inputs, tangents, *, maps, known, types):
+    outputs = _linear.bind(*inputs, maps=maps, known=known, types=types)
     fixed, arguments = list(inputs[:known]), list(inputs[known:])
     moving = [i for i, t in enumerate(tangents[:known]) if type(t) is not ad.Zero]
     parts = []
     if any(type(t) is not ad.Zero for t in tangents[known:]):
         steps = [ad.instantiate_zeros(t) for t in tangents[known:]]
-        parts.append(linear(maps, fixed, steps))
+        parts.append(linear(maps, fixed, steps, types))
     if moving:
 
         def at(*some):
@@ -211,18 +213,21 @@ def _linear_jvp(inputs, tangents, *, jaxpr, maps, known):
     return outputs, [sum(some[1:], start=some[0]) for some in zip(*parts, strict=True)]
 
 
-def _linear_transposed(cotangents, *inputs, jaxpr, maps, known):
-    del jaxpr
+def _linear_transposed(cotangents, *inputs, maps, known, types):
+    del types
     bars = [ad.instantiate_zeros(c) for c in cotangents]
-    found = linear(maps.turned(), inputs[:known], bars)
     wanted = [ad.is_undefined_primal(x) for x in inputs[known:]]
+    turned = [
+        x.aval if w else jax.typeof(x)
+        for x, w in zip(inputs[known:], wanted, strict=True)
+    ]
+    found = linear(maps.turned(), inputs[:known], bars, turned)
     return [None] * known + [
         x if w else None for x, w in zip(found, wanted, strict=True)
     ]
 
 
-def _linear_batched(inputs, axes, *, jaxpr, maps, known):
-    del jaxpr
+def _linear_batched(inputs, axes, *, maps, known, types):
     (size,) = {x.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None}
     # A transpose adds over what is not batched; batched, there is nothing to add.
     arguments = [
@@ -237,7 +242,11 @@ def _linear_batched(inputs, axes, *, jaxpr, maps, known):
             one, in_axes=(list(axes[:known]), 0), out_axes=0
         )(list(known_), list(arguments_))
 
-    found = linear(Maps(*map(wide, maps)), inputs[:known], arguments)
+    stacked = jax.make_jaxpr(
+        lambda *x: [jax.numpy.broadcast_to(a, (size, *a.shape)) for a in x]
+    )(*types)
+    wider = Maps(*map(wide, maps))
+    found = linear(wider, inputs[:known], arguments, stacked.out_avals)
     return found, [0] * len(found)
 
 

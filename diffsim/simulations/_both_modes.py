@@ -84,7 +84,9 @@ def _tangent(flat, outputs, known, tangents):
         push(exact),
         pull(exact),
     )
-    found = dict(
-        zip(floats, linear(maps, known, [tangents[i] for i in moving]), strict=True)
+    steps, types = (
+        [tangents[i] for i in moving],
+        [jax.typeof(outputs[i]) for i in floats],
     )
+    found = dict(zip(floats, linear(maps, known, steps, types), strict=True))
     return [found.get(i) for i in range(len(outputs))]

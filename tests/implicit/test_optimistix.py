@@ -60,7 +60,16 @@ def inverse(function):
     return solve
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "root_find",
+        "minimise",
+        # The layer is the same one.
+        pytest.param("fixed_point", marks=pytest.mark.slow),
+        pytest.param("least_squares", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("rule", [Rule(), Rule(StaleLU(), "reverse")])
 def test_gradients_and_hessians_in_a_scan_are_right(name, rule):
     if rule.mode == "reverse":
