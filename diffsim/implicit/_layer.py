@@ -17,7 +17,7 @@ from ._bracketed import Bracketed
 from ._condition import condition
 from ._fixed_point_solvers import Anderson, Picard
 from ._iterate import finite, iterated
-from ._newton import Newton, newton_step
+from ._newton import Newton, linearized
 from ._newton_krylov import NewtonKrylov
 from ._rule import Equation, Rule, solved
 from ._solution import Solution
@@ -134,13 +134,13 @@ def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
 
 def _polished(function, y, theta, rule: Rule):
     for _ in range(rule.polish):
-        _, _, step = newton_step(
+        (value, _), _, solve = linearized(
             lambda z: (function(z, theta), None),
             y,
             rule.linear,
             backward=rule.mode == "reverse",
         )
-        y = jax.tree.map(jnp.subtract, y, step)
+        y = jax.tree.map(jnp.subtract, y, solve(value))
     return y
 
 

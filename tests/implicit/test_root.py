@@ -249,3 +249,17 @@ def test_a_rule_that_does_not_exist_is_named():
         Rule(mode="implicit")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="polish must be 0 or more, got -1"):
         Rule(polish=-1)
+
+
+def test_factors_serve_for_more_than_one_step():
+    """Fewer factorizations than Newton's method takes, and the same root."""
+    theta = jnp.linspace(0.5, 1.5, 6)
+    matrix = 4 * jnp.eye(6) + jax.random.normal(KEYS[1], (6, 6))
+
+    def coupled(y, theta):
+        return matrix @ y + theta[0] * y**3 - 5 * theta
+
+    found = root(coupled, jnp.zeros(6), theta, full=True)
+    plain = optx.root_find(coupled, optx.Newton(1e-10, 1e-10), jnp.zeros(6), theta)
+    np.testing.assert_allclose(found.value, plain.value, rtol=1e-14)
+    assert found.iterations <= plain.stats["num_steps"] - 2

@@ -54,6 +54,8 @@ def jacobi(v):
 TABLE = {
     "Dense": (Dense(), FULL, (7,)),
     "Dense, one": (Dense(), FULL[:1, :1], (1,)),
+    "Dense, two": (Dense(), jnp.asarray([[0.0, 2.0], [3.0, 1.0]]), (2,)),
+    "Dense, three": (Dense(), FULL[[2, 0, 1], :3], (3,)),
     "StaleLU": (StaleLU(), FULL, (7,)),
     "LeastNorm": (LeastNorm(), FULL, (7,)),
     "FromLineax": (FromLineax(lx.GMRES(1e-13, 1e-13)), FULL, (7,)),
@@ -133,16 +135,20 @@ def test_leading_axes_are_systems_of_their_own():
     "strategy", [Dense(), StaleLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)]
 )
 def test_what_cannot_be_solved_is_nan(strategy):
-    matrix = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
+    small = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
     b = jnp.asarray([1.0, 0.0, 2.0])
-    for x in solutions(strategy, matrix, b, transposed=False):
-        assert np.all(np.isnan(x))
+    beside = jnp.zeros((5, 5)).at[:3, :3].set(small).at[[3, 4], [3, 4]].set(1)
+    for matrix, rhs in ((small, b), (beside, jnp.append(b, jnp.ones(2)))):
+        for x in solutions(strategy, matrix, rhs, transposed=False):
+            assert np.all(np.isnan(x))
 
 
-def test_units_of_rows_and_columns_make_nothing_singular():
-    rows, columns = 10.0 ** jnp.arange(-9, 12, 3), 10.0 ** jnp.arange(7)
-    matrix, x = rows[:, None] * FULL * columns, FULL[0]
-    found, _ = solutions(Dense(), matrix, rows * (FULL @ x), transposed=False)
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_units_of_rows_and_columns_make_nothing_singular(n):
+    rows, columns = 10.0 ** jnp.linspace(-9, 9, n), 10.0 ** jnp.linspace(0, 6, n)
+    full, x = FULL[:n, :n], FULL[0, :n]
+    matrix = rows[:, None] * full * columns
+    found, _ = solutions(Dense(), matrix, rows * (full @ x), transposed=False)
     np.testing.assert_allclose(found * columns, x, rtol=1e-10)
 
 

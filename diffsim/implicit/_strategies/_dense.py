@@ -1,11 +1,14 @@
 """Dense systems: one LU factorization for tangents and adjoints."""
 
+from functools import partial
+
 import jax.numpy as jnp
-import jax.scipy.linalg as linalg
 from jax.flatten_util import ravel_pytree
+from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array
 
 from ._base import AbstractLinear, matrix_of, one_step
+from ._small import SMALL, inverse
 
 
 class Dense(AbstractLinear):
@@ -36,32 +39,42 @@ class Dense(AbstractLinear):
 
 
 def factors(matrix: Array) -> tuple[Array, ...]:
-    """Row scales and LU of a batch of matrices, all NaN where one is singular.
+    """Row scales, LU and order of a batch of matrices, all NaN where one is singular.
 
     A pivot is compared with the largest entry above it: whatever the units of rows and
     columns, a pivot below rounding there is zero.
     """
     size = matrix.shape[-1]
-    if size == 1:
-        # A batch of scalars is one division, not a call of LAPACK for each.
-        return (1 / jnp.where(matrix == 0, jnp.nan, matrix),)
+    if size <= SMALL:
+        return (inverse(matrix),)
     rows = 1 / jnp.max(jnp.abs(matrix), axis=-1, keepdims=True)
-    lu, pivots = linalg.lu_factor(matrix * rows)
+    lu, _, order = lu_of(matrix * rows)
     upper = jnp.abs(jnp.triu(lu))
     least = size * jnp.finfo(lu.dtype).eps * jnp.max(upper, axis=-2)
     regular = jnp.all(
         jnp.diagonal(upper, axis1=-2, axis2=-1) > least, axis=-1, keepdims=True
     )[..., None]
-    return rows, jnp.where(regular, lu, jnp.nan), pivots
+    return rows, jnp.where(regular, lu, jnp.nan), order
 
 
 def solved_by(state: tuple[Array, ...], b: Array, *, transposed: bool = False) -> Array:
     """A⁻¹ b, or A⁻ᵀ b, for the matrix that `factors` was given; b may have columns."""
     if len(state) == 1:
-        (inverse,) = state
-        return (inverse if b.ndim == inverse.ndim else inverse[..., 0]) * b
-    rows, lu, pivots = state
-    rows = rows if b.ndim == lu.ndim else rows[..., 0]
+        (inverted,) = state
+        inverted = jnp.swapaxes(inverted, -1, -2) if transposed else inverted
+        if b.ndim == inverted.ndim:
+            return inverted @ b
+        return jnp.sum(inverted * b[..., None, :], axis=-1)
+    rows, lu, order = state
+    if b.ndim < lu.ndim:
+        return solved_by(state, b[..., None], transposed=transposed)[..., 0]
+    upper = partial(triangular_solve, lu, left_side=True, lower=False)
+    lower = partial(
+        triangular_solve, lu, left_side=True, lower=True, unit_diagonal=True
+    )
+    order = order[..., None]
     if transposed:
-        return rows * linalg.lu_solve((lu, pivots), b, trans=1)
-    return linalg.lu_solve((lu, pivots), rows * b)
+        x = lower(upper(b, transpose_a=True), transpose_a=True)
+        back = jnp.put_along_axis(jnp.zeros_like(x), order, x, axis=-2, inplace=False)
+        return rows * back
+    return upper(lower(jnp.take_along_axis(rows * b, order, axis=-2)))
