@@ -17,7 +17,9 @@ from ._method import AbstractKrylovMethod, Inner
 def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
     """Σ a b over all entries."""
     pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return sum((jnp.sum(x * y) for x, y in pairs), start=jnp.asarray(0.0, _type(a)))
+    # A sum of products is added up one by one, a product of vectors in parallel.
+    parts = (jnp.vdot(x, y, precision="highest") for x, y in pairs)
+    return sum(parts, start=jnp.asarray(0.0, _type(a)))
 
 
 class Krylov(AbstractLinear):
