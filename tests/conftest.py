@@ -1,5 +1,9 @@
 """Tests run in float64 and check every annotation of diffsim while it runs."""
 
+import os
+import shutil
+import tempfile
+
 import jax
 from jaxtyping import install_import_hook
 
@@ -15,3 +19,23 @@ _CHECKER = (
 install_import_hook("diffsim", _CHECKER)
 
 jax.config.update("jax_enable_x64", True)
+
+_COMPILED = "JAX_COMPILATION_CACHE_DIR"
+_created: list[str] = []
+
+
+def pytest_configure(config):
+    """What one test has compiled serves all others of this run, workers included.
+
+    A directory that the environment names already is kept for the next run, too.
+    """
+    if _COMPILED not in os.environ:
+        _created.append(tempfile.mkdtemp(prefix="diffsim-tests-"))
+        os.environ[_COMPILED] = _created[0]
+    jax.config.update("jax_compilation_cache_dir", os.environ[_COMPILED])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def pytest_unconfigure(config):
+    for directory in _created:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,88 @@
+"""What diffsim works around in other libraries; a release that mends it fails here.
+
+Each is in docs/limits.md. When a test passes unexpectedly, its workaround can go.
+"""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import optimistix as optx
+import pytest
+
+
+def by_optimistix(a):
+    return optx.root_find(
+        lambda y, a: y**3 + y - a, optx.Bisection(1e-12, 1e-12), 0.3, a, options=BOUNDS
+    ).value
+
+
+BOUNDS = {"lower": -5.0, "upper": 5.0}
+
+
+@jax.custom_jvp
+def by_bisection(a):
+    def halved(_, ends):
+        middle = sum(ends) / 2
+        return jax.lax.cond(
+            middle**3 + middle < a,
+            lambda: (middle, ends[1]),
+            lambda: (ends[0], middle),
+        )
+
+    return sum(jax.lax.fori_loop(0, 60, halved, (-5.0, 5.0))) / 2
+
+
+@by_bisection.defjvp
+def _(primals, tangents):
+    y = by_bisection(*primals)
+    return y, tangents[0] / (3 * y**2 + 1)
+
+
+@pytest.mark.xfail(raises=AssertionError, reason="JAX: custom_jvp under scan")
+@pytest.mark.parametrize("solve", [by_optimistix, by_bisection])
+def test_a_rule_holds_in_the_hessian_of_a_scan(solve):
+    def scanned(a):
+        return jax.lax.scan(lambda _, a: (a, solve(a)), a, a[None])[1][0]
+
+    a = jnp.asarray(0.4)
+    y = by_bisection(a)
+    hessian = jax.jacfwd(jax.jacrev(scanned))(a)
+    np.testing.assert_allclose(hessian, -6 * y / (3 * y**2 + 1) ** 3, rtol=1e-8)
+
+
+def decayed(solver, y0):
+    term = diffrax.ODETerm(lambda t, y, args: -y)
+    adjoint = diffrax.DirectAdjoint()
+    return diffrax.diffeqsolve(
+        term, solver, 0, 1, 0.1, y0, adjoint=adjoint, max_steps=16
+    ).ys
+
+
+@pytest.mark.xfail(raises=TypeError, reason="Optimistix: Chord keeps a linearization")
+def test_very_chord_steps_by_products():
+    gmres = lx.GMRES(1e-8, 1e-8)
+    solver = diffrax.Kvaerno3(
+        root_finder=diffrax.VeryChord(1e-8, 1e-8, linear_solver=gmres)
+    )
+    assert np.all(np.isfinite(decayed(solver, jnp.ones(3))))
+
+
+@pytest.mark.xfail(raises=AssertionError, reason="Diffrax: stages have no adjoint")
+def test_stages_by_products_have_a_gradient_by_products():
+    n, gmres = 50, lx.GMRES(1e-8, 1e-8)
+    solver = diffrax.Kvaerno3(root_finder=optx.Newton(1e-8, 1e-8, linear_solver=gmres))
+
+    def loss(y0):
+        return jnp.sum(decayed(solver, y0))
+
+    assert f"[{n},{n}]" not in str(jax.make_jaxpr(jax.grad(loss))(jnp.ones(n)))
+
+
+@pytest.mark.xfail(raises=AssertionError, reason="Lineax: 0 / 0")
+def test_bicgstab_answers_zero_with_zero():
+    operator = lx.MatrixLinearOperator(2 * jnp.eye(3))
+    solver = lx.BiCGStab(1e-8, 1e-8)
+    found = lx.linear_solve(operator, jnp.zeros(3), solver, throw=False)
+    np.testing.assert_array_equal(found.value, 0)
