@@ -77,7 +77,12 @@ def everything(acceleration, weights, *, nestings=True):
 # 512 is where equal strides are avoided.
 @pytest.mark.parametrize(
     ("massive", "tracers"),
-    [(3, 0), (5, 4), (70, 9), pytest.param(512, 0, marks=pytest.mark.slow)],
+    [
+        (3, 0),
+        (5, 4),
+        pytest.param(70, 9, marks=pytest.mark.slow),
+        pytest.param(512, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_sums_and_all_derivatives_are_those_of_the_formula(massive, tracers):
     at, along, weights = case(massive, tracers)

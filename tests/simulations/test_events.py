@@ -170,7 +170,7 @@ def test_recorded_events_do_not_change_a_run():
 
 
 def test_the_steps_of_a_run_with_events_can_be_given_again(tmp_path):
-    times, method = np.linspace(0.3, 9.0, 7), ADAPTIVE
+    times, method = np.linspace(0.3, 3.0, 4), ds.Method(diffrax.Bosh3())
     spring = Spring(jnp.array(2.0))
     found = ds.simulate(spring, times, method, events=TURNS)
     taken = found.steps[np.isfinite(found.steps)]
@@ -244,7 +244,7 @@ def test_apsides_of_an_orbit_are_half_a_period_apart():
         return jnp.sum(x * v)
 
     apside = Event(radial)
-    method = ds.Method(integrators.Yoshida8(), step=0.02)
+    method = ds.Method(integrators.Yoshida6(), step=0.01)
     found = ds.simulate(simulation, 20.0, method, events=apside)
     times = found.events[0].times[: int(found.events[0].count)]
     np.testing.assert_allclose(np.diff(times), np.pi, rtol=1e-9)
