@@ -1,15 +1,27 @@
 """Roots and their derivatives against Optimistix's and JAXopt's implicit layers."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.sparse.linalg as sparse
 import lineax as lx
 import numpy as np
 import optimistix as optx
 
-from diffsim.implicit import Dense, Krylov, Newton, NewtonKrylov, Rule, StaleLU, root
+from diffsim.implicit import (
+    GMRES,
+    BiCGStab,
+    Dense,
+    Krylov,
+    Newton,
+    NewtonKrylov,
+    Rule,
+    StaleLU,
+    root,
+)
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation, ratio
 from .._peers import peer
@@ -37,8 +49,10 @@ def measure(effort: Effort) -> list[Row]:
     for full, tiny in ((2, 2), (100, 8), (1000, 16)):
         problem = _coupled(effort.size(full, tiny))
         rows += _compared(effort, problem, _dense_solves(problem))
-    problem = _diffusion(effort.size(10_000, 32))
-    return rows + _compared(effort, problem, _krylov_solves(problem))
+    for krylov in _KRYLOV:
+        problem = _diffusion(effort.size(10_000, 32), krylov)
+        rows += _compared(effort, problem, _krylov_solves(problem, *_KRYLOV[krylov]))
+    return rows
 
 
 CASE = Case("implicit_layers", __doc__ or "", measure)
@@ -56,7 +70,7 @@ def _coupled(size: int) -> Problem:
     return Problem(residual, size, f"{size} unknowns, dense", True)
 
 
-def _diffusion(size: int) -> Problem:
+def _diffusion(size: int, krylov: str) -> Problem:
     """u − τ (k(u) u')' = C θ with k = 1 + u²/2: a step in time, five points long."""
     x = np.linspace(0, 1, size)
     columns = np.cos(np.outer(x, np.pi * np.arange(_PARAMETERS)))
@@ -67,7 +81,7 @@ def _diffusion(size: int) -> Problem:
         flux = k * jnp.diff(around)
         return u - 0.05 * jnp.diff(flux) - columns @ theta
 
-    return Problem(residual, size, f"{size} unknowns, matrix-free", False)
+    return Problem(residual, size, f"{size} unknowns, {krylov}", False)
 
 
 def _dense_solves(problem: Problem) -> dict[str, Solve]:
@@ -92,10 +106,19 @@ def _dense_solves(problem: Problem) -> dict[str, Solve]:
     }
 
 
-def _krylov_solves(problem: Problem) -> dict[str, Solve]:
+#: Our method and JAX's. Optimistix steps by GMRES beside both: Lineax's BiCGStab
+#: breaks down on these systems.
+_KRYLOV = {
+    "GMRES": (GMRES(), partial(sparse.gmres, restart=30)),
+    "BiCGStab": (BiCGStab(), sparse.bicgstab),
+}
+
+
+def _krylov_solves(problem: Problem, ours: Any, of_jax: Any) -> dict[str, Solve]:
     residual, start = problem.residual, jnp.zeros(problem.size)
     inner = 1e-11
-    rule = Rule(Krylov(rtol=inner))
+    linear = Krylov(ours, rtol=inner)
+    solver = NewtonKrylov(_TOLERANCE, _TOLERANCE, linear=linear)
     gmres = lx.GMRES(rtol=inner, atol=inner, restart=30)
     theirs = optx.Newton(_TOLERANCE, _TOLERANCE, linear_solver=gmres)
     adjoint = optx.ImplicitAdjoint(linear_solver=gmres)
@@ -106,9 +129,7 @@ def _krylov_solves(problem: Problem) -> dict[str, Solve]:
         ).value
 
     def solved(product, b, **_):
-        return jax.scipy.sparse.linalg.gmres(
-            product, b, tol=inner, atol=0.0, restart=30
-        )[0]
+        return of_jax(product, b, tol=inner, atol=0.0)[0]
 
     def step(y, theta):
         value, product = jax.linearize(lambda y: residual(y, theta), y)
@@ -119,8 +140,8 @@ def _krylov_solves(problem: Problem) -> dict[str, Solve]:
             residual,
             start,
             theta,
-            solver=NewtonKrylov(_TOLERANCE, _TOLERANCE),
-            rule=rule,
+            solver=solver,
+            rule=Rule(linear),
             throw=False,
         ),
         "Optimistix": by_optimistix,

@@ -10,6 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
+from .._sizes import largest
 from ._tolerances import over_tolerance
 
 
@@ -33,7 +34,7 @@ class Picard(optx.AbstractFixedPointSolver):
     rtol: float | None = None
     atol: float | None = None
     damping: float = eqx.field(default=1.0, kw_only=True)
-    norm: Callable[[PyTree], Array] = eqx.field(default=optx.max_norm, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del fn, args, options, f_struct, aux_struct, tags
@@ -91,7 +92,7 @@ class Anderson(optx.AbstractFixedPointSolver):
     atol: float | None = None
     memory: int = eqx.field(static=True, default=5, kw_only=True)
     damping: float = eqx.field(default=1.0, kw_only=True)
-    norm: Callable[[PyTree], Array] = eqx.field(default=optx.max_norm, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)
     references: ClassVar = ("10.1145/321296.321305", "10.1137/10078356X")
 
     def __check_init__(self):

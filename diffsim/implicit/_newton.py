@@ -62,7 +62,7 @@ class Newton(optx.AbstractRootFinder):
     atol: float | None = None
     linear: AbstractLinear = Dense()
     backward: bool = eqx.field(static=True, default=False)
-    norm: Callable[[PyTree], Array] = optx.max_norm
+    norm: Callable[[PyTree], Array] = largest
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del options, aux_struct, tags

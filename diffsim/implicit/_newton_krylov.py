@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
+from .._sizes import largest
 from ._strategies import AbstractLinear, Krylov
 from ._tolerances import over_tolerance
 
@@ -54,7 +55,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
     linear: AbstractLinear = Krylov()
     forcing: float = eqx.field(default=0.5, kw_only=True)
     shortenings: int = eqx.field(static=True, default=20, kw_only=True)
-    norm: Callable[[PyTree], Array] = eqx.field(default=optx.max_norm, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)
     references: ClassVar = ("10.1137/0917003",)
 
     def __check_init__(self):

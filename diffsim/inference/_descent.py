@@ -11,6 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int
 
 from .._results import RESULTS
+from .._sizes import largest
 
 
 # After this many halvings of the update a trial point is where the last one was.
@@ -42,7 +43,7 @@ class Descent(optx.AbstractMinimiser):
     optimizer: optax.GradientTransformation
     atol: float = 1e-10  # pyright: ignore[reportIncompatibleVariableOverride]
     rtol: float = 0.0  # pyright: ignore[reportIncompatibleVariableOverride]
-    norm: Callable = optx.max_norm  # pyright: ignore
+    norm: Callable = largest  # pyright: ignore
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         """The optimizer's state, and no point seen yet."""
@@ -83,7 +84,7 @@ class Descent(optx.AbstractMinimiser):
             options.get("upper", jnp.inf),
         )
         lost = jnp.isinf(state.value) & ~finite | (halvings > _MOST_HALVINGS)
-        settled = finite & (jnp.max(jnp.abs(new - y)) <= self.atol)
+        settled = finite & (largest(new - y) <= self.atol)
         bad, good = RESULTS.prediction_not_finite, RESULTS.successful
         state = DescentState(
             optimizer=jax.tree.map(

@@ -112,6 +112,22 @@ def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
         np.testing.assert_array_equal(x, 0)
 
 
+def test_bicgstab_begins_anew_where_its_shadow_is_lost():
+    """Of what conserves a sum, one is an eigenvector of the transpose."""
+    x = jnp.linspace(0, 1, 40)
+
+    def operator(v):
+        around = jnp.pad(v, 1, mode="edge")
+        return (
+            v
+            - jnp.diff(jnp.linspace(1, 9, 41) * jnp.diff(around))
+            + 0.1 * (jnp.roll(x * v, 1) - x * v)
+        )
+
+    found, _ = Krylov(BiCGStab()).solved(None, operator, jnp.ones(40))
+    np.testing.assert_allclose(operator(found), 1, rtol=1e-10)
+
+
 def test_leading_axes_are_systems_of_their_own():
     bands = np.random.default_rng(2).normal(size=(3, 7)) + np.array([[0], [6], [0]])
 

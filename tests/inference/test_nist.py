@@ -140,7 +140,7 @@ def rows():
         yield pytest.param(name, marks=slow)
 
 
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("name", list(rows()))
 def test_certified_values_and_error_bars(name, record_property):
     entry = PROBLEMS[name]
     predict, data = problem(name)

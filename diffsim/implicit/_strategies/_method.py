@@ -65,33 +65,44 @@ class CG(AbstractKrylovMethod):
 
 
 class BiCGStab(AbstractKrylovMethod):
-    """Stabilized bi-conjugate gradients: any $A$, in the memory of seven vectors.
+    """Stabilized bi-conjugate gradients: any $A$, in the memory of eight vectors.
 
-    Two products a step; it may break down where `GMRES` does not, and then gives NaN.
+    Two products a step. It begins anew where the residual has become orthogonal to its
+    shadow, as it does at once where $b$ is an eigenvector of $A^T$.
     """
 
     references: ClassVar = ("10.1137/0913035",)
 
     def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
-            x, r, p, rho, _, n = carry
+            x, r, p, shadow, (rho, length), _, n = carry
             y = precondition(p)
             v = operator(y)
-            alpha = rho / inner(b, v)
+            alpha = rho / inner(shadow, v)
             s = plus(r, -alpha, v)
             z = precondition(s)
             t = operator(z)
             # At s = 0 the half step is the answer.
             omega = inner(t, s) / jnp.maximum(inner(t, t), jnp.finfo(rho.dtype).tiny)
             x, r = plus(plus(x, alpha, y), omega, z), plus(s, -omega, t)
-            old, rho = rho, inner(b, r)
-            beta = rho / old * (alpha / omega)
+            old, rho, size = rho, inner(shadow, r), norm(inner, r)
+            lost = jnp.abs(rho) <= _orthogonal(rho) * length * size
+            beta = jnp.where(lost, 0, rho / old * (alpha / omega))
             p = plus(r, beta, plus(p, -omega, v))
-            return x, r, p, rho, norm(inner, r), n + 2
+            shadow = jax.tree.map(lambda a, c: jnp.where(lost, a, c), r, shadow)
+            rho = jnp.where(lost, size * size, rho)
+            length = jnp.where(lost, size, length)
+            return x, r, p, shadow, (rho, length), size, n + 2
 
-        start = (plus(b, -1, b), b, b, inner(b, b), norm(inner, b), 0)
-        x, _, _, _, residual, n = _until(step, start, tolerance, max_steps)
+        size = norm(inner, b)
+        start = (plus(b, -1, b), b, b, b, (size * size, size), size, 0)
+        x, *_, residual, n = _until(step, start, tolerance, max_steps)
         return x, residual, n
+
+
+def _orthogonal(rho: Array) -> float:
+    """The cosine below which two vectors have nothing in common but rounding."""
+    return float(jnp.finfo(rho.dtype).eps) ** 0.75
 
 
 class MINRES(AbstractKrylovMethod):

@@ -1,0 +1,20 @@
+"""The largest entry is the largest, or infinite where one is no number."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim._sizes import largest, precision
+
+
+@pytest.mark.parametrize("count", [1, 3, 5000])
+def test_what_is_no_number_is_larger_than_all_others(count):
+    tree = {"a": jnp.arange(3.0), "b": -2 - jnp.arange(float(count))}
+    assert largest(tree) == count + 1
+    tree["b"] = tree["b"].at[count // 2].set(jnp.nan)
+    assert np.isposinf(largest(tree))
+
+
+def test_the_precision_of_a_tree_is_that_of_its_coarsest_leaf():
+    tree = [jnp.ones(2), jnp.ones(1, jnp.float32)]
+    assert precision(tree) == np.finfo(np.float32).eps
