@@ -79,9 +79,12 @@ def _traced_way(request: Request, here: Array, sign: int) -> Leg:
     method, t0 = request.plan.method, request.t0
     times = jnp.where(here, request.times, t0)
     if not method.scans:
-        outward = times if sign > 0 else times[::-1]
-        leg = _one_way(request, diffrax_side(method, times.size, span=None), outward)
-        return leg if sign > 0 else _reversed(leg)
+        # Diffrax wants them in order; whether they are, is known only when it runs.
+        order = jnp.argsort(sign * times)
+        side = diffrax_side(method, times.size, span=None)
+        leg = _one_way(request, side, times[order])
+        states = jax.tree.map(lambda a: a[jnp.argsort(order)], leg.states)
+        return leg._replace(states=states, ends=_ascending(leg.ends))
     assert method.step is not None and method.max_steps is not None
     stepper = Stepper(request.simulation, method.solver, t0, sign * float(method.step))
     return traced_leg(stepper, request.y0, sign * (times - t0), method.max_steps)

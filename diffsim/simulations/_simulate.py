@@ -46,8 +46,8 @@ def simulate(
     **Arguments**
 
     - `simulation`: what is simulated.
-    - `times`: ascending output times, shape (time,), before and after the epoch alike;
-        or one time, which gives states without a time axis.
+    - `times`: ascending output times, shape (time,), before and after the epoch alike,
+        traced ones in any order; or one time, which gives states without a time axis.
     - `method`: how; None takes `simulation.default_method()`.
     - `events`: an `Event` or a tuple of several, things that happen on the way; they
         are in `trajectory.events`. Times after the epoch only.
@@ -150,7 +150,9 @@ def _checked_times(times: Any) -> Any:
             raise ValueError(f"times must be real numbers, got dtype {times.dtype}")
         times = times.astype(np.promote_types(times.dtype, np.float32))
     if times.ndim > 1 or times.size == 0:
-        raise ValueError(f"times must have shape (time,) or (), got {times.shape}")
+        raise ValueError(
+            f"times must have shape (time,) or (), one or more, got {times.shape}"
+        )
     if not is_traced(times):
         _check_ascending(times)
     return times

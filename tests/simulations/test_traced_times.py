@@ -67,7 +67,9 @@ def test_derivative_by_epoch_is_that_of_the_closed_form(driven, traced):
     np.testing.assert_allclose(traced[3], traced[1], rtol=1e-12, atol=1e-14)
 
 
-def test_adaptive_runs_take_traced_times_and_epochs(driven):
+def test_adaptive_runs_take_traced_times_in_any_order_and_epochs(driven):
+    shuffled = jnp.asarray(np.roll(_TIMES, 2))
+
     @jax.jit
     def run(epoch, times):
         simulation = driven(t0=0.0)
@@ -78,11 +80,11 @@ def test_adaptive_runs_take_traced_times_and_epochs(driven):
         tangent = jax.jvp(of, (0.0, 0.0), (0.0, 1.0))[1]
         return of(0.0, 0.0), tangent
 
-    found, rate = run(jnp.asarray(_EPOCH), jnp.asarray(_TIMES))
+    found, rate = run(jnp.asarray(_EPOCH), shuffled)
     simulation = driven(t0=_EPOCH)
-    exact = jax.vmap(simulation.exact)(jnp.asarray(_TIMES))
+    exact = jax.vmap(simulation.exact)(shuffled)
     np.testing.assert_allclose(found, exact, atol=1e-7)
-    field = jax.vmap(jax.jacfwd(simulation.exact))(jnp.asarray(_TIMES))
+    field = jax.vmap(jax.jacfwd(simulation.exact))(shuffled)
     # Between steps the output is an interpolant, of lower order in its derivative.
     np.testing.assert_allclose(rate, field, atol=1e-4)
 
