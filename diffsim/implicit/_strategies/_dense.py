@@ -63,7 +63,7 @@ def solved_by(state: tuple[Array, ...], b: Array, *, transposed: bool = False) -
         (inverted,) = state
         inverted = jnp.swapaxes(inverted, -1, -2) if transposed else inverted
         if b.ndim == inverted.ndim:
-            return inverted @ b
+            return jnp.matmul(inverted, b, precision="highest")
         return jnp.sum(inverted * b[..., None, :], axis=-1)
     rows, lu, order = state
     if b.ndim < lu.ndim:

@@ -59,7 +59,7 @@ def _restarted(operator, b, *, max_steps, flexible, **given):
             operator, r, flexible=flexible, **given
         )
         weights = jax.scipy.linalg.solve_triangular(triangle, rotated)
-        move = jax.tree.map(lambda v: jnp.tensordot(weights, v[:-1], axes=1), vectors)
+        move = jax.tree.map(lambda v: _combined(weights, v[:-1]), vectors)
         x = plus(x, 1, move if flexible else precondition(move))
         r = plus(b, -1, operator(x))
         return x, r, norm(inner, r), n + steps
@@ -109,12 +109,17 @@ def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
     return kept if flexible else vectors, triangle, rotated, j
 
 
+def _combined(weights: Array, vectors: Array) -> Array:
+    # Or a GPU would round single precision to ten bits.
+    return jnp.tensordot(weights, vectors, axes=1, precision="highest")
+
+
 def _orthogonal(inner, vectors, w):
     """w without its parts along `vectors`, and these; twice is enough."""
 
     def once(w):
         parts = jax.vmap(inner, (0, None))(vectors, w)
-        along = jax.tree.map(lambda v: jnp.tensordot(parts, v, axes=1), vectors)
+        along = jax.tree.map(lambda v: _combined(parts, v), vectors)
         return plus(w, -1, along), parts
 
     w, first = once(w)
@@ -124,7 +129,7 @@ def _orthogonal(inner, vectors, w):
 
 def _rotated(column: Array, turned: Array, j):
     """Column j under the product of all Givens rotations, with its own among them."""
-    column = turned @ column
+    column = _combined(column, turned.T)
     a, b = column[j], column[j + 1]
     c, s = a / jnp.hypot(a, b), b / jnp.hypot(a, b)
     upper, lower = turned[j], turned[j + 1]

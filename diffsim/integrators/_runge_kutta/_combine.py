@@ -26,5 +26,8 @@ def combined(weights: np.ndarray, slopes: Sequence[PyTree[Array]]) -> PyTree[Arr
 def stacked_sum(weights: Array, slopes: PyTree[Array]) -> PyTree[Array]:
     """Σ w k over slopes that are stacked along the first axis."""
     return jax.tree.map(
-        lambda k: jnp.tensordot(weights.astype(k.dtype), k, axes=1), slopes
+        lambda k: jnp.tensordot(
+            weights.astype(k.dtype), k, axes=1, precision="highest"
+        ),
+        slopes,
     )
