@@ -17,6 +17,7 @@ from diffsim.implicit import (
     BiCGStab,
     BlockTridiagonal,
     Dense,
+    Diagonal,
     FromLineax,
     Krylov,
     LeastNorm,
@@ -110,6 +111,14 @@ def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
     strategy, matrix, shape = TABLE[name]
     for x in solutions(strategy, matrix, jnp.zeros(shape), transposed=False):
         np.testing.assert_array_equal(x, 0)
+
+
+def test_what_refinement_does_not_settle_is_nan_throughout():
+    """In a diagonal system NaN reaches no other entry by itself."""
+    b = jnp.ones(7).at[3].set(jnp.nan)
+    strategy, matrix = StaleLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
+    for x in solutions(strategy, matrix, b, transposed=False):
+        assert np.all(np.isnan(x))
 
 
 def test_bicgstab_begins_anew_where_its_shadow_is_lost():

@@ -69,5 +69,5 @@ class StaleLU(AbstractLinear):
         size = largest(x)
         start = (x, size, size, size, jnp.asarray(0))
         x, last, _, size, n = jax.lax.while_loop(wanted, sweep, start)
-        settled = last <= precision(x) ** 0.5 * size
+        settled = jnp.isfinite(size) & (last <= precision(x) ** 0.5 * size)
         return jax.tree.map(lambda a: jnp.where(settled, a, jnp.nan), x), n
