@@ -40,6 +40,15 @@ with warnings.catch_warnings():
             "An event happened more often than can be recorded. Raise "
             "`Event(limit=...)`; a ball that comes to rest bounces without end."
         )
+        event_not_finite = (
+            "The condition of an event was not a number at some step, so that events "
+            "may be lost. Write it so that it is finite wherever the run goes, without "
+            "roots and logarithms of what may be negative."
+        )
+        guess_not_finite = (
+            "The guess is infinite or not a number. Begin at finite numbers near the "
+            "answer."
+        )
         prediction_not_finite = (
             "The prediction is not finite. If `predict` runs a simulation, run "
             "`simulate` at these parameter values on its own: it raises the reason."

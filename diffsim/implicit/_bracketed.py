@@ -24,8 +24,8 @@ class Bracketed(eqx.Module):
     `Rule(Diagonal())` for an array of equations, and `Rule()` for one under `vmap`,
     where each has its own status.
 
-    **Limits:** f real and continuous (mathematics). Without a change of sign the answer
-    is NaN.
+    **Limits:** f real and continuous (mathematics). Without a change of sign, and where
+    the last step was not small, the answer is NaN.
     """
 
     lower: Any
@@ -36,8 +36,8 @@ class Bracketed(eqx.Module):
         if self.steps < 1:
             raise ValueError(f"steps must be 1 or more, got {self.steps}")
 
-    def found(self, function, y: Array, theta) -> Array:
-        """The root, NaN where the bracket holds none."""
+    def found(self, function, y: Array, theta) -> tuple[Array, Array]:
+        """The root, NaN where the bracket holds none, and whether it was reached."""
 
         def at(z):
             return jax.jvp(lambda z: function(z, theta), (z,), (jnp.ones_like(z),))
@@ -68,6 +68,9 @@ class Bracketed(eqx.Module):
         inside = (y >= lower) & (y <= upper)
         y = jnp.where(inside, y, (lower + upper) / 2)
         start = (y, lower, upper, jnp.abs(upper - lower))
-        y, *_ = jax.lax.fori_loop(0, self.steps, step, start)
+        y, _, _, last = jax.lax.fori_loop(0, self.steps, step, start)
+        # What a step of Newton's leaves is its square.
+        reached = last <= fine * (jnp.abs(y) + fine * jnp.abs(upper - lower))
+        ends = (below == 0) | (above == 0)
         y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, y))
-        return jnp.where(below * above <= 0, y, jnp.nan)
+        return jnp.where(below * above <= 0, y, jnp.nan), reached | ends

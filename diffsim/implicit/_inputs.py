@@ -26,6 +26,11 @@ def check_fits(
     """That `function(y, args)` is possible, of the structure and shapes of y."""
     check_takes_two(name, function)
     found = eqx.filter_eval_shape(function, y, args)
+    if any(jnp.iscomplexobj(x) for x in jax.tree.leaves(found)):
+        raise ValueError(
+            f"{name} must return real numbers, got complex ones; write a complex "
+            "equation as its two parts"
+        )
     want, have = (_shapes(tree) for tree in (y, found))
     if jax.tree.structure(y) != jax.tree.structure(found) or want != have:
         raise ValueError(

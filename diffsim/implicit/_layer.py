@@ -49,6 +49,10 @@ def answer(
     full: bool,
 ) -> Any:
     """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
+    if not isinstance(rule, Rule):
+        raise ValueError(
+            f"rule must be a Rule, got {rule!r:.60}; write Rule(linear) for a strategy"
+        )
     solver, rule = _opened(solver, guess), _opened(rule, guess)
     found = _answered(kind, given, guess, args, solver, rule, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
@@ -66,11 +70,13 @@ def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
 
     def solve(how, function, y, theta):
         solver, rule = how
+        begun = finite(y)
         y, status, steps, hint = _searched(
             kind, closed, function, y, theta, solver, rule, max_steps
         )
         y = _polished(function, y, theta, rule)
         value, status, size = _judged(function, theta, y, status, kind)
+        status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
         return value, (status, size, steps), hint
 
     equation = Equation(function, theta, solver, solve)
@@ -110,8 +116,14 @@ def _inside_shard_map() -> bool:
 def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
     """y, a status, the number of steps and what the derivative can reuse."""
     if isinstance(solver, Bracketed):
-        y = jax.tree.map(lambda a: solver.found(function, a, theta), y)
-        status = RESULTS.where(finite(y), RESULTS.successful, RESULTS.no_bracket)
+        leaves, structure = jax.tree.flatten(y)
+        found = [solver.found(function, a, theta) for a in leaves]
+        y = jax.tree.unflatten(structure, [a for a, _ in found])
+        reached = jnp.all(jnp.stack([jnp.all(known) for _, known in found]))
+        names: Any = RESULTS
+        late = names.nonlinear_max_steps_reached
+        status = names.where(reached, names.successful, late)
+        status = names.where(finite(y), status, names.no_bracket)
         return y, status, jnp.asarray(solver.steps), None
     own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
     if own and rule.mode != "unroll":

@@ -17,7 +17,7 @@ from ._inputs import check_fits, floating
 from ._iterate import finite
 from ._solution import Solution
 from ._strategies import AbstractLinear, Dense
-from ._strategies._base import Operator
+from ._strategies._base import Operator, check_strategy
 
 
 def linear_solve(
@@ -52,6 +52,7 @@ def linear_solve(
     product = _product(operator, b)
     check_fits("operator", lambda x, _: product(x), "b", b, None)
     linear = Dense() if linear is None else linear
+    check_strategy(linear)
     found = _answered(product, b, linear.opened(b), full)
     if not throw:
         return found if full else found.value
@@ -69,12 +70,17 @@ def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False):
     # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
     state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y), hold(hint)))
+
+    def solve(A, b):
+        x, steps = linear.solved(state, A, b)
+        return seen((linear.checked(x, A, b), steps))
+
+    def transpose_solve(At, b):
+        x, steps = linear.solved_transposed(state, At, b)
+        return seen((linear.checked(x, At, b, transposed=True), steps))
+
     return jax.lax.custom_linear_solve(
-        operator,
-        b,
-        solve=lambda A, b: seen(linear.solved(state, A, b)),
-        transpose_solve=lambda At, b: seen(linear.solved_transposed(state, At, b)),
-        has_aux=has_aux,
+        operator, b, solve=solve, transpose_solve=transpose_solve, has_aux=has_aux
     )
 
 

@@ -64,7 +64,8 @@ def root(
     guess = floating("guess", guess)
     check_fits("residual", residual, "guess", guess, args)
     rule = Rule() if rule is None else rule
-    solver = default_solver(rule) if solver is None else solver
+    if solver is None and isinstance(rule, Rule):
+        solver = default_solver(rule)
     return answer(
         _KIND, residual, guess, args, solver, rule, max_steps, throw=throw, full=full
     )

@@ -19,6 +19,7 @@ from jaxtyping import Array, PyTree
 from .._primitives import sealed
 from ._linear_solve import linear_solved
 from ._strategies import AbstractLinear, Dense
+from ._strategies._base import check_strategy
 
 
 _MODES = ("primitive", "reverse", "attached", "unroll")
@@ -49,6 +50,7 @@ class Rule(eqx.Module):
     polish: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
+        check_strategy(self.linear)
         if self.mode not in _MODES:
             raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
         if self.polish < 0:

@@ -1,6 +1,6 @@
 """A run with events: its outputs, and when each of them happened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import diffrax
@@ -46,6 +46,10 @@ def event_leg(
     limits = jnp.array([event.limit for event in events])
     many = jnp.any(jnp.sum(rows.crossed, axis=0) > limits)
     fine = result == RESULTS.successful
+    values = jax.vmap(watch.values)(rows.times, rows.states)
+    lost = jnp.any(jnp.isnan(values) & (rows.lengths > 0)[:, None])
+    result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
+    fine &= ~lost
     result = RESULTS.where(fine & many, RESULTS.events_beyond_limit, result)
     states = outputs_of(rows, jnp.minimum(times, stop), stepper.aside)
     end_time, end = begun_by(rows, times[-1])
@@ -63,11 +67,29 @@ def check_conditions(events: tuple[Event, ...], simulation, t0, y0):
                 f"condition must return one floating number that goes through zero, "
                 f"got {dtype} of shape {shape}; write a - b for a > b"
             )
+        _check_reset(event, simulation, t0, y0)
+
+
+def _check_reset(event: Event, simulation, t0, y0):
+    if event.reset is None:
+        return
+    found = eqx.filter_eval_shape(event.reset, t0, y0, simulation)
+    want, have = (
+        (jax.tree.structure(tree), [x.shape for x in jax.tree.leaves(tree)])
+        for tree in (y0, found)
+    )
+    if want != have:
+        raise ValueError(
+            "reset must return a state like the one it is given, internal as "
+            f"initial_state() makes it: got {have[0]} of shapes {have[1]}, expected "
+            f"{want[0]} of shapes {want[1]}"
+        )
 
 
 def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
     """The events as a tuple, where `plan` can look out for them."""
-    events = (events,) if isinstance(events, Event) else tuple(events)
+    several = isinstance(events, Sequence) and not isinstance(events, str)
+    events = tuple(events) if several else (events,)
     if not events:
         return events
     for event in events:

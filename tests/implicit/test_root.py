@@ -9,7 +9,15 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Bracketed, Dense, FromLineax, Krylov, Rule, StaleLU, root
+from diffsim.implicit import (
+    Bracketed,
+    Dense,
+    FromLineax,
+    Krylov,
+    Rule,
+    StaleLU,
+    root,
+)
 
 
 KEYS = jax.random.split(jax.random.key(0))
@@ -151,9 +159,15 @@ def test_a_failure_raises_its_sentence():
         root(lambda y, _: y**2 + 1, 0.7)
     with pytest.raises(RuntimeError, match="the same sign at both ends"):
         root(lambda y, _: y**2 + 1, 0.7, solver=Bracketed(0.0, 1.0))
+    with pytest.raises(RuntimeError, match="maximum number of steps"):
+        root(lambda y, _: y**3 - 8, 1.0, solver=Bracketed(0.0, 1e6, steps=4))
 
 
 def test_an_equation_that_does_not_determine_its_unknown_is_named():
+    with pytest.raises(RuntimeError, match="The guess is infinite or not a number"):
+        root(lambda y, _: y - 1, jnp.nan)
+    with pytest.raises(ValueError, match="residual must return real numbers"):
+        root(lambda y, _: y**2 + 1j, 1.0)
     with pytest.raises(ValueError, match=r"residual must take \(y, args\), got"):
         root(lambda y: y, 0.7)
 

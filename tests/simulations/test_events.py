@@ -279,6 +279,18 @@ def test_an_event_that_means_nothing_is_named(options, sentence):
         Event(lambda t, y, args: t, **options)
 
 
+def test_a_reset_that_returns_no_state_is_named():
+    lost = Event(FLOOR.condition, reset=lambda t, y, args: -y[1])
+    with pytest.raises(ValueError, match="reset must return a state like the one"):
+        ds.simulate(BALL, 1.0, METHODS["fixed"], events=lost)
+
+
+def test_a_condition_that_is_no_number_on_the_way_is_a_failure():
+    rooted = Event(lambda t, y, args: jnp.sqrt(0.5 - y[0][0]))
+    with pytest.raises(RuntimeError, match="The condition of an event was not a"):
+        ds.simulate(BALL, 1.0, METHODS["fixed"], events=rooted)
+
+
 def test_runs_that_cannot_look_out_for_events_are_named():
     spring = Spring(jnp.array(2.0))
     with pytest.raises(ValueError, match="events need concrete times after"):
@@ -288,7 +300,7 @@ def test_runs_that_cannot_look_out_for_events_are_named():
     with pytest.raises(ValueError, match="events need all steps, which Reversible"):
         ds.simulate(spring, 1.0, method, events=TURNS)
     with pytest.raises(ValueError, match=r"events must be simulations\.Event"):
-        ds.simulate(spring, 1.0, events=(lambda t, y, args: t,))
+        ds.simulate(spring, 1.0, events=lambda t, y, args: t)
 
 
 @pytest.mark.parametrize(

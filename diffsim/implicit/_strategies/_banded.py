@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractLinear, one_step, only_array
+from ._base import AbstractLinear, one_step, only_array, where_solved
 from ._block_tridiagonal import reduced, substituted, substituted_transposed
 
 
@@ -29,6 +29,10 @@ class Tridiagonal(AbstractLinear):
 
     def solved_transposed(self, state, transposed, b):
         return self.solved(_transposed(state, 1, 1)[0], transposed, b)
+
+    def checked(self, x, operator, b, *, transposed=False):
+        del transposed
+        return where_solved(x, operator, b)
 
 
 class Banded(AbstractLinear):
@@ -75,6 +79,10 @@ class Banded(AbstractLinear):
         del transposed
         by = substituted_transposed
         return one_step(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
+
+    def checked(self, x, operator, b, *, transposed=False):
+        del transposed
+        return where_solved(x, operator, b)
 
     def _blockwise(self, solve, state, b: Array) -> Array:
         size, n = max(self.lower, self.upper), b.shape[-1]

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
+from ..._sizes import largest, precision
+
 
 #: v ↦ A v for pytrees like the unknown.
 Operator = Callable[[PyTree[Array]], PyTree[Array]]
@@ -50,6 +52,18 @@ class AbstractLinear(eqx.Module):
     ) -> Solved:
         """x with Aᵀ x = b; `transposed` is v ↦ Aᵀ v."""
 
+    def checked(
+        self,
+        x: PyTree[Array],
+        operator: Operator,
+        b: PyTree[Array],
+        *,
+        transposed=False,
+    ) -> PyTree[Array]:
+        """x, or NaN where A is not of the structure that this strategy presumes."""
+        del operator, b, transposed
+        return x
+
     def reuses(self, other: "AbstractLinear") -> bool:
         """Whether what `other` prepared can be the `hint` of `prepared`."""
         del other
@@ -59,6 +73,14 @@ class AbstractLinear(eqx.Module):
         """The same, with arrays that its functions close over among its leaves."""
         del y
         return self
+
+
+def check_strategy(linear: Any) -> None:
+    if not isinstance(linear, AbstractLinear):
+        raise ValueError(
+            f"linear must be a strategy, Dense() say, got {linear!r:.60}; Krylov(...) "
+            "takes Krylov methods, and FromLineax(...) solvers of Lineax"
+        )
 
 
 def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Array:
@@ -71,6 +93,20 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
     # Of the type of y, inside shard_map as well.
     eye = jnp.where(False, flat, jnp.eye(flat.size, dtype=flat.dtype))
     return jax.vmap(product, out_axes=0 if transposed else 1)(eye)
+
+
+def where_solved(x: PyTree[Array], operator: Operator, b: PyTree[Array]):
+    """x, or NaN where A x is not b, by more than rounding explains."""
+
+    def irregular(a):
+        signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2)).astype(a.dtype)
+        return signs.reshape(a.shape) * a
+
+    left = largest(jax.tree.map(jnp.subtract, b, operator(x)))
+    # About |A| |x|, where A x itself may cancel.
+    size = largest(b) + largest(operator(jax.tree.map(irregular, x)))
+    solved = left <= precision(x) ** 0.5 * size
+    return jax.tree.map(lambda a: jnp.where(solved, a, jnp.nan), x)
 
 
 def one_step(x: PyTree[Array]) -> Solved:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractLinear, one_step, only_array
+from ._base import AbstractLinear, one_step, only_array, where_solved
 from ._dense import factors, solved_by
 
 
@@ -37,6 +37,10 @@ class BlockTridiagonal(AbstractLinear):
     def solved_transposed(self, state, transposed, b):
         del transposed
         return one_step(jax.tree.map(lambda a: substituted_transposed(state, a), b))
+
+    def checked(self, x, operator, b, *, transposed=False):
+        del transposed
+        return where_solved(x, operator, b)
 
 
 class Level(NamedTuple):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ._base import AbstractLinear, one_step
+from ._base import AbstractLinear, one_step, where_solved
 
 
 class Diagonal(AbstractLinear):
@@ -12,9 +12,7 @@ class Diagonal(AbstractLinear):
     The diagonal is $A\,(1, 1, \ldots)$, one product for any number of unknowns, and a
     solve is a division. A zero gives NaN there and leaves the others alone.
 
-    **Limits:** an equation that does depend on another unknown goes unnoticed, and its
-    derivative is wrong (convenience; `verify.taylor_test`
-    notices).
+    An equation that does depend on another unknown gives NaN.
     """
 
     def prepared(self, operator, y, hint=None, *, transposed=False):
@@ -30,3 +28,7 @@ class Diagonal(AbstractLinear):
 
     def solved_transposed(self, state, transposed, b):
         return self.solved(state, transposed, b)
+
+    def checked(self, x, operator, b, *, transposed=False):
+        del transposed
+        return where_solved(x, operator, b)
