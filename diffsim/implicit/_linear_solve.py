@@ -69,18 +69,18 @@ def linear_solved(operator, y, b, *, linear: AbstractLinear, hint: Any = None):
 def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False):
     # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
-    state = hold(linear.prepared(lambda v: hold(operator(v)), hold(y), hold(hint)))
+    y = hold(y)
 
-    def solve(A, b):
-        x, steps = linear.solved(state, A, b)
-        return seen((linear.checked(x, A, b), steps))
+    def held(v):
+        return hold(operator(v))
 
-    def transpose_solve(At, b):
-        x, steps = linear.solved_transposed(state, At, b)
-        return seen((linear.checked(x, At, b, transposed=True), steps))
-
+    state = hold(linear.checked(linear.prepared(held, y, hold(hint)), held, y))
     return jax.lax.custom_linear_solve(
-        operator, b, solve=solve, transpose_solve=transpose_solve, has_aux=has_aux
+        operator,
+        b,
+        solve=lambda A, b: seen(linear.solved(state, A, b)),
+        transpose_solve=lambda At, b: seen(linear.solved_transposed(state, At, b)),
+        has_aux=has_aux,
     )
 
 

@@ -173,6 +173,7 @@ def _reverse(equation: Equation, guess, rule: Rule):
         _, pull = jax.vjp(at, y, floats)
         y_bar = jax.tree.map(_filled, y, y_bar, is_leaf=lambda x: x is None)
         state = rule.linear.prepared(transposed, y, hint, transposed=True)
+        state = rule.linear.checked(state, transposed, y, transposed=True)
         multiplier, _ = rule.linear.solved_transposed(state, transposed, y_bar)
         return jax.tree.map(jnp.negative, pull(multiplier)[1])
 

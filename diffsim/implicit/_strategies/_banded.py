@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractLinear, one_step, only_array, where_solved
+from ._base import AbstractLinear, one_step, only_array, where_fitting
 from ._block_tridiagonal import reduced, substituted, substituted_transposed
 
 
@@ -30,9 +30,8 @@ class Tridiagonal(AbstractLinear):
     def solved_transposed(self, state, transposed, b):
         return self.solved(_transposed(state, 1, 1)[0], transposed, b)
 
-    def checked(self, x, operator, b, *, transposed=False):
-        del transposed
-        return where_solved(x, operator, b)
+    def checked(self, state, operator, y, *, transposed=False):
+        return where_fitting(self, state, operator, y, transposed=transposed)
 
 
 class Banded(AbstractLinear):
@@ -80,9 +79,8 @@ class Banded(AbstractLinear):
         by = substituted_transposed
         return one_step(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
 
-    def checked(self, x, operator, b, *, transposed=False):
-        del transposed
-        return where_solved(x, operator, b)
+    def checked(self, state, operator, y, *, transposed=False):
+        return where_fitting(self, state, operator, y, transposed=transposed)
 
     def _blockwise(self, solve, state, b: Array) -> Array:
         size, n = max(self.lower, self.upper), b.shape[-1]

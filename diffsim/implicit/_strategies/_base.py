@@ -53,16 +53,15 @@ class AbstractLinear(eqx.Module):
         """x with Aᵀ x = b; `transposed` is v ↦ Aᵀ v."""
 
     def checked(
-        self,
-        x: PyTree[Array],
-        operator: Operator,
-        b: PyTree[Array],
-        *,
-        transposed=False,
-    ) -> PyTree[Array]:
-        """x, or NaN where A is not of the structure that this strategy presumes."""
-        del operator, b, transposed
-        return x
+        self, state: Any, operator: Operator, y: PyTree[Array], *, transposed=False
+    ) -> Any:
+        """What was prepared, or NaN where A has not the structure that was presumed.
+
+        Asked for derivatives and by `linear_solve`, where a matrix that is only nearly
+        right gives an answer that is only nearly right. `operator` is as in `prepared`.
+        """
+        del operator, y, transposed
+        return state
 
     def reuses(self, other: "AbstractLinear") -> bool:
         """Whether what `other` prepared can be the `hint` of `prepared`."""
@@ -95,18 +94,31 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
     return jax.vmap(product, out_axes=0 if transposed else 1)(eye)
 
 
-def where_solved(x: PyTree[Array], operator: Operator, b: PyTree[Array]):
-    """x, or NaN where A x is not b, by more than rounding explains."""
+def where_fitting(
+    linear: AbstractLinear, state: Any, operator: Operator, y, *, transposed: bool
+) -> Any:
+    """`state`, or NaN where it does not solve for what A makes of a known vector.
+
+    That is asked once for all solutions, and without a product with the transpose,
+    which reverse mode would have to keep all of A for.
+    """
 
     def irregular(a):
-        signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2)).astype(a.dtype)
-        return signs.reshape(a.shape) * a
+        # So that A v is about as large as |A| |v|, and nothing cancels.
+        signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
+        return signs.reshape(a.shape).astype(a.dtype) + 0 * a
 
+    solve = linear.solved_transposed if transposed else linear.solved
+    known = jax.tree.map(irregular, y)
+    b = operator(known)
+    x, _ = solve(state, operator, b)
+    # What is singular is NaN already, and is for itself.
+    x = jax.tree.map(lambda a, v: jnp.where(jnp.isnan(a), v, a), x, known)
     left = largest(jax.tree.map(jnp.subtract, b, operator(x)))
-    # About |A| |x|, where A x itself may cancel.
-    size = largest(b) + largest(operator(jax.tree.map(irregular, x)))
-    solved = left <= precision(x) ** 0.5 * size
-    return jax.tree.map(lambda a: jnp.where(solved, a, jnp.nan), x)
+    fits = left <= precision(y) ** 0.5 * largest(b)
+    return jax.tree.map(
+        lambda a: jnp.where(fits, a, jnp.nan) if eqx.is_inexact_array(a) else a, state
+    )
 
 
 def one_step(x: PyTree[Array]) -> Solved:

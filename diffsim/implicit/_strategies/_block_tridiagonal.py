@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractLinear, one_step, only_array, where_solved
+from ._base import AbstractLinear, one_step, only_array, where_fitting
 from ._dense import factors, solved_by
 
 
@@ -38,9 +38,8 @@ class BlockTridiagonal(AbstractLinear):
         del transposed
         return one_step(jax.tree.map(lambda a: substituted_transposed(state, a), b))
 
-    def checked(self, x, operator, b, *, transposed=False):
-        del transposed
-        return where_solved(x, operator, b)
+    def checked(self, state, operator, y, *, transposed=False):
+        return where_fitting(self, state, operator, y, transposed=transposed)
 
 
 class Level(NamedTuple):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ._base import AbstractLinear, one_step, where_solved
+from ._base import AbstractLinear, one_step, where_fitting
 
 
 class Diagonal(AbstractLinear):
@@ -29,6 +29,5 @@ class Diagonal(AbstractLinear):
     def solved_transposed(self, state, transposed, b):
         return self.solved(state, transposed, b)
 
-    def checked(self, x, operator, b, *, transposed=False):
-        del transposed
-        return where_solved(x, operator, b)
+    def checked(self, state, operator, y, *, transposed=False):
+        return where_fitting(self, state, operator, y, transposed=transposed)

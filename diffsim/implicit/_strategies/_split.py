@@ -26,9 +26,11 @@ class Split(AbstractLinear):
     def solved_transposed(self, state, transposed, b):
         return self.adjoint.solved_transposed(state[1], transposed, b)
 
-    def checked(self, x, operator, b, *, transposed=False):
-        part = self.adjoint if transposed else self.forward
-        return part.checked(x, operator, b, transposed=transposed)
+    def checked(self, state, operator, y, *, transposed=False):
+        return tuple(
+            part.checked(mine, operator, y, transposed=transposed)
+            for part, mine in zip((self.forward, self.adjoint), state, strict=True)
+        )
 
     def opened(self, y):
         return Split(self.forward.opened(y), self.adjoint.opened(y))
