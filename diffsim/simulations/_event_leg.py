@@ -15,6 +15,7 @@ from ._both_ways import Request
 from ._event import Event, Occurrences
 from ._event_adaptive import adaptive_rows
 from ._event_steps import Watch, event_rows
+from ._failures import is_finite
 from ._leg import Leg, fixed_stats
 from ._method import GivenSteps
 from ._occurrences import occurrences_of
@@ -43,19 +44,28 @@ def event_leg(
     found = tuple(
         occurrences_of(rows, watch, i, times[-1], look) for i in range(len(events))
     )
-    limits = jnp.array([event.limit for event in events])
-    many = jnp.any(jnp.sum(rows.crossed, axis=0) > limits)
-    fine = result == RESULTS.successful
-    values = jax.vmap(watch.values)(rows.times, rows.states)
-    lost = jnp.any(jnp.isnan(values) & (rows.lengths > 0)[:, None])
-    result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
-    fine &= ~lost
-    result = RESULTS.where(fine & many, RESULTS.events_beyond_limit, result)
+    result = _judged(rows, watch, times[-1], result)
     states = outputs_of(rows, jnp.minimum(times, stop), stepper.aside)
     end_time, end = begun_by(rows, times[-1])
     reached = times <= stop
     ends = None if isinstance(side, FixedSide) else _ends(rows)
     return Leg(states, end, end_time, result, stats, ends, reached), found
+
+
+def _judged(rows: Rows, watch: Watch, last: Array, result: Any) -> Any:
+    """`result`, or what went wrong with the events up to the time `last`."""
+    fine = result == RESULTS.successful
+    begun = (rows.lengths > 0) & (rows.times <= last)
+    values = jax.vmap(watch.values)(rows.times, rows.states)
+    # Of a state that is no number the run says so itself.
+    known = begun & jax.vmap(is_finite)(rows.states)
+    lost = jnp.any(jnp.isnan(values) & known[:, None])
+    result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
+    # Fixed steps go on behind the last output; one that acts ends its step.
+    behind = watch.acts() & (rows.times + rows.lengths > last)[:, None]
+    counts = jnp.sum(rows.crossed & begun[:, None] & ~behind, axis=0)
+    many = jnp.any(counts > jnp.array([event.limit for event in watch.events]))
+    return RESULTS.where(fine & ~lost & many, RESULTS.events_beyond_limit, result)
 
 
 def check_conditions(events: tuple[Event, ...], simulation, t0, y0):

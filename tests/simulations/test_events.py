@@ -291,6 +291,25 @@ def test_a_condition_that_is_no_number_on_the_way_is_a_failure():
         ds.simulate(BALL, 1.0, METHODS["fixed"], events=rooted)
 
 
+@pytest.mark.parametrize("end", [2.4, 2.48])
+def test_what_lies_behind_the_last_output_is_no_failure(end):
+    """Fixed steps go on there: to a third bounce at 2.487, and to a root of t - 2.5."""
+    two = Event(FLOOR.condition, direction="down", reset=bounced, limit=2)
+    rooted = Event(lambda t, y, args: jnp.sqrt(2.5 - t) - 2)
+    found = ds.simulate(BALL, end, METHODS["fixed"], events=(two, rooted), throw=False)
+    assert found.result == ds.RESULTS.successful
+    expected = flight(*P0, end, 2)
+    np.testing.assert_allclose(found.states[0][0], expected[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_state_that_is_no_number_is_not_laid_to_the_condition(method):
+    lost = eqx.tree_at(lambda b: b.gravity, BALL, jnp.array(jnp.nan))
+    found = ds.simulate(lost, 0.5, METHODS[method], events=FLOOR, throw=False)
+    assert found.result != ds.RESULTS.successful
+    assert found.result != ds.RESULTS.event_not_finite
+
+
 def test_runs_that_cannot_look_out_for_events_are_named():
     spring = Spring(jnp.array(2.0))
     with pytest.raises(ValueError, match="events need concrete times after"):
