@@ -5,7 +5,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractLinear, one_step, only_array, where_fitting
+from ._base import (
+    AbstractLinear,
+    one_step,
+    only_array,
+    where_multiplying,
+    where_solving,
+)
 from ._block_tridiagonal import reduced, substituted, substituted_transposed
 
 
@@ -31,7 +37,12 @@ class Tridiagonal(AbstractLinear):
         return self.solved(_transposed(state, 1, 1)[0], transposed, b)
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_fitting(self, state, operator, y, transposed=transposed)
+        bands = _transposed(state, 1, 1)[0] if transposed else state
+
+        def product(v):
+            return jax.tree.map(lambda a: _multiplied(bands, a), v)
+
+        return where_multiplying(product, state, operator, y)
 
 
 class Banded(AbstractLinear):
@@ -45,9 +56,7 @@ class Banded(AbstractLinear):
 
     - `lower`, `upper`: diagonals below and above the main one.
 
-    **Good values:** up to ten each. What lies outside the band is not seen: the
-    derivative would be wrong without a word, and the certificate of `adjoint_report`
-    tells.
+    **Good values:** up to ten each. Entries outside the band give NaN.
     """
 
     lower: int = eqx.field(static=True)
@@ -80,7 +89,7 @@ class Banded(AbstractLinear):
         return one_step(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_fitting(self, state, operator, y, transposed=transposed)
+        return where_solving(self, state, operator, y, transposed=transposed)
 
     def _blockwise(self, solve, state, b: Array) -> Array:
         size, n = max(self.lower, self.upper), b.shape[-1]
@@ -128,6 +137,12 @@ def _tridiagonal(bands: Array, b: Array) -> Array:
             f"Tridiagonal() needs 3 unknowns or more, got {b.shape[-1]}; use Dense()"
         )
     return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[..., None])[..., 0]
+
+
+def _multiplied(bands: Array, x: Array) -> Array:
+    below, middle, above = (bands[..., k, :] for k in range(3))
+    # The corners of the bands are zero, so what is rolled around does not count.
+    return middle * x + below * jnp.roll(x, 1, -1) + above * jnp.roll(x, -1, -1)
 
 
 def _in_blocks(bands: Array, lower: int, upper: int) -> tuple[Array, Array, Array]:

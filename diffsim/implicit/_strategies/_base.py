@@ -94,7 +94,7 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
     return jax.vmap(product, out_axes=0 if transposed else 1)(eye)
 
 
-def where_fitting(
+def where_solving(
     linear: AbstractLinear, state: Any, operator: Operator, y, *, transposed: bool
 ) -> Any:
     """`state`, or NaN where it does not solve for what A makes of a known vector.
@@ -102,20 +102,32 @@ def where_fitting(
     That is asked once for all solutions, and without a product with the transpose,
     which reverse mode would have to keep all of A for.
     """
-
-    def irregular(a):
-        # So that A v is about as large as |A| |v|, and nothing cancels.
-        signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
-        return signs.reshape(a.shape).astype(a.dtype) + 0 * a
-
     solve = linear.solved_transposed if transposed else linear.solved
-    known = jax.tree.map(irregular, y)
+    known = jax.tree.map(_irregular, y)
     b = operator(known)
     x, _ = solve(state, operator, b)
     # What is singular is NaN already, and is for itself.
     x = jax.tree.map(lambda a, v: jnp.where(jnp.isnan(a), v, a), x, known)
-    left = largest(jax.tree.map(jnp.subtract, b, operator(x)))
-    fits = left <= precision(y) ** 0.5 * largest(b)
+    return _where_equal(state, b, operator(x))
+
+
+def where_multiplying(
+    product: Operator, state: Any, operator: Operator, y: PyTree[Array]
+) -> Any:
+    """`state`, or NaN where A makes of a known vector what `product` does not."""
+    known = jax.tree.map(_irregular, y)
+    return _where_equal(state, operator(known), product(known))
+
+
+def _irregular(a: Array) -> Array:
+    """A vector v for which A v is about as large as |A| |v|: nothing cancels."""
+    signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
+    return signs.reshape(a.shape).astype(a.dtype) + 0 * a
+
+
+def _where_equal(state: Any, b: PyTree[Array], presumed: PyTree[Array]) -> Any:
+    left = largest(jax.tree.map(jnp.subtract, b, presumed))
+    fits = left <= precision(b) ** 0.5 * largest(b)
     return jax.tree.map(
         lambda a: jnp.where(fits, a, jnp.nan) if eqx.is_inexact_array(a) else a, state
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractLinear, one_step, only_array, where_fitting
+from ._base import AbstractLinear, one_step, only_array, where_solving
 from ._dense import factors, solved_by
 
 
@@ -39,7 +39,7 @@ class BlockTridiagonal(AbstractLinear):
         return one_step(jax.tree.map(lambda a: substituted_transposed(state, a), b))
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_fitting(self, state, operator, y, transposed=transposed)
+        return where_solving(self, state, operator, y, transposed=transposed)
 
 
 class Level(NamedTuple):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ._base import AbstractLinear, one_step, where_fitting
+from ._base import AbstractLinear, one_step, where_solving
 
 
 class Diagonal(AbstractLinear):
@@ -30,4 +30,4 @@ class Diagonal(AbstractLinear):
         return self.solved(state, transposed, b)
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_fitting(self, state, operator, y, transposed=transposed)
+        return where_solving(self, state, operator, y, transposed=transposed)
