@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1] / "diffsim"
 FOUNDATION = {
     "_checks",
     "_citations",
+    "_failures",
     "_paths",
     "_primitives",
     "_results",

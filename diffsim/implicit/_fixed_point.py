@@ -22,7 +22,7 @@ def fixed_point(
     solver: Any = None,
     rule: Rule | None = None,
     max_steps: int = 256,
-    throw: bool = True,
+    throw: bool | None = None,
     full: bool = False,
 ) -> Any:
     r"""The $y$ with $g(y, \theta) = y$, with the derivative of that equation:

@@ -31,7 +31,7 @@ def check_fits(
             f"{name} must return real numbers, got complex ones; write a complex "
             "equation as its two parts"
         )
-    want, have = (_shapes(tree) for tree in (y, found))
+    want, have = (jax.tree.map(lambda x: x.shape, tree) for tree in (y, found))
     if jax.tree.structure(y) != jax.tree.structure(found) or want != have:
         raise ValueError(
             f"{name} must return as many numbers as {like}, in the same structure: "
@@ -53,7 +53,3 @@ def check_takes_two(name: str, function: Callable) -> None:
             f"{name} must take (y, args), got a function of {signature}; write "
             "lambda y, args: ..., whether or not it uses args"
         ) from None
-
-
-def _shapes(tree: PyTree) -> list[tuple[int, ...]]:
-    return [x.shape for x in jax.tree.leaves(tree)]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
+from .._failures import throws
 from .._primitives import hoisted
 from .._results import RESULTS, raised
 from .._sizes import largest
@@ -45,7 +46,7 @@ def answer(
     rule: Rule,
     max_steps: int,
     *,
-    throw: bool,
+    throw: bool | None,
     full: bool,
 ) -> Any:
     """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
@@ -53,10 +54,12 @@ def answer(
         raise ValueError(
             f"rule must be a Rule, got {rule!r:.60}; write Rule(linear) for a strategy"
         )
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
     solver, rule = _opened(solver, guess), _opened(rule, guess)
     found = _answered(kind, given, guess, args, solver, rule, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
-    if not throw or _inside_shard_map():
+    if not throws(throw) or _inside_shard_map():
         return found if full else found.value
     value = raised(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value

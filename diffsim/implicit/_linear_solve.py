@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, PyTree
 
+from .._failures import throws
 from .._results import RESULTS, raised
 from .._sizes import largest
 from ._condition import condition
@@ -25,7 +26,7 @@ def linear_solve(
     b: PyTree[Any],
     *,
     linear: AbstractLinear | None = None,
-    throw: bool = True,
+    throw: bool | None = None,
     full: bool = False,
 ) -> Any:
     r"""The $x$ with $A x = b$, differentiable in $A$ and $b$ in every mode:
@@ -54,7 +55,7 @@ def linear_solve(
     linear = Dense() if linear is None else linear
     check_strategy(linear)
     found = _answered(product, b, linear.opened(b), full)
-    if not throw:
+    if not throws(throw):
         return found if full else found.value
     value = raised(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value

@@ -25,7 +25,7 @@ def minimise(
     solver: Any = None,
     rule: Rule | None = None,
     max_steps: int = 1024,
-    throw: bool = True,
+    throw: bool | None = None,
     full: bool = False,
 ) -> Any:
     r"""The $y$ that makes $s(y, \theta)$ least, with the derivative of its equation:
@@ -86,7 +86,7 @@ def least_squares(
     solver: Any = None,
     rule: Rule | None = None,
     max_steps: int = 1024,
-    throw: bool = True,
+    throw: bool | None = None,
     full: bool = False,
 ) -> Any:
     r"""The $y$ that makes $\tfrac12 |r(y, \theta)|^2$ least, by its equation:

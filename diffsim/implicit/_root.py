@@ -22,7 +22,7 @@ def root(
     solver: Any = None,
     rule: Rule | None = None,
     max_steps: int = 256,
-    throw: bool = True,
+    throw: bool | None = None,
     full: bool = False,
 ) -> Any:
     r"""The $y$ with $f(y, \theta) = 0$; its derivative is that of the equation:
@@ -43,9 +43,10 @@ def root(
         the rule, and `NewtonKrylov` where that is a `Krylov`.
     - `rule`: a `Rule`, how the derivative is taken.
     - `max_steps`: of the solver.
-    - `throw`: whether a failure raises. Under `vmap` all members raise together; with
-        False each failed one is NaN, value and derivative, and the others are fine;
-        so it is inside `shard_map` in any case.
+    - `throw`: whether a failure raises; None raises but inside `fit`, `fisher` and
+        `sweep`. Under `vmap` all members raise together. What does not raise is NaN,
+        value and derivative, and leaves the others of a batch alone; so it is inside
+        `shard_map` in any case.
     - `full`: return a `Solution`, which says how it went, at the cost of some five
         linear solves for its condition number.
 

@@ -1,9 +1,9 @@
 """What a simulation is, and how any of them is run."""
 
+from .._failures import failures_as_nan
 from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
 from ._event import Event, Occurrences
 from ._explicit import AbstractOneStepSolver
-from ._failures import failures_as_nan
 from ._files import load, save
 from ._finer import finer_steps
 from ._method import Method

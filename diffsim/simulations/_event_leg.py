@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._failures import is_finite
 from .._results import RESULTS
 from ._adjoints import AbstractScanAdjoint
 from ._both_ways import Request
 from ._event import Event, Occurrences
 from ._event_adaptive import adaptive_rows
 from ._event_steps import Watch, event_rows
-from ._failures import is_finite
 from ._leg import Leg, fixed_stats
 from ._method import GivenSteps
 from ._occurrences import occurrences_of

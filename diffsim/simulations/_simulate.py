@@ -12,13 +12,13 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import as_floating, is_traced
+from .._failures import is_finite, poisoned, poisoned_after, quiet, throws
 from .._results import RESULTS, raised
 from .._types import Numbers
 from ._adjoints import Reversible
 from ._both_ways import Request, run_both_ways
 from ._dynamics import check_dynamics
 from ._event_leg import checked_events, event_leg
-from ._failures import is_finite, poisoned, poisoned_after, poisoning
 from ._finer import as_asked
 from ._method import Method
 from ._plan import planned
@@ -76,22 +76,20 @@ def simulate(
     times = _checked_times(times)
     t0 = simulation.t0 if start is None else start.t
     plan, end = planned(method, times, t0, watched=progress is not None)
-    quiet = throw is None and poisoning()
+    hushed = quiet(throw)
     events = checked_events(plan, events)
     with _forward_mode_named(method):
         trajectory = _simulate(
-            simulation, plan, times, observe, meter, quiet, start, events
+            simulation, plan, times, observe, meter, hushed, start, events
         )
     if end is not None and not events:
         trajectory = eqx.tree_at(lambda x: x.final.t, trajectory, end)
-    if quiet or throw is False:
-        return trajectory
-    return raised(trajectory, trajectory.result)
+    return raised(trajectory, trajectory.result) if throws(throw) else trajectory
 
 
 @eqx.filter_jit
 def _simulate(
-    simulation, plan, times, observe, meter, quiet, start, events
+    simulation, plan, times, observe, meter, hushed, start, events
 ) -> Trajectory:
     y0 = simulation.initial_state()
     if start is not None:
@@ -120,7 +118,7 @@ def _simulate(
     if times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = Final(leg.end_time, leg.end)
-    if quiet:
+    if hushed:
         states, final = poisoned((states, final), result == RESULTS.successful)
     return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
 

@@ -8,6 +8,8 @@ import optimistix as optx
 import pytest
 from jax.flatten_util import ravel_pytree
 
+import diffsim as ds
+from diffsim import inference
 from diffsim._results import RESULTS
 from diffsim.implicit import (
     Bracketed,
@@ -174,7 +176,7 @@ def test_an_equation_that_does_not_determine_its_unknown_is_named():
     def plane(y, _):
         return jnp.stack([y[0] + y[1] - 1, 2 * (y[0] + y[1] - 1)])
 
-    with pytest.raises(RuntimeError, match="it is singular"):
+    with pytest.raises(RuntimeError, match="is singular or not of"):
         root(plane, jnp.zeros(2))
 
 
@@ -249,13 +251,45 @@ def test_single_precision_stays_single():
     [
         (lambda y, _: y, 1, "guess must hold floating arrays, got dtype int"),
         (lambda y, _: y, 1j, "guess must hold floating arrays, got dtype complex128"),
-        (lambda y, _: y[:2], np.ones(3), r"got \[\(2,\)\], expected \[\(3,\)\]"),
-        (lambda y, _: (y, y), 1.0, "in the same structure"),
+        (lambda y, _: y[:2], np.ones(3), r"got \(2,\), expected \(3,\)"),
+        (
+            lambda y, _: (y, y),
+            1.0,
+            r"same structure: got \(\(\), \(\)\), expected \(\)",
+        ),
     ],
 )
 def test_a_residual_that_does_not_fit_is_named(residual, guess, sentence):
     with pytest.raises(ValueError, match=sentence):
         root(residual, guess)
+
+
+def test_no_steps_at_all_are_named():
+    with pytest.raises(ValueError, match="max_steps must be 1 or more, an int, got 0"):
+        root(lambda y, _: y, 1.0, max_steps=0)
+
+
+def square_root(model, **options):
+    """No root below zero."""
+    return root(lambda y, a: y**2 - a, 1.0, model[0], **options)
+
+
+def test_inside_a_sweep_one_failure_ends_nothing_else():
+    given = {"[0]": np.array([4.0, -1.0, 9.0])}
+    found = ds.sweep(square_root, jnp.ones(1), given)
+    np.testing.assert_allclose(found.outputs, [2.0, np.nan, 3.0], rtol=1e-12)
+    assert found.successful.tolist() == [True, False, True]
+    with pytest.raises(RuntimeError):
+        ds.sweep(lambda a: square_root(a, throw=True), jnp.ones(1), given)
+
+
+def test_inside_a_fit_a_failed_trial_is_another_bad_step():
+    """From 4 the first step goes below zero, where there is no root."""
+    noise, start = inference.Gaussian(1e-3), jnp.array([4.0])
+    found = ds.fit(square_root, start, jnp.asarray(0.1), noise=noise)
+    np.testing.assert_allclose(found.model, 0.01, rtol=1e-9)
+    with pytest.raises(RuntimeError):
+        square_root(jnp.array([-1.0]))
 
 
 def test_a_rule_that_does_not_exist_is_named():

@@ -1,4 +1,4 @@
-"""What a failed run does: raise for a person, poison inside a fit or a sweep."""
+"""What a failure does: raise for a person, poison inside a fit or a sweep."""
 
 import contextlib
 import contextvars
@@ -14,7 +14,8 @@ _poisoning = contextvars.ContextVar("poisoning", default=False)
 
 @contextlib.contextmanager
 def failures_as_nan():
-    """Inside, `simulate(throw=None)` returns NaN and a RESULTS instead of raising.
+    """Inside, what has `throw=None` returns NaN and a RESULTS instead of raising:
+    `simulate`, and the layers of `diffsim.implicit`.
 
     `fit`, `fisher` and `sweep` call `predict` inside it, so that one trial step or one
     member of a batch that fails does not end the others.
@@ -26,9 +27,14 @@ def failures_as_nan():
         _poisoning.reset(token)
 
 
-def poisoning() -> bool:
-    """Whether a failure is to become NaN."""
-    return _poisoning.get()
+def quiet(throw: bool | None) -> bool:
+    """Whether `throw` makes a failure NaN here."""
+    return throw is None and _poisoning.get()
+
+
+def throws(throw: bool | None) -> bool:
+    """Whether `throw` makes a failure raise here."""
+    return throw is True or (throw is None and not _poisoning.get())
 
 
 def poisoned(tree: PyTree, ok: Bool[Array, ""]) -> PyTree:
