@@ -28,8 +28,9 @@ with warnings.catch_warnings():
             "at what `initial_state()` returns and at the parameters it is made of."
         )
         non_finite = (
-            "The state became infinite or not a number. Try a shorter step, a "
-            "softening length, or parameter values nearer the physical ones."
+            "The state became infinite or not a number, or the residual of an equation "
+            "did. Try a shorter step, a softening length between bodies, another "
+            "guess, or parameter values nearer the physical ones."
         )
         times_beyond_max_steps = (
             "A requested time lies more than `max_steps` steps from `t0`. Times or "
@@ -50,8 +51,9 @@ with warnings.catch_warnings():
             "answer."
         )
         prediction_not_finite = (
-            "The prediction is not finite. If `predict` runs a simulation, run "
-            "`simulate` at these parameter values on its own: it raises the reason."
+            "The prediction is not finite. If `predict` runs a simulation or solves an "
+            "equation, call that at these parameter values on its own: it raises the "
+            "reason."
         )
         no_progress = (
             "No step lowered the objective. The fit may be at its optimum to rounding; "
@@ -73,11 +75,12 @@ with warnings.catch_warnings():
             "tighter tolerances, or units in which the unknowns are about one."
         )
         no_linear_solution = (
-            "A linear system with the Jacobian of the residual could not be solved: "
-            "it is singular, or an iterative solver ran out of steps. Where the "
-            "residual has a minimum instead of a root, no guess helps; if the equation "
-            "does not determine its unknown, `Rule(LeastNorm())` takes the shortest "
-            "answer; for an iterative solver raise `Krylov(max_steps=...)`."
+            "A linear system could not be solved: its matrix (of `root`, the Jacobian "
+            "of the residual) is singular or not of the structure that its strategy "
+            "presumes, or an iterative solver ran out of steps. Where a residual has a "
+            "minimum instead of a root, no guess helps; if the equation does not "
+            "determine its unknown, `LeastNorm()` takes the shortest answer; for an "
+            "iterative solver raise `Krylov(max_steps=...)`."
         )
 
 

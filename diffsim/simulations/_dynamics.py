@@ -66,11 +66,17 @@ def _check_solver(solver: diffrax.AbstractSolver, terms: Any):
         fits, wanted = isinstance(terms, kind), f"{kind.__name__} dynamics"
     if fits:
         return
+    advice = (
+        "Take an explicit Runge–Kutta solver instead, diffrax.Dopri8() at fixed steps "
+        "say"
+    )
     if structure is Separable:
         wanted += ", whose accelerations do not depend on velocity"
+    elif wanted.startswith("MultiTerm"):
+        wanted += ", an explicit and an implicit term"
+        advice = "Take integrators.Kvaerno5() where all of one term is stiff"
     raise ValueError(
-        f"{type(solver).__name__} needs {wanted}; got {type(terms).__name__}. Take an "
-        "explicit Runge–Kutta solver instead, diffrax.Dopri8() at fixed steps say"
+        f"{type(solver).__name__} needs {wanted}; got {type(terms).__name__}. {advice}"
     )
 
 

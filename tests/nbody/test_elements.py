@@ -254,6 +254,10 @@ def test_bad_input_is_named():
         placed([1, 2], [nbody.Elements(semi_major_axis=1.0)], G=1.0, jacobi=False)
     with pytest.raises(ValueError, match="eccentricity must not be negative, got -0"):
         nbody.Elements(semi_major_axis=1.0, eccentricity=-0.1)
+    with pytest.raises(ValueError, match=r"within 2\.0944 of .* 2\.0, .* got 2\.1"):
+        nbody.Elements(semi_major_axis=-1.0, eccentricity=2.0, true_anomaly=2.1)
+    with pytest.raises(ValueError, match="eccentricity must not be 1, where a finite"):
+        nbody.Elements(semi_major_axis=1.0, eccentricity=1.0).state(1.0)
     for a, e in ((2.0, 1.5), (-2.0, 0.5)):
         with pytest.raises(ValueError, match=f"got {a} at eccentricity {e}"):
             nbody.Elements(semi_major_axis=a, eccentricity=e)

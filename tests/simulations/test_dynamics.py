@@ -89,7 +89,7 @@ def test_dynamics_agree_with_the_state(start, terms, sentence, method):
         (
             diffrax.KenCarp3(),
             ode(lambda y: y),
-            "KenCarp3 needs MultiTerm dynamics; got ODETerm. Take",
+            "KenCarp3 needs MultiTerm dynamics, an explicit and an .*Kvaerno5",
         ),
         (
             Leapfrog(),

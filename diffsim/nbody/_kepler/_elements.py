@@ -35,8 +35,8 @@ class Elements(eqx.Module):
     Angles are in radians, and what is not given is zero. Numbers or arrays of any
     shapes that broadcast; the leaves have the common one.
 
-    **Raises:** `ValueError` for shapes that do not broadcast, a negative e, and an a
-    of the wrong sign.
+    **Raises:** `ValueError` for shapes that do not broadcast, a negative e, an a of the
+    wrong sign, and an f beyond the asymptotes of a hyperbola.
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
     angles ω and Ω are arbitrary, and the derivative of the elements in the state is
@@ -73,6 +73,7 @@ class Elements(eqx.Module):
         for name, leaf in leaves_of(given).items():
             setattr(self, name, leaf)
         _check_conic(self.semi_major_axis, self.eccentricity)
+        _check_reached(self.true_anomaly, self.eccentricity)
 
     @classmethod
     def from_mean_anomaly(
@@ -95,7 +96,10 @@ class Elements(eqx.Module):
         """Position and velocity relative to the other body, shape (..., 3).
 
         **Arguments:** `gm`, shape (...): G times the sum of both masses.
+
+        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a.
         """
+        _check_curved(self.eccentricity)
         gm, _ = alike(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
         return _state(self, gm)
@@ -133,6 +137,28 @@ def _check_conic(semi_major_axis: Array, eccentricity: Array):
         raise ValueError(
             "semi_major_axis must be positive below eccentricity 1 and negative above, "
             f"got {a[wrong][0]} at eccentricity {e[wrong][0]}"
+        )
+
+
+def _check_reached(anomaly: Array, eccentricity: Array):
+    if is_traced(anomaly) or is_traced(eccentricity):
+        return
+    f, e = np.ravel(anomaly), np.ravel(eccentricity)
+    beyond = (e > 1) & (1 + e * np.cos(f) <= 0)
+    if np.any(beyond):
+        limit = np.arccos(-1 / e[beyond][0])
+        raise ValueError(
+            f"true_anomaly must lie within {limit:.6g} of pericenter at eccentricity "
+            f"{e[beyond][0]}, between the asymptotes, got {f[beyond][0]}"
+        )
+
+
+def _check_curved(eccentricity: Array):
+    if not is_traced(eccentricity) and np.any(np.equal(eccentricity, 1)):
+        raise ValueError(
+            "eccentricity must not be 1, where a finite semi_major_axis is a fall "
+            "through the center and a parabola has none; give the position and "
+            "velocity themselves"
         )
 
 
