@@ -46,7 +46,8 @@ class Bracketed(eqx.Module):
             jnp.broadcast_to(jnp.asarray(x, y.dtype), y.shape)
             for x in (self.lower, self.upper)
         )
-        below, above = (jnp.sign(function(x, theta)) for x in (lower, upper))
+        ends = jax.vmap(lambda x: function(x, theta))(jnp.stack([lower, upper]))
+        below, above = jnp.sign(ends)
 
         fine = float(jnp.finfo(y.dtype).eps) ** 0.5
 
@@ -71,6 +72,6 @@ class Bracketed(eqx.Module):
         y, _, _, last = jax.lax.fori_loop(0, self.steps, step, start)
         # What a step of Newton's leaves is its square.
         reached = last <= fine * (jnp.abs(y) + fine * jnp.abs(upper - lower))
-        ends = (below == 0) | (above == 0)
+        known = (below == 0) | (above == 0)
         y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, y))
-        return jnp.where(below * above <= 0, y, jnp.nan), reached | ends
+        return jnp.where(below * above <= 0, y, jnp.nan), reached | known

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
-from ._event_steps import Onward, Watch, acted, crossings
-from ._rows import Rows, ahead
+from ._event_steps import Onward, acted
+from ._rows import Rows
+from ._watch import Watch, ahead, crossings
 
 
 #: `solve(t, y)`: ends of the steps from t on, padded with infinity, the states there, a
@@ -26,7 +27,7 @@ def adaptive_rows(
     def one(carry, _):
         here, soon = carry
         # From a little behind a reset, where events have their signs again.
-        t, y = here.anchor + soon, watch.aside(here.anchor, here.y, soon)
+        t, y = here.anchor + soon, watch.quick(here.anchor, here.y, soon)
         ends, states, *about = _unless(here.stopped, solve, t, y)
         rows, values = _rows(watch, here, (t, y), ends, states)
         ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))

@@ -1,5 +1,6 @@
 """A run with events: its outputs, and when each of them happened."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,14 +16,15 @@ from ._adjoints import AbstractScanAdjoint
 from ._both_ways import Request
 from ._event import Event, Occurrences
 from ._event_adaptive import adaptive_rows
-from ._event_steps import Watch, event_rows
+from ._event_steps import event_rows
 from ._leg import Leg, fixed_stats
 from ._method import GivenSteps
-from ._occurrences import occurrences_of
+from ._occurrences import read_off
 from ._plan import DiffraxSide, FixedSide, Plan
-from ._rows import Rows, begun_by, outputs_of
+from ._rows import Rows, begun_by
 from ._stepper import Stepper
 from ._through_diffrax import STATS, diffrax_steps
+from ._watch import Watch
 
 
 def event_leg(
@@ -36,16 +38,14 @@ def event_leg(
     check_conditions(events, simulation, t0, request.y0)
     step = plan.method.step if isinstance(side, DiffraxSide) else side.step
     stepper = Stepper(simulation, plan.method.solver, t0, 1.0 if step is None else step)
-    watch = Watch(events, stepper.aside, simulation)
+    quick = functools.partial(stepper.aside, rolled=True)
+    watch = Watch(events, stepper.aside, quick, simulation)
     if isinstance(side, FixedSide):
         rows, stop, result, stats = _fixed(request, watch, side)
     else:
         rows, stop, result, stats = _adaptive(request, watch, side)
-    found = tuple(
-        occurrences_of(rows, watch, i, times[-1], look) for i in range(len(events))
-    )
+    states, found = read_off(rows, watch, jnp.minimum(times, stop), times[-1], look)
     result = _judged(rows, watch, times[-1], result)
-    states = outputs_of(rows, jnp.minimum(times, stop), stepper.aside)
     end_time, end = begun_by(rows, times[-1])
     reached = times <= stop
     ends = None if isinstance(side, FixedSide) else _ends(rows)

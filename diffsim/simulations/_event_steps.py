@@ -1,28 +1,13 @@
 """Fixed steps, looking out for events."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, PyTree
 
-from ._event import Event
-from ._rows import Aside, Rows, ahead, located
-
-
-class Watch(NamedTuple):
-    """The events of a run, and how to step it by any length."""
-
-    events: tuple[Event, ...]
-    aside: Aside
-    args: Any
-
-    def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
-        found = [event.value(t, y, self.args) for event in self.events]
-        return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
-
-    def acts(self) -> Bool[Array, " event"]:
-        return jnp.array([event.acts for event in self.events])
+from ._rows import Rows
+from ._watch import Watch, ahead, crossings
 
 
 class Onward(NamedTuple):
@@ -74,16 +59,17 @@ def acted(watch: Watch, t, here: Onward, step, acting):
     """How long a step is up to the first event that acts, what follows it, and what
     the step has crossed by then.
     """
-    events, aside, args = watch
-    waits = [
-        located(e, t, here.y, step, here.fresh, aside, args, there=acting[i])
-        for i, e in enumerate(events)
-    ]
-    waits = jnp.where(acting, jnp.stack(waits), jnp.inf)
+    events, args = watch.events, watch.args
+
+    def wait(index, there):
+        return watch.located(index, t, here.y, step, here.fresh, there=there)
+
+    waits = jax.vmap(wait)(jnp.arange(len(events)), acting)
+    waits = jnp.where(acting, waits, jnp.inf)
     first = jnp.argmin(waits)
     # Nothing infinite where nothing acts, of which NaN would come.
     length = jnp.where(jnp.any(acting), waits[first], 0)
-    t, y = t + length, aside(t, here.y, length)
+    t, y = t + length, watch.quick(t, here.y, length)
     before = crossings(events, here.values, watch.values(t, y))
     crossed = jnp.where(jnp.arange(len(events)) == first, True, before & ~acting)
     stopped = jnp.asarray(False)
@@ -93,13 +79,6 @@ def acted(watch: Watch, t, here: Onward, step, acting):
             new = event.reset(t, y, args)
             y = jax.tree.map(lambda a, b, i=i: jnp.where(first == i, a, b), new, y)
     soon = ahead(step)
-    values = watch.values(t + soon, aside(t, y, soon))
+    values = watch.values(t + soon, watch.quick(t, y, soon))
     onward = Onward(t, jnp.asarray(0), y, values, jnp.asarray(True), stopped)
     return length, onward, crossed
-
-
-def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
-    """Which of the events lie between two values each; a zero belongs to the past."""
-    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
-    ways = {"up": up, "down": down, None: up | down}
-    return jnp.stack([ways[e.direction][..., i] for i, e in enumerate(events)], axis=-1)

@@ -1,6 +1,7 @@
 """Explicit steps with nothing to choose: one-step maps and unrolled Runge–Kutta."""
 
 import abc
+from collections.abc import Callable
 from typing import ClassVar
 
 import diffrax
@@ -57,12 +58,13 @@ def is_explicit(solver: diffrax.AbstractSolver) -> bool:
 
 
 def explicit_step(
-    solver, terms, t0: Array, length: Array, y: PyTree[Array], args
+    solver, terms, t0: Array, length: Array, y: PyTree[Array], args, *, rolled=False
 ) -> PyTree[Array]:
     r"""One explicit step, $y_1 = y_0 + h\sum_i b_i k_i$, its stages written out.
 
-    The same map as `solver.step`, without the loop over stages, the error estimate and
-    the dense output, none of which a fixed step needs.
+    The same map as `solver.step`, without the error estimate and the dense output,
+    none of which a fixed step needs. If `rolled` the stages are a loop: slower, and
+    compiled in the time of one evaluation.
     """
     if isinstance(solver, AbstractOneStepSolver):
         return solver.advance(terms, t0, length, y, args)
@@ -71,13 +73,42 @@ def explicit_step(
     used = int(np.flatnonzero(tableau.b_sol)[-1]) + 1
     rows = [np.zeros(0), *tableau.a_lower][:used]
     nodes = [0.0, *tableau.c][:used]
+
+    def rate(node, stage):
+        return terms.vf_prod(t0 + node * length, stage, args, length)
+
+    if rolled:
+        return _rolled(rate, y, rows, nodes, tableau.b_sol[:used])
     true = _is_number(y)
     rates = []
     for row, node in zip(rows, nodes, strict=True):
         stage = _made_once(_combined(y, row, rates), true)
-        t = t0 + float(node) * length
-        rates.append(terms.vf_prod(t, stage, args, length))
+        rates.append(rate(float(node), stage))
     return _combined(y, tableau.b_sol[:used], rates)
+
+
+def _rolled(rate: Callable, y: PyTree[Array], rows, nodes, last) -> PyTree[Array]:
+    """The stages of an explicit step as a loop over the rows of its tableau."""
+    used = len(nodes)
+    matrix = np.stack([np.pad(row, (0, used - row.size)) for row in rows])
+    kind = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
+
+    def weighted(weights, rates):
+        def added(a, b):
+            weight = weights.astype(jnp.finfo(a.dtype).dtype)
+            return a + jnp.tensordot(weight, b, 1, precision="highest")
+
+        return jax.tree.map(added, y, rates)
+
+    def stage(rates, row):
+        index, node, weights = row
+        new = rate(node, weighted(weights, rates))
+        return jax.tree.map(lambda a, b: a.at[index].set(b), rates, new), None
+
+    empty = jax.tree.map(lambda a: jnp.zeros((used, *a.shape), a.dtype), y)
+    table = (jnp.arange(used), jnp.asarray(nodes, kind), jnp.asarray(matrix, kind))
+    rates, _ = jax.lax.scan(stage, empty, table)
+    return weighted(jnp.asarray(last, kind), rates)
 
 
 def _is_number(y: PyTree[Array]) -> Array:

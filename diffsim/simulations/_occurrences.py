@@ -1,39 +1,81 @@
-"""What is recorded of an event, read from the rows of a run."""
+"""What is read from the rows of a run: its outputs, and when each event happened."""
 
+import itertools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Bool, PyTree
 
 from ._event import Occurrences
-from ._event_steps import Watch
-from ._rows import Rows, located
+from ._rows import Rows, begun_by
+from ._watch import Watch
 
 
-def occurrences_of(
-    rows: Rows, watch: Watch, index: int, end: Array, look: Callable
-) -> Occurrences:
-    """When the event of `index` happened up to the time `end`, by `look` at it."""
-    event, crossed = watch.events[index], rows.crossed[:, index]
-    (at,) = jnp.nonzero(crossed, size=event.limit, fill_value=0)
-    there = jnp.arange(event.limit) < jnp.sum(crossed)
+class _Aside(NamedTuple):
+    """Side steps to be taken: from y at t over s, one each along the leading axis."""
 
-    def wait(t, y, i, there):
-        step, fresh = rows.lengths[i], rows.fresh[i]
-        aside, args = watch.aside, watch.args
-        return located(event, t, y, step, fresh, aside, args, there=there)
+    t: Array
+    y: PyTree[Array]
+    s: Array
 
-    def one(i, there):
-        t, y = rows.times[i], jax.tree.map(lambda a: a[i], rows.states)
-        # A step ends with the event that acts in it.
-        s = rows.lengths[i] if event.acts else wait(t, y, i, there)
-        return t + s, look(t + s, watch.aside(t, y, s))
 
-    times, states = jax.vmap(one)(at, there)
-    seen = there & (times <= end)
-    times, states = jax.tree.map(
-        lambda a: jnp.where(seen.reshape(-1, *[1] * (a.ndim - 1)), a, jnp.nan),
-        (times, states),
+def read_off(
+    rows: Rows, watch: Watch, times: Array, end: Array, look: Callable
+) -> tuple[PyTree[Array], tuple[Occurrences, ...]]:
+    """The states at `times`, and by `look` the events up to the time `end`.
+
+    All by side steps from the rows before them, in one batch: a step of many stages
+    takes long to compile.
+    """
+    starts, states = begun_by(rows, times)
+    there, waits = _waits(rows, watch)
+    both = (_Aside(starts, states, times - starts), waits)
+    every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
+    found = jax.vmap(watch.aside)(*every)
+    at, states = (
+        jax.tree.map(lambda a, part=part: a[part], found)
+        for part in (slice(times.size), slice(times.size, None))
     )
-    return Occurrences(times, states, jnp.sum(seen))
+    when = waits.t + waits.s
+    seen = jax.vmap(look)(when, states)
+    good = there & (when <= end)
+    when, seen = jax.tree.map(lambda a: _where(good, a, jnp.nan), (when, seen))
+    bounds = np.cumsum([0, *(event.limit for event in watch.events)])
+    events = tuple(
+        jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
+        for i, j in itertools.pairwise(bounds)
+    )
+    return at, tuple(Occurrences(t, y, jnp.sum(ok)) for t, y, ok in events)
+
+
+def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
+    """Of all events one after another, each padded to its limit: which there are, and
+    the side steps to them.
+    """
+    places, theres, indices = [], [], []
+    for i, event in enumerate(watch.events):
+        crossed = rows.crossed[:, i]
+        places.append(jnp.nonzero(crossed, size=event.limit, fill_value=0)[0])
+        theres.append(jnp.arange(event.limit) < jnp.sum(crossed))
+        indices.append(np.full(event.limit, i))
+    at, there, index = map(jnp.concatenate, (places, theres, indices))
+    rows = jax.tree.map(lambda a: a[at], rows)
+    # A step ends with the event that acts in it.
+    waits = rows.lengths
+    if not all(event.acts for event in watch.events):
+        acts = watch.acts()[index]
+        sought = there & ~acts
+
+        def wait(index, there, row):
+            t, y, length, fresh, _ = row
+            return watch.located(index, t, y, length, fresh, there=there)
+
+        waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
+    return there, _Aside(rows.times, rows.states, waits)
+
+
+def _where(good: Array, a: Array, other) -> Array:
+    return jnp.where(good.reshape(-1, *[1] * (a.ndim - 1)), a, other)

@@ -66,8 +66,16 @@ class Stepper(eqx.Module):
         eqx.filter_eval_shape(after)
         return carry if may_fail[0] else carry._replace(result=None)
 
-    def aside(self, t: Array, y: PyTree[Array], length: Array) -> PyTree[Array]:
-        """The state `length` after `y` at `t`, which need not be on the grid."""
+    def aside(
+        self, t: Array, y: PyTree[Array], length: Array, *, rolled: bool = False
+    ) -> PyTree[Array]:
+        """The state `length` after `y` at `t`, which need not be on the grid.
+
+        If `rolled`, an explicit step is a loop over its stages.
+        """
+        if rolled and self.explicit:
+            given = (self.solver, self.terms, t, length, y, self.simulation)
+            return explicit_step(*given, rolled=True)
         there = eqx.tree_at(lambda s: s.t0, self, t)
         return there.advance(there.start(y), 0, length).y
 
