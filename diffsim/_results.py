@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import diffrax
+import numpy as np
 from jaxtyping import PyTree
 
 
@@ -92,3 +93,10 @@ def raised(tree: PyTree, result: Any) -> PyTree:
     if failed:
         raise RuntimeError(RESULTS[result])
     return tree
+
+
+def told(result: Any) -> str | None:
+    """`result` for a person; None where it is traced, or one for each of a batch."""
+    if result.is_traced() or np.ndim(result == RESULTS.successful):
+        return None
+    return RESULTS[result] or "successful"

@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._results import RESULTS
+from .._results import RESULTS, told
 
 
 class Solution(eqx.Module):
@@ -26,3 +26,14 @@ class Solution(eqx.Module):
     residual: Float[Array, ""]
     iterations: Int[Array, ""]
     condition: Float[Array, ""] | None = None
+
+    def __str__(self) -> str:
+        outcome = told(self.status)
+        if outcome is None:
+            return repr(self)
+        numbers = [
+            f"largest residual {self.residual:.2g} after {self.iterations} iterations"
+        ]
+        if self.condition is not None:
+            numbers.append(f"condition number {self.condition:.2g}")
+        return f"{outcome}\n  value {self.value}\n  {', '.join(numbers)}"

@@ -39,7 +39,10 @@ class Event(eqx.Module):
     - `limit`: how many can be recorded. More are a failure of the run.
     - `terminal`: whether the run ends there. Outputs after it are NaN.
     - `reset`: `reset(t, y, simulation)`, the state to go on with, from and to the
-        internal one that `initial_state` returns; None changes nothing.
+        internal one that `initial_state` returns; None changes nothing. With
+        `terminal` as well it is the state that the run ends in.
+
+    A condition that is zero at the epoch itself is no event: it counts as past.
 
     **Limits:** g is looked at after every step, so two crossings within one step are
     not seen (convenience; take shorter steps). Where g only touches zero there is no

@@ -3,9 +3,10 @@
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._results import RESULTS
+from .._results import RESULTS, told
 from ._event import Occurrences
 
 
@@ -41,3 +42,19 @@ class Trajectory(eqx.Module):
     final: Final
     steps: Array | None
     events: tuple[Occurrences, ...] = ()
+
+    def __str__(self) -> str:
+        outcome = told(self.result)
+        if outcome is None:
+            return repr(self)
+        ends = (f"{t:.6g}" for t in (np.min(self.times), np.max(self.times)))
+        ends = " to ".join(dict.fromkeys(ends))
+        lines = [
+            f"{outcome}: t = {ends}, {self.stats['num_accepted_steps']} steps",
+            f"  states {eqx.tree_pformat(self.states)}",
+        ]
+        for i, found in enumerate(self.events):
+            when = ", ".join(f"{t:.6g}" for t in found.times[: int(found.count)][:3])
+            lines.append(f"  event {i}: {found.count} of up to {found.times.size}")
+            lines[-1] += f", first at {when}" if when else ""
+        return "\n".join(lines)

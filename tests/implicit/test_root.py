@@ -292,6 +292,16 @@ def test_inside_a_fit_a_failed_trial_is_another_bad_step():
         square_root(jnp.array([-1.0]))
 
 
+def test_a_solution_says_how_it_went():
+    def told(sign):
+        return str(root(lambda y, _: y**2 + sign, 1.5, full=True, throw=False))
+
+    assert told(-2.25).startswith("successful\n  value 1.5\n  largest residual 0 after")
+    assert "maximum number of steps" in told(1.0)
+    many = jax.vmap(lambda a: root(lambda y, a: y - a, a, a, full=True))(jnp.ones(2))
+    assert "value=f64[2]" in str(many)
+
+
 def test_a_rule_that_does_not_exist_is_named():
     with pytest.raises(ValueError, match=r"mode must be one of .*, got 'implicit'"):
         Rule(mode="implicit")  # pyright: ignore[reportArgumentType]

@@ -196,6 +196,28 @@ def test_a_terminal_event_ends_the_run(method):
     np.testing.assert_allclose(found.final.t, flown, rtol=1e-12)
     np.testing.assert_allclose(found.final.y[1], -5.0, rtol=1e-12)
     assert found.events[0].count == 1
+    told = str(found)
+    assert "successful: t = 0.5 to 1.5, " in told
+    assert "event 0: 1 of up to 16, first at 1.01937" in told
+
+
+def test_a_terminal_reset_is_the_state_that_the_run_ends_in():
+    caught = Event(
+        END.condition,
+        direction="down",
+        terminal=True,
+        reset=lambda t, y, args: (y[0], 0 * y[1]),
+    )
+    found = ds.simulate(BALL, 1.5, METHODS["fixed"], events=caught)
+    np.testing.assert_allclose(found.final.t, 2 * 5.0 / 9.81, rtol=1e-12)
+    np.testing.assert_array_equal(found.final.y[1], 0)
+
+
+def test_a_condition_that_is_zero_at_the_epoch_is_past():
+    """The ball starts on the floor, and comes back to it once."""
+    found = ds.simulate(BALL, 1.5, METHODS["fixed"], events=Event(END.condition))
+    np.testing.assert_allclose(found.events[0].times[0], 2 * 5.0 / 9.81, rtol=1e-12)
+    assert found.events[0].count == 1
 
 
 @pytest.mark.parametrize(
