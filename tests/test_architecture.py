@@ -17,6 +17,7 @@ FOUNDATION = {
     "_failures",
     "_paths",
     "_primitives",
+    "_products",
     "_results",
     "_sizes",
     "_trees",
@@ -115,3 +116,19 @@ def test_small(path):
             docstring = ast.get_docstring(node, clean=False) or ""
             lines = node.end_lineno - node.lineno + 1 - docstring.count("\n")
             assert lines <= MAX_FUNCTION, f"{node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_products_keep_the_precision_of_their_factors(path):
+    """A GPU rounds others to TF32; pictures and tables are not computed there."""
+    if path.relative_to(ROOT).parts[0] in {"cli", "plots"}:
+        return
+    contractions = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        operator = getattr(node, "op", None)
+        assert not isinstance(operator, ast.MatMult), f"write product, {node.lineno}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            module = getattr(node.func.value, "id", None)
+            if module == "jnp" and node.func.attr in contractions:
+                given = {keyword.arg for keyword in node.keywords}
+                assert "precision" in given, f"{node.func.attr}, line {node.lineno}"

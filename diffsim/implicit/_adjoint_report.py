@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
+from .._products import product
 from ._inputs import check_fits, floating
 from ._strategies import AbstractLinear, Dense
 
@@ -72,7 +73,7 @@ def _reported(residual, y, args, bar, linear: AbstractLinear) -> AdjointReport:
         multiplier,
         _length(left) / jnp.where(size == 0, 1, size),
         steps,
-        jnp.abs(ravel_pytree(multiplier)[0] @ ravel_pytree(value)[0]),
+        jnp.abs(product(ravel_pytree(multiplier)[0], ravel_pytree(value)[0])),
     )
 
 

@@ -10,6 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
+from .._products import product
 from .._sizes import largest
 from ._tolerances import over_tolerance
 
@@ -125,7 +126,9 @@ class Anderson(optx.AbstractFixedPointSolver):
         )
         weights = _mixture(values, flat_f)
         flat_next = (
-            flat + self.damping * flat_f - weights @ (points + self.damping * values)
+            flat
+            + self.damping * flat_f
+            - product(weights, points + self.damping * values)
         )
         state = _AndersonState(points, values, (flat, flat_f), size, state.count + 1)
         return unravel(flat_next), state, aux
@@ -149,5 +152,5 @@ def _mixture(values: Array, f: Array) -> Array:
     scaled = values * scale[:, None]
     ridge = 10 * jnp.finfo(f.dtype).eps * values.shape[0]
     # Rows of zeros, before the memory is full, get the weight zero.
-    gram = scaled @ scaled.T + jnp.diag(jnp.where(size == 0, 1.0, ridge))
-    return scale * jax.scipy.linalg.solve(gram, scaled @ f, assume_a="pos")
+    gram = product(scaled, scaled.T) + jnp.diag(jnp.where(size == 0, 1.0, ridge))
+    return scale * jax.scipy.linalg.solve(gram, product(scaled, f), assume_a="pos")

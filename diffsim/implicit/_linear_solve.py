@@ -11,6 +11,7 @@ import lineax as lx
 from jaxtyping import Array, PyTree
 
 from .._failures import throws
+from .._products import product
 from .._results import RESULTS, raised
 from .._sizes import largest
 from ._condition import condition
@@ -117,4 +118,4 @@ def _product(operator: Any, b: PyTree[Array]) -> Callable:
 
 
 def _times(matrix, x):
-    return x @ matrix.T
+    return product(x, matrix.T)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from .._products import product
 from .._results import RESULTS
 from ..simulations import Trajectory, failures_as_nan
 from ._levenberg_marquardt import Objective
@@ -44,7 +45,7 @@ class Facts(eqx.Module):
     @classmethod
     def of(cls, found: Whitened) -> "Facts":
         """Sums over the data that are used."""
-        chi2 = found.distance @ found.distance
+        chi2 = product(found.distance, found.distance)
         good = RESULTS.successful
         # An array even if nothing ran that could fail, so that states keep their type.
         result = RESULTS.where(jnp.array(False), good, found.result)
@@ -144,7 +145,8 @@ class Experiment(eqx.Module):
 
     def _loss(self, found: Whitened, values: Array) -> Array:
         prior = self.parameters.prior_rows(values)
-        loss = (found.distance @ found.distance + prior @ prior) / 2
+        squares = product(found.distance, found.distance) + product(prior, prior)
+        loss = squares / 2
         if callable(self.noise):
             loss += jnp.sum(found.log_sigma)
         return loss

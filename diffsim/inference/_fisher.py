@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
+from .._products import product
 from .._results import RESULTS
 from ._experiment import Experiment, Whitened, experiment
 from ._information import Fisher
@@ -118,7 +119,7 @@ def _spread(found: Experiment, seen: Whitened, values: Array) -> Array:
     if not found.scale_is_unknown:
         return jnp.ones((), values.dtype)
     dof = jnp.sum(seen.used) - values.size
-    return scatter(seen.distance @ seen.distance, dof)
+    return scatter(product(seen.distance, seen.distance), dof)
 
 
 def _status(seen: Whitened, root: Array) -> RESULTS:

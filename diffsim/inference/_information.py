@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .._checks import as_floating
+from .._products import product
 from .._results import RESULTS
 from .._trees import places
 from ._report import counted
@@ -71,7 +72,7 @@ class Fisher(eqx.Module):
     def matrix(self) -> Float[Array, "parameter parameter"]:
         """F itself; fine to look at, not to invert."""
         rows = self.root * self.scale
-        return rows.T @ rows
+        return product(rows.T, rows)
 
     @property
     def covariance(self) -> Float[Array, "parameter parameter"]:
@@ -106,7 +107,8 @@ class Fisher(eqx.Module):
 
     def mv(self, vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
         """F v, without F."""
-        return self.scale * (self.root.T @ (self.root @ (self.scale * vector)))
+        rows = product(self.root, self.scale * vector)
+        return self.scale * product(self.root.T, rows)
 
     def __add__(self, other: Any) -> "Fisher":
         if not isinstance(other, Fisher):
@@ -147,7 +149,7 @@ class Fisher(eqx.Module):
         rounding = jnp.finfo(span.dtype).eps ** 0.8
         span = jnp.where(values > rounding * jnp.max(values, initial=0), span, 0)
         for _ in range(2):  # the second pass removes what rounding left of the first
-            wanted = wanted - span @ (span.T @ wanted)
+            wanted = wanted - product(span, product(span.T, wanted))
         # What is left of a column of unit norm is rounding, not information.
         wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
         root, scale = scaled_root(wanted * self.scale[keep])
@@ -179,7 +181,7 @@ class Fisher(eqx.Module):
             )
         # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
         delta = jnp.where(self.weights > 0, delta, 0)
-        return self._solved(self.rows.T @ (self.weights * delta))
+        return self._solved(product(self.rows.T, self.weights * delta))
 
     def _solved(self, vector: Array) -> Array:
         """F⁻¹ v by two triangular solves."""

@@ -10,6 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from .._products import product
 from .._results import RESULTS
 from ._jacobian import value_and_jacobian
 from ._trust_region import (
@@ -298,14 +299,14 @@ def _bounds(options: dict[str, Any], flat: Array) -> tuple[Array, Array]:
 
 def _held(root: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
     """Parameters at a bound that the gradient pushes outward."""
-    gradient = root[:-1, :-1].T @ root[:-1, -1]
+    gradient = product(root[:-1, :-1].T, root[:-1, -1])
     at_lower, at_upper = flat <= bounds[0], flat >= bounds[1]
     return (at_lower & (gradient > 0)) | (at_upper & (gradient < 0))
 
 
 def _judgment(e: Array, aux: Any, n: int) -> tuple[Array, Array]:
     """The objective, and the standard deviation that a row has."""
-    squares = e @ e
+    squares = product(e, e)
     spread = jnp.sqrt(squares / max(e.size - n, 1))
     if isinstance(aux, Objective):
         return aux.value, jnp.maximum(aux.sigma, spread)

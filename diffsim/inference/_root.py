@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
+from .._products import product
 from ._trust_region import triangular_root
 
 
@@ -52,7 +53,8 @@ def covariance(
     half = jnp.where(jnp.any(null), singular, regular) / scale[:, None]
     unknown = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, jnp.nan)
     # Whether two parameters share an unknown direction or not: there is no number.
-    found = jnp.where(touched[:, None] & touched[None, :], unknown, half @ half.T)
+    shared = touched[:, None] & touched[None, :]
+    found = jnp.where(shared, unknown, product(half, half.T))
     return _differentiable_unless(found, jnp.any(null))
 
 

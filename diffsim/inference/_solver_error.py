@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from .._products import product
 from ..simulations import finer_steps
 from ._experiment import Experiment
 from ._levenberg_marquardt import LevenbergMarquardt
@@ -33,7 +34,7 @@ def solver_error(
     moved = eqx.tree_at(lambda e: e.data, experiment, data)
     root = linearised(moved, solver, z).root
     inverse = solve_triangular(root[:-1, :-1], jnp.eye(z.size, dtype=z.dtype))
-    return jnp.abs(inverse @ root[:-1, -1]) / jnp.linalg.norm(inverse, axis=1)
+    return jnp.abs(product(inverse, root[:-1, -1])) / jnp.linalg.norm(inverse, axis=1)
 
 
 def _rows(experiment: Experiment, z: Array) -> Array:

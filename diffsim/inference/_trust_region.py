@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
+from .._products import product
+
 
 class Step(eqx.Module):
     """A trial step of the scaled parameters and what the linear model expects of it."""
@@ -70,10 +72,10 @@ def newton_length(root: Array, held: Bool[Array, " parameter"]) -> Float[Array, 
 
 
 def _expected(a: Array, q: Array, step: Array, damping: Array) -> Step:
-    move = a @ step
+    move = product(a, step)
     # Equal to |As|²/2 + λ|s|² for a full step, and right for a shortened one as well.
-    predicted = -move @ (q + move / 2)
-    return Step(step, jnp.linalg.norm(step), damping, predicted, move @ q)
+    predicted = -product(move, q + move / 2)
+    return Step(step, jnp.linalg.norm(step), damping, predicted, product(move, q))
 
 
 def _least_damping(a: Array) -> Array:
@@ -95,12 +97,12 @@ def _solve(a: Array, q: Array, damping: Array) -> tuple[Array, Array, Array]:
     length = jnp.linalg.norm(step)
     unit = step / jnp.where(length > 0, length, 1)
     along = solve_triangular(triangle[:n, :n], unit, trans=1)
-    return step, length, along @ along
+    return step, length, product(along, along)
 
 
 def _damping(a: Array, q: Array, radius: Array, damping: Array) -> tuple[Array, Array]:
     """The step of the wanted length and its damping, 0 for a Gauss-Newton step."""
-    highest = jnp.linalg.norm(a.T @ q) / radius
+    highest = jnp.linalg.norm(product(a.T, q)) / radius
 
     def unfinished(carry):
         _, _, _, done, count = carry

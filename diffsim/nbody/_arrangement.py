@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._checks import as_floating, check_shape
+from .._products import product
 from .._types import Numbers
 from ._kepler import Elements, RegularElements
 
@@ -42,4 +43,4 @@ def _from_center(relative, masses, inner, *, jacobi: bool):
         shifts = (masses / inner)[1:, None] * relative
         relative = relative + jnp.cumsum(shifts, 0) - shifts
     found = jnp.concatenate([center, relative])
-    return found - masses @ found / jnp.sum(masses)
+    return found - product(masses, found) / jnp.sum(masses)

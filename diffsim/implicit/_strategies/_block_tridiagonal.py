@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._products import product
 from ._base import AbstractLinear, one_step, only_array, where_solving
 from ._dense import factors, solved_by
 
@@ -71,10 +72,10 @@ def reduced(lower: Array, diagonal: Array, upper: Array) -> Reduced:
         diagonal, lower, upper = (a[..., ::2, :, :] for a in (diagonal, lower, upper))
         levels.append(Level(odd, left, right, lower, upper))
         count = diagonal.shape[-3]
-        diagonal = diagonal - lower @ _odd_before(right, count)
-        diagonal = diagonal - upper @ _odd_after(left, count)
-        lower = -lower @ _odd_before(left, count)
-        upper = -upper @ _odd_after(right, count)
+        diagonal = diagonal - product(lower, _odd_before(right, count))
+        diagonal = diagonal - product(upper, _odd_after(left, count))
+        lower = -product(lower, _odd_before(left, count))
+        upper = -product(upper, _odd_after(right, count))
     return tuple(levels), factors(diagonal[..., 0, :, :])
 
 
@@ -86,13 +87,15 @@ def substituted(state: Reduced, b: Array) -> Array:
         half = solved_by(level.odd, b[..., 1::2, :, :])
         b = b[..., ::2, :, :]
         count = b.shape[-3]
-        b = b - level.lower @ _odd_before(half, count)
-        b = b - level.upper @ _odd_after(half, count)
+        b = b - product(level.lower, _odd_before(half, count))
+        b = b - product(level.upper, _odd_after(half, count))
         halves.append(half)
     x = solved_by(last, b[..., 0, :, :])[..., None, :, :]
     for level, half in zip(reversed(levels), reversed(halves), strict=True):
         before, after = _evens_beside(x, half.shape[-3])
-        x = _interleaved(x, half - level.left @ before - level.right @ after)
+        x = _interleaved(
+            x, half - product(level.left, before) - product(level.right, after)
+        )
     return x[..., 0]
 
 
@@ -104,14 +107,14 @@ def substituted_transposed(state: Reduced, b: Array) -> Array:
         odd = b[..., 1::2, :, :]
         b = b[..., ::2, :, :]
         count = b.shape[-3]
-        b = b - _odd_before(_turned(level.right) @ odd, count)
-        b = b - _odd_after(_turned(level.left) @ odd, count)
+        b = b - _odd_before(product(_turned(level.right), odd), count)
+        b = b - _odd_after(product(_turned(level.left), odd), count)
         odds.append(odd)
     x = solved_by(last, b[..., 0, :, :], transposed=True)[..., None, :, :]
     for level, odd in zip(reversed(levels), reversed(odds), strict=True):
         count = odd.shape[-3]
-        before, _ = _evens_beside(_turned(level.upper) @ x, count)
-        _, after = _evens_beside(_turned(level.lower) @ x, count)
+        before, _ = _evens_beside(product(_turned(level.upper), x), count)
+        _, after = _evens_beside(product(_turned(level.lower), x), count)
         odd = solved_by(level.odd, odd - before - after, transposed=True)
         x = _interleaved(x, odd)
     return x[..., 0]

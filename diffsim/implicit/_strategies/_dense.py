@@ -7,6 +7,7 @@ from jax.flatten_util import ravel_pytree
 from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array
 
+from ..._products import product
 from ._base import AbstractLinear, matrix_of, one_step
 from ._small import SMALL, inverse
 
@@ -63,7 +64,7 @@ def solved_by(state: tuple[Array, ...], b: Array, *, transposed: bool = False) -
         (inverted,) = state
         inverted = jnp.swapaxes(inverted, -1, -2) if transposed else inverted
         if b.ndim == inverted.ndim:
-            return jnp.matmul(inverted, b, precision="highest")
+            return product(inverted, b)
         return jnp.sum(inverted * b[..., None, :], axis=-1)
     rows, lu, order = state
     if b.ndim < lu.ndim:

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ..._products import product
 from ._base import AbstractLinear, matrix_of, one_step
 
 
@@ -35,10 +36,10 @@ class LeastNorm(AbstractLinear):
         del operator
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
-        return one_step(unravel(vt.T @ (inverse * (u.T @ flat))))
+        return one_step(unravel(product(vt.T, inverse * product(u.T, flat))))
 
     def solved_transposed(self, state, transposed, b):
         del transposed
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
-        return one_step(unravel(u @ (inverse * (vt @ flat))))
+        return one_step(unravel(product(u, inverse * product(vt, flat))))
