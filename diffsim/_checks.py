@@ -1,5 +1,6 @@
 """Two ways to object: `ValueError` while tracing, RESULTS while running."""
 
+import inspect
 from typing import Any
 
 import jax.core
@@ -34,6 +35,27 @@ def alike(**values: Any) -> list[Array]:
     arrays = [as_floating(name, value) for name, value in values.items()]
     dtype = jnp.result_type(*arrays)
     return [array.astype(dtype) for array in arrays]
+
+
+def check_takes(name: str, function: Any, arguments: tuple[str, ...]):
+    """Objects unless `function` can be called with so many arguments."""
+    listed = ", ".join(arguments)
+    if not callable(function):
+        raise ValueError(
+            f"{name} must be a function of ({listed}), got {function!r:.60}"
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Not all callables say what they take.
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        raise ValueError(
+            f"{name} must take ({listed}), got a function of {signature}; write "
+            f"lambda {listed}: ..., whether or not it uses all of them"
+        ) from None
 
 
 def check_broadcast(**shapes: tuple[int, ...]):

@@ -50,9 +50,21 @@ def poisoned(tree: PyTree, ok: Bool[Array, ""]) -> PyTree:
     )
 
 
-def poisoned_after(states: PyTree, reached: Bool[Array, " time"]) -> PyTree:
-    """`states` with NaN at the times that were not `reached`, on the first axis."""
-    return jax.vmap(poisoned)(states, reached)
+def nan_after(
+    states: PyTree, reached: Bool[Array, " time"], ok: Bool[Array, ""]
+) -> PyTree:
+    """`states` with NaN at the times that were not `reached`, on the first axis.
+
+    Derivatives are NaN as well, but where a run that is `ok` ended before: what comes
+    after its end depends on nothing.
+    """
+
+    def one(x, reached):
+        if not eqx.is_inexact_array(x):
+            return x
+        return jnp.where(reached | ~ok, poisoned(x, reached | ok), jnp.nan)
+
+    return jax.vmap(lambda x, r: jax.tree.map(lambda a: one(a, r), x))(states, reached)
 
 
 def is_finite(tree: PyTree) -> Bool[Array, ""]:

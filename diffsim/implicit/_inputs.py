@@ -1,12 +1,13 @@
 """What implicit layers are given, checked."""
 
-import inspect
 from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
+
+from .._checks import check_takes
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
@@ -24,7 +25,7 @@ def check_fits(
     name: str, function: Callable, like: str, y: PyTree[Array], args: PyTree
 ) -> None:
     """That `function(y, args)` is possible, of the structure and shapes of y."""
-    check_takes_two(name, function)
+    check_takes(name, function, ("y", "args"))
     found = eqx.filter_eval_shape(function, y, args)
     if any(jnp.iscomplexobj(x) for x in jax.tree.leaves(found)):
         raise ValueError(
@@ -37,19 +38,3 @@ def check_fits(
             f"{name} must return as many numbers as {like}, in the same structure: "
             f"got {have}, expected {want}"
         )
-
-
-def check_takes_two(name: str, function: Callable) -> None:
-    """That `function` can be called as `function(y, args)`."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        # Not all callables say what they take.
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        raise ValueError(
-            f"{name} must take (y, args), got a function of {signature}; write "
-            "lambda y, args: ..., whether or not it uses args"
-        ) from None

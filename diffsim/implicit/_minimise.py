@@ -8,8 +8,9 @@ import jax
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
+from .._checks import check_takes
 from .._sizes import precision
-from ._inputs import check_takes_two, floating
+from ._inputs import floating
 from ._layer import Kind, answer
 from ._rule import Rule
 
@@ -55,7 +56,7 @@ def minimise(
     **Limits:** the minimum that the solver runs into, of those there are (mathematics).
     """
     guess = floating("guess", guess)
-    check_takes_two("objective", objective)
+    check_takes("objective", objective, ("y", "args"))
     shape = eqx.filter_eval_shape(objective, guess, args)
     if getattr(shape, "shape", None) != ():
         raise ValueError(
@@ -108,7 +109,7 @@ def least_squares(
     `hessian`.
     """
     guess = floating("guess", guess)
-    check_takes_two("residuals", residuals)
+    check_takes("residuals", residuals, ("y", "args"))
     if hessian not in _HESSIANS:
         raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON

@@ -6,6 +6,8 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
+from .._checks import check_takes
+
 
 _DIRECTIONS = (None, "up", "down")
 
@@ -67,7 +69,11 @@ class Event(eqx.Module):
             raise ValueError(
                 f"direction must be 'up', 'down' or None, got {self.direction!r}"
             )
-        if not isinstance(self.limit, int) or self.limit < 1:
+        check_takes("condition", self.condition, ("t", "state", "simulation"))
+        if self.reset is not None:
+            check_takes("reset", self.reset, ("t", "y", "simulation"))
+        whole = isinstance(self.limit, int) and not isinstance(self.limit, bool)
+        if not whole or self.limit < 1:
             raise ValueError(f"limit must be 1 or more, an int, got {self.limit!r}")
 
     def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
-from ._event_steps import Onward, acted
+from ._event_steps import Acted, Onward, acted
 from ._rows import Rows
 from ._watch import Watch, ahead, crossings
 
@@ -28,7 +28,9 @@ def adaptive_rows(
         here, soon = carry
         # From a little behind a reset, where events have their signs again.
         t, y = here.anchor + soon, watch.quick(here.anchor, here.y, soon)
-        ends, states, *about = _unless(here.stopped, solve, t, y)
+        at_once = crossings(watch.events, here.values, watch.values(t, y))
+        idle = here.stopped | jnp.any(watch.acts() & at_once)
+        ends, states, *about = _unless(idle, solve, t, y)
         rows, values = _rows(watch, here, (t, y), ends, states)
         ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
         if not any(event.acts for event in watch.events):
@@ -37,18 +39,20 @@ def adaptive_rows(
         n = jnp.argmax(jnp.any(acting, axis=1))
         begun = _at(n, rows, values)
         whole = rows.lengths[n]
-        length, there, crossed = acted(watch, begun.anchor, begun, whole, acting[n])
+        # The first row is that little itself.
+        soon = jnp.where(n == 0, soon, ahead(whole))
+        found = acted(watch, begun.anchor, begun, whole, soon, acting[n])
         happens = jnp.any(acting)
         there, rows = jax.tree.map(
             lambda a, b: jnp.where(happens, a, b),
-            (there, _cut(rows, n, length, crossed, there)),
+            (found.there, _cut(rows, n, found)),
             (ended, rows),
         )
-        soon = jnp.where(happens & ~there.stopped, ahead(whole), 0)
+        soon = jnp.where(happens & ~there.stopped, soon, 0)
         return (there, soon), (rows, *about)
 
-    no = jnp.asarray(False)
-    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), no, no)
+    no, nothing = jnp.asarray(False), jnp.zeros(len(watch.events), t0.dtype)
+    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
     (last, _), (rows, *about) = jax.lax.scan(
         one, (start, jnp.zeros_like(t0)), None, length=runs
     )
@@ -82,20 +86,20 @@ def _rows(watch: Watch, here: Onward, begun, ends: Array, states: PyTree[Array])
         (ends, states),
     )
     lengths = jnp.append(jnp.diff(times), 0)
-    values = jax.vmap(watch.values)(times, states)
+    values = jax.vmap(watch.values)(times, states).at[0].set(here.values)
     crossed = crossings(watch.events, values, jnp.roll(values, -1, axis=0))
-    counts = (lengths > 0) & (jnp.arange(lengths.size) > 0)
-    no = jnp.zeros_like(counts)
-    return Rows(times, states, lengths, no, crossed & counts[:, None]), values
+    crossed &= (lengths > 0)[:, None]
+    nothing = jnp.zeros_like(values)
+    since = nothing.at[0].set(here.since)
+    return Rows(times, states, lengths, since, nothing, crossed), values
 
 
 def _at(n, rows: Rows, values: Array) -> Onward:
-    no = jnp.asarray(False)
-    y = jax.tree.map(lambda a: a[n], rows.states)
-    return Onward(rows.times[n], jnp.asarray(0), y, values[n], no, no)
+    t, y, since = jax.tree.map(lambda a: a[n], (rows.times, rows.states, rows.since))
+    return Onward(t, jnp.asarray(0), y, values[n], since, jnp.asarray(False))
 
 
-def _cut(rows: Rows, n, length, crossed, there: Onward) -> Rows:
+def _cut(rows: Rows, n, found: Acted) -> Rows:
     """`rows` up to the event in row n, and standing behind it."""
     index = jnp.arange(rows.lengths.size)
     behind, here = index > n, index == n
@@ -104,9 +108,10 @@ def _cut(rows: Rows, n, length, crossed, there: Onward) -> Rows:
         return jnp.where(behind.reshape(-1, *[1] * (a.ndim - 1)), b, a)
 
     return Rows(
-        standing(rows.times, there.anchor),
-        jax.tree.map(standing, rows.states, there.y),
-        jnp.where(behind, 0, jnp.where(here, length, rows.lengths)),
-        rows.fresh,
-        jnp.where(here[:, None], crossed, rows.crossed & ~behind[:, None]),
+        standing(rows.times, found.there.anchor),
+        jax.tree.map(standing, rows.states, found.there.y),
+        jnp.where(behind, 0, jnp.where(here, found.length, rows.lengths)),
+        rows.since,
+        jnp.where(here[:, None], found.until, rows.until),
+        jnp.where(here[:, None], found.crossed, rows.crossed & ~behind[:, None]),
     )

@@ -55,7 +55,8 @@ def event_leg(
 def _judged(rows: Rows, watch: Watch, last: Array, result: Any) -> Any:
     """`result`, or what went wrong with the events up to the time `last`."""
     fine = result == RESULTS.successful
-    begun = (rows.lengths > 0) & (rows.times <= last)
+    in_time = rows.times <= last
+    begun = (rows.lengths > 0) & in_time
     values = jax.vmap(watch.values)(rows.times, rows.states)
     # Of a state that is no number the run says so itself.
     known = begun & jax.vmap(is_finite)(rows.states)
@@ -63,7 +64,7 @@ def _judged(rows: Rows, watch: Watch, last: Array, result: Any) -> Any:
     result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
     # Fixed steps go on behind the last output; one that acts ends its step.
     behind = watch.acts() & (rows.times + rows.lengths > last)[:, None]
-    counts = jnp.sum(rows.crossed & begun[:, None] & ~behind, axis=0)
+    counts = jnp.sum(rows.crossed & in_time[:, None] & ~behind, axis=0)
     many = jnp.any(counts > jnp.array([event.limit for event in watch.events]))
     return RESULTS.where(fine & ~lost & many, RESULTS.events_beyond_limit, result)
 
@@ -71,7 +72,8 @@ def _judged(rows: Rows, watch: Watch, last: Array, result: Any) -> Any:
 def check_conditions(events: tuple[Event, ...], simulation, t0, y0):
     for event in events:
         found = eqx.filter_eval_shape(event.value, t0, y0, simulation)
-        shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", bool)
+        known = hasattr(found, "dtype")
+        shape, dtype = (found.shape, found.dtype) if known else (None, type(found))
         if shape != () or not jnp.issubdtype(dtype, jnp.floating):
             raise ValueError(
                 f"condition must return one floating number that goes through zero, "

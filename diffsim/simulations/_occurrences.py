@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, PyTree
 
 from ._event import Occurrences
 from ._rows import Rows, begun_by
-from ._watch import Watch
+from ._watch import Watch, heeded
 
 
 class _Aside(NamedTuple):
@@ -70,11 +70,13 @@ def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
         sought = there & ~acts
 
         def wait(index, there, row):
-            t, y, length, fresh, _ = row
-            return watch.located(index, t, y, length, fresh, there=there)
+            t, y, length, since, until, _ = row
+            window = since[index], until[index]
+            return watch.located(index, t, y, length, window, there=there)
 
         waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
-    return there, _Aside(rows.times, rows.states, waits)
+    waits = _Aside(rows.times, rows.states, waits)
+    return there, jax.vmap(heeded)(waits, there)
 
 
 def _where(good: Array, a: Array, other) -> Array:

@@ -46,13 +46,16 @@ class Plan(eqx.Module):
     sides: tuple[Side | None, Side | None] | None
 
 
-def planned(method: Method, times, t0, *, watched: bool) -> tuple[Plan, float | None]:
+def planned(
+    method: Method, times, t0, *, watched: bool, events: bool = False
+) -> tuple[Plan, float | None]:
     """The plan for a run from `t0` to `times` (checked, ascending), and where it ends.
 
-    The end is None if it is known only when the run has been made.
+    The end is None if it is known only when the run has been made. `events` need the
+    sides wherever they can be known.
     """
-    epoch_is_leaf = not isinstance(t0, float | int)
-    if is_traced(times) or is_traced(t0) or (epoch_is_leaf and method.max_steps):
+    free = not isinstance(t0, float | int) and method.max_steps and not events
+    if is_traced(times) or is_traced(t0) or free:
         _check_bounded(method)
         return Plan(method, None), None
     times, t0 = np.atleast_1d(times), float(t0)

@@ -10,14 +10,17 @@ from jaxtyping import Array, Bool, Float, PyTree
 class Rows(NamedTuple):
     """The steps of a run: where each began, how long it was, what happened in it.
 
-    Rows behind the end have length zero and stand at the end. A row is `fresh` after a
-    reset, where an event that has just been is no event any more.
+    Rows behind the end have length zero and stand at the end. An event is looked for
+    from `since` behind the beginning of a row to `until` behind its end, both 0 but
+    where another one acts: after a reset `since` is a little behind it for what has
+    just been, and a little before it for what may be at the same time.
     """
 
     times: Float[Array, " row"]
     states: PyTree[Array]
     lengths: Float[Array, " row"]
-    fresh: Bool[Array, " row"]
+    since: Float[Array, "row event"]
+    until: Float[Array, "row event"]
     crossed: Bool[Array, "row event"]
 
 

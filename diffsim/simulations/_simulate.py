@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import as_floating, is_traced
-from .._failures import is_finite, poisoned, poisoned_after, quiet, throws
+from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
 from .._types import Numbers
 from ._adjoints import Reversible
@@ -75,7 +75,9 @@ def simulate(
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
     t0 = simulation.t0 if start is None else start.t
-    plan, end = planned(method, times, t0, watched=progress is not None)
+    plan, end = planned(
+        method, times, t0, watched=progress is not None, events=bool(events)
+    )
     hushed = quiet(throw)
     events = checked_events(plan, events)
     with _forward_mode_named(method):
@@ -112,7 +114,7 @@ def _simulate(
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
     if leg.reached is not None:
-        states = poisoned_after(states, leg.reached)
+        states = nan_after(states, leg.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
     if times.ndim == 0:

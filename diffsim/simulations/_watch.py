@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -37,8 +38,10 @@ class Watch(NamedTuple):
     def acts(self) -> Bool[Array, " event"]:
         return jnp.array([event.acts for event in self.events])
 
-    def located(self, index: Array, t, y, length, fresh, *, there) -> Array:
-        """How long after t, within one step of `length`, event `index` happens.
+    def located(self, index: Array, t, y, length, window, *, there) -> Array:
+        """How long after t event `index` happens, within a step of `length`.
+
+        `window` is how far behind both of its ends to look, see `Rows`.
 
         Where it does not, `there` is False, and the answer zero with derivative zero.
         All events share what is compiled for a step; to choose one is cheap.
@@ -49,12 +52,16 @@ class Watch(NamedTuple):
             # An equation of its own, so that no NaN comes of what is not there.
             return jnp.where(there, g, s)
 
-        lower = jnp.where(there, jnp.where(fresh, ahead(length), 0), -length)
-        solver = Bracketed(lower, length, _SEARCH)
+        since, until = window
+        lower = jnp.where(there, since, -length)
+        solver = Bracketed(lower, length + until, _SEARCH)
         # `root` would look again whether it is one, by more copies of the step.
         opened, consts = hoisted(residual, length)
+        consts = heeded(consts, there)
         equation = Equation(lambda s, given: opened(given, s), consts, solver, _found)
-        wait, _ = solved(equation, length / 2, Rule())
+        # What may lie behind the end does so to rounding.
+        guess = jnp.where(until > 0, length, length / 2)
+        wait, _ = solved(equation, guess, Rule())
         return wait
 
 
@@ -62,6 +69,20 @@ def _found(how, function, guess, theta):
     solver, _ = how
     wait, reached = solver.found(function, guess, theta)
     return jnp.where(reached, wait, jnp.nan), (), None
+
+
+def heeded(tree: PyTree, there: Array) -> PyTree:
+    """`tree`, and constants where not `there`.
+
+    What fills up a list of events is evaluated like an event, where nothing promises a
+    derivative, and zero times NaN is NaN.
+    """
+
+    def held(a):
+        floats = jnp.issubdtype(a.dtype, jnp.inexact)
+        return jnp.where(there, a, jax.lax.stop_gradient(a)) if floats else a
+
+    return jax.tree.map(held, tree)
 
 
 def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
