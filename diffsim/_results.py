@@ -75,6 +75,10 @@ with warnings.catch_warnings():
             "The solver stopped where the gradient does not vanish. Try another guess, "
             "tighter tolerances, or units in which the unknowns are about one."
         )
+        operator_not_linear = (
+            "The operator is not linear: of zeros it does not make zeros. Leave out "
+            "what is constant in it, the value at a wall say, and subtract it from b."
+        )
         no_linear_solution = (
             "A linear system could not be solved: its matrix (of `root`, the Jacobian "
             "of the residual) is singular or not of the structure that its strategy "

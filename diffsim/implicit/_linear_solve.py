@@ -45,7 +45,8 @@ def linear_solve(
     - `throw`, `full`: as for `root`. The residual of the `Solution` is the largest
         entry of |A x − b|, its iterations those of the strategy.
 
-    **RESULTS:** `no_linear_solution`.
+    **RESULTS:** `no_linear_solution`; `operator_not_linear` for a function that makes
+    something of zeros.
 
     **Raises:** `ValueError` for an operator that is not square or `b` that is not
     floating; `RuntimeError` if it fails and `throw`.
@@ -93,6 +94,10 @@ def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solut
     )
     fine = finite(x)
     status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
+    # A constant in it would make A x of every x, and of none of them b.
+    straight = largest(product(jax.tree.map(jnp.zeros_like, b))) == 0
+    status = RESULTS.where(straight, status, RESULTS.operator_not_linear)
+    x = jax.tree.map(lambda a: jnp.where(straight, a, jnp.nan), x)
     size = largest(jax.tree.map(jnp.subtract, product(x), b))
     found = Solution(x, status, size, steps)
     if not full:

@@ -53,8 +53,8 @@ class Rule(eqx.Module):
         check_strategy(self.linear)
         if self.mode not in _MODES:
             raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
-        if self.polish < 0:
-            raise ValueError(f"polish must be 0 or more, got {self.polish}")
+        if not isinstance(self.polish, int) or self.polish < 0:
+            raise ValueError(f"polish must be 0 or more, an int, got {self.polish}")
 
 
 class Equation(NamedTuple):

@@ -126,3 +126,10 @@ def test_an_adjoint_knows_what_an_inexact_root_costs(linear):
 def test_an_adjoint_of_another_shape_is_named():
     with pytest.raises(ValueError, match="cotangent must return as many numbers as y"):
         adjoint_report(lambda y, _: y, B, None, jnp.ones(3))
+
+
+def test_an_operator_that_is_not_linear_is_named():
+    with pytest.raises(RuntimeError, match="of zeros it does not make zeros"):
+        linear_solve(lambda v: 2 * v + 1, jnp.ones(2))
+    found = linear_solve(lambda v: 2 * v + 1, jnp.ones(2), throw=False)
+    assert np.all(np.isnan(found))

@@ -54,6 +54,13 @@ class Krylov(AbstractLinear):
     preconditioner: Callable[[Any], Any] | None = eqx.field(default=None, kw_only=True)
     inner: Inner = eqx.field(static=True, default=inner_product, kw_only=True)
 
+    def __check_init__(self):
+        if not isinstance(self.method, AbstractKrylovMethod):
+            raise ValueError(
+                f"method must be CG(), MINRES(), GMRES(), FGMRES() or BiCGStab(), got "
+                f"{self.method!r:.60}"
+            )
+
     def prepared(self, operator, y, hint=None, *, transposed=False):
         del operator, y, hint, transposed
 

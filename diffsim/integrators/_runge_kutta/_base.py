@@ -56,7 +56,9 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
     **Limits:** the factor is that of the start of a step, so a long one over a strong
     nonlinearity fails where a new factor for every iteration would not (convenience).
     `linear` is not told of $\gamma h$, and neither is a preconditioner
-    (convenience). Derivatives factor the matrix of every stage (convenience).
+    (convenience). One that presumes another structure than there is makes steps slow or
+    fail, and derivatives NaN (convenience: stages are iterated, not checked).
+    Derivatives factor the matrix of every stage (convenience).
     """
 
     linear: AbstractLinear = eqx.field(default=Dense(), kw_only=True)

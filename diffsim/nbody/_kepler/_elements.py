@@ -39,8 +39,8 @@ class Elements(eqx.Module):
     wrong sign, and an f beyond the asymptotes of a hyperbola.
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
-    angles ω and Ω are arbitrary, and the derivative of the elements in the state is
-    infinite (mathematics); `RegularElements` has neither.
+    angles ω and Ω are arbitrary, and the elements have no derivative by the state: what
+    comes there means nothing (mathematics); `RegularElements` has neither.
     """
 
     semi_major_axis: Float[Array, "*shape"]
