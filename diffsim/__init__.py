@@ -12,6 +12,7 @@ from . import (
     inference as inference,
     integrators as integrators,
     nbody as nbody,
+    pde as pde,
     simulations as simulations,
     sweeps as sweeps,
     verify as verify,

@@ -19,6 +19,7 @@ _PACKAGES = [
         "simulations",
         "integrators",
         "nbody",
+        "pde",
         "inference",
         "sweeps",
         "verify",

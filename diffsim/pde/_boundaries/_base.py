@@ -1,0 +1,77 @@
+"""`AbstractBoundary`: ghost cells that make a condition hold."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import as_floating
+
+
+class Ghosts(NamedTuple):
+    """Ghost cells, the nearest to the wall first: $A u + B g$.
+
+    `own` is A, shape (ghost, cell), of the cells from the wall inwards; `given` is B,
+    shape (ghost,), of the value g at the wall.
+    """
+
+    own: Array
+    given: Array
+
+
+class AbstractBoundary(eqx.Module):
+    """What holds along one side of a grid."""
+
+    @abc.abstractmethod
+    def ghosts(self, spacing: Array, width: int, order: int) -> Ghosts:
+        """How `width` ghost cells follow from the cells and the value at the wall.
+
+        `spacing` is Δx across the wall, `order` that of the scheme they are for.
+        """
+
+    @abc.abstractmethod
+    def at(self, t: Array, x: Array) -> Array:
+        """g at the coordinates `x`, shape (axis, ...): broadcasts to (channel, ...)."""
+
+
+def prescribed(name: str, given: Any) -> Any:
+    """A number, an array or a function of (t, x), as a boundary keeps it."""
+    return given if callable(given) else as_floating(name, given)
+
+
+def prescribed_at(given: Any, t: Array, x: Array) -> Array:
+    """What was prescribed, along the wall."""
+    if callable(given):
+        return jnp.asarray(given(t, x), x.dtype)
+    given = given.astype(x.dtype)
+    # One number a channel.
+    walls = x.ndim - 1
+    return given.reshape(-1, *[1] * walls) if given.ndim == 1 else given
+
+
+def fitted(alpha: Array, beta: Array, spacing: Array, width: int, order: int) -> Ghosts:
+    r"""Ghosts on the polynomial through `order` − 1 cells, $\alpha u + \beta u_n = g$.
+
+    With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
+    all of them, $p = \sum_j u_j l_j + c R$, and the condition at the wall gives c.
+    """
+    cells = np.arange(max(order - 1, 1)) + 0.5
+    ghosts = -(np.arange(width) + 0.5)
+    full = np.poly(cells)
+    bases = [np.atleast_1d(np.poly(np.delete(cells, j))) for j in range(cells.size)]
+    bases = [b / np.polyval(b, s) for b, s in zip(bases, cells, strict=True)]
+    at = np.stack([np.polyval(b, ghosts) for b in bases], axis=-1)
+    wall = np.array([np.polyval(b, 0.0) for b in bases])
+    slope = np.array([np.polyval(np.polyder(b), 0.0) for b in bases])
+    at, wall, slope, beyond = (
+        jnp.asarray(a, spacing.dtype)
+        for a in (at, wall, slope, np.polyval(full, ghosts))
+    )
+    # The outward derivative; s counts cells inwards.
+    beta = -beta / spacing
+    full = [float(np.polyval(f, 0.0)) for f in (full, np.polyder(full))]
+    given = beyond / (alpha * full[0] + beta * full[1])
+    return Ghosts(at - given[:, None] * (alpha * wall + beta * slope), given)

@@ -1,0 +1,141 @@
+"""The kinds of boundary."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import as_floating
+from ..._types import Numbers
+from ._base import AbstractBoundary, Ghosts, fitted, prescribed, prescribed_at
+
+
+class Periodic(AbstractBoundary):
+    """What leaves at one side comes in at the other; both sides of an axis have it."""
+
+    def ghosts(self, spacing, width, order):
+        raise NotImplementedError("periodic axes have no walls")
+
+    def at(self, t, x):
+        raise NotImplementedError("periodic axes have no walls")
+
+
+class Dirichlet(AbstractBoundary):
+    r"""$u = g$ at the wall.
+
+    **Arguments**
+
+    - `value`: g: a number, an array with one number a channel or of shape (channel,
+        *wall) with length one across the wall, or a function of (t, x), x of shape
+        (axis, *wall), any `eqx.Module` for instance. What floats in it is a parameter.
+    """
+
+    value: Any
+
+    def __init__(self, value: Numbers | Any = 0.0):
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        one = jnp.ones_like(spacing)
+        return fitted(one, jnp.zeros_like(spacing), spacing, width, order)
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Neumann(AbstractBoundary):
+    r"""$\partial u/\partial n = g$ at the wall, along the outward normal.
+
+    **Arguments:** `value` as for `Dirichlet`; 0 is a wall that lets nothing through.
+    """
+
+    value: Any
+
+    def __init__(self, value: Numbers | Any = 0.0):
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        one = jnp.ones_like(spacing)
+        return fitted(jnp.zeros_like(spacing), one, spacing, width, order)
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Robin(AbstractBoundary):
+    r"""$\alpha u + \beta\,\partial u/\partial n = g$ at the wall, n the outward normal.
+
+    **Arguments**
+
+    - `alpha`, `beta`: numbers, of one sign for a wall that the field relaxes at.
+    - `value`: g, as for `Dirichlet`.
+
+    **Limits:** NaN where α Δx = −2 β, where no ghost cell fulfils it (mathematics).
+    """
+
+    alpha: Array
+    beta: Array
+    value: Any
+
+    def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
+        self.alpha = as_floating("alpha", alpha)
+        self.beta = as_floating("beta", beta)
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        alpha, beta = (a.astype(spacing.dtype) for a in (self.alpha, self.beta))
+        return fitted(alpha, beta, spacing, width, order)
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Inflow(AbstractBoundary):
+    """The state outside is known: what hyperbolic equations take in.
+
+    **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
+    """
+
+    value: Any
+
+    def __init__(self, value: Numbers | Any):
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        del order
+        return Ghosts(
+            jnp.zeros((width, 1), spacing.dtype), jnp.ones(width, spacing.dtype)
+        )
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Continued(AbstractBoundary):
+    """On the line through the last two cells: of what obeys nothing at the wall."""
+
+    def ghosts(self, spacing, width, order):
+        del order
+        steps = jnp.arange(1, width + 1, dtype=spacing.dtype)
+        return Ghosts(jnp.stack([1 + steps, -steps], -1), jnp.zeros_like(steps))
+
+    def at(self, t, x):
+        del t
+        return jnp.zeros((), x.dtype)
+
+
+class Outflow(AbstractBoundary):
+    """The state outside is that of the last cell: what comes leaves, waves included.
+
+    **Limits:** of order one at the wall (mathematics: nothing is known outside).
+    """
+
+    def ghosts(self, spacing, width, order):
+        del order
+        return Ghosts(
+            jnp.ones((width, 1), spacing.dtype), jnp.zeros(width, spacing.dtype)
+        )
+
+    def at(self, t, x):
+        del t
+        return jnp.zeros((), x.dtype)

@@ -1,0 +1,129 @@
+"""`Domain`: a grid and what holds at its walls."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from ._boundaries import AbstractBoundary, Continued, Periodic
+from ._faces import neighbours
+from ._grid import Grid
+
+
+_ENDS = ("lower", "upper")
+
+
+class Domain(eqx.Module):
+    """A grid, and a boundary on each of its sides: where operators act.
+
+    ```python
+    walls = pde.Domain(grid, (pde.Periodic(), (pde.Dirichlet(1.0), pde.Neumann())))
+    pde.laplacian(u, walls)
+    ```
+
+    **Arguments**
+
+    - `grid`: a `Grid`.
+    - `boundary`: one for all sides; or a tuple with an entry for each axis, one for
+        both of its sides or a pair, lower and upper.
+
+    **Raises:** `ValueError` for sides without a boundary, and for an axis that is
+    periodic at one side.
+    """
+
+    grid: Grid
+    boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
+
+    def __init__(self, grid: Grid, boundary: Any = None):
+        self.grid = grid
+        self.boundary = sides_of(boundary, grid.ndim)
+
+    def periodic(self, axis: int) -> bool:
+        return isinstance(self.boundary[axis][0], Periodic)
+
+    @property
+    def extended(self) -> "Domain":
+        """The same grid for what obeys nothing at the walls, a coefficient say.
+
+        Beyond them it goes on along the line through the last two cells.
+        """
+        pairs = (
+            pair if self.periodic(i) else (Continued(), Continued())
+            for i, pair in enumerate(self.boundary)
+        )
+        return Domain(self.grid, tuple(pairs))
+
+    def neighbours(
+        self, u: Array, t: Any = 0.0, *, width: int = 1, order: int = 2
+    ) -> list[list[Array]]:
+        """For each axis the cells beside its faces, `width` on either side.
+
+        `u` has the grid as its last axes; ghosts stand for cells beyond the walls, by
+        polynomials of degree `order` − 1 that fulfil the boundary at the time `t`.
+
+        **Raises:** `ValueError` for a field of another shape, and for fewer cells than
+        the stencil is wide.
+        """
+        self.check(u, width, order)
+        spacing = self.grid.spacing.astype(u.dtype)
+        t = jnp.asarray(t, u.dtype)
+        ends, given = [], []
+        for axis, sides in enumerate(self.boundary):
+            if self.periodic(axis):
+                ends.append(None)
+                given.append(None)
+                continue
+            ends.append(tuple(s.ghosts(spacing[axis], width, order) for s in sides))
+            walls = (self.grid.wall(axis, end).astype(u.dtype) for end in (0, 1))
+            given.append(tuple(s.at(t, x) for s, x in zip(sides, walls, strict=True)))
+        return neighbours(u, ends, given, width)
+
+    def check(self, u: Array, width: int = 1, order: int = 2) -> None:
+        """Objects to fields that do not fit."""
+        shape = self.grid.shape
+        if u.shape[-len(shape) :] != shape:
+            raise ValueError(
+                f"a field must have shape (..., *{shape}), that of the grid behind its "
+                f"channels, got {u.shape}"
+            )
+        wide = max(width, order - 1)
+        if min(shape) < wide:
+            raise ValueError(
+                f"grid must have at least {wide} cells along each axis for a stencil "
+                f"of {width} cells on either side and order {order}, got shape {shape}"
+            )
+
+
+def sides_of(
+    boundary: PyTree, ndim: int
+) -> tuple[tuple[AbstractBoundary, AbstractBoundary], ...]:
+    """The boundaries of all sides, a pair for each axis."""
+    boundary = Periodic() if boundary is None else boundary
+    if isinstance(boundary, AbstractBoundary):
+        boundary = (boundary,) * ndim
+    if not isinstance(boundary, tuple | list) or len(boundary) != ndim:
+        raise ValueError(
+            f"boundary must be one for all sides or a tuple with an entry for each of "
+            f"{ndim} axes, got {boundary!r:.80}"
+        )
+    return tuple(_pair(axis, given) for axis, given in enumerate(boundary))
+
+
+def _pair(axis: int, given: Any) -> tuple[AbstractBoundary, AbstractBoundary]:
+    sides = (given, given) if isinstance(given, AbstractBoundary) else given
+    if not isinstance(sides, tuple | list) or len(sides) != 2:
+        raise ValueError(
+            f"boundary of axis {axis} must be one for both sides or a pair, lower and "
+            f"upper, got {given!r:.80}"
+        )
+    for end, side in zip(_ENDS, sides, strict=True):
+        if not isinstance(side, AbstractBoundary):
+            raise ValueError(
+                f"the {end} side of axis {axis} has no boundary: got {side!r:.60}, "
+                "expected pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such"
+            )
+    lower, upper = sides
+    if isinstance(lower, Periodic) != isinstance(upper, Periodic):
+        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
+    return lower, upper

@@ -1,0 +1,97 @@
+"""`Evolution`: an equation, where it holds, and what it starts from."""
+
+from typing import Any
+
+import diffrax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._checks import as_floating
+from .._types import Numbers
+from ..simulations import AbstractSimulation
+from ._boundaries import AbstractBoundary
+from ._domain import Domain, sides_of
+from ._equations import AbstractEquation
+from ._grid import Grid
+
+
+class Evolution(AbstractSimulation):
+    r"""A field that obeys $\partial_t u = F(t, u)$ on a grid, with its boundaries.
+
+    ```python
+    grid = pde.Grid((64, 64))
+    x, y = grid.centers
+    hot = jnp.exp(-50 * ((x - 0.5) ** 2 + (y - 0.5) ** 2))
+    plate = pde.Evolution(pde.Diffusion(0.01), hot, grid, pde.Dirichlet(0.0))
+    ds.simulate(plate, [0.5, 1.0]).states
+    ```
+
+    Coefficients, initial field, values at the walls and the corners of the grid are
+    parameters alike.
+
+    **Arguments**
+
+    - `equation`: a `Diffusion` or another of this package, or your own
+        `AbstractEquation`.
+    - `initial`: the field at `t0`, shape (channel, *grid), or (*grid) for one channel.
+    - `grid`: a `Grid`.
+    - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
+        both of its sides or a pair; None is periodic.
+    - `t0`: the epoch. A Python number is static; an array is a parameter.
+
+    States have shape (time, channel, *grid).
+
+    **Raises:** `ValueError` for an initial field of another shape and sides without a
+    boundary.
+    """
+
+    equation: AbstractEquation
+    initial: Float[Array, "channel *grid"]
+    grid: Grid
+    boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
+    t0: float | Array
+
+    def __init__(
+        self,
+        equation: AbstractEquation,
+        initial: Numbers,
+        grid: Grid,
+        boundary: Any = None,
+        *,
+        t0: float | Array = 0.0,
+    ):
+        self.equation = equation
+        self.grid = grid
+        self.boundary = sides_of(boundary, grid.ndim)
+        self.initial = _checked(initial, equation.channels, grid)
+        self.t0 = t0
+
+    @property
+    def domain(self) -> Domain:
+        """The grid with its boundaries."""
+        return Domain(self.grid, self.boundary)
+
+    def initial_state(self):
+        return self.initial
+
+    def terms(self):
+        return diffrax.ODETerm(_rate)
+
+    def default_method(self):
+        return self.equation.default_method(self.domain)
+
+
+def _rate(t, u, evolution):
+    return evolution.equation.rate(t, u, evolution.domain)
+
+
+def _checked(initial: Any, channels: int, grid: Grid) -> Array:
+    field = as_floating("initial", initial)
+    if field.shape == grid.shape and channels == 1:
+        field = field[None]
+    if field.shape != (channels, *grid.shape):
+        raise ValueError(
+            f"initial must have shape {(channels, *grid.shape)}, the channels of the "
+            f"equation and the grid, got {field.shape}"
+        )
+    return jnp.asarray(field)

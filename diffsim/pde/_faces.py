@@ -1,0 +1,284 @@
+"""From cells to faces and back: linear maps whose transposes are written as stencils.
+
+A slice is transposed into a field of zeros with a slice in it, and XLA makes one for
+each neighbour; differentiated that way a step of diffusion costs thirty of its own.
+Written as what it is, another stencil, it costs two. Every operator of this package
+is made of the three maps of this file and of what happens at a face.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.lax import slice_in_dim
+from jaxtyping import Array
+
+from .._primitives import Maps, linear
+from ._boundaries import Ghosts
+
+
+#: Of one axis: None where it is periodic, else the ghosts at both ends.
+Ends = tuple[Ghosts, Ghosts] | None
+
+
+def neighbours(
+    u: Array, ends: Sequence[Ends], given: Sequence[Any], width: int
+) -> list[list[Array]]:
+    """For each axis the cells beside its faces, `width` on either side, left to right.
+
+    `u` has the grid as its last axes, one for each of `ends`; `given` are the values
+    at both walls of an axis, of length one across the wall.
+    """
+    known, arguments = [], [u]
+    for axis, (pair, values) in enumerate(zip(ends, given, strict=True)):
+        if pair is None:
+            continue
+        for ghosts, value in zip(pair, values, strict=True):
+            known.append(ghosts.own)
+            shape = _with_length(u.shape, axis - len(ends), width)
+            weights = _along(ghosts.given, axis - len(ends), u.ndim)
+            arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
+    walls = tuple(pair is not None for pair in ends)
+    maps = Maps(
+        *2 * [partial(_neighbours, walls, width), partial(_gathered, walls, width)]
+    )
+    types = [
+        jax.typeof(u).update(shape=_with_length(u.shape, -i, u.shape[-i] + 1))
+        for i in range(len(ends), 0, -1)
+        for _ in range(2 * width)
+    ]
+    found = linear(maps, known, arguments, types)
+    size = 2 * width
+    return [found[i * size : (i + 1) * size] for i in range(len(ends))]
+
+
+def divergence(fluxes: Sequence[Array]) -> Array:
+    """The sum over axes of the differences of what is on the faces of every cell."""
+    count = len(fluxes)
+    maps = Maps(*2 * [_differences, partial(_jumps, count)])
+    first = fluxes[0]
+    shape = _with_length(first.shape, -count, first.shape[-count] - 1)
+    return linear(maps, [], fluxes, [jax.typeof(first).update(shape=shape)])[0]
+
+
+def difference(face: Array, axis: int) -> Array:
+    """The upper minus the lower face of every cell across `axis` < 0."""
+    return _cells(face, axis, -1.0)
+
+
+def averaged(face: Array, axis: int) -> Array:
+    """The mean of both faces of every cell across `axis` < 0."""
+    return _cells(face, axis, 1.0) / 2
+
+
+def _cells(face: Array, axis: int, sign: float) -> Array:
+    """The upper face of every cell, and the lower one times `sign`."""
+    maps = Maps(*2 * [partial(_combined, axis, sign), partial(_spread, axis, sign)])
+    shape = _with_length(face.shape, axis, face.shape[axis] - 1)
+    return linear(maps, [], [face], [jax.typeof(face).update(shape=shape)])[0]
+
+
+def _neighbours(walls, width, known, arguments):
+    u, *given = arguments
+    known, given = iter(known), iter(given)
+    ends = []
+    for i, wall in enumerate(walls):
+        axis = i - len(walls)
+        n = u.shape[axis]
+        if not wall:
+            ends.append((_cut(u, n - width, n, axis), _cut(u, 0, width, axis)))
+            continue
+        low = _ghosts(next(known), _cut, u, axis) + next(given)
+        high = _ghosts(next(known), _cut_from_end, u, axis) + next(given)
+        ends.append((jnp.flip(low, axis), high))
+    padded = framed(u, ends)
+    found = []
+    for i in range(-len(walls), 0):
+        lines = _inside(padded, width, i, len(walls))
+        size = u.shape[i] + 1
+        found += [_cut(lines, k, k + size, i) for k in range(2 * width)]
+    return found
+
+
+def _ghosts(own: Array, cut, u: Array, axis: int) -> Array:
+    """A u, of the cells that `cut` counts from the wall."""
+    parts = [
+        _along(own[:, j], axis, u.ndim) * cut(u, j, j + 1, axis)
+        for j in range(own.shape[1])
+    ]
+    return sum(parts[1:], start=parts[0])
+
+
+def _gathered(walls, width, known, bars):
+    """The transpose of `_neighbours`: what every cell was, and every ghost."""
+    known, size = iter(known), 2 * width
+    inner, thin = [], []
+    for i in range(len(walls)):
+        views, axis = bars[i * size : (i + 1) * size], i - len(walls)
+        inner.append(_inner(views, width, axis))
+        thin.append(_outer(views, width, axis))
+    # In one pass; what little there is at the walls is added in place.
+    u = jax.lax.optimization_barrier(sum(inner[1:], start=inner[0]))
+    given = []
+    for i, wall in enumerate(walls):
+        axis = i - len(walls)
+        n, (low, high) = u.shape[axis], thin[i]
+        if not wall:
+            u = _added(u, low, n - width, axis)
+            u = _added(u, high, 0, axis)
+            continue
+        low = jnp.flip(low, axis)
+        for end, ghosts in enumerate((low, high)):
+            own = next(known)
+            for j in range(own.shape[1]):
+                weights = _along(own[:, j], axis, u.ndim)
+                bar = jnp.sum(weights * ghosts, axis, keepdims=True)
+                u = _added(u, bar, n - 1 - j if end else j, axis)
+            given.append(ghosts)
+    return [u, *given]
+
+
+def _inner(views: Sequence[Array], width: int, axis: int) -> Array:
+    """Of all cells, the sum of what they were on the faces around them."""
+    n = views[0].shape[axis] - 1
+
+    def total(first, last):
+        """Of the cells from `first` to `last`, which have the same faces around."""
+        parts = [
+            _cut(view, first + width - k, last + width - k, axis)
+            for k, view in enumerate(views)
+            if first + width - k >= 0 and last + width - k <= n + 1
+        ]
+        return sum(parts[1:], start=parts[0])
+
+    if width == 1:
+        return total(0, n)
+    edge = min(width - 1, n)
+    cells = [total(c, c + 1) for c in range(edge)]
+    if n - edge > edge:
+        cells.append(total(edge, n - edge))
+    cells += [total(c, c + 1) for c in range(max(n - edge, edge), n)]
+    return jnp.concatenate(cells, axis)
+
+
+def _outer(views: Sequence[Array], width: int, axis: int) -> tuple[Array, Array]:
+    """Of the ghosts at both ends, in the order of the axis."""
+    n = views[0].shape[axis] - 1
+
+    def total(place):
+        parts = [
+            _cut(view, place - k, place - k + 1, axis)
+            for k, view in enumerate(views)
+            if 0 <= place - k <= n
+        ]
+        return sum(parts[1:], start=parts[0])
+
+    low, high = (
+        jnp.concatenate([total(start + i) for i in range(width)], axis)
+        for start in (0, width + n)
+    )
+    return low, high
+
+
+def _differences(known, fluxes):
+    del known
+    count = len(fluxes)
+    parts = [_right(f, i - count) - _left(f, i - count) for i, f in enumerate(fluxes)]
+    return [sum(parts[1:], start=parts[0])]
+
+
+def _jumps(count, known, bars):
+    del known
+    (r,) = bars
+    nothing = [jnp.zeros_like(_cut(r, 0, 1, i - count)) for i in range(count)]
+    padded = framed(r, [(a, a) for a in nothing])
+    lines = [_inside(padded, 1, i - count, count) for i in range(count)]
+    return [_left(a, i - count) - _right(a, i - count) for i, a in enumerate(lines)]
+
+
+def _combined(axis, sign, known, arguments):
+    del known
+    (face,) = arguments
+    return [_right(face, axis) + sign * _left(face, axis)]
+
+
+def _spread(axis, sign, known, bars):
+    del known
+    (cell,) = bars
+    nothing = jnp.zeros_like(_cut(cell, 0, 1, axis))
+    padded = jnp.concatenate([nothing, cell, nothing], axis)
+    padded = jax.lax.optimization_barrier(padded)
+    return [_left(padded, axis) + sign * _right(padded, axis)]
+
+
+def framed(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array:
+    """`u` with `ends` along its last axes; the corners are zero.
+
+    The one copy behind which all reads are plain slices: XLA would work out a pad
+    wherever it is read, for every entry.
+    """
+    count = len(ends)
+    width = ends[0][0].shape[-count]
+    low, high = ends[0]
+    # Along the first of them this is a copy of memory as it lies.
+    padded = jnp.concatenate([low, u, high], -count)
+    if count > 1:
+        shape = [*padded.shape]
+        for axis in range(-count + 1, 0):
+            shape[axis] += 2 * width
+        start = [0] * (u.ndim - count + 1) + [width] * (count - 1)
+        whole = jnp.zeros(shape, u.dtype)
+        padded = jax.lax.dynamic_update_slice(whole, padded, start)
+        for i in range(1, count):
+            at = [0] * (u.ndim - count) + [width] * count
+            for side, place in zip(
+                ends[i], (0, width + u.shape[i - count]), strict=True
+            ):
+                at[i - count] = place
+                padded = jax.lax.dynamic_update_slice(padded, side, at)
+    return jax.lax.optimization_barrier(padded)
+
+
+def _inside(padded: Array, width: int, axis: int, count: int) -> Array:
+    """Without what frames it along the other of the last `count` axes."""
+    for other in range(-count, 0):
+        if other != axis:
+            n = padded.shape[other] - 2 * width
+            padded = _cut(padded, width, width + n, other)
+    return padded
+
+
+def _cut(a: Array, start: int, stop: int, axis: int) -> Array:
+    return slice_in_dim(a, start, stop, axis=axis % a.ndim)
+
+
+def _cut_from_end(a: Array, start: int, stop: int, axis: int) -> Array:
+    n = a.shape[axis]
+    return _cut(a, n - stop, n - start, axis)
+
+
+def _left(a: Array, axis: int) -> Array:
+    return _cut(a, 0, a.shape[axis] - 1, axis)
+
+
+def _right(a: Array, axis: int) -> Array:
+    return _cut(a, 1, a.shape[axis], axis)
+
+
+def _added(a: Array, part: Array, start: int, axis: int) -> Array:
+    there = _cut(a, start, start + part.shape[axis], axis) + part
+    return jax.lax.dynamic_update_slice_in_dim(a, there, start, axis % a.ndim)
+
+
+def _along(weights: Array, axis: int, ndim: int) -> Array:
+    shape = [1] * ndim
+    shape[axis] = weights.size
+    return weights.reshape(shape)
+
+
+def _with_length(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    found = list(shape)
+    found[axis] = n
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""`Grid`: uniform Cartesian cells."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._checks import alike, is_traced
+from .._types import Numbers
+
+
+class Grid(eqx.Module):
+    r"""Cells of equal size, $\Delta x_a = (u_a - l_a)/n_a$ along the axis $a$.
+
+    Fields hold one number a cell, at its center $l_a + (i + \tfrac12)\Delta x_a$, with
+    the axes in the order of `shape`; fluxes live on the faces between them.
+
+    ```python
+    grid = pde.Grid((128, 64), (0.0, 0.0), (2.0, 1.0))
+    x, y = grid.centers
+    ```
+
+    **Arguments**
+
+    - `shape`: cells along each axis, one to three of them; an int for one axis.
+    - `lower`, `upper`: corners, length; one number for all axes. They are parameters:
+        a second value compiles nothing new.
+
+    **Raises:** `ValueError` for a shape that is not one, and corners in disorder.
+
+    **Limits:** Cartesian and uniform (convenience).
+    """
+
+    shape: tuple[int, ...] = eqx.field(static=True)
+    lower: Float[Array, " axis"]
+    upper: Float[Array, " axis"]
+
+    def __init__(
+        self, shape: int | tuple[int, ...], lower: Numbers = 0.0, upper: Numbers = 1.0
+    ):
+        self.shape = _checked_shape(shape)
+        corners = alike(lower=lower, upper=upper)
+        for name, corner in zip(("lower", "upper"), corners, strict=True):
+            if corner.shape not in ((), (self.ndim,)):
+                raise ValueError(
+                    f"{name} must be one number or one an axis, shape "
+                    f"({self.ndim},), got shape {corner.shape}"
+                )
+        self.lower, self.upper = (jnp.broadcast_to(c, (self.ndim,)) for c in corners)
+        _check_order(self.lower, self.upper)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def spacing(self) -> Float[Array, " axis"]:
+        """Δx along each axis."""
+        counts = jnp.asarray(self.shape, self.lower.dtype)
+        return (self.upper - self.lower) / counts
+
+    @property
+    def volume(self) -> Float[Array, ""]:
+        """Of one cell: length, area or volume."""
+        return jnp.prod(self.spacing)
+
+    @property
+    def centers(self) -> Float[Array, "axis *shape"]:
+        """Coordinates of the centers of the cells, the axes first."""
+        return self._mesh([jnp.arange(n) + 0.5 for n in self.shape])
+
+    def faces(self, axis: int) -> Float[Array, "axis *faces"]:
+        """Coordinates of the faces across `axis`, one more along it than cells."""
+        offsets: list[Any] = [jnp.arange(n) + 0.5 for n in self.shape]
+        offsets[axis] = jnp.arange(self.shape[axis] + 1)
+        return self._mesh(offsets)
+
+    def wall(self, axis: int, end: int) -> Float[Array, "axis *wall"]:
+        """Coordinates of the faces where `axis` begins (`end` 0) or ends (1).
+
+        Of length one along `axis`.
+        """
+        offsets: list[Any] = [jnp.arange(n) + 0.5 for n in self.shape]
+        offsets[axis] = jnp.array([end * self.shape[axis]])
+        return self._mesh(offsets)
+
+    def _mesh(self, offsets: list[Any]) -> Array:
+        dtype = self.lower.dtype
+        along = [
+            low + step * jnp.asarray(offset, dtype)
+            for low, step, offset in zip(self.lower, self.spacing, offsets, strict=True)
+        ]
+        return jnp.stack(jnp.meshgrid(*along, indexing="ij"))
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    counts = (shape,) if isinstance(shape, int) else tuple(shape)
+    whole = all(isinstance(n, int | np.integer) and n > 0 for n in counts)
+    if not whole or not 1 <= len(counts) <= 3:
+        raise ValueError(
+            f"shape must be one to three positive ints, cells along each axis, got "
+            f"{shape!r:.60}"
+        )
+    return tuple(int(n) for n in counts)
+
+
+def _check_order(lower: Array, upper: Array):
+    if is_traced(lower) or is_traced(upper):
+        return
+    if not np.all(np.asarray(upper) > np.asarray(lower)):
+        raise ValueError(f"upper must lie above lower, got {upper} and {lower}")

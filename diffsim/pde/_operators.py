@@ -1,0 +1,108 @@
+"""Derivatives of fields on a grid."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._types import Numbers
+from ._domain import Domain
+from ._faces import difference, divergence
+
+
+_ORDERS = (2, 4)
+
+
+@eqx.filter_jit
+def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla^2 u$ in every cell, the divergence of differences across its faces.
+
+    **Arguments**
+
+    - `u`: shape (..., *grid).
+    - `domain`: the grid and its boundaries, taken at the time `t`.
+    - `order`: 2 or 4, of its error in Δx for smooth u.
+
+    **Raises:** `ValueError` for a field that does not fit the grid.
+    """
+    _check_order(order)
+    faces = domain.neighbours(u, t, width=order // 2, order=order)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    return divergence(
+        [_slope(views) / dx**2 for views, dx in zip(faces, spacing, strict=True)]
+    )
+
+
+@eqx.filter_jit
+def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
+    r"""$\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
+
+    What leaves a cell enters its neighbour: the sum over cells changes by what passes
+    the walls, to rounding. On a face k is the mean of both cells; at a wall it lies on
+    the line through the last two, but not below half of the last one.
+
+    **Arguments**
+
+    - `u`: shape (..., *grid); `coefficient`: k, a number or a field, shape (*grid).
+    - `domain`, `t`: as for `laplacian`.
+    """
+    faces = domain.neighbours(u, t)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    k = on_faces(coefficient, domain, u.dtype)
+    return divergence(
+        [
+            ka * _slope(views) / dx**2
+            for ka, views, dx in zip(k, faces, spacing, strict=True)
+        ]
+    )
+
+
+@eqx.filter_jit
+def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
+
+    **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
+    """
+    _check_order(order)
+    # A derivative has one order less than what it is of.
+    faces = domain.neighbours(u, t, width=order // 2, order=order + 1)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    ndim = domain.grid.ndim
+    return jnp.stack(
+        [
+            difference(_mean(views) / dx, i - ndim)
+            for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
+        ]
+    )
+
+
+def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
+    """A coefficient that is nowhere negative, on the faces across each axis."""
+    field = jnp.asarray(field, dtype)
+    if field.ndim == 0:
+        return [field] * domain.grid.ndim
+    views = domain.extended.neighbours(field, order=3)
+    # The mean, between cells; only beyond a wall may one of them be negative.
+    return [
+        jnp.maximum(left + right, jnp.maximum(left, right)) / 2 for left, right in views
+    ]
+
+
+def _slope(views: list[Array]) -> Array:
+    """Δx times the derivative on faces."""
+    if len(views) == 2:
+        return views[1] - views[0]
+    return (15 * (views[2] - views[1]) - (views[3] - views[0])) / 12
+
+
+def _mean(views: list[Array]) -> Array:
+    """What has the mean of the derivative over a cell as its difference."""
+    if len(views) == 2:
+        return (views[0] + views[1]) / 2
+    return (7 * (views[1] + views[2]) - (views[0] + views[3])) / 12
+
+
+def _check_order(order: int):
+    if order not in _ORDERS:
+        raise ValueError(f"order must be one of {_ORDERS}, got {order}")

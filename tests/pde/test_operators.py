@@ -1,0 +1,144 @@
+"""Operators have their order at every kind of boundary, and keep what they must."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import pde
+
+
+def exact(x):
+    """A field without symmetry, of coordinates (axis, ...)."""
+    return jnp.sin(2 * x[0] + 0.3) * jnp.exp(x[1]) + x[0] * x[1] ** 2
+
+
+def along(axis):
+    """Its derivative along an axis."""
+
+    def slope(x):
+        step = jnp.zeros_like(x).at[axis].set(1.0)
+        return jax.jvp(exact, (x,), (step,))[1]
+
+    return slope
+
+
+def boundary(kind):
+    def pair(axis):
+        out = along(axis)
+        if kind == "Dirichlet":
+            return pde.Dirichlet(lambda t, x: exact(x)[None])
+        if kind == "Neumann":
+            return tuple(
+                pde.Neumann(lambda t, x, s=s: s * out(x)[None]) for s in (-1, 1)
+            )
+        return tuple(
+            pde.Robin(1.0, 0.5, lambda t, x, s=s: (exact(x) + s * out(x) / 2)[None])
+            for s in (-1, 1)
+        )
+
+    return pair(0), pair(1)
+
+
+def errors(kind, order, n):
+    """Of the Laplacian inside, at the walls, and of the gradient everywhere."""
+    grid = pde.Grid((n, n + 4), (0.0, 0.2), (1.0, 1.5))
+    domain, x = pde.Domain(grid, boundary(kind)), grid.centers
+
+    def trace(point):
+        return jnp.trace(jax.hessian(exact)(point))
+
+    u = exact(x)[None]
+    true = jax.vmap(jax.vmap(trace))(jnp.moveaxis(x, 0, -1))
+    laplacian = jnp.abs(pde.laplacian(u, domain, order=order)[0] - true)
+    gradient = pde.gradient(u, domain, order=order)[:, 0]
+    true = jnp.stack([along(0)(x), along(1)(x)])
+    return np.array(
+        [
+            jnp.max(laplacian[3:-3, 3:-3]),
+            jnp.max(laplacian),
+            jnp.max(jnp.abs(gradient - true)),
+        ]
+    )
+
+
+@pytest.mark.parametrize("order", [2, 4])
+@pytest.mark.parametrize("kind", ["Dirichlet", "Neumann", "Robin"])
+def test_orders_are_what_they_say(kind, order):
+    inside, walls, gradient = np.log2(errors(kind, order, 32) / errors(kind, order, 64))
+    assert abs(inside - order) < 0.12
+    assert abs(gradient - order) < 0.12
+    # Two orders less at a wall, or one, which solutions do not notice.
+    assert walls > order - 2.1
+
+
+def test_diffusion_takes_nothing_from_a_closed_box():
+    grid = pde.Grid((7, 9), 0.0, (1.0, 2.0))
+    x, y = grid.centers
+    closed = pde.Domain(grid, (pde.Periodic(), pde.Neumann()))
+    u = jnp.sin(5 * x) * y**2
+    rate = pde.diffusion(u, 1 + x * y, closed)
+    assert abs(jnp.sum(rate)) < 1e-11 * jnp.sum(jnp.abs(rate))
+    lit = pde.Domain(grid, (pde.Periodic(), (pde.Neumann(), pde.Neumann(0.5))))
+    gained = jnp.sum(pde.diffusion(u, 2.0, lit)) * grid.volume
+    np.testing.assert_allclose(gained, 2.0 * 0.5 * 1.0, rtol=1e-11)
+
+
+@pytest.mark.parametrize("kind", [pde.Dirichlet(), pde.Neumann(), pde.Periodic()])
+def test_diffusion_is_symmetric(kind):
+    grid = pde.Grid((5, 4))
+    domain, (x, y) = pde.Domain(grid, kind), grid.centers
+
+    def rate(u):
+        return pde.diffusion(u, 1 + x + y**2, domain)
+
+    matrix = jax.jacfwd(rate)(jnp.zeros(grid.shape)).reshape(20, 20)
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12)
+
+
+def test_operators_of_fields_that_do_not_fit_are_named():
+    domain = pde.Domain(pde.Grid((4, 5)))
+    with pytest.raises(ValueError, match=r"field must have shape .* got \(5, 4\)"):
+        pde.laplacian(jnp.zeros((5, 4)), domain)
+    with pytest.raises(ValueError, match="order must be one of"):
+        pde.laplacian(jnp.zeros((4, 5)), domain, order=3)
+    coarse = pde.Domain(pde.Grid((2, 8)), pde.Neumann())
+    with pytest.raises(ValueError, match="at least 3 cells along each axis"):
+        pde.laplacian(jnp.zeros((2, 8)), coarse, order=4)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ((pde.Neumann(),), "an entry for each of 2 axes"),
+        ((pde.Neumann(), (pde.Neumann(), None)), "upper side of axis 1 has no bound"),
+        ((pde.Neumann(), (pde.Periodic(), pde.Neumann())), "periodic at one side"),
+        ((pde.Neumann(), (pde.Neumann(),) * 3), "axis 1 must be one for both sides"),
+    ],
+)
+def test_sides_without_a_boundary_are_named(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        pde.Domain(pde.Grid((4, 5)), given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (((3, 0),), "one to three positive ints"),
+        (((2, 2, 2, 2),), "one to three positive ints"),
+        (((4, 5), 0.0, (1.0, 2.0, 3.0)), r"upper must be one number or one an axis"),
+        ((4, 1.0, 0.0), "upper must lie above lower"),
+    ],
+)
+def test_grids_that_are_none_are_named(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        pde.Grid(*given)
+
+
+def test_cells_and_faces_lie_where_they_should():
+    grid = pde.Grid((2, 4), (0.0, 1.0), (1.0, 2.0))
+    np.testing.assert_allclose(grid.spacing, [0.5, 0.25])
+    np.testing.assert_allclose(grid.centers[0, :, 0], [0.25, 0.75])
+    np.testing.assert_allclose(grid.faces(1)[1, 0], [1.0, 1.25, 1.5, 1.75, 2.0])
+    np.testing.assert_allclose(grid.wall(0, 1)[:, 0, 0], [1.0, 1.125])
+    np.testing.assert_allclose(grid.volume, 0.125)
