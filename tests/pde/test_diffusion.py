@@ -117,9 +117,7 @@ HEUN = ds.Method(diffrax.Heun(), step=0.02)
     ("body", "method"),
     [
         (rod(), HEUN),
-        pytest.param(rod(), None, marks=pytest.mark.slow),
         pytest.param(plate(), HEUN, marks=pytest.mark.slow),
-        pytest.param(plate(), None, marks=pytest.mark.slow),
     ],
 )
 def test_every_number_of_a_body_is_live(body, method):
