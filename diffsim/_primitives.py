@@ -140,6 +140,19 @@ mlir.register_lowering(_sealed, mlir.lower_fun(_run, multiple_results=True))
 LinearMap = Callable[[Sequence[Any], Sequence[Any]], list[Array]]
 
 
+class Mapped(NamedTuple):
+    """`function(*fixed, known, arguments)`.
+
+    Equal to another one that does the same, so that what was compiled is found again.
+    """
+
+    function: Callable[..., list[Array]]
+    fixed: tuple[Any, ...] = ()
+
+    def __call__(self, known, arguments):
+        return self.function(*self.fixed, known, arguments)
+
+
 class Maps(NamedTuple):
     """A linear map of `arguments`, given what is `known`, and its transpose.
 
@@ -181,9 +194,7 @@ def _run_linear(*inputs, maps, known, types):
     return list(maps.forward(inputs[:known], inputs[known:]))
 
 
-@_linear.def_impl
-def _linear_impl(*inputs, **params):
-    return jax.jit(lambda *x: _run_linear(*x, **params))(*inputs)
+_linear.def_impl(jax.jit(_run_linear, static_argnames=("maps", "known", "types")))
 
 
 @_linear.def_abstract_eval

@@ -1,5 +1,6 @@
 """Products of matrices and vectors."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -10,3 +11,10 @@ def product(a: Array, b: Array) -> Array:
     On a GPU JAX rounds what `@` is given in float32 to TF32, which has three digits.
     """
     return jnp.matmul(a, b, precision="highest")
+
+
+def scaled(factor: Array, z: Array) -> Array:
+    """`factor * z`; without products with zero where only z is complex."""
+    if jnp.iscomplexobj(z) and not jnp.iscomplexobj(factor):
+        return jax.lax.complex(factor * z.real, factor * z.imag)
+    return factor * z

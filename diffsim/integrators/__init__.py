@@ -1,5 +1,6 @@
 """Time steppers for any simulation, each a `diffrax.AbstractSolver`."""
 
+from ._exponential import ETDRK2, ETDRK4, AbstractExponentialSolver
 from ._runge_kutta import (
     AbstractStiffSolver,
     KenCarp3,
@@ -20,6 +21,9 @@ from ._symplectic import (
 
 
 __all__ = [
+    "ETDRK2",
+    "ETDRK4",
+    "AbstractExponentialSolver",
     "AbstractStiffSolver",
     "AbstractSymplecticSolver",
     "KahanLi6",

@@ -11,22 +11,41 @@ from ._boundaries import (
     Robin,
 )
 from ._domain import Domain
-from ._equations import AbstractEquation, Diffusion
+from ._equations import (
+    AbstractEquation,
+    AbstractFiniteVolume,
+    AbstractSpectral,
+    Diffusion,
+    KortewegDeVries,
+    KuramotoSivashinsky,
+    NavierStokes,
+)
 from ._evolution import Evolution
 from ._grid import Grid
+from ._modes import Modes
 from ._operators import diffusion, gradient, laplacian
+from ._spaces import AbstractSpace, Cells, Fourier
 
 
 __all__ = [
     "AbstractBoundary",
     "AbstractEquation",
+    "AbstractFiniteVolume",
+    "AbstractSpace",
+    "AbstractSpectral",
+    "Cells",
     "Diffusion",
     "Dirichlet",
     "Domain",
     "Evolution",
+    "Fourier",
     "Ghosts",
     "Grid",
     "Inflow",
+    "KortewegDeVries",
+    "KuramotoSivashinsky",
+    "Modes",
+    "NavierStokes",
     "Neumann",
     "Outflow",
     "Periodic",

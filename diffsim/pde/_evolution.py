@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import diffrax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,8 +10,9 @@ from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractBoundary
 from ._domain import Domain, sides_of
-from ._equations import AbstractEquation
+from ._equations import AbstractEquation, AbstractFiniteVolume
 from ._grid import Grid
+from ._spaces import AbstractSpace, Cells, Fourier
 
 
 class Evolution(AbstractSimulation):
@@ -37,18 +37,21 @@ class Evolution(AbstractSimulation):
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
         both of its sides or a pair; None is periodic.
+    - `space`: what the field is made of: `Cells()`, the default of every equation that
+        has a form in them, or `Fourier()` on periodic grids.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
-    States have shape (time, channel, *grid).
+    States have shape (time, channel, *grid), in either space.
 
-    **Raises:** `ValueError` for an initial field of another shape and sides without a
-    boundary.
+    **Raises:** `ValueError` for an initial field of another shape, sides without a
+    boundary, and an equation without a form in this space or so many dimensions.
     """
 
     equation: AbstractEquation
     initial: Float[Array, "channel *grid"]
     grid: Grid
     boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
+    space: AbstractSpace
     t0: float | Array
 
     def __init__(
@@ -58,12 +61,15 @@ class Evolution(AbstractSimulation):
         grid: Grid,
         boundary: Any = None,
         *,
+        space: AbstractSpace | None = None,
         t0: float | Array = 0.0,
     ):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        self.initial = _checked(initial, equation.channels, grid)
+        self.initial = _checked(initial, equation.channels(grid.ndim), grid)
+        self.space = _space_of(equation) if space is None else space
+        self.space.check(equation, self.domain)
         self.t0 = t0
 
     @property
@@ -75,14 +81,14 @@ class Evolution(AbstractSimulation):
         return self.initial
 
     def terms(self):
-        return diffrax.ODETerm(_rate)
+        return self.space.terms(self.equation, self.domain, self.initial.dtype)
 
     def default_method(self):
-        return self.equation.default_method(self.domain)
+        return self.space.default_method(self.equation, self.domain)
 
 
-def _rate(t, u, evolution):
-    return evolution.equation.rate(t, u, evolution.domain)
+def _space_of(equation: AbstractEquation) -> AbstractSpace:
+    return Cells() if isinstance(equation, AbstractFiniteVolume) else Fourier()
 
 
 def _checked(initial: Any, channels: int, grid: Grid) -> Array:

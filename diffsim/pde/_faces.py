@@ -7,7 +7,6 @@ is made of the three maps of this file and of what happens at a face.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._primitives import Maps, linear
+from .._primitives import Mapped, Maps, linear
 from ._boundaries import Ghosts
 
 
@@ -42,7 +41,7 @@ def neighbours(
             arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
     walls = tuple(pair is not None for pair in ends)
     maps = Maps(
-        *2 * [partial(_neighbours, walls, width), partial(_gathered, walls, width)]
+        *2 * [Mapped(_neighbours, (walls, width)), Mapped(_gathered, (walls, width))]
     )
     types = [
         jax.typeof(u).update(shape=_with_length(u.shape, -i, u.shape[-i] + 1))
@@ -57,7 +56,7 @@ def neighbours(
 def divergence(fluxes: Sequence[Array]) -> Array:
     """The sum over axes of the differences of what is on the faces of every cell."""
     count = len(fluxes)
-    maps = Maps(*2 * [_differences, partial(_jumps, count)])
+    maps = Maps(*2 * [Mapped(_differences), Mapped(_jumps, (count,))])
     first = fluxes[0]
     shape = _with_length(first.shape, -count, first.shape[-count] - 1)
     return linear(maps, [], fluxes, [jax.typeof(first).update(shape=shape)])[0]
@@ -75,7 +74,7 @@ def averaged(face: Array, axis: int) -> Array:
 
 def _cells(face: Array, axis: int, sign: float) -> Array:
     """The upper face of every cell, and the lower one times `sign`."""
-    maps = Maps(*2 * [partial(_combined, axis, sign), partial(_spread, axis, sign)])
+    maps = Maps(*2 * [Mapped(f, (axis, sign)) for f in (_combined, _spread)])
     shape = _with_length(face.shape, axis, face.shape[axis] - 1)
     return linear(maps, [], [face], [jax.typeof(face).update(shape=shape)])[0]
 

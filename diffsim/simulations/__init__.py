@@ -7,9 +7,11 @@ from ._explicit import AbstractOneStepSolver
 from ._files import load, save
 from ._finer import finer_steps
 from ._method import Method
+from ._semilinear import Semilinear
 from ._separable import Separable
 from ._simulate import simulate
 from ._simulation import AbstractSimulation
+from ._split import AbstractSplit, Split, split_of
 from ._trajectory import Final, Trajectory
 
 
@@ -17,17 +19,21 @@ __all__ = [
     "AbstractOneStepSolver",
     "AbstractScanAdjoint",
     "AbstractSimulation",
+    "AbstractSplit",
     "Checkpointed",
     "Event",
     "Final",
     "Method",
     "Occurrences",
     "Reversible",
+    "Semilinear",
     "Separable",
+    "Split",
     "Trajectory",
     "failures_as_nan",
     "finer_steps",
     "load",
     "save",
     "simulate",
+    "split_of",
 ]

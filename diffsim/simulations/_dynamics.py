@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from ._separable import Separable
 from ._simulation import AbstractSimulation
+from ._split import AbstractSplit
 
 
 def check_dynamics(
@@ -42,7 +43,7 @@ def moves_with_time(terms: Any) -> bool:
 
     A `ControlTerm` multiplies by something else, a `MultiTerm` by several.
     """
-    return isinstance(terms, diffrax.ODETerm | Separable)
+    return isinstance(terms, diffrax.ODETerm | Separable | AbstractSplit)
 
 
 def _check_terms(terms: Any):

@@ -134,7 +134,8 @@ def _block_of(stepper: Stepper, y: PyTree[Array], size: int) -> int:
 def _steps(stepper: Stepper, size: int, carry, count, *, unroll: int):
     def one(carry, index):
         state, n = carry
-        length = length_of(stepper, index, count)
+        # What is not explicit is a whole step, and dropped where none is to be taken.
+        length = length_of(stepper, index, count) if stepper.explicit else None
         after = stepper.advance(state, n, length)
         if count is None:
             return (after, n + 1), None

@@ -1,6 +1,6 @@
 """One fixed step of any solver."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import diffrax
 import equinox as eqx
@@ -22,6 +22,15 @@ class Carry(NamedTuple):
     result: Any
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """A solver with something to work out for all steps of one length."""
+
+    def prepared(self, terms: Any, length: Array) -> diffrax.AbstractSolver:
+        """Itself, for dynamics and steps that are known."""
+        ...
+
+
 class Stepper(eqx.Module):
     """Steps `simulation` by `solver` on the grid `t0 + n step`; `step` has a sign.
 
@@ -32,6 +41,8 @@ class Stepper(eqx.Module):
     terms: PyTree[diffrax.AbstractTerm]
     simulation: AbstractSimulation
     solver: diffrax.AbstractSolver
+    #: The same, told the length of its steps where it wants to know.
+    prepared: diffrax.AbstractSolver
     t0: Array
     step: float = eqx.field(static=True)
 
@@ -39,9 +50,11 @@ class Stepper(eqx.Module):
         # Once a run: what terms work out from the parameters stays out of the loop.
         self.terms = simulation.terms()
         self.simulation = simulation
-        self.solver = solver
+        self.solver = self.prepared = solver
         self.t0 = t0
         self.step = step
+        if isinstance(solver, Prepares):
+            self.prepared = solver.prepared(self.terms, jnp.full_like(t0, step))
 
     @property
     def explicit(self) -> bool:
@@ -85,13 +98,14 @@ class Stepper(eqx.Module):
 
     def advance(self, carry: Carry, n, length=None) -> Carry:
         """A step from grid point `n`, of another length than `step` if given."""
+        solver = self.prepared if length is None else self.solver
         length = self.step if length is None else length
         length = jnp.asarray(length, self.t0.dtype)
         terms, t0, args = self.terms, self.time(n), self.simulation
         if self.explicit:
             y = explicit_step(self.solver, terms, t0, length, carry.y, args)
             return carry._replace(y=y)
-        y, _, _, state, result = _differentiable(self.solver).step(
+        y, _, _, state, result = _differentiable(solver).step(
             terms,
             t0,
             t0 + length,

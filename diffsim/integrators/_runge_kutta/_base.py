@@ -6,11 +6,13 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from ...implicit import AbstractLinear, Dense
+from ...simulations import split_of
 from ._chord import Tolerances
 from ._combine import shifted
+from ._direct import Leap, directly_stepped
 from ._field import field_of, length_of
 from ._search import Factor, Problem, nothing_prepared
 from ._step import Step, stepped
@@ -24,7 +26,7 @@ class Memory(eqx.Module):
     """
 
     slope: PyTree
-    factor: Factor
+    factor: Factor | None
 
 
 class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
@@ -36,6 +38,9 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
     changes by less than a fifth. What is differentiated is the equations and not how
     they were solved, so derivatives are exact in every mode and nesting, under every
     adjoint, whatever the factor was.
+
+    Dynamics that know how to solve for themselves, a `simulations.Split`, are asked to,
+    and no Newton's method is run.
 
     **Arguments**
 
@@ -75,23 +80,35 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
 
     @property
     def split(self) -> bool:
-        """Whether it steps the two terms of a `diffrax.MultiTerm` each in its way."""
+        """Whether it steps an explicit and an implicit part each in its way."""
         return self.tableau.explicit is not None
 
     def init(self, terms, t0, t1, y0, args):
+        direct = self._leap(terms, t0, t1, y0, args)
+        if direct is not None:
+            return Memory(None if self.split else direct.slope, None)
         problem = self._problem(terms, t0, t1, y0, args)
         factor = nothing_prepared(self.linear.opened(y0), problem)
         return Memory(None if self.split else problem.slope, factor)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        linear, factor = self.linear.opened(y0), solver_state.factor
         slope = None if made_jump is True else solver_state.slope
+        direct = self._leap(terms, t0, t1, y0, args, slope)
+        if direct is not None:
+            direct = direct if slope is None else _leap_after_jump(made_jump, direct)
+            done = directly_stepped(self.tableau, direct)
+            return self._ended(done, y0, direct.slope)
+        linear, factor = self.linear.opened(y0), solver_state.factor
         problem = self._problem(terms, t0, t1, y0, args, slope)
         if made_jump is not True and made_jump is not False:
             problem, factor = _after_jump(made_jump, problem, factor)
         tolerances = Tolerances(self.rtol, self.atol, self.iterations)
         done = stepped(self.tableau, linear, tolerances, problem, factor)
-        last = None if self.split else _where(done.good, done.slopes[-1], problem.slope)
+        return self._ended(done, y0, problem.slope)
+
+    def _ended(self, done: Step, y0, first: PyTree[Array]):
+        """What Diffrax asks of a step that began with the slope `first`."""
+        last = None if self.split else _where(done.good, done.slopes[-1], first)
         error = jax.tree.map(lambda e: jnp.where(done.good, e, jnp.inf), done.error)
         y1 = jax.tree.map(lambda a: jnp.where(done.good, a, jnp.nan), done.y)
         results: Any = diffrax.RESULTS
@@ -103,7 +120,24 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
+    def _leap(self, terms, t0, t1, y0, args, slope=None) -> Leap | None:
+        """The step, where the dynamics know how their stages are solved."""
+        t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
+        found = split_of(terms, t0, t1)
+        if found is None or not (self.split or found[0].whole):
+            return None
+        split, sign = found
+        if slope is None:
+            slope = split.implicit(sign * t0, y0, args)
+        return Leap(split, sign * t0, sign * (t1 - t0), y0, slope, args)
+
     def _problem(self, terms, t0, t1, y0, args, slope=None) -> Problem:
+        if self.split and not isinstance(terms, diffrax.MultiTerm):
+            raise ValueError(
+                f"{type(self).__name__} needs MultiTerm dynamics, an explicit and an "
+                "implicit term, or simulations.Split; got one term. Take "
+                "integrators.Kvaerno5() where all of it is stiff"
+            )
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
         field = field_of(terms, t0, y0, args, split=self.split)
         explicit = None
@@ -125,6 +159,17 @@ def _after_jump(jumped, problem: Problem, factor: Factor) -> tuple[Problem, Fact
     )
     rate = jnp.where(jumped, jnp.inf, factor.rate)
     return problem._replace(slope=slope), Factor(factor.prepared, factor.length, rate)
+
+
+def _leap_after_jump(jumped, leap: Leap) -> Leap:
+    if jumped is True or jumped is False:
+        return leap
+    slope = jax.lax.cond(
+        jumped,
+        lambda: leap.split.implicit(leap.t, leap.y, leap.args),
+        lambda: leap.slope,
+    )
+    return leap._replace(slope=slope)
 
 
 def _where(good, a: PyTree, b: PyTree) -> PyTree:

@@ -1,6 +1,6 @@
 """Kennedy and Carpenter's methods: one part explicit, the stiff one implicit."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 
@@ -9,18 +9,17 @@ from ._tableau import Tableau, from_diffrax
 
 
 _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
-#: The explicit term, then the implicit one.
-_TERMS: Any = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]
 
 
 class KenCarp3(AbstractStiffSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, three implicit stages.
 
-    The dynamics are `diffrax.MultiTerm(explicit, implicit)`; $f_E$ is evaluated, only
-    $f_I$ is solved for, and `linear` is about $\partial f_I/\partial y$ alone: a
-    diffusion that is linear and `Tridiagonal()` beside any reaction, for instance. The
-    implicit part is L-stable. Coefficients and dense output, of order 2, are those of
-    `diffrax.KenCarp3`; arguments are those of `AbstractStiffSolver`.
+    The dynamics are a `simulations.Split`, or `diffrax.MultiTerm(explicit, implicit)`:
+    $f_E$ is evaluated, only $f_I$ is solved for, and `linear` is about
+    $\partial f_I/\partial y$ alone: a diffusion that is linear and `Tridiagonal()`
+    beside any reaction, for instance. The implicit part is L-stable. Coefficients and
+    dense output, of order 2, are those of `diffrax.KenCarp3`; arguments are those of
+    `AbstractStiffSolver`.
 
     **Good values:** tolerances of 1e-3 to 1e-5; steps that an explicit method of $f_E$
     alone could take.
@@ -30,7 +29,7 @@ class KenCarp3(AbstractStiffSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
-    term_structure: ClassVar = _TERMS
+    term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = diffrax.KenCarp3.interpolation_cls
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
@@ -51,7 +50,7 @@ class KenCarp4(AbstractStiffSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp4.tableau)
-    term_structure: ClassVar = _TERMS
+    term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = diffrax.KenCarp4.interpolation_cls
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
@@ -71,7 +70,7 @@ class KenCarp5(AbstractStiffSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp5.tableau)
-    term_structure: ClassVar = _TERMS
+    term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = diffrax.KenCarp5.interpolation_cls
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 

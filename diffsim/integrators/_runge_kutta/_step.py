@@ -24,7 +24,7 @@ class Step(NamedTuple):
     error: PyTree[Array]
     slopes: list[PyTree[Array]]
     explicit: list[PyTree[Array]]
-    factor: Factor
+    factor: Factor | None
     good: Bool[Array, ""]
     length: Array
 
@@ -40,6 +40,14 @@ def stepped(
     found = slopes_found(tableau, *_held((linear, tolerances, problem, kept)))
     problem, found = _harmless(problem, found)
     slopes, explicit = _attached(tableau, linear, problem, found)
+    return completed(tableau, problem, slopes, explicit, found)
+
+
+def completed(tableau: Tableau, start: Any, slopes, explicit, found: Any) -> Step:
+    """The end of a step from the slopes of all stages.
+
+    `start` has its `y` and `length`, `found` its `factor` and whether it is `good`.
+    """
     change = combined(tableau.weights, slopes)
     error = combined(tableau.errors, slopes)
     if explicit:
@@ -47,13 +55,13 @@ def stepped(
         error = jax.tree.map(jnp.add, error, combined(tableau.errors, explicit))
     nothing = jax.tree.map(jnp.zeros_like, error)
     return Step(
-        shifted(problem.y, problem.length, change),
-        shifted(nothing, problem.length, error),
+        shifted(start.y, start.length, change),
+        shifted(nothing, start.length, error),
         slopes,
         explicit,
         found.factor,
         found.good,
-        problem.length,
+        start.length,
     )
 
 

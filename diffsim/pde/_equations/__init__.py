@@ -1,7 +1,18 @@
 """The equations."""
 
-from ._base import AbstractEquation
+from ._base import AbstractEquation, AbstractFiniteVolume, AbstractSpectral
 from ._diffusion import Diffusion
+from ._korteweg_de_vries import KortewegDeVries
+from ._kuramoto_sivashinsky import KuramotoSivashinsky
+from ._navier_stokes import NavierStokes
 
 
-__all__ = ["AbstractEquation", "Diffusion"]
+__all__ = [
+    "AbstractEquation",
+    "AbstractFiniteVolume",
+    "AbstractSpectral",
+    "Diffusion",
+    "KortewegDeVries",
+    "KuramotoSivashinsky",
+    "NavierStokes",
+]

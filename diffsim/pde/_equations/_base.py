@@ -8,19 +8,26 @@ from jaxtyping import Array
 
 from ...simulations import Method
 from .._domain import Domain
+from .._modes import Modes
 
 
 class AbstractEquation(eqx.Module):
     r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
 
-    Subclasses say `channels`, `rate` and how it is run; `Evolution` does the rest.
-    What floats in one is a parameter.
+    Subclass `AbstractFiniteVolume`, `AbstractSpectral` or both; `Evolution` does the
+    rest. What floats in one is a parameter.
     """
 
-    @property
     @abc.abstractmethod
-    def channels(self) -> int:
-        """Fields that it evolves."""
+    def channels(self, ndim: int) -> int:
+        """Fields that it evolves in this many dimensions.
+
+        **Raises:** `ValueError` if it has no form in so many.
+        """
+
+
+class AbstractFiniteVolume(AbstractEquation):
+    """An equation for the means of cells, with any boundary."""
 
     @abc.abstractmethod
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
@@ -29,3 +36,25 @@ class AbstractEquation(eqx.Module):
     @abc.abstractmethod
     def default_method(self, domain: Domain) -> Method:
         """A good start for those who do not know integrators."""
+
+
+class AbstractSpectral(AbstractEquation):
+    r"""An equation for Fourier modes,
+    $\partial_t \hat u = L\,\hat u + \hat N(t, \hat u)$, on periodic grids.
+
+    L is what is stiff; it multiplies every mode of its own. N is asked for the modes
+    in which products of fields have no error, and steps are explicit in it.
+    """
+
+    @property
+    @abc.abstractmethod
+    def degree(self) -> int:
+        """The most factors of one product in N, which decides how many modes it has."""
+
+    @abc.abstractmethod
+    def symbol(self, modes: Modes) -> Array:
+        """L, of a shape that broadcasts to (channel, *modes)."""
+
+    @abc.abstractmethod
+    def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
+        """N̂ of the transform z, shape (channel, *modes)."""

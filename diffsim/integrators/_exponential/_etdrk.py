@@ -1,0 +1,90 @@
+"""Cox and Matthews' exponential time differencing Runge–Kutta methods."""
+
+from typing import Any, ClassVar
+
+from ..._products import scaled
+from ._base import AbstractExponentialSolver
+from ._phi import phis
+
+
+_REFERENCES = ("10.1006/jcph.2002.6995", "10.1137/S1064827502410633")
+
+
+class ETDRK2(AbstractExponentialSolver):
+    r"""Order 2, two evaluations of the nonlinear part a step:
+
+    $$a = e^{hL}u + h\varphi_1 N(u), \quad u_1 = a + h\varphi_2\,(N(a) - N(u)).$$
+
+    Each $\varphi_k(hL)$ is accurate to rounding at any hL, by series where quotients
+    cancel. Dynamics are a `simulations.Semilinear`, as those of every equation of
+    `pde` in Fourier modes.
+
+    **Good values:** half the longest step that N alone could take explicitly.
+
+    **Limits:** fixed steps, there is no error estimate (convenience); a stiff N is
+    stepped explicitly (mathematics).
+    """
+
+    table: Any = None
+
+    references: ClassVar[tuple[str, ...]] = _REFERENCES
+
+    def order(self, terms):
+        del terms
+        return 2
+
+    def functions(self, z, length):
+        whole, first, second = phis(z, 2)
+        return whole, length * first, length * second
+
+    def advance(self, table, stage, z):
+        whole, first, second = table
+        start = stage(0.0, z)
+        a = scaled(whole, z) + scaled(first, start)
+        return a + scaled(second, stage(1.0, a) - start)
+
+
+class ETDRK4(AbstractExponentialSolver):
+    r"""Order 4, four evaluations of the nonlinear part a step: a good first choice.
+
+    $$\begin{aligned}
+    a &= e^{hL/2}u + \tfrac h2\varphi_1(\tfrac{hL}2)\,N(u), \quad
+    b = e^{hL/2}u + \tfrac h2\varphi_1(\tfrac{hL}2)\,N(a), \\
+    c &= e^{hL/2}a + \tfrac h2\varphi_1(\tfrac{hL}2)\,(2N(b) - N(u)), \\
+    u_1 &= e^{hL}u + h\bigl[(\varphi_1 - 3\varphi_2 + 4\varphi_3)N(u)
+      + (2\varphi_2 - 4\varphi_3)(N(a) + N(b)) + (4\varphi_3 - \varphi_2)N(c)\bigr].
+    \end{aligned}$$
+
+    As `ETDRK2` in everything else.
+
+    **Good values:** the longest step that N alone could take explicitly; half of it
+    for sixteen times less error.
+
+    **Limits:** as `ETDRK2`; order reduction towards 2 for stiff modes that N drives
+    (mathematics).
+    """
+
+    table: Any = None
+
+    references: ClassVar[tuple[str, ...]] = _REFERENCES
+
+    def order(self, terms):
+        del terms
+        return 4
+
+    def functions(self, z, length):
+        whole, first, second, third = phis(z, 3)
+        half, inner = phis(z / 2, 1)
+        weights = first - 3 * second + 4 * third, 2 * second - 4 * third
+        weights = *weights, 4 * third - second
+        return whole, half, length / 2 * inner, *(length * w for w in weights)
+
+    def advance(self, table, stage, z):
+        whole, half, inner, outer, middle, end = table
+        start, halfway = stage(0.0, z), scaled(half, z)
+        a = halfway + scaled(inner, start)
+        at_a = stage(0.5, a)
+        at_b = stage(0.5, halfway + scaled(inner, at_a))
+        c = scaled(half, a) + scaled(inner, 2 * at_b - start)
+        z = scaled(whole, z) + scaled(outer, start) + scaled(end, stage(1.0, c))
+        return z + scaled(middle, at_a + at_b)

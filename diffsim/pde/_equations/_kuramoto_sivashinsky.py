@@ -1,0 +1,70 @@
+"""The Kuramoto–Sivashinsky equation."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import as_floating
+from ..._types import Numbers
+from ._base import AbstractSpectral
+from ._convection import of_squares
+
+
+class KuramotoSivashinsky(AbstractSpectral):
+    r"""$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u$.
+
+    Flame fronts, and chaos in one dimension: waves longer than $2\pi\sqrt{b/a}$ grow
+    at $a k^2 - b k^4$, hand on to shorter ones, and those decay. With `potential` the
+    height of the front,
+    $\partial_t u = -\tfrac12|\nabla u|^2 - a\nabla^2 u - b\nabla^4 u$, in any number of
+    dimensions, of which the mean falls.
+
+    **Arguments**
+
+    - `growth`: a, length² / time; `decay`: b, length⁴ / time.
+    - `potential`: whether u is the height and not its slope.
+
+    **Good values:** lengths above 22 (a = b = 1) for chaos, two cells a unit of length,
+    `ETDRK4` with steps of 0.05 to 0.25; Lyapunov time 20.
+    """
+
+    growth: Array
+    decay: Array
+    potential: bool = eqx.field(static=True)
+
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1143/PTP.55.356",
+        "10.1016/0094-5765(77)90096-0",
+    )
+
+    def __init__(
+        self, growth: Numbers = 1.0, decay: Numbers = 1.0, *, potential: bool = False
+    ):
+        self.growth = as_floating("growth", growth)
+        self.decay = as_floating("decay", decay)
+        self.potential = potential
+
+    def channels(self, ndim):
+        if ndim > 1 and not self.potential:
+            raise ValueError(
+                f"KuramotoSivashinsky of slopes has one dimension, got {ndim}; take "
+                "KuramotoSivashinsky(potential=True)"
+            )
+        return 1
+
+    @property
+    def degree(self):
+        return 2
+
+    def symbol(self, modes):
+        k2 = modes.squared
+        return self.growth * k2 - self.decay * k2**2
+
+    def nonlinear(self, t, z, modes):
+        del t
+        if not self.potential:
+            return of_squares(-0.5, z, modes)
+        slopes = modes.backward(modes.gradient(z))
+        return -0.5 * modes.forward(jnp.sum(slopes**2, axis=0))

@@ -1,0 +1,125 @@
+"""Incompressible flow in a periodic box."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_positive
+from ..._products import scaled
+from ..._types import Numbers
+from .._modes import Modes
+from ._base import AbstractSpectral
+from ._coefficients import coefficient, evaluated
+
+
+class NavierStokes(AbstractSpectral):
+    r"""$\partial_t u + u\cdot\nabla u = -\nabla p + \nu\nabla^2 u - \mu u + f$ with
+    $\nabla\cdot u = 0$, periodic.
+
+    In two dimensions the field is the vorticity $\omega = \partial_x v - \partial_y u$,
+    one channel: $\partial_t\omega + u\cdot\nabla\omega = \nu\nabla^2\omega - \mu\omega
+    + g$, where g = curl f. In three it is the velocity, three channels; what diverges
+    in the initial field is projected out with the first step.
+
+    **Arguments**
+
+    - `viscosity`: ν, length² / time.
+    - `forcing`: g or f: a number, a field (channel, *grid) or a function `f(t, x)`
+        that returns one, x of shape (axis, *grid). None is without.
+    - `drag`: μ, 1 / time, which takes energy out of the largest scales.
+
+    **Good values:** Δx up to 2 (ν³/ε)^¼ with ε the dissipation, in two dimensions
+    2 (ν³/η)^⅙ with η that of enstrophy; `ETDRK2` or `ETDRK4` with steps of
+    0.5 Δx / max|u|.
+
+    **Raises:** `ValueError` for a viscosity that is not positive and one dimension.
+
+    **Limits:** no mean flow in two dimensions, which vorticity does not know
+    (convenience).
+    """
+
+    viscosity: Array
+    forcing: Any
+    drag: Array
+
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1103/PhysRevLett.28.76",
+        "10.1016/0021-9991(83)90064-5",
+    )
+
+    def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
+        self.viscosity = as_floating("viscosity", viscosity)
+        check_positive("viscosity", self.viscosity, "take Euler where there is none")
+        given = forcing is not None
+        self.forcing = coefficient("forcing", forcing) if given else None
+        self.drag = as_floating("drag", drag)
+
+    def channels(self, ndim):
+        if ndim == 1:
+            raise ValueError("NavierStokes has two or three dimensions, got 1")
+        return {2: 1, 3: 3}[ndim]
+
+    @property
+    def degree(self):
+        return 2
+
+    def symbol(self, modes):
+        return -self.viscosity * modes.squared - self.drag
+
+    def nonlinear(self, t, z, modes):
+        flux = _planar(z, modes) if modes.grid.ndim == 2 else _spatial(z, modes)
+        if self.forcing is None:
+            return flux
+        force = evaluated(self.forcing, t, modes.grid.centers)
+        force = jnp.broadcast_to(force, (len(z), *modes.grid.shape))
+        force = modes.forward(force)
+        return flux + (force if len(z) == 1 else _solenoidal(force, modes))
+
+
+def velocity(z: Array, modes: Modes) -> Array:
+    """The transform of the velocity (axis, ...) of a vorticity's."""
+    kx, ky = modes.wavenumbers
+    stream = -modes.potential(z[0])
+    return 1j * jnp.stack([scaled(ky, stream), scaled(-kx, stream)])
+
+
+def _planar(z: Array, modes: Modes) -> Array:
+    """−u·∇ω by two products instead of three fields (Basdevant 1983)."""
+    kx, ky = modes.wavenumbers
+    u, v = _apart(modes.backward(velocity(z, modes)))
+    shear, stretch = _apart(modes.forward(jnp.concatenate([u * v, v * v - u * u])))
+    return scaled(kx**2 - ky**2, shear) + scaled(kx * ky, stretch)
+
+
+def _apart(fields: Array) -> Sequence[Array]:
+    """Along the first axis, of which each keeps length one.
+
+    Indices would be transposed into fields of zeros with one field in it.
+    """
+    return jax.lax.split(fields, len(fields) * (1,))
+
+
+def _spatial(z: Array, modes: Modes) -> Array:
+    """−∇·(uu) by five products: pressure takes one of the squares from all three."""
+    u, v, w = _apart(modes.backward(z))
+    products = [u * u - w * w, v * v - w * w, u * v, u * w, v * w]
+    xx, yy, xy, xz, yz = modes.forward(jnp.concatenate(products))
+    x, y, z = modes.wavenumbers
+    rows = [
+        scaled(x, xx) + scaled(y, xy) + scaled(z, xz),
+        scaled(x, xy) + scaled(y, yy) + scaled(z, yz),
+        scaled(x, xz) + scaled(y, yz),
+    ]
+    return _solenoidal(-1j * jnp.stack(rows), modes)
+
+
+def _solenoidal(z: Array, modes: Modes) -> Array:
+    """Without its gradient part: z − k (k·z)/k²."""
+    k = modes.wavenumbers
+    over = 1 / jnp.where(modes.squared > 0, modes.squared, 1)
+    first, *rest = (scaled(a * over, b) for a, b in zip(k, z, strict=True))
+    along = sum(rest, start=first)
+    return z - jnp.stack([scaled(a, along) for a in k])

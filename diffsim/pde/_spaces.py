@@ -1,0 +1,126 @@
+"""`Cells` and `Fourier`: what a field is made of."""
+
+import abc
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+
+from ..integrators import KenCarp5
+from ..simulations import Method, Semilinear
+from ._domain import Domain
+from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSpectral
+from ._modes import Modes
+
+
+class AbstractSpace(eqx.Module):
+    """How an equation is made one of finitely many numbers."""
+
+    @abc.abstractmethod
+    def check(self, equation: AbstractEquation, domain: Domain) -> None:
+        """Objects to what it cannot represent."""
+
+    @abc.abstractmethod
+    def terms(self, equation: Any, domain: Domain, dtype: Any) -> diffrax.AbstractTerm:
+        """The dynamics of fields of this type; `args` is the `Evolution`."""
+
+    @abc.abstractmethod
+    def default_method(self, equation: Any, domain: Domain) -> Method:
+        """A good start for those who do not know integrators."""
+
+
+class Cells(AbstractSpace):
+    """Finite volumes: means of cells, fluxes across their faces, any boundary.
+
+    Of the order of the operators in the equation, two where nothing else is said.
+    """
+
+    def check(self, equation, domain):
+        del domain
+        if not isinstance(equation, AbstractFiniteVolume):
+            raise ValueError(
+                f"{type(equation).__name__} has no form in cells; take "
+                "space=pde.Fourier() on a periodic grid"
+            )
+
+    def terms(self, equation, domain, dtype):
+        del equation, domain, dtype
+        return diffrax.ODETerm(_rate)
+
+    def default_method(self, equation, domain):
+        return equation.default_method(domain)
+
+
+class Fourier(AbstractSpace):
+    r"""Fourier modes: errors that fall faster than any power of Δx for smooth fields.
+
+    The linear part of the equation is exact in every mode; products are taken on the
+    grid and kept in the modes that they do not alias into, two thirds along each axis
+    for products of two (Orszag 1971).
+
+    **Arguments**
+
+    - `degree`: the most factors of a product that is to have no error; None is that of
+        the equation. 1 keeps every mode of N, aliased.
+
+    **Good values:** twice as many cells as waves to resolve, and 1.5 times that for the
+    products.
+
+    **Limits:** periodic along every axis, coefficients that do not depend on x
+    (mathematics).
+    """
+
+    degree: int | None = eqx.field(static=True, default=None)
+
+    references = ("10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",)
+
+    def check(self, equation, domain):
+        name = type(equation).__name__
+        if not isinstance(equation, AbstractSpectral):
+            raise ValueError(
+                f"{name} has no form in Fourier modes; leave space away, or take "
+                "space=pde.Cells()"
+            )
+        if not all(map(domain.periodic, range(domain.grid.ndim))):
+            raise ValueError(
+                f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
+                "away" + _or_cells(equation)
+            )
+
+    def terms(self, equation, domain, dtype):
+        equation, grid = _cast((equation, domain.grid), dtype)
+        modes = Modes(grid)
+        degree = equation.degree if self.degree is None else self.degree
+        low = modes if degree < 2 else modes.dealiased(degree)
+        return Semilinear(
+            equation.symbol(modes),
+            eqx.Partial(_nonlinear, equation, modes, low),
+            forward=modes.forward,
+            backward=modes.backward,
+        )
+
+    def default_method(self, equation, domain):
+        del equation, domain
+        return Method(KenCarp5())
+
+
+def _rate(t, u, evolution):
+    return evolution.equation.rate(t, u, evolution.domain)
+
+
+def _nonlinear(equation, modes, low, t, z, args):
+    del args
+    return low.filled(equation.nonlinear(t, low.taken(z), low))
+
+
+def _or_cells(equation: AbstractEquation) -> str:
+    finite = isinstance(equation, AbstractFiniteVolume)
+    return ", or take space=pde.Cells()" if finite else ""
+
+
+def _cast(tree: Any, dtype: Any) -> Any:
+    """With every float in the type of the state, which governs."""
+
+    floats, rest = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(jax.tree.map(lambda a: a.astype(dtype), floats), rest)

@@ -1,0 +1,117 @@
+"""Exponential integrators: the linear part exactly, the other one to their order."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.integrators import ETDRK2, ETDRK4
+from diffsim.integrators._exponential._phi import phis
+from diffsim.simulations import Semilinear
+
+
+class Logistic(ds.AbstractSimulation):
+    """y' = k y − s y², in coordinates that are twice as large; k stiff or not."""
+
+    k: jax.Array
+    s: jax.Array
+    start: jax.Array
+    t0: float = 0.0
+
+    def initial_state(self):
+        return self.start
+
+    def terms(self):
+        return Semilinear(
+            self.k,
+            lambda t, z, args: -args.s * z**2 / 2,
+            forward=lambda y: 2 * y,
+            backward=lambda z: z / 2,
+        )
+
+    def default_method(self):
+        return ds.Method(ETDRK4(), step=0.1)
+
+
+K = np.array([1.0, -2.0, -30.0, 0.0])
+
+
+def logistic(s=0.7):
+    given = (K, s, np.ones(4))
+    return Logistic(*(jnp.asarray(a, float) for a in given))
+
+
+def exact(t, s=0.7):
+    k = np.where(K == 0, 1, K)
+    growth = np.exp(k * t)
+    curve = growth / (1 + s / k * (growth - 1))
+    return np.where(K == 0, 1 / (1 + s * t), curve)
+
+
+@pytest.mark.parametrize(("solver", "order"), [(ETDRK2(), 2), (ETDRK4(), 4)])
+def test_errors_fall_at_the_order(solver, order):
+    def error(step):
+        found = ds.simulate(logistic(), 1.5, ds.Method(solver, step)).states
+        return np.abs(found - exact(1.5))
+
+    slopes = np.log2(error(0.025) / error(0.0125))[[0, 1, 3]]
+    np.testing.assert_allclose(slopes, order, atol=0.1)
+    # Stiff: what is left of it decays, whatever the step.
+    assert error(0.1)[2] < 1e-3
+
+
+@pytest.mark.parametrize("solver", [ETDRK2(), ETDRK4()])
+def test_the_linear_part_is_exact_to_rounding(solver):
+    found = ds.simulate(logistic(0.0), [-0.15, 0.37, 1.0], ds.Method(solver, 0.1))
+    times = np.array([-0.15, 0.37, 1.0])
+    np.testing.assert_allclose(found.states, np.exp(np.outer(times, K)), rtol=1e-13)
+
+
+def test_side_steps_and_prepared_steps_are_the_same_map():
+    method = ds.Method(ETDRK4(), 0.2)
+    on_grid = ds.simulate(logistic(), 0.2, method).states
+    aside = ds.simulate(logistic(), [0.2 - 1e-15, 0.4], method).states[0]
+    np.testing.assert_allclose(on_grid, aside, rtol=1e-13)
+
+
+def test_functions_of_the_linear_part_have_all_their_digits():
+    """Beside their power series in extended precision, and their quotients far out."""
+    z = np.concatenate([np.linspace(-3, 3, 61), [-1e-9, 1e-300, -1e3]])
+    z = np.concatenate([z, 1j * z, (1 + 1j) * z[:61]])
+    wide = z.astype(np.clongdouble)
+    for k, found in enumerate(phis(jnp.asarray(z), 3)):
+        total, term = np.zeros_like(wide), np.ones_like(wide)
+        for j in range(1, k + 1):
+            term = term / j
+        for j in range(60):
+            total = total + term
+            term = term * wide / (j + k + 1)
+        near = np.abs(z) <= 5
+        np.testing.assert_allclose(found[near], total[near].astype(complex), rtol=2e-14)
+    far = phis(jnp.asarray(-1e3), 2)
+    np.testing.assert_allclose(far, [0, 1e-3, (1 - 1e-3) / 1e3], rtol=1e-14)
+
+
+def test_their_derivatives_pass_through_zero():
+    slopes = jax.vmap(jax.grad(lambda z: phis(z, 3)[3]))(jnp.array([-1e-3, 0.0, 1.0]))
+    series = [
+        sum(j * z ** (j - 1) / _factorial(j + 3) for j in range(1, 25))
+        for z in (-1e-3, 0.0, 1.0)
+    ]
+    np.testing.assert_allclose(slopes, series, rtol=1e-13)
+
+
+def _factorial(n):
+    return float(np.prod(np.arange(1.0, n + 1)))
+
+
+def test_dynamics_without_a_linear_part_are_refused():
+    class Plain(type(logistic())):
+        def terms(self):
+            return diffrax.ODETerm(lambda t, y, args: -y)
+
+    given = (jnp.asarray(K), jnp.asarray(0.7), jnp.ones(4))
+    with pytest.raises(ValueError, match="ETDRK4 needs Semilinear dynamics"):
+        ds.simulate(Plain(*given), 1.0, ds.Method(ETDRK4(), 0.1))

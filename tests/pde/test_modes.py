@@ -1,0 +1,125 @@
+"""Fourier modes: what NumPy says, transposes included, and products without aliases."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import pde
+
+
+GRIDS = [pde.Grid(8, 0.3, 2.0), pde.Grid((7, 6), 0.0, (2.0, 1.0)), pde.Grid((4, 5, 6))]
+
+
+def fields(grid, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=(2, *grid.shape)))
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_transforms_are_those_of_numpy(grid):
+    u, modes = fields(grid), pde.Modes(grid)
+    axes = range(-grid.ndim, 0)
+    z = np.fft.rfftn(u, axes=axes)
+    np.testing.assert_allclose(modes.forward(u), z, atol=1e-13)
+    np.testing.assert_allclose(modes.backward(z), u, atol=1e-14)
+    assert modes.shape == z.shape[1:]
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_low_modes_are_those_of_all(grid):
+    every, low, u = pde.Modes(grid), pde.Modes(grid).dealiased(), fields(grid)
+    z = low.forward(u)
+    np.testing.assert_allclose(z, low.taken(every.forward(u)), atol=1e-13)
+    np.testing.assert_allclose(low.taken(low.filled(z)), z)
+    np.testing.assert_allclose(low.backward(z), every.backward(low.filled(z)))
+    k, lowest = every.wavenumbers, low.wavenumbers
+    for a, b in zip(k, lowest, strict=True):
+        wide = jnp.broadcast_to(a, every.shape)
+        np.testing.assert_allclose(
+            low.taken(wide), jnp.broadcast_to(b, low.shape), rtol=1e-14
+        )
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("degree", [1, 2])
+def test_the_transposes_are_transposes(grid, degree):
+    """<A u, z> = <u, Aᵀ z> in real and imaginary parts, as JAX pairs them."""
+    modes = pde.Modes(grid)
+    modes = modes if degree == 1 else modes.dealiased(degree)
+    rng = np.random.default_rng(1)
+
+    def noise(z):
+        real, imag = rng.normal(size=(2, *z.shape))
+        return jnp.asarray(real + 1j * imag if jnp.iscomplexobj(z) else real)
+
+    u = fields(grid)
+    z = noise(modes.forward(u))
+    whole = noise(modes.filled(z))
+    maps = [(modes.forward, u), (modes.backward, z)]
+    maps += [(modes.taken, whole), (modes.filled, z)]
+    for function, there in maps:
+        bar = noise(function(there))
+        _, pull = jax.vjp(lambda a, f=function: f(a), there)
+        left = np.sum(np.real(function(there) * bar))
+        np.testing.assert_allclose(left, np.sum(np.real(there * pull(bar)[0])))
+
+
+def test_their_derivatives_pass_through_vmap_and_twice():
+    modes, u = pde.Modes(GRIDS[1]).dealiased(), fields(GRIDS[1])
+
+    def energy(u):
+        return jnp.sum(modes.backward(modes.laplacian(modes.forward(u))) ** 2)
+
+    one = jnp.stack([jax.grad(energy)(a) for a in u])
+    np.testing.assert_allclose(jax.vmap(jax.grad(energy))(u), one, rtol=1e-12)
+    h = jax.hessian(energy)(u[0]).reshape(42, 42)
+    np.testing.assert_allclose(h @ u[0].ravel(), one[0].ravel(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [15, 16])
+@pytest.mark.parametrize("degree", [2, 3])
+def test_products_of_low_modes_have_no_error(n, degree):
+    """Beside the same on a grid that is fine enough for all of the product."""
+    coarse, fine = pde.Grid(n), pde.Grid(4 * n)
+    low = pde.Modes(coarse).dealiased(degree)
+    z = low.forward(fields(coarse)[0])
+    same = pde.Modes(fine, low.highest)
+    shift = np.exp(1j * np.asarray(low.wavenumbers[0]) * 1.5 / fine.shape[0])
+    power = low.forward(low.backward(z) ** degree)
+    # Cells of the fine grid begin elsewhere.
+    wave = same.backward(4 * z / shift)
+    np.testing.assert_allclose(
+        power, same.forward(wave**degree) * shift / 4, atol=1e-12
+    )
+    next_one = pde.Modes(coarse, (low.highest[0] + 1,))
+    assert (degree + 1) * next_one.highest[0] >= n
+
+
+def test_derivatives_and_potentials_are_exact():
+    grid = pde.Grid((16, 12), (0.0, 1.0), (2.0, 2.5))
+    modes, (x, y) = pde.Modes(grid), grid.centers
+    a, b = 2 * np.pi * 3 / 2.0, 2 * np.pi * 2 / 1.5
+    u = jnp.sin(a * x) * jnp.cos(b * (y - 1))
+    z = modes.forward(u)
+    third = modes.backward(modes.derivative(0, 3) * z)
+    np.testing.assert_allclose(
+        third, -(a**3) * jnp.cos(a * x) * jnp.cos(b * (y - 1)), atol=1e-9
+    )
+    slope = modes.backward(modes.gradient(z))[1]
+    np.testing.assert_allclose(
+        slope, -b * jnp.sin(a * x) * jnp.sin(b * (y - 1)), atol=1e-11
+    )
+    again = modes.potential(modes.laplacian(modes.forward(u + 3)))
+    np.testing.assert_allclose(modes.backward(again), u, atol=1e-12)
+
+
+def test_the_highest_mode_has_no_odd_derivative():
+    modes = pde.Modes(pde.Grid(8))
+    assert modes.derivative(0)[-1] == 0
+    assert modes.derivative(0, 2)[-1] != 0
+    assert pde.Modes(pde.Grid(7)).derivative(0)[-1] != 0
+
+
+def test_modes_that_a_grid_has_not_are_named():
+    with pytest.raises(ValueError, match=r"highest must be .* got \(5,\)"):
+        pde.Modes(pde.Grid(8), (5,))

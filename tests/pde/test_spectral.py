@@ -1,0 +1,228 @@
+"""Equations in Fourier modes, beside closed forms and other formulations."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import pde
+from diffsim.integrators import ETDRK2, ETDRK4
+from diffsim.verify import check_simulation
+
+
+CIRCLE = pde.Grid(32, 0.0, 2 * np.pi)
+SQUARE = pde.Grid((24, 16), 0.0, 2 * np.pi)
+
+
+def after(equation, start, grid, t, step=0.01, solver=None, **options):
+    run = pde.Evolution(equation, start, grid, **options)
+    solver = ETDRK4() if solver is None else solver
+    return ds.simulate(run, t, ds.Method(solver, step)).states
+
+
+@pytest.mark.parametrize("potential", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_small_waves_of_flames_grow_at_their_rate(k, potential):
+    equation = pde.KuramotoSivashinsky(1.3, 0.7, potential=potential)
+    wave = 1e-9 * jnp.cos(k * CIRCLE.centers[0])
+    found = after(equation, wave, CIRCLE, 0.5)[0]
+    growth = np.exp(0.5 * (1.3 * k**2 - 0.7 * k**4))
+    # The nonlinear part is as small as the wave.
+    np.testing.assert_allclose(found, growth * wave, atol=1e-8 * 1e-9)
+
+
+def test_slopes_of_a_front_obey_the_equation_of_slopes():
+    x = CIRCLE.centers[0]
+    height = jnp.sin(x) + jnp.cos(2 * x) / 2
+    slope = jnp.cos(x) - jnp.sin(2 * x)
+    front = pde.KuramotoSivashinsky(potential=True)
+    found = after(front, height, CIRCLE, 0.3, 0.002)
+    modes = pde.Modes(CIRCLE)
+    found = modes.backward(modes.derivative(0) * modes.forward(found))
+    # Products are cut at the same modes in either form.
+    other = after(pde.KuramotoSivashinsky(), slope, CIRCLE, 0.3, 0.002)
+    np.testing.assert_allclose(found, other, atol=1e-9)
+
+
+def test_solitons_keep_their_shape():
+    grid = pde.Grid(256, -20.0, 20.0)
+
+    def soliton(t, k):
+        return 2 * k**2 / jnp.cosh(k * (grid.centers[0] - 4 * k**2 * t)) ** 2
+
+    def end(k, step):
+        return after(pde.KortewegDeVries(), soliton(0.0, k), grid, 1.0, step)[0]
+
+    exact = jax.jvp(lambda k: soliton(1.0, k), (0.7,), (1.0,))
+    errors = [
+        [np.max(np.abs(a - b)) for a, b in zip(found, exact, strict=True)]
+        for found in (
+            jax.jvp(lambda k, h=h: end(k, h), (0.7,), (1.0,)) for h in (0.005, 0.0025)
+        )
+    ]
+    # Of the value and of its derivative by the width, which moves the soliton.
+    np.testing.assert_allclose(np.log2(np.divide(*errors)), 4, atol=0.1)
+    assert errors[1][0] < 1e-8
+
+
+def vortices(t, nu):
+    """Taylor and Green's: u = −cos x sin y, v = sin x cos y, decaying by 2ν."""
+    x, y = SQUARE.centers
+    return 2 * jnp.cos(x) * jnp.cos(y) * jnp.exp(-2 * nu * t)
+
+
+def test_vortices_decay_at_their_rate_and_so_does_its_derivative():
+    def end(nu):
+        return after(pde.NavierStokes(nu), vortices(0.0, nu), SQUARE, 0.7, 0.05)[0]
+
+    np.testing.assert_allclose(end(0.2), vortices(0.7, 0.2), atol=1e-12)
+    slope = jax.jacfwd(lambda nu: vortices(0.7, nu))(0.2)
+    for derivative in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(derivative(end)(0.2), slope, atol=1e-12)
+
+
+def test_two_dimensions_are_three_without_the_third():
+    """One equation for vorticity, the other for velocity: nothing in common."""
+    x, y = SQUARE.centers
+    stream = jnp.sin(x + 2 * y) + jnp.cos(2 * x - y) / 2 + jnp.sin(3 * x) / 3
+    modes = pde.Modes(SQUARE)
+
+    def slope(axis, f):
+        return modes.backward(modes.derivative(axis) * modes.forward(f))
+
+    u, v = slope(1, stream), -slope(0, stream)
+    vorticity = slope(0, v) - slope(1, u)
+    push = jnp.sin(2 * y)
+
+    planar = pde.NavierStokes(0.02, -2 * jnp.cos(2 * y), drag=0.1)
+    found = after(planar, vorticity, SQUARE, 0.4)[0]
+
+    deep = pde.Grid((*SQUARE.shape, 4), 0.0, 2 * np.pi)
+    start, push = (
+        jnp.stack([jnp.broadcast_to(a[..., None], deep.shape) for a in field])
+        for field in ([u, v, 0 * u], [push, 0 * u, 0 * u])
+    )
+    spatial = pde.NavierStokes(0.02, lambda t, x: push, drag=0.1)
+    u, v, w = after(spatial, start, deep, 0.4)[..., 1]
+    np.testing.assert_allclose(slope(0, v) - slope(1, u), found, atol=1e-10)
+    np.testing.assert_allclose(w, 0, atol=1e-12)
+
+
+def test_helical_flow_decays_without_a_change_of_shape():
+    """Arnold, Beltrami and Childress: curl u = u, so that u × ω vanishes."""
+    grid = pde.Grid((8, 8, 8), 0.0, 2 * np.pi)
+    x, y, z = grid.centers
+    a, b, c = 1.0, 0.7, 0.4
+    flow = jnp.stack(
+        [
+            a * jnp.sin(z) + c * jnp.cos(y),
+            b * jnp.sin(x) + a * jnp.cos(z),
+            c * jnp.sin(y) + b * jnp.cos(x),
+        ]
+    )
+    # What diverges is taken by the pressure, after the first step.
+    found = after(pde.NavierStokes(0.3), flow, grid, 0.5, 0.05)
+    np.testing.assert_allclose(found, np.exp(-0.15) * flow, atol=1e-12)
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_the_nonlinear_part_neither_makes_energy_nor_divergence(ndim):
+    grid = pde.Grid((9, 10, 12)[:ndim])
+    equation = pde.NavierStokes(0.1)
+    modes = pde.Modes(grid).dealiased()
+    rng = np.random.default_rng(0)
+    u = jnp.asarray(rng.normal(size=(equation.channels(ndim), *grid.shape)))
+    z = modes.forward(u)
+    if ndim == 3:
+        k = jnp.stack([jnp.broadcast_to(a, modes.shape) for a in modes.wavenumbers])
+        z = z - k * jnp.sum(k * z, 0) / jnp.where(modes.squared > 0, modes.squared, 1)
+    rate = modes.backward(equation.nonlinear(0.0, z, modes))
+    # Energy is ∫u², or ∫ψω of a vorticity, which keeps ∫ω² as well.
+    weights = [modes.backward(z)]
+    weights += [modes.backward(modes.potential(z))] if ndim == 2 else []
+    for weight in weights:
+        scale = jnp.sum(jnp.abs(weight * rate))
+        assert abs(jnp.sum(weight * rate)) < 1e-13 * scale
+    if ndim == 3:
+        divergence = jnp.sum(k * modes.forward(rate), 0)
+        assert jnp.max(jnp.abs(divergence)) < 1e-11 * jnp.max(jnp.abs(rate))
+
+
+TIMES = [0.02, 0.04]
+SMALL = {
+    "flame": (pde.KuramotoSivashinsky(), pde.Grid(8, 0.0, 9.0)),
+    "front": (pde.KuramotoSivashinsky(potential=True), pde.Grid((6, 5), 0.0, 9.0)),
+    "soliton": (pde.KortewegDeVries(), pde.Grid(8, 0.0, 9.0)),
+    "vorticity": (pde.NavierStokes(0.1, drag=0.2), pde.Grid((6, 5), 0.0, 3.0)),
+    "velocity": (pde.NavierStokes(0.1, jnp.ones(())), pde.Grid((4, 5, 4), 0.0, 3.0)),
+}
+
+
+def small(name):
+    equation, grid = SMALL[name]
+    rng = np.random.default_rng(3)
+    start = rng.normal(size=(equation.channels(grid.ndim), *grid.shape))
+    return pde.Evolution(equation, jnp.asarray(start), grid)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("flame", ds.Method(ETDRK2(), 0.02)),
+        *(
+            pytest.param(name, method, marks=pytest.mark.slow)
+            for name, method in [
+                ("soliton", ds.Method(ETDRK4(), 0.02)),
+                ("flame", None),
+                ("front", ds.Method(ETDRK4(), 0.02)),
+                ("soliton", None),
+                ("vorticity", ds.Method(ETDRK4(), 0.02)),
+                ("vorticity", None),
+                ("velocity", ds.Method(ETDRK2(), 0.02)),
+            ]
+        ),
+    ],
+)
+def test_every_number_is_live(name, method):
+    check_simulation(small(name), TIMES, method).raise_if_failed()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_explicit_and_exponential_steps_agree(name):
+    run = small(name)
+    method = ds.Method(diffrax.Dopri8(), 0.0005)
+    exact = ds.simulate(run, 0.02, method).states
+    found = ds.simulate(run, 0.02, ds.Method(ETDRK4(), 0.0005)).states
+    np.testing.assert_allclose(found, exact, atol=1e-8)
+
+
+def test_the_default_method_agrees_with_small_steps():
+    run = small("vorticity")
+    exact = ds.simulate(run, 0.3, ds.Method(ETDRK4(), 0.001)).states
+    found = ds.simulate(run, 0.3).states
+    np.testing.assert_allclose(found, exact, atol=1e-6)
+
+
+def test_single_precision_stays_single():
+    equation, grid = SMALL["vorticity"]
+    start = jnp.ones(grid.shape, jnp.float32)
+    run = pde.Evolution(equation, start, grid)
+    assert ds.simulate(run, 0.1, ds.Method(ETDRK4(), 0.05)).states.dtype == jnp.float32
+
+
+def test_equations_without_such_a_form_are_named():
+    wall, line = pde.Dirichlet(), pde.Grid(8)
+    with pytest.raises(ValueError, match="KortewegDeVries in Fourier modes is periodi"):
+        pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, wall)
+    with pytest.raises(ValueError, match="Diffusion has no form in Fourier modes"):
+        pde.Evolution(pde.Diffusion(1.0), jnp.zeros(8), line, space=pde.Fourier())
+    with pytest.raises(ValueError, match="KortewegDeVries has no form in cells"):
+        pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, space=pde.Cells())
+    with pytest.raises(ValueError, match="NavierStokes has two or three dimensions"):
+        pde.Evolution(pde.NavierStokes(1.0), jnp.zeros(8), line)
+    with pytest.raises(ValueError, match="KuramotoSivashinsky of slopes has one dim"):
+        pde.Evolution(pde.KuramotoSivashinsky(), jnp.zeros((4, 4)), pde.Grid((4, 4)))
+    with pytest.raises(ValueError, match=r"viscosity must be positive, got -1\.0"):
+        pde.NavierStokes(-1.0)
