@@ -13,7 +13,16 @@ import jax
 
 
 #: What decides the numbers; None where it is not installed.
-_PACKAGES = ("diffsim", "jax", "jaxlib", "diffrax", "equinox", "rebound", "numba")
+_PACKAGES = (
+    "diffsim",
+    "jax",
+    "jaxlib",
+    "diffrax",
+    "equinox",
+    "rebound",
+    "exponax",
+    "numba",
+)
 
 
 def machine(one_thread: bool) -> dict[str, Any]:

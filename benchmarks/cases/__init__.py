@@ -9,6 +9,7 @@ from . import (
     implicit_layers,
     kepler_equation,
     leapfrog_5_bodies,
+    spectral,
     stiff_diffusion,
     sweep_64x5,
     weigh_the_planets,
@@ -25,6 +26,7 @@ CASES = (
     implicit_layers.CASE,
     kepler_equation.CASE,
     stiff_diffusion.CASE,
+    spectral.CASE,
     gpu_direct_sum.CASE,
     gpu_sweep.CASE,
 )

@@ -177,9 +177,7 @@ def small(name):
                 ("soliton", ds.Method(ETDRK4(), 0.02)),
                 ("flame", None),
                 ("front", ds.Method(ETDRK4(), 0.02)),
-                ("soliton", None),
                 ("vorticity", ds.Method(ETDRK4(), 0.02)),
-                ("vorticity", None),
                 ("velocity", ds.Method(ETDRK2(), 0.02)),
             ]
         ),

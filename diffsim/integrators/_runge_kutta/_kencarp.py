@@ -5,6 +5,7 @@ from typing import ClassVar
 import diffrax
 
 from ._base import AbstractStiffSolver
+from ._dense import Dense3, Dense4, Dense5
 from ._tableau import Tableau, from_diffrax
 
 
@@ -30,7 +31,7 @@ class KenCarp3(AbstractStiffSolver):
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.KenCarp3.interpolation_cls
+    interpolation_cls: ClassVar = Dense3
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
     def order(self, terms):
@@ -51,7 +52,7 @@ class KenCarp4(AbstractStiffSolver):
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp4.tableau)
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.KenCarp4.interpolation_cls
+    interpolation_cls: ClassVar = Dense4
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
     def order(self, terms):
@@ -71,7 +72,7 @@ class KenCarp5(AbstractStiffSolver):
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp5.tableau)
     term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.KenCarp5.interpolation_cls
+    interpolation_cls: ClassVar = Dense5
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
     def order(self, terms):

@@ -1,0 +1,161 @@
+"""Equations in Fourier modes beside exponax: a step, its gradient, its memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffsim import integrators, pde, simulations
+
+from .._harness import Case, Effort, Row, compiled, contest, deviation, memory_of, ratio
+from .._peers import peer
+
+
+_SOLVERS = {2: integrators.ETDRK2(), 4: integrators.ETDRK4()}
+_VISCOSITY, _FLOW_STEP, _FLAME_STEP = 1e-3, 1e-3, 0.05
+#: Of a flame: three cells a unit of length, as in published runs.
+_SPACING = 0.3
+
+
+def measure(effort: Effort) -> list[Row]:
+    """Flow in a plane and flames on a line, then what derivatives of the flow take."""
+    rows = []
+    for order in (4, 2):
+        rows.append(_flow(effort, effort.size(256, 8), effort.size(50, 2), order))
+    for points in (128, 512, 2048):
+        points = effort.size(points, 16)
+        rows.append(_flame(effort, points, effort.size(1000, 2)))
+    return [*rows, *_gradients(effort, effort.size(256, 8), effort.size(100, 4))]
+
+
+CASE = Case("spectral", __doc__ or "", measure)
+
+
+def _flow(effort: Effort, n: int, steps: int, order: int) -> Row:
+    start = _vorticity(n)
+    theirs = peer("exponax").stepper.NavierStokesVorticity(
+        2, 2 * np.pi, n, _FLOW_STEP, diffusivity=_VISCOSITY, order=order
+    )
+
+    def mirrored(w):
+        # Their vorticity has the other sign.
+        return -_repeated(theirs, steps)(-w)
+
+    def ours(w):
+        return _run(w, _VISCOSITY, steps, _SOLVERS[order])
+
+    what = f"Navier–Stokes, {n} × {n}, {steps} steps of ETDRK{order}"
+    return _beside(effort, what, ours, mirrored, start)
+
+
+def _flame(effort: Effort, n: int, steps: int) -> Row:
+    length = _SPACING * n
+    grid = pde.Grid(n, 0.0, length)
+    phase = 2 * np.pi * grid.centers / length
+    start = jnp.cos(phase) * (1 + jnp.sin(3 * phase))
+    theirs = peer("exponax").stepper.KuramotoSivashinskyConservative(
+        1, length, n, _FLAME_STEP, order=4
+    )
+
+    def ours(u):
+        flame = pde.Evolution(pde.KuramotoSivashinsky(), u, grid)
+        method = simulations.Method(_SOLVERS[4], _FLAME_STEP)
+        return simulations.simulate(flame, steps * _FLAME_STEP, method).states
+
+    what = f"Kuramoto–Sivashinsky, {n} points, {steps} steps of ETDRK4"
+    return _beside(effort, what, ours, _repeated(theirs, steps), start)
+
+
+def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> Row:
+    programs = {"ours": compiled(ours, start), "theirs": compiled(theirs, start)}
+    times = contest(effort, **{name: p.turn for name, p in programs.items()})
+    return ratio(
+        what,
+        times["ours"],
+        times["theirs"],
+        program=programs["ours"],
+        peer="exponax",
+        bar=1.0,
+        error=deviation(programs["ours"].value, programs["theirs"].value),
+        reference="exponax",
+    )
+
+
+def _gradients(effort: Effort, n: int, steps: int) -> list[Row]:
+    """Of the sum of squares, in the initial field and the viscosity."""
+    given = _vorticity(n), jnp.asarray(_VISCOSITY)
+    kinds = {"kept": None, "checkpointed": simulations.Checkpointed()}
+
+    def loss(adjoint: Any, steps: int) -> Callable[..., Any]:
+        def value(w, viscosity):
+            states = _run(w, viscosity, steps, _SOLVERS[4], adjoint)
+            return jnp.sum(states**2)
+
+        return value
+
+    programs = {"run": compiled(loss(None, steps), *given)}
+    for kind, adjoint in kinds.items():
+        gradient = jax.value_and_grad(loss(adjoint, steps), (0, 1))
+        programs[kind] = compiled(gradient, *given)
+    times = contest(effort, **{name: p.turn for name, p in programs.items()})
+    what = f"Navier–Stokes, {n} × {n}, value and gradient of {steps} steps of ETDRK4"
+    rows = [
+        ratio(
+            f"{what}, {kind}",
+            times[kind],
+            times["run"],
+            program=programs[kind],
+            peer="its own run",
+            bar=bar,
+        )
+        for kind, bar in (("kept", 4.0), ("checkpointed", 5.5))
+    ]
+    return [*rows, _growth(given, steps, loss)]
+
+
+def _growth(given: Any, steps: int, loss: Callable[..., Any]) -> Row:
+    """Of the memory with checkpoints, from as many steps to four times as many."""
+    used = [
+        memory_of(
+            jax.jit(jax.grad(loss(simulations.Checkpointed(), count), (0, 1)))
+            .lower(*given)
+            .compile()
+        )
+        for count in (steps, 4 * steps)
+    ]
+    return Row(
+        f"Navier–Stokes, memory of {4 * steps} checkpointed steps",
+        used[1] / used[0],
+        peer=f"that of {steps} steps, whose square root it is to follow",
+        bar=2.2,
+        details={"bytes": dict(zip((steps, 4 * steps), used, strict=True))},
+    )
+
+
+def _run(w: Any, viscosity: Any, steps: int, solver: Any, adjoint: Any = None) -> Any:
+    grid = pde.Grid(w.shape[1:], 0.0, 2 * np.pi)
+    flow = pde.Evolution(pde.NavierStokes(viscosity), w, grid)
+    method = simulations.Method(solver, _FLOW_STEP, adjoint=adjoint)
+    return simulations.simulate(flow, steps * _FLOW_STEP, method).states
+
+
+def _repeated(stepper: Callable[..., Any], steps: int) -> Callable[..., Any]:
+    def run(u):
+        return jax.lax.scan(lambda u, _: (stepper(u), None), u, length=steps)[0]
+
+    return run
+
+
+def _vorticity(n: int) -> Any:
+    """Of a few dozen long waves, seeded."""
+    x, y = pde.Grid((n, n), 0.0, 2 * np.pi).centers
+    rng = np.random.default_rng(0)
+    waves = [
+        rng.normal() * jnp.cos(a * x + b * y + rng.uniform(0, 2 * np.pi))
+        for a in range(-4, 5)
+        for b in range(1, 5)
+    ]
+    field = sum(waves[1:], start=waves[0])
+    return 5 * field[None] / jnp.max(jnp.abs(field))
