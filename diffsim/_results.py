@@ -79,6 +79,12 @@ with warnings.catch_warnings():
             "The operator is not linear: of zeros it does not make zeros. Leave out "
             "what is constant in it, the value at a wall say, and subtract it from b."
         )
+        incompatible_data = (
+            "The right-hand side and the values at the walls do not balance, where "
+            "they determine the unknown up to a constant: an elliptic problem with "
+            "alpha = 0 between Neumann or periodic walls. Subtract from f the mean of "
+            "both together, or give an alpha above 0."
+        )
         no_linear_solution = (
             "A linear system could not be solved: its matrix (of `root`, the Jacobian "
             "of the residual) is singular or not of the structure that its strategy "

@@ -11,6 +11,15 @@ from ._boundaries import (
     Robin,
 )
 from ._domain import Domain
+from ._elliptic import (
+    AbstractElliptic,
+    Elimination,
+    Multigrid,
+    Preconditioned,
+    Transforms,
+    helmholtz,
+    poisson,
+)
 from ._equations import (
     AbstractEquation,
     AbstractFiniteVolume,
@@ -29,6 +38,7 @@ from ._spaces import AbstractSpace, Cells, Fourier
 
 __all__ = [
     "AbstractBoundary",
+    "AbstractElliptic",
     "AbstractEquation",
     "AbstractFiniteVolume",
     "AbstractSpace",
@@ -37,6 +47,7 @@ __all__ = [
     "Diffusion",
     "Dirichlet",
     "Domain",
+    "Elimination",
     "Evolution",
     "Fourier",
     "Ghosts",
@@ -45,12 +56,17 @@ __all__ = [
     "KortewegDeVries",
     "KuramotoSivashinsky",
     "Modes",
+    "Multigrid",
     "NavierStokes",
     "Neumann",
     "Outflow",
     "Periodic",
+    "Preconditioned",
     "Robin",
+    "Transforms",
     "diffusion",
     "gradient",
+    "helmholtz",
     "laplacian",
+    "poisson",
 ]

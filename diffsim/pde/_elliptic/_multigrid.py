@@ -1,0 +1,154 @@
+"""`Multigrid`: every wavelength on the grid that it is short on."""
+
+import math
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._products import product
+from ._base import AbstractElliptic, Known
+from ._coarsening import coarsest, levels, prolonged, restricted
+from ._system import System, diagonal
+
+
+#: Cells of the coarsest grid, whose matrix is made and inverted.
+_DENSE = 1024
+
+
+class Multigrid(AbstractElliptic):
+    r"""V-cycles from grid to coarser grid, for k and α that vary: O(N) work.
+
+    Polynomials of Chebyshev smooth on each grid, which is half as fine along every
+    axis that it can be halved along; the last one is solved directly. Each cycle is a
+    symmetric linear map.
+
+    **Arguments**
+
+    - `cycles`: V-cycles, a fixed number; None goes on until corrections are below
+        `rtol`, and a preconditioner takes one then.
+    - `sweeps`: degree of the polynomial, before and after each coarser grid.
+    - `rtol`: of the correction, relative to the solution; None is the 3/4 power of the
+        precision, 2e-12 in float64.
+    - `max_cycles`: what has not converged after so many is NaN.
+
+    **Good values:** grids of $2^m$ or $3 \cdot 2^m$ cells along each axis.
+
+    **Limits:** at most 1024 cells where no axis can be halved any more, 31 × 33 say
+    (convenience); cells up to twice as long as wide, or it slows down (mathematics of
+    smoothing in points).
+    """
+
+    cycles: int | None = eqx.field(static=True, default=None)
+    sweeps: int = eqx.field(static=True, default=2, kw_only=True)
+    rtol: float | None = eqx.field(default=None, kw_only=True)
+    max_cycles: int = eqx.field(static=True, default=100, kw_only=True)
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1090/S0025-5718-1977-0431719-X",
+        "10.1016/S0021-9991(03)00194-3",
+    )
+
+    def __check_init__(self):
+        for name in ("cycles", "sweeps", "max_cycles"):
+            given = getattr(self, name)
+            if given is None and name == "cycles":
+                continue
+            if not isinstance(given, int) or given < 1:
+                raise ValueError(f"{name} must be 1 or more, an int, got {given!r}")
+
+    def objection(self, system, *, exact):
+        del exact
+        last = coarsest(system.shape)
+        if math.prod(last) <= _DENSE:
+            return ""
+        return (
+            f"Multigrid() halves a grid of shape {system.shape} down to {last}, which "
+            f"has more than {_DENSE} cells; take a shape with more factors of two, or "
+            "Preconditioned(Transforms())"
+        )
+
+    def prepared(self, system):
+        _, *coarser = grids = levels(_bounded(system))
+        last = grids[-1]
+        eye = jnp.eye(math.prod(last.shape), dtype=last.alpha.dtype)
+        columns = jax.vmap(lambda e: last(e.reshape(last.shape)).reshape(-1))(eye)
+        scales = [1 / diagonal(level) for level in grids[:-1]]
+        return coarser, scales, jnp.linalg.inv(columns.T)
+
+    def solved(self, known, operator, b, *, guess=None):
+        if self.cycles is None:
+            return self._converged(known, operator, b, guess)
+        return self._repeated(known, operator, b, guess), jnp.asarray(self.cycles)
+
+    def approximated(self, known, b):
+        return self._repeated(known, _bounded(known.system), b, None)
+
+    def _repeated(self, known, operator, b, guess):
+        x = guess
+        for _ in range(self.cycles or 1):
+            left = b if x is None else b - operator(x)
+            move = self._corrected(known, left)
+            x = move if x is None else x + move
+        return x
+
+    def _converged(self, known, operator, b, guess):
+        rtol = jnp.finfo(b.dtype).eps ** 0.75 if self.rtol is None else self.rtol
+
+        def step(carry):
+            x, _, _, n = carry
+            move = self._corrected(known, b - operator(x))
+            x = x + move
+            return x, jnp.sum(move**2), jnp.sum(x**2), n + 1
+
+        def wanted(carry):
+            _, moved, size, n = carry
+            return (moved > rtol**2 * size) & (n < self.max_cycles)
+
+        x = jnp.zeros_like(b) if guess is None else guess
+        start = (x, jnp.asarray(jnp.inf, b.dtype), jnp.sum(x**2), jnp.asarray(0))
+        x, moved, size, n = jax.lax.while_loop(wanted, step, start)
+        return jnp.where(moved <= rtol**2 * size, x, jnp.nan), n
+
+    def _corrected(self, known: Known, b: Array) -> Array:
+        """One V-cycle from zero."""
+        coarser, scales, inverse = known.state
+        grids = [_bounded(known.system), *coarser]
+
+        def cycle(b):
+            return self._cycle(grids, scales, inverse, b)
+
+        return grids[0].around_constants(cycle)(b)
+
+    def _cycle(self, grids, scales, inverse, b):
+        if len(grids) == 1:
+            return product(inverse, b.reshape(-1)).reshape(b.shape)
+        system, scale = grids[0], scales[0]
+        x = self._smoothed(system, scale, b, None)
+        left = restricted(b - system.plain(x), system)
+        x = x + prolonged(self._cycle(grids[1:], scales[1:], inverse, left), system)
+        return self._smoothed(system, scale, b, x)
+
+    def _smoothed(self, system: System, scale: Array, b: Array, x: Array | None):
+        """Chebyshev's polynomial for all that the coarser grid does not see."""
+        # Of D⁻¹ A: 2 by Gershgorin, and what the coarser grid is enough for. Measured in
+        # two dimensions: 0.15 a cycle, against 0.21 with 1/d, where one axis is rough.
+        high, low = 2.0, 0.6 / system.ndim
+        middle, radius = (high + low) / 2, (high - low) / 2
+        step = scale * (b if x is None else b - system.plain(x)) / middle
+        x = step if x is None else x + step
+        old = radius / middle
+        for _ in range(1, self.sweeps):
+            new = 1 / (2 * middle / radius - old)
+            step = new * old * step + (2 * new / radius) * scale * (b - system.plain(x))
+            x, old = x + step, new
+        return x
+
+
+def _bounded(system: System) -> System:
+    """With ghosts of the one cell beside them, no larger than it: positive definite."""
+    walls = jax.tree.map(
+        lambda own: jnp.clip(own.sum(), -1, 1).reshape(1, 1), system.walls
+    )
+    return eqx.tree_at(lambda s: s.walls, system, walls)

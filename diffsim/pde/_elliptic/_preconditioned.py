@@ -1,0 +1,71 @@
+"""`Preconditioned`: a Krylov method led by another solver."""
+
+from jaxtyping import Array
+
+from ...implicit import CG, GMRES, MINRES, Krylov
+from ._base import AbstractElliptic, Known
+from ._transforms import Transforms
+
+
+class Preconditioned(AbstractElliptic):
+    r"""A Krylov method on $M^{-1} A$, for all k, α and boundaries.
+
+    **Arguments**
+
+    - `by`: M⁻¹. `Transforms()`; or `Multigrid()`, which takes fewer steps where k
+        varies by factors within a few cells, or α by more than k/L², and ten times as long to
+        compile.
+    - `krylov`: an `implicit.Krylov` for its method, tolerances and `max_steps`. None is
+        `CG()`; or `GMRES()`, where ghosts follow from more than the one cell beside
+        them, so that A is not symmetric.
+
+    **Limits:** `Robin` with coefficients of opposite signs can make A indefinite:
+    `Krylov(GMRES())` then (mathematics).
+    """
+
+    by: AbstractElliptic = Transforms()
+    krylov: Krylov | None = None
+
+    def __check_init__(self):
+        led = isinstance(self.by, Preconditioned)
+        if led or not isinstance(self.by, AbstractElliptic):
+            raise ValueError(
+                f"by must be Transforms(), Multigrid() or Elimination(), got "
+                f"{self.by!r:.60}"
+            )
+        if self.krylov is not None and self.krylov.preconditioner is not None:
+            raise ValueError("krylov has a preconditioner of its own: leave it out")
+
+    def objection(self, system, *, exact):
+        del exact
+        return self.by.objection(system, exact=False)
+
+    def prepared(self, system):
+        return self.by.prepared(system)
+
+    def solved(self, known, operator, b, *, guess=None):
+        def approximate(r: Array) -> Array:
+            return self.by.approximated(known, r)
+
+        approximate = known.system.around_constants(approximate)
+        krylov = self._krylov(known)
+        left = b if guess is None else b - operator(guess)
+        if isinstance(krylov.method, CG | MINRES):
+            x, steps = krylov.within(operator, left, krylov.tolerance(b), approximate)
+        else:
+            # From the left: what rounding leaves of b − A x is rough, and as large as
+            # a residual that matters; M⁻¹ tells them apart.
+            x, steps = krylov.within(
+                lambda v: approximate(operator(v)),
+                approximate(left),
+                krylov.tolerance(approximate(b)),
+            )
+        return (x if guess is None else guess + x), steps
+
+    def approximated(self, known, b):
+        raise NotImplementedError("a Krylov method is no linear map")
+
+    def _krylov(self, known: Known) -> Krylov:
+        if self.krylov is not None:
+            return self.krylov
+        return Krylov(CG() if known.system.symmetric else GMRES())
