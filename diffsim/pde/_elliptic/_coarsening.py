@@ -38,9 +38,7 @@ def coarse(system: System) -> System:
     for axis in axes if alpha.ndim else ():
         alpha = _paired(alpha, axis)
     walls = tuple(
-        tuple(_farther(own) for own in pair)
-        if pair is not None and axis in axes
-        else pair
+        (_farther(pair[0]), _farther(pair[1])) if pair and axis in axes else pair
         for axis, pair in enumerate(system.walls)
     )
     shape = tuple(n // 2 if i in axes else n for i, n in enumerate(system.shape))

@@ -66,4 +66,5 @@ class Elimination(AbstractElliptic):
 
 
 def _tridiagonal(bands: Any, b: Array) -> Array:
-    return jax.lax.linalg.tridiagonal_solve(*bands, b[:, None])[:, 0]
+    below, middle, above = bands
+    return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[:, None])[:, 0]

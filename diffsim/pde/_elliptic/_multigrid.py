@@ -132,8 +132,8 @@ class Multigrid(AbstractElliptic):
 
     def _smoothed(self, system: System, scale: Array, b: Array, x: Array | None):
         """Chebyshev's polynomial for all that the coarser grid does not see."""
-        # Of D⁻¹ A: 2 by Gershgorin, and what the coarser grid is enough for. Measured in
-        # two dimensions: 0.15 a cycle, against 0.21 with 1/d, where one axis is rough.
+        # Of D⁻¹ A: 2 by Gershgorin, and what the coarser grid is enough for. Measured
+        # in two dimensions: 0.15 a cycle, and 0.21 with 1/d, where one axis is rough.
         high, low = 2.0, 0.6 / system.ndim
         middle, radius = (high + low) / 2, (high - low) / 2
         step = scale * (b if x is None else b - system.plain(x)) / middle

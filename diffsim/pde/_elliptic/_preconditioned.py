@@ -13,8 +13,8 @@ class Preconditioned(AbstractElliptic):
     **Arguments**
 
     - `by`: M⁻¹. `Transforms()`; or `Multigrid()`, which takes fewer steps where k
-        varies by factors within a few cells, or α by more than k/L², and ten times as long to
-        compile.
+        varies by factors within a few cells, or α by more than k/L² of a domain of
+        length L, and ten times as long to compile.
     - `krylov`: an `implicit.Krylov` for its method, tolerances and `max_steps`. None is
         `CG()`; or `GMRES()`, where ghosts follow from more than the one cell beside
         them, so that A is not symmetric.

@@ -104,23 +104,22 @@ def system_of(
     """The system of a problem; `regular` where A is known to have no null space."""
     spacing = domain.grid.spacing.astype(dtype)
     faces = on_faces(coefficient, domain, dtype)
-    walls = tuple(
-        None
-        if domain.periodic(axis)
-        else tuple(side.ghosts(spacing[axis], 1, 2).own for side in sides)
-        for axis, sides in enumerate(domain.boundary)
-    )
-    kinds = tuple(
-        None if domain.periodic(axis) else tuple(_kind(side) for side in sides)
-        for axis, sides in enumerate(domain.boundary)
-    )
+    walls, kinds = [], []
+    for axis, (low, high) in enumerate(domain.boundary):
+        if domain.periodic(axis):
+            walls.append(None)
+            kinds.append(None)
+            continue
+        dx = spacing[axis]
+        walls.append((low.ghosts(dx, 1, 2).own, high.ghosts(dx, 1, 2).own))
+        kinds.append((_kind(low), _kind(high)))
     system = System(
         jnp.asarray(alpha, dtype),
         tuple(c / dx**2 for c, dx in zip(faces, spacing, strict=True)),
-        walls,
+        tuple(walls),
         None,
         domain.grid.shape,
-        kinds,
+        tuple(kinds),
     )
     held = any("odd" in pair for pair in kinds if pair is not None)
     if regular or held:

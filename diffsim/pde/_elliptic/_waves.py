@@ -56,7 +56,8 @@ def _between(low: Array, high: Array, n: int) -> tuple[Array, Array]:
 
     bits = jnp.finfo(low.dtype).nmant + 8
     bounds = (0 * j, 0 * j + jnp.pi)
-    theta = sum(jax.lax.fori_loop(0, bits, halved, bounds)) / 2
+    below, above = jax.lax.fori_loop(0, bits, halved, bounds)
+    theta = (below + above) / 2
     # From the nearer wall, whose phase has the smaller error.
     cell = jnp.arange(n) + 0.5
     near = jnp.cos(theta[:, None] * cell - phase(low, theta)[:, None])

@@ -1,0 +1,452 @@
+"""Elliptic problems: the matrix of the discrete operator, inverted and differentiated."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+
+from diffsim import RESULTS, pde
+from diffsim._failures import failures_as_nan
+from diffsim.implicit import GMRES, Krylov
+from diffsim.verify import taylor_test
+
+
+WALLS = {
+    "periodic": pde.Periodic(),
+    "DD": (pde.Dirichlet(0.3), pde.Dirichlet(-0.2)),
+    "DN": (pde.Dirichlet(0.3), pde.Neumann(0.2)),
+    "ND": (pde.Neumann(0.2), pde.Dirichlet(0.3)),
+    "NN": (pde.Neumann(0.2), pde.Neumann(-0.1)),
+    "OI": (pde.Outflow(), pde.Inflow(0.4)),
+    "RD": (pde.Robin(1.0, 0.4, 0.1), pde.Dirichlet(0.3)),
+    "NR": (pde.Neumann(0.2), pde.Robin(2.0, 0.1, -0.3)),
+    "RR": (pde.Robin(1.0, 0.4, 0.1), pde.Robin(3.0, 0.2, 0.5)),
+}
+LED = pde.Preconditioned(pde.Multigrid())
+
+
+class Cubic(pde.AbstractBoundary):
+    """Zero at the wall, on the parabola through three cells: A is not symmetric."""
+
+    def ghosts(self, spacing, width, order):
+        return pde.Dirichlet().ghosts(spacing, width, order + 2)
+
+    def at(self, t, x):
+        return jnp.zeros((), x.dtype)
+
+
+def plate(first, second, shape=(8, 6)):
+    grid = pde.Grid(shape, (0.0, 0.2), (1.0, 1.4))
+    return pde.Domain(grid, (first, second))
+
+
+def varied(grid):
+    x = grid.centers
+    return jnp.exp(jnp.sin(3 * x[0]) + x[-1] ** 2), 0.5 + x[0] * (1 + x[-1])
+
+
+def by_matrix(f, domain, alpha, k):
+    """By SciPy: A from α u − ∇·(k ∇u), what it makes of zero on the other side."""
+    shape = domain.grid.shape
+
+    def operator(u):
+        return alpha * u - pde.diffusion(u, k, domain)
+
+    zero = jnp.zeros(shape)
+    matrix = np.asarray(jax.jacfwd(operator)(zero)).reshape(f.size, f.size)
+    right = np.ravel(f - operator(zero))
+    if np.all(matrix.sum(1) == 0) or np.abs(matrix.sum(1)).max() < 1e-10:
+        # Only differences are determined: the mean is zero, by one more equation.
+        one = np.ones((1, f.size))
+        matrix = np.block([[matrix, one.T], [one, np.zeros((1, 1))]])
+        right = np.append(right, 0)
+    u = scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(matrix), right)
+    return u[: f.size].reshape(shape)
+
+
+def balanced(f, domain, k=1.0):
+    """f with what passes the walls taken out of its mean."""
+    passing = pde.diffusion(jnp.zeros(domain.grid.shape), k, domain)
+    return f - jnp.mean(f + passing)
+
+
+def source(shape, seed=0):
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+def check(domain, alpha, k, solver):
+    f = source(domain.grid.shape)
+    if isinstance(alpha, float) and alpha == 0:
+        f = balanced(f, domain, k)
+    u = pde.helmholtz(f, domain, alpha=alpha, coefficient=k, solver=solver, throw=True)
+    exact = by_matrix(f, domain, alpha, k)
+    # Iterations stop at residuals of 2e-12.
+    np.testing.assert_allclose(u, exact, rtol=0, atol=1e-10 * np.abs(exact).max())
+
+
+SOME = [
+    ("periodic", "DN"),
+    ("NR", "periodic"),
+    ("NN", "NN"),
+    ("RR", "OI"),
+    ("RD", "ND"),
+]
+ALL = [(a, b) for a in WALLS for b in WALLS]
+
+
+def regular(*names):
+    """Whether the walls determine more than differences."""
+    return not all(name in ("periodic", "NN") for name in names)
+
+
+@pytest.mark.parametrize(("first", "second"), SOME)
+def test_solutions_are_those_of_the_matrix(first, second):
+    domain = plate(WALLS[first], WALLS[second])
+    k, alpha = varied(domain.grid)
+    check(domain, 0.0, 1.3, None)
+    check(domain, alpha, k, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), ALL)
+def test_solutions_are_those_of_the_matrix_for_all_solvers_and_walls(first, second):
+    domain = plate(WALLS[first], WALLS[second], (16, 12))
+    k, alpha = varied(domain.grid)
+    for solver in (pde.Transforms(), pde.Multigrid(), LED):
+        for a in (0.0, 2.0):
+            if a or regular(first, second) or True:
+                check(domain, a, 1.3, solver)
+    for solver in (pde.Preconditioned(), pde.Multigrid(), LED):
+        check(domain, 0.0, k, solver)
+        check(domain, alpha, k, solver)
+
+
+@pytest.mark.parametrize("walls", ["periodic", "RD", "NN"])
+def test_lines_are_solved_by_elimination(walls):
+    domain = pde.Domain(pde.Grid(7, 0.1, 0.9), (WALLS[walls],))
+    k, alpha = varied(domain.grid)
+    check(domain, 0.0, k, None)
+    check(domain, alpha, k, None)
+
+
+def test_boxes_are_solved():
+    grid = pde.Grid((4, 6, 5), 0.0, (1.0, 1.4, 0.9))
+    domain = pde.Domain(grid, (WALLS["periodic"], WALLS["DN"], WALLS["RR"]))
+    k, alpha = varied(grid)
+    check(domain, 0.0, 1.3, None)
+    check(domain, alpha, k, None)
+    check(domain, alpha, k, LED)
+
+
+def test_ghosts_of_three_cells_are_solved_by_gmres():
+    domain = plate((Cubic(), Cubic()), WALLS["DN"])
+    k, alpha = varied(domain.grid)
+    check(domain, alpha, k, None)
+    check(domain, 0.0, 1.3, None)
+    w, f = source((8, 6), 1), source((8, 6))
+
+    def total(k):
+        return jnp.sum(w * pde.poisson(f, domain, coefficient=k) ** 2)
+
+    forward = jax.jvp(total, (k,), (w,))[1]
+    reverse = jnp.sum(w * jax.grad(total)(k))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10)
+
+
+def test_robin_walls_of_opposite_signs_are_solved_by_gmres_or_named():
+    domain = plate((pde.Robin(-8.0, 1.0, 0.1), pde.Dirichlet(0.2)), WALLS["DN"])
+    check(domain, 0.0, 1.3, pde.Preconditioned(krylov=Krylov(GMRES())))
+    with pytest.raises(RuntimeError, match="linear system could not be solved"):
+        pde.poisson(source((8, 6)), domain)
+
+
+def made_up(p, n):
+    """The error of u = p sin(...) + ..., for a k and an α that know p."""
+
+    def u(x):
+        return jnp.sin(p * x[0] + x[1]) * jnp.exp(x[1] / 2) + p * x[0] ** 2
+
+    def k(x):
+        return jnp.exp(p * x[0] * x[1]) + 0.3
+
+    def flux(x):
+        return k(x) * jax.grad(u)(x)
+
+    def right(x):
+        return (1 + p * x[0]) * u(x) - jnp.trace(jax.jacfwd(flux)(x))
+
+    def at(function):
+        return lambda x: jax.vmap(function, -1)(x.reshape(2, -1)).reshape(x.shape[1:])
+
+    slope = jax.grad(u)
+    walls = (
+        (
+            pde.Dirichlet(lambda t, x: at(u)(x)),
+            pde.Neumann(lambda t, x: at(lambda x: slope(x)[0])(x)),
+        ),
+        (
+            pde.Robin(1.0, 0.5, lambda t, x: at(lambda x: u(x) - slope(x)[1] / 2)(x)),
+            pde.Dirichlet(lambda t, x: at(u)(x)),
+        ),
+    )
+    grid = pde.Grid((n, n + 8), (0.1, 0.2), (1.0, 1.3))
+    x = grid.centers
+    found = pde.helmholtz(
+        at(right)(x),
+        pde.Domain(grid, walls),
+        alpha=1 + p * x[0],
+        coefficient=at(k)(x),
+        throw=False,
+    )
+    return found - at(u)(x)
+
+
+def test_solutions_and_their_derivatives_are_of_order_two():
+    def norms(n):
+        both = jax.jit(lambda p: jax.jvp(lambda p: made_up(p, n), (p,), (1.0,)))
+        return [f(np.asarray(e)) for e in both(1.1) for f in (np.std, np.ptp)]
+
+    orders = np.log2(np.divide(norms(24), norms(48)))
+    # The grids are (24, 32) and (48, 56) cells: less than twice as fine.
+    np.testing.assert_allclose(orders, 1.9, atol=0.2)
+
+
+def problem(walls, uniform, solver):
+    domain = plate(*(WALLS[name] for name in walls), (6, 8))
+    k, alpha = varied(domain.grid)
+    f = source(domain.grid.shape)
+    if uniform:
+        k, alpha = jnp.asarray(1.3), jnp.asarray(0.7)
+
+    def solved(f, alpha, k, domain):
+        return pde.helmholtz(
+            f, domain, alpha=alpha, coefficient=k, solver=solver, throw=False
+        )
+
+    return solved, (f, alpha, k, domain)
+
+
+@pytest.mark.parametrize(
+    ("walls", "uniform", "solver"),
+    [
+        (("RD", "periodic"), True, None),
+        (("DN", "NR"), False, None),
+        pytest.param(("RR", "ND"), False, LED, marks=pytest.mark.slow),
+        pytest.param(("RR", "ND"), True, pde.Multigrid(), marks=pytest.mark.slow),
+        pytest.param(("RR", "ND"), True, None, marks=pytest.mark.slow),
+    ],
+)
+def test_derivatives_are_right_in_everything(walls, uniform, solver):
+    solved, inputs = problem(walls, uniform, solver)
+    found = taylor_test(solved, *inputs)
+    assert found.passed, found
+    assert found.disagreement < 1e-10
+    assert not any(leaf.flag == "dead" for leaf in found.leaves)
+
+
+def test_derivatives_of_what_is_known_up_to_a_constant_are_right():
+    domain = plate(WALLS["NN"], WALLS["periodic"], (6, 8))
+    k, _ = varied(domain.grid)
+
+    def solved(f, k, domain):
+        f = balanced(f, domain, k)
+        return pde.poisson(f, domain, coefficient=k, throw=False)
+
+    found = taylor_test(solved, source((6, 8)), k, domain)
+    assert found.passed, found
+    assert found.disagreement < 1e-10
+
+
+def test_second_derivatives_are_differences_of_first_ones():
+    domain = plate(WALLS["DN"], WALLS["periodic"], (4, 6))
+    f, w = source((4, 6)), source((4, 6), 1)
+
+    def total(p):
+        k = jnp.exp(p[0] * domain.grid.centers[0])
+        return jnp.sum(w * pde.helmholtz(f, domain, alpha=p[1], coefficient=k) ** 3)
+
+    p, h = jnp.array([0.4, 0.8]), 1e-5
+    found = [
+        jax.hessian(total)(p),
+        jax.jacrev(jax.jacfwd(total))(p),
+        jax.jacrev(jax.jacrev(total))(p),
+    ]
+    slope = jax.jit(jax.grad(total))
+    exact = [(slope(p + h * e) - slope(p - h * e)) / (2 * h) for e in jnp.eye(2)]
+    for hessian in found:
+        # The differences are good to h² and to rounding over h.
+        np.testing.assert_allclose(hessian, jnp.stack(exact), rtol=1e-7, atol=1e-10)
+
+
+def test_compiled_and_batched_solutions_are_those_of_one_at_a_time():
+    solved, (f, alpha, k, domain) = problem(("DN", "periodic"), False, None)
+
+    def total(f, k):
+        return jnp.sum(solved(f, alpha, k, domain) ** 3)
+
+    slopes = jax.value_and_grad(total, (0, 1))
+    fs, ks = jnp.stack([f, 2 * f, f**2]), jnp.stack([k, k + 1, k**2])
+    alone = [slopes(f, k) for f, k in zip(fs, ks, strict=True)]
+    for i, (f_, k_) in enumerate(zip(fs, ks, strict=True)):
+        compiled = jax.jit(slopes)(f_, k_)
+        for a, b in zip(
+            jax.tree.leaves(compiled), jax.tree.leaves(alone[i]), strict=True
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+    together = jax.vmap(slopes)(fs, ks)
+    for i, one in enumerate(alone):
+        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(one), strict=True):
+            # Each stops at 2e-12 by itself.
+            np.testing.assert_allclose(a[i], b, rtol=1e-9, atol=1e-10)
+
+
+def test_leading_axes_are_problems_of_their_own():
+    domain = plate(
+        (pde.Dirichlet(jnp.array([0.1, -0.2])), pde.Neumann()), WALLS["periodic"]
+    )
+    f = source((2, 8, 6))
+    found = pde.helmholtz(f, domain, alpha=0.3)
+    for i, value in enumerate((0.1, -0.2)):
+        alone = plate((pde.Dirichlet(value), pde.Neumann()), WALLS["periodic"])
+        one = pde.helmholtz(f[i], alone, alpha=0.3)
+        np.testing.assert_allclose(found[i], one, rtol=1e-12, atol=1e-14)
+
+
+def test_precision_is_that_of_the_right_hand_side():
+    domain = plate(WALLS["DN"], WALLS["RR"])
+    k, alpha = varied(domain.grid)
+    f = source((8, 6))
+    for solver, a, c in ((None, 0.7, 1.3), (None, alpha, k)):
+        full = pde.helmholtz(f, domain, alpha=a, coefficient=c, solver=solver)
+        half = pde.helmholtz(
+            f.astype(jnp.float32), domain, alpha=a, coefficient=c, solver=solver
+        )
+        assert half.dtype == jnp.float32
+        np.testing.assert_allclose(half, full, rtol=1e-4, atol=1e-5)
+
+
+def shapes(jaxpr):
+    """Of every array in it, whatever it is nested in."""
+    for equation in jaxpr.eqns:
+        yield from (v.aval.shape for v in equation.outvars)
+        for value in jax.tree.leaves(
+            equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")
+        ):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from shapes(inner)
+
+
+@pytest.mark.parametrize("solver", [pde.Transforms(), pde.Preconditioned(), LED])
+def test_no_matrix_of_all_cells_is_made(solver):
+    grid = pde.Grid((32, 48))
+    domain = pde.Domain(grid, (WALLS["DN"], WALLS["RR"]))
+    uniform = isinstance(solver, pde.Transforms)
+    k = jnp.asarray(1.3) if uniform else varied(grid)[0]
+
+    def total(k, f):
+        found = pde.poisson(f, domain, coefficient=k, solver=solver, throw=False)
+        return jnp.sum(found**2)
+
+    f = source(grid.shape)
+    jaxpr = jax.make_jaxpr(jax.value_and_grad(total, (0, 1)))(k, f)
+    largest = max(int(np.prod(shape)) for shape in shapes(jaxpr.jaxpr))
+    # The grid, framed; of multigrid, the matrix of 4 × 6 cells.
+    assert largest <= 2 * 34 * 50
+
+
+@pytest.mark.parametrize("solver", [pde.Transforms(), pde.Elimination()])
+def test_what_is_direct_leaves_nothing_but_rounding(solver):
+    line = isinstance(solver, pde.Elimination)
+    shape = (256,) if line else (96, 128)
+    grid = pde.Grid(shape)
+    domain = pde.Domain(grid, (WALLS["RD"], WALLS["DN"])[: len(shape)])
+    f = source(shape)
+    u = pde.poisson(f, domain, solver=solver)
+    left = -pde.diffusion(u, 1.0, domain) - f
+    size = 4 * len(shape) * max(shape) ** 2 * jnp.max(jnp.abs(u))
+    assert jnp.max(jnp.abs(left)) < 1e-13 * size
+
+
+def test_data_that_do_not_balance_are_named():
+    domain = plate(WALLS["NN"], WALLS["periodic"])
+    f = source((8, 6))
+    with pytest.raises(ValueError, match="f and the values at the walls must balance"):
+        pde.poisson(f, domain)
+    with pytest.raises(Exception, match="do not balance"):
+        jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))
+    with failures_as_nan():
+        assert np.all(np.isnan(pde.poisson(f, domain)))
+    found = pde.poisson(f, domain, throw=False, full=True)
+    assert found.status == RESULTS.incompatible_data
+    assert np.all(np.isnan(found.value))
+    # Rounding is none of it, nor an α that is small.
+    assert np.all(np.isfinite(pde.poisson(balanced(f, domain), domain)))
+    u = pde.helmholtz(f, domain, alpha=1e-6)
+    passing = pde.diffusion(jnp.zeros_like(f), 1.0, domain)
+    np.testing.assert_allclose(jnp.mean(u), jnp.mean(f + passing) / 1e-6, rtol=1e-6)
+
+
+def test_the_mean_of_what_is_known_up_to_a_constant_is_zero():
+    domain = plate(WALLS["NN"], WALLS["periodic"])
+    k, _ = varied(domain.grid)
+    for c, solver in ((1.3, None), (k, None), (k, LED)):
+        f = balanced(source((8, 6)), domain, c)
+        u = pde.poisson(f, domain, coefficient=c, solver=solver)
+        assert abs(jnp.mean(u)) < 1e-13 * jnp.max(jnp.abs(u))
+
+
+def test_failures_are_named():
+    domain = plate(WALLS["DN"], WALLS["RR"])
+    k, _ = varied(domain.grid)
+    f = source((8, 6))
+    late = pde.Preconditioned(krylov=Krylov(max_steps=1))
+    found = pde.poisson(f, domain, coefficient=k, solver=late, throw=False, full=True)
+    assert found.status == RESULTS.no_linear_solution
+    assert np.all(np.isnan(found.value))
+    found = pde.poisson(f.at[0, 0].set(jnp.inf), domain, throw=False, full=True)
+    assert found.status == RESULTS.non_finite
+    found = pde.poisson(f, domain, full=True)
+    assert found.status == RESULTS.successful
+    assert found.residual < 1e-11
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"coefficient": -1.0}, r"coefficient must be positive, got -1\.0"),
+        ({"coefficient": np.ones((6, 8))}, r"a field of the grid, shape \(8, 6\), got"),
+        ({"alpha": -1.0}, r"alpha must be 0 or positive, got -1\.0"),
+        ({"alpha": np.ones(6)}, r"alpha must be a number or a field"),
+        ({"f": np.ones((6, 8))}, r"a field must have shape .* got \(6, 8\)"),
+        ({"solver": "fft"}, "solver must be Transforms"),
+        ({"solver": pde.Elimination()}, "along one axis of at least 3 cells"),
+        (
+            {"solver": pde.Transforms(), "coefficient": np.ones((8, 6))},
+            r"take Preconditioned\(Transforms\(\)\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(given, sentence):
+    domain = plate(WALLS["DN"], WALLS["periodic"])
+    given = {"f": np.ones((8, 6)), "alpha": 0.0} | given
+    with pytest.raises(ValueError, match=sentence):
+        pde.helmholtz(given.pop("f"), domain, **given)
+
+
+def test_solvers_that_do_not_fit_are_named():
+    domain = pde.Domain(pde.Grid((34, 66)), pde.Dirichlet())
+    with pytest.raises(ValueError, match=r"down to \(17, 33\)|more factors of two"):
+        large = pde.Domain(pde.Grid((70, 70)), pde.Dirichlet())
+        pde.poisson(np.ones((70, 70)), large, solver=pde.Multigrid())
+    with pytest.raises(ValueError, match="take Preconditioned"):
+        walls = pde.Domain(domain.grid, Cubic())
+        pde.poisson(np.ones((34, 66)), walls, solver=pde.Transforms())
+    with pytest.raises(ValueError, match="by must be Transforms"):
+        pde.Preconditioned(pde.Preconditioned())
+    with pytest.raises(ValueError, match="sweeps must be 1 or more"):
+        pde.Multigrid(sweeps=0)
+    with pytest.raises(ValueError, match="preconditioner of its own"):
+        pde.Preconditioned(krylov=Krylov(preconditioner=lambda v: v))

@@ -1,0 +1,126 @@
+"""What makes elliptic solvers fast: waves that are eigenvectors, cycles that converge."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import pde
+from diffsim.pde._elliptic._base import Known
+from diffsim.pde._elliptic._coarsening import coarse, prolonged, restricted
+from diffsim.pde._elliptic._system import system_of
+from diffsim.pde._elliptic._waves import waves
+
+
+LED = pde.Preconditioned(pde.Multigrid())
+
+
+@pytest.mark.parametrize("n", [1, 5, 64])
+@pytest.mark.parametrize(
+    ("kinds", "low", "high"),
+    [
+        (("even", "even"), 1.0, 1.0),
+        (("odd", "odd"), -1.0, -1.0),
+        (("even", "odd"), 1.0, -1.0),
+        (("odd", "even"), -1.0, 1.0),
+        (("other", "odd"), 0.4, -1.0),
+        (("even", "other"), 1.0, 0.0),
+        (("other", "other"), 0.99, -0.7),
+        (("other", "other"), 1.0, 1.0),
+        (("other", "odd"), -1.0, -1.0),
+    ],
+)
+def test_waves_are_orthonormal_eigenvectors_of_second_differences(kinds, low, high, n):
+    walls = tuple(jnp.full((1, 1), a) for a in (low, high))
+    vectors, values = waves(kinds, walls, n, jnp.float64)
+    matrix = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+    matrix[0, 0] -= low
+    matrix[-1, -1] -= high
+    # Phases of up to n π are rounded.
+    tolerance = 4e-16 * (n + 4)
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(n), atol=tolerance)
+    product = matrix @ vectors.T
+    np.testing.assert_allclose(product, vectors.T * values, atol=4 * tolerance)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix), atol=tolerance)
+
+
+def plate(n, walls, contrast=1.0, wave=5.0):
+    grid = pde.Grid((n, n))
+    x, y = grid.centers
+    k = jnp.exp(np.log(contrast) / 2 * jnp.sin(wave * x + 1) * jnp.cos(wave * y))
+    domain = pde.Domain(grid, walls)
+    return domain, k if contrast > 1 else jnp.asarray(1.0)
+
+
+@pytest.mark.parametrize(
+    "walls", [pde.Periodic(), (pde.Dirichlet(), (pde.Neumann(), pde.Robin(1.0, 0.3)))]
+)
+def test_a_cycle_takes_away_five_sixths_of_the_error(walls):
+    domain, k = plate(64, walls)
+    system = system_of(domain, k, 0.0, jnp.float64)
+    cycle = pde.Multigrid(1)
+    known = Known(system, cycle.prepared(system))
+
+    def step(x, _):
+        x = x - cycle.approximated(known, system(x))
+        return x, jnp.sum(x * system(x))
+
+    x = system.projected(jax.random.normal(jax.random.key(0), (64, 64)))
+    sizes = jnp.sqrt(jax.lax.scan(step, x, None, length=12)[1])
+    assert (sizes[-1] / sizes[-5]) ** 0.25 < 0.165
+
+
+def test_grids_are_transferred_by_transposes():
+    domain = pde.Domain(
+        pde.Grid((16, 12)), (pde.Periodic(), (pde.Dirichlet(), pde.Robin(1.0, 0.2)))
+    )
+    system = system_of(domain, 1.0, 0.0, jnp.float64)
+    smaller = coarse(system)
+    assert smaller.shape == (8, 6)
+    keys = jax.random.split(jax.random.key(0))
+    fine, rough = (
+        jax.random.normal(key, shape)
+        for key, shape in zip(keys, ((16, 12), (8, 6)), strict=True)
+    )
+    left = jnp.sum(restricted(fine, system) * rough) * 4
+    right = jnp.sum(fine * prolonged(rough, system))
+    np.testing.assert_allclose(left, right, rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", [pde.Multigrid(), pde.Transforms()])
+def test_what_leads_is_symmetric_and_positive(solver):
+    domain = pde.Domain(
+        pde.Grid((16, 6), 0.0, (1.0, 0.7)),
+        ((pde.Dirichlet(), pde.Robin(1.0, 0.3)), None),
+    )
+    domain = pde.Domain(domain.grid, (domain.boundary[0], pde.Periodic()))
+    x, y = domain.grid.centers
+    system = system_of(domain, jnp.exp(3 * x * y), y, jnp.float64)
+    known = Known(system, solver.prepared(system))
+    inverse = jax.vmap(lambda e: solver.approximated(known, e.reshape(16, 6)).ravel())
+    matrix = np.asarray(inverse(jnp.eye(96)))
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-14 * np.abs(matrix).max())
+    assert np.linalg.eigvalsh(matrix).min() > 0
+
+
+def iterations(n, solver, contrast, wave=5.0):
+    domain, k = plate(n, (pde.Dirichlet(), pde.Neumann()), contrast, wave)
+    f = jax.random.normal(jax.random.key(0), (n, n))
+    found = pde.poisson(f, domain, coefficient=k, solver=solver, full=True)
+    return int(found.iterations)
+
+
+@pytest.mark.parametrize(
+    ("solver", "contrast", "most"),
+    [
+        (pde.Preconditioned(), 1000.0, 22),
+        pytest.param(pde.Multigrid(), 1.0, 17, marks=pytest.mark.slow),
+        pytest.param(pde.Multigrid(), 1000.0, 25, marks=pytest.mark.slow),
+        pytest.param(LED, 1.0, 11, marks=pytest.mark.slow),
+        pytest.param(LED, 1000.0, 13, marks=pytest.mark.slow),
+    ],
+)
+def test_iterations_do_not_grow_with_the_grid(solver, contrast, most):
+    found = [iterations(n, solver, contrast) for n in (32, 128)]
+    assert max(found) <= most
+    assert abs(found[1] - found[0]) <= 2
