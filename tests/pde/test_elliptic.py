@@ -1,4 +1,6 @@
-"""Elliptic problems: the matrix of the discrete operator, inverted and differentiated."""
+"""Elliptic problems: the discrete operator, inverted and differentiated."""
+
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ import scipy.sparse.linalg
 
 from diffsim import RESULTS, pde
 from diffsim._failures import failures_as_nan
-from diffsim.implicit import GMRES, Krylov
+from diffsim.implicit import CG, GMRES, Krylov
 from diffsim.verify import taylor_test
 
 
@@ -86,51 +88,47 @@ def check(domain, alpha, k, solver):
     np.testing.assert_allclose(u, exact, rtol=0, atol=1e-10 * np.abs(exact).max())
 
 
-SOME = [
-    ("periodic", "DN"),
-    ("NR", "periodic"),
-    ("NN", "NN"),
-    ("RR", "OI"),
-    ("RD", "ND"),
-]
-ALL = [(a, b) for a in WALLS for b in WALLS]
-
-
-def regular(*names):
-    """Whether the walls determine more than differences."""
-    return not all(name in ("periodic", "NN") for name in names)
-
-
-@pytest.mark.parametrize(("first", "second"), SOME)
-def test_solutions_are_those_of_the_matrix(first, second):
-    domain = plate(WALLS[first], WALLS[second])
+def test_solutions_are_those_of_the_matrix():
+    domain = plate(WALLS["periodic"], WALLS["RD"])
     k, alpha = varied(domain.grid)
     check(domain, 0.0, 1.3, None)
     check(domain, alpha, k, None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "second"), ALL)
-def test_solutions_are_those_of_the_matrix_for_all_solvers_and_walls(first, second):
-    domain = plate(WALLS[first], WALLS[second], (16, 12))
+@pytest.mark.parametrize(
+    ("first", "second"), [*itertools.combinations_with_replacement(WALLS, 2)]
+)
+def test_solutions_are_those_of_the_matrix_for_all_walls(first, second):
+    domain = plate(WALLS[first], WALLS[second])
     k, alpha = varied(domain.grid)
-    for solver in (pde.Transforms(), pde.Multigrid(), LED):
-        for a in (0.0, 2.0):
-            if a or regular(first, second) or True:
-                check(domain, a, 1.3, solver)
-    for solver in (pde.Preconditioned(), pde.Multigrid(), LED):
-        check(domain, 0.0, k, solver)
-        check(domain, alpha, k, solver)
-
-
-@pytest.mark.parametrize("walls", ["periodic", "RD", "NN"])
-def test_lines_are_solved_by_elimination(walls):
-    domain = pde.Domain(pde.Grid(7, 0.1, 0.9), (WALLS[walls],))
-    k, alpha = varied(domain.grid)
+    check(domain, 0.0, 1.3, None)
+    check(domain, 2.0, 1.3, None)
     check(domain, 0.0, k, None)
     check(domain, alpha, k, None)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [pde.Multigrid(), LED])
+@pytest.mark.parametrize(
+    ("first", "second"), [("periodic", "OI"), ("NN", "NN"), ("RR", "DN")]
+)
+def test_solutions_by_multigrid_are_those_of_the_matrix(first, second, solver):
+    domain = plate(WALLS[first], WALLS[second], (16, 12))
+    k, alpha = varied(domain.grid)
+    check(domain, 0.0, 1.3, solver)
+    check(domain, 0.0, k, solver)
+    check(domain, alpha, k, solver)
+
+
+@pytest.mark.parametrize("walls", ["periodic", "NN", "RD"])
+def test_lines_are_solved_by_elimination(walls):
+    domain = pde.Domain(pde.Grid(7, 0.1, 0.9), (WALLS[walls],))
+    k, alpha = varied(domain.grid)
+    check(domain, alpha if walls == "RD" else 0.0, k, None)
+
+
+@pytest.mark.slow
 def test_boxes_are_solved():
     grid = pde.Grid((4, 6, 5), 0.0, (1.0, 1.4, 0.9))
     domain = pde.Domain(grid, (WALLS["periodic"], WALLS["DN"], WALLS["RR"]))
@@ -144,7 +142,12 @@ def test_ghosts_of_three_cells_are_solved_by_gmres():
     domain = plate((Cubic(), Cubic()), WALLS["DN"])
     k, alpha = varied(domain.grid)
     check(domain, alpha, k, None)
-    check(domain, 0.0, 1.3, None)
+
+
+@pytest.mark.slow
+def test_what_is_not_symmetric_has_an_adjoint():
+    domain = plate((Cubic(), Cubic()), WALLS["DN"])
+    k, _ = varied(domain.grid)
     w, f = source((8, 6), 1), source((8, 6))
 
     def total(k):
@@ -155,6 +158,7 @@ def test_ghosts_of_three_cells_are_solved_by_gmres():
     np.testing.assert_allclose(forward, reverse, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_robin_walls_of_opposite_signs_are_solved_by_gmres_or_named():
     domain = plate((pde.Robin(-8.0, 1.0, 0.1), pde.Dirichlet(0.2)), WALLS["DN"])
     check(domain, 0.0, 1.3, pde.Preconditioned(krylov=Krylov(GMRES())))
@@ -191,7 +195,7 @@ def made_up(p, n):
             pde.Dirichlet(lambda t, x: at(u)(x)),
         ),
     )
-    grid = pde.Grid((n, n + 8), (0.1, 0.2), (1.0, 1.3))
+    grid = pde.Grid((n, 4 * n // 3), (0.1, 0.2), (1.0, 1.3))
     x = grid.centers
     found = pde.helmholtz(
         at(right)(x),
@@ -209,8 +213,7 @@ def test_solutions_and_their_derivatives_are_of_order_two():
         return [f(np.asarray(e)) for e in both(1.1) for f in (np.std, np.ptp)]
 
     orders = np.log2(np.divide(norms(24), norms(48)))
-    # The grids are (24, 32) and (48, 56) cells: less than twice as fine.
-    np.testing.assert_allclose(orders, 1.9, atol=0.2)
+    np.testing.assert_allclose(orders, 2, atol=0.1)
 
 
 def problem(walls, uniform, solver):
@@ -231,8 +234,8 @@ def problem(walls, uniform, solver):
 @pytest.mark.parametrize(
     ("walls", "uniform", "solver"),
     [
-        (("RD", "periodic"), True, None),
-        (("DN", "NR"), False, None),
+        pytest.param(("RD", "periodic"), True, None, marks=pytest.mark.slow),
+        pytest.param(("DN", "NR"), False, None, marks=pytest.mark.slow),
         pytest.param(("RR", "ND"), False, LED, marks=pytest.mark.slow),
         pytest.param(("RR", "ND"), True, pde.Multigrid(), marks=pytest.mark.slow),
         pytest.param(("RR", "ND"), True, None, marks=pytest.mark.slow),
@@ -259,6 +262,7 @@ def test_derivatives_of_what_is_known_up_to_a_constant_are_right():
     assert found.disagreement < 1e-10
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_differences_of_first_ones():
     domain = plate(WALLS["DN"], WALLS["periodic"], (4, 6))
     f, w = source((4, 6)), source((4, 6), 1)
@@ -287,19 +291,15 @@ def test_compiled_and_batched_solutions_are_those_of_one_at_a_time():
         return jnp.sum(solved(f, alpha, k, domain) ** 3)
 
     slopes = jax.value_and_grad(total, (0, 1))
-    fs, ks = jnp.stack([f, 2 * f, f**2]), jnp.stack([k, k + 1, k**2])
-    alone = [slopes(f, k) for f, k in zip(fs, ks, strict=True)]
-    for i, (f_, k_) in enumerate(zip(fs, ks, strict=True)):
-        compiled = jax.jit(slopes)(f_, k_)
-        for a, b in zip(
-            jax.tree.leaves(compiled), jax.tree.leaves(alone[i]), strict=True
-        ):
-            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
-    together = jax.vmap(slopes)(fs, ks)
-    for i, one in enumerate(alone):
-        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(one), strict=True):
-            # Each stops at 2e-12 by itself.
-            np.testing.assert_allclose(a[i], b, rtol=1e-9, atol=1e-10)
+    compiled = jax.jit(slopes)
+    fs, ks = jnp.stack([f, f**2]), jnp.stack([k, k + 1])
+    alone = [compiled(f, k) for f, k in zip(fs, ks, strict=True)]
+    together = jax.vmap(compiled)(fs, ks)
+    batch = [jax.tree.map(lambda a, i=i: a[i], together) for i in (0, 1)]
+    for found, exact in [(slopes(f, k), alone[0]), *zip(batch, alone, strict=True)]:
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True):
+            # Iterations stop at 2e-12, on other paths of rounding.
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def test_leading_axes_are_problems_of_their_own():
@@ -318,13 +318,11 @@ def test_precision_is_that_of_the_right_hand_side():
     domain = plate(WALLS["DN"], WALLS["RR"])
     k, alpha = varied(domain.grid)
     f = source((8, 6))
-    for solver, a, c in ((None, 0.7, 1.3), (None, alpha, k)):
-        full = pde.helmholtz(f, domain, alpha=a, coefficient=c, solver=solver)
-        half = pde.helmholtz(
-            f.astype(jnp.float32), domain, alpha=a, coefficient=c, solver=solver
-        )
-        assert half.dtype == jnp.float32
-        np.testing.assert_allclose(half, full, rtol=1e-4, atol=1e-5)
+    full = pde.helmholtz(f, domain, alpha=alpha, coefficient=k)
+    f = f.astype(jnp.float32)
+    half = pde.helmholtz(f, domain, alpha=alpha, coefficient=k)
+    assert half.dtype == jnp.float32
+    np.testing.assert_allclose(half, full, rtol=1e-4, atol=1e-5)
 
 
 def shapes(jaxpr):
@@ -392,9 +390,9 @@ def test_data_that_do_not_balance_are_named():
 def test_the_mean_of_what_is_known_up_to_a_constant_is_zero():
     domain = plate(WALLS["NN"], WALLS["periodic"])
     k, _ = varied(domain.grid)
-    for c, solver in ((1.3, None), (k, None), (k, LED)):
+    for c in (1.3, k):
         f = balanced(source((8, 6)), domain, c)
-        u = pde.poisson(f, domain, coefficient=c, solver=solver)
+        u = pde.poisson(f, domain, coefficient=c)
         assert abs(jnp.mean(u)) < 1e-13 * jnp.max(jnp.abs(u))
 
 
@@ -402,7 +400,7 @@ def test_failures_are_named():
     domain = plate(WALLS["DN"], WALLS["RR"])
     k, _ = varied(domain.grid)
     f = source((8, 6))
-    late = pde.Preconditioned(krylov=Krylov(max_steps=1))
+    late = pde.Preconditioned(krylov=Krylov(CG(), max_steps=2))
     found = pde.poisson(f, domain, coefficient=k, solver=late, throw=False, full=True)
     assert found.status == RESULTS.no_linear_solution
     assert np.all(np.isnan(found.value))
@@ -437,13 +435,14 @@ def test_what_does_not_fit_is_named(given, sentence):
 
 
 def test_solvers_that_do_not_fit_are_named():
-    domain = pde.Domain(pde.Grid((34, 66)), pde.Dirichlet())
-    with pytest.raises(ValueError, match=r"down to \(17, 33\)|more factors of two"):
-        large = pde.Domain(pde.Grid((70, 70)), pde.Dirichlet())
-        pde.poisson(np.ones((70, 70)), large, solver=pde.Multigrid())
+    odd = pde.Domain(pde.Grid((70, 70)), pde.Dirichlet())
+    with pytest.raises(
+        ValueError, match=r"down to \(35, 35\), which has more than 1024"
+    ):
+        pde.poisson(np.ones((70, 70)), odd, solver=pde.Multigrid())
+    wide = pde.Domain(pde.Grid((4, 6)), Cubic())
     with pytest.raises(ValueError, match="take Preconditioned"):
-        walls = pde.Domain(domain.grid, Cubic())
-        pde.poisson(np.ones((34, 66)), walls, solver=pde.Transforms())
+        pde.poisson(np.ones((4, 6)), wide, solver=pde.Transforms())
     with pytest.raises(ValueError, match="by must be Transforms"):
         pde.Preconditioned(pde.Preconditioned())
     with pytest.raises(ValueError, match="sweeps must be 1 or more"):

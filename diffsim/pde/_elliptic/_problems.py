@@ -28,7 +28,7 @@ def helmholtz(
     alpha: Numbers,
     coefficient: Numbers = 1.0,
     t: Any = 0.0,
-    solver: AbstractElliptic | None = None,
+    solver: Any = None,
     throw: bool | None = None,
     full: bool = False,
 ) -> Any:
@@ -94,7 +94,7 @@ def poisson(
     *,
     coefficient: Numbers = 1.0,
     t: Any = 0.0,
-    solver: AbstractElliptic | None = None,
+    solver: Any = None,
     throw: bool | None = None,
     full: bool = False,
 ) -> Any:
