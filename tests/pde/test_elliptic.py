@@ -12,6 +12,8 @@ import scipy.sparse.linalg
 from diffsim import RESULTS, pde
 from diffsim._failures import failures_as_nan
 from diffsim.implicit import CG, GMRES, Krylov
+from diffsim.pde._elliptic._solve import system_solution
+from diffsim.pde._elliptic._system import system_of
 from diffsim.verify import taylor_test
 
 
@@ -394,6 +396,45 @@ def test_the_mean_of_what_is_known_up_to_a_constant_is_zero():
         f = balanced(source((8, 6)), domain, c)
         u = pde.poisson(f, domain, coefficient=c)
         assert abs(jnp.mean(u)) < 1e-13 * jnp.max(jnp.abs(u))
+
+
+def test_what_is_known_up_to_a_constant_changes_by_the_projected_operator():
+    """du = −A⁺ P (dα u), also where α du has a mean."""
+    domain = plate(WALLS["NN"], WALLS["periodic"], (4, 6))
+    f = balanced(source((4, 6)), domain)
+    change = source((4, 6), 1)
+
+    def solved(alpha):
+        return pde.helmholtz(f, domain, alpha=alpha, throw=False)
+
+    u, du = jax.jvp(solved, (jnp.zeros((4, 6)),), (change,))
+    closed = plate(pde.Neumann(), pde.Periodic(), (4, 6))
+    matrix = jax.jacfwd(lambda u: -pde.diffusion(u, 1.0, closed))(u).reshape(24, 24)
+    exact = -np.linalg.pinv(matrix, rcond=1e-10) @ np.ravel(change * u)
+    np.testing.assert_allclose(np.ravel(du), exact, atol=1e-11)
+
+
+def test_a_guess_saves_iterations_and_changes_no_derivative():
+    domain = plate(WALLS["DN"], WALLS["periodic"])
+    k, alpha = varied(domain.grid)
+    b = source((8, 6))
+
+    def solved(b, guess):
+        system = system_of(domain, k, alpha, b.dtype, regular=True)
+        return system_solution(system, b, solver=pde.Preconditioned(), guess=guess)
+
+    u, steps = jax.jit(solved)(b, None)
+    again, fewer = jax.jit(solved)(b, u)
+    assert steps > 5 and fewer <= 1
+    np.testing.assert_allclose(again, u, rtol=1e-10)
+    guess, along = 0.9 * u, source((8, 6), 1)
+    slopes = [
+        jax.jvp(lambda b, g=g: solved(b, g)[0], (b,), (along,))[1]
+        for g in (None, guess)
+    ]
+    np.testing.assert_allclose(*slopes, rtol=1e-9, atol=1e-12)
+    dead = jax.jvp(lambda g: solved(b, g)[0], (guess,), (along,))[1]
+    np.testing.assert_array_equal(dead, 0)
 
 
 def test_failures_are_named():
