@@ -44,7 +44,8 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
 
     **Arguments**
 
-    - `u`: shape (..., *grid); `coefficient`: k, a number or a field, shape (*grid).
+    - `u`: shape (..., *grid); `coefficient`: k, a number or a field, shape (*grid), or
+        one for each channel, shape (channel, *grid).
     - `domain`, `t`: as for `laplacian`.
     """
     faces = domain.neighbours(u, t)
@@ -80,8 +81,9 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
 def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
     """A coefficient that is nowhere negative, on the faces across each axis."""
     field = jnp.asarray(field, dtype)
-    if field.ndim == 0:
-        return [field] * domain.grid.ndim
+    ndim = domain.grid.ndim
+    if field.shape[-ndim:] in ((), (1,) * ndim):
+        return [field] * ndim
     views = domain.extended.neighbours(field, order=3)
     # The mean, between cells; only beyond a wall may one of them be negative.
     return [

@@ -6,11 +6,17 @@ from typing import Any
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from ..integrators import KenCarp5
-from ..simulations import Method, Semilinear
+from ..simulations import Method, Semilinear, Split
 from ._domain import Domain
-from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSpectral
+from ._equations import (
+    AbstractEquation,
+    AbstractFiniteVolume,
+    AbstractImplicit,
+    AbstractSpectral,
+)
 from ._modes import Modes
 
 
@@ -45,8 +51,13 @@ class Cells(AbstractSpace):
             )
 
     def terms(self, equation, domain, dtype):
-        del equation, domain, dtype
-        return diffrax.ODETerm(_rate)
+        if not isinstance(equation, AbstractImplicit):
+            return diffrax.ODETerm(_rate)
+        start = jnp.zeros(
+            (equation.channels(domain.grid.ndim), *domain.grid.shape), dtype
+        )
+        found = jax.eval_shape(lambda u: equation.explicit(0.0, u, domain), start)
+        return Split(_implicit, _solve, explicit=None if found is None else _explicit)
 
     def default_method(self, equation, domain):
         return equation.default_method(domain)
@@ -87,6 +98,7 @@ class Fourier(AbstractSpace):
                 f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
                 "away" + _or_cells(equation)
             )
+        equation.symbol(Modes(domain.grid))
 
     def terms(self, equation, domain, dtype):
         equation, grid = _cast((equation, domain.grid), dtype)
@@ -107,6 +119,19 @@ class Fourier(AbstractSpace):
 
 def _rate(t, u, evolution):
     return evolution.equation.rate(t, u, evolution.domain)
+
+
+def _implicit(t, u, evolution):
+    return evolution.equation.implicit(t, u, evolution.domain)
+
+
+def _explicit(t, u, evolution):
+    return evolution.equation.explicit(t, u, evolution.domain)
+
+
+def _solve(t, rhs, length, guess, evolution):
+    domain = evolution.domain
+    return evolution.equation.solve(t, rhs, length, guess, domain)
 
 
 def _nonlinear(equation, modes, low, t, z, args):

@@ -186,8 +186,10 @@ def _dense(done: Step, y0: PyTree, *, split: bool) -> dict[str, Any]:
     ends = {"y0": y0, "y1": done.y}
     if not split:
         return ends | {"k0": times(done.slopes[0]), "k1": times(done.slopes[-1])}
-    every = (
-        jax.tree.map(lambda *k: jnp.stack(k), *map(times, slopes))
-        for slopes in (done.explicit, done.slopes)
+    implicit, explicit = (
+        jax.tree.map(lambda *k: jnp.stack(k), *map(times, slopes)) if slopes else None
+        for slopes in (done.slopes, done.explicit)
     )
-    return ends | {"k": tuple(every)}
+    if explicit is None:
+        explicit = jax.tree.map(jnp.zeros_like, implicit)
+    return ends | {"k": (explicit, implicit)}

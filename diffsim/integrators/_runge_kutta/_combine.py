@@ -31,3 +31,11 @@ def stacked_sum(weights: Array, slopes: PyTree[Array]) -> PyTree[Array]:
         ),
         slopes,
     )
+
+
+def stacked(like: PyTree[Array], stages: int) -> PyTree[Array]:
+    return jax.tree.map(lambda k: jnp.zeros((stages, *k.shape), k.dtype), like)
+
+
+def placed(slopes: PyTree[Array], index, slope: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda a, k: a.at[index].set(k), slopes, slope)

@@ -3,14 +3,13 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._failures import is_finite
 from ...simulations import AbstractSplit
-from ._combine import combined, shifted
+from ._combine import placed, shifted, stacked, stacked_sum
 from ._step import Step, completed
-from ._tableau import Tableau
+from ._tableau import Tableau, rows
 
 
 class Leap(NamedTuple):
@@ -30,23 +29,39 @@ class Leap(NamedTuple):
 def directly_stepped(tableau: Tableau, leap: Leap) -> Step:
     """The step, differentiable as its solves are."""
     split, y, length, args = leap.split, leap.y, leap.length, leap.args
-    slopes, explicit = [leap.slope], []
+    slopes = _first(tableau, leap.slope)
+    explicit = None
     if not split.whole:
-        explicit.append(split.explicit(leap.t, y, args))
-    for i in range(1, tableau.stages):
-        t = leap.t + float(tableau.nodes[i]) * length
-        change = combined(tableau.implicit[i], slopes)
-        if explicit:
-            assert tableau.explicit is not None
-            others = combined(tableau.explicit[i], explicit)
-            change = jax.tree.map(jnp.add, change, others)
-        base = shifted(y, length, change)
-        guess = combined(tableau.predictor[i], slopes)
+        explicit = _first(tableau, split.explicit(leap.t, y, args))
+
+    # A loop, for a solve is much to compile, and so is its derivative.
+    def stage(carry, row):
+        slopes, explicit = carry
+        t = leap.t + row.nodes.astype(length.dtype) * length
+        base = shifted(y, length, stacked_sum(row.implicit, slopes))
+        if explicit is not None:
+            base = shifted(base, length, stacked_sum(row.explicit, explicit))
+        guess = stacked_sum(row.predictor, slopes)
         z, slope = _stage(tableau, leap, t, base, guess)
-        slopes.append(slope)
-        if explicit:
-            explicit.append(split.explicit(t, z, args))
+        slopes = placed(slopes, row.index, slope)
+        if explicit is not None:
+            explicit = placed(explicit, row.index, split.explicit(t, z, args))
+        return (slopes, explicit), None
+
+    (slopes, explicit), _ = jax.lax.scan(stage, (slopes, explicit), rows(tableau))
+    slopes, explicit = (_listed(tableau, k) for k in (slopes, explicit))
     return completed(tableau, leap, slopes, explicit, _Solved([*slopes, *explicit]))
+
+
+def _first(tableau: Tableau, slope: PyTree[Array]) -> PyTree[Array]:
+    """Slopes of all stages, stacked, of which only the first is known."""
+    return placed(stacked(slope, tableau.stages), 0, slope)
+
+
+def _listed(tableau: Tableau, slopes: PyTree[Array]) -> list[PyTree[Array]]:
+    if slopes is None:
+        return []
+    return [jax.tree.map(lambda k, i=i: k[i], slopes) for i in range(tableau.stages)]
 
 
 class _Solved(NamedTuple):

@@ -9,9 +9,9 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from ...implicit import AbstractLinear
 from ._chord import Tolerances, by_chords, newtons, solver_of
-from ._combine import shifted, stacked_sum
+from ._combine import placed, shifted, stacked, stacked_sum
 from ._field import Field
-from ._tableau import Tableau
+from ._tableau import Tableau, rows
 
 
 #: A factor is made anew where Newton's method gained less than a digit an iteration by
@@ -88,7 +88,7 @@ def slopes_found(
         again = ~good & ~renewed
         return slopes, factor, good, again, again
 
-    like = _stacked(problem.slope, tableau.stages)
+    like = stacked(problem.slope, tableau.stages)
     change = jnp.abs(length - kept.length)
     used = (kept.rate <= _SLOW) & (change <= _OTHER_LENGTH * jnp.abs(kept.length))
     # A strategy that prepares nothing is never out of date.
@@ -134,49 +134,20 @@ def _stages(tableau: Tableau, linear, tolerances, problem: Problem, factor: Fact
 
         guess = stacked_sum(row.predictor, slopes)
         found = by_chords(residual, guess, point, solve, tolerances)
-        slopes = _placed(slopes, row.index, found.slope)
+        slopes = placed(slopes, row.index, found.slope)
         if explicit is not None:
             assert field.explicit is not None
             now = field.explicit(field.consts[1], t, point(found.slope))
-            explicit = _placed(explicit, row.index, now)
+            explicit = placed(explicit, row.index, now)
         rate = jnp.maximum(rate, found.rate.astype(rate.dtype))
         return (slopes, explicit, rate, good & found.good), None
 
-    rows = _rows(tableau)
-    slopes = _placed(_stacked(problem.slope, tableau.stages), 0, problem.slope)
+    every = rows(tableau)
+    slopes = placed(stacked(problem.slope, tableau.stages), 0, problem.slope)
     explicit = problem.explicit
     if explicit is not None:
-        explicit = _placed(_stacked(explicit, tableau.stages), 0, explicit)
+        explicit = placed(stacked(explicit, tableau.stages), 0, explicit)
     none = jnp.zeros_like(factor.rate)
     start = (slopes, explicit, none, none == 0)
-    (slopes, _, rate, good), _ = jax.lax.scan(stage, start, rows)
+    (slopes, _, rate, good), _ = jax.lax.scan(stage, start, every)
     return slopes, rate, good
-
-
-class _Row(NamedTuple):
-    """Of every stage but the first."""
-
-    index: Array
-    nodes: Array
-    implicit: Array
-    explicit: Array | None
-    predictor: Array
-
-
-def _rows(tableau: Tableau) -> _Row:
-    explicit = tableau.explicit
-    return _Row(
-        jnp.arange(1, tableau.stages),
-        jnp.asarray(tableau.nodes[1:]),
-        jnp.asarray(tableau.implicit[1:]),
-        None if explicit is None else jnp.asarray(explicit[1:]),
-        jnp.asarray(tableau.predictor[1:]),
-    )
-
-
-def _stacked(like: PyTree[Array], stages: int) -> PyTree[Array]:
-    return jax.tree.map(lambda k: jnp.zeros((stages, *k.shape), k.dtype), like)
-
-
-def _placed(slopes: PyTree[Array], index, slope: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(lambda a, k: a.at[index].set(k), slopes, slope)

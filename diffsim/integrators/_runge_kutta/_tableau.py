@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 import diffrax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 
 class Tableau(NamedTuple):
@@ -27,6 +29,27 @@ class Tableau(NamedTuple):
     def stages(self) -> int:
         """How many there are, the known one included."""
         return len(self.nodes)
+
+
+class Row(NamedTuple):
+    """A tableau's of every stage but the first, for a loop over them."""
+
+    index: Array
+    nodes: Array
+    implicit: Array
+    explicit: Array | None
+    predictor: Array
+
+
+def rows(tableau: Tableau) -> Row:
+    explicit = tableau.explicit
+    return Row(
+        jnp.arange(1, tableau.stages),
+        jnp.asarray(tableau.nodes[1:]),
+        jnp.asarray(tableau.implicit[1:]),
+        None if explicit is None else jnp.asarray(explicit[1:]),
+        jnp.asarray(tableau.predictor[1:]),
+    )
 
 
 def from_diffrax(

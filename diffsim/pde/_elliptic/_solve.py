@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -54,6 +55,22 @@ def system_solution(
     start = jnp.zeros_like(b) if guess is None else guess
     u, iterations = solved(equation, start, Rule(strategy))
     return u, iterations
+
+
+class Led(eqx.Module):
+    """v ↦ M⁻¹ v of fields (channel, *grid), a system for every channel."""
+
+    systems: list[System]
+    states: list[Any]
+
+    def __init__(self, systems: list[System]):
+        self.systems = systems
+        self.states = [Transforms().prepared(system) for system in systems]
+
+    def __call__(self, v: Array) -> Array:
+        parts = zip(self.systems, self.states, v, strict=True)
+        by = Transforms()
+        return jnp.stack([by.approximated(Known(s, k), a) for s, k, a in parts])
 
 
 def default_solver(system: System) -> AbstractElliptic:

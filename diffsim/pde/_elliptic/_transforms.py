@@ -118,8 +118,16 @@ def _smoothed(system: System) -> tuple[Array, System]:
     """
     dtype = system.alpha.dtype
     sizes = tuple(jnp.mean(c) for c in system.faces)
+    # A step of no length has no k at all.
     relative = [
-        averaged(on_all_faces(c / size, axis, system.shape), axis - system.ndim)
+        averaged(
+            on_all_faces(
+                jnp.where(size > 0, c / jnp.where(size > 0, size, 1), 1),
+                axis,
+                system.shape,
+            ),
+            axis - system.ndim,
+        )
         for axis, (c, size) in enumerate(zip(system.faces, sizes, strict=True))
     ]
     scale = jnp.sqrt(sum(relative[1:], start=relative[0]) / system.ndim)

@@ -38,6 +38,28 @@ class AbstractFiniteVolume(AbstractEquation):
         """A good start for those who do not know integrators."""
 
 
+class AbstractImplicit(AbstractFiniteVolume):
+    """An equation in cells with a stiff part that it knows how to solve for.
+
+    Solvers with implicit stages step the two parts each in its way. `rate` is their
+    sum.
+    """
+
+    @abc.abstractmethod
+    def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """The part that is not stiff, shape (channel, *grid); None if there is none."""
+
+    @abc.abstractmethod
+    def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
+        """The stiff part."""
+
+    @abc.abstractmethod
+    def solve(
+        self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
+    ) -> Array:
+        """The u with u − length · implicit(t, u) = rhs, as `simulations.Split` asks."""
+
+
 class AbstractSpectral(AbstractEquation):
     r"""An equation for Fourier modes,
     $\partial_t \hat u = L\,\hat u + \hat N(t, \hat u)$, on periodic grids.

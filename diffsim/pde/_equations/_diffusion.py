@@ -2,18 +2,15 @@
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from ..._checks import check_positive
 from ..._types import Numbers
-from ...implicit import CG, AbstractLinear, Krylov, Tridiagonal
-from ...integrators import Kvaerno5
-from ...simulations import Method
-from .._domain import Domain
-from .._operators import diffusion
-from ._base import AbstractFiniteVolume
 from ._coefficients import coefficient, evaluated
+from ._reaction_diffusion import AbstractReactionDiffusion
 
 
-class Diffusion(AbstractFiniteVolume):
+class Diffusion(AbstractReactionDiffusion):
     r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + s$: what is uneven evens out.
 
     **Arguments**
@@ -21,22 +18,23 @@ class Diffusion(AbstractFiniteVolume):
     - `diffusivity`: D, length² / time: a number, a field of the shape of the grid, or a
         function `D(t, x, u)` of fields, x of shape (axis, *grid) and u (*grid), for a
         nonlinear one; any `eqx.Module`, a neural network included.
-    - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`. None is
+        none, and then solvers that are implicit throughout, `Kvaerno5` say, serve too.
 
     **Good values:** 20 cells a wavelength, whose decay is then 0.8 % slow.
 
     **Raises:** `ValueError` for a D that is not positive.
 
-    **Limits:** one channel (convenience). D is averaged onto faces, so that a jump of D
-    costs one order there (convenience).
+    **Limits:** one channel (convenience). In cells D is averaged onto faces, so that a
+    jump of D costs one order there (convenience); in Fourier modes D is a number.
     """
 
     diffusivity: Any
     source: Any
 
-    def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = 0.0):
+    def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
         self.diffusivity = coefficient("diffusivity", diffusivity)
-        self.source = coefficient("source", source)
+        self.source = None if source is None else coefficient("source", source)
         if not callable(diffusivity):
             hint = "negative ones make a field rougher without bound"
             check_positive("diffusivity", self.diffusivity, hint)
@@ -45,17 +43,15 @@ class Diffusion(AbstractFiniteVolume):
         del ndim
         return 1
 
-    def rate(self, t, u, domain):
-        x = domain.grid.centers.astype(u.dtype)
-        spread = diffusion(u, evaluated(self.diffusivity, t, x, u[0]), domain, t)
-        return spread + evaluated(self.source, t, x, u[0])
+    @property
+    def degree(self):
+        return 1
 
-    def default_method(self, domain):
-        return Method(Kvaerno5(linear=_symmetric(domain)))
+    @property
+    def diffusivities(self):
+        return (self.diffusivity,)
 
-
-def _symmetric(domain: Domain) -> AbstractLinear:
-    """What solves with a symmetric matrix that couples neighbours."""
-    if domain.grid.ndim == 1 and not domain.periodic(0):
-        return Tridiagonal()
-    return Krylov(CG())
+    def reaction(self, t, x, u):
+        if self.source is None:
+            return None
+        return jnp.broadcast_to(evaluated(self.source, t, x, u[0]), u.shape)

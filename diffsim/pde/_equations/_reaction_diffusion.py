@@ -1,0 +1,70 @@
+"""`AbstractReactionDiffusion`: what reacts where it is, and spreads."""
+
+import abc
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ...integrators import KenCarp5
+from ...simulations import Method
+from .._domain import Domain
+from .._modes import Modes
+from ._base import AbstractImplicit, AbstractSpectral
+from ._spread import spread, spread_solved
+
+
+class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
+    r"""$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$.
+
+    In cells with any boundary and any D, and in Fourier modes where every D is a
+    number. Diffusion is the stiff part in both; steps are explicit in the reaction.
+    Subclasses say `diffusivities`, `reaction`, `channels` and `degree`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def diffusivities(self) -> tuple[Any, ...]:
+        """D of every channel: numbers, fields, or functions of (t, x, u_c)."""
+
+    @abc.abstractmethod
+    def reaction(self, t: Any, x: Array, u: Array) -> Array | None:
+        """R, shape (channel, *grid), or None if there is none."""
+
+    def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        return self.reaction(t, domain.grid.centers.astype(u.dtype), u)
+
+    def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
+        return spread(self.diffusivities, t, u, domain)
+
+    def solve(
+        self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
+    ) -> Array:
+        return spread_solved(self.diffusivities, (t, length), rhs, guess, domain)
+
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
+        change = self.explicit(t, u, domain)
+        spreading = self.implicit(t, u, domain)
+        return spreading if change is None else spreading + change
+
+    def default_method(self, domain: Domain) -> Method:
+        del domain
+        return Method(KenCarp5())
+
+    def symbol(self, modes: Modes) -> Array:
+        numbers = [_number(type(self).__name__, d) for d in self.diffusivities]
+        return -jnp.stack([d * modes.squared for d in numbers])
+
+    def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
+        found = self.reaction(t, modes.grid.centers, modes.backward(z))
+        return jnp.zeros_like(z) if found is None else modes.forward(found)
+
+
+def _number(name: str, given: Any) -> Array:
+    if callable(given) or jnp.ndim(given):
+        raise ValueError(
+            f"{name} in Fourier modes needs diffusivities that are numbers, got "
+            f"{'a function' if callable(given) else f'shape {jnp.shape(given)}'}; take "
+            "space=pde.Cells()"
+        )
+    return given

@@ -1,0 +1,80 @@
+"""Diffusion as the stiff part of an equation: its rate, and the solve of its steps."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ... import implicit
+from .._domain import Domain
+from .._elliptic import Led, default_solver, system_of, system_solution
+from .._operators import diffusion
+from ._coefficients import evaluated
+
+
+def spread(diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain) -> Array:
+    r"""$\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
+    return diffusion(u, _together(diffusivities, t, u, domain), domain, t)
+
+
+def spread_solved(
+    diffusivities: tuple[Any, ...],
+    step: tuple[Any, Array],
+    rhs: Array,
+    guess: Array,
+    domain: Domain,
+) -> Array:
+    r"""The u with $u_c - \mathrm{length}\,\nabla\cdot(D_c\,\nabla u_c)$ = rhs.
+
+    `step` is t and length. NaN where a solve did not converge.
+    """
+    t, length = step
+    length = length.astype(rhs.dtype)
+    if any(callable(d) for d in diffusivities):
+        return _nonlinear(diffusivities, (t, length), rhs, guess, domain)
+    nothing = jnp.zeros_like(rhs)
+    b = rhs + length * spread(diffusivities, t, nothing, domain)
+    found = []
+    for given, right, near in zip(diffusivities, b, guess, strict=True):
+        k = length * jnp.asarray(given, rhs.dtype)
+        system = system_of(domain, k, 1.0, rhs.dtype, regular=True)
+        solver = default_solver(system)
+        found.append(system_solution(system, right, solver=solver, guess=near)[0])
+    return jnp.stack(found)
+
+
+def _nonlinear(diffusivities, step, rhs, guess, domain):
+    """By Newton's method, whose steps are led by D of the guess."""
+
+    def residual(u, given):
+        (t, length), rhs, domain = given
+        return u - length * spread(diffusivities, t, u, domain) - rhs
+
+    t, length = step
+    line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
+    if line:
+        linear = implicit.Tridiagonal()
+    else:
+        fields = _evaluated(diffusivities, t, guess, domain)
+        systems = [
+            system_of(domain, length * k, 1.0, rhs.dtype, regular=True) for k in fields
+        ]
+        linear = implicit.Krylov(implicit.GMRES(), preconditioner=Led(systems))
+    rule = implicit.Rule(linear=linear)
+    given = ((t, length), rhs, domain)
+    return implicit.root(residual, guess, given, rule=rule, throw=False)
+
+
+def _together(diffusivities, t, u, domain) -> Array:
+    """All of them as one coefficient of `diffusion`."""
+    found = _evaluated(diffusivities, t, u, domain)
+    if len(found) == 1:
+        return found[0]
+    if all(k.ndim == 0 for k in found):
+        return jnp.stack(found).reshape(-1, *[1] * domain.grid.ndim)
+    return jnp.stack([jnp.broadcast_to(k, domain.grid.shape) for k in found])
+
+
+def _evaluated(diffusivities, t, u, domain) -> list[Array]:
+    x = domain.grid.centers.astype(u.dtype)
+    return [evaluated(d, t, x, a) for d, a in zip(diffusivities, u, strict=True)]
