@@ -7,6 +7,7 @@ from ._runge_kutta import (
     KenCarp5,
     Kvaerno3,
     Kvaerno5,
+    SSPRK3,
 )
 from ._symplectic import (
     AbstractSymplecticSolver,
@@ -20,6 +21,7 @@ from ._symplectic import (
 
 
 __all__ = [
+    "SSPRK3",
     "AbstractStiffSolver",
     "AbstractSymplecticSolver",
     "KahanLi6",

@@ -1,8 +1,9 @@
-"""Runge–Kutta steps with implicit stages, for stiff systems."""
+"""Runge–Kutta steps: with implicit stages for stiff systems, and averages of Euler's."""
 
 from ._base import AbstractStiffSolver
 from ._kencarp import KenCarp3, KenCarp4, KenCarp5
 from ._kvaerno import Kvaerno3, Kvaerno5
+from ._ssprk import SSPRK3
 
 
 __all__ = [
@@ -12,4 +13,5 @@ __all__ = [
     "KenCarp5",
     "Kvaerno3",
     "Kvaerno5",
+    "SSPRK3",
 ]
