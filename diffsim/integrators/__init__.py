@@ -1,13 +1,13 @@
 """Time steppers for any simulation, each a `diffrax.AbstractSolver`."""
 
 from ._runge_kutta import (
+    SSPRK3,
     AbstractStiffSolver,
     KenCarp3,
     KenCarp4,
     KenCarp5,
     Kvaerno3,
     Kvaerno5,
-    SSPRK3,
 )
 from ._symplectic import (
     AbstractSymplecticSolver,

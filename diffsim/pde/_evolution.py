@@ -11,7 +11,7 @@ from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractBoundary
 from ._domain import Domain, sides_of
-from ._equations import AbstractEquation
+from ._equations import AbstractEquation, AbstractFiniteVolume
 from ._grid import Grid
 
 
@@ -63,8 +63,10 @@ class Evolution(AbstractSimulation):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        self.initial = _checked(initial, equation.channels, grid)
+        self.initial = _checked(initial, equation.channels(grid.ndim), grid)
         self.t0 = t0
+        if isinstance(equation, AbstractFiniteVolume):
+            equation.check(self.initial, self.domain)
 
     @property
     def domain(self) -> Domain:

@@ -1,7 +1,22 @@
 """The equations."""
 
-from ._base import AbstractEquation
+from ._advection_diffusion import AdvectionDiffusion
+from ._base import AbstractEquation, AbstractFiniteVolume
+from ._burgers import Burgers
+from ._conservation import AbstractConservationLaw, transport
 from ._diffusion import Diffusion
+from ._euler import Euler
+from ._shallow_water import ShallowWater
 
 
-__all__ = ["AbstractEquation", "Diffusion"]
+__all__ = [
+    "AbstractConservationLaw",
+    "AbstractEquation",
+    "AbstractFiniteVolume",
+    "AdvectionDiffusion",
+    "Burgers",
+    "Diffusion",
+    "Euler",
+    "ShallowWater",
+    "transport",
+]

@@ -2,20 +2,18 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-from jaxtyping import Array
-
-from ..._checks import as_floating, check_positive
+from ..._checks import check_positive
 from ..._types import Numbers
 from ...implicit import CG, AbstractLinear, Krylov, Tridiagonal
 from ...integrators import Kvaerno5
 from ...simulations import Method
 from .._domain import Domain
 from .._operators import diffusion
-from ._base import AbstractEquation
+from ._base import AbstractFiniteVolume
+from ._coefficients import coefficient, evaluated
 
 
-class Diffusion(AbstractEquation):
+class Diffusion(AbstractFiniteVolume):
     r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + s$: what is uneven evens out.
 
     **Arguments**
@@ -37,32 +35,23 @@ class Diffusion(AbstractEquation):
     source: Any
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = 0.0):
-        self.diffusivity = _coefficient("diffusivity", diffusivity)
-        self.source = _coefficient("source", source)
+        self.diffusivity = coefficient("diffusivity", diffusivity)
+        self.source = coefficient("source", source)
         if not callable(diffusivity):
             hint = "negative ones make a field rougher without bound"
             check_positive("diffusivity", self.diffusivity, hint)
 
-    @property
-    def channels(self):
+    def channels(self, ndim):
+        del ndim
         return 1
 
     def rate(self, t, u, domain):
         x = domain.grid.centers.astype(u.dtype)
-        spread = diffusion(u, _evaluated(self.diffusivity, t, x, u), domain, t)
-        return spread + _evaluated(self.source, t, x, u)
+        spread = diffusion(u, evaluated(self.diffusivity, t, x, u[0]), domain, t)
+        return spread + evaluated(self.source, t, x, u[0])
 
     def default_method(self, domain):
         return Method(Kvaerno5(linear=_symmetric(domain)))
-
-
-def _coefficient(name: str, given: Any) -> Any:
-    return given if callable(given) else as_floating(name, given)
-
-
-def _evaluated(given: Any, t: Any, x: Array, u: Array) -> Array:
-    found = given(t, x, u[0]) if callable(given) else given
-    return jnp.asarray(found, u.dtype)
 
 
 def _symmetric(domain: Domain) -> AbstractLinear:

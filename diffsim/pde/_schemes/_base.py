@@ -69,6 +69,8 @@ def rounding(values: Sequence[Array]) -> Array:
     # A power of two is constant between its jumps: its derivative is zero. Without the
     # bits of the fraction, faster than `jax.lax.reduce_precision`.
     bits = jax.lax.bitcast_convert_type(squares, f"int{precision.bits}")
-    bits = jax.lax.shift_left(jax.lax.shift_right_logical(bits, precision.nmant), precision.nmant)
+    bits = jax.lax.shift_left(
+        jax.lax.shift_right_logical(bits, precision.nmant), precision.nmant
+    )
     steps = jax.lax.bitcast_convert_type(bits, squares.dtype)
     return precision.eps * jax.lax.stop_gradient(steps) + float(precision.tiny) ** 0.32

@@ -6,7 +6,7 @@ from jaxtyping import Array
 
 
 def van_albada(before: Array, after: Array, rounding: Array) -> Array:
-    r"""$\dfrac{(a + b)(ab + \varepsilon)}{a^2 + b^2 + 2\varepsilon}$: smooth everywhere.
+    r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
 
     The mean where a and b are alike and where both are rounding, little where they are
     not; van Albada, van Leer and Roberts (1982).
@@ -20,7 +20,7 @@ def van_albada(before: Array, after: Array, rounding: Array) -> Array:
 
 
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:
-    r"""$2ab/(a + b)$ where a and b have one sign, else 0: sharper, with a kink there."""
+    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink."""
     product, total = jnp.maximum(before * after, 0), before + after
     return 2 * product * total * integer_pow(total**2 + rounding, -1)
 

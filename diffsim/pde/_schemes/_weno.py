@@ -1,5 +1,6 @@
 """WENO5-Z: fifth order where smooth, one-sided where not."""
 
+from itertools import pairwise
 from typing import ClassVar
 
 import jax
@@ -47,7 +48,7 @@ class WENO5(AbstractScheme):
         return 3
 
     def sides(self, views):
-        differences = [b - a for a, b in zip(views, views[1:], strict=False)]
+        differences = [b - a for a, b in pairwise(views)]
         a, b, c, d, e = differences
         scale = rounding(views[2:4])
         left = views[2] + _change(a, b, c, d, scale)
