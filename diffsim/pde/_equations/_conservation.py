@@ -22,8 +22,8 @@ class AbstractConservationLaw(AbstractFiniteVolume):
 
     Subclasses say what they are for tuples with one array a channel, in cells and on
     faces alike; `rate` is `pde.transport(self, u, domain, t)`, and what is added to it.
-    The primitive variables w are those that are interpolated to the faces: such as are
-    smooth where u is not, and positive where it matters.
+    The primitive variables w are those that are interpolated to the faces, and that
+    boundaries are for: `Inflow(w)`.
     """
 
     scheme: eqx.AbstractVar[AbstractScheme]
@@ -70,35 +70,40 @@ def transport(
     - `domain`, `t`: the grid and its boundaries, taken at the time `t`.
     """
     spacing = domain.grid.spacing.astype(u.dtype)
-    faces = sides_of_faces(law, u, domain, t)
     passing = [
-        through_faces(law, [law.primitive(view) for view in views], axis)
-        for axis, views in enumerate(faces)
+        through_faces(law, views, axis)
+        for axis, views in enumerate(around_faces(law, u, domain, t))
     ]
     return gathered(passing, spacing)
 
 
-def sides_of_faces(
+def around_faces(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any
-) -> list[list[Channels]]:
-    """For each axis the cells beside its faces, channel by channel."""
-    scheme = law.scheme
-    domain = with_mirrors(law, domain)
-    faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
-    return [[channels_of(view) for view in views] for views in faces]
+) -> list[list[Array]]:
+    """For each axis the primitive variables in the cells beside its faces."""
+    scheme, domain = law.scheme, with_mirrors(law, domain)
+    w = jnp.stack(law.primitive(channels_of(u)))
+    return domain.neighbours(w, t, width=scheme.width, order=scheme.order)
 
 
 def through_faces(
-    law: AbstractConservationLaw, views: Sequence[Channels], axis: int
+    law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """What passes faces, from the primitive variables in the cells beside them."""
-    scheme = law.scheme
-    sides = [scheme.sides(channel) for channel in zip(*views, strict=True)]
-    left, right = zip(*sides, strict=True)
+    left, right = (channels_of(side) for side in law.scheme.sides(views))
     flux = law.riemann.flux(law, left, right, axis)
-    cells = zip(*(law.flux(view, axis) for view in views), strict=True)
+    return compensated(law, flux, [channels_of(view) for view in views], axis)
+
+
+def compensated(
+    law: AbstractConservationLaw, flux: Channels, cells: Sequence[Channels], axis: int
+) -> Channels:
+    """What has derivatives as its differences, from what passes the middle of faces."""
+    if law.scheme.order <= 2:
+        return flux
+    around = zip(*(law.flux(cell, axis) for cell in cells), strict=True)
     return tuple(
-        scheme.compensated(f, around) for f, around in zip(flux, cells, strict=True)
+        law.scheme.compensated(f, beside) for f, beside in zip(flux, around, strict=True)
     )
 
 

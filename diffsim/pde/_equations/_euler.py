@@ -40,7 +40,8 @@ class Euler(AbstractConservationLaw):
     - `riemann`: the flux between both sides; None is `HLLC()`.
 
     **Good values:** 1.4 for air; MUSCL for shocks, WENO5 for smooth flow and many
-    vortices. `Wall` reflects, `Outflow` lets waves out, `Inflow` sets what comes in.
+    vortices. `Wall` reflects, `Outflow` lets waves out, and `Inflow` sets what comes
+    in: boundaries are for density, velocity along each axis and pressure.
 
     **Raises:** `ValueError` for γ ≤ 1, and for a start without positive density and
     pressure.

@@ -19,9 +19,11 @@ from .._schemes import MUSCL, AbstractScheme
 from ._coefficients import coefficient, evaluated
 from ._conservation import (
     AbstractConservationLaw,
+    around_faces,
+    channels_of,
+    compensated,
     crossed,
     gathered,
-    sides_of_faces,
 )
 
 
@@ -44,7 +46,8 @@ class ShallowWater(AbstractConservationLaw):
     - `scheme`: interpolates level, velocity and bottom to faces; None is `MUSCL()`.
     - `riemann`: the flux between both sides; None is `HLL()`.
 
-    Channels are h and $h\mathbf v$, along each axis.
+    Channels are h and $h\mathbf v$, along each axis; boundaries are for h and
+    $\mathbf v$.
 
     **Good values:** `Wall` for a shore, `Outflow` for open water.
 
@@ -85,27 +88,26 @@ class ShallowWater(AbstractConservationLaw):
             raise ValueError(f"shallow water is on grids of 1 or 2 axes, got {ndim}")
         return ndim + 1
 
-    # The bottom is the last of the primitive variables, and goes nowhere.
-
     def primitive(self, u):
-        depth, *momentum, bottom = u
-        return (depth + bottom, *(m / depth for m in momentum), bottom)
+        depth, *momentum = u
+        return (depth, *(m / depth for m in momentum))
+
+    # On faces the bottom follows behind depth and velocity; it goes nowhere.
 
     def conserved(self, w):
-        level, *velocity, bottom = w
-        return (level, *((level - bottom) * v for v in velocity))
+        depth, *velocity = w[:-1]
+        return (depth, *(depth * v for v in velocity))
 
     def flux(self, w, axis):
-        level, *velocity, bottom = w
-        normal = velocity[axis]
-        discharge = (level - bottom) * normal
+        depth, *velocity, bottom = w
+        discharge = depth * velocity[axis]
         momentum = [discharge * v for v in velocity]
-        pressure = self._gravity(level) * level * (level - 2 * bottom) / 2
+        pressure = self._gravity(depth) * (depth + bottom) * (depth - bottom) / 2
         momentum[axis] = momentum[axis] + pressure
         return (discharge, *momentum)
 
     def speeds(self, w, axis):
-        waves = jnp.sqrt(self._gravity(w[0]) * (w[0] - w[-1]))
+        waves = jnp.sqrt(self._gravity(w[0]) * w[0])
         return w[1 + axis] - waves, w[1 + axis] + waves
 
     def odd(self, axis):
@@ -115,7 +117,7 @@ class ShallowWater(AbstractConservationLaw):
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
         bottom = self._bottom(t, u, domain)
         around = _flat_beyond(domain).neighbours(bottom, t, width=self.scheme.width)
-        faces = sides_of_faces(self, u, domain, t)
+        faces = around_faces(self, u, domain, t)
         passing, forces = [], []
         for axis, (views, bottoms) in enumerate(zip(faces, around, strict=True)):
             flux, floor = self._passing(views, bottoms, axis)
@@ -125,7 +127,8 @@ class ShallowWater(AbstractConservationLaw):
         return gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
 
     def crossings(self, t, u, domain):
-        return crossed(self, self.primitive((*u, self._bottom(t, u, domain))), domain)
+        del t
+        return crossed(self, self.primitive(tuple(u)), domain)
 
     def check(self, u, domain):
         del domain
@@ -149,7 +152,7 @@ class ShallowWater(AbstractConservationLaw):
         return jnp.broadcast_to(bottom, domain.grid.shape)
 
     def _passing(
-        self, views: list[Channels], bottoms: list[Array], axis: int
+        self, views: list[Array], bottoms: list[Array], axis: int
     ) -> tuple[Channels, Array]:
         """What passes faces, and the bottom below them: one for both of their sides.
 
@@ -157,16 +160,16 @@ class ShallowWater(AbstractConservationLaw):
         is the gradient of the pressure of a lake at rest, term by term.
         """
         scheme = self.scheme
-        low, high = scheme.sides(bottoms)
-        floor = (low + high) / 2
-        w = [self.primitive((*v, b)) for v, b in zip(views, bottoms, strict=True)]
-        sides = [scheme.sides(channel) for channel in list(zip(*w, strict=True))[:-1]]
-        left, right = ((*side, floor) for side in zip(*sides, strict=True))
-        flux = self.riemann.flux(self, left, right, axis)
-        cells = zip(*(self.flux(v, axis) for v in w), strict=True)
-        passing = tuple(
-            scheme.compensated(f, around) for f, around in zip(flux, cells, strict=True)
-        )
+        floor = sum(scheme.sides(bottoms)) / 2
+        # Level and velocity, which have no steps over those of the bottom.
+        level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
+        sides = []
+        for side in scheme.sides(level):
+            height, *velocity = channels_of(side)
+            sides.append((height - floor, *velocity, floor))
+        flux = self.riemann.flux(self, *sides, axis)
+        cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
+        passing = compensated(self, flux, cells, axis)
         return passing, scheme.compensated(floor, bottoms)
 
     def _gravity(self, like: Array) -> Array:
