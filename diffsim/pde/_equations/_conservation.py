@@ -103,7 +103,8 @@ def compensated(
         return flux
     around = zip(*(law.flux(cell, axis) for cell in cells), strict=True)
     return tuple(
-        law.scheme.compensated(f, beside) for f, beside in zip(flux, around, strict=True)
+        law.scheme.compensated(f, beside)
+        for f, beside in zip(flux, around, strict=True)
     )
 
 

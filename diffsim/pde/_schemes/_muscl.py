@@ -25,10 +25,11 @@ class MUSCL(AbstractScheme):
     and minmod the most cautious.
 
     **Limits:** of order 1 at extrema with van Leer and minmod (mathematics). The
-    derivative is that of the discrete map: exact where the limiter is smooth, one of
-    the sides at its kinks, and at a shock that of how cells fill, whose sum over cells
-    means what single cells do not (mathematics). Float32 fields below 1e-6 are not
-    limited: choose units (convenience).
+    derivative is that of the discrete map: at a shock, of how its cells fill, whose sum
+    means what single cells do not; at the kinks of a limiter, of one of their sides;
+    and where a field is constant, of the scheme without limiter, which holds for
+    changes below 1e-8 of the field, 3e-4 in float32 (mathematics). Float32 fields below
+    1e-6 are not limited: choose units (convenience).
     """
 
     limiter: Callable[[Array, Array, Array], Array] = van_albada

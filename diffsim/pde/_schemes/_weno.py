@@ -21,8 +21,7 @@ class WENO5(AbstractScheme):
 
     with the smoothness $\beta_k$ of Jiang and Shu and the exponent 2 of Borges and
     others, for which no modulus is needed and weights are smooth functions of the
-    field, at constants and at extrema too. $\varepsilon$ is the precision times the
-    square of the field.
+    field, at extrema too. $\varepsilon$ is the precision times the square of the field.
 
     **Good values:** 8 cells across whatever is to be resolved; half the cells of
     `MUSCL` for the same error of smooth flow, at about twice the time a cell.
