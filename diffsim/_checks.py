@@ -87,3 +87,13 @@ def check_positive(name: str, value: Any, hint: str = ""):
     if not smallest > 0:
         hint = f"; {hint}" if hint else ""
         raise ValueError(f"{name} must be positive, got {smallest}{hint}")
+
+
+def check_not_negative(name: str, value: Any, hint: str = ""):
+    """Objects to concrete values that are negative or not numbers."""
+    if is_traced(value):
+        return
+    smallest = np.min(np.asarray(value), initial=np.inf)
+    if not smallest >= 0:
+        hint = f"; {hint}" if hint else ""
+        raise ValueError(f"{name} must not be negative, got {smallest}{hint}")

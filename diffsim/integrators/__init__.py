@@ -2,6 +2,7 @@
 
 from ._exponential import ETDRK2, ETDRK4, AbstractExponentialSolver
 from ._runge_kutta import (
+    SSPRK3,
     AbstractStiffSolver,
     KenCarp3,
     KenCarp4,
@@ -23,6 +24,7 @@ from ._symplectic import (
 __all__ = [
     "ETDRK2",
     "ETDRK4",
+    "SSPRK3",
     "AbstractExponentialSolver",
     "AbstractStiffSolver",
     "AbstractSymplecticSolver",

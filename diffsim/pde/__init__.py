@@ -1,5 +1,6 @@
 """Partial differential equations on Cartesian grids."""
 
+from ._advection import advection
 from ._boundaries import (
     AbstractBoundary,
     Dirichlet,
@@ -9,7 +10,9 @@ from ._boundaries import (
     Outflow,
     Periodic,
     Robin,
+    Wall,
 )
+from ._cfl import CFL, largest_step
 from ._domain import Domain
 from ._elliptic import (
     AbstractElliptic,
@@ -21,41 +24,71 @@ from ._elliptic import (
     poisson,
 )
 from ._equations import (
+    AbstractConservationLaw,
     AbstractEquation,
     AbstractFiniteVolume,
     AbstractImplicit,
     AbstractReactionDiffusion,
     AbstractSpectral,
+    AdvectionDiffusion,
     AllenCahn,
+    Burgers,
     Diffusion,
+    Euler,
     FisherKPP,
     GrayScott,
     KortewegDeVries,
     KuramotoSivashinsky,
     NavierStokes,
+    ShallowWater,
+    transport,
 )
 from ._evolution import Evolution
 from ._grid import Grid
 from ._modes import Modes
 from ._operators import diffusion, gradient, laplacian
+from ._riemann import HLL, HLLC, AbstractRiemann, Rusanov
+from ._schemes import (
+    MUSCL,
+    WENO5,
+    AbstractScheme,
+    Central,
+    Upwind,
+    minmod,
+    van_albada,
+    van_leer,
+)
 from ._spaces import AbstractSpace, Cells, Fourier
+from ._vector import curl, divergence
 
 
 __all__ = [
+    "CFL",
+    "HLL",
+    "HLLC",
+    "MUSCL",
+    "WENO5",
     "AbstractBoundary",
+    "AbstractConservationLaw",
     "AbstractElliptic",
     "AbstractEquation",
     "AbstractFiniteVolume",
     "AbstractImplicit",
     "AbstractReactionDiffusion",
+    "AbstractRiemann",
+    "AbstractScheme",
     "AbstractSpace",
     "AbstractSpectral",
+    "AdvectionDiffusion",
     "AllenCahn",
+    "Burgers",
     "Cells",
+    "Central",
     "Diffusion",
     "Dirichlet",
     "Domain",
     "Elimination",
+    "Euler",
     "Evolution",
     "FisherKPP",
     "Fourier",
@@ -73,10 +106,22 @@ __all__ = [
     "Periodic",
     "Preconditioned",
     "Robin",
+    "Rusanov",
+    "ShallowWater",
     "Transforms",
+    "Upwind",
+    "Wall",
+    "advection",
+    "curl",
     "diffusion",
+    "divergence",
     "gradient",
     "helmholtz",
     "laplacian",
+    "largest_step",
+    "minmod",
     "poisson",
+    "transport",
+    "van_albada",
+    "van_leer",
 ]

@@ -71,6 +71,8 @@ class Evolution(AbstractSimulation):
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
         self.t0 = t0
+        if isinstance(equation, AbstractFiniteVolume):
+            equation.check(self.initial, self.domain)
 
     @property
     def domain(self) -> Domain:

@@ -37,7 +37,7 @@ def neighbours(
         for ghosts, value in zip(pair, values, strict=True):
             known.append(ghosts.own)
             shape = _with_length(u.shape, axis - len(ends), width)
-            weights = _along(ghosts.given, axis - len(ends), u.ndim)
+            weights = _along(ghosts.given, axis - len(ends), u.ndim, len(ends))
             arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
     walls = tuple(pair is not None for pair in ends)
     maps = Maps(
@@ -89,8 +89,8 @@ def _neighbours(walls, width, known, arguments):
         if not wall:
             ends.append((_cut(u, n - width, n, axis), _cut(u, 0, width, axis)))
             continue
-        low = _ghosts(next(known), _cut, u, axis) + next(given)
-        high = _ghosts(next(known), _cut_from_end, u, axis) + next(given)
+        low = _ghosts(next(known), _cut, u, axis, len(walls)) + next(given)
+        high = _ghosts(next(known), _cut_from_end, u, axis, len(walls)) + next(given)
         ends.append((jnp.flip(low, axis), high))
     padded = framed(u, ends)
     found = []
@@ -101,11 +101,11 @@ def _neighbours(walls, width, known, arguments):
     return found
 
 
-def _ghosts(own: Array, cut, u: Array, axis: int) -> Array:
+def _ghosts(own: Array, cut, u: Array, axis: int, count: int) -> Array:
     """A u, of the cells that `cut` counts from the wall."""
     parts = [
-        _along(own[:, j], axis, u.ndim) * cut(u, j, j + 1, axis)
-        for j in range(own.shape[1])
+        _along(own[..., j], axis, u.ndim, count) * cut(u, j, j + 1, axis)
+        for j in range(own.shape[-1])
     ]
     return sum(parts[1:], start=parts[0])
 
@@ -131,8 +131,8 @@ def _gathered(walls, width, known, bars):
         low = jnp.flip(low, axis)
         for end, ghosts in enumerate((low, high)):
             own = next(known)
-            for j in range(own.shape[1]):
-                weights = _along(own[:, j], axis, u.ndim)
+            for j in range(own.shape[-1]):
+                weights = _along(own[..., j], axis, u.ndim, len(walls))
                 bar = jnp.sum(weights * ghosts, axis, keepdims=True)
                 u = _added(u, bar, n - 1 - j if end else j, axis)
             given.append(ghosts)
@@ -271,9 +271,15 @@ def _added(a: Array, part: Array, start: int, axis: int) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(a, there, start, axis % a.ndim)
 
 
-def _along(weights: Array, axis: int, ndim: int) -> Array:
+def _along(weights: Array, axis: int, ndim: int, count: int) -> Array:
+    """Weights of ghosts across `axis`, or of (channel, ghost), for fields.
+
+    Channels are the axis before the last `count`, those of the grid.
+    """
     shape = [1] * ndim
-    shape[axis] = weights.size
+    shape[axis] = weights.shape[-1]
+    if weights.ndim == 2:
+        shape[-count - 1] = weights.shape[0]
     return weights.reshape(shape)
 
 

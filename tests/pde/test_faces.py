@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
+from diffsim.pde._boundaries import Mirror
 from diffsim.pde._faces import averaged, difference, divergence, neighbours
 
 
@@ -135,3 +136,21 @@ def test_ghosts_beyond_an_inflow_are_what_flows_in():
     ((first, second, *_),) = neighbours(u, ends, given, 2)
     np.testing.assert_array_equal(first[:2], 2.5)
     np.testing.assert_array_equal(second[:2], [2.5, 1.0])
+
+
+def test_a_mirror_turns_the_sign_of_odd_channels():
+    mirror = Mirror((False, True))
+    ends = [(mirror.ghosts(SPACING, 2, 4), mirror.ghosts(SPACING, 2, 4))]
+    u = jnp.stack([jnp.arange(1.0, 6.0), jnp.arange(1.0, 6.0)])
+    given = [(jnp.zeros((1, 1)), jnp.zeros((1, 1)))]
+
+    def views(u):
+        return jnp.stack(neighbours(u, ends, given, 2)[0])
+
+    first, second, _, last = views(u)
+    np.testing.assert_array_equal(first[:, :2], [[2.0, 1.0], [-2.0, -1.0]])
+    np.testing.assert_array_equal(second[:, :1], [[1.0], [-1.0]])
+    np.testing.assert_array_equal(last[:, -2:], [[5.0, 4.0], [-5.0, -4.0]])
+    bars = jnp.cos(jnp.arange(48.0)).reshape(4, 2, 6)
+    (turned,) = jax.vjp(views, u)[1](bars)
+    np.testing.assert_allclose(jnp.sum(turned * u), jnp.sum(bars * views(u)))

@@ -1,7 +1,17 @@
 """What holds at the walls of a grid."""
 
 from ._base import AbstractBoundary, Ghosts
-from ._kinds import Continued, Dirichlet, Inflow, Neumann, Outflow, Periodic, Robin
+from ._kinds import (
+    Continued,
+    Dirichlet,
+    Inflow,
+    Mirror,
+    Neumann,
+    Outflow,
+    Periodic,
+    Robin,
+    Wall,
+)
 
 
 __all__ = [
@@ -10,8 +20,10 @@ __all__ = [
     "Dirichlet",
     "Ghosts",
     "Inflow",
+    "Mirror",
     "Neumann",
     "Outflow",
     "Periodic",
     "Robin",
+    "Wall",
 ]

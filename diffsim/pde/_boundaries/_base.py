@@ -14,8 +14,8 @@ from ..._checks import as_floating
 class Ghosts(NamedTuple):
     """Ghost cells, the nearest to the wall first: $A u + B g$.
 
-    `own` is A, shape (ghost, cell), of the cells from the wall inwards; `given` is B,
-    shape (ghost,), of the value g at the wall.
+    `own` is A, shape (ghost, cell), of the cells from the wall inwards, or (channel,
+    ghost, cell); `given` is B, shape (ghost,), of the value g at the wall.
     """
 
     own: Array

@@ -27,7 +27,7 @@ class AbstractEquation(eqx.Module):
 
 
 class AbstractFiniteVolume(AbstractEquation):
-    """An equation for the means of cells, with any boundary."""
+    """An equation for fields in cells, with any boundary."""
 
     @abc.abstractmethod
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
@@ -36,6 +36,10 @@ class AbstractFiniteVolume(AbstractEquation):
     @abc.abstractmethod
     def default_method(self, domain: Domain) -> Method:
         """A good start for those who do not know integrators."""
+
+    def check(self, u: Array, domain: Domain) -> None:
+        """Objects to a start that it cannot evolve; to none by default."""
+        del u, domain
 
 
 class AbstractImplicit(AbstractFiniteVolume):

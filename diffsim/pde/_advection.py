@@ -1,0 +1,129 @@
+"""What a flow carries along."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._checks import as_floating
+from ._domain import Domain
+from ._faces import divergence
+from ._schemes import MUSCL, AbstractScheme
+
+
+class Flow(NamedTuple):
+    """Of one axis: the velocity on its faces, and in the cells beside them."""
+
+    face: Array
+    cells: Sequence[Array]
+
+
+@eqx.filter_jit
+def advection(
+    u: Array,
+    velocity: Any,
+    domain: Domain,
+    t: Any = 0.0,
+    *,
+    scheme: AbstractScheme | None = None,
+) -> Array:
+    r"""$-\nabla\cdot(\mathbf v\,u)$ in every cell: u as the flow carries it.
+
+    What leaves a cell enters its neighbour: the sum over cells changes by what passes
+    the walls, to rounding. Add $u\,\nabla\cdot\mathbf v$, by `divergence`, for what is
+    carried along without being conserved.
+
+    **Arguments**
+
+    - `u`: shape (..., *grid).
+    - `velocity`: length / time: a number for all axes; one an axis, shape (axis,); a
+        field in the cells, shape (axis, *grid); or a tuple of fields on the faces
+        across each axis, with one more along it than there are cells.
+    - `domain`, `t`: the grid and its boundaries, taken at the time `t`.
+    - `scheme`: what stands on either side of a face, of which the flow takes the side
+        that it comes from; None is `MUSCL()`. See `Upwind`, `Central`, `WENO5`.
+
+    **Good values:** an `Inflow` where the flow enters and an `Outflow` where it leaves.
+
+    **Raises:** `ValueError` for fields and velocities that do not fit the grid.
+
+    **Limits:** of the order of the scheme; of order 2 where a velocity on faces varies
+    across them, and at walls that it does not vanish at (convenience).
+    """
+    scheme = MUSCL() if scheme is None else scheme
+    faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    flows = flow_on_faces(velocity, domain, scheme, u.dtype)
+    return -divergence(
+        [
+            _carried(scheme, flow, views) / dx
+            for flow, views, dx in zip(flows, faces, spacing, strict=True)
+        ]
+    )
+
+
+def flow_on_faces(
+    velocity: Any, domain: Domain, scheme: AbstractScheme, dtype: Any
+) -> list[Flow]:
+    """A velocity, however it was given, across the faces of each axis."""
+    shape, ndim = domain.grid.shape, domain.grid.ndim
+    given = checked_velocity(velocity, domain)
+    if isinstance(given, tuple):
+        return [Flow(face.astype(dtype), [face.astype(dtype)]) for face in given]
+    given = given.astype(dtype)
+    if given.ndim <= 1:
+        return [Flow(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
+    assert given.shape == (ndim, *shape)
+    width = (scheme.order + 1) // 2
+    views = domain.extended.neighbours(given, width=width)
+    found = []
+    for axis, around in enumerate(views):
+        cells = [v[axis] for v in around]
+        found.append(Flow(_between(cells), cells))
+    return found
+
+
+def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
+    """A velocity as numbers or fields in cells, or a tuple of fields on faces."""
+    shape, ndim = domain.grid.shape, domain.grid.ndim
+    on_faces = [
+        tuple(n + (i == axis) for i, n in enumerate(shape)) for axis in range(ndim)
+    ]
+    if isinstance(velocity, tuple | list):
+        got = [np.shape(v) for v in velocity]
+        if got == on_faces:
+            return tuple(as_floating("velocity", v) for v in velocity)
+    given = as_floating("velocity", velocity)
+    if given.shape not in ((), (ndim,), (ndim, *shape)):
+        raise ValueError(
+            f"velocity must be a number, one an axis, shape {(ndim,)}, a field in the "
+            f"cells, shape {(ndim, *shape)}, or a tuple of fields on the faces, shapes "
+            f"{on_faces}; got shape {given.shape}"
+        )
+    return given
+
+
+def _carried(scheme: AbstractScheme, flow: Flow, views: Sequence[Array]) -> Array:
+    """The flux of what `views` are of, from the side that the flow comes from."""
+    left, right = scheme.sides(views)
+    flux = jnp.maximum(flow.face, 0) * left + jnp.minimum(flow.face, 0) * right
+    speeds = flow.cells
+    if len(speeds) != len(views):
+        speeds = [flow.face] * len(views)
+    return scheme.compensated(
+        flux, [v * view for v, view in zip(speeds, views, strict=True)]
+    )
+
+
+def _between(cells: Sequence[Array]) -> Array:
+    """The polynomial through the cells around a face."""
+    middle = len(cells) // 2
+    pairs = [cells[middle - 1 - i] + cells[middle + i] for i in range(middle)]
+    if middle == 1:
+        return pairs[0] / 2
+    if middle == 2:
+        return (9 * pairs[0] - pairs[1]) / 16
+    return (150 * pairs[0] - 25 * pairs[1] + 3 * pairs[2]) / 256

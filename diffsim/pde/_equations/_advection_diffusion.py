@@ -1,0 +1,128 @@
+"""Advection with diffusion and reaction."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_not_negative
+from ..._types import Numbers
+from ...integrators import SSPRK3
+from ...simulations import Method
+from .._advection import advection, checked_velocity
+from .._cfl import CFL
+from .._domain import Domain
+from .._operators import diffusion, laplacian
+from .._schemes import MUSCL, AbstractScheme
+from ._base import AbstractFiniteVolume
+from ._coefficients import coefficient, evaluated
+from ._conservation import spreading
+
+
+class AdvectionDiffusion(AbstractFiniteVolume):
+    r"""What a flow carries, and what it becomes on the way.
+
+    $$\partial_t u + \nabla\cdot(\mathbf v\,u) = \nabla\cdot(D\,\nabla u) + r + s$$
+
+    **Arguments**
+
+    - `diffusivity`: D ≥ 0, length² / time: a number, a field of the shape of the grid,
+        or a function `D(t, x, u)` of fields, x of shape (axis, *grid) and u (*grid).
+    - `velocity`: v, length / time: a number, one an axis, a field of shape (axis,
+        *grid), a tuple of fields on the faces across each axis, or a function `v(t, x)`
+        of any of these but the last.
+    - `reaction`: r, field / time: a function `r(t, x, u)`; None is none. Any
+        `eqx.Module`, a neural network included.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x)`.
+    - `scheme`: interpolates u to faces; None is `MUSCL()`.
+
+    **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme
+    does. `Inflow` where the flow enters and `Outflow` where it leaves; Dirichlet walls
+    at outlets make layers of a width of D/|v|.
+
+    **Raises:** `ValueError` for a negative D and a velocity of another shape.
+
+    **Limits:** one channel (convenience). Explicit in time by default: for much
+    diffusion take `integrators.Kvaerno5` (convenience). Diffusion has order 4 where D
+    is a number and the scheme has more than 2, else 2.
+    """
+
+    diffusivity: Any
+    velocity: Any
+    reaction: Any
+    source: Any
+    scheme: AbstractScheme
+
+    def __init__(
+        self,
+        diffusivity: Numbers | Any,
+        velocity: Numbers | Any,
+        *,
+        reaction: Any = None,
+        source: Numbers | Any = 0.0,
+        scheme: AbstractScheme | None = None,
+    ):
+        self.diffusivity = coefficient("diffusivity", diffusivity)
+        if not callable(diffusivity):
+            hint = "negative ones make a field rougher without bound"
+            check_not_negative("diffusivity", self.diffusivity, hint)
+        self.velocity = _velocity(velocity)
+        self.reaction = reaction
+        self.source = coefficient("source", source)
+        self.scheme = MUSCL() if scheme is None else scheme
+
+    def channels(self, ndim):
+        del ndim
+        return 1
+
+    def rate(self, t, u, domain):
+        x = domain.grid.centers.astype(u.dtype)
+        velocity = self._velocity_at(t, x)
+        carried = advection(u, velocity, domain, t, scheme=self.scheme)
+        rate = carried + self._spread(t, x, u, domain) + evaluated(self.source, t, x)
+        if self.reaction is None:
+            return rate
+        return rate + evaluated(self.reaction, t, x, u[0])
+
+    def crossings(self, t, u, domain):
+        spacing = domain.grid.spacing.astype(u.dtype)
+        x = domain.grid.centers.astype(u.dtype)
+        velocity = self._velocity_at(t, x)
+        if isinstance(velocity, tuple):
+            fastest = jnp.stack([jnp.max(jnp.abs(v)) for v in velocity])
+        elif velocity.ndim <= 1:
+            fastest = jnp.broadcast_to(jnp.abs(velocity), spacing.shape)
+        else:
+            fastest = jnp.max(jnp.abs(velocity), range(1, velocity.ndim))
+        moved = jnp.sum(
+            jnp.broadcast_to(fastest.astype(u.dtype), spacing.shape) / spacing
+        )
+        D = evaluated(self.diffusivity, t, x, u[0])
+        return moved + spreading(D, domain, u.dtype)
+
+    def check(self, u, domain):
+        velocity = self.velocity
+        if not callable(velocity):
+            checked_velocity(velocity, domain)
+
+    def default_method(self, domain):
+        del domain
+        return Method(SSPRK3(), controller=CFL())
+
+    def _velocity_at(self, t: Any, x: Array) -> Any:
+        return self.velocity(t, x) if callable(self.velocity) else self.velocity
+
+    def _spread(self, t: Any, x: Array, u: Array, domain: Domain) -> Array:
+        D = evaluated(self.diffusivity, t, x, u[0])
+        if D.ndim == 0 and self.scheme.order > 2:
+            return D * laplacian(u, domain, t, order=4)
+        return diffusion(u, D, domain, t)
+
+
+def _velocity(given: Any) -> Any:
+    """A function, an array, or a tuple of arrays on faces."""
+    if callable(given):
+        return given
+    if isinstance(given, tuple | list) and any(jnp.ndim(v) for v in given):
+        return tuple(as_floating("velocity", v) for v in given)
+    return as_floating("velocity", given)

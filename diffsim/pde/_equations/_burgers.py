@@ -1,0 +1,91 @@
+"""Burgers' equation."""
+
+from typing import ClassVar
+
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_not_negative
+from ..._types import Numbers
+from ...integrators import SSPRK3
+from ...simulations import Method
+from .._cfl import CFL
+from .._operators import laplacian
+from .._riemann import AbstractRiemann, Rusanov
+from .._schemes import WENO5, AbstractScheme
+from ._conservation import AbstractConservationLaw, crossed, spreading, transport
+
+
+class Burgers(AbstractConservationLaw):
+    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nu\nabla^2 u$: waves steepen.
+
+    Crests run into troughs after $1/\max|u'|$, and make shocks of a width of
+    $4\nu/\Delta u$, or of a few cells where that is less.
+
+    **Arguments**
+
+    - `viscosity`: $\nu$, length² / time; 0 for shocks without width.
+    - `scheme`: interpolates u to faces; None is `WENO5()`.
+    - `riemann`: the flux between both sides; None is `Rusanov()`.
+
+    **Good values:** four cells across a shock that is to be resolved.
+
+    **Raises:** `ValueError` for a negative viscosity.
+
+    **Limits:** one channel (convenience). Steps must resolve the spreading over a cell,
+    $\Delta x^2/4\nu$ in one dimension (convenience: no implicit part).
+    """
+
+    viscosity: Array
+    scheme: AbstractScheme
+    riemann: AbstractRiemann
+
+    references: ClassVar[tuple[str, ...]] = ("10.1016/S0065-2156(08)70100-5",)
+
+    def __init__(
+        self,
+        viscosity: Numbers = 0.0,
+        *,
+        scheme: AbstractScheme | None = None,
+        riemann: AbstractRiemann | None = None,
+    ):
+        self.viscosity = as_floating("viscosity", viscosity)
+        check_not_negative("viscosity", self.viscosity)
+        self.scheme = WENO5() if scheme is None else scheme
+        self.riemann = Rusanov() if riemann is None else riemann
+
+    def channels(self, ndim):
+        del ndim
+        return 1
+
+    def primitive(self, u):
+        return u
+
+    def conserved(self, w):
+        return w
+
+    def flux(self, w, axis):
+        del axis
+        return (w[0] ** 2 / 2,)
+
+    def speeds(self, w, axis):
+        del axis
+        return w[0], w[0]
+
+    def odd(self, axis):
+        del axis
+        return (0,)
+
+    def rate(self, t, u, domain):
+        carried = transport(self, u, domain, t)
+        order = 2 if self.scheme.order <= 2 else 4
+        spread = laplacian(u, domain, t, order=order)
+        return carried + self.viscosity.astype(u.dtype) * spread
+
+    def crossings(self, t, u, domain):
+        del t
+        spread = spreading(self.viscosity, domain, u.dtype)
+        return crossed(self, tuple(u), domain) + spread
+
+    def default_method(self, domain):
+        del domain
+        return Method(SSPRK3(), controller=CFL())

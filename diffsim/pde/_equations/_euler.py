@@ -1,0 +1,165 @@
+"""The Euler equations of gas dynamics."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import alike, as_floating, check_positive, is_traced
+from ..._types import Numbers
+from ...integrators import SSPRK3
+from ...simulations import Method
+from .._cfl import CFL
+from .._riemann import HLLC, AbstractRiemann
+from .._schemes import MUSCL, AbstractScheme
+from ._conservation import AbstractConservationLaw, crossed, transport
+
+
+class Euler(AbstractConservationLaw):
+    r"""Mass, momentum and energy of a gas without friction: shocks, fans, contacts.
+
+    $$\partial_t\begin{pmatrix}\rho\\ \rho\mathbf v\\ E\end{pmatrix} +
+    \nabla\cdot\begin{pmatrix}\rho\mathbf v\\ \rho\mathbf v\mathbf v + p\\
+    (E + p)\mathbf v\end{pmatrix} = 0, \qquad
+    p = (\gamma - 1)\bigl(E - \tfrac12\rho v^2\bigr)$$
+
+    Channels are density, momentum along each axis and energy, per volume. Fields in
+    density, velocity and pressure are turned into them, and back:
+
+    ```python
+    gas = pde.Euler(1.4)
+    tube = pde.Evolution(gas, gas.state(rho, v, p), grid, pde.Outflow())
+    rho, v, p = gas.fields(ds.simulate(tube, 0.2).states[-1])
+    ```
+
+    **Arguments**
+
+    - `gamma`: ratio of specific heats, above 1.
+    - `scheme`: interpolates density, velocity and pressure to faces; None is `MUSCL()`.
+    - `riemann`: the flux between both sides; None is `HLLC()`.
+
+    **Good values:** 1.4 for air; MUSCL for shocks, WENO5 for smooth flow and many
+    vortices. `Wall` reflects, `Outflow` lets waves out, and `Inflow` sets what comes
+    in: boundaries are for density, velocity along each axis and pressure.
+
+    **Raises:** `ValueError` for γ ≤ 1, and for a start without positive density and
+    pressure.
+
+    **Limits:** no positivity: near a vacuum the run ends in NaN and a RESULTS
+    (convenience). Derivatives at shocks: see `MUSCL`.
+    """
+
+    gamma: Array
+    scheme: AbstractScheme
+    riemann: AbstractRiemann
+
+    references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
+
+    def __init__(
+        self,
+        gamma: Numbers = 1.4,
+        *,
+        scheme: AbstractScheme | None = None,
+        riemann: AbstractRiemann | None = None,
+    ):
+        self.gamma = as_floating("gamma", gamma)
+        check_positive("gamma - 1", self.gamma - 1, "a gas has more heats than one")
+        self.scheme = MUSCL() if scheme is None else scheme
+        self.riemann = HLLC() if riemann is None else riemann
+
+    def channels(self, ndim):
+        return ndim + 2
+
+    def state(self, density: Numbers, velocity: Numbers, pressure: Numbers) -> Array:
+        """Conserved channels; `velocity` has shape (axis, *grid).
+
+        Density and pressure are fields or numbers.
+        """
+        w = alike(density=density, velocity=velocity, pressure=pressure)
+        density, velocity, pressure = w
+        shape = velocity.shape[1:]
+        if velocity.ndim < 2 or len(velocity) != len(shape):
+            raise ValueError(
+                "velocity must have shape (axis, *grid), one component an axis, got "
+                f"{velocity.shape}; in one dimension, velocity[None]"
+            )
+        density, pressure = (jnp.broadcast_to(a, shape) for a in (density, pressure))
+        return jnp.stack(self.conserved((density, *velocity, pressure)))
+
+    def fields(self, u: Array) -> tuple[Array, Array, Array]:
+        """Density, velocity, shape (axis, *grid), and pressure of conserved u."""
+        density, *velocity, pressure = self.primitive(tuple(u))
+        return density, jnp.stack(velocity), pressure
+
+    def primitive(self, u):
+        density, *momentum, energy = u
+        velocity = [m / density for m in momentum]
+        kinetic = sum(m * v for m, v in zip(momentum, velocity, strict=True)) / 2
+        return (density, *velocity, (self._gamma(density) - 1) * (energy - kinetic))
+
+    def conserved(self, w):
+        density, *velocity, pressure = w
+        kinetic = density * sum(v**2 for v in velocity) / 2
+        energy = pressure / (self._gamma(density) - 1) + kinetic
+        return (density, *(density * v for v in velocity), energy)
+
+    def flux(self, w, axis):
+        pressure, normal = w[-1], w[1 + axis]
+        mass, *momentum, energy = (normal * u for u in self.conserved(w))
+        momentum[axis] = momentum[axis] + pressure
+        return (mass, *momentum, energy + normal * pressure)
+
+    def speeds(self, w, axis):
+        sound = jnp.sqrt(self._gamma(w[0]) * w[-1] / w[0])
+        return w[1 + axis] - sound, w[1 + axis] + sound
+
+    def contact(self, left, right, axis, slow, fast):
+        """The speed of the contact between the waves `slow` and `fast` (HLLC)."""
+        at_left = left[0] * (slow - left[1 + axis])
+        at_right = right[0] * (fast - right[1 + axis])
+        pushed = right[-1] - left[-1]
+        pushed = pushed + left[1 + axis] * at_left - right[1 + axis] * at_right
+        return pushed / (at_left - at_right)
+
+    def behind(self, w, axis, wave, contact):
+        """Conserved channels between `wave` and `contact` (HLLC)."""
+        normal, pressure = w[1 + axis], w[-1]
+        density = w[0] * (wave - normal) / (wave - contact)
+        momentum = [density * v for v in w[1:-1]]
+        momentum[axis] = density * contact
+        energy = self.conserved(w)[-1] / w[0] + (contact - normal) * (
+            contact + pressure / (w[0] * (wave - normal))
+        )
+        return (density, *momentum, density * energy)
+
+    def odd(self, axis):
+        return (1 + axis,)
+
+    def crossings(self, t, u, domain):
+        del t
+        return crossed(self, self.primitive(tuple(u)), domain)
+
+    def rate(self, t, u, domain):
+        return transport(self, u, domain, t)
+
+    def check(self, u, domain):
+        del domain
+        if is_traced(u) or is_traced(self.gamma):
+            return
+        density, _, pressure = self.fields(u)
+        for name, field in (("density", density), ("pressure", pressure)):
+            smallest = np.min(np.asarray(field))
+            if not smallest > 0:
+                raise ValueError(
+                    f"initial must have a positive {name} everywhere, got {smallest}; "
+                    "channels are density, momentum and energy, as "
+                    "Euler.state(density, velocity, pressure) makes them"
+                )
+
+    def default_method(self, domain):
+        del domain
+        return Method(SSPRK3(), controller=CFL())
+
+    def _gamma(self, like: Array) -> Array:
+        return self.gamma.astype(like.dtype)

@@ -1,0 +1,35 @@
+"""Limiters: a slope from the differences on both sides of a cell."""
+
+import jax.numpy as jnp
+from jax.lax import integer_pow
+from jaxtyping import Array
+
+
+def van_albada(before: Array, after: Array, rounding: Array) -> Array:
+    r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
+
+    The mean where a and b are alike and where both are rounding, little where they are
+    not; van Albada, van Leer and Roberts (1982).
+    """
+    product, squares = before * after, before**2 + after**2
+    return (
+        (before + after)
+        * (product + rounding)
+        * integer_pow(squares + 2 * rounding, -1)
+    )
+
+
+def van_leer(before: Array, after: Array, rounding: Array) -> Array:
+    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink."""
+    product, total = jnp.maximum(before * after, 0), before + after
+    return 2 * product * total * integer_pow(total**2 + rounding, -1)
+
+
+def minmod(before: Array, after: Array, rounding: Array) -> Array:
+    """The smaller of a and b where they have one sign, else 0: most cautious.
+
+    It has kinks where a = b too, on every straight line.
+    """
+    del rounding
+    smaller = jnp.where(jnp.abs(before) < jnp.abs(after), before, after)
+    return jnp.where(before * after > 0, smaller, 0)

@@ -1,0 +1,57 @@
+"""Derivatives of vector fields."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._domain import Domain
+from ._operators import gradient
+
+
+def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla\cdot\mathbf v$ at the centers of the cells, shape (*grid).
+
+    **Arguments**
+
+    - `v`: shape (axis, *grid); boundaries may give one number or field a component.
+    - `domain`, `t`, `order`: as for `laplacian`.
+
+    **Raises:** `ValueError` for a field without one component an axis.
+    """
+    _check_components(v, domain, (1, 2, 3), "divergence")
+    slopes = gradient(v, domain, t, order=order)
+    return sum((slopes[i, i] for i in range(1, len(v))), start=slopes[0, 0])
+
+
+def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla\times\mathbf v$ at the centers of the cells.
+
+    In two dimensions $\partial_x v_y - \partial_y v_x$, shape (*grid); in three a
+    vector field, shape (axis, *grid).
+
+    **Arguments**
+
+    - `v`: shape (axis, *grid); boundaries may give one number or field a component.
+    - `domain`, `t`, `order`: as for `laplacian`.
+
+    **Raises:** `ValueError` for a field without one component an axis, and in one
+    dimension, where there is no curl.
+    """
+    _check_components(v, domain, (2, 3), "curl")
+    slopes = gradient(v, domain, t, order=order)
+    if len(v) == 2:
+        return slopes[0, 1] - slopes[1, 0]
+    turns = ((1, 2), (2, 0), (0, 1))
+    return jnp.stack([slopes[i, j] - slopes[j, i] for i, j in turns])
+
+
+def _check_components(v: Array, domain: Domain, allowed: tuple[int, ...], name: str):
+    ndim, shape = domain.grid.ndim, domain.grid.shape
+    if ndim not in allowed:
+        raise ValueError(f"{name} needs two or three dimensions, got a grid of {shape}")
+    if jnp.shape(v) != (ndim, *shape):
+        raise ValueError(
+            f"v must have shape {(ndim, *shape)}, one component an axis, got "
+            f"{jnp.shape(v)}"
+        )

@@ -1,0 +1,183 @@
+"""Advection: every scheme has its order, loses nothing and keeps what is constant."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import pde
+
+
+SCHEMES = [
+    (pde.Upwind(), 1),
+    (pde.Central(2), 2),
+    (pde.Central(4), 4),
+    (pde.MUSCL(), 2),
+    (pde.WENO5(), 5),
+]
+IDS = [type(s).__name__ + str(o) for s, o in SCHEMES]
+
+
+def wave(x):
+    return jnp.exp(jnp.sin(2 * jnp.pi * x))
+
+
+def ring(n):
+    return pde.Domain(pde.Grid(n))
+
+
+@pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
+@pytest.mark.parametrize("kind", ["number", "cells", "faces"])
+def test_orders_in_value_and_in_the_derivative_by_the_velocity(scheme, order, kind):
+    """−(v u)' of smooth fields, v positive, negative and varying."""
+
+    def errors(n, sign):
+        domain = ring(n)
+        (x,), (face,) = domain.grid.centers, domain.grid.faces(0)
+
+        def v(p, x):
+            varying = 0 if kind == "number" else jnp.sin(2 * jnp.pi * x) / 3
+            return sign * p * (1 + varying)
+
+        def given(p):
+            if kind == "number":
+                return v(p, x[0])
+            return v(p, x)[None] if kind == "cells" else (v(p, face),)
+
+        def rate(p):
+            return pde.advection(wave(x), given(p), domain, scheme=scheme)
+
+        def exact(p):
+            return -jax.vmap(jax.grad(lambda x: v(p, x) * wave(x)))(x)
+
+        pairs = (jax.jvp(f, (0.7,), (1.0,)) for f in (rate, exact))
+        return [float(jnp.mean(jnp.abs(a - b))) for a, b in zip(*pairs, strict=True)]
+
+    if kind == "faces":
+        order = min(order, 2)
+    for sign in (1, -1):
+        found = np.log2(np.divide(errors(64, sign), errors(128, sign)))
+        assert np.all(found > order - 0.15), found
+
+
+@pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
+def test_what_leaves_a_cell_enters_its_neighbour(scheme, order):
+    del order
+    domain = pde.Domain(pde.Grid((9, 8), 0.0, (1.0, 2.0)))
+    x, y = domain.grid.centers
+    u = jnp.sin(7 * x) * y
+    swirl = jnp.stack([jnp.cos(3 * y) + x, jnp.sin(5 * x)])
+    rate = pde.advection(u, swirl, domain, scheme=scheme)
+    assert abs(jnp.sum(rate)) < 1e-12 * jnp.sum(jnp.abs(rate))
+
+
+@pytest.mark.parametrize("scheme", [pde.MUSCL(), pde.WENO5()], ids=["MUSCL", "WENO5"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_jump_stays_between_its_sides_whatever_the_units(scheme, scale, dtype):
+    domain = ring(64)
+    (x,) = domain.grid.centers
+    u = scale * jnp.where(jnp.abs(x - 0.5) < 0.2, 1.0, 0.0).astype(dtype)
+    change = jax.jit(lambda u: pde.advection(u, 1.0, domain, scheme=scheme))
+
+    def step(u, _):
+        first = u + 0.005 * change(u)
+        second = (3 * u + first + 0.005 * change(first)) / 4
+        return (u + 2 * (second + 0.005 * change(second))) / 3, None
+
+    u, _ = jax.lax.scan(step, u, length=40)
+    assert u.dtype == dtype
+    # van Albada's limiter and WENO are essentially, not strictly, without overshoots.
+    assert -3e-3 * scale < jnp.min(u) and jnp.max(u) < (1 + 3e-3) * scale
+    assert np.sum(np.abs(np.asarray(u) / scale - 0.5) < 0.4) < 12
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [*(pde.MUSCL(f) for f in (pde.van_albada, pde.van_leer, pde.minmod)), pde.WENO5()],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_derivatives_at_constants_are_numbers(scheme, dtype):
+    """Second ones too; at u = 0 and where u is constant nothing is divided by zero."""
+    domain = ring(7)
+    for value in (0.0, 1e-9, 1.0):
+        u = jnp.full(7, value, dtype)
+
+        def total(u):
+            return jnp.sum(pde.advection(u, 1.0, domain, scheme=scheme) ** 2)
+
+        assert np.all(np.isfinite(jax.jacrev(total)(u)))
+        assert np.all(np.isfinite(jax.hessian(total)(u)))
+
+
+@pytest.mark.parametrize("scheme", [pde.MUSCL(), pde.WENO5()], ids=["MUSCL", "WENO5"])
+def test_derivatives_are_those_of_the_discrete_map(scheme):
+    """Beside differences of it, on smooth data and on a jump."""
+    domain = pde.Domain(pde.Grid((8, 7)), (pde.Inflow(0.3), pde.Periodic()))
+    key = jax.random.key(2)
+    u, step = jax.random.normal(key, (2, 8, 7))
+    u = u + 3 * (domain.grid.centers[0] > 0.5)
+
+    def rate(u):
+        return pde.advection(u, (0.7, -0.4), domain, scheme=scheme)
+
+    _, forward = jax.jvp(rate, (u,), (step,))
+    h = 1e-5
+    differences = (rate(u + h * step) - rate(u - h * step)) / (2 * h)
+    np.testing.assert_allclose(forward, differences, rtol=1e-6, atol=1e-6)
+    w = jnp.cos(jnp.arange(56.0)).reshape(8, 7)
+    _, back = jax.vjp(rate, u)
+    np.testing.assert_allclose(
+        jnp.sum(w * forward), jnp.sum(back(w)[0] * step), rtol=1e-11
+    )
+
+
+def test_fields_and_velocities_that_do_not_fit_are_named():
+    domain = pde.Domain(pde.Grid((8, 9)))
+    u = jnp.zeros((8, 9))
+    with pytest.raises(ValueError, match=r"velocity must .* got shape \(3,\)"):
+        pde.advection(u, jnp.ones(3), domain)
+    coarse = pde.Domain(pde.Grid((2, 9)))
+    with pytest.raises(ValueError, match="at least 4 cells along each axis"):
+        pde.advection(jnp.zeros((2, 9)), 1.0, coarse, scheme=pde.WENO5())
+    with pytest.raises(ValueError, match="order must be one of"):
+        pde.Central(3)
+    with pytest.raises(ValueError, match="limiter must take"):
+        pde.MUSCL(lambda a, b: a)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_divergence_and_curl_are_of_their_order_at_walls_too(order):
+    def field(x):
+        return jnp.stack(
+            [
+                jnp.sin(2 * x[0] + x[1]),
+                jnp.cos(x[1] + x[0] * x[-1]),
+                jnp.exp(x[0] * x[-1]),
+            ]
+        )
+
+    def errors(n, ndim):
+        grid = pde.Grid((n, n - 3, n - 5)[:ndim], 0.1, 1.0)
+        wall = pde.Dirichlet(lambda t, x: field(x)[:ndim])
+        domain, x = pde.Domain(grid, wall), grid.centers
+        v = field(x)[:ndim]
+        points = jnp.moveaxis(x, 0, -1).reshape(-1, ndim)
+        slopes = jax.vmap(jax.jacfwd(lambda x: field(x)[:ndim]))(points)
+        turns = [(0, 1)] if ndim == 2 else [(1, 2), (2, 0), (0, 1)]
+        curl = jnp.stack([slopes[:, j, i] - slopes[:, i, j] for i, j in turns])
+        trace = jnp.trace(slopes, axis1=1, axis2=2)
+        found = pde.curl(v, domain, order=order).reshape(len(turns), -1)
+        spread = pde.divergence(v, domain, order=order).reshape(-1)
+        return [float(jnp.max(jnp.abs(a))) for a in (found - curl, spread - trace)]
+
+    for ndim in (2, 3):
+        ratio = np.divide(errors(12, ndim), errors(24, ndim))
+        assert np.all(np.log2(ratio) > order - 0.35), ratio
+
+
+def test_vector_fields_that_are_none_are_named():
+    with pytest.raises(ValueError, match="one component an axis"):
+        pde.divergence(jnp.zeros((3, 4, 5)), pde.Domain(pde.Grid((4, 5))))
+    with pytest.raises(ValueError, match="curl needs two or three dimensions"):
+        pde.curl(jnp.zeros((1, 4)), pde.Domain(pde.Grid(4)))

@@ -1,0 +1,129 @@
+"""Rates of conservation laws: their derivatives by everything that they hold."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import pde
+
+
+def gas(scheme, riemann):
+    grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
+    law, (x, y) = pde.Euler(1.4, scheme=scheme, riemann=riemann), grid.centers
+    v = jnp.stack([jnp.cos(4 * y + x), jnp.sin(5 * x + y)])
+    start = law.state(1 + 0.3 * jnp.sin(6 * x + y), v, 1 + x * y)
+    walls = ((pde.Inflow(jnp.array([1.1, 0.9, 0.2, 1.2])), pde.Outflow()), pde.Wall())
+    return pde.Evolution(law, start, grid, walls)
+
+
+def water(scheme, riemann):
+    grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
+    x, y = grid.centers
+    law = pde.ShallowWater(9.81, 0.2 * x * y, scheme=scheme, riemann=riemann)
+    start = jnp.stack([1 + 0.3 * jnp.sin(6 * x + y), jnp.cos(4 * y - x), x * y**2])
+    return pde.Evolution(law, start, grid, (pde.Wall(), pde.Periodic()))
+
+
+def wave(scheme, riemann):
+    grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
+    law = pde.Burgers(0.1, scheme=scheme, riemann=riemann)
+    start = jnp.sin(7 * grid.centers[0]) + grid.centers[1]
+    return pde.Evolution(law, start, grid, (pde.Dirichlet(0.3), pde.Wall()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme", "riemann"),
+    [
+        (gas, pde.MUSCL(), pde.HLLC()),
+        (gas, pde.WENO5(), pde.HLL()),
+        (water, pde.MUSCL(), pde.HLL()),
+        (water, pde.WENO5(), pde.Rusanov()),
+        (wave, pde.WENO5(), pde.Rusanov()),
+    ],
+)
+def test_derivatives_of_rates_are_right_in_both_modes(kind, scheme, riemann):
+    """By fields, coefficients, values at walls and corners, beside differences.
+
+    Of fields that vary along every axis: at constants, limiters have a kink as soon as
+    a change is larger than rounding.
+    """
+    numbers, rest = eqx.partition(kind(scheme, riemann), eqx.is_inexact_array)
+    keys = iter(jax.random.split(jax.random.key(0), 50))
+    step = jax.tree.map(lambda a: jax.random.normal(next(keys), a.shape), numbers)
+    step = jax.tree.map(lambda d, a: 0.1 * d * (1 + jnp.abs(a)), step, numbers)
+
+    @jax.jit
+    def rate(numbers):
+        case = eqx.combine(numbers, rest)
+        return case.equation.rate(0.0, case.initial, case.domain)
+
+    def moved(h):
+        return rate(jax.tree.map(lambda a, d: a + h * d, numbers, step))
+
+    value, forward = jax.jvp(rate, (numbers,), (step,))
+    differences = (moved(1e-5) - moved(-1e-5)) / 2e-5
+    size = np.max(np.abs(forward))
+    np.testing.assert_allclose(forward, differences, atol=2e-7 * size)
+    weights = jax.random.normal(next(keys), value.shape)
+    (bars,) = jax.vjp(rate, numbers)[1](weights)
+    every = zip(jax.tree.leaves(bars), jax.tree.leaves(step), strict=True)
+    assert all(np.any(bar != 0) for bar in jax.tree.leaves(bars)), "a number is dead"
+    np.testing.assert_allclose(
+        sum(jnp.sum(bar * d) for bar, d in every),
+        jnp.sum(weights * forward),
+        rtol=1e-10,
+        atol=1e-10 * size,
+    )
+
+
+class Traffic(pde.AbstractConservationLaw):
+    """Cars of density u drive at v (1 − u): a law of one's own."""
+
+    v: jax.Array
+    scheme: pde.AbstractScheme
+    riemann: pde.AbstractRiemann
+
+    def channels(self, ndim):
+        return 1
+
+    def primitive(self, u):
+        return u
+
+    def conserved(self, w):
+        return w
+
+    def flux(self, w, axis):
+        return (self.v * w[0] * (1 - w[0]),)
+
+    def speeds(self, w, axis):
+        speed = self.v * (1 - 2 * w[0])
+        return speed, speed
+
+    def odd(self, axis):
+        return ()
+
+    def rate(self, t, u, domain):
+        return pde.transport(self, u, domain, t)
+
+    def crossings(self, t, u, domain):
+        return jnp.max(jnp.abs(self.speeds(tuple(u), 0)[0])) / domain.grid.spacing[0]
+
+    def default_method(self, domain):
+        raise NotImplementedError
+
+
+def test_a_law_of_ones_own_has_the_order_of_its_scheme():
+    def density(x):
+        return 0.4 + 0.2 * jnp.sin(2 * jnp.pi * x)
+
+    def error(n):
+        domain = pde.Domain(pde.Grid(n))
+        law = Traffic(jnp.asarray(1.3), pde.WENO5(), pde.HLL())
+        (x,) = domain.grid.centers
+        found = law.rate(0.0, density(x)[None], domain)[0]
+        flux = lambda x: 1.3 * density(x) * (1 - density(x))  # noqa: E731
+        return np.mean(np.abs(found + jax.vmap(jax.grad(flux))(x)))
+
+    assert np.log2(error(64) / error(128)) > 4.8
