@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ._boundaries import AbstractBoundary, Continued, Periodic
+from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic
 from ._faces import neighbours
 from ._grid import Grid
 
@@ -33,7 +33,7 @@ class Domain(eqx.Module):
     """
 
     grid: Grid
-    boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
+    boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
 
     def __init__(self, grid: Grid, boundary: Any = None):
         self.grid = grid
@@ -41,6 +41,13 @@ class Domain(eqx.Module):
 
     def periodic(self, axis: int) -> bool:
         return isinstance(self.boundary[axis][0], Periodic)
+
+    def walls(self, axis: int) -> tuple[AbstractBoundary, AbstractBoundary] | None:
+        """Both boundaries of an axis, None if it is periodic."""
+        low, high = self.boundary[axis]
+        if isinstance(low, AbstractBoundary) and isinstance(high, AbstractBoundary):
+            return low, high
+        return None
 
     @property
     def extended(self) -> "Domain":
@@ -69,8 +76,9 @@ class Domain(eqx.Module):
         spacing = self.grid.spacing.astype(u.dtype)
         t = jnp.asarray(t, u.dtype)
         ends, given = [], []
-        for axis, sides in enumerate(self.boundary):
-            if self.periodic(axis):
+        for axis in range(self.grid.ndim):
+            sides = self.walls(axis)
+            if sides is None:
                 ends.append(None)
                 given.append(None)
                 continue
@@ -97,10 +105,10 @@ class Domain(eqx.Module):
 
 def sides_of(
     boundary: PyTree, ndim: int
-) -> tuple[tuple[AbstractBoundary, AbstractBoundary], ...]:
+) -> tuple[tuple[AbstractSide, AbstractSide], ...]:
     """The boundaries of all sides, a pair for each axis."""
     boundary = Periodic() if boundary is None else boundary
-    if isinstance(boundary, AbstractBoundary):
+    if isinstance(boundary, AbstractSide):
         boundary = (boundary,) * ndim
     if not isinstance(boundary, tuple | list) or len(boundary) != ndim:
         raise ValueError(
@@ -110,15 +118,15 @@ def sides_of(
     return tuple(_pair(axis, given) for axis, given in enumerate(boundary))
 
 
-def _pair(axis: int, given: Any) -> tuple[AbstractBoundary, AbstractBoundary]:
-    sides = (given, given) if isinstance(given, AbstractBoundary) else given
+def _pair(axis: int, given: Any) -> tuple[AbstractSide, AbstractSide]:
+    sides = (given, given) if isinstance(given, AbstractSide) else given
     if not isinstance(sides, tuple | list) or len(sides) != 2:
         raise ValueError(
             f"boundary of axis {axis} must be one for both sides or a pair, lower and "
             f"upper, got {given!r:.80}"
         )
     for end, side in zip(_ENDS, sides, strict=True):
-        if not isinstance(side, AbstractBoundary):
+        if not isinstance(side, AbstractSide):
             raise ValueError(
                 f"the {end} side of axis {axis} has no boundary: got {side!r:.60}, "
                 "expected pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such"

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from .._checks import as_floating
 from .._types import Numbers
 from ..simulations import AbstractSimulation
-from ._boundaries import AbstractBoundary
+from ._boundaries import AbstractSide
 from ._domain import Domain, sides_of
 from ._equations import AbstractEquation, AbstractFiniteVolume
 from ._grid import Grid
@@ -50,7 +50,7 @@ class Evolution(AbstractSimulation):
     equation: AbstractEquation
     initial: Float[Array, "channel *grid"]
     grid: Grid
-    boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
+    boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
     space: AbstractSpace
     t0: float | Array
 

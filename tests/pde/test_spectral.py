@@ -214,8 +214,9 @@ def test_equations_without_such_a_form_are_named():
     wall, line = pde.Dirichlet(), pde.Grid(8)
     with pytest.raises(ValueError, match="KortewegDeVries in Fourier modes is periodi"):
         pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, wall)
-    with pytest.raises(ValueError, match="Diffusion has no form in Fourier modes"):
-        pde.Evolution(pde.Diffusion(1.0), jnp.zeros(8), line, space=pde.Fourier())
+    water = jnp.ones((2, 8))
+    with pytest.raises(ValueError, match="ShallowWater has no form in Fourier modes"):
+        pde.Evolution(pde.ShallowWater(1.0), water, line, space=pde.Fourier())
     with pytest.raises(ValueError, match="KortewegDeVries has no form in cells"):
         pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, space=pde.Cells())
     with pytest.raises(ValueError, match="NavierStokes has two or three dimensions"):

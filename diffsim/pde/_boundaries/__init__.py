@@ -1,6 +1,6 @@
 """What holds at the walls of a grid."""
 
-from ._base import AbstractBoundary, Ghosts
+from ._base import AbstractBoundary, AbstractSide, Ghosts
 from ._kinds import (
     Continued,
     Dirichlet,
@@ -16,6 +16,7 @@ from ._kinds import (
 
 __all__ = [
     "AbstractBoundary",
+    "AbstractSide",
     "Continued",
     "Dirichlet",
     "Ghosts",

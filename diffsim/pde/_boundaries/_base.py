@@ -22,8 +22,12 @@ class Ghosts(NamedTuple):
     given: Array
 
 
-class AbstractBoundary(eqx.Module):
-    """What holds along one side of a grid."""
+class AbstractSide(eqx.Module):
+    """What holds along one side of a grid: a boundary, or that there is none."""
+
+
+class AbstractBoundary(AbstractSide):
+    """A condition along one side of a grid, by what stands in the cells beyond."""
 
     @abc.abstractmethod
     def ghosts(self, spacing: Array, width: int, order: int) -> Ghosts:

@@ -8,17 +8,18 @@ from jaxtyping import Array
 
 from ..._checks import as_floating
 from ..._types import Numbers
-from ._base import AbstractBoundary, Ghosts, fitted, prescribed, prescribed_at
+from ._base import (
+    AbstractBoundary,
+    AbstractSide,
+    Ghosts,
+    fitted,
+    prescribed,
+    prescribed_at,
+)
 
 
-class Periodic(AbstractBoundary):
+class Periodic(AbstractSide):
     """What leaves at one side comes in at the other; both sides of an axis have it."""
-
-    def ghosts(self, spacing, width, order):
-        raise NotImplementedError("periodic axes have no walls")
-
-    def at(self, t, x):
-        raise NotImplementedError("periodic axes have no walls")
 
 
 class Dirichlet(AbstractBoundary):

@@ -105,12 +105,13 @@ def system_of(
     spacing = domain.grid.spacing.astype(dtype)
     faces = on_faces(coefficient, domain, dtype)
     walls, kinds = [], []
-    for axis, (low, high) in enumerate(domain.boundary):
-        if domain.periodic(axis):
+    for axis in range(domain.grid.ndim):
+        pair = domain.walls(axis)
+        if pair is None:
             walls.append(None)
             kinds.append(None)
             continue
-        dx = spacing[axis]
+        dx, (low, high) = spacing[axis], pair
         walls.append((low.ghosts(dx, 1, 2).own, high.ghosts(dx, 1, 2).own))
         kinds.append((_kind(low), _kind(high)))
     system = System(
