@@ -80,6 +80,7 @@ class Evolution(AbstractSimulation):
         return diffrax.ODETerm(_rate)
 
     def default_method(self):
+        assert isinstance(self.equation, AbstractFiniteVolume)
         return self.equation.default_method(self.domain)
 
 
