@@ -33,9 +33,26 @@ def wave(scheme, riemann):
     return pde.Evolution(law, start, grid, (pde.Dirichlet(0.3), pde.Wall()))
 
 
+def flow(scheme, velocity):
+    """Of an equation with diffusion, its velocity in cells or on faces."""
+    grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
+    (x, y), faces = grid.centers, [grid.faces(axis) for axis in (0, 1)]
+    velocity = {
+        "cells": jnp.stack([0.7 + y * x, -0.3 * x]),
+        "faces": tuple(0.5 + jnp.sin(face[0] + face[1]) for face in faces),
+    }[velocity]
+    law = pde.AdvectionDiffusion(
+        0.02 + 0.01 * x, velocity, reaction=lambda t, x, u: u**2, scheme=scheme
+    )
+    walls = ((pde.Inflow(0.3), pde.Outflow()), pde.Robin(1.0, 0.4, 0.1))
+    return pde.Evolution(law, jnp.sin(7 * x) * y + y**2, grid, walls)
+
+
 @pytest.mark.parametrize(
     ("kind", "scheme", "riemann"),
     [
+        (flow, pde.MUSCL(), "cells"),
+        (flow, pde.MUSCL(), "faces"),
         (gas, pde.MUSCL(), pde.HLLC()),
         pytest.param(gas, pde.WENO5(), pde.HLL(), marks=pytest.mark.slow),
         (water, pde.MUSCL(), pde.HLL()),
