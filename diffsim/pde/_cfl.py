@@ -90,7 +90,7 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
 @eqx.filter_jit
 def allowed_step(evolution: Any, number: Any, t: Any, u: Array) -> Array:
     """The step of `number` crossings from the field u at the time t."""
-    equation = getattr(evolution, "equation", None)
+    equation: Any = getattr(evolution, "equation", None)
     if not hasattr(equation, "crossings"):
         raise ValueError(
             f"{type(equation or evolution).__name__} does not say how fast its waves "

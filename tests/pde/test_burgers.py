@@ -11,7 +11,6 @@ from diffsim import integrators, pde
 from diffsim.verify import check_simulation
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "tolerance"), [(pde.WENO5(), 2e-7), (pde.MUSCL(), 2e-4)]
 )

@@ -37,6 +37,7 @@ def test_a_run_backwards_measures_the_same_steps():
     np.testing.assert_allclose(states, np.stack([start[None]] * 2), atol=2e-3)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_at_frozen_steps_in_every_mode():
     frozen = METHOD.frozen(ds.simulate(wave(), 0.1, METHOD))
 

@@ -33,13 +33,30 @@ def wave(scheme, riemann):
     return pde.Evolution(law, start, grid, (pde.Dirichlet(0.3), pde.Wall()))
 
 
+def flow(scheme, velocity):
+    """Of an equation with diffusion, its velocity in cells or on faces."""
+    grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
+    (x, y), faces = grid.centers, [grid.faces(axis) for axis in (0, 1)]
+    velocity = {
+        "cells": jnp.stack([0.7 + y * x, -0.3 * x]),
+        "faces": tuple(0.5 + jnp.sin(face[0] + face[1]) for face in faces),
+    }[velocity]
+    law = pde.AdvectionDiffusion(
+        0.02 + 0.01 * x, velocity, reaction=lambda t, x, u: u**2, scheme=scheme
+    )
+    walls = ((pde.Inflow(0.3), pde.Outflow()), pde.Robin(1.0, 0.4, 0.1))
+    return pde.Evolution(law, jnp.sin(7 * x) * y + y**2, grid, walls)
+
+
 @pytest.mark.parametrize(
     ("kind", "scheme", "riemann"),
     [
+        (flow, pde.MUSCL(), "cells"),
+        (flow, pde.MUSCL(), "faces"),
         (gas, pde.MUSCL(), pde.HLLC()),
-        (gas, pde.WENO5(), pde.HLL()),
+        pytest.param(gas, pde.WENO5(), pde.HLL(), marks=pytest.mark.slow),
         (water, pde.MUSCL(), pde.HLL()),
-        (water, pde.WENO5(), pde.Rusanov()),
+        pytest.param(water, pde.WENO5(), pde.Rusanov(), marks=pytest.mark.slow),
         (wave, pde.WENO5(), pde.Rusanov()),
     ],
 )
@@ -63,9 +80,10 @@ def test_derivatives_of_rates_are_right_in_both_modes(kind, scheme, riemann):
         return rate(jax.tree.map(lambda a, d: a + h * d, numbers, step))
 
     value, forward = jax.jvp(rate, (numbers,), (step,))
-    differences = (moved(1e-5) - moved(-1e-5)) / 2e-5
+    differences = (moved(2e-6) - moved(-2e-6)) / 4e-6
     size = np.max(np.abs(forward))
-    np.testing.assert_allclose(forward, differences, atol=2e-7 * size)
+    # WENO's weights turn within 1e-3 of a field that is nearly straight.
+    np.testing.assert_allclose(forward, differences, atol=1e-6 * size)
     weights = jax.random.normal(next(keys), value.shape)
     (bars,) = jax.vjp(rate, numbers)[1](weights)
     every = zip(jax.tree.leaves(bars), jax.tree.leaves(step), strict=True)

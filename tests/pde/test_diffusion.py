@@ -113,13 +113,8 @@ def rod():
 HEUN = ds.Method(diffrax.Heun(), step=0.02)
 
 
-@pytest.mark.parametrize(
-    ("body", "method"),
-    [
-        (rod(), HEUN),
-        pytest.param(plate(), HEUN, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("body", "method"), [(rod(), HEUN), (plate(), HEUN)])
 def test_every_number_of_a_body_is_live(body, method):
     check_simulation(body, [0.04, 0.1], method).raise_if_failed()
 

@@ -160,14 +160,17 @@ class ShallowWater(AbstractConservationLaw):
         is the gradient of the pressure of a lake at rest, term by term.
         """
         scheme = self.scheme
-        floor = sum(scheme.sides(bottoms)) / 2
+        before, after = scheme.sides(bottoms)
+        floor = (before + after) / 2
         # Level and velocity, which have no steps over those of the bottom.
         level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
-        sides = []
-        for side in scheme.sides(level):
+
+        def over_floor(side):
             height, *velocity = channels_of(side)
-            sides.append((height - floor, *velocity, floor))
-        flux = self.riemann.flux(self, *sides, axis)
+            return (height - floor, *velocity, floor)
+
+        left, right = (over_floor(side) for side in scheme.sides(level))
+        flux = self.riemann.flux(self, left, right, axis)
         cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
         passing = compensated(self, flux, cells, axis)
         return passing, scheme.compensated(floor, bottoms)

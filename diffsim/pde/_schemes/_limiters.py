@@ -9,7 +9,8 @@ def van_albada(before: Array, after: Array, rounding: Array) -> Array:
     r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
 
     The mean where a and b are alike and where both are rounding, little where they are
-    not; van Albada, van Leer and Roberts (1982).
+    not; van Albada, van Leer and Roberts (1982). `before` is a, `after` is b and
+    `rounding` is ε.
     """
     product, squares = before * after, before**2 + after**2
     return (
@@ -20,7 +21,10 @@ def van_albada(before: Array, after: Array, rounding: Array) -> Array:
 
 
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:
-    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink."""
+    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink.
+
+    `before` is a, `after` is b and `rounding` is ε, which keeps their sum from zero.
+    """
     product, total = jnp.maximum(before * after, 0), before + after
     return 2 * product * total * integer_pow(total**2 + rounding, -1)
 
@@ -28,7 +32,8 @@ def van_leer(before: Array, after: Array, rounding: Array) -> Array:
 def minmod(before: Array, after: Array, rounding: Array) -> Array:
     """The smaller of a and b where they have one sign, else 0: most cautious.
 
-    It has kinks where a = b too, on every straight line.
+    It has kinks where a = b too, on every straight line. `before` is a, `after` is b,
+    and `rounding` is not needed.
     """
     del rounding
     smaller = jnp.where(jnp.abs(before) < jnp.abs(after), before, after)

@@ -49,7 +49,7 @@ class WENO5(AbstractScheme):
     def sides(self, views):
         differences = [b - a for a, b in pairwise(views)]
         a, b, c, d, e = differences
-        scale = rounding(views[2:4])
+        scale = rounding(views)
         left = views[2] + _change(a, b, c, d, scale)
         right = views[3] - _change(e, d, c, b, scale)
         return left, right
@@ -61,8 +61,7 @@ def _change(a: Array, b: Array, c: Array, d: Array, scale: Array) -> Array:
     _, _, inverse, contrast = _smoothness(a, b, c, d, scale)
     weights = _weights(inverse, contrast)
     changes = _candidates(a, b, c, d)
-    total = sum(w * change for w, change in zip(weights, changes, strict=True))
-    return total / sum(weights)
+    return _sum(weights, changes) / (weights[0] + weights[1] + weights[2])
 
 
 @_change.defjvp
@@ -72,12 +71,11 @@ def _change_tangent(point, tangents):
     XLA works out sums and products again wherever they are read and divisions once:
     its own derivative of the lines above costs five times as much.
     """
-    *differences, scale = point
-    curved, slopes, inverse, contrast = _smoothness(*differences, scale)
-    weights, changes = _weights(inverse, contrast), _candidates(*differences)
-    total = sum(weights)
-    shares = [weight / total for weight in weights]
-    found = sum(s * change for s, change in zip(shares, changes, strict=True))
+    a, b, c, d, scale = point
+    curved, slopes, inverse, contrast = _smoothness(a, b, c, d, scale)
+    weights, changes = _weights(inverse, contrast), _candidates(a, b, c, d)
+    total = weights[0] + weights[1] + weights[2]
+    found = _sum([weight / total for weight in weights], changes)
     ratio = [contrast * inverse[k] for k in range(3)]
     # By the contrast, and by each smoothness through its own inverse.
     by = [
@@ -95,8 +93,12 @@ def _change_tangent(point, tangents):
         u[1] - u[2] + v[1] + 3 * v[2] + 3 * w[1] + 5 * w[2],
         u[2] - v[2] - w[2],
     )
-    parts = [c / total * t for c, t in zip(coefficients, tangents[:4], strict=True)]
-    return found, sum(parts[1:], start=parts[0])
+    return found, _sum([c / total for c in coefficients], tangents[:4])
+
+
+def _sum(weights, values) -> Array:
+    parts = [w * value for w, value in zip(weights, values, strict=True)]
+    return sum(parts[1:], start=parts[0])
 
 
 def _smoothness(a, b, c, d, scale):
