@@ -1,6 +1,7 @@
 """The equations."""
 
 from ._base import AbstractEquation, AbstractFiniteVolume, AbstractSpectral
+from ._cahn_hilliard import CahnHilliard
 from ._diffusion import Diffusion
 from ._korteweg_de_vries import KortewegDeVries
 from ._kuramoto_sivashinsky import KuramotoSivashinsky
@@ -11,6 +12,7 @@ __all__ = [
     "AbstractEquation",
     "AbstractFiniteVolume",
     "AbstractSpectral",
+    "CahnHilliard",
     "Diffusion",
     "KortewegDeVries",
     "KuramotoSivashinsky",
