@@ -24,11 +24,13 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolume,
     AbstractSpectral,
+    AbstractSplitStep,
     CahnHilliard,
     Diffusion,
     KortewegDeVries,
     KuramotoSivashinsky,
     NavierStokes,
+    Schrodinger,
 )
 from ._evolution import Evolution
 from ._grid import Grid
@@ -44,6 +46,7 @@ __all__ = [
     "AbstractFiniteVolume",
     "AbstractSpace",
     "AbstractSpectral",
+    "AbstractSplitStep",
     "CahnHilliard",
     "Cells",
     "Diffusion",
@@ -65,6 +68,7 @@ __all__ = [
     "Periodic",
     "Preconditioned",
     "Robin",
+    "Schrodinger",
     "Transforms",
     "diffusion",
     "gradient",

@@ -10,7 +10,12 @@ import jax
 from ..integrators import KenCarp5
 from ..simulations import Method, Semilinear
 from ._domain import Domain
-from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSpectral
+from ._equations import (
+    AbstractEquation,
+    AbstractFiniteVolume,
+    AbstractSpectral,
+    AbstractSplitStep,
+)
 from ._modes import Modes
 
 
@@ -77,7 +82,7 @@ class Fourier(AbstractSpace):
 
     def check(self, equation, domain):
         name = type(equation).__name__
-        if not isinstance(equation, AbstractSpectral):
+        if not isinstance(equation, AbstractSpectral | AbstractSplitStep):
             raise ValueError(
                 f"{name} has no form in Fourier modes; leave space away, or take "
                 "space=pde.Cells()"
@@ -91,6 +96,8 @@ class Fourier(AbstractSpace):
     def terms(self, equation, domain, dtype):
         equation, grid = _cast((equation, domain.grid), dtype)
         modes = Modes(grid)
+        if isinstance(equation, AbstractSplitStep):
+            return equation.flows(modes)
         degree = equation.degree if self.degree is None else self.degree
         low = modes if degree < 2 else modes.dealiased(degree)
         return Semilinear(
@@ -101,8 +108,9 @@ class Fourier(AbstractSpace):
         )
 
     def default_method(self, equation, domain):
-        del equation, domain
-        return Method(KenCarp5())
+        del domain
+        split_step = isinstance(equation, AbstractSplitStep)
+        return Method(diffrax.Dopri8() if split_step else KenCarp5())
 
 
 def _rate(t, u, evolution):

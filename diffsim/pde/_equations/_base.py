@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
-from ...simulations import Method
+from ...simulations import Flows, Method
 from .._domain import Domain
 from .._modes import Modes
 
@@ -14,8 +14,8 @@ from .._modes import Modes
 class AbstractEquation(eqx.Module):
     r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
 
-    Subclass `AbstractFiniteVolume`, `AbstractSpectral` or both; `Evolution` does the
-    rest. What floats in one is a parameter.
+    Subclass `AbstractFiniteVolume`, `AbstractSpectral`, both, or `AbstractSplitStep`;
+    `Evolution` does the rest. What floats in one is a parameter.
     """
 
     @abc.abstractmethod
@@ -58,3 +58,14 @@ class AbstractSpectral(AbstractEquation):
     @abc.abstractmethod
     def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
         """N̂ of the transform z, shape (channel, *modes)."""
+
+
+class AbstractSplitStep(AbstractEquation):
+    """An equation of two parts that are solved exactly, on the grid and in its modes.
+
+    On periodic grids. Steps are those of `Leapfrog` and its compositions.
+    """
+
+    @abc.abstractmethod
+    def flows(self, modes: Modes) -> Flows:
+        """Of either part, for states of shape (channel, *grid)."""
