@@ -1,5 +1,6 @@
 """Partial differential equations on Cartesian grids."""
 
+from ._absorbing import absorbing_layer
 from ._boundaries import (
     AbstractBoundary,
     Dirichlet,
@@ -23,6 +24,7 @@ from ._elliptic import (
 from ._equations import (
     AbstractEquation,
     AbstractFiniteVolume,
+    AbstractSecondOrder,
     AbstractSpectral,
     AbstractSplitStep,
     CahnHilliard,
@@ -31,6 +33,7 @@ from ._equations import (
     KuramotoSivashinsky,
     NavierStokes,
     Schrodinger,
+    Wave,
 )
 from ._evolution import Evolution
 from ._grid import Grid
@@ -44,6 +47,7 @@ __all__ = [
     "AbstractElliptic",
     "AbstractEquation",
     "AbstractFiniteVolume",
+    "AbstractSecondOrder",
     "AbstractSpace",
     "AbstractSpectral",
     "AbstractSplitStep",
@@ -70,6 +74,8 @@ __all__ = [
     "Robin",
     "Schrodinger",
     "Transforms",
+    "Wave",
+    "absorbing_layer",
     "diffusion",
     "gradient",
     "helmholtz",

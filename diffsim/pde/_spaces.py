@@ -6,6 +6,8 @@ from typing import Any
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
 
 from ..integrators import KenCarp5
 from ..simulations import Method, Semilinear
@@ -13,6 +15,7 @@ from ._domain import Domain
 from ._equations import (
     AbstractEquation,
     AbstractFiniteVolume,
+    AbstractSecondOrder,
     AbstractSpectral,
     AbstractSplitStep,
 )
@@ -34,6 +37,16 @@ class AbstractSpace(eqx.Module):
     def default_method(self, equation: Any, domain: Domain) -> Method:
         """A good start for those who do not know integrators."""
 
+    def state(self, equation: AbstractEquation, field: Array) -> PyTree[Array]:
+        """What is stepped in place of a field (channel, *grid); itself by default."""
+        del equation
+        return field
+
+    def field(self, equation: AbstractEquation, state: PyTree[Array]) -> Array:
+        """The field, shape (channel, *grid), of what is stepped."""
+        del equation
+        return state
+
 
 class Cells(AbstractSpace):
     """Finite volumes: means of cells, fluxes across their faces, any boundary.
@@ -43,18 +56,28 @@ class Cells(AbstractSpace):
 
     def check(self, equation, domain):
         del domain
-        if not isinstance(equation, AbstractFiniteVolume):
+        if not isinstance(equation, AbstractFiniteVolume | AbstractSecondOrder):
             raise ValueError(
                 f"{type(equation).__name__} has no form in cells; take "
                 "space=pde.Fourier() on a periodic grid"
             )
 
     def terms(self, equation, domain, dtype):
-        del equation, domain, dtype
+        if isinstance(equation, AbstractSecondOrder):
+            return equation.flows(domain, dtype)
         return diffrax.ODETerm(_rate)
 
     def default_method(self, equation, domain):
         return equation.default_method(domain)
+
+    def state(self, equation, field):
+        if not isinstance(equation, AbstractSecondOrder):
+            return field
+        return tuple(jax.lax.split(field, 2 * (len(field) // 2,)))
+
+    def field(self, equation, state):
+        second_order = isinstance(equation, AbstractSecondOrder)
+        return jnp.concatenate(state) if second_order else state
 
 
 class Fourier(AbstractSpace):

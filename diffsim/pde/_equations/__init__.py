@@ -3,6 +3,7 @@
 from ._base import (
     AbstractEquation,
     AbstractFiniteVolume,
+    AbstractSecondOrder,
     AbstractSpectral,
     AbstractSplitStep,
 )
@@ -12,11 +13,13 @@ from ._korteweg_de_vries import KortewegDeVries
 from ._kuramoto_sivashinsky import KuramotoSivashinsky
 from ._navier_stokes import NavierStokes
 from ._schrodinger import Schrodinger
+from ._wave import Wave
 
 
 __all__ = [
     "AbstractEquation",
     "AbstractFiniteVolume",
+    "AbstractSecondOrder",
     "AbstractSpectral",
     "AbstractSplitStep",
     "CahnHilliard",
@@ -25,4 +28,5 @@ __all__ = [
     "KuramotoSivashinsky",
     "NavierStokes",
     "Schrodinger",
+    "Wave",
 ]

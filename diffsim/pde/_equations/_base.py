@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
-from ...simulations import Flows, Method
+from ...simulations import AbstractFlows, Flows, Method
 from .._domain import Domain
 from .._modes import Modes
 
@@ -14,8 +14,8 @@ from .._modes import Modes
 class AbstractEquation(eqx.Module):
     r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
 
-    Subclass `AbstractFiniteVolume`, `AbstractSpectral`, both, or `AbstractSplitStep`;
-    `Evolution` does the rest. What floats in one is a parameter.
+    Subclass `AbstractFiniteVolume`, `AbstractSpectral`, both, `AbstractSecondOrder` or
+    `AbstractSplitStep`; `Evolution` does the rest. What floats in one is a parameter.
     """
 
     @abc.abstractmethod
@@ -32,6 +32,22 @@ class AbstractFiniteVolume(AbstractEquation):
     @abc.abstractmethod
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         """F(t, u), shape (channel, *grid)."""
+
+    @abc.abstractmethod
+    def default_method(self, domain: Domain) -> Method:
+        """A good start for those who do not know integrators."""
+
+
+class AbstractSecondOrder(AbstractEquation):
+    r"""An equation for $\partial_t^2 u$ in cells, with any boundary of u.
+
+    Its channels are u and then $\partial_t u$. Steps see them as a pair, positions and
+    velocities, so that `Leapfrog` and its compositions serve.
+    """
+
+    @abc.abstractmethod
+    def flows(self, domain: Domain, dtype: Any) -> AbstractFlows:
+        """The dynamics of (u, ∂u/∂t), each of shape (channel, *grid)."""
 
     @abc.abstractmethod
     def default_method(self, domain: Domain) -> Method:
