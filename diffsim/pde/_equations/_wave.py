@@ -11,7 +11,7 @@ from ..._checks import check_positive
 from ..._types import Numbers
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
-from .._operators import diffusion
+from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
 from ._coefficients import coefficient, evaluated
 
@@ -70,7 +70,9 @@ class Wave(AbstractSecondOrder):
         return 2
 
     def flows(self, domain, dtype):
-        kick = eqx.Partial(_acceleration, self, domain)
+        # Once a run, and not for every step of it and of its derivative.
+        squared = on_faces(_at(self.speed, domain, dtype) ** 2, domain, dtype)
+        kick = eqx.Partial(_acceleration, self.source, domain, squared)
         if self.damping is None:
             return Separable(_velocity, kick)
         damping = _at(self.damping, domain, dtype)
@@ -86,14 +88,15 @@ def _velocity(t: Any, v: Array, args: Any) -> Array:
     return v
 
 
-def _acceleration(equation: Wave, domain: Domain, t: Any, u: Array, args: Any) -> Array:
-    """∇·(c²∇u) + s."""
+def _acceleration(
+    source: Any, domain: Domain, squared: list[Array], t: Any, u: Array, args: Any
+) -> Array:
+    """∇·(c²∇u) + s, c² on faces."""
     del args
-    pull = diffusion(u, _at(equation.speed, domain, u.dtype) ** 2, domain, t)
-    if equation.source is None:
+    pull = spread(u, squared, domain, t)
+    if source is None:
         return pull
-    x = domain.grid.centers.astype(u.dtype)
-    return pull + evaluated(equation.source, t, x)
+    return pull + evaluated(source, t, domain.grid.centers.astype(u.dtype))
 
 
 def _drifted(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:
