@@ -1,6 +1,11 @@
 """Partial differential equations on Cartesian grids."""
 
-from ._advection import advection
+from ._absorbing import (
+    absorbing_layer,
+)
+from ._advection import (
+    advection,
+)
 from ._boundaries import (
     AbstractBoundary,
     Dirichlet,
@@ -12,8 +17,13 @@ from ._boundaries import (
     Robin,
     Wall,
 )
-from ._cfl import CFL, largest_step
-from ._domain import Domain
+from ._cfl import (
+    CFL,
+    largest_step,
+)
+from ._domain import (
+    Domain,
+)
 from ._elliptic import (
     AbstractElliptic,
     Elimination,
@@ -29,10 +39,13 @@ from ._equations import (
     AbstractFiniteVolume,
     AbstractImplicit,
     AbstractReactionDiffusion,
+    AbstractSecondOrder,
     AbstractSpectral,
+    AbstractSplitStep,
     AdvectionDiffusion,
     AllenCahn,
     Burgers,
+    CahnHilliard,
     Diffusion,
     Euler,
     FisherKPP,
@@ -40,14 +53,31 @@ from ._equations import (
     KortewegDeVries,
     KuramotoSivashinsky,
     NavierStokes,
+    Schrodinger,
     ShallowWater,
+    Wave,
     transport,
 )
-from ._evolution import Evolution
-from ._grid import Grid
-from ._modes import Modes
-from ._operators import diffusion, gradient, laplacian
-from ._riemann import HLL, HLLC, AbstractRiemann, Rusanov
+from ._evolution import (
+    Evolution,
+)
+from ._grid import (
+    Grid,
+)
+from ._modes import (
+    Modes,
+)
+from ._operators import (
+    diffusion,
+    gradient,
+    laplacian,
+)
+from ._riemann import (
+    HLL,
+    HLLC,
+    AbstractRiemann,
+    Rusanov,
+)
 from ._schemes import (
     MUSCL,
     WENO5,
@@ -58,8 +88,15 @@ from ._schemes import (
     van_albada,
     van_leer,
 )
-from ._spaces import AbstractSpace, Cells, Fourier
-from ._vector import curl, divergence
+from ._spaces import (
+    AbstractSpace,
+    Cells,
+    Fourier,
+)
+from ._vector import (
+    curl,
+    divergence,
+)
 
 
 __all__ = [
@@ -77,11 +114,14 @@ __all__ = [
     "AbstractReactionDiffusion",
     "AbstractRiemann",
     "AbstractScheme",
+    "AbstractSecondOrder",
     "AbstractSpace",
     "AbstractSpectral",
+    "AbstractSplitStep",
     "AdvectionDiffusion",
     "AllenCahn",
     "Burgers",
+    "CahnHilliard",
     "Cells",
     "Central",
     "Diffusion",
@@ -107,10 +147,13 @@ __all__ = [
     "Preconditioned",
     "Robin",
     "Rusanov",
+    "Schrodinger",
     "ShallowWater",
     "Transforms",
     "Upwind",
     "Wall",
+    "Wave",
+    "absorbing_layer",
     "advection",
     "curl",
     "diffusion",

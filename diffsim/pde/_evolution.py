@@ -10,7 +10,7 @@ from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractSide
 from ._domain import Domain, sides_of
-from ._equations import AbstractEquation, AbstractFiniteVolume
+from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSecondOrder
 from ._grid import Grid
 from ._spaces import AbstractSpace, Cells, Fourier
 
@@ -80,7 +80,11 @@ class Evolution(AbstractSimulation):
         return Domain(self.grid, self.boundary)
 
     def initial_state(self):
-        return self.initial
+        return self.space.state(self.equation, self.initial)
+
+    def observe(self, t, y):
+        del t
+        return self.space.field(self.equation, y)
 
     def terms(self):
         return self.space.terms(self.equation, self.domain, self.initial.dtype)
@@ -90,7 +94,8 @@ class Evolution(AbstractSimulation):
 
 
 def _space_of(equation: AbstractEquation) -> AbstractSpace:
-    return Cells() if isinstance(equation, AbstractFiniteVolume) else Fourier()
+    in_cells = isinstance(equation, AbstractFiniteVolume | AbstractSecondOrder)
+    return Cells() if in_cells else Fourier()
 
 
 def _checked(initial: Any, channels: int, grid: Grid) -> Array:

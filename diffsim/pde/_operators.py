@@ -48,15 +48,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
         one for each channel, shape (channel, *grid).
     - `domain`, `t`: as for `laplacian`.
     """
-    faces = domain.neighbours(u, t)
-    spacing = domain.grid.spacing.astype(u.dtype)
-    k = on_faces(coefficient, domain, u.dtype)
-    return divergence(
-        [
-            ka * _slope(views) / dx**2
-            for ka, views, dx in zip(k, faces, spacing, strict=True)
-        ]
-    )
+    return spread(u, on_faces(coefficient, domain, u.dtype), domain, t)
 
 
 @eqx.filter_jit
@@ -74,6 +66,18 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
         [
             difference(_mean(views) / dx, i - ndim)
             for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
+        ]
+    )
+
+
+def spread(u: Array, k: list[Array], domain: Domain, t: Any) -> Array:
+    """∇·(k ∇u) with k on the faces across each axis."""
+    faces = domain.neighbours(u, t)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    return divergence(
+        [
+            ka * _slope(views) / dx**2
+            for ka, views, dx in zip(k, faces, spacing, strict=True)
         ]
     )
 

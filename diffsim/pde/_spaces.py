@@ -7,6 +7,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, PyTree
 
 from ..integrators import KenCarp5
 from ..simulations import Method, Semilinear, Split
@@ -15,7 +16,9 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolume,
     AbstractImplicit,
+    AbstractSecondOrder,
     AbstractSpectral,
+    AbstractSplitStep,
 )
 from ._modes import Modes
 
@@ -35,6 +38,16 @@ class AbstractSpace(eqx.Module):
     def default_method(self, equation: Any, domain: Domain) -> Method:
         """A good start for those who do not know integrators."""
 
+    def state(self, equation: AbstractEquation, field: Array) -> PyTree[Array]:
+        """What is stepped in place of a field (channel, *grid); itself by default."""
+        del equation
+        return field
+
+    def field(self, equation: AbstractEquation, state: PyTree[Array]) -> Array:
+        """The field, shape (channel, *grid), of what is stepped."""
+        del equation
+        return state
+
 
 class Cells(AbstractSpace):
     """Finite volumes: means of cells, fluxes across their faces, any boundary.
@@ -44,13 +57,15 @@ class Cells(AbstractSpace):
 
     def check(self, equation, domain):
         del domain
-        if not isinstance(equation, AbstractFiniteVolume):
+        if not isinstance(equation, AbstractFiniteVolume | AbstractSecondOrder):
             raise ValueError(
                 f"{type(equation).__name__} has no form in cells; take "
                 "space=pde.Fourier() on a periodic grid"
             )
 
     def terms(self, equation, domain, dtype):
+        if isinstance(equation, AbstractSecondOrder):
+            return equation.flows(domain, dtype)
         if not isinstance(equation, AbstractImplicit):
             return diffrax.ODETerm(_rate)
         start = jnp.zeros(
@@ -61,6 +76,15 @@ class Cells(AbstractSpace):
 
     def default_method(self, equation, domain):
         return equation.default_method(domain)
+
+    def state(self, equation, field):
+        if not isinstance(equation, AbstractSecondOrder):
+            return field
+        return tuple(jax.lax.split(field, 2 * (len(field) // 2,)))
+
+    def field(self, equation, state):
+        second_order = isinstance(equation, AbstractSecondOrder)
+        return jnp.concatenate(state) if second_order else state
 
 
 class Fourier(AbstractSpace):
@@ -88,7 +112,7 @@ class Fourier(AbstractSpace):
 
     def check(self, equation, domain):
         name = type(equation).__name__
-        if not isinstance(equation, AbstractSpectral):
+        if not isinstance(equation, AbstractSpectral | AbstractSplitStep):
             raise ValueError(
                 f"{name} has no form in Fourier modes; leave space away, or take "
                 "space=pde.Cells()"
@@ -98,11 +122,14 @@ class Fourier(AbstractSpace):
                 f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
                 "away" + _or_cells(equation)
             )
-        equation.symbol(Modes(domain.grid))
+        if isinstance(equation, AbstractSpectral):
+            equation.symbol(Modes(domain.grid))
 
     def terms(self, equation, domain, dtype):
         equation, grid = _cast((equation, domain.grid), dtype)
         modes = Modes(grid)
+        if isinstance(equation, AbstractSplitStep):
+            return equation.flows(modes)
         degree = equation.degree if self.degree is None else self.degree
         low = modes if degree < 2 else modes.dealiased(degree)
         return Semilinear(
@@ -113,8 +140,9 @@ class Fourier(AbstractSpace):
         )
 
     def default_method(self, equation, domain):
-        del equation, domain
-        return Method(KenCarp5())
+        del domain
+        split_step = isinstance(equation, AbstractSplitStep)
+        return Method(diffrax.Dopri8() if split_step else KenCarp5())
 
 
 def _rate(t, u, evolution):

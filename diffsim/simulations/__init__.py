@@ -6,6 +6,7 @@ from ._event import Event, Occurrences
 from ._explicit import AbstractOneStepSolver
 from ._files import load, save
 from ._finer import finer_steps
+from ._flows import AbstractFlows, Flows
 from ._method import Method
 from ._semilinear import Semilinear
 from ._separable import Separable
@@ -16,6 +17,7 @@ from ._trajectory import Final, Trajectory
 
 
 __all__ = [
+    "AbstractFlows",
     "AbstractOneStepSolver",
     "AbstractScanAdjoint",
     "AbstractSimulation",
@@ -23,6 +25,7 @@ __all__ = [
     "Checkpointed",
     "Event",
     "Final",
+    "Flows",
     "Method",
     "Occurrences",
     "Reversible",

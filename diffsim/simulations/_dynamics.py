@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from ._flows import AbstractFlows
 from ._separable import Separable
 from ._simulation import AbstractSimulation
 from ._split import AbstractSplit
@@ -43,7 +44,7 @@ def moves_with_time(terms: Any) -> bool:
 
     A `ControlTerm` multiplies by something else, a `MultiTerm` by several.
     """
-    return isinstance(terms, diffrax.ODETerm | Separable | AbstractSplit)
+    return isinstance(terms, diffrax.ODETerm | AbstractFlows | AbstractSplit)
 
 
 def _check_terms(terms: Any):
@@ -71,9 +72,11 @@ def _check_solver(solver: diffrax.AbstractSolver, terms: Any):
         "Take an explicit Runge–Kutta solver instead, diffrax.Dopri8() at fixed steps "
         "say"
     )
-    if structure is Separable:
-        wanted += ", whose accelerations do not depend on velocity"
-    elif wanted.startswith("MultiTerm"):
+    if structure in (Separable, AbstractFlows):
+        wanted = "Separable dynamics, whose accelerations do not depend on velocity"
+    if structure is AbstractFlows:
+        wanted += ", or Flows"
+    if wanted.startswith("MultiTerm"):
         wanted += ", an explicit and an implicit term"
         advice = "Take integrators.Kvaerno5() where all of one term is stiff"
     raise ValueError(

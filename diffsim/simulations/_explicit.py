@@ -10,17 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ._separable import Separable
+from ._flows import AbstractFlows
+from ._unwrapped import unwrapped
 
 
 class AbstractOneStepSolver(diffrax.AbstractSolver):
-    """A solver of `Separable` dynamics whose step is a map of the state alone.
+    """A solver of `Separable` dynamics or `Flows` whose step maps the state alone.
 
-    It has no memory and no error estimate. Subclasses say `advance`; Diffrax sees a
-    solver like any other.
+    It has no memory and no error estimate. Subclasses say `advance`, and with
+    `term_structure` whether they serve one kind only; Diffrax sees a solver like any
+    other.
     """
 
-    term_structure: ClassVar = Separable
+    term_structure: ClassVar = AbstractFlows
     #: Whether a step of length −h undoes a step of length h.
     time_symmetric: ClassVar[bool] = False
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
@@ -41,9 +43,10 @@ class AbstractOneStepSolver(diffrax.AbstractSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         del solver_state, made_jump
-        length = terms.contr(t0, t1)
-        halves = _halves(terms, y0, t0, length / (t1 - t0))
-        y1 = self.advance(halves, t0, length, y0, args)
+        found = unwrapped(terms, AbstractFlows, jnp.asarray(t0), jnp.asarray(t1))
+        assert found is not None
+        term, sign = found
+        y1 = self.advance(term, sign * t0, sign * (t1 - t0), y0, args)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
     def func(self, terms, t0, y0, args):
@@ -125,22 +128,6 @@ def _made_once(y: PyTree[Array], true: Array) -> PyTree[Array]:
     step, its gradient 12 instead of 24.
     """
     return jax.tree.map(lambda a: a / true.astype(jnp.finfo(a.dtype).dtype), y)
-
-
-def _halves(terms, y0, t0, sign) -> Separable:
-    """A Separable that Diffrax has wrapped to run either way, by its vector field.
-
-    Diffrax has checked what it wrapped, and its time runs forwards even where `sign` is
-    negative. The unused half of each evaluation is dropped by the compiler.
-    """
-
-    def rates(t, x, v, args):
-        return terms.vf(t0 + sign * (t - t0), (x, v), args)
-
-    return Separable(
-        lambda t, v, args: rates(t, y0[0], v, args)[0],
-        lambda t, x, args: rates(t, x, y0[1], args)[1],
-    )
 
 
 def _combined(y, weights: np.ndarray, rates: list) -> PyTree[Array]:

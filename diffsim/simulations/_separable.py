@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import diffrax
+import equinox as eqx
 import jax
 from jaxtyping import Array, PyTree
 
+from ._flows import AbstractFlows
 
-class Separable(diffrax.AbstractTerm):
+
+class Separable(AbstractFlows):
     r"""$\dot x = \mathrm{drift}(t, v)$, $\dot v = \mathrm{kick}(t, x)$; state `(x, v)`.
 
     What symplectic solvers need: each half moves while the other stands still. It is
@@ -27,9 +29,19 @@ class Separable(diffrax.AbstractTerm):
         x, v = y
         return self.drift(t, v, args), self.kick(t, x, args)
 
-    def contr(self, t0, t1, **kwargs):
-        del kwargs
-        return t1 - t0
+    def first(self, t, y, length, args):
+        x, v = y
+        return _shifted(x, self.drift(t, v, args), length), v
 
-    def prod(self, vf, control):
-        return jax.tree.map(lambda rate: control * rate, vf)
+    def second(self, t, y, length, args):
+        x, v = y
+        return x, _shifted(v, self.kick(t, x, args), length)
+
+    def opened(self, t, y, args):
+        x, v = y
+        drift = eqx.filter_closure_convert(self.drift, t, v, args)
+        return Separable(drift, eqx.filter_closure_convert(self.kick, t, x, args))
+
+
+def _shifted(y: PyTree[Array], rate: PyTree[Array], length: Array) -> PyTree[Array]:
+    return jax.tree.map(lambda a, b: a + length * b, y, rate)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from ._unwrapped import unwrapped
+
 
 class AbstractSplit(diffrax.AbstractTerm):
     r"""$\dot y = f_E(t, y) + f_I(t, y)$, the second part stiff, with its own solve.
@@ -117,15 +119,4 @@ def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractSplit, Array] | 
 
     - `terms`, `t0`, `t1`: as `init` and `step` of a Diffrax solver are given them.
     """
-
-    def is_split(x):
-        return isinstance(x, AbstractSplit)
-
-    found = [x for x in jax.tree.leaves(terms, is_leaf=is_split) if is_split(x)]
-    if len(found) != 1 or isinstance(terms, diffrax.MultiTerm):
-        return None
-    if terms is found[0]:
-        return found[0], jnp.ones_like(t0)
-    span = t1 - t0
-    lengths = jnp.asarray(jax.tree.leaves(terms.contr(t0, t1))[0])
-    return found[0], jnp.where(span == 0, 1, lengths / jnp.where(span == 0, 1, span))
+    return unwrapped(terms, AbstractSplit, t0, t1)

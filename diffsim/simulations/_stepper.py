@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._dynamics import moves_with_time
 from ._explicit import explicit_step, is_explicit
-from ._separable import Separable
+from ._flows import AbstractFlows
 from ._simulation import AbstractSimulation
 
 
@@ -127,14 +127,10 @@ def with_closures(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
     A derivative rule is told only of its arguments; `lambda t, x, args: -self.k * x`
     would hide `self.k` from it.
     """
-    if not isinstance(stepper.terms, Separable):
+    if not isinstance(stepper.terms, AbstractFlows):
         return stepper
-    x, v = y0
-    drift, kick = (
-        eqx.filter_closure_convert(half, stepper.t0, other, stepper.simulation)
-        for half, other in ((stepper.terms.drift, v), (stepper.terms.kick, x))
-    )
-    return eqx.tree_at(lambda s: s.terms, stepper, Separable(drift, kick))
+    terms = stepper.terms.opened(stepper.t0, y0, stepper.simulation)
+    return eqx.tree_at(lambda s: s.terms, stepper, terms)
 
 
 def _differentiable(solver: diffrax.AbstractSolver) -> diffrax.AbstractSolver:

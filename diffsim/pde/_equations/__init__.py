@@ -1,24 +1,62 @@
 """The equations."""
 
-from ._advection_diffusion import AdvectionDiffusion
-from ._allen_cahn import AllenCahn
+from ._advection_diffusion import (
+    AdvectionDiffusion,
+)
+from ._allen_cahn import (
+    AllenCahn,
+)
 from ._base import (
     AbstractEquation,
     AbstractFiniteVolume,
     AbstractImplicit,
+    AbstractSecondOrder,
     AbstractSpectral,
+    AbstractSplitStep,
 )
-from ._burgers import Burgers
-from ._conservation import AbstractConservationLaw, transport
-from ._diffusion import Diffusion
-from ._euler import Euler
-from ._fisher_kpp import FisherKPP
-from ._gray_scott import GrayScott
-from ._korteweg_de_vries import KortewegDeVries
-from ._kuramoto_sivashinsky import KuramotoSivashinsky
-from ._navier_stokes import NavierStokes
-from ._reaction_diffusion import AbstractReactionDiffusion
-from ._shallow_water import ShallowWater
+from ._burgers import (
+    Burgers,
+)
+from ._cahn_hilliard import (
+    CahnHilliard,
+)
+from ._conservation import (
+    AbstractConservationLaw,
+    transport,
+)
+from ._diffusion import (
+    Diffusion,
+)
+from ._euler import (
+    Euler,
+)
+from ._fisher_kpp import (
+    FisherKPP,
+)
+from ._gray_scott import (
+    GrayScott,
+)
+from ._korteweg_de_vries import (
+    KortewegDeVries,
+)
+from ._kuramoto_sivashinsky import (
+    KuramotoSivashinsky,
+)
+from ._navier_stokes import (
+    NavierStokes,
+)
+from ._reaction_diffusion import (
+    AbstractReactionDiffusion,
+)
+from ._schrodinger import (
+    Schrodinger,
+)
+from ._shallow_water import (
+    ShallowWater,
+)
+from ._wave import (
+    Wave,
+)
 
 
 __all__ = [
@@ -27,10 +65,13 @@ __all__ = [
     "AbstractFiniteVolume",
     "AbstractImplicit",
     "AbstractReactionDiffusion",
+    "AbstractSecondOrder",
     "AbstractSpectral",
+    "AbstractSplitStep",
     "AdvectionDiffusion",
     "AllenCahn",
     "Burgers",
+    "CahnHilliard",
     "Diffusion",
     "Euler",
     "FisherKPP",
@@ -38,6 +79,8 @@ __all__ = [
     "KortewegDeVries",
     "KuramotoSivashinsky",
     "NavierStokes",
+    "Schrodinger",
     "ShallowWater",
+    "Wave",
     "transport",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
-from ...simulations import Method
+from ...simulations import AbstractFlows, Flows, Method
 from .._domain import Domain
 from .._modes import Modes
 
@@ -14,8 +14,8 @@ from .._modes import Modes
 class AbstractEquation(eqx.Module):
     r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
 
-    Subclass `AbstractFiniteVolume`, `AbstractSpectral` or both; `Evolution` does the
-    rest. What floats in one is a parameter.
+    Subclass `AbstractFiniteVolume`, `AbstractSpectral`, both, `AbstractSecondOrder` or
+    `AbstractSplitStep`; `Evolution` does the rest. What floats in one is a parameter.
     """
 
     @abc.abstractmethod
@@ -64,6 +64,22 @@ class AbstractImplicit(AbstractFiniteVolume):
         """The u with u − length · implicit(t, u) = rhs, as `simulations.Split` asks."""
 
 
+class AbstractSecondOrder(AbstractEquation):
+    r"""An equation for $\partial_t^2 u$ in cells, with any boundary of u.
+
+    Its channels are u and then $\partial_t u$. Steps see them as a pair, positions and
+    velocities, so that `Leapfrog` and its compositions serve.
+    """
+
+    @abc.abstractmethod
+    def flows(self, domain: Domain, dtype: Any) -> AbstractFlows:
+        """The dynamics of (u, ∂u/∂t), each of shape (channel, *grid)."""
+
+    @abc.abstractmethod
+    def default_method(self, domain: Domain) -> Method:
+        """A good start for those who do not know integrators."""
+
+
 class AbstractSpectral(AbstractEquation):
     r"""An equation for Fourier modes,
     $\partial_t \hat u = L\,\hat u + \hat N(t, \hat u)$, on periodic grids.
@@ -84,3 +100,14 @@ class AbstractSpectral(AbstractEquation):
     @abc.abstractmethod
     def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
         """N̂ of the transform z, shape (channel, *modes)."""
+
+
+class AbstractSplitStep(AbstractEquation):
+    """An equation of two parts that are solved exactly, on the grid and in its modes.
+
+    On periodic grids. Steps are those of `Leapfrog` and its compositions.
+    """
+
+    @abc.abstractmethod
+    def flows(self, modes: Modes) -> Flows:
+        """Of either part, for states of shape (channel, *grid)."""

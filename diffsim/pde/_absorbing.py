@@ -1,0 +1,54 @@
+"""`absorbing_layer`: damping that grows towards the walls."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._checks import as_floating, check_positive
+from .._types import Numbers
+from ._grid import Grid
+
+
+def absorbing_layer(
+    grid: Grid,
+    width: Numbers,
+    strength: Numbers,
+    *,
+    sides: Sequence[tuple[int, int]] | None = None,
+    power: int = 3,
+) -> Float[Array, " *grid"]:
+    r"""$\sigma = \sum \sigma_0\,(1 - d/w)^p$ of the sides with a distance d below w.
+
+    The `damping` of a `Wave` that is to leave the grid as if it went on.
+
+    **Arguments**
+
+    - `grid`: a `Grid`.
+    - `width`: w, length; `strength`: σ₀ at the wall, 1 / time.
+    - `sides`: pairs (axis, end) with end 0 where the axis begins and 1 where it ends;
+        None is all of them.
+    - `power`: p.
+
+    **Good values:** w of two to three wavelengths and σ₀ = 40 c/w. In 20 cells and at
+    steps of Δx/2c, of packets with 8, 10 and 12 cells a wave 1e-4, 1e-3 and 5e-3 come
+    back, and 6e-2 of those with 20: there is no short layer for long waves. Weaker
+    layers let the wave through to the wall, stronger ones send it back themselves.
+
+    **Raises:** `ValueError` for a width or strength that is not positive, and for sides
+    that the grid has not.
+    """
+    width, strength = as_floating("width", width), as_floating("strength", strength)
+    check_positive("width", width)
+    check_positive("strength", strength, "leave damping away where there is none")
+    every = [(axis, end) for axis in range(grid.ndim) for end in (0, 1)]
+    chosen = every if sides is None else list(sides)
+    if not set(chosen) <= set(every):
+        raise ValueError(f"sides must be among {every}, (axis, end), got {sides}")
+    total = jnp.zeros(grid.shape, grid.lower.dtype)
+    for axis, end in chosen:
+        x = grid.centers[axis]
+        distance = grid.upper[axis] - x if end else x - grid.lower[axis]
+        depth = jnp.where(distance < width, 1 - distance / width, 0)
+        total = total + strength * depth**power
+    return total
