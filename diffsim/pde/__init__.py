@@ -30,6 +30,7 @@ from ._equations import (
     NavierStokes,
 )
 from ._evolution import Evolution
+from ._flow import Ball, FreeSlip, IncompressibleFlow, NoSlip, Obstacle
 from ._grid import Grid
 from ._modes import Modes
 from ._operators import diffusion, gradient, laplacian
@@ -43,6 +44,7 @@ __all__ = [
     "AbstractFiniteVolume",
     "AbstractSpace",
     "AbstractSpectral",
+    "Ball",
     "Cells",
     "Diffusion",
     "Dirichlet",
@@ -50,8 +52,10 @@ __all__ = [
     "Elimination",
     "Evolution",
     "Fourier",
+    "FreeSlip",
     "Ghosts",
     "Grid",
+    "IncompressibleFlow",
     "Inflow",
     "KortewegDeVries",
     "KuramotoSivashinsky",
@@ -59,6 +63,8 @@ __all__ = [
     "Multigrid",
     "NavierStokes",
     "Neumann",
+    "NoSlip",
+    "Obstacle",
     "Outflow",
     "Periodic",
     "Preconditioned",
