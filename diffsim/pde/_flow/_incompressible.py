@@ -13,7 +13,7 @@ from ..._checks import as_floating, is_traced
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
 from .._grid import Grid
-from ._dynamics import Forces, Viscous, cast
+from ._dynamics import Flowing, Forces, cast
 from ._obstacle import Obstacle
 from ._pressure import projected, solenoidal
 from ._staggered import Staggered
@@ -72,7 +72,7 @@ class IncompressibleFlow(AbstractSimulation):
         return solenoidal(space, start, self._time(self.t0))
 
     def terms(self):
-        return Viscous.of(self._cast)
+        return Flowing(Forces.of(self._cast))
 
     def default_method(self):
         return Method(diffrax.Tsit5())
@@ -84,7 +84,7 @@ class IncompressibleFlow(AbstractSimulation):
     def pressure(self, t: Array, y: Any) -> Array:
         space = self._space
         forces = Forces.of(self._cast)
-        return projected(space, forces.all(t, y), t)[1]
+        return projected(space, forces.total(t, y), t)[1]
 
     def force(self, t: Array, y: Any) -> Array:
         forces = Forces.of(self._cast)
@@ -133,7 +133,7 @@ def _on_axes(name, given, grid):
     if given is None:
         return None
     given = given if callable(given) else as_floating(name, given)
-    check_on_axes(name, given, grid, grid.centers)
+    check_on_axes(name, given, (grid.ndim, *grid.shape))
     return given
 
 

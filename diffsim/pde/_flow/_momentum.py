@@ -9,8 +9,8 @@ from .._faces import divergence
 from ._staggered import Faces, Staggered
 
 
-def momentum(space: Staggered, viscosity: Array, u: Faces, t: Any) -> Faces:
-    r"""$-\nabla\cdot(uu) + \nu\nabla^2 u$ on the unknown faces.
+def momentum(space: Staggered, viscosity: Any, u: Faces, t: Any) -> Faces:
+    r"""$-\nabla\cdot(uu) + \nu\nabla^2 u$ on the unknown faces; ν None is without.
 
     By fluxes between them, each the product of two means (Harlow and Welch): of flows
     without divergence they neither make energy nor take it.
@@ -19,23 +19,31 @@ def momentum(space: Staggered, viscosity: Array, u: Faces, t: Any) -> Faces:
     means = [[(low + high) / 2 for low, high in pairs] for pairs in views]
     spacing, found = space.grid.spacing, []
     for i, pairs in enumerate(views):
-        fluxes = []
-        for axis, ((low, high), dx) in enumerate(zip(pairs, spacing, strict=True)):
-            carrier = _carrier(space, means, i, axis, t)
-            shear = viscosity / dx * (high - low)
-            fluxes.append((shear - carrier * means[i][axis]) / dx)
-        found.append(divergence(fluxes))
+        carried = divergence(
+            [
+                _carrier(space, means, i, axis, t) * means[i][axis] / dx
+                for axis, dx in enumerate(spacing)
+            ]
+        )
+        if viscosity is None:
+            found.append(-carried)
+        else:
+            found.append(viscosity * _spread(space, pairs) - carried)
     return tuple(found)
 
 
 def friction(space: Staggered, viscosity: Array, u: Faces, t: Any) -> Faces:
     r"""$\nu\nabla^2 u$ on the unknown faces."""
-    found = []
-    for i, a in enumerate(u):
-        pairs = zip(space.around(i, a, t), space.grid.spacing, strict=True)
-        slopes = [viscosity / dx**2 * (high - low) for (low, high), dx in pairs]
-        found.append(divergence(slopes))
-    return tuple(found)
+    return tuple(
+        viscosity * _spread(space, space.around(i, a, t)) for i, a in enumerate(u)
+    )
+
+
+def _spread(space: Staggered, pairs: list[list[Array]]) -> Array:
+    """∇² of a component, from its values on both sides of the places between."""
+    slopes = zip(pairs, space.grid.spacing, strict=True)
+    # Viscosity behind the divergence: its derivative is one sum, not one an axis.
+    return divergence([(high - low) / dx**2 for (low, high), dx in slopes])
 
 
 def _carrier(

@@ -54,12 +54,17 @@ class Staggered(eqx.Module):
         return slice_in_dim(faces, *self.span(i), axis=_axis(faces, i, self))
 
     def at_wall(self, i: int, axis: int, end: int, t: Any) -> Array:
-        """The velocity (axis, ...) prescribed at a wall, where component i meets it."""
+        """The velocity (axis, ...) prescribed at a wall, where component i meets it.
+
+        At no time, None, every wall is at rest.
+        """
         if i == axis:
             x = self.grid.wall(axis, end)
         else:
             inside = slice_in_dim(self.points(i), 0, 1, axis=1 + axis)
             x = inside.at[axis].set((self.grid.lower, self.grid.upper)[end][axis])
+        if t is None:
+            return jnp.zeros_like(x)
         return velocity_at(self.walls[axis][end], axis, t, x)
 
     def around(self, i: int, u: Array, t: Any) -> list[list[Array]]:
@@ -104,7 +109,7 @@ class Staggered(eqx.Module):
         for i, a in enumerate(rate):
             changes = []
             for end, side in enumerate(self.walls[i]):
-                if moves(side):
+                if t is not None and moves(side):
                     changes.append(self._change(i, end, jnp.asarray(t, dtype)))
                 else:
                     thin = self.grid.shape[:i] + (1,) + self.grid.shape[i + 1 :]
@@ -135,6 +140,20 @@ class Staggered(eqx.Module):
         ndim = self.grid.ndim
         every = self.faces(u, t)
         return jnp.stack([averaged(a, i - ndim) for i, a in enumerate(every)])
+
+    def roots(self, i: int) -> Array:
+        """Square roots of the volumes of unknown faces, in cells.
+
+        Faces of an open side have half a cell; with them as weights −∇ is the transpose
+        of ∇·, and friction its own.
+        """
+        count = self.grid.shape[i] + 1
+        ends = [jnp.sqrt(0.5) if is_open(side) else 1.0 for side in self.walls[i]]
+        weights = jnp.ones(count, self.grid.lower.dtype)
+        weights = weights.at[0].set(ends[0]).at[-1].set(ends[1])
+        shape = [1] * self.grid.ndim
+        shape[i] = count
+        return self.unknown(weights.reshape(shape), i)
 
     def _divergence(self, every: Faces) -> Array:
         spacing = self.grid.spacing

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -111,26 +112,29 @@ def along(side: Side, dtype: Any) -> Ghosts:
     return Ghosts(jnp.asarray([[own]], dtype), jnp.asarray([given], dtype))
 
 
-def check_on_axes(name: str, given: Any, grid: Grid, x: Array):
-    """Objects to what is not one number an axis, x being where it is asked for."""
+def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
+    """Objects to what is not one number an axis, for x of this shape."""
     if callable(given):
         check_takes(name, given, ("t", "x"))
-        shape = eqx.filter_eval_shape(given, jnp.zeros((), x.dtype), x)
-        shape = jnp.shape(shape)
+        t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
+        got = jnp.shape(eqx.filter_eval_shape(given, t, x))
+        fits = len(got) in (0, len(shape)) and _broadcasts(got, shape)
     else:
-        shape = jnp.shape(given)
-        shape = shape if len(shape) != 1 else (*shape, *[1] * grid.ndim)
+        got = jnp.shape(given)
+        fits = got in ((), shape[:1])
+    if not fits:
+        raise ValueError(
+            f"{name} must be a number, one for each of {shape[0]} axes, or a function "
+            f"of (t, x) that returns one for each, shape {shape} where x has that; got "
+            f"shape {got}"
+        )
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     try:
-        fits = np.broadcast_shapes(shape, x.shape) == x.shape
+        return np.broadcast_shapes(shape, wanted) == wanted
     except ValueError:
-        fits = False
-    if fits and (len(shape) in (0, x.ndim)):
-        return
-    raise ValueError(
-        f"{name} must be a number, one for each of {grid.ndim} axes, or a function of "
-        f"(t, x) that returns one for each, shape {x.shape} where x is that, got shape "
-        f"{shape}"
-    )
+        return False
 
 
 def _given(name: str, given: Any) -> Any:
@@ -161,10 +165,11 @@ def _check_velocity(side: Side, axis: int, grid: Grid):
         return
     name = f"the velocity of {type(side).__name__} at axis {axis}"
     given = side.velocity if isinstance(side, NoSlip) else side.value
-    check_on_axes(name, given, grid, grid.wall(axis, 0))
+    thin = (*grid.shape[:axis], 1, *grid.shape[axis + 1 :])
+    check_on_axes(name, given, (grid.ndim, *thin))
     if not isinstance(side, NoSlip) or callable(given) or is_traced(given):
         return
-    normal = given[axis] if given.ndim else given
+    normal = np.asarray(given)[axis if given.ndim else ()]
     if normal != 0:
         raise ValueError(
             f"{name} must be 0 across the wall, got {normal}; give one number an axis, "
