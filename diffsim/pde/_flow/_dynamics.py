@@ -116,7 +116,7 @@ class Flowing(AbstractSplit):
 
     def _projected(self, forces: Any, t: Any, u: Faces) -> Faces:
         # Worked out again for the gradient: five times less memory, and no slower.
-        rate = jax.checkpoint(forces, prevent_cse=False)(self.forces, t, u)
+        rate = eqx.filter_checkpoint(forces, prevent_cse=False)(self.forces, t, u)
         return projected(self.forces.space, rate, t)[0]
 
 

@@ -1,5 +1,7 @@
 """The pressure that leaves no divergence: a Poisson problem, by transforms."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,16 +39,16 @@ def potential(space: Staggered, r: Array) -> Array:
     return linear(maps, [1 / space.grid.spacing**2], [r], [jax.typeof(r)])[0]
 
 
-def projected(space: Staggered, rate: Faces, t: Array) -> tuple[Faces, Array]:
+def projected(space: Staggered, rate: Faces, t: Any) -> tuple[Faces, Array]:
     """`rate` without what would make the flow diverge, and the pressure that took it.
 
-    With $u_t = f - \\nabla p$ the flow keeps the divergence that it has.
+    At no time, None, nothing crosses the walls.
     """
     p = potential(space, space.outward_rate(rate, t))
     return _less_gradient(space, rate, p), p
 
 
-def solenoidal(space: Staggered, u: Faces, t: Array) -> Faces:
+def solenoidal(space: Staggered, u: Faces, t: Any) -> Faces:
     """The nearest velocity without divergence that obeys the walls at the time t."""
     return _less_gradient(space, u, potential(space, space.outward(u, t)))
 

@@ -76,7 +76,7 @@ def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
     return jnp.zeros_like(x)
 
 
-def on_axes(given: Any, t: Array, x: Array) -> Array:
+def on_axes(given: Any, t: Any, x: Array) -> Array:
     """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
     found = jnp.asarray(given(t, x) if callable(given) else given, x.dtype)
     if not callable(given) and found.ndim == 1:
