@@ -130,3 +130,150 @@ def test_pressure_holds_a_fluid_at_rest():
     p = flow.pressure(0.0, flow.initial_state())
     x, y = grid.centers - 0.5
     np.testing.assert_allclose(p, 0.3 * x - y, atol=1e-13)
+
+
+def pipe(dtype=jnp.float64):
+    """Everything at once on a few cells."""
+    grid = pde.Grid((4, 3), jnp.zeros(2, dtype), jnp.asarray([1.2, 1.0], dtype))
+    walls = ((pde.Inflow((1.0, 0.2)), pde.Outflow()), (pde.NoSlip(), LID))
+    body = pde.Obstacle(
+        pde.Ball((0.5, 0.4), 0.3), velocity=(0.1, 0.2), time=0.1, width=0.2
+    )
+    return pde.IncompressibleFlow(
+        jnp.asarray(0.1, dtype),
+        grid,
+        walls,
+        forcing=(0.3, -0.2),
+        obstacle=body,
+        initial=swirl,
+    )
+
+
+class Gust(eqx.Module):
+    """An inflow that changes with time."""
+
+    strength: jax.Array
+
+    def __call__(self, t, x):
+        return self.strength * jnp.stack([1 + jnp.sin(5 * t) * x[1], 0.3 * x[1]])
+
+
+def gusty():
+    grid = pde.Grid((3, 4))
+    walls = ((pde.Inflow(Gust(jnp.asarray(0.7))), pde.Outflow()), pde.FreeSlip())
+    rng = np.random.default_rng(0)
+    start = [jnp.asarray(rng.normal(size=s)) for s in ((3, 4), (3, 3))]
+    return pde.IncompressibleFlow(0.1, grid, walls, initial=tuple(start))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flow", "method"),
+    [
+        (pipe, ds.Method(diffrax.Heun(), 0.02)),
+        (gusty, ds.Method(diffrax.Heun(), 0.02)),
+        (gusty, ds.Method(integrators.KenCarp3(), 0.02)),
+    ],
+)
+def test_every_number_of_a_flow_is_live(flow, method):
+    check_simulation(flow(), [0.04, 0.1], method).raise_if_failed()
+
+
+def test_both_modes_agree_and_follow_the_flow():
+    """Of a radius, which moves nothing but the edge of a mask."""
+    flow = pipe()
+
+    def after(radius):
+        other = eqx.tree_at(lambda f: f.obstacle.distance.radius, flow, radius)
+        return ds.simulate(other, 0.1, HEUN, observe=other.force, throw=False).states
+
+    radius, small = flow.obstacle.distance.radius, 1e-5
+    run = jax.jit(after)
+    slope = jax.jit(jax.jacfwd(after))(radius)
+    back = jax.jit(jax.jacrev(after))(radius)
+    np.testing.assert_allclose(back, slope, rtol=1e-10)
+    # What is left of a central difference is its third derivative and rounding.
+    apart = (run(radius + small) - run(radius - small)) / (2 * small)
+    np.testing.assert_allclose(slope, apart, rtol=1e-7)
+
+
+def test_single_precision_stays_single():
+    run = ds.simulate(pipe(jnp.float32), 0.1, HEUN)
+    assert run.states.dtype == jnp.float32
+    assert {a.dtype for a in run.final.y} == {jnp.dtype(jnp.float32)}
+    np.testing.assert_allclose(
+        run.states, ds.simulate(pipe(), 0.1, HEUN).states, atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("flow", [pipe, gusty])
+def test_friction_and_drag_can_be_solved_for(flow):
+    exact = ds.simulate(flow(), 0.2, ds.Method(diffrax.Tsit5(), 0.005)).states
+    found = ds.simulate(flow(), 0.2, ds.Method(integrators.KenCarp3(), 0.005)).states
+    # A third-order error of 40 steps.
+    np.testing.assert_allclose(found, exact, atol=1e-5)
+
+
+def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():
+    grid = pde.Grid((8, 6))
+    body = pde.Obstacle(pde.Ball((0.4, 0.5), 0.2), time=0.05)
+    flow = pde.IncompressibleFlow(
+        0.01, grid, pde.Periodic(), obstacle=body, initial=swirl
+    )
+    y = flow.initial_state()
+    lost = [-jnp.sum(a) * grid.volume for a in rate_of(flow, 0.0, y)]
+    np.testing.assert_allclose(flow.force(0.0, y), lost, rtol=1e-11)
+
+
+def test_three_dimensions_are_two_with_one_that_nothing_depends_on():
+    flat = pde.Grid((6, 5))
+    deep = pde.Grid((6, 5, 3))
+    walls = WALLS["cavity"]
+    start = swirl(flat.centers)
+    flow = pde.IncompressibleFlow(0.05, flat, walls, initial=swirl)
+
+    def spatial(x):
+        return jnp.concatenate([swirl(x), 0 * x[:1]])
+
+    walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0, 0.0))), pde.FreeSlip())
+    cube = pde.IncompressibleFlow(0.05, deep, walls, initial=spatial)
+    found = ds.simulate(cube, 0.1, HEUN).states
+    assert found.shape == (3, 6, 5, 3) and start.shape == (2, 6, 5)
+    for k in range(3):
+        np.testing.assert_allclose(
+            found[:2, ..., k], ds.simulate(flow, 0.1, HEUN).states, atol=1e-13
+        )
+    np.testing.assert_allclose(found[2], 0, atol=1e-14)
+
+
+def test_flows_that_cannot_be_are_named():
+    grid = pde.Grid((4, 5))
+    wall = pde.NoSlip()
+    cases = [
+        ((-0.1, grid, wall), {}, "viscosity must be 0 or positive, got -0.1"),
+        ((0.1, grid, (wall, (wall, None))), {}, "the upper side of axis 1 has no wall"),
+        ((0.1, grid, (wall,)), {}, "walls must be one for all sides or a tuple"),
+        ((0.1, grid, (wall, (pde.Periodic(), wall))), {}, "periodic at one side"),
+        (
+            (0.1, grid, (wall, (pde.Inflow((0.0, 1.0)), wall))),
+            {},
+            "an Inflow and no Outflow",
+        ),
+        ((0.1, grid, pde.NoSlip((1.0, 0.0))), {}, "must be 0 across the wall, got 1.0"),
+        ((0.1, grid, pde.NoSlip(jnp.zeros(3))), {}, "one for each of 2 axes"),
+        ((0.1, pde.Grid(5), wall), {}, "grid must have two or three axes"),
+        ((0.1, grid, wall), {"forcing": jnp.zeros((4, 5))}, "forcing must be a number"),
+        (
+            (0.1, grid, wall),
+            {"initial": (jnp.zeros((4, 5)), jnp.zeros((4, 5)))},
+            r"of shapes \(\(3, 5\), \(4, 4\)\)",
+        ),
+        ((0.1, grid, wall), {"obstacle": 1.0}, "obstacle must be a pde.Obstacle"),
+    ]
+    for arguments, options, sentence in cases:
+        with pytest.raises(ValueError, match=sentence):
+            pde.IncompressibleFlow(*arguments, **options)
+    with pytest.raises(ValueError, match="radius must be positive"):
+        pde.Ball((0.0, 0.0), -1.0)
+    with pytest.raises(ValueError, match="distance must be a function of x"):
+        pde.Obstacle(0.1)
