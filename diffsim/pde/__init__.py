@@ -1,11 +1,7 @@
 """Partial differential equations on Cartesian grids."""
 
-from ._absorbing import (
-    absorbing_layer,
-)
-from ._advection import (
-    advection,
-)
+from ._absorbing import absorbing_layer
+from ._advection import advection
 from ._boundaries import (
     AbstractBoundary,
     Dirichlet,
@@ -17,13 +13,8 @@ from ._boundaries import (
     Robin,
     Wall,
 )
-from ._cfl import (
-    CFL,
-    largest_step,
-)
-from ._domain import (
-    Domain,
-)
+from ._cfl import CFL, largest_step
+from ._domain import Domain
 from ._elliptic import (
     AbstractElliptic,
     Elimination,
@@ -58,26 +49,12 @@ from ._equations import (
     Wave,
     transport,
 )
-from ._evolution import (
-    Evolution,
-)
-from ._grid import (
-    Grid,
-)
-from ._modes import (
-    Modes,
-)
-from ._operators import (
-    diffusion,
-    gradient,
-    laplacian,
-)
-from ._riemann import (
-    HLL,
-    HLLC,
-    AbstractRiemann,
-    Rusanov,
-)
+from ._evolution import Evolution
+from ._flow import Ball, FreeSlip, IncompressibleFlow, NoSlip, Obstacle
+from ._grid import Grid
+from ._modes import Modes
+from ._operators import diffusion, gradient, laplacian
+from ._riemann import HLL, HLLC, AbstractRiemann, Rusanov
 from ._schemes import (
     MUSCL,
     WENO5,
@@ -88,15 +65,8 @@ from ._schemes import (
     van_albada,
     van_leer,
 )
-from ._spaces import (
-    AbstractSpace,
-    Cells,
-    Fourier,
-)
-from ._vector import (
-    curl,
-    divergence,
-)
+from ._spaces import AbstractSpace, Cells, Fourier
+from ._vector import curl, divergence
 
 
 __all__ = [
@@ -120,6 +90,7 @@ __all__ = [
     "AbstractSplitStep",
     "AdvectionDiffusion",
     "AllenCahn",
+    "Ball",
     "Burgers",
     "CahnHilliard",
     "Cells",
@@ -132,9 +103,11 @@ __all__ = [
     "Evolution",
     "FisherKPP",
     "Fourier",
+    "FreeSlip",
     "Ghosts",
     "GrayScott",
     "Grid",
+    "IncompressibleFlow",
     "Inflow",
     "KortewegDeVries",
     "KuramotoSivashinsky",
@@ -142,6 +115,8 @@ __all__ = [
     "Multigrid",
     "NavierStokes",
     "Neumann",
+    "NoSlip",
+    "Obstacle",
     "Outflow",
     "Periodic",
     "Preconditioned",

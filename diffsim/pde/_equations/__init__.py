@@ -1,11 +1,7 @@
 """The equations."""
 
-from ._advection_diffusion import (
-    AdvectionDiffusion,
-)
-from ._allen_cahn import (
-    AllenCahn,
-)
+from ._advection_diffusion import AdvectionDiffusion
+from ._allen_cahn import AllenCahn
 from ._base import (
     AbstractEquation,
     AbstractFiniteVolume,
@@ -14,49 +10,20 @@ from ._base import (
     AbstractSpectral,
     AbstractSplitStep,
 )
-from ._burgers import (
-    Burgers,
-)
-from ._cahn_hilliard import (
-    CahnHilliard,
-)
-from ._conservation import (
-    AbstractConservationLaw,
-    transport,
-)
-from ._diffusion import (
-    Diffusion,
-)
-from ._euler import (
-    Euler,
-)
-from ._fisher_kpp import (
-    FisherKPP,
-)
-from ._gray_scott import (
-    GrayScott,
-)
-from ._korteweg_de_vries import (
-    KortewegDeVries,
-)
-from ._kuramoto_sivashinsky import (
-    KuramotoSivashinsky,
-)
-from ._navier_stokes import (
-    NavierStokes,
-)
-from ._reaction_diffusion import (
-    AbstractReactionDiffusion,
-)
-from ._schrodinger import (
-    Schrodinger,
-)
-from ._shallow_water import (
-    ShallowWater,
-)
-from ._wave import (
-    Wave,
-)
+from ._burgers import Burgers
+from ._cahn_hilliard import CahnHilliard
+from ._conservation import AbstractConservationLaw, transport
+from ._diffusion import Diffusion
+from ._euler import Euler
+from ._fisher_kpp import FisherKPP
+from ._gray_scott import GrayScott
+from ._korteweg_de_vries import KortewegDeVries
+from ._kuramoto_sivashinsky import KuramotoSivashinsky
+from ._navier_stokes import NavierStokes
+from ._reaction_diffusion import AbstractReactionDiffusion
+from ._schrodinger import Schrodinger
+from ._shallow_water import ShallowWater
+from ._wave import Wave
 
 
 __all__ = [

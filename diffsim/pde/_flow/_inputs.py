@@ -1,0 +1,110 @@
+"""What a flow is given, checked."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_takes, is_traced
+from .._grid import Grid
+from ._obstacle import Obstacle
+from ._staggered import Faces, Staggered
+from ._walls import check_on_axes, on_axes
+
+
+def check_viscosity(viscosity: Array):
+    """Objects to what is not one number, and to a negative one."""
+    if viscosity.ndim:
+        raise ValueError(f"viscosity must be a number, got shape {viscosity.shape}")
+    if not is_traced(viscosity) and not np.asarray(viscosity) >= 0:
+        raise ValueError(
+            f"viscosity must be 0 or positive, got {viscosity}: a negative one makes a "
+            "flow rougher without bound"
+        )
+
+
+def check_grid(grid: Grid):
+    """Objects to one dimension, and to grids without faces inside."""
+    if grid.ndim == 1 or min(grid.shape) < 2:
+        raise ValueError(
+            f"grid must have two or three axes of 2 cells or more, got shape "
+            f"{grid.shape}"
+        )
+
+
+def check_obstacle(obstacle: Any, grid: Grid):
+    """Objects to what is none, or has other dimensions."""
+    if obstacle is None:
+        return
+    if not isinstance(obstacle, Obstacle):
+        raise ValueError(
+            f"obstacle must be a pde.Obstacle(distance) or None, got {obstacle!r:.60}"
+        )
+    x = jax.ShapeDtypeStruct((grid.ndim, *grid.shape), jnp.result_type(float))
+    try:
+        shape = jnp.shape(eqx.filter_eval_shape(obstacle.distance, x))
+        fits = np.broadcast_shapes(shape, grid.shape) == grid.shape
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the distance of obstacle must be a function of x, shape {x.shape}, on "
+            f"this grid: {error}"
+        ) from error
+    if not fits:
+        raise ValueError(
+            f"the distance of obstacle must return one number a place, shape "
+            f"{grid.shape} for x of shape {x.shape}, got {shape}"
+        )
+    check_on_axes("the velocity of obstacle", obstacle.velocity, x.shape)
+
+
+def checked_force(given: Any, grid: Grid) -> Any:
+    """A forcing as a flow keeps it."""
+    if given is None:
+        return None
+    given = given if callable(given) else as_floating("forcing", given)
+    check_on_axes("forcing", given, (grid.ndim, *grid.shape))
+    return given
+
+
+def checked_start(given: Any, space: Staggered) -> Any:
+    """An initial velocity as a flow keeps it; nothing where it is at rest."""
+    ndim = space.grid.ndim
+    if given is None:
+        return None
+    if callable(given):
+        check_takes("initial", given, ("x",))
+        check_on_axes("initial", lambda t, x: given(x), (ndim, *space.grid.shape))
+        return given
+    if isinstance(given, tuple | list) and any(map(np.ndim, given)):
+        return _checked_faces(given, space)
+    given = as_floating("initial", given)
+    check_on_axes("initial", given, (ndim, *space.grid.shape))
+    return given
+
+
+def start_of(given: Any, space: Staggered) -> Faces:
+    """The initial velocity on the unknown faces, whether or not it diverges."""
+    dtype = space.grid.lower.dtype
+    if isinstance(given, tuple):
+        return tuple(a.astype(dtype) for a in given)
+    places = enumerate(map(space.points, range(space.grid.ndim)))
+    if given is None:
+        return tuple(jnp.zeros_like(x[i]) for i, x in places)
+    if callable(given):
+        return tuple(on_axes(lambda t, x: given(x), None, x)[i] for i, x in places)
+    return tuple(on_axes(given, None, x)[i] for i, x in places)
+
+
+def _checked_faces(given: Any, space: Staggered) -> Faces:
+    arrays = tuple(as_floating("initial", a) for a in given)
+    wanted = tuple(map(space.shape, range(space.grid.ndim)))
+    shapes = tuple(a.shape for a in arrays)
+    if shapes != wanted:
+        raise ValueError(
+            f"initial must have the components on unknown faces, of shapes {wanted} "
+            f"for this grid and these walls, got {shapes}; or give a function of x"
+        )
+    return arrays

@@ -1,0 +1,177 @@
+"""What holds at the sides of a flow: `NoSlip`, `FreeSlip`, and which are allowed."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_takes, is_traced
+from ..._types import Numbers
+from .._boundaries import Ghosts, Inflow, Outflow, Periodic
+from .._grid import Grid
+
+
+class NoSlip(eqx.Module):
+    r"""A wall that takes the fluid along, $u = u_w$ with $u_w \cdot n = 0$.
+
+    **Arguments**
+
+    - `velocity`: $u_w$, length / time: 0 for a wall at rest, one number an axis for a
+        lid, or a function of (t, x) that returns one an axis, x of shape (axis, *wall).
+        What floats in it is a parameter. Its component along the normal is not read.
+    """
+
+    velocity: Any
+
+    def __init__(self, velocity: Numbers | Any = 0.0):
+        self.velocity = _given("velocity", velocity)
+
+
+class FreeSlip(eqx.Module):
+    r"""A wall without friction, or a plane of symmetry: $u \cdot n = 0$ and
+    $\partial u_\tau/\partial n = 0$."""
+
+
+Side = NoSlip | FreeSlip | Inflow | Outflow | Periodic
+Sides = tuple[tuple[Side, Side], ...]
+
+_KINDS = (
+    "pde.NoSlip(), pde.FreeSlip(), pde.Inflow(velocity), pde.Outflow() or "
+    "pde.Periodic()"
+)
+
+
+def walls_of(walls: Any, grid: Grid) -> Sides:
+    """The walls of all sides, a pair for each axis, checked."""
+    if isinstance(walls, Side):
+        walls = (walls,) * grid.ndim
+    if not isinstance(walls, tuple | list) or len(walls) != grid.ndim:
+        raise ValueError(
+            f"walls must be one for all sides or a tuple with an entry for each of "
+            f"{grid.ndim} axes, got {walls!r:.80}"
+        )
+    pairs = tuple(_pair(axis, given) for axis, given in enumerate(walls))
+    sides = [side for pair in pairs for side in pair]
+    kinds = {type(side) for side in sides}
+    if Inflow in kinds and Outflow not in kinds:
+        raise ValueError(
+            "walls have an Inflow and no Outflow: what flows in has to leave; make "
+            "another side pde.Outflow()"
+        )
+    for axis, pair in enumerate(pairs):
+        for side in pair:
+            _check_velocity(side, axis, grid)
+    return pairs
+
+
+def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
+    """What is prescribed across `axis`, at the coordinates x, shape (axis, ...)."""
+    if isinstance(side, Inflow):
+        return on_axes(side.value, t, x)
+    if isinstance(side, NoSlip):
+        return on_axes(side.velocity, t, x).at[axis].set(0)
+    return jnp.zeros_like(x)
+
+
+def on_axes(given: Any, t: Any, x: Array) -> Array:
+    """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
+    found = jnp.asarray(given(t, x) if callable(given) else given, x.dtype)
+    if not callable(given) and found.ndim == 1:
+        found = found.reshape(-1, *[1] * (x.ndim - 1))
+    return jnp.broadcast_to(found, x.shape)
+
+
+def is_open(side: Side) -> bool:
+    """Whether the velocity across it follows from the flow."""
+    return isinstance(side, Outflow)
+
+
+def moves(side: Side) -> bool:
+    """Whether what crosses it may change with time."""
+    return isinstance(side, Inflow) and callable(side.value)
+
+
+def across(side: Side, dtype: Any) -> Ghosts:
+    """The velocity beyond the last one that is unknown, of the component that crosses.
+
+    Of a closed side it is the one at the wall; beyond an open one it is its mirror
+    image.
+    """
+    own = [[0.0, 1.0]] if is_open(side) else [[0.0]]
+    given = [0.0] if is_open(side) else [1.0]
+    return Ghosts(jnp.asarray(own, dtype), jnp.asarray(given, dtype))
+
+
+def along(side: Side, dtype: Any) -> Ghosts:
+    """The ghost of a component along the side, half a cell beyond it."""
+    held = isinstance(side, NoSlip | Inflow)
+    own, given = (-1.0, 2.0) if held else (1.0, 0.0)
+    return Ghosts(jnp.asarray([[own]], dtype), jnp.asarray([given], dtype))
+
+
+def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
+    """Objects to what is not one number an axis, for x of this shape."""
+    if callable(given):
+        check_takes(name, given, ("t", "x"))
+        t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
+        got = jnp.shape(eqx.filter_eval_shape(given, t, x))
+        fits = len(got) in (0, len(shape)) and _broadcasts(got, shape)
+    else:
+        got = jnp.shape(given)
+        fits = got in ((), shape[:1])
+    if not fits:
+        raise ValueError(
+            f"{name} must be a number, one for each of {shape[0]} axes, or a function "
+            f"of (t, x) that returns one for each, shape {shape} where x has that; got "
+            f"shape {got}"
+        )
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
+
+
+def _given(name: str, given: Any) -> Any:
+    return given if callable(given) else as_floating(name, given)
+
+
+def _pair(axis: int, given: Any) -> tuple[Side, Side]:
+    sides = (given, given) if isinstance(given, Side) else given
+    if not isinstance(sides, tuple | list) or len(sides) != 2:
+        raise ValueError(
+            f"walls of axis {axis} must be one for both sides or a pair, lower and "
+            f"upper, got {given!r:.80}"
+        )
+    lower, upper = sides
+    for end, side in (("lower", lower), ("upper", upper)):
+        if not isinstance(side, Side):
+            raise ValueError(
+                f"the {end} side of axis {axis} has no wall: got {side!r:.60}, "
+                f"expected {_KINDS}"
+            )
+    if isinstance(lower, Periodic) != isinstance(upper, Periodic):
+        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
+    return lower, upper
+
+
+def _check_velocity(side: Side, axis: int, grid: Grid):
+    if not isinstance(side, NoSlip | Inflow):
+        return
+    name = f"the velocity of {type(side).__name__} at axis {axis}"
+    given = side.velocity if isinstance(side, NoSlip) else side.value
+    thin = (*grid.shape[:axis], 1, *grid.shape[axis + 1 :])
+    check_on_axes(name, given, (grid.ndim, *thin))
+    if not isinstance(side, NoSlip) or callable(given) or is_traced(given):
+        return
+    normal = np.asarray(given)[axis if given.ndim else ()]
+    if normal != 0:
+        raise ValueError(
+            f"{name} must be 0 across the wall, got {normal}; give one number an axis, "
+            "or take pde.Inflow where fluid comes through"
+        )

@@ -1,0 +1,279 @@
+"""Incompressible flow: exact for its discrete operators, of order two otherwise."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import integrators, pde
+from diffsim.verify import check_simulation
+
+
+TURN = 2 * np.pi
+
+
+def vortices(x):
+    """Taylor and Green's."""
+    return jnp.stack([-jnp.cos(x[0]) * jnp.sin(x[1]), jnp.sin(x[0]) * jnp.cos(x[1])])
+
+
+@pytest.mark.parametrize("walls", [pde.Periodic(), pde.FreeSlip()])
+def test_vortices_decay_at_the_discrete_rate_and_so_does_its_derivative(walls):
+    """μ = Σ 2 ν (cos Δx − 1)/Δx²: pressure takes all that they carry, in every stage,
+    so that a step of Heun's method multiplies by 1 + hμ + (hμ)²/2."""
+    # Between free walls the vortices are shifted by a quarter of a wave.
+    shift = 0.0 if isinstance(walls, pde.Periodic) else np.pi / 2
+    grid = pde.Grid((12, 12), shift, TURN + shift)
+    rate = 4 * (np.cos(TURN / 12) - 1) / (TURN / 12) ** 2
+    z, nu = 0.1 * 0.05 * rate, 0.1
+
+    def run(nu):
+        flow = pde.IncompressibleFlow(nu, grid, walls, initial=vortices)
+        return ds.simulate(flow, 0.5, ds.Method(diffrax.Heun(), 0.05)).final.y
+
+    both = jax.jit(lambda nu: jax.jvp(run, (nu,), (1.0,)))(nu)
+    backward = jax.jit(jax.jacrev(run))(nu)
+    start = pde.IncompressibleFlow(nu, grid, walls, initial=vortices).initial_state()
+    for y, slope, other, y0 in zip(*both, backward, start, strict=True):
+        factor = 1 + z + z**2 / 2
+        change = 10 * factor**9 * (1 + z) * z / nu
+        np.testing.assert_allclose(y, factor**10 * y0, atol=1e-12)
+        np.testing.assert_allclose(slope, change * y0, atol=1e-12)
+        np.testing.assert_allclose(other, slope, atol=1e-12)
+
+
+def stream(t, x):
+    return jnp.stack([4 * x[1] * (1 - x[1]) * (1 + jnp.sin(3 * t)), 0 * x[1]])
+
+
+LID = pde.NoSlip((1.0, 0.0))
+WALLS = {
+    "cavity": (pde.NoSlip(), (pde.NoSlip(), LID)),
+    "channel": ((pde.Inflow(stream), pde.Outflow()), pde.NoSlip()),
+    "jet": ((pde.Inflow((1.0, 0.3)), pde.Outflow()), (pde.Outflow(), pde.FreeSlip())),
+    "shear": (pde.Periodic(), (pde.FreeSlip(), LID)),
+}
+HEUN = ds.Method(diffrax.Heun(), 0.01)
+
+
+def swirl(x):
+    return jnp.stack([jnp.sin(3 * x[1]) + x[0], jnp.cos(2 * x[0]) * x[1]])
+
+
+@eqx.filter_jit
+def rate_of(flow, t, y):
+    return flow.terms().vf(t, y, flow)
+
+
+def outward(flow, t, y):
+    u, v = flow.velocities(t, y)
+    dx, dy = flow.grid.spacing
+    return np.diff(u, axis=0) / dx + np.diff(v, axis=1) / dy
+
+
+@pytest.mark.parametrize("name", WALLS)
+def test_flows_do_not_diverge(name):
+    grid = pde.Grid((8, 6), (0.0, 0.1), (1.5, 1.0))
+    flow = pde.IncompressibleFlow(0.05, grid, WALLS[name], initial=swirl)
+    run = ds.simulate(flow, 0.3, HEUN)
+    assert np.max(np.abs(outward(flow, 0.3, run.final.y))) < 1e-12
+    # The rate itself keeps it, where nothing that is prescribed moves.
+    if name != "channel":
+        change = rate_of(flow, 0.3, run.final.y)
+        rest = flow._space.outward_rate(change, None)
+        assert np.max(np.abs(rest)) < 1e-11 * max(np.max(np.abs(a)) for a in change)
+
+
+def test_what_flows_in_flows_out():
+    grid = pde.Grid((8, 6))
+    flow = pde.IncompressibleFlow(0.05, grid, WALLS["channel"])
+    run = ds.simulate(flow, 0.3, HEUN)
+    u, v = flow.velocities(0.3, run.final.y)
+    y = grid.centers[1, 0]
+    np.testing.assert_allclose(u[0], 4 * y * (1 - y) * (1 + np.sin(0.9)), rtol=1e-14)
+    np.testing.assert_allclose(np.sum(u, axis=1), np.sum(u[0]), rtol=1e-12)
+    np.testing.assert_array_equal(v[:, [0, -1]], 0)
+
+
+@pytest.mark.parametrize("walls", [pde.Periodic(), pde.FreeSlip()])
+def test_no_energy_is_made_without_friction(walls):
+    grid = pde.Grid((7, 6), 0.0, (1.0, 1.3))
+    flow = pde.IncompressibleFlow(0.0, grid, walls, initial=swirl)
+    y = flow.initial_state()
+    rate = rate_of(flow, 0.0, y)
+    work = [jnp.sum(a * b) for a, b in zip(y, rate, strict=True)]
+    size = sum(jnp.sum(jnp.abs(a * b)) for a, b in zip(y, rate, strict=True))
+    assert abs(sum(work)) < 1e-13 * size
+
+
+def test_a_channel_comes_to_the_parabola_of_its_pressure():
+    """u = y (1 − y) / 2ν under a unit force, exact for second differences but ν/4n²."""
+    n = 8
+    grid = pde.Grid((4, n))
+    walls = (pde.Periodic(), pde.NoSlip())
+    flow = pde.IncompressibleFlow(0.5, grid, walls, forcing=(1.0, 0.0))
+    found = ds.simulate(flow, 8.0, ds.Method(diffrax.Tsit5(), 0.01)).states
+    y = (np.arange(n) + 0.5) / n
+    # The linear ghost misses the parabola by Δx²/4, everywhere alike.
+    exact = y * (1 - y) + 1 / (4 * n**2)
+    np.testing.assert_allclose(found[0], np.tile(exact, (4, 1)), rtol=1e-10)
+    np.testing.assert_allclose(found[1], 0, atol=1e-14)
+
+
+def test_pressure_holds_a_fluid_at_rest():
+    """∇p = f where nothing moves."""
+    grid = pde.Grid((6, 5))
+    flow = pde.IncompressibleFlow(0.1, grid, pde.NoSlip(), forcing=(0.3, -1.0))
+    p = flow.pressure(0.0, flow.initial_state())
+    x, y = grid.centers - 0.5
+    np.testing.assert_allclose(p, 0.3 * x - y, atol=1e-13)
+
+
+def pipe(dtype=jnp.float64):
+    """Everything at once on a few cells."""
+    grid = pde.Grid((4, 3), jnp.zeros(2, dtype), jnp.asarray([1.2, 1.0], dtype))
+    walls = ((pde.Inflow((1.0, 0.2)), pde.Outflow()), (pde.NoSlip(), LID))
+    body = pde.Obstacle(
+        pde.Ball((0.5, 0.4), 0.3), velocity=(0.1, 0.2), time=0.1, width=0.2
+    )
+    return pde.IncompressibleFlow(
+        jnp.asarray(0.1, dtype),
+        grid,
+        walls,
+        forcing=(0.3, -0.2),
+        obstacle=body,
+        initial=swirl,
+    )
+
+
+class Gust(eqx.Module):
+    """An inflow that changes with time."""
+
+    strength: jax.Array
+
+    def __call__(self, t, x):
+        return self.strength * jnp.stack([1 + jnp.sin(5 * t) * x[1], 0.3 * x[1]])
+
+
+def gusty():
+    grid = pde.Grid((3, 4))
+    walls = ((pde.Inflow(Gust(jnp.asarray(0.7))), pde.Outflow()), pde.FreeSlip())
+    rng = np.random.default_rng(0)
+    start = [jnp.asarray(rng.normal(size=s)) for s in ((3, 4), (3, 3))]
+    return pde.IncompressibleFlow(0.1, grid, walls, initial=tuple(start))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flow", "method"),
+    [
+        (pipe, ds.Method(diffrax.Heun(), 0.02)),
+        (gusty, ds.Method(diffrax.Heun(), 0.02)),
+        (gusty, ds.Method(integrators.KenCarp3(), 0.02)),
+    ],
+)
+def test_every_number_of_a_flow_is_live(flow, method):
+    check_simulation(flow(), [0.04, 0.1], method).raise_if_failed()
+
+
+def test_both_modes_agree_and_follow_the_flow():
+    """Of a radius, which moves nothing but the edge of a mask."""
+    flow = pipe()
+
+    def after(radius):
+        other = eqx.tree_at(lambda f: f.obstacle.distance.radius, flow, radius)
+        return ds.simulate(other, 0.1, HEUN, observe=other.force, throw=False).states
+
+    radius, small = flow.obstacle.distance.radius, 1e-5
+    run = jax.jit(after)
+    slope = jax.jit(jax.jacfwd(after))(radius)
+    back = jax.jit(jax.jacrev(after))(radius)
+    np.testing.assert_allclose(back, slope, rtol=1e-10)
+    # What is left of a central difference is its third derivative and rounding.
+    apart = (run(radius + small) - run(radius - small)) / (2 * small)
+    np.testing.assert_allclose(slope, apart, rtol=1e-7)
+
+
+def test_single_precision_stays_single():
+    run = ds.simulate(pipe(jnp.float32), 0.1, HEUN)
+    assert run.states.dtype == jnp.float32
+    assert {a.dtype for a in run.final.y} == {jnp.dtype(jnp.float32)}
+    np.testing.assert_allclose(
+        run.states, ds.simulate(pipe(), 0.1, HEUN).states, atol=2e-6
+    )
+
+
+@pytest.mark.parametrize("flow", [pipe, gusty])
+def test_friction_and_drag_can_be_solved_for(flow):
+    exact = ds.simulate(flow(), 0.2, ds.Method(diffrax.Tsit5(), 0.005)).states
+    found = ds.simulate(flow(), 0.2, ds.Method(integrators.KenCarp3(), 0.005)).states
+    # A third-order error of 40 steps.
+    np.testing.assert_allclose(found, exact, atol=1e-5)
+
+
+def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():
+    grid = pde.Grid((8, 6))
+    body = pde.Obstacle(pde.Ball((0.4, 0.5), 0.2), time=0.05)
+    flow = pde.IncompressibleFlow(
+        0.01, grid, pde.Periodic(), obstacle=body, initial=swirl
+    )
+    y = flow.initial_state()
+    lost = [-jnp.sum(a) * grid.volume for a in rate_of(flow, 0.0, y)]
+    np.testing.assert_allclose(flow.force(0.0, y), lost, rtol=1e-11)
+
+
+def test_three_dimensions_are_two_with_one_that_nothing_depends_on():
+    flat = pde.Grid((6, 5))
+    deep = pde.Grid((6, 5, 3))
+    walls = WALLS["cavity"]
+    start = swirl(flat.centers)
+    flow = pde.IncompressibleFlow(0.05, flat, walls, initial=swirl)
+
+    def spatial(x):
+        return jnp.concatenate([swirl(x), 0 * x[:1]])
+
+    walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0, 0.0))), pde.FreeSlip())
+    cube = pde.IncompressibleFlow(0.05, deep, walls, initial=spatial)
+    found = ds.simulate(cube, 0.1, HEUN).states
+    assert found.shape == (3, 6, 5, 3) and start.shape == (2, 6, 5)
+    for k in range(3):
+        np.testing.assert_allclose(
+            found[:2, ..., k], ds.simulate(flow, 0.1, HEUN).states, atol=1e-13
+        )
+    np.testing.assert_allclose(found[2], 0, atol=1e-14)
+
+
+def test_flows_that_cannot_be_are_named():
+    grid = pde.Grid((4, 5))
+    wall = pde.NoSlip()
+    cases = [
+        ((-0.1, grid, wall), {}, "viscosity must be 0 or positive, got -0.1"),
+        ((0.1, grid, (wall, (wall, None))), {}, "the upper side of axis 1 has no wall"),
+        ((0.1, grid, (wall,)), {}, "walls must be one for all sides or a tuple"),
+        ((0.1, grid, (wall, (pde.Periodic(), wall))), {}, "periodic at one side"),
+        (
+            (0.1, grid, (wall, (pde.Inflow((0.0, 1.0)), wall))),
+            {},
+            "an Inflow and no Outflow",
+        ),
+        ((0.1, grid, pde.NoSlip((1.0, 0.0))), {}, "must be 0 across the wall, got 1.0"),
+        ((0.1, grid, pde.NoSlip(jnp.zeros(3))), {}, "one for each of 2 axes"),
+        ((0.1, pde.Grid(5), wall), {}, "grid must have two or three axes"),
+        ((0.1, grid, wall), {"forcing": jnp.zeros((4, 5))}, "forcing must be a number"),
+        (
+            (0.1, grid, wall),
+            {"initial": (jnp.zeros((4, 5)), jnp.zeros((4, 5)))},
+            r"of shapes \(\(3, 5\), \(4, 4\)\)",
+        ),
+        ((0.1, grid, wall), {"obstacle": 1.0}, "obstacle must be a pde.Obstacle"),
+    ]
+    for arguments, options, sentence in cases:
+        with pytest.raises(ValueError, match=sentence):
+            pde.IncompressibleFlow(*arguments, **options)
+    with pytest.raises(ValueError, match="radius must be positive"):
+        pde.Ball((0.0, 0.0), -1.0)
+    with pytest.raises(ValueError, match="distance must be a function of x"):
+        pde.Obstacle(0.1)
