@@ -81,7 +81,9 @@ def error(stream, p, n):
 
 def norms(stream, n):
     both = jax.jit(lambda p: jax.jvp(lambda p: error(stream, p, n), (p,), (1.0,)))(1.0)
-    return [f(np.concatenate([a.ravel() for a in e])) for e in both for f in (_rms, _most)]
+    return [
+        f(np.concatenate([a.ravel() for a in e])) for e in both for f in (_rms, _most)
+    ]
 
 
 def _rms(a):
