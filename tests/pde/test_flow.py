@@ -206,7 +206,7 @@ def test_single_precision_stays_single():
     )
 
 
-@pytest.mark.parametrize("flow", [pipe, gusty])
+@pytest.mark.parametrize("flow", [pipe, pytest.param(gusty, marks=pytest.mark.slow)])
 def test_friction_and_drag_can_be_solved_for(flow):
     exact = ds.simulate(flow(), 0.2, ds.Method(diffrax.Tsit5(), 0.005)).states
     found = ds.simulate(flow(), 0.2, ds.Method(integrators.KenCarp3(), 0.005)).states
@@ -268,7 +268,11 @@ def test_flows_that_cannot_be_are_named():
             {"initial": (jnp.zeros((4, 5)), jnp.zeros((4, 5)))},
             r"of shapes \(\(3, 5\), \(4, 4\)\)",
         ),
-        ((0.1, grid, wall), {"obstacle": 1.0}, "obstacle must be a pde.Obstacle"),
+        (
+            (0.1, grid, wall),
+            {"obstacle": pde.Obstacle(lambda x: x)},
+            "obstacle must return one number a place",
+        ),
     ]
     for arguments, options, sentence in cases:
         with pytest.raises(ValueError, match=sentence):

@@ -77,9 +77,9 @@ class IncompressibleFlow(AbstractSimulation):
     **Raises:** `ValueError` for sides without a wall, an `Inflow` without an `Outflow`,
     shapes that do not fit, and a viscosity below 0.
 
-    **Limits:** where cells are longer than 2 ν / |u| central fluxes leave wiggles beside
-    what is sharp (convenience); flow that comes back in through an `Outflow` may grow
-    without bound (mathematics of this condition).
+    **Limits:** where cells are longer than 2 ν / |u| central fluxes leave wiggles
+    beside what is sharp (convenience); flow that comes back in through an `Outflow` may
+    grow without bound (mathematics of this condition).
     """
 
     viscosity: Array
@@ -148,9 +148,9 @@ class IncompressibleFlow(AbstractSimulation):
 
     @eqx.filter_jit
     def force(self, t: Any, y: Faces) -> Array:
-        """What the flow exerts on the obstacle over the density, one number an axis.
+        r"""What the flow exerts on the obstacle over the density, one number an axis.
 
-        $\\int \\chi/\\eta\\,(u - u_b)$: drag along the stream, lift across it. Of a body
+        $\int \chi/\eta\,(u - u_b)$: drag along the stream, lift across it. Of a body
         that speeds up, what its inside takes is part of it.
         """
         forces, t = self._forces, self._time(t)

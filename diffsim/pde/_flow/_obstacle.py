@@ -12,12 +12,12 @@ from ..._types import Numbers
 
 
 class Obstacle(eqx.Module):
-    r"""A body that is nearly impermeable,
-    $u_t = \ldots - \frac{\chi(x)}{\eta}(u - u_b)$ (Brinkman penalization), with
+    r"""A body that lets next to nothing through (Brinkman penalization):
 
-    $$\chi = \tfrac12\Bigl(1 - \tanh\frac{d(x)}{w}\Bigr)$$
+    $$u_t = \ldots - \frac{\chi(x)}{\eta}(u - u_b), \qquad
+      \chi = \tfrac12\Bigl(1 - \tanh\frac{d(x)}{w}\Bigr)$$
 
-    smooth, so that everything has a derivative by what shapes it.
+    χ is smooth, so that everything has a derivative by what shapes the body.
 
     ```python
     cylinder = pde.Obstacle(pde.Ball((0.2, 0.2), 0.05))
@@ -51,7 +51,7 @@ class Obstacle(eqx.Module):
 
     def __init__(
         self,
-        distance: Callable[[Array], Array],
+        distance: Any,
         *,
         velocity: Numbers | Any = 0.0,
         time: Numbers = 1e-2,

@@ -1,5 +1,6 @@
 """`Staggered`: every component of a velocity on the faces that it crosses."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -80,7 +81,7 @@ class Staggered(eqx.Module):
             given.append(tuple(self.at_wall(i, axis, end, t)[i] for end in (0, 1)))
         return neighbours(u, ends, given, 1)
 
-    def completed(self, i: int, u: Array, known: tuple[Array, Array]) -> Array:
+    def completed(self, i: int, u: Array, known: Sequence[Array]) -> Array:
         """`u` on all faces across axis i, `known` on those of closed walls."""
         axis = _axis(u, i, self)
         if self.periodic(i):
