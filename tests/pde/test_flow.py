@@ -172,7 +172,6 @@ def gusty():
     [
         (pipe, ds.Method(diffrax.Heun(), 0.02)),
         (gusty, ds.Method(diffrax.Heun(), 0.02)),
-        (gusty, ds.Method(integrators.KenCarp3(), 0.02)),
     ],
 )
 def test_every_number_of_a_flow_is_live(flow, method):
@@ -212,6 +211,22 @@ def test_friction_and_drag_can_be_solved_for(flow):
     found = ds.simulate(flow(), 0.2, ds.Method(integrators.KenCarp3(), 0.005)).states
     # A third-order error of 40 steps.
     np.testing.assert_allclose(found, exact, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_derivatives_go_through_solves_for_friction():
+    def after(nu, solver):
+        flow = eqx.tree_at(lambda f: f.viscosity, gusty(), nu)
+        run = ds.simulate(flow, 0.1, ds.Method(solver, 0.01), throw=False)
+        return run.states[:, 1]
+
+    nu, solver = jnp.asarray(0.1), integrators.KenCarp3()
+    exact = jax.jit(jax.jacfwd(lambda nu: after(nu, diffrax.Bosh3())))(nu)
+    slope = jax.jit(jax.jacfwd(lambda nu: after(nu, solver)))(nu)
+    back = jax.jit(jax.jacrev(lambda nu: after(nu, solver)))(nu)
+    np.testing.assert_allclose(back, slope, rtol=1e-10, atol=1e-11)
+    # A third-order error of 10 steps.
+    np.testing.assert_allclose(slope, exact, atol=2e-3 * np.max(np.abs(exact)))
 
 
 def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():

@@ -1,6 +1,5 @@
 """`Obstacle`: a body in a flow, whose shape has derivatives."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -42,7 +41,7 @@ class Obstacle(eqx.Module):
     penalization); the body does not change its place (convenience).
     """
 
-    distance: Callable[[Array], Array]
+    distance: Any
     velocity: Any
     time: Array
     width: Array | None
