@@ -326,3 +326,15 @@ def _object_to_repeats(parts: Sequence[Part], leaves: list[_Leaf], argument: str
                 f"{argument} names {name!r} twice, by {by[0]!r} and by {by[1]!r}; "
                 "name every number once"
             )
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    """With every float in the type of the state, which governs."""
+
+    def one(leaf: Any) -> Any:
+        floats = isinstance(leaf, jax.Array) and jnp.isdtype(
+            leaf.dtype, "real floating"
+        )
+        return leaf.astype(dtype) if floats else leaf
+
+    return jax.tree.map(one, tree)

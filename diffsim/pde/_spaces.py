@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from .._trees import cast
 from ..integrators import KenCarp5
 from ..simulations import Method, Semilinear, Split
 from ._domain import Domain
@@ -126,7 +127,7 @@ class Fourier(AbstractSpace):
             equation.symbol(Modes(domain.grid))
 
     def terms(self, equation, domain, dtype):
-        equation, grid = _cast((equation, domain.grid), dtype)
+        equation, grid = cast((equation, domain.grid), dtype)
         modes = Modes(grid)
         if isinstance(equation, AbstractSplitStep):
             return equation.flows(modes)
@@ -170,10 +171,3 @@ def _nonlinear(equation, modes, low, t, z, args):
 def _or_cells(equation: AbstractEquation) -> str:
     finite = isinstance(equation, AbstractFiniteVolume)
     return ", or take space=pde.Cells()" if finite else ""
-
-
-def _cast(tree: Any, dtype: Any) -> Any:
-    """With every float in the type of the state, which governs."""
-
-    floats, rest = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(jax.tree.map(lambda a: a.astype(dtype), floats), rest)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -118,12 +117,6 @@ class Flowing(AbstractSplit):
         # Worked out again for the gradient: five times less memory, and no slower.
         rate = eqx.filter_checkpoint(forces, prevent_cse=False)(self.forces, t, u)
         return projected(self.forces.space, rate, t)[0]
-
-
-def cast(tree: Any, dtype: Any) -> Any:
-    """With every float in the type of the state, which governs."""
-    floats, rest = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(jax.tree.map(lambda a: a.astype(dtype), floats), rest)
 
 
 def _sum(a: Faces, b: Faces) -> Faces:

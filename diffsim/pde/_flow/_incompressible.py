@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._checks import as_floating
+from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
 from .._grid import Grid
-from ._dynamics import Flowing, Forces, cast
+from ._dynamics import Flowing, Forces
 from ._inputs import (
     check_grid,
     check_obstacle,
