@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .. import integrators
+from .. import integrators, pde
 from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, Tracers
 from ..simulations import AbstractSimulation, Method, simulate
 from ..verify import convergence, taylor_test
@@ -73,6 +73,14 @@ def _planets(forces: Any = None, *, tracers: bool = False) -> NBody:
     return NBody(bodies, forces, tracers=light)
 
 
+def _ripples() -> pde.Evolution:
+    """Two waves of one sixth of the amplitude at which they would break."""
+    grid = pde.Grid(8, 0.0, 2 * np.pi)
+    x = grid.centers[0]
+    start = (jnp.cos(x) + jnp.sin(2 * x)) / 6
+    return pde.Evolution(pde.KortewegDeVries(), start, grid)
+
+
 def _relative_orbit(state: State) -> Array:
     return jnp.concatenate(
         [(a[1] - a[0])[:2] for a in (state.positions, state.velocities)]
@@ -109,6 +117,7 @@ SUBJECTS = (
     ),
     Subject("Kaps, stiff", kaps, lambda state: state),
     Subject("Kaps, split", lambda: kaps(split=True), lambda state: state),
+    Subject("Korteweg–de Vries, modes", lambda: _ripples(), lambda state: state),
 )
 
 #: Solvers, and steps of the coarsest run: the finer ones reach down to rounding.
@@ -126,6 +135,9 @@ SOLVERS = (
     (integrators.KenCarp3(), 64),
     (integrators.KenCarp4(), 48),
     (integrators.KenCarp5(), 32),
+    (integrators.SSPRK3(), 256),
+    (integrators.ETDRK2(), 128),
+    (integrators.ETDRK4(), 64),
 )
 
 
@@ -188,7 +200,14 @@ def measured(subject: Subject, solver: diffrax.AbstractSolver, steps: int) -> Ro
 
 
 def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
-    """Stiff solvers have problems of their own, the symplectic no force by velocity."""
+    """Whether a pair is one that fits.
+
+    Stiff and exponential solvers have problems of their own, and the symplectic ones no
+    force by velocity.
+    """
+    modes = subject.name.endswith("modes")
+    if modes or isinstance(solver, integrators.AbstractExponentialSolver):
+        return modes and isinstance(solver, integrators.AbstractExponentialSolver)
     stiff, split = subject.name.startswith("Kaps"), subject.name.endswith("split")
     if stiff or isinstance(solver, integrators.AbstractStiffSolver):
         fits = isinstance(solver, integrators.AbstractStiffSolver)

@@ -52,7 +52,7 @@ def flow(scheme, velocity):
     ("kind", "scheme", "riemann"),
     [
         (flow, pde.MUSCL(), "cells"),
-        (flow, pde.MUSCL(), "faces"),
+        pytest.param(flow, pde.MUSCL(), "faces", marks=pytest.mark.slow),
         (gas, pde.MUSCL(), pde.HLLC()),
         pytest.param(gas, pde.WENO5(), pde.HLL(), marks=pytest.mark.slow),
         (water, pde.MUSCL(), pde.HLL()),
