@@ -51,7 +51,7 @@ def advection(
     **Raises:** `ValueError` for fields and velocities that do not fit the grid.
 
     **Limits:** of the order of the scheme; of order 2 where a velocity on faces varies
-    across them, and at walls that it does not vanish at (convenience).
+    across them (convenience).
     """
     scheme = MUSCL() if scheme is None else scheme
     faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
@@ -77,8 +77,8 @@ def flow_on_faces(
     if given.ndim <= 1:
         return [Flow(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
     assert given.shape == (ndim, *shape)
-    width = (scheme.order + 1) // 2
-    views = domain.extended.neighbours(given, width=width)
+    width, order = (scheme.order + 1) // 2, max(scheme.order, 3)
+    views = domain.extended.neighbours(given, width=width, order=order)
     found = []
     for axis, around in enumerate(views):
         cells = [v[axis] for v in around]

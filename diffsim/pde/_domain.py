@@ -53,7 +53,7 @@ class Domain(eqx.Module):
     def extended(self) -> "Domain":
         """The same grid for what obeys nothing at the walls, a coefficient say.
 
-        Beyond them it goes on along the line through the last two cells.
+        Beyond them it goes on as the polynomial through the last cells.
         """
         pairs = (
             pair if self.periodic(i) else (Continued(), Continued())

@@ -62,20 +62,30 @@ def fitted(alpha: Array, beta: Array, spacing: Array, width: int, order: int) ->
     With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
     all of them, $p = \sum_j u_j l_j + c R$, and the condition at the wall gives c.
     """
-    cells = np.arange(max(order - 1, 1)) + 0.5
-    ghosts = -(np.arange(width) + 0.5)
+    cells, ghosts, bases = _polynomials(width, order)
     full = np.poly(cells)
-    bases = [np.atleast_1d(np.poly(np.delete(cells, j))) for j in range(cells.size)]
-    bases = [b / np.polyval(b, s) for b, s in zip(bases, cells, strict=True)]
-    at = np.stack([np.polyval(b, ghosts) for b in bases], axis=-1)
     wall = np.array([np.polyval(b, 0.0) for b in bases])
     slope = np.array([np.polyval(np.polyder(b), 0.0) for b in bases])
-    at, wall, slope, beyond = (
-        jnp.asarray(a, spacing.dtype)
-        for a in (at, wall, slope, np.polyval(full, ghosts))
+    at = continued(spacing.dtype, width, order)
+    wall, slope, beyond = (
+        jnp.asarray(a, spacing.dtype) for a in (wall, slope, np.polyval(full, ghosts))
     )
     # The outward derivative; s counts cells inwards.
     beta = -beta / spacing
     full = [float(np.polyval(f, 0.0)) for f in (full, np.polyder(full))]
     given = beyond / (alpha * full[0] + beta * full[1])
     return Ghosts(at - given[:, None] * (alpha * wall + beta * slope), given)
+
+
+def continued(dtype: Any, width: int, order: int) -> Array:
+    """Ghosts on the polynomial through `order` − 1 cells, shape (ghost, cell)."""
+    _, ghosts, bases = _polynomials(width, order)
+    return jnp.asarray(np.stack([np.polyval(b, ghosts) for b in bases], -1), dtype)
+
+
+def _polynomials(width: int, order: int) -> tuple[np.ndarray, np.ndarray, list]:
+    """Centers of cells and ghosts, in cells from the wall, and Lagrange polynomials."""
+    cells = np.arange(max(order - 1, 1)) + 0.5
+    bases = [np.atleast_1d(np.poly(np.delete(cells, j))) for j in range(cells.size)]
+    bases = [b / np.polyval(b, s) for b, s in zip(bases, cells, strict=True)]
+    return cells, -(np.arange(width) + 0.5), bases

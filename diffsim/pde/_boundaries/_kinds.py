@@ -12,6 +12,7 @@ from ._base import (
     AbstractBoundary,
     AbstractSide,
     Ghosts,
+    continued,
     fitted,
     prescribed,
     prescribed_at,
@@ -114,12 +115,11 @@ class Inflow(AbstractBoundary):
 
 
 class Continued(AbstractBoundary):
-    """On the line through the last two cells: of what obeys nothing at the wall."""
+    """On the polynomial through `order` − 1 cells: of what obeys nothing at the wall."""
 
     def ghosts(self, spacing, width, order):
-        del order
-        steps = jnp.arange(1, width + 1, dtype=spacing.dtype)
-        return Ghosts(jnp.stack([1 + steps, -steps], -1), jnp.zeros_like(steps))
+        nothing = jnp.zeros(width, spacing.dtype)
+        return Ghosts(continued(spacing.dtype, width, order), nothing)
 
     def at(self, t, x):
         del t
