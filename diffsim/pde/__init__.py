@@ -17,6 +17,7 @@ from ._cfl import CFL, largest_step
 from ._domain import Domain
 from ._elliptic import (
     AbstractElliptic,
+    AbstractPreconditioner,
     Elimination,
     Multigrid,
     Preconditioned,
@@ -81,6 +82,7 @@ __all__ = [
     "AbstractEquation",
     "AbstractFiniteVolume",
     "AbstractImplicit",
+    "AbstractPreconditioner",
     "AbstractReactionDiffusion",
     "AbstractRiemann",
     "AbstractScheme",

@@ -64,6 +64,7 @@ class CFL(diffrax.AbstractStepSizeController):
     def _step(self, t, u, evolution):
         # Diffrax turns a run round that goes backwards; the clock does not.
         now = jnp.asarray(t) * jnp.asarray(self._direction, jnp.result_type(t))
+        # Derivatives are those at frozen steps: where they lie changes only the error.
         return jax.lax.stop_gradient(allowed_step(evolution, self.number, now, u))
 
 

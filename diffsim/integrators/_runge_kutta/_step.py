@@ -79,6 +79,7 @@ def _harmless(problem: Problem, found: Found) -> tuple[Problem, Found]:
     """
     good = found.good
     span, length = (jnp.where(good, a, 0) for a in (problem.span, problem.length))
+    # The first slope stands in for what failed, and is differentiated as itself.
     slopes = jax.tree.map(
         lambda k, first: jnp.where(good, k, jax.lax.stop_gradient(first)),
         found.slopes,

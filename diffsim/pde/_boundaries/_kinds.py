@@ -115,7 +115,7 @@ class Inflow(AbstractBoundary):
 
 
 class Continued(AbstractBoundary):
-    """On the polynomial through `order` − 1 cells: of what obeys nothing at the wall."""
+    """On the polynomial through `order` − 1 cells: what obeys nothing at the wall."""
 
     def ghosts(self, spacing, width, order):
         nothing = jnp.zeros(width, spacing.dtype)

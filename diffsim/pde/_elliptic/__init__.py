@@ -1,6 +1,6 @@
 """Elliptic problems and their solvers."""
 
-from ._base import AbstractElliptic
+from ._base import AbstractElliptic, AbstractPreconditioner
 from ._elimination import Elimination
 from ._multigrid import Multigrid
 from ._preconditioned import Preconditioned
@@ -12,6 +12,7 @@ from ._transforms import Transforms
 
 __all__ = [
     "AbstractElliptic",
+    "AbstractPreconditioner",
     "Elimination",
     "Led",
     "Multigrid",

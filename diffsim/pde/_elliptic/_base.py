@@ -1,4 +1,4 @@
-"""`AbstractElliptic`: how an elliptic problem on a grid is solved."""
+"""`AbstractElliptic`, `AbstractPreconditioner`: how elliptic problems are solved."""
 
 import abc
 from collections.abc import Callable
@@ -47,6 +47,10 @@ class AbstractElliptic(eqx.Module):
         `operator` is v ↦ A v, or v ↦ Aᵀ v; they differ where ghosts follow from more
         than the one cell beside them.
         """
+
+
+class AbstractPreconditioner(AbstractElliptic):
+    """A solver that one linear map makes, which can lead a Krylov method."""
 
     @abc.abstractmethod
     def approximated(self, known: Known, b: Array) -> Array:

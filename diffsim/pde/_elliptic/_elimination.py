@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractElliptic
+from ._base import AbstractPreconditioner
 from ._system import diagonal, on_all_faces
 
 
-class Elimination(AbstractElliptic):
+class Elimination(AbstractPreconditioner):
     r"""Tridiagonal elimination: direct, for one axis and any k and α.
 
     $$-c_{i-1/2}\,u_{i-1} + d_i u_i - c_{i+1/2}\,u_{i+1} = b_i$$

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._products import product
-from ._base import AbstractElliptic, Known
+from ._base import AbstractPreconditioner, Known
 from ._coarsening import coarsest, levels, prolonged, restricted
 from ._system import System, diagonal
 
@@ -18,7 +18,7 @@ from ._system import System, diagonal
 _DENSE = 1024
 
 
-class Multigrid(AbstractElliptic):
+class Multigrid(AbstractPreconditioner):
     r"""V-cycles from grid to coarser grid, for k and α that vary: O(N) work.
 
     Polynomials of Chebyshev smooth on each grid, which is half as fine along every

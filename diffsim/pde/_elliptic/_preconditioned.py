@@ -3,7 +3,7 @@
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._base import AbstractElliptic, Known
+from ._base import AbstractElliptic, AbstractPreconditioner, Known
 from ._transforms import Transforms
 
 
@@ -12,9 +12,9 @@ class Preconditioned(AbstractElliptic):
 
     **Arguments**
 
-    - `by`: M⁻¹. `Transforms()`; or `Multigrid()`, which takes fewer steps where k
-        varies by factors within a few cells, or α by more than k/L² of a domain of
-        length L, and ten times as long to compile.
+    - `by`: M⁻¹. None is `Transforms()`; or `Multigrid()`, which takes fewer steps
+        where k varies by factors within a few cells, or α by more than k/L² of a domain
+        of length L, and ten times as long to compile.
     - `krylov`: an `implicit.Krylov` for its method, tolerances and `max_steps`. None is
         `CG()`; or `GMRES()`, where ghosts follow from more than the one cell beside
         them, so that A is not symmetric.
@@ -23,18 +23,21 @@ class Preconditioned(AbstractElliptic):
     `Krylov(GMRES())` then (mathematics).
     """
 
-    by: AbstractElliptic = Transforms()
-    krylov: Krylov | None = None
+    by: AbstractPreconditioner
+    krylov: Krylov | None
 
-    def __check_init__(self):
-        led = isinstance(self.by, Preconditioned)
-        if led or not isinstance(self.by, AbstractElliptic):
+    def __init__(
+        self, by: AbstractElliptic | None = None, krylov: Krylov | None = None
+    ):
+        by = Transforms() if by is None else by
+        if not isinstance(by, AbstractPreconditioner):
             raise ValueError(
-                f"by must be Transforms(), Multigrid() or Elimination(), got "
-                f"{self.by!r:.60}"
+                f"by must be Transforms(), Multigrid() or Elimination(), got {by!r:.60}"
             )
-        if self.krylov is not None and self.krylov.preconditioner is not None:
+        if krylov is not None and krylov.preconditioner is not None:
             raise ValueError("krylov has a preconditioner of its own: leave it out")
+        self.by = by
+        self.krylov = krylov
 
     def objection(self, system, *, exact):
         del exact
@@ -61,9 +64,6 @@ class Preconditioned(AbstractElliptic):
                 krylov.tolerance(approximate(b)),
             )
         return (x if guess is None else guess + x), steps
-
-    def approximated(self, known, b):
-        raise NotImplementedError("a Krylov method is no linear map")
 
     def _krylov(self, known: Known) -> Krylov:
         if self.krylov is not None:

@@ -159,6 +159,7 @@ def _sigma(system: System) -> Array:
 
     They have no differences across faces, so that A makes exactly zero of them.
     """
+    # Any size would do: it multiplies what has no part in the answer.
     held = jax.lax.stop_gradient(system)
     of_constants = held.plain(jnp.ones(held.shape, held.alpha.dtype))
     size = 2 * sum((jnp.mean(c) for c in held.faces), start=jnp.mean(held.alpha))

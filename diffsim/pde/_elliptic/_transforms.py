@@ -8,12 +8,12 @@ from jaxtyping import Array
 
 from ..._products import product
 from .._faces import averaged
-from ._base import AbstractElliptic
+from ._base import AbstractPreconditioner
 from ._system import System, on_all_faces
 from ._waves import around, waves
 
 
-class Transforms(AbstractElliptic):
+class Transforms(AbstractPreconditioner):
     r"""The eigenvectors Q of each axis: direct, for k and α that are numbers.
 
     $$u = Q\,\Lambda^{-1} Q^T b, \qquad

@@ -2,9 +2,8 @@
 
 from typing import Any, ClassVar
 
-from ..._checks import check_positive
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluated, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -28,14 +27,8 @@ class AllenCahn(AbstractReactionDiffusion):
     references: ClassVar[tuple[str, ...]] = ("10.1016/0001-6160(79)90196-2",)
 
     def __init__(self, diffusivity: Numbers | Any, reaction_rate: Numbers | Any = 1.0):
-        self.diffusivity = coefficient("diffusivity", diffusivity)
+        self.diffusivity = positive("diffusivity", diffusivity)
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
-        if not callable(diffusivity):
-            check_positive("diffusivity", self.diffusivity)
-
-    def channels(self, ndim):
-        del ndim
-        return 1
 
     @property
     def degree(self):

@@ -4,9 +4,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..._checks import check_positive
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluated, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -33,15 +32,8 @@ class Diffusion(AbstractReactionDiffusion):
     source: Any
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
-        self.diffusivity = coefficient("diffusivity", diffusivity)
+        self.diffusivity = positive("diffusivity", diffusivity)
         self.source = None if source is None else coefficient("source", source)
-        if not callable(diffusivity):
-            hint = "negative ones make a field rougher without bound"
-            check_positive("diffusivity", self.diffusivity, hint)
-
-    def channels(self, ndim):
-        del ndim
-        return 1
 
     @property
     def degree(self):

@@ -2,9 +2,8 @@
 
 from typing import Any, ClassVar
 
-from ..._checks import check_positive
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluated, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -34,15 +33,9 @@ class FisherKPP(AbstractReactionDiffusion):
         growth: Numbers | Any = 1.0,
         capacity: Numbers | Any = 1.0,
     ):
-        self.diffusivity = coefficient("diffusivity", diffusivity)
+        self.diffusivity = positive("diffusivity", diffusivity)
         self.growth = coefficient("growth", growth)
         self.capacity = coefficient("capacity", capacity)
-        if not callable(diffusivity):
-            check_positive("diffusivity", self.diffusivity)
-
-    def channels(self, ndim):
-        del ndim
-        return 1
 
     @property
     def degree(self):

@@ -4,9 +4,8 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from ..._checks import check_positive
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluated, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -45,15 +44,8 @@ class GrayScott(AbstractReactionDiffusion):
             raise ValueError(
                 f"diffusivities must be a pair, of u and v, got {diffusivities!r:.60}"
             )
-        first, second = (coefficient("diffusivities", d) for d in diffusivities)
+        first, second = (positive("diffusivities", d) for d in diffusivities)
         self.spreading = first, second
-        for given in self.spreading:
-            if not callable(given):
-                check_positive("diffusivities", given)
-
-    def channels(self, ndim):
-        del ndim
-        return 2
 
     @property
     def degree(self):

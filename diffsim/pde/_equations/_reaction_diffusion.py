@@ -19,7 +19,7 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
 
     In cells with any boundary and any D, and in Fourier modes where every D is a
     number. Diffusion is the stiff part in both; steps are explicit in the reaction.
-    Subclasses say `diffusivities`, `reaction`, `channels` and `degree`.
+    Subclasses say `diffusivities`, `reaction` and `degree`.
     """
 
     @property
@@ -30,6 +30,10 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
     @abc.abstractmethod
     def reaction(self, t: Any, x: Array, u: Array) -> Array | None:
         """R, shape (channel, *grid), or None if there is none."""
+
+    def channels(self, ndim: int) -> int:
+        del ndim
+        return len(self.diffusivities)
 
     def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
         return self.reaction(t, domain.grid.centers.astype(u.dtype), u)

@@ -1,0 +1,235 @@
+"""Solutions of elliptic problems have the derivatives of the discrete problem."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import pde
+from diffsim.verify import taylor_test
+
+
+WALLS = {
+    "periodic": pde.Periodic(),
+    "DD": (pde.Dirichlet(0.3), pde.Dirichlet(-0.2)),
+    "DN": (pde.Dirichlet(0.3), pde.Neumann(0.2)),
+    "ND": (pde.Neumann(0.2), pde.Dirichlet(0.3)),
+    "NN": (pde.Neumann(0.2), pde.Neumann(-0.1)),
+    "OI": (pde.Outflow(), pde.Inflow(0.4)),
+    "RD": (pde.Robin(1.0, 0.4, 0.1), pde.Dirichlet(0.3)),
+    "NR": (pde.Neumann(0.2), pde.Robin(2.0, 0.1, -0.3)),
+    "RR": (pde.Robin(1.0, 0.4, 0.1), pde.Robin(3.0, 0.2, 0.5)),
+}
+
+
+LED = pde.Preconditioned(pde.Multigrid())
+
+
+class Cubic(pde.AbstractBoundary):
+    """Zero at the wall, on the parabola through three cells: A is not symmetric."""
+
+    def ghosts(self, spacing, width, order):
+        return pde.Dirichlet().ghosts(spacing, width, order + 2)
+
+    def at(self, t, x):
+        return jnp.zeros((), x.dtype)
+
+
+def plate(first, second, shape=(8, 6)):
+    grid = pde.Grid(shape, (0.0, 0.2), (1.0, 1.4))
+    return pde.Domain(grid, (first, second))
+
+
+def varied(grid):
+    x = grid.centers
+    return jnp.exp(jnp.sin(3 * x[0]) + x[-1] ** 2), 0.5 + x[0] * (1 + x[-1])
+
+
+def balanced(f, domain, k=1.0):
+    """f with what passes the walls taken out of its mean."""
+    passing = pde.diffusion(jnp.zeros(domain.grid.shape), k, domain)
+    return f - jnp.mean(f + passing)
+
+
+def source(shape, seed=0):
+    return jax.random.normal(jax.random.key(seed), shape)
+
+
+@pytest.mark.slow
+def test_what_is_not_symmetric_has_an_adjoint():
+    domain = plate((Cubic(), Cubic()), WALLS["DN"])
+    k, _ = varied(domain.grid)
+    w, f = source((8, 6), 1), source((8, 6))
+
+    def total(k):
+        return jnp.sum(w * pde.poisson(f, domain, coefficient=k) ** 2)
+
+    forward = jax.jvp(total, (k,), (w,))[1]
+    reverse = jnp.sum(w * jax.grad(total)(k))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10)
+
+
+def made_up(p, n):
+    """The error of u = p sin(...) + ..., for a k and an α that know p."""
+
+    def u(x):
+        return jnp.sin(p * x[0] + x[1]) * jnp.exp(x[1] / 2) + p * x[0] ** 2
+
+    def k(x):
+        return jnp.exp(p * x[0] * x[1]) + 0.3
+
+    def flux(x):
+        return k(x) * jax.grad(u)(x)
+
+    def right(x):
+        return (1 + p * x[0]) * u(x) - jnp.trace(jax.jacfwd(flux)(x))
+
+    def at(function):
+        return lambda x: jax.vmap(function, -1)(x.reshape(2, -1)).reshape(x.shape[1:])
+
+    slope = jax.grad(u)
+    walls = (
+        (
+            pde.Dirichlet(lambda t, x: at(u)(x)),
+            pde.Neumann(lambda t, x: at(lambda x: slope(x)[0])(x)),
+        ),
+        (
+            pde.Robin(1.0, 0.5, lambda t, x: at(lambda x: u(x) - slope(x)[1] / 2)(x)),
+            pde.Dirichlet(lambda t, x: at(u)(x)),
+        ),
+    )
+    grid = pde.Grid((n, 4 * n // 3), (0.1, 0.2), (1.0, 1.3))
+    x = grid.centers
+    found = pde.helmholtz(
+        at(right)(x),
+        pde.Domain(grid, walls),
+        alpha=1 + p * x[0],
+        coefficient=at(k)(x),
+        throw=False,
+    )
+    return found - at(u)(x)
+
+
+def test_solutions_and_their_derivatives_are_of_order_two():
+    def norms(n):
+        both = jax.jit(lambda p: jax.jvp(lambda p: made_up(p, n), (p,), (1.0,)))
+        return [f(np.asarray(e)) for e in both(1.1) for f in (np.std, np.ptp)]
+
+    orders = np.log2(np.divide(norms(24), norms(48)))
+    np.testing.assert_allclose(orders, 2, atol=0.1)
+
+
+def problem(walls, uniform, solver):
+    domain = plate(*(WALLS[name] for name in walls), (6, 8))
+    k, alpha = varied(domain.grid)
+    f = source(domain.grid.shape)
+    if uniform:
+        k, alpha = jnp.asarray(1.3), jnp.asarray(0.7)
+
+    def solved(f, alpha, k, domain):
+        return pde.helmholtz(
+            f, domain, alpha=alpha, coefficient=k, solver=solver, throw=False
+        )
+
+    return solved, (f, alpha, k, domain)
+
+
+@pytest.mark.parametrize(
+    ("walls", "uniform", "solver"),
+    [
+        pytest.param(("RD", "periodic"), True, None, marks=pytest.mark.slow),
+        pytest.param(("DN", "NR"), False, None, marks=pytest.mark.slow),
+        pytest.param(("RR", "ND"), False, LED, marks=pytest.mark.slow),
+        pytest.param(("RR", "ND"), True, pde.Multigrid(), marks=pytest.mark.slow),
+        pytest.param(("RR", "ND"), True, None, marks=pytest.mark.slow),
+    ],
+)
+def test_derivatives_are_right_in_everything(walls, uniform, solver):
+    solved, inputs = problem(walls, uniform, solver)
+    found = taylor_test(solved, *inputs)
+    assert found.passed, found
+    assert found.disagreement < 1e-10
+    assert not any(leaf.flag == "dead" for leaf in found.leaves)
+
+
+def test_derivatives_of_what_is_known_up_to_a_constant_are_right():
+    domain = plate(WALLS["NN"], WALLS["periodic"], (6, 8))
+    k, _ = varied(domain.grid)
+
+    def solved(f, k, domain):
+        f = balanced(f, domain, k)
+        return pde.poisson(f, domain, coefficient=k, throw=False)
+
+    found = taylor_test(solved, source((6, 8)), k, domain)
+    assert found.passed, found
+    assert found.disagreement < 1e-10
+
+
+@pytest.mark.slow
+def test_second_derivatives_are_differences_of_first_ones():
+    domain = plate(WALLS["DN"], WALLS["periodic"], (4, 6))
+    f, w = source((4, 6)), source((4, 6), 1)
+
+    def total(p):
+        k = jnp.exp(p[0] * domain.grid.centers[0])
+        return jnp.sum(w * pde.helmholtz(f, domain, alpha=p[1], coefficient=k) ** 3)
+
+    p, h = jnp.array([0.4, 0.8]), 1e-5
+    found = [
+        jax.hessian(total)(p),
+        jax.jacrev(jax.jacfwd(total))(p),
+        jax.jacrev(jax.jacrev(total))(p),
+    ]
+    slope = jax.jit(jax.grad(total))
+    exact = [(slope(p + h * e) - slope(p - h * e)) / (2 * h) for e in jnp.eye(2)]
+    for hessian in found:
+        # The differences are good to h² and to rounding over h.
+        np.testing.assert_allclose(hessian, jnp.stack(exact), rtol=1e-7, atol=1e-10)
+
+
+def test_compiled_and_batched_solutions_are_those_of_one_at_a_time():
+    solved, (f, alpha, k, domain) = problem(("DN", "periodic"), False, None)
+
+    def total(f, k):
+        return jnp.sum(solved(f, alpha, k, domain) ** 3)
+
+    slopes = jax.value_and_grad(total, (0, 1))
+    compiled = jax.jit(slopes)
+    fs, ks = jnp.stack([f, f**2]), jnp.stack([k, k + 1])
+    alone = [compiled(f, k) for f, k in zip(fs, ks, strict=True)]
+    together = jax.vmap(compiled)(fs, ks)
+    batch = [jax.tree.map(lambda a, i=i: a[i], together) for i in (0, 1)]
+    for found, exact in [(slopes(f, k), alone[0]), *zip(batch, alone, strict=True)]:
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True):
+            # Iterations stop at 2e-12, on other paths of rounding.
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def shapes(jaxpr):
+    """Of every array in it, whatever it is nested in."""
+    for equation in jaxpr.eqns:
+        yield from (v.aval.shape for v in equation.outvars)
+        for value in jax.tree.leaves(
+            equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")
+        ):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from shapes(inner)
+
+
+@pytest.mark.parametrize("solver", [pde.Transforms(), pde.Preconditioned(), LED])
+def test_no_matrix_of_all_cells_is_made(solver):
+    grid = pde.Grid((32, 48))
+    domain = pde.Domain(grid, (WALLS["DN"], WALLS["RR"]))
+    uniform = isinstance(solver, pde.Transforms)
+    k = jnp.asarray(1.3) if uniform else varied(grid)[0]
+
+    def total(k, f):
+        found = pde.poisson(f, domain, coefficient=k, solver=solver, throw=False)
+        return jnp.sum(found**2)
+
+    f = source(grid.shape)
+    jaxpr = jax.make_jaxpr(jax.value_and_grad(total, (0, 1)))(k, f)
+    largest = max(int(np.prod(shape)) for shape in shapes(jaxpr.jaxpr))
+    # The grid, framed; of multigrid, the matrix of 4 × 6 cells.
+    assert largest <= 2 * 34 * 50
