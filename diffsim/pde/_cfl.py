@@ -1,5 +1,6 @@
 """`CFL`: steps as long as the waves allow."""
 
+import warnings
 from typing import Any, ClassVar
 
 import diffrax
@@ -8,8 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import check_positive
+from .._checks import check_positive, is_traced
 from .._types import Numbers
+from ..simulations import AbstractOneStepSolver, Method
 
 
 class CFL(diffrax.AbstractStepSizeController):
@@ -78,7 +80,8 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
 
     **Arguments**
 
-    - `evolution`: an `Evolution`, of an equation that has waves.
+    - `evolution`: an `Evolution`, of an equation that has waves or that spreads; or
+        an `IncompressibleFlow`.
     - `number`: C, as for `CFL`.
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are.
@@ -88,16 +91,40 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
     return allowed_step(evolution, number, evolution.t0, evolution.initial_state())
 
 
-@eqx.filter_jit
-def allowed_step(evolution: Any, number: Any, t: Any, u: Array) -> Array:
-    """The step of `number` crossings from the field u at the time t."""
-    equation: Any = getattr(evolution, "equation", None)
-    if not hasattr(equation, "crossings"):
-        raise ValueError(
-            f"{type(equation or evolution).__name__} does not say how fast its waves "
-            "are, by crossings(t, u, domain); give step= or another controller"
+def warn_of_long_steps(simulation: Any, method: Method):
+    """Where explicit steps are fixed and known before a run."""
+    explicit = isinstance(method.solver, diffrax.AbstractERK | AbstractOneStepSolver)
+    known = not any(is_traced(leaf) for leaf in jax.tree.leaves(simulation))
+    if method.adaptive or method.step is None or not (explicit and known):
+        return
+    with jax.ensure_compile_time_eval():
+        rate = _rate(simulation, simulation.t0, simulation.initial_state())
+    if rate is not None and method.step * float(rate) > 1:
+        warnings.warn(
+            f"step={method.step:.4g} is longer than the fastest wave takes to cross a "
+            f"cell, {1 / float(rate):.3g}, and the run may blow up: take a fixed step "
+            f"of {0.5 / float(rate):.2g}, or controller=pde.CFL()",
+            stacklevel=5,
         )
-    rate = equation.crossings(jnp.asarray(t, u.dtype), u, evolution.domain)
+
+
+def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
+    """The step of `number` crossings from the state y at the time t."""
+    rate = _rate(simulation, t, y)
+    if rate is None:
+        name = type(getattr(simulation, "equation", simulation)).__name__
+        raise ValueError(
+            f"{name} does not say how fast its waves are, by crossings(t, u, domain); "
+            "give step= or another controller"
+        )
     # Where nothing moves any step will do, a finite one.
-    least = jnp.finfo(u.dtype).tiny ** 0.5
-    return jnp.asarray(number, u.dtype) / jnp.maximum(rate, least)
+    least = jnp.finfo(rate.dtype).tiny ** 0.5
+    return jnp.asarray(number, rate.dtype) / jnp.maximum(rate, least)
+
+
+@eqx.filter_jit
+def _rate(simulation: Any, t: Any, y: Any) -> Array | None:
+    if not hasattr(simulation, "crossings"):
+        return None
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
+    return simulation.crossings(jnp.asarray(t, dtype), y)

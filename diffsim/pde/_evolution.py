@@ -9,6 +9,7 @@ from .._checks import as_floating
 from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractSide
+from ._cfl import warn_of_long_steps
 from ._domain import Domain, sides_of
 from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSecondOrder
 from ._grid import Grid
@@ -81,6 +82,13 @@ class Evolution(AbstractSimulation):
 
     def initial_state(self):
         return self.space.state(self.equation, self.initial)
+
+    def check_method(self, method):
+        warn_of_long_steps(self, method)
+
+    def crossings(self, t: Any, y: Any) -> Array | None:
+        """Cells that the fastest waves of a state cross a time; None of no waves."""
+        return self.equation.crossings(t, self.observe(t, y), self.domain)
 
     def observe(self, t, y):
         del t

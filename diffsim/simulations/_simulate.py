@@ -72,6 +72,7 @@ def simulate(
     """
     _check_kinds(simulation, method, progress, start)
     method = as_asked(simulation.default_method() if method is None else method)
+    simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
     t0 = simulation.t0 if start is None else start.t

@@ -50,6 +50,10 @@ class AbstractSimulation(eqx.Module):
     def default_method(self) -> Method:
         """A good choice, so that nobody must know integrators to start."""
 
+    def check_method(self, method: Method) -> None:
+        """Objects to a method before a run, or warns of it; to none by default."""
+        del method
+
     def observe(self, t: Array, y: PyTree[Array]) -> PyTree[Array]:
         """The public form of the state `y` at time `t`; the state itself by default."""
         del t

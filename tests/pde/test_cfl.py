@@ -1,5 +1,6 @@
 """Steps that follow the waves."""
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -71,9 +72,82 @@ def test_a_run_that_becomes_nan_fails_with_a_name():
         assert run.result != ds.RESULTS.successful
 
 
-def test_equations_without_waves_and_numbers_that_are_none_are_named():
-    still = pde.Evolution(pde.Diffusion(1.0), jnp.ones(8), pde.Grid(8))
-    with pytest.raises(ValueError, match="does not say how fast its waves are"):
-        ds.simulate(still, 0.1, METHOD)
+def test_numbers_that_are_none_are_named():
     with pytest.raises(ValueError, match="number must be positive"):
         pde.CFL(0.0)
+
+
+LAWS = {
+    "waves": pde.Wave(1.5),
+    "heat": pde.Diffusion(lambda t, x, u: 0.02 + 0.01 * u),
+    "smoke": pde.AdvectionDiffusion(0.01, 0.9),
+    "gas": pde.Burgers(0.01),
+}
+
+
+def ring(law, n=24):
+    grid = pde.Grid(n)
+    u = 1.5 + jnp.sin(2 * jnp.pi * grid.centers[0])
+    start = jnp.stack([u] * law.channels(1))
+    return pde.Evolution(law, start, grid)
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_a_fixed_step_above_the_limit_is_warned_of_with_one_that_will_do(law):
+    system = ring(law)
+    solver = integrators.Leapfrog() if isinstance(law, pde.Wave) else diffrax.Heun()
+    limit = float(pde.largest_step(system, 1.0))
+    ds.simulate(system, 0.9 * limit, ds.Method(solver, step=0.9 * limit))
+    long = 1.1 * limit
+    with pytest.warns(UserWarning, match=r"take a fixed step of \d.* or") as found:
+        ds.simulate(system, long, ds.Method(solver, step=long))
+    good = float(str(found[0].message).split("fixed step of ")[1].split(",")[0])
+    np.testing.assert_allclose(good, limit / 2, rtol=0.1)
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_the_limit_is_that_of_heat_and_of_waves(law):
+    """In closed form, the fields on this ring being what they are."""
+    n, u = 24, np.asarray(ring(law).initial)
+    exact = {
+        "waves": 1.5 * n,
+        "heat": 2 * (0.02 + 0.01 * u.max()) * n**2,
+        "smoke": 0.9 * n + 2 * 0.01 * n**2,
+        "gas": u.max() * n + 2 * 0.01 * n**2,
+    }
+    name = next(name for name, other in LAWS.items() if other is law)
+    np.testing.assert_allclose(
+        pde.largest_step(ring(law), 1.0), 1 / exact[name], rtol=1e-12
+    )
+
+
+def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
+    grid = pde.Grid((8, 16))
+    cavity = pde.IncompressibleFlow(
+        0.01,
+        grid,
+        pde.FreeSlip(),
+        initial=lambda x: jnp.stack([x[1] - 0.5, 0 * x[0]]),
+        obstacle=pde.Obstacle(pde.Ball((0.5, 0.5), 0.2), time=0.25),
+    )
+    fastest = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[0])) * 8
+    rising = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[1])) * 16
+    exact = fastest + rising + 2 * 0.01 * (8**2 + 16**2) + 2
+    np.testing.assert_allclose(pde.largest_step(cavity, 1.0), 1 / exact, rtol=1e-12)
+    with pytest.warns(UserWarning, match="longer than the fastest wave"):
+        ds.simulate(cavity, 0.4, ds.Method(diffrax.Heun(), step=0.2), throw=False)
+
+
+def test_steps_that_are_implicit_or_chosen_on_the_way_are_not_warned_of():
+    system = ring(LAWS["heat"])
+    ds.simulate(system, 0.5, ds.Method(integrators.Kvaerno3(), step=0.5))
+    ds.simulate(system, 0.5, ds.Method(integrators.SSPRK3(), controller=pde.CFL(1.0)))
+
+
+def test_equations_that_do_not_say_their_speed_are_named():
+    grid = pde.Grid(16, 0.0, 6.0)
+    waves = pde.Evolution(pde.KuramotoSivashinsky(), jnp.sin(grid.centers[0]), grid)
+    with pytest.raises(ValueError, match="KuramotoSivashinsky does not say how fast"):
+        pde.largest_step(waves)
+    with pytest.raises(ValueError, match="KuramotoSivashinsky does not say how fast"):
+        ds.simulate(waves, 0.1, METHOD)

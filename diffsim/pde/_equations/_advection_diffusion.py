@@ -16,7 +16,7 @@ from .._operators import diffusion, laplacian
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
 from ._coefficients import coefficient, evaluated
-from ._conservation import spreading
+from ._spread import spreading
 
 
 class AdvectionDiffusion(AbstractFiniteVolume):

@@ -25,6 +25,15 @@ class AbstractEquation(eqx.Module):
         **Raises:** `ValueError` if it has no form in so many.
         """
 
+    def crossings(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """Cells that the fastest waves cross a time, for `CFL`: the sum over axes.
+
+        With 2 D/Δx² of every axis for what spreads. None where explicit steps are not
+        the ones to take, and by default.
+        """
+        del t, u, domain
+        return None
+
 
 class AbstractFiniteVolume(AbstractEquation):
     """An equation for fields in cells, with any boundary."""

@@ -12,7 +12,8 @@ from .._cfl import CFL
 from .._operators import laplacian
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
-from ._conservation import AbstractConservationLaw, crossed, spreading, transport
+from ._conservation import AbstractConservationLaw, crossed, transport
+from ._spread import spreading
 
 
 class Burgers(AbstractConservationLaw):

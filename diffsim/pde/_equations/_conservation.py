@@ -50,8 +50,7 @@ class AbstractConservationLaw(AbstractFiniteVolume):
         """Channels that change sign in a mirror across `axis`: the normal momentum."""
 
     @abc.abstractmethod
-    def crossings(self, t: Any, u: Array, domain: Domain) -> Array:
-        """Cells that the fastest waves cross a time, for `CFL`: the sum over axes."""
+    def crossings(self, t: Any, u: Array, domain: Domain) -> Array: ...
 
 
 @eqx.filter_jit
@@ -125,12 +124,6 @@ def crossed(law: AbstractConservationLaw, w: Channels, domain: Domain) -> Array:
         slow, fast = law.speeds(w, axis)
         total = total + jnp.max(jnp.maximum(jnp.abs(slow), jnp.abs(fast))) / dx
     return total
-
-
-def spreading(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
-    """What diffusion adds to crossings: 2 D/Δx² of every axis, at the largest D."""
-    spacing = domain.grid.spacing.astype(dtype)
-    return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
 
 
 def channels_of(u: Array) -> Channels:

@@ -11,7 +11,7 @@ from ...simulations import Method
 from .._domain import Domain
 from .._modes import Modes
 from ._base import AbstractImplicit, AbstractSpectral
-from ._spread import spread, spread_solved
+from ._spread import evaluated_all, spread, spread_solved, spreading
 
 
 class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
@@ -50,6 +50,11 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
         change = self.explicit(t, u, domain)
         spreading = self.implicit(t, u, domain)
         return spreading if change is None else spreading + change
+
+    def crossings(self, t: Any, u: Array, domain: Domain) -> Array:
+        fields = evaluated_all(self.diffusivities, t, u, domain)
+        fastest = jnp.stack([jnp.max(k) for k in fields])
+        return spreading(fastest, domain, u.dtype)
 
     def default_method(self, domain: Domain) -> Method:
         del domain

@@ -43,6 +43,12 @@ def spread_solved(
     return jnp.stack(found)
 
 
+def spreading(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
+    """What diffusion adds to crossings: 2 D/Δx² of every axis, at the largest D."""
+    spacing = domain.grid.spacing.astype(dtype)
+    return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
+
+
 def _nonlinear(diffusivities, step, rhs, guess, domain):
     """By Newton's method, whose steps are led by D of the guess."""
 
@@ -55,7 +61,7 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
     if line:
         linear = implicit.Tridiagonal()
     else:
-        fields = _evaluated(diffusivities, t, guess, domain)
+        fields = evaluated_all(diffusivities, t, guess, domain)
         systems = [
             system_of(domain, length * k, 1.0, rhs.dtype, regular=True) for k in fields
         ]
@@ -67,7 +73,7 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
 
 def _together(diffusivities, t, u, domain) -> Array:
     """All of them as one coefficient of `diffusion`."""
-    found = _evaluated(diffusivities, t, u, domain)
+    found = evaluated_all(diffusivities, t, u, domain)
     if len(found) == 1:
         return found[0]
     if all(k.ndim == 0 for k in found):
@@ -75,6 +81,9 @@ def _together(diffusivities, t, u, domain) -> Array:
     return jnp.stack([jnp.broadcast_to(k, domain.grid.shape) for k in found])
 
 
-def _evaluated(diffusivities, t, u, domain) -> list[Array]:
+def evaluated_all(
+    diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
+) -> list[Array]:
+    """D of every channel, numbers and fields."""
     x = domain.grid.centers.astype(u.dtype)
     return [evaluated(d, t, x, a) for d, a in zip(diffusivities, u, strict=True)]

@@ -78,6 +78,11 @@ class Wave(AbstractSecondOrder):
         damping = _at(self.damping, domain, dtype)
         return Flows(_drifted, eqx.Partial(_kicked, kick, damping))
 
+    def crossings(self, t, u, domain):
+        del t
+        c = jnp.max(_at(self.speed, domain, u.dtype))
+        return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
+
     def default_method(self, domain):
         del domain
         return Method(diffrax.Dopri8())

@@ -11,6 +11,7 @@ from ..._checks import as_floating
 from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
+from .._cfl import warn_of_long_steps
 from .._grid import Grid
 from ._dynamics import Flowing, Forces
 from ._inputs import (
@@ -125,6 +126,17 @@ class IncompressibleFlow(AbstractSimulation):
 
     def terms(self):
         return Flowing(self._forces)
+
+    def check_method(self, method):
+        warn_of_long_steps(self, method)
+
+    def crossings(self, t: Any, y: Faces) -> Array:
+        """Cells that a state crosses a time, with friction and drag, for `CFL`."""
+        spacing = self.grid.spacing.astype(self._dtype)
+        speeds = jnp.stack([jnp.max(jnp.abs(u)) for u in self.velocities(t, y)])
+        total = jnp.sum(speeds / spacing)
+        total = total + 2 * self.viscosity.astype(self._dtype) * jnp.sum(spacing**-2)
+        return total if self.obstacle is None else total + 0.5 / self.obstacle.time
 
     def default_method(self):
         return Method(diffrax.Tsit5(), max_steps=100_000)
