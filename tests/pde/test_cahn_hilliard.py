@@ -92,11 +92,10 @@ def test_steps_are_of_order_four():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("about", [0.0, 1.0])
-def test_every_number_is_live(about):
+def test_every_number_is_live():
     rng = np.random.default_rng(3)
     start = jnp.asarray(rng.normal(size=(8, 9)))
-    equation = pde.CahnHilliard(0.3, 0.4, about=about)
+    equation = pde.CahnHilliard(0.3, 0.4, about=1.0)
     run = pde.Evolution(equation, start, pde.Grid((8, 9), 0.0, 5.0))
     method = ds.Method(ETDRK2(), 0.02)
     check_simulation(run, [0.02, 0.04], method).raise_if_failed()

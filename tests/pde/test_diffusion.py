@@ -114,9 +114,8 @@ HEUN = ds.Method(diffrax.Heun(), step=0.02)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("body", "method"), [(rod(), HEUN), (plate(), HEUN)])
-def test_every_number_of_a_body_is_live(body, method):
-    check_simulation(body, [0.04, 0.1], method).raise_if_failed()
+def test_every_number_of_a_body_is_live():
+    check_simulation(rod(), [0.04, 0.1], HEUN).raise_if_failed()
 
 
 def test_what_a_diffusion_does_by_default_agrees_with_small_steps():

@@ -10,7 +10,6 @@ from scipy.optimize import brentq
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim.verify import check_simulation
 
 
 GAMMA = 1.4
@@ -199,19 +198,6 @@ def test_fields_and_states_are_each_others_inverse():
 
 
 FEW = ds.Method(diffrax.Euler(), step=0.01)
-
-
-def line():
-    grid, gas = pde.Grid(6, 0.1, 1.2), pde.Euler(GAMMA)
-    x = grid.centers[0]
-    start = gas.state(1 + 0.3 * jnp.sin(6 * x), jnp.cos(4 * x)[None], 1 + x / 3)
-    inflow = pde.Inflow(jnp.array([1.1, 0.9, 1.2]))
-    return pde.Evolution(gas, start, grid, ((inflow, pde.Outflow()),))
-
-
-@pytest.mark.slow
-def test_every_number_of_a_gas_is_live():
-    check_simulation(line(), [0.02, 0.05], FEW).raise_if_failed()
 
 
 def test_single_precision_stays_single():

@@ -167,15 +167,9 @@ def gusty():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flow", "method"),
-    [
-        (pipe, ds.Method(diffrax.Heun(), 0.02)),
-        (gusty, ds.Method(diffrax.Heun(), 0.02)),
-    ],
-)
-def test_every_number_of_a_flow_is_live(flow, method):
-    check_simulation(flow(), [0.04, 0.1], method).raise_if_failed()
+def test_every_number_of_a_flow_is_live():
+    method = ds.Method(diffrax.Euler(), 0.02)
+    check_simulation(gusty(), [0.04, 0.06], method).raise_if_failed()
 
 
 def test_both_modes_agree_and_follow_the_flow():

@@ -9,7 +9,7 @@ import scipy.linalg
 
 import diffsim as ds
 from diffsim import pde
-from diffsim.integrators import ETDRK2, ETDRK4, KenCarp3, KenCarp4, Kvaerno5
+from diffsim.integrators import ETDRK2, ETDRK4, KenCarp4, Kvaerno5
 from diffsim.verify import check_simulation
 
 
@@ -168,17 +168,9 @@ def small(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("gray-scott", ds.Method(KenCarp3(), 0.02)),
-        ("fisher-kpp", ds.Method(KenCarp3(), 0.02)),
-        ("allen-cahn", ds.Method(ETDRK2(), 0.02)),
-        ("allen-cahn", None),
-    ],
-)
-def test_every_number_is_live(name, method):
-    check_simulation(small(name), [0.02, 0.04], method).raise_if_failed()
+def test_every_number_is_live():
+    method = ds.Method(ETDRK2(), 0.02)
+    check_simulation(small("allen-cahn"), [0.02, 0.04], method).raise_if_failed()
 
 
 def test_coefficients_that_vary_have_no_form_in_fourier_modes():

@@ -1,13 +1,11 @@
 """Shallow water: the lake at rest, the dam break, what is kept, derivatives."""
 
-import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim.verify import check_simulation
 
 
 SCHEMES = [pde.Upwind(), pde.MUSCL(), pde.WENO5()]
@@ -97,21 +95,6 @@ def test_mass_is_kept_between_walls():
     ).states
     before, after = np.sum(states[:, 0], (1, 2))
     np.testing.assert_allclose(after, before, rtol=1e-13)
-
-
-def channel():
-    grid = pde.Grid(6, 0.1, 1.3)
-    x = grid.centers[0]
-    start = jnp.stack([1 + 0.2 * jnp.sin(5 * x), 0.3 * jnp.cos(4 * x)])
-    water = pde.ShallowWater(9.81, 0.2 * jnp.cos(6 * x))
-    upstream = pde.Inflow(jnp.array([1.1, 0.4]))
-    return pde.Evolution(water, start, grid, ((upstream, pde.Wall()),))
-
-
-@pytest.mark.slow
-def test_every_number_of_a_water_is_live():
-    method = ds.Method(diffrax.Euler(), step=0.01)
-    check_simulation(channel(), [0.02, 0.04], method).raise_if_failed()
 
 
 def test_waters_that_are_none_are_named():

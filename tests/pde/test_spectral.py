@@ -173,10 +173,6 @@ def small(name):
     [
         ("flame", ds.Method(ETDRK2(), 0.02)),
         ("soliton", ds.Method(ETDRK4(), 0.02)),
-        ("flame", None),
-        ("front", ds.Method(ETDRK4(), 0.02)),
-        ("vorticity", ds.Method(ETDRK4(), 0.02)),
-        ("velocity", ds.Method(ETDRK2(), 0.02)),
     ],
 )
 def test_every_number_is_live(name, method):
