@@ -2,8 +2,11 @@
 
 from ._exponential import ETDRK2, ETDRK4, AbstractExponentialSolver
 from ._runge_kutta import (
+    ARS222,
+    ARS443,
     SSPRK3,
     AbstractStiffSolver,
+    CrankNicolson,
     KenCarp3,
     KenCarp4,
     KenCarp5,
@@ -22,12 +25,15 @@ from ._symplectic import (
 
 
 __all__ = [
+    "ARS222",
+    "ARS443",
     "ETDRK2",
     "ETDRK4",
     "SSPRK3",
     "AbstractExponentialSolver",
     "AbstractStiffSolver",
     "AbstractSymplecticSolver",
+    "CrankNicolson",
     "KahanLi6",
     "KahanLi8",
     "KenCarp3",

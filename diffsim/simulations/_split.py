@@ -71,8 +71,8 @@ class Split(AbstractSplit):
     simulations.Split(lambda t, y, args: -args.decay * y, solve, explicit=forcing)
     ```
 
-    KenCarp's and Ascher's solvers step both parts each in its way; Kværnø's take one
-    without an explicit part.
+    `KenCarp3` to `KenCarp5`, `ARS222` and `ARS443` step both parts each in its way;
+    `Kvaerno3`, `Kvaerno5` and `CrankNicolson` take one without an explicit part.
 
     **Arguments**
 

@@ -1,5 +1,7 @@
 """`AbstractStiffSolver`: Runge–Kutta steps with implicit stages, one at a time."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import diffrax
@@ -19,17 +21,21 @@ from ._step import Step, stepped
 from ._tableau import Tableau
 
 
-class Memory(eqx.Module):
-    """What a step leaves to the next: its last slope and what solved its stages.
+#: The implicit slopes of a stage and the explicit ones, None where there are none.
+Slopes = tuple[PyTree[Array], PyTree[Array] | None]
 
-    `slope` is None where the next step does not begin where the last stage ended.
+
+class Memory(eqx.Module):
+    """What a step leaves to the next: its last slopes and what solved its stages.
+
+    `slopes` is None where the next step does not begin where the last stage ended.
     """
 
-    slope: PyTree
+    slopes: Slopes | None
     factor: Factor | None
 
 
-class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
+class AbstractStiffSolver(diffrax.AbstractSolver):
     r"""Stages $k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr)$.
 
     Each is an equation for its own slope, solved by Newton's method with one factor of
@@ -53,7 +59,8 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
     - `iterations`: of Newton's method in a stage, before the step counts as failed.
 
     A failed step is rejected and made shorter by a controller; at fixed steps the run
-    ends in NaN and a `RESULTS`.
+    ends in NaN and a `RESULTS`. A solver with an error estimate is a
+    `diffrax.AbstractAdaptiveSolver` as well.
 
     **Good values:** the defaults. `rtol` and `atol` belong a hundred times below the
     controller's; entries that matter at 1e-12 of the largest need their own `atol`.
@@ -84,54 +91,60 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
         return self.tableau.explicit is not None
 
     def init(self, terms, t0, t1, y0, args):
-        direct = self._leap(terms, t0, t1, y0, args)
-        if direct is not None:
-            return Memory(None if self.split else direct.slope, None)
-        problem = self._problem(terms, t0, t1, y0, args)
-        factor = nothing_prepared(self.linear.opened(y0), problem)
-        return Memory(None if self.split else problem.slope, factor)
+        start = self._leap(terms, t0, t1, y0, args, _evaluated)
+        factor = None
+        if start is None:
+            start = self._problem(terms, t0, t1, y0, args, _evaluated)
+            factor = nothing_prepared(self.linear.opened(y0), start)
+        kept = self.tableau.ends_in_last_stage
+        return Memory((start.slope, start.explicit) if kept else None, factor)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        slope = None if made_jump is True else solver_state.slope
-        direct = self._leap(terms, t0, t1, y0, args, slope)
-        if direct is not None:
-            direct = direct if slope is None else _leap_after_jump(made_jump, direct)
-            done = directly_stepped(self.tableau, direct)
-            return self._ended(done, y0, direct.slope)
+        first = partial(_known, solver_state.slopes, made_jump)
+        leap = self._leap(terms, t0, t1, y0, args, first)
+        if leap is not None:
+            done = directly_stepped(self.tableau, leap)
+            return self._ended(done, y0, (leap.slope, leap.explicit))
         linear, factor = self.linear.opened(y0), solver_state.factor
-        problem = self._problem(terms, t0, t1, y0, args, slope)
-        if made_jump is not True and made_jump is not False:
-            problem, factor = _after_jump(made_jump, problem, factor)
+        problem = self._problem(terms, t0, t1, y0, args, first)
+        if made_jump is not False:
+            rate = jnp.where(made_jump, jnp.inf, factor.rate)
+            factor = Factor(factor.prepared, factor.length, rate)
         tolerances = Tolerances(self.rtol, self.atol, self.iterations)
         done = stepped(self.tableau, linear, tolerances, problem, factor)
-        return self._ended(done, y0, problem.slope)
+        return self._ended(done, y0, (problem.slope, problem.explicit))
 
-    def _ended(self, done: Step, y0, first: PyTree[Array]):
-        """What Diffrax asks of a step that began with the slope `first`."""
-        last = None if self.split else _where(done.good, done.slopes[-1], first)
+    def _ended(self, done: Step, y0, first: Slopes):
+        """What Diffrax asks of a step that began with the slopes `first`."""
+        kept = self.tableau.ends_in_last_stage
+        last = _where(done.good, _ends(done)[1], first) if kept else None
         error = jax.tree.map(lambda e: jnp.where(done.good, e, jnp.inf), done.error)
         y1 = jax.tree.map(lambda a: jnp.where(done.good, a, jnp.nan), done.y)
         results: Any = diffrax.RESULTS
         bad = results.nonlinear_divergence
         result = results.where(done.good, results.successful, bad)
-        dense = _dense(done, y0, split=self.split)
+        dense = _dense(done, y0, hermite=kept)
         return y1, error, dense, Memory(last, done.factor), result
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
-    def _leap(self, terms, t0, t1, y0, args, slope=None) -> Leap | None:
+    def _leap(self, terms, t0, t1, y0, args, first: "First") -> Leap | None:
         """The step, where the dynamics know how their stages are solved."""
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
         found = split_of(terms, t0, t1)
         if found is None or not (self.split or found[0].whole):
             return None
         split, sign = found
-        if slope is None:
-            slope = split.implicit(sign * t0, y0, args)
-        return Leap(split, sign * t0, sign * (t1 - t0), y0, slope, args)
+        t, length = sign * t0, sign * (t1 - t0)
 
-    def _problem(self, terms, t0, t1, y0, args, slope=None) -> Problem:
+        def slopes() -> Slopes:
+            implicit = split.implicit(t, y0, args)
+            return implicit, None if split.whole else split.explicit(t, y0, args)
+
+        return Leap(split, t, length, y0, *first(slopes), args)
+
+    def _problem(self, terms, t0, t1, y0, args, first: "First") -> Problem:
         if self.split and not isinstance(terms, diffrax.MultiTerm):
             raise ValueError(
                 f"{type(self).__name__} needs MultiTerm dynamics, an explicit and an "
@@ -140,43 +153,45 @@ class AbstractStiffSolver(diffrax.AbstractAdaptiveSolver):
             )
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
         field = field_of(terms, t0, y0, args, split=self.split)
-        explicit = None
-        if slope is None:
-            slope = field.implicit(field.consts[0], t0, y0)
-        if field.explicit is not None:
-            explicit = field.explicit(field.consts[1], t0, y0)
+
+        def slopes() -> Slopes:
+            implicit = field.implicit(field.consts[0], t0, y0)
+            if field.explicit is None:
+                return implicit, None
+            return implicit, field.explicit(field.consts[1], t0, y0)
+
         length = length_of(terms, t0, t1)
-        return Problem(field, t0, t1 - t0, length, y0, slope, explicit)
+        return Problem(field, t0, t1 - t0, length, y0, *first(slopes))
 
 
-def _after_jump(jumped, problem: Problem, factor: Factor) -> tuple[Problem, Factor]:
-    """Forgets what was known before a discontinuity, if there was one."""
-    field = problem.field
-    slope = jax.lax.cond(
-        jumped,
-        lambda: field.implicit(field.consts[0], problem.t, problem.y),
-        lambda: problem.slope,
-    )
-    rate = jnp.where(jumped, jnp.inf, factor.rate)
-    return problem._replace(slope=slope), Factor(factor.prepared, factor.length, rate)
+#: Slopes at the start of a step, from the function that evaluates them.
+First = Callable[[Callable[[], Slopes]], Slopes]
 
 
-def _leap_after_jump(jumped, leap: Leap) -> Leap:
-    if jumped is True or jumped is False:
-        return leap
-    slope = jax.lax.cond(
-        jumped,
-        lambda: leap.split.implicit(leap.t, leap.y, leap.args),
-        lambda: leap.slope,
-    )
-    return leap._replace(slope=slope)
+def _evaluated(slopes: Callable[[], Slopes]) -> Slopes:
+    return slopes()
+
+
+def _known(known: Slopes | None, jumped, slopes: Callable[[], Slopes]) -> Slopes:
+    """Those that the last step ended with, unless a discontinuity came between."""
+    if known is None or jumped is True:
+        return slopes()
+    if jumped is False:
+        return known
+    return jax.lax.cond(jumped, slopes, lambda: known)
 
 
 def _where(good, a: PyTree, b: PyTree) -> PyTree:
     return jax.tree.map(lambda x, y: jnp.where(good, x, y), a, b)
 
 
-def _dense(done: Step, y0: PyTree, *, split: bool) -> dict[str, Any]:
+def _ends(done: Step) -> tuple[Slopes, Slopes]:
+    """The slopes of the first stage and of the last."""
+    explicit = done.explicit or [None]
+    return (done.slopes[0], explicit[0]), (done.slopes[-1], explicit[-1])
+
+
+def _dense(done: Step, y0: PyTree, *, hermite: bool) -> dict[str, Any]:
     """What the interpolations of Diffrax ask for: slopes times the length."""
 
     def times(slope):
@@ -184,8 +199,11 @@ def _dense(done: Step, y0: PyTree, *, split: bool) -> dict[str, Any]:
         return shifted(nothing, done.length, slope)
 
     ends = {"y0": y0, "y1": done.y}
-    if not split:
-        return ends | {"k0": times(done.slopes[0]), "k1": times(done.slopes[-1])}
+    if hermite:
+        first, last = (
+            a if b is None else jax.tree.map(jnp.add, a, b) for a, b in _ends(done)
+        )
+        return ends | {"k0": times(first), "k1": times(last)}
     implicit, explicit = (
         jax.tree.map(lambda *k: jnp.stack(k), *map(times, slopes)) if slopes else None
         for slopes in (done.slopes, done.explicit)

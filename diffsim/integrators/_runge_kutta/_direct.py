@@ -15,7 +15,8 @@ from ._tableau import Tableau, rows
 class Leap(NamedTuple):
     """One step of split dynamics: from y at t by `length`, `args` for its functions.
 
-    `slope` is the implicit one at its start.
+    `slope` is the implicit one at its start, `explicit` the other one, None where
+    everything is implicit.
     """
 
     split: AbstractSplit
@@ -23,6 +24,7 @@ class Leap(NamedTuple):
     length: Array
     y: PyTree[Array]
     slope: PyTree[Array]
+    explicit: PyTree[Array] | None
     args: Any
 
 
@@ -31,8 +33,8 @@ def directly_stepped(tableau: Tableau, leap: Leap) -> Step:
     split, y, length, args = leap.split, leap.y, leap.length, leap.args
     slopes = _first(tableau, leap.slope)
     explicit = None
-    if not split.whole:
-        explicit = _first(tableau, split.explicit(leap.t, y, args))
+    if leap.explicit is not None:
+        explicit = _first(tableau, leap.explicit)
 
     # A loop, for a solve is much to compile, and so is its derivative.
     def stage(carry, row):

@@ -12,7 +12,7 @@ from ._tableau import Tableau, from_diffrax
 _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
 
 
-class KenCarp3(AbstractStiffSolver):
+class KenCarp3(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, three implicit stages.
 
     The dynamics are a `simulations.Split`, or `diffrax.MultiTerm(explicit, implicit)`:
@@ -39,7 +39,7 @@ class KenCarp3(AbstractStiffSolver):
         return 3
 
 
-class KenCarp4(AbstractStiffSolver):
+class KenCarp4(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 4, five implicit stages.
 
     As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
@@ -60,7 +60,7 @@ class KenCarp4(AbstractStiffSolver):
         return 4
 
 
-class KenCarp5(AbstractStiffSolver):
+class KenCarp5(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 5, seven implicit stages.
 
     As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.

@@ -11,7 +11,7 @@ from ._tableau import Tableau, from_diffrax
 _REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
 
 
-class Kvaerno3(AbstractStiffSolver):
+class Kvaerno3(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
     """Stiff systems at low accuracy: order 3, three implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
@@ -35,7 +35,7 @@ class Kvaerno3(AbstractStiffSolver):
         return 3
 
 
-class Kvaerno5(AbstractStiffSolver):
+class Kvaerno5(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
     """Stiff systems, a good first choice: order 5, six implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 4: the steps,

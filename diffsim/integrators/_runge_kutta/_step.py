@@ -17,11 +17,12 @@ from ._tableau import Tableau
 class Step(NamedTuple):
     """Where a step led, its error estimate, all slopes, and what the next one needs.
 
-    A step that failed leads nowhere: `y` is the state that it began with.
+    A step that failed leads nowhere: `y` is the state that it began with. `error` is
+    None where the tableau has no estimate.
     """
 
     y: PyTree[Array]
-    error: PyTree[Array]
+    error: PyTree[Array] | None
     slopes: list[PyTree[Array]]
     explicit: list[PyTree[Array]]
     factor: Factor | None
@@ -49,20 +50,28 @@ def completed(tableau: Tableau, start: Any, slopes, explicit, found: Any) -> Ste
     `start` has its `y` and `length`, `found` its `factor` and whether it is `good`.
     """
     change = combined(tableau.weights, slopes)
-    error = combined(tableau.errors, slopes)
     if explicit:
-        change = jax.tree.map(jnp.add, change, combined(tableau.weights, explicit))
-        error = jax.tree.map(jnp.add, error, combined(tableau.errors, explicit))
-    nothing = jax.tree.map(jnp.zeros_like, error)
+        assert tableau.explicit_weights is not None
+        others = combined(tableau.explicit_weights, explicit)
+        change = jax.tree.map(jnp.add, change, others)
     return Step(
         shifted(start.y, start.length, change),
-        shifted(nothing, start.length, error),
+        _error(tableau, start.length, slopes, explicit),
         slopes,
         explicit,
         found.factor,
         found.good,
         start.length,
     )
+
+
+def _error(tableau: Tableau, length: Array, slopes, explicit) -> PyTree[Array] | None:
+    if tableau.errors is None:
+        return None
+    error = combined(tableau.errors, slopes)
+    if explicit:
+        error = jax.tree.map(jnp.add, error, combined(tableau.errors, explicit))
+    return shifted(jax.tree.map(jnp.zeros_like, error), length, error)
 
 
 def _held(given: Any) -> Any:

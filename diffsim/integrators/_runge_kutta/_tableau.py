@@ -1,6 +1,7 @@
 """`Tableau`: coefficients of a step whose stages are implicit one at a time."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import diffrax
 import jax.numpy as jnp
@@ -13,8 +14,9 @@ class Tableau(NamedTuple):
 
     Stage i is at time `nodes[i]`; `implicit[i]` and `explicit[i]` weigh the slopes
     before it, `gamma` its own implicit slope. `predictor[i]` weighs earlier implicit
-    slopes for a guess. `weights` give the step, `errors` its error estimate. `explicit`
-    is None where the whole field is implicit.
+    slopes for a guess. `weights` and `explicit_weights` give the step, `errors` its
+    error estimate, None where there is none. What is explicit is None where the whole
+    field is implicit.
     """
 
     nodes: np.ndarray
@@ -23,12 +25,23 @@ class Tableau(NamedTuple):
     explicit: np.ndarray | None
     predictor: np.ndarray
     weights: np.ndarray
-    errors: np.ndarray
+    explicit_weights: np.ndarray | None
+    errors: np.ndarray | None
 
     @property
     def stages(self) -> int:
         """How many there are, the known one included."""
         return len(self.nodes)
+
+    @property
+    def ends_in_last_stage(self) -> bool:
+        """Whether the slopes of the last stage are the first ones of the next step."""
+        last = self.implicit[-1] + self.gamma * np.eye(self.stages)[-1]
+        if not np.array_equal(last, self.weights):
+            return False
+        if self.explicit is None or self.explicit_weights is None:
+            return True
+        return np.array_equal(self.explicit[-1], self.explicit_weights)
 
 
 class Row(NamedTuple):
@@ -66,11 +79,36 @@ def from_diffrax(
         None if explicit is None else _square(explicit.a_lower),
         _square(implicit.a_predictor),
         implicit.b_sol,
+        None if explicit is None else explicit.b_sol,
         implicit.b_error,
     )
 
 
-def _square(rows: tuple[np.ndarray, ...]) -> np.ndarray:
+def ending_in_last_stage(
+    gamma: float,
+    implicit: tuple[Sequence[float], ...],
+    explicit: tuple[Sequence[float], ...] | None = None,
+) -> Tableau:
+    """Of steps without an error estimate, whose weights are the last row.
+
+    Stages guess the slope of the one before.
+    """
+    lower = _square(implicit)
+    full = lower + gamma * np.diag(np.arange(len(lower)) > 0)
+    other = None if explicit is None else _square(explicit)
+    return Tableau(
+        full.sum(axis=1),
+        gamma,
+        lower,
+        other,
+        np.eye(len(lower), k=-1),
+        full[-1],
+        None if other is None else other[-1],
+        None,
+    )
+
+
+def _square(rows: Sequence[Any]) -> np.ndarray:
     """Strictly lower triangular; the first stage has no row."""
     found = np.zeros((len(rows) + 1, len(rows) + 1))
     for i, row in enumerate(rows):

@@ -1,0 +1,92 @@
+"""Ascher, Ruuth and Spiteri's methods: one part explicit, the stiff one implicit."""
+
+import math
+from typing import ClassVar
+
+import diffrax
+
+from ._base import AbstractStiffSolver
+from ._tableau import Tableau, ending_in_last_stage
+
+
+_REFERENCE = ("10.1016/S0168-9274(97)00056-1",)
+
+_GAMMA = 1 - math.sqrt(1 / 2)
+_DELTA = 1 - 1 / (2 * _GAMMA)
+
+
+class ARS222(AbstractStiffSolver):
+    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 2, two implicit stages.
+
+    With $\gamma = 1 - 1/\sqrt2$ and $\delta = 1 - 1/2\gamma$, a step ends in its last
+    stage, $y_{n+1} = z_2$:
+
+    $$\begin{aligned}
+    z_1 &= y_n + h\gamma\,f_E(y_n) + h\gamma\,f_I(z_1), \\
+    z_2 &= y_n + h\bigl[\delta f_E(y_n) + (1 - \delta) f_E(z_1)\bigr]
+      + h\bigl[(1 - \gamma) f_I(z_1) + \gamma f_I(z_2)\bigr].
+    \end{aligned}$$
+
+    Two evaluations of $f_E$ and two solves a step. The dynamics are a
+    `simulations.Split`, or `diffrax.MultiTerm(explicit, implicit)`. The implicit part
+    is L-stable; arguments are those of `AbstractStiffSolver`.
+
+    **Good values:** steps that Heun's method could take of $f_E$ alone,
+    $h|\lambda| \le 2$ for rates λ of decay.
+
+    **Limits:** fixed steps, there is no error estimate (convenience: `KenCarp3` has
+    one). Steps are bounded by the stability of $f_E$, of which there is none on the
+    imaginary axis, that of central differences of an advection, but for the damping by
+    $f_I$ (mathematics).
+    """
+
+    tableau: ClassVar[Tableau] = ending_in_last_stage(
+        _GAMMA,
+        implicit=([0.0], [0.0, 1 - _GAMMA]),
+        explicit=([_GAMMA], [_DELTA, 1 - _DELTA]),
+    )
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 2
+
+
+class ARS443(AbstractStiffSolver):
+    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, four implicit stages.
+
+    As `ARS222`, with four evaluations of $f_E$ and four solves a step, and stable for
+    $f_E$ on the imaginary axis: a good first choice for advection beside diffusion.
+
+    **Good values:** $h|\lambda| \le 1.57$ for rates λ of $f_E$ on the imaginary axis,
+    2.15 on the negative real one.
+
+    **Limits:** fixed steps, there is no error estimate (convenience: `KenCarp3` has
+    one). Steps are bounded by the stability of $f_E$, and order is lost where stiff and
+    slow modes mix (mathematics).
+    """
+
+    tableau: ClassVar[Tableau] = ending_in_last_stage(
+        1 / 2,
+        implicit=(
+            [0.0],
+            [0.0, 1 / 6],
+            [0.0, -1 / 2, 1 / 2],
+            [0.0, 3 / 2, -3 / 2, 1 / 2],
+        ),
+        explicit=(
+            [1 / 2],
+            [11 / 18, 1 / 18],
+            [5 / 6, -5 / 6, 1 / 2],
+            [1 / 4, 7 / 4, 3 / 4, -7 / 4],
+        ),
+    )
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    references: ClassVar[tuple[str, ...]] = _REFERENCE
+
+    def order(self, terms):
+        del terms
+        return 3

@@ -1,0 +1,36 @@
+"""`CrankNicolson`: the implicit trapezoid."""
+
+from typing import ClassVar
+
+import diffrax
+
+from ._base import AbstractStiffSolver
+from ._tableau import Tableau, ending_in_last_stage
+
+
+class CrankNicolson(AbstractStiffSolver):
+    r"""$y_{n+1} = y_n + \tfrac h2\bigl[f(y_n) + f(y_{n+1})\bigr]$: order 2, one solve.
+
+    A mode of rate λ is multiplied by $(1 + z/2)/(1 - z/2)$ a step, $z = h\lambda$: what
+    oscillates keeps its amplitude, and what decays does so whatever the step. It is the
+    implicit trapezoid, not the implicit midpoint, which has the same multiplier but
+    evaluates f between. The dynamics are a `simulations.Split` without an explicit
+    part, which is asked to solve, or any other, solved for by Newton's method.
+    Arguments are those of `AbstractStiffSolver`.
+
+    **Good values:** steps that resolve what is to be seen, and of
+    $\Delta x^2/D$ or less where diffusion starts from something rough.
+
+    **Limits:** A-stable and not L-stable: modes with $h|\lambda| \gg 2$ change sign
+    every step and hardly decay, where `Kvaerno3` damps them (mathematics). Fixed steps,
+    there is no error estimate (convenience).
+    """
+
+    tableau: ClassVar[Tableau] = ending_in_last_stage(1 / 2, implicit=([1 / 2],))
+    term_structure: ClassVar = diffrax.AbstractTerm
+    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    references: ClassVar[tuple[str, ...]] = ("10.1017/S0305004100023197",)
+
+    def order(self, terms):
+        del terms
+        return 2
