@@ -54,6 +54,15 @@ from ._evolution import Evolution
 from ._flow import Ball, FreeSlip, IncompressibleFlow, NoSlip, Obstacle
 from ._grid import Grid
 from ._modes import Modes
+from ._observables import (
+    energy,
+    enstrophy,
+    integral,
+    probe,
+    spectrum,
+    velocity,
+    vorticity,
+)
 from ._operators import diffusion, gradient, laplacian
 from ._riemann import HLL, HLLC, AbstractRiemann, Rusanov
 from ._schemes import (
@@ -135,13 +144,20 @@ __all__ = [
     "curl",
     "diffusion",
     "divergence",
+    "energy",
+    "enstrophy",
     "gradient",
     "helmholtz",
+    "integral",
     "laplacian",
     "largest_step",
     "minmod",
     "poisson",
+    "probe",
+    "spectrum",
     "transport",
     "van_albada",
     "van_leer",
+    "velocity",
+    "vorticity",
 ]

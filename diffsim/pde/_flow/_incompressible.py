@@ -12,7 +12,9 @@ from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
 from .._cfl import warn_of_long_steps
+from .._domain import Domain
 from .._grid import Grid
+from ._centers import domain_of
 from ._dynamics import Flowing, Forces
 from ._inputs import (
     check_grid,
@@ -67,7 +69,7 @@ class IncompressibleFlow(AbstractSimulation):
     States are velocities in the centers of cells, shape (time, axis, *grid). Methods of
     a flow show more of an internal state, as `observe=flow.force` does in `simulate`:
     `velocities` on all faces, `pressure` in the centers of cells, the `force` on the
-    obstacle.
+    obstacle. `domain` is the grid with what states obey at the walls, for `pde.probe`.
 
     **Good values:** cells of 2 ν / max|u| or shorter where the flow varies, and no
     longer than half a layer at a wall, $\sqrt{\nu L/u}$; explicit methods are stable
@@ -170,6 +172,11 @@ class IncompressibleFlow(AbstractSimulation):
         forces, t = self._forces, self._time(t)
         parts = [-jnp.sum(a) for a in forces.drag(t, y)] or [jnp.zeros((), self._dtype)]
         return forces.space.grid.volume * jnp.stack(parts)
+
+    @property
+    def domain(self) -> Domain:
+        """The grid with boundaries for states: velocities in the centers of cells."""
+        return domain_of(self.grid, self.walls)
 
     @property
     def _dtype(self) -> Any:

@@ -1,0 +1,202 @@
+"""Fields at any points."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import as_floating, is_traced
+from ..._trees import cast
+from ..._types import Numbers
+from .._boundaries import (
+    AbstractBoundary,
+    Continued,
+    Ghosts,
+    Inflow,
+    Outflow,
+    Wall,
+)
+from .._domain import Domain
+
+
+_ORDERS = (2, 4)
+
+
+def probe(
+    u: Array,
+    points: Numbers,
+    domain: Domain,
+    t: Any = 0.0,
+    *,
+    order: int = 4,
+) -> Array:
+    r"""Values at any points, by polynomials through the cells around them.
+
+    Cubic in each axis, or linear. Beside a wall the polynomial fulfils its boundary, so
+    that a field has the value of a `Dirichlet` at the wall itself, and what reaches
+    beyond a periodic side comes in at the other. Differentiable in the field, the
+    points, what holds at the walls and the corners of the grid.
+
+    ```python
+    run = ds.simulate(plate, times)
+    pde.probe(run.states, [[0.5, 0.1], [0.5, 0.9]], plate.domain, run.times)
+    ```
+
+    **Arguments**
+
+    - `u`: shape (..., *grid), one field or states with their times.
+    - `points`: coordinates, shape (point, axis), or (axis,) for one; in one dimension
+        an axis of length one, too.
+    - `domain`: the grid and its boundaries: `evolution.domain`, or `flow.domain` for
+        the velocities of an `IncompressibleFlow`.
+    - `t`: at which the boundaries are taken; a number, or one for each of the leading
+        axis of u, shape (time,).
+    - `order`: of the error in Δx for smooth u, 4 or 2.
+
+    **Returns:** shape (..., point), or (...) for one.
+
+    **Raises:** `ValueError` for points beyond walls, and shapes that do not fit. NaN
+    for points that are traced and lie beyond a wall.
+
+    **Limits:** derivatives by the points jump where the cells around them change, by
+    one order less than the error (mathematics). At an `Inflow`, `Outflow` or `Wall`,
+    which say nothing about the field at the wall itself, the polynomial is that of the
+    cells inside (convenience).
+    """
+    if order not in _ORDERS:
+        raise ValueError(f"order must be one of {_ORDERS}, got {order}")
+    domain.check(u, order // 2, order + 1)
+    points = _checked_points(points, domain, u.dtype)
+    _check_times(t, u, domain)
+    return _probed(u, points, domain, t, order)
+
+
+@eqx.filter_jit
+def _probed(u: Array, points: Array, domain: Domain, t: Any, order: int) -> Array:
+    points, domain = cast((points, domain), u.dtype)
+    t = jnp.asarray(t, u.dtype)
+    framed = partial(_framed, domain=domain, order=order)
+    u = jax.vmap(framed)(u, t) if t.ndim else framed(u, t)
+    shape, ndim = points.shape[:-1], domain.grid.ndim
+    points = points.reshape(-1, ndim)
+    around = [_around(points[:, axis], domain, axis, order) for axis in range(ndim)]
+    places = [
+        jnp.expand_dims(place, [1 + other for other in range(ndim) if other != axis])
+        for axis, (place, _) in enumerate(around)
+    ]
+    # (..., point, 4, 4, 4), of which the last axis goes with every sum.
+    found = u[(..., *places)]
+    for axis in range(ndim - 1, -1, -1):
+        weights = around[axis][1]
+        found = jnp.sum(jnp.expand_dims(weights, range(1, 1 + axis)) * found, -1)
+    inside = _inside(points, domain.grid.lower, domain.grid.upper, domain)
+    found = jnp.where(jnp.all(inside, -1), found, jnp.nan)
+    return found.reshape(*found.shape[:-1], *shape)
+
+
+def _around(x: Array, domain: Domain, axis: int, order: int) -> tuple[Array, Array]:
+    """Which cells of a framed field are around x, and Lagrange's weights of them."""
+    grid, nodes = domain.grid, np.arange(order)
+    length = grid.upper[axis] - grid.lower[axis]
+    passed = x - grid.lower[axis]
+    if domain.periodic(axis):
+        passed = jnp.mod(passed, length)
+    place = passed * (grid.shape[axis] / length) + (order - 1) / 2
+    first = jnp.floor(place) - (order // 2 - 1)
+    apart = (place - first)[:, None] - nodes
+    weights = [
+        jnp.prod(apart[:, others] / (j - others), axis=-1)
+        for j, others in ((j, np.delete(nodes, j)) for j in nodes)
+    ]
+    return first.astype(int)[:, None] + nodes, jnp.stack(weights, -1)
+
+
+def _framed(u: Array, t: Array, domain: Domain, order: int) -> Array:
+    """With cells beyond every side, and beyond the edges between them."""
+    grid, free = domain.grid, domain.extended
+    ndim = grid.ndim
+    for axis, sides in enumerate(domain.boundary):
+        values = []
+        for end, side in enumerate(sides):
+            value, wall = jnp.zeros((), u.dtype), grid.wall(axis, end)
+            if isinstance(side, AbstractBoundary):
+                value = side.at(t, wall)
+            shape = (*u.shape[:-ndim], *wall.shape[1:])
+            value = jnp.broadcast_to(value, shape).astype(u.dtype)
+            # As far along the wall as the field is by now.
+            for earlier in range(axis):
+                nothing = 2 * (jnp.zeros((), u.dtype),)
+                value = _longer(value, free, earlier, nothing, order)
+            values.append(jnp.moveaxis(value, axis - ndim, -1))
+        u = _longer(u, domain, axis, values, order)
+    return u
+
+
+def _longer(
+    u: Array, domain: Domain, axis: int, values: Sequence[Array], order: int
+) -> Array:
+    """With order / 2 cells more at both ends of an axis, by `values` at its walls."""
+    grid, width = domain.grid, order // 2
+    lines = jnp.moveaxis(u, axis - grid.ndim, -1)
+    inwards = lines, jnp.flip(lines, -1)
+    beyond = []
+    for end, side in enumerate(domain.boundary[axis]):
+        if not isinstance(side, AbstractBoundary):
+            beyond.append(inwards[1 - end][..., :width])
+            continue
+        rule = _rule(side, grid.spacing[axis], order)
+        own = rule.own
+        if own.ndim == 3:
+            own = jnp.expand_dims(own, range(1, grid.ndim))
+        cells = inwards[end][..., None, : own.shape[-1]]
+        beyond.append(jnp.sum(own * cells, -1) + rule.given * values[end])
+    low, high = beyond
+    lines = jnp.concatenate([jnp.flip(low, -1), lines, high], -1)
+    return jnp.moveaxis(lines, -1, axis - grid.ndim)
+
+
+def _rule(side: AbstractBoundary, spacing: Array, order: int) -> Ghosts:
+    if isinstance(side, Continued | Inflow | Outflow | Wall):
+        return Continued().ghosts(spacing, order // 2, order + 1)
+    return side.ghosts(spacing, order // 2, order)
+
+
+def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Any:
+    """Whether a point is, along every axis that has walls."""
+    periodic = np.array([domain.periodic(i) for i in range(domain.grid.ndim)])
+    return (points >= lower) & (points <= upper) | periodic
+
+
+def _checked_points(given: Any, domain: Domain, dtype: Any) -> Array:
+    found, ndim = as_floating("points", given), domain.grid.ndim
+    if found.shape[-1:] != (ndim,):
+        raise ValueError(
+            f"points must have shape (point, {ndim}), or ({ndim},) for one, got "
+            f"{found.shape}"
+        )
+    known = given, domain.grid.lower, domain.grid.upper
+    if any(map(is_traced, jax.tree.leaves(known))):
+        return found
+    # By NumPy: within a compiled function JAX would trace what is known.
+    points, lower, upper = (np.asarray(a, dtype) for a in known)
+    outside = ~np.all(_inside(points, lower, upper, domain), -1)
+    if np.any(outside):
+        raise ValueError(
+            f"points must lie within the walls, from {lower} to {upper}, got "
+            f"{points[outside][0]}"
+        )
+    return found
+
+
+def _check_times(t: Any, u: Array, domain: Domain):
+    times, leading = jnp.shape(t), u.shape[: u.ndim - domain.grid.ndim]
+    if times not in ((), leading[:1]):
+        raise ValueError(
+            f"t must be a number or one for each of the leading axis of u, got shape "
+            f"{times} for u of shape {u.shape}"
+        )

@@ -1,0 +1,61 @@
+"""How much of a field is in waves of which length."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._trees import cast
+from .._domain import Domain
+from .._grid import Grid
+from .._modes import Modes
+
+
+@eqx.filter_jit
+def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
+    r"""Power of a periodic field by shells of wavenumber.
+
+    $$P_n = \frac1{N^2}\sum_{|k|\,\in\,\text{shell } n} |\hat u_k|^2, \qquad
+      \bigl(n - \tfrac12\bigr)\Delta k \le |k| < \bigl(n + \tfrac12\bigr)\Delta k$$
+
+    with $\Delta k = 2\pi/L$ of the shortest side L. The sum over shells is the mean of
+    $u^2$ (Parseval); half the sum over components of a velocity is the energy spectrum:
+
+    ```python
+    k, power = pde.spectrum(pde.velocity(flow, run.states), flow.grid)
+    energy = power.sum(-2) / 2  # (time, shell)
+    ```
+
+    **Arguments**
+
+    - `u`: shape (..., *grid), one field or states with their times.
+    - `grid`: the `Grid`, periodic along every axis.
+
+    **Returns:** the wavenumbers $n\,\Delta k$ from zero, shape (shell,), and P, shape
+    (..., shell).
+
+    **Raises:** `ValueError` for a field that does not fit the grid.
+
+    **Limits:** shells are as wide as the shortest side says, so in a long box they hold
+    many modes (convenience); those beyond the smallest $n_a/2$ are not full
+    (mathematics).
+    """
+    Domain(grid).check(u)
+    modes = Modes(cast(grid, u.dtype))
+    step = jnp.max(2 * jnp.pi / (modes.grid.upper - modes.grid.lower))
+    # The longest wavevector, were all sides as short.
+    count = int(np.hypot.reduce([n // 2 for n in grid.shape]) + 0.5) + 1
+    shells = jnp.round(jnp.sqrt(modes.squared) / step).astype(int)
+    z = modes.forward(u)
+    power = jnp.asarray(_weights(grid.shape), u.dtype) * (z.real**2 + z.imag**2)
+    power = power.reshape(*power.shape[: -grid.ndim], -1)
+    summed = jax.ops.segment_sum(jnp.moveaxis(power, -1, 0), shells.ravel(), count)
+    wavenumbers = step * jnp.arange(count, dtype=u.dtype)
+    return wavenumbers, jnp.moveaxis(summed, 0, -1)
+
+
+def _weights(shape: tuple[int, ...]) -> np.ndarray:
+    """Modes that each of a real field stands for, itself and its conjugate, over N²."""
+    last = np.arange(shape[-1] // 2 + 1)
+    return np.where(np.isin(last, [0, shape[-1] / 2]), 1, 2) / np.prod(shape) ** 2.0

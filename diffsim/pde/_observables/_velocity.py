@@ -1,0 +1,122 @@
+"""Velocity and vorticity of flows, whichever of them is the state."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._trees import cast
+from .._equations import NavierStokes
+from .._evolution import Evolution
+from .._faces import difference
+from .._flow import IncompressibleFlow
+from .._modes import Modes
+
+
+#: A simulation whose states are velocities or vorticities.
+Flow = Evolution | IncompressibleFlow
+
+
+@eqx.filter_jit
+def velocity(simulation: Any, state: Array) -> Array:
+    r"""Velocity in the centers of cells, shape (..., axis, *grid).
+
+    Of `NavierStokes` in two dimensions the flow of mean zero with the vorticity of the
+    state, $u = (\partial_y\psi, -\partial_x\psi)$ with $\nabla^2\psi = -\omega$. In
+    three dimensions, and of an `IncompressibleFlow`, the state itself.
+
+    **Arguments**
+
+    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of `NavierStokes`.
+    - `state`: one state, or states with a leading time axis.
+
+    **Raises:** `ValueError` for another simulation or states of another shape.
+    """
+    _check(simulation, state)
+    if not _is_vorticity(simulation):
+        return state
+    modes = _modes(simulation, state)
+    stream = -modes.potential(modes.forward(jnp.squeeze(state, -3)))
+    slopes = modes.derivative(1) * stream, -modes.derivative(0) * stream
+    return modes.backward(jnp.stack(slopes, -3))
+
+
+@eqx.filter_jit
+def vorticity(simulation: Any, state: Array) -> Array:
+    r"""$\omega = \nabla\times u$ in the centers of cells.
+
+    In two dimensions $\partial_x v - \partial_y u$, shape (..., *grid); in three shape
+    (..., axis, *grid). Exact in the modes of `NavierStokes`; of an `IncompressibleFlow`
+    by differences of order 2, beside its walls from the cells inside.
+
+    **Arguments**
+
+    - `simulation`, `state`: as for `velocity`.
+
+    **Raises:** `ValueError` for another simulation or states of another shape.
+
+    **Limits:** what a layer thinner than two cells does at a wall is not in it
+    (convenience: walls are not asked, so that it needs no time).
+    """
+    _check(simulation, state)
+    if _is_vorticity(simulation):
+        return jnp.squeeze(state, -3)
+    if isinstance(simulation, IncompressibleFlow):
+        return _curl(_slopes(simulation, state))
+    modes = _modes(simulation, state)
+    z = modes.forward(state)
+    slopes = [modes.derivative(axis) * z for axis in range(modes.grid.ndim)]
+    return modes.backward(_curl(slopes))
+
+
+def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
+    """∂u along each axis, by parabolas through the last three cells at a wall."""
+    ndim = flow.grid.ndim
+    views = flow.domain.extended.neighbours(u, order=4)
+    spacing = flow.grid.spacing.astype(u.dtype)
+    return [
+        difference((low + high) / (2 * dx), i - ndim)
+        for i, ((low, high), dx) in enumerate(zip(views, spacing, strict=True))
+    ]
+
+
+def _curl(slopes: list[Array]) -> Array:
+    """From the derivatives along each axis of all components."""
+    ndim = len(slopes)
+    along = [jnp.unstack(slope, axis=-ndim - 1) for slope in slopes]
+    if ndim == 2:
+        return along[0][1] - along[1][0]
+    turns = (1, 2), (2, 0), (0, 1)
+    return jnp.stack([along[i][j] - along[j][i] for i, j in turns], -ndim - 1)
+
+
+def _is_vorticity(simulation: Flow) -> bool:
+    return isinstance(simulation, Evolution) and simulation.grid.ndim == 2
+
+
+def _modes(simulation: Flow, state: Array) -> Modes:
+    return Modes(cast(simulation.grid, state.dtype))
+
+
+def _check(simulation: Any, state: Array):
+    """Objects to what is no flow, and to states that are not of it."""
+    of = type(simulation).__name__
+    if isinstance(simulation, Evolution):
+        of += f" of {type(simulation.equation).__name__}"
+    navier_stokes = isinstance(simulation, Evolution) and isinstance(
+        simulation.equation, NavierStokes
+    )
+    if not navier_stokes and not isinstance(simulation, IncompressibleFlow):
+        raise ValueError(
+            f"simulation must be an IncompressibleFlow or an Evolution of NavierStokes,"
+            f" whose states are flows, got {of}; pde.integral and pde.curl take any "
+            "field"
+        )
+    shape = simulation.grid.shape
+    channels = 1 if _is_vorticity(simulation) else len(shape)
+    if state.shape[-len(shape) - 1 :] != (channels, *shape):
+        raise ValueError(
+            f"state must have shape (..., {', '.join(map(str, (channels, *shape)))}), "
+            f"as those of this {of}, got {state.shape}"
+        )
