@@ -63,8 +63,9 @@ class Method(eqx.Module):
         if self.adaptive and not _estimates_error(self) and _controls(self.controller):
             raise ValueError(
                 f"{type(self.solver).__name__} runs at fixed steps only, got the "
-                f"controller {type(self.controller).__name__}: steps that follow an "
-                "error estimate destroy symplecticity; give step= and no controller"
+                f"controller {type(self.controller).__name__}: it has no error "
+                "estimate to follow, and what is symplectic is so at fixed steps; give "
+                "step= and no controller"
             )
         if isinstance(self.adjoint, AbstractScanAdjoint) and self.adaptive:
             raise ValueError(

@@ -11,7 +11,6 @@ import diffsim as ds
 from diffsim import pde
 from diffsim.integrators import ARS222, ARS443, CrankNicolson
 from diffsim.simulations import Split
-from diffsim.verify import check_simulation
 
 
 ASCHER = [ARS222, ARS443]
@@ -325,27 +324,3 @@ def test_single_precision_stays_single(solver):
     found = ran(solver, jnp.float32(0.8), 0.5, 0.05)
     assert found.dtype == jnp.float32
     np.testing.assert_allclose(found, ran(solver, 0.8, 0.5, 0.05), atol=2e-6)
-
-
-def reaction():
-    grid = pde.Grid(4, 0.1, 0.8)
-    walls = ((pde.Dirichlet(0.3), pde.Robin(1.0, 0.4, 0.1)),)
-    start = jnp.asarray([0.2, 0.5, 0.3, 0.9])
-    return pde.Evolution(pde.FisherKPP(0.05, 1.3), start, grid, walls)
-
-
-def cooling():
-    grid = pde.Grid(4, 0.1, 0.8)
-    walls = ((pde.Dirichlet(0.3), pde.Neumann(0.2)),)
-    start = jnp.asarray([0.2, 0.5, 0.3, 0.9])
-    return pde.Evolution(pde.Diffusion(0.05), start, grid, walls)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("body", "solver"),
-    [(reaction, ARS443), (cooling, CrankNicolson)],
-)
-def test_every_number_of_a_body_is_live(body, solver):
-    method = ds.Method(solver(), step=0.05)
-    check_simulation(body(), [0.1, 0.22], method).raise_if_failed()
