@@ -66,6 +66,7 @@ from ._schemes import (
     van_leer,
 )
 from ._spaces import AbstractSpace, Cells, Fourier
+from ._steady import PseudoTime, steady
 from ._vector import curl, divergence
 
 
@@ -120,6 +121,7 @@ __all__ = [
     "Outflow",
     "Periodic",
     "Preconditioned",
+    "PseudoTime",
     "Robin",
     "Rusanov",
     "Schrodinger",
@@ -139,6 +141,7 @@ __all__ = [
     "largest_step",
     "minmod",
     "poisson",
+    "steady",
     "transport",
     "van_albada",
     "van_leer",

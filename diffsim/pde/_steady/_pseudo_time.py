@@ -1,0 +1,148 @@
+"""`PseudoTime`: Newton's method that begins as a march in time."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ..._checks import check_positive
+from ..._sizes import largest, precision
+from ...implicit import GMRES, Krylov
+
+
+#: A step after which |f| is larger by this is not taken; the next one is so much
+#: shorter.
+_GROWTH, _SHORTER = 2.0, 4.0
+
+#: Steps are solved to this part of |f|, and later ones better, down to rounding.
+_ROUGHLY = 1e-2
+
+
+class _State(eqx.Module):
+    """Size of f, length of the next step, how well to solve for it, and what is left."""
+
+    residual: Float[Array, ""]
+    step: Float[Array, ""]
+    forcing: Float[Array, ""]
+    scale: Float[Array, ""]
+    left: Float[Array, ""]
+    failed: Bool[Array, ""]
+
+
+class PseudoTime(optx.AbstractRootFinder):
+    r"""Implicit steps in a time of its own, the longer the nearer the steady state:
+
+    $$\Bigl(\frac1\tau - \frac{\partial f}{\partial y}\Bigr)\,s = f(y), \qquad
+      y \leftarrow y + s, \qquad
+      \tau \leftarrow \tau\,\frac{|f_\text{before}|}{|f|}$$
+
+    with the rate f of the time in which all waves that spread take about as long. So it
+    goes where time would, past where Newton's method stalls, and ends as that method,
+    whose step is that of infinite τ. A step that doubles |f| is taken back and tried
+    shorter. No matrix is made.
+
+    **Arguments**
+
+    - `step`: the first τ; a long one, 1e6 say, is Newton's method from the start.
+    - `rtol`: of what is left after the last step, relative to the largest entry of y
+        and of the guess; None is the 3/4 power of the precision, 2e-12 in float64.
+    - `linear`: an `implicit.Krylov`; its own tolerances are not used here.
+    - `norm`: of what `rtol` is for.
+
+    **Good values:** 1; 0.1 where that comes to nothing. `GMRES` keeps its `restart`
+    fields in memory.
+
+    **Limits:** finds what attracts, with rare exceptions, so that unstable states are
+    for `implicit.NewtonKrylov`; that nothing attracts, as a flow that sheds vortices,
+    takes all steps to be known (mathematics).
+    """
+
+    step_size: float | Array
+    rtol: float | None
+    atol: float
+    linear: Krylov
+    norm: Callable[[PyTree], Array]
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1137/S0036142996304796",
+        "10.1016/0045-7825(86)90055-1",
+    )
+
+    def __init__(
+        self,
+        step: float | Array = 1.0,
+        *,
+        rtol: float | None = None,
+        linear: Krylov | None = None,
+        norm: Callable[[PyTree], Array] = largest,
+    ):
+        check_positive("step", step)
+        self.step_size = step
+        self.rtol = rtol
+        self.atol = 0.0
+        self.linear = Krylov(GMRES(60)) if linear is None else linear
+        self.norm = norm
+        if not isinstance(self.linear, Krylov):
+            raise ValueError(f"linear must be an implicit.Krylov, got {linear!r:.60}")
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        del options, f_struct, aux_struct, tags
+        size = self._length(fn(y, args)[0])
+        one = 0 * size + 1
+        return _State(
+            size, one * self.step_size, one * _ROUGHLY, self.norm(y), one * jnp.inf,
+            size < 0,
+        )  # fmt: skip
+
+    def step(self, fn, y, args, options, state, tags):
+        del options, tags
+        value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
+
+        def shifted(v):
+            return jax.tree.map(lambda a, b: a / state.step - b, v, operator(v))
+
+        tolerance = state.forcing * state.residual
+        move, _ = self.linear.within(shifted, value, tolerance)
+        moved = jax.tree.map(jnp.add, y, move)
+        size = self._length(fn(moved, args)[0])
+        rate = size / state.residual
+        # False where anything is NaN.
+        taken = rate <= _GROWTH
+        y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, y)
+        return y, self._next(y, move, state, rate, taken), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        del fn, y, args, options, tags
+        results: Any = optx.RESULTS
+        done = state.left <= 1
+        stuck = state.failed & ~done
+        return done, results.where(
+            stuck, results.nonlinear_divergence, results.successful
+        )
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        del fn, args, options, state, tags, result
+        return y, aux, {}
+
+    def _next(self, y, move, state: _State, rate: Array, taken: Array) -> _State:
+        eps = precision(y)
+        rtol = eps**0.75 if self.rtol is None else self.rtol
+        scale = jnp.maximum(state.scale, self.norm(y))
+        # About Newton's step, of which this one is a part.
+        whole = self.norm(move) * (1 + 1 / state.step)
+        left = whole * rate / (rtol * scale)
+        # A small step that cannot make |f| fall has met its rounding.
+        met = (rate >= 0.5) & (whole <= eps**0.5 * scale)
+        met = met | (state.residual == 0)
+        left = jnp.where(taken | met, jnp.where(met, 0, left), jnp.inf)
+        step = jnp.where(taken, state.step / rate, state.step / _SHORTER)
+        step = jnp.minimum(step, 1 / eps)
+        forcing = jnp.clip(jnp.where(taken, rate, _ROUGHLY), eps**0.5, _ROUGHLY)
+        residual = jnp.where(taken, rate * state.residual, state.residual)
+        return _State(residual, step, forcing, scale, left, step < eps)
+
+    def _length(self, f: PyTree[Array]) -> Array:
+        return jnp.sqrt(self.linear.inner(f, f))
