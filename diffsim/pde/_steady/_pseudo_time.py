@@ -14,9 +14,12 @@ from ..._sizes import largest, precision
 from ...implicit import GMRES, Krylov
 
 
-#: A step after which |f| is larger by this is not taken; the next one is so much
-#: shorter.
-_GROWTH, _SHORTER = 2.0, 4.0
+#: A step after which this part of |f| is left that is not linear in it, is as long as
+#: it should be; the next one is longer or shorter in proportion, up to the second.
+_BENT, _LONGER = 0.3, 10.0
+
+#: Where so much is left, the step is not taken.
+_LOST = 2.0
 
 #: Steps are solved to this part of |f|, and later ones better, down to rounding.
 _ROUGHLY = 1e-2
@@ -34,31 +37,32 @@ class _State(eqx.Module):
 
 
 class PseudoTime(optx.AbstractRootFinder):
-    r"""Implicit steps in a time of its own, the longer the nearer the steady state:
+    r"""Implicit steps in a time of its own, as long as f stays nearly linear:
 
     $$\Bigl(\frac1\tau - \frac{\partial f}{\partial y}\Bigr)\,s = f(y), \qquad
       y \leftarrow y + s, \qquad
-      \tau \leftarrow \tau\,\frac{|f_\text{before}|}{|f|}$$
+      \tau \leftarrow \tau\,\frac{0.3\,|f(y)|}{|f(y + s) - s/\tau|}$$
 
-    with the rate f of the time in which all waves that spread take about as long. So it
-    goes where time would, past where Newton's method stalls, and ends as that method,
-    whose step is that of infinite τ. A step that doubles |f| is taken back and tried
-    shorter. No matrix is made.
+    In it all waves that spread take about as long. So it goes where time would, past
+    where Newton's method stalls, and ends as that method, whose step is that of
+    infinite τ: s/τ is what f is after the step if it is linear, and near the answer the
+    difference vanishes. A step after which this is twice |f| is not taken. No matrix is
+    made.
 
     **Arguments**
 
-    - `step`: the first τ; a long one, 1e6 say, is Newton's method from the start.
+    - `step`: the first τ; the next one is longer by a factor of 10 or less.
     - `rtol`: of what is left after the last step, relative to the largest entry of y
         and of the guess; None is the 3/4 power of the precision, 2e-12 in float64.
-    - `linear`: an `implicit.Krylov`; its own tolerances are not used here.
+    - `linear`: an `implicit.Krylov`; its own tolerances are not used here. None is
+        that of `GMRES(60)`, which keeps 60 fields in memory.
     - `norm`: of what `rtol` is for.
 
-    **Good values:** 1; 0.1 where that comes to nothing. `GMRES` keeps its `restart`
-    fields in memory.
+    **Good values:** 1; 0.1 where that comes to nothing.
 
-    **Limits:** finds what attracts, with rare exceptions, so that unstable states are
-    for `implicit.NewtonKrylov`; that nothing attracts, as a flow that sheds vortices,
-    takes all steps to be known (mathematics).
+    **Limits:** made to find what attracts: for unstable states take
+    `implicit.NewtonKrylov`, from near them. That nothing attracts, as where a flow
+    sheds vortices, takes all steps to be known (mathematics).
     """
 
     step_size: float | Array
@@ -66,10 +70,7 @@ class PseudoTime(optx.AbstractRootFinder):
     atol: float
     linear: Krylov
     norm: Callable[[PyTree], Array]
-    references: ClassVar[tuple[str, ...]] = (
-        "10.1137/S0036142996304796",
-        "10.1016/0045-7825(86)90055-1",
-    )
+    references: ClassVar[tuple[str, ...]] = ("10.1137/S0036142996304796",)
 
     def __init__(
         self,
@@ -92,10 +93,10 @@ class PseudoTime(optx.AbstractRootFinder):
         del options, f_struct, aux_struct, tags
         size = self._length(fn(y, args)[0])
         one = 0 * size + 1
+        late = one * jnp.inf
         return _State(
-            size, one * self.step_size, one * _ROUGHLY, self.norm(y), one * jnp.inf,
-            size < 0,
-        )  # fmt: skip
+            size, one * self.step_size, one * _ROUGHLY, self.norm(y), late, size < 0
+        )
 
     def step(self, fn, y, args, options, state, tags):
         del options, tags
@@ -107,12 +108,13 @@ class PseudoTime(optx.AbstractRootFinder):
         tolerance = state.forcing * state.residual
         move, _ = self.linear.within(shifted, value, tolerance)
         moved = jax.tree.map(jnp.add, y, move)
-        size = self._length(fn(moved, args)[0])
-        rate = size / state.residual
+        there = fn(moved, args)[0]
+        bent = jax.tree.map(lambda f, s: f - s / state.step, there, move)
+        size, lost = self._length(there), self._length(bent) / state.residual
         # False where anything is NaN.
-        taken = rate <= _GROWTH
+        taken = lost <= _LOST
         y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, y)
-        return y, self._next(y, move, state, rate, taken), aux
+        return y, self._next(y, move, state, size, lost), aux
 
     def terminate(self, fn, y, args, options, state, tags):
         del fn, y, args, options, tags
@@ -127,22 +129,28 @@ class PseudoTime(optx.AbstractRootFinder):
         del fn, args, options, state, tags, result
         return y, aux, {}
 
-    def _next(self, y, move, state: _State, rate: Array, taken: Array) -> _State:
+    def _next(self, y, move, state: _State, size: Array, lost: Array) -> _State:
         eps = precision(y)
         rtol = eps**0.75 if self.rtol is None else self.rtol
         scale = jnp.maximum(state.scale, self.norm(y))
+        taken, rate = lost <= _LOST, size / state.residual
         # About Newton's step, of which this one is a part.
         whole = self.norm(move) * (1 + 1 / state.step)
-        left = whole * rate / (rtol * scale)
         # A small step that cannot make |f| fall has met its rounding.
         met = (rate >= 0.5) & (whole <= eps**0.5 * scale)
         met = met | (state.residual == 0)
-        left = jnp.where(taken | met, jnp.where(met, 0, left), jnp.inf)
-        step = jnp.where(taken, state.step / rate, state.step / _SHORTER)
-        step = jnp.minimum(step, 1 / eps)
-        forcing = jnp.clip(jnp.where(taken, rate, _ROUGHLY), eps**0.5, _ROUGHLY)
-        residual = jnp.where(taken, rate * state.residual, state.residual)
-        return _State(residual, step, forcing, scale, left, step < eps)
+        left = jnp.where(taken, whole * rate / (rtol * scale), jnp.inf)
+        wanted = jnp.where(jnp.isfinite(lost), _BENT / lost, 1 / _LONGER)
+        step = state.step * jnp.clip(wanted, 1 / _LONGER, _LONGER)
+        forcing = jnp.clip(rate, eps**0.5, _ROUGHLY)
+        return _State(
+            jnp.where(taken, size, state.residual),
+            jnp.minimum(step, 1 / eps),
+            jnp.where(taken, forcing, _ROUGHLY),
+            scale,
+            jnp.where(met, 0, left),
+            step < eps,
+        )
 
     def _length(self, f: PyTree[Array]) -> Array:
         return jnp.sqrt(self.linear.inner(f, f))

@@ -107,7 +107,7 @@ def _answered(simulation, solver, observe, max_steps) -> Solution:
     def function(y, theta):
         return opened(theta[1], y, theta[0])
 
-    rule = Rule(Leading(_krylov(solver), jax.lax.stop_gradient(lead)))
+    rule = Rule(Leading(_krylov(solver), lead))
     search = functools.partial(_searched, max_steps)
     equation = Equation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = solved(equation, guess, rule)
@@ -132,15 +132,20 @@ def _of_flow(flow: IncompressibleFlow) -> tuple[Callable, AbstractLead]:
         return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
 
     forces = flow._forces
-    return rate, Stokes(forces.space, forces.viscosity)
+    return rate, Stokes.of(forces.space, forces.viscosity)
 
 
 def _searched(max_steps: int, how, function, guess, theta):
     """The state or NaN, how it went, and nothing that derivatives could use."""
     solver, rule = how
-    lead = _led(rule.linear, function, guess, theta)[0]
+
+    def distance(y, theta):
+        # Held, so that the Jacobian is that of the rate, led.
+        lead, _ = _led(rule.linear, function, jax.lax.stop_gradient(y), theta)
+        return lead(function(y, theta))
+
     found = root(
-        lambda y, theta: lead(function(y, theta)),
+        distance,
         guess,
         theta,
         solver=solver,

@@ -28,6 +28,12 @@ class Stokes(AbstractLead):
     space: Staggered
     viscosity: Array
 
+    @classmethod
+    def of(cls, space: Staggered, viscosity: Array) -> "Stokes":
+        """That of a flow, whatever its walls do."""
+        walls = tuple((_at_rest(low), _at_rest(high)) for low, high in space.walls)
+        return cls(Staggered(space.grid, walls), viscosity)
+
     def at(self, operator, y):
         del operator, y
         return self
@@ -65,6 +71,10 @@ class Stokes(AbstractLead):
             return _between_faces(n, is_open(low), is_open(high))
         kinds = ("odd" if _held(low) else "even", "odd" if _held(high) else "even")
         return waves(kinds, None, n, np.float64)
+
+
+def _at_rest(side: Any) -> Any:
+    return type(side)(0.0) if _held(side) else side
 
 
 def _held(side: eqx.Module) -> bool:
