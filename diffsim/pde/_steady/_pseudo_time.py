@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._checks import check_positive
 from ..._sizes import largest, precision
-from ...implicit import GMRES, Krylov
+from ...implicit import GMRES, AbstractLinear, Krylov
 
 
 #: A step after which this part of |f| is left that is not linear in it, is as long as
@@ -26,7 +26,7 @@ _ROUGHLY = 1e-2
 
 
 class _State(eqx.Module):
-    """Size of f, length of the next step, how well to solve for it, and what is left."""
+    """|f|, the next step and how well it is to be solved, and what is left after it."""
 
     residual: Float[Array, ""]
     step: Float[Array, ""]
@@ -68,7 +68,7 @@ class PseudoTime(optx.AbstractRootFinder):
     step_size: float | Array
     rtol: float | None
     atol: float
-    linear: Krylov
+    linear: AbstractLinear
     norm: Callable[[PyTree], Array]
     references: ClassVar[tuple[str, ...]] = ("10.1137/S0036142996304796",)
 
@@ -77,7 +77,7 @@ class PseudoTime(optx.AbstractRootFinder):
         step: float | Array = 1.0,
         *,
         rtol: float | None = None,
-        linear: Krylov | None = None,
+        linear: AbstractLinear | None = None,
         norm: Callable[[PyTree], Array] = largest,
     ):
         check_positive("step", step)
@@ -106,6 +106,7 @@ class PseudoTime(optx.AbstractRootFinder):
             return jax.tree.map(lambda a, b: a / state.step - b, v, operator(v))
 
         tolerance = state.forcing * state.residual
+        assert isinstance(self.linear, Krylov)
         move, _ = self.linear.within(shifted, value, tolerance)
         moved = jax.tree.map(jnp.add, y, move)
         there = fn(moved, args)[0]
@@ -153,4 +154,5 @@ class PseudoTime(optx.AbstractRootFinder):
         )
 
     def _length(self, f: PyTree[Array]) -> Array:
+        assert isinstance(self.linear, Krylov)
         return jnp.sqrt(self.linear.inner(f, f))

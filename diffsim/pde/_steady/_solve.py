@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from ..._checks import check_positive, check_takes
 from ..._failures import is_finite, throws
@@ -15,6 +15,7 @@ from ..._primitives import hoisted
 from ..._results import RESULTS, raised
 from ..._sizes import precision
 from ...implicit import Equation, Krylov, NewtonKrylov, Rule, Solution, root, solved
+from ...simulations import AbstractSimulation
 from .._equations import AbstractFiniteVolume
 from .._evolution import Evolution
 from .._flow import IncompressibleFlow
@@ -28,7 +29,7 @@ from ._stokes import Stokes
 
 
 def steady(
-    simulation: Evolution | IncompressibleFlow,
+    simulation: AbstractSimulation,
     *,
     solver: Any = None,
     observe: Callable[[Any, Any], Any] | None = None,
@@ -59,7 +60,8 @@ def steady(
         walls that change with time are taken as they are at `t0`.
     - `solver`: None is `PseudoTime()`, which finds states that attract; or
         `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
-        not, or whatever else `implicit.root` takes. Its `linear` serves derivatives, too.
+        not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
+        too.
     - `observe`: `observe(t, y)` of the internal state, as for `simulate`:
         `flow.pressure`, `flow.force`; None is that of the simulation, the field of
         shape (channel, *grid) or the velocity in the centers of cells.
@@ -197,7 +199,14 @@ def _irregular(a: Array) -> Array:
 def _krylov(solver: Any) -> Krylov:
     """That of the solver, or the usual one."""
     linear = solver.linear if isinstance(solver, PseudoTime | NewtonKrylov) else None
-    return linear if isinstance(linear, Krylov) else PseudoTime().linear
+    if not isinstance(linear, Krylov):
+        return PseudoTime().linear
+    if linear.preconditioner is not None:
+        raise ValueError(
+            "the Krylov method of solver has a preconditioner of its own: leave it "
+            "out, steady leads by what spreads"
+        )
+    return linear
 
 
 def _check_simulation(simulation: Any):

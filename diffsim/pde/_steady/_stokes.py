@@ -105,7 +105,7 @@ def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarra
 
 
 def _orthonormal(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Waves of length one, and the eigenvalues of half the angle from place to place."""
+    """Waves of length one, and eigenvalues of half the angle from place to place."""
     return found / np.linalg.norm(found, axis=1, keepdims=True), 4 * np.sin(half) ** 2
 
 
