@@ -85,6 +85,17 @@ with warnings.catch_warnings():
             "alpha = 0 between Neumann or periodic walls. Subtract from f the mean of "
             "both together, or give an alpha above 0."
         )
+        no_steady_state = (
+            "No steady state was found from this initial state. There may be none at "
+            "these parameters, as beyond a fold, or none that attracts; else start "
+            "nearer to it, from that of parameters nearby, try a shorter "
+            "`solver=pde.PseudoTime(0.1)`, or raise `max_steps`."
+        )
+        steady_state_not_unique = (
+            "The steady state is not determined: others are right beside it, as where "
+            "diffusion between Neumann or periodic walls says nothing of the mean, or "
+            "at a fold. Hold the field at a wall, or add a reaction that does."
+        )
         no_linear_solution = (
             "A linear system could not be solved: its matrix (of `root`, the Jacobian "
             "of the residual) is singular or not of the structure that its strategy "

@@ -76,6 +76,7 @@ from ._schemes import (
     van_leer,
 )
 from ._spaces import AbstractSpace, Cells, Fourier
+from ._steady import PseudoTime, steady
 from ._vector import curl, divergence
 
 
@@ -131,6 +132,7 @@ __all__ = [
     "Outflow",
     "Periodic",
     "Preconditioned",
+    "PseudoTime",
     "Robin",
     "Rusanov",
     "Schrodinger",
@@ -155,6 +157,7 @@ __all__ = [
     "poisson",
     "probe",
     "spectrum",
+    "steady",
     "transport",
     "van_albada",
     "van_leer",

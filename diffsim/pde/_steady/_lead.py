@@ -1,0 +1,46 @@
+"""`AbstractLead` and `Leading`: Jacobians of rates, led by what is easily inverted."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, PyTree
+
+from ...implicit import AbstractLinear, Krylov
+
+
+class AbstractLead(eqx.Module):
+    """The M⁻¹ that makes of a rate about how far the steady state is away."""
+
+    @abc.abstractmethod
+    def at(self, operator: Callable, y: PyTree[Array]) -> Callable:
+        """v ↦ M⁻¹ v, a linear pytree, where the Jacobian of the rate is `operator`."""
+
+
+class Leading(AbstractLinear):
+    r"""A Krylov method for $M^{-1} A x = M^{-1} b$ and $M^{-T} A^T x = M^{-T} b$.
+
+    From the left, both: what rounding leaves of b − A x is rough and may be larger than
+    the tolerance, which M⁻¹ knows to be little.
+    """
+
+    krylov: Krylov
+    lead: AbstractLead
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del hint, transposed
+        return self.lead.at(operator, y)
+
+    def solved(self, state, operator, b):
+        return self._solved(state, operator, b)
+
+    def solved_transposed(self, state, transposed, b):
+        turned = jax.linear_transpose(state, b)
+        return self._solved(lambda v: turned(v)[0], transposed, b)
+
+    def _solved(self, lead: Callable, operator: Callable, b: Any):
+        b = lead(b)
+        tolerance = self.krylov.tolerance(b)
+        return self.krylov.within(lambda v: lead(operator(v)), b, tolerance)

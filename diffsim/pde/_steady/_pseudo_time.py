@@ -1,0 +1,158 @@
+"""`PseudoTime`: Newton's method that begins as a march in time."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ..._checks import check_positive
+from ..._sizes import largest, precision
+from ...implicit import GMRES, AbstractLinear, Krylov
+
+
+#: A step after which this part of |f| is left that is not linear in it, is as long as
+#: it should be; the next one is longer or shorter in proportion, up to the second.
+_BENT, _LONGER = 0.3, 10.0
+
+#: Where so much is left, the step is not taken.
+_LOST = 2.0
+
+#: Steps are solved to this part of |f|, and later ones better, down to rounding.
+_ROUGHLY = 1e-2
+
+
+class _State(eqx.Module):
+    """|f|, the next step and how well it is to be solved, and what is left after it."""
+
+    residual: Float[Array, ""]
+    step: Float[Array, ""]
+    forcing: Float[Array, ""]
+    scale: Float[Array, ""]
+    left: Float[Array, ""]
+    failed: Bool[Array, ""]
+
+
+class PseudoTime(optx.AbstractRootFinder):
+    r"""Implicit steps in a time of its own, as long as f stays nearly linear:
+
+    $$\Bigl(\frac1\tau - \frac{\partial f}{\partial y}\Bigr)\,s = f(y), \qquad
+      y \leftarrow y + s, \qquad
+      \tau \leftarrow \tau\,\frac{0.3\,|f(y)|}{|f(y + s) - s/\tau|}$$
+
+    In it all waves that spread take about as long. So it goes where time would, past
+    where Newton's method stalls, and ends as that method, whose step is that of
+    infinite τ: s/τ is what f is after the step if it is linear, and near the answer the
+    difference vanishes. A step after which this is twice |f| is not taken. No matrix is
+    made.
+
+    **Arguments**
+
+    - `step`: the first τ; the next one is longer by a factor of 10 or less.
+    - `rtol`: of what is left after the last step, relative to the largest entry of y
+        and of the guess; None is the 3/4 power of the precision, 2e-12 in float64.
+    - `linear`: an `implicit.Krylov`; its own tolerances are not used here. None is
+        that of `GMRES(60)`, which keeps 60 fields in memory.
+    - `norm`: of what `rtol` is for.
+
+    **Good values:** 1; 0.1 where that comes to nothing.
+
+    **Limits:** made to find what attracts: for unstable states take
+    `implicit.NewtonKrylov`, from near them. That nothing attracts, as where a flow
+    sheds vortices, takes all steps to be known (mathematics).
+    """
+
+    step_size: float | Array
+    rtol: float | None
+    atol: float
+    linear: AbstractLinear
+    norm: Callable[[PyTree], Array]
+    references: ClassVar[tuple[str, ...]] = ("10.1137/S0036142996304796",)
+
+    def __init__(
+        self,
+        step: float | Array = 1.0,
+        *,
+        rtol: float | None = None,
+        linear: AbstractLinear | None = None,
+        norm: Callable[[PyTree], Array] = largest,
+    ):
+        check_positive("step", step)
+        self.step_size = step
+        self.rtol = rtol
+        self.atol = 0.0
+        self.linear = Krylov(GMRES(60)) if linear is None else linear
+        self.norm = norm
+        if not isinstance(self.linear, Krylov):
+            raise ValueError(f"linear must be an implicit.Krylov, got {linear!r:.60}")
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        del options, f_struct, aux_struct, tags
+        size = self._length(fn(y, args)[0])
+        one = 0 * size + 1
+        late = one * jnp.inf
+        return _State(
+            size, one * self.step_size, one * _ROUGHLY, self.norm(y), late, size < 0
+        )
+
+    def step(self, fn, y, args, options, state, tags):
+        del options, tags
+        value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
+
+        def shifted(v):
+            return jax.tree.map(lambda a, b: a / state.step - b, v, operator(v))
+
+        tolerance = state.forcing * state.residual
+        assert isinstance(self.linear, Krylov)
+        move, _ = self.linear.within(shifted, value, tolerance)
+        moved = jax.tree.map(jnp.add, y, move)
+        there = fn(moved, args)[0]
+        bent = jax.tree.map(lambda f, s: f - s / state.step, there, move)
+        size, lost = self._length(there), self._length(bent) / state.residual
+        # False where anything is NaN.
+        taken = lost <= _LOST
+        y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, y)
+        return y, self._next(y, move, state, size, lost), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        del fn, y, args, options, tags
+        results: Any = optx.RESULTS
+        done = state.left <= 1
+        stuck = state.failed & ~done
+        return done, results.where(
+            stuck, results.nonlinear_divergence, results.successful
+        )
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        del fn, args, options, state, tags, result
+        return y, aux, {}
+
+    def _next(self, y, move, state: _State, size: Array, lost: Array) -> _State:
+        eps = precision(y)
+        rtol = eps**0.75 if self.rtol is None else self.rtol
+        scale = jnp.maximum(state.scale, self.norm(y))
+        taken, rate = lost <= _LOST, size / state.residual
+        # About Newton's step, of which this one is a part.
+        whole = self.norm(move) * (1 + 1 / state.step)
+        # A small step that cannot make |f| fall has met its rounding.
+        met = (rate >= 0.5) & (whole <= eps**0.5 * scale)
+        met = met | (state.residual == 0)
+        left = jnp.where(taken, whole * rate / (rtol * scale), jnp.inf)
+        wanted = jnp.where(jnp.isfinite(lost), _BENT / lost, 1 / _LONGER)
+        step = state.step * jnp.clip(wanted, 1 / _LONGER, _LONGER)
+        forcing = jnp.clip(rate, eps**0.5, _ROUGHLY)
+        return _State(
+            jnp.where(taken, size, state.residual),
+            jnp.minimum(step, 1 / eps),
+            jnp.where(taken, forcing, _ROUGHLY),
+            scale,
+            jnp.where(met, 0, left),
+            step < eps,
+        )
+
+    def _length(self, f: PyTree[Array]) -> Array:
+        assert isinstance(self.linear, Krylov)
+        return jnp.sqrt(self.linear.inner(f, f))

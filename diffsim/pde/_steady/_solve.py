@@ -1,0 +1,232 @@
+"""`steady`: what a simulation comes to, and how that depends on everything."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from ..._checks import check_positive, check_takes
+from ..._failures import is_finite, throws
+from ..._primitives import hoisted
+from ..._results import RESULTS, raised
+from ..._sizes import precision
+from ...implicit import Equation, Krylov, NewtonKrylov, Rule, Solution, root, solved
+from ...simulations import AbstractSimulation
+from .._equations import AbstractFiniteVolume
+from .._evolution import Evolution
+from .._flow import IncompressibleFlow
+from .._flow._pressure import projected, solenoidal
+from .._flow._staggered import Faces
+from .._spaces import Cells
+from ._cells import Spreading
+from ._lead import AbstractLead, Leading
+from ._pseudo_time import PseudoTime
+from ._stokes import Stokes
+
+
+def steady(
+    simulation: AbstractSimulation,
+    *,
+    solver: Any = None,
+    observe: Callable[[Any, Any], Any] | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: bool = False,
+) -> Any:
+    r"""The u of $F(t_0, u) = 0$: the state in which a simulation stays.
+
+    Of an `Evolution` in cells or an `IncompressibleFlow`. Differentiable in every
+    number of it but the initial state, in every mode, by one linear solve and not
+    through iterations. Bratu's problem, $\nabla^2 u + \lambda e^u = 0$, and how its
+    middle follows λ:
+
+    ```python
+    def middle(strength):
+        fire = pde.Diffusion(1.0, lambda t, x, u: strength * jnp.exp(u))
+        grid = pde.Grid(64)
+        rod = pde.Evolution(fire, jnp.zeros(64), grid, pde.Dirichlet(0.0))
+        return jnp.max(pde.steady(rod))
+
+    jax.value_and_grad(middle)(1.0)
+    ```
+
+    **Arguments**
+
+    - `simulation`: its initial state is the guess, which has no derivative; sources and
+        walls that change with time are taken as they are at `t0`.
+    - `solver`: None is `PseudoTime()`, which finds states that attract; or
+        `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
+        not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
+        too.
+    - `observe`: `observe(t, y)` of the internal state, as for `simulate`:
+        `flow.pressure`, `flow.force`; None is that of the simulation, the field of
+        shape (channel, *grid) or the velocity in the centers of cells.
+    - `max_steps`: of the solver.
+    - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
+    - `full`: return an `implicit.Solution` with status, residual and iterations; the
+        residual is that of u, about how far it still is from the answer.
+
+    The Jacobian is led by M⁻¹, in cells by `Transforms` of what it makes of the
+    shortest and the longest waves, in flows by friction and pressure alone.
+
+    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_unique`, as of
+    diffusion with walls that are all `Neumann` or periodic, or at a fold;
+    `guess_not_finite`, `non_finite`.
+
+    **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
+    failures where they raise.
+
+    **Limits:** the state that the solver comes to, of several (mathematics). Where
+    waves or what is carried outweigh what spreads, by Reynolds or Péclet numbers of
+    thousands, it takes long or fails (convenience); so do obstacles in a flow whose
+    time is short (convenience).
+    """
+    _check_simulation(simulation)
+    solver = PseudoTime() if solver is None else solver
+    if observe is not None:
+        check_takes("observe", observe, ("t", "y"))
+    found = _answered(simulation, solver, observe, max_steps)
+    if not throws(throw):
+        return found if full else found.value
+    value = raised(found.value, found.status)
+    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+
+
+@eqx.filter_jit
+def _answered(simulation, solver, observe, max_steps) -> Solution:
+    in_cells = isinstance(simulation, Evolution)
+    rate, lead = _of_cells(simulation) if in_cells else _of_flow(simulation)
+    guess = simulation.initial_state()
+    dynamic, static = eqx.partition(simulation, eqx.is_array)
+    opened, consts = hoisted(
+        lambda y, dynamic: rate(y, eqx.combine(dynamic, static)), guess, dynamic
+    )
+
+    def function(y, theta):
+        return opened(theta[1], y, theta[0])
+
+    rule = Rule(Leading(_krylov(solver), lead))
+    search = functools.partial(_searched, max_steps)
+    equation = Equation(function, (dynamic, consts), solver, search)
+    y, (status, size, steps) = solved(equation, guess, rule)
+    observe = simulation.observe if observe is None else observe
+    return Solution(observe(simulation.t0, y), status, size, steps)
+
+
+def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractLead]:
+    def rate(u: Array, evolution: Any) -> Array:
+        t = jnp.asarray(evolution.t0, u.dtype)
+        return evolution.equation.rate(t, u, evolution.domain)
+
+    return rate, Spreading(evolution.domain)
+
+
+def _of_flow(flow: IncompressibleFlow) -> tuple[Callable, AbstractLead]:
+    def rate(u: Faces, flow: Any) -> Faces:
+        forces, t = flow._forces, flow._time(flow.t0)
+        near = solenoidal(forces.space, u, t)
+        # Walls stay as they are. What diverges goes.
+        found = projected(forces.space, forces.total(t, near), None)[0]
+        return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
+
+    forces = flow._forces
+    return rate, Stokes.of(forces.space, forces.viscosity)
+
+
+def _searched(max_steps: int, how, function, guess, theta):
+    """The state or NaN, how it went, and nothing that derivatives could use."""
+    solver, rule = how
+
+    def distance(y, theta):
+        # Held, so that the Jacobian is that of the rate, led.
+        lead, _ = _led(rule.linear, function, jax.lax.stop_gradient(y), theta)
+        return lead(function(y, theta))
+
+    found = root(
+        distance,
+        guess,
+        theta,
+        solver=solver,
+        # The one without an estimate of the condition number.
+        rule=Rule(mode="reverse"),
+        max_steps=max_steps,
+        throw=False,
+        full=True,
+    )
+    status, y = _judged(found.status), found.value
+    unique = _determined(rule.linear, function, y, theta)
+    good = status == RESULTS.successful
+    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_unique, status)
+    y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
+    return y, (status, found.residual, found.iterations), None
+
+
+def _led(linear: Leading, function, y, theta):
+    """M⁻¹ and the Jacobian of the rate, at y."""
+    _, operator = jax.linearize(lambda y: function(y, theta), y)
+    return linear.lead.at(operator, y), operator
+
+
+def _judged(status: Any) -> Any:
+    """In words of what was searched for."""
+    names: Any = RESULTS
+    for name in ("nonlinear_divergence", "nonlinear_max_steps_reached", "no_root"):
+        lost = status == getattr(names, name)
+        status = names.where(lost, names.no_steady_state, status)
+    return status
+
+
+def _determined(linear: Leading, function, y, theta) -> Bool[Array, ""]:
+    """Whether the Jacobian at y makes an irregular vector of some other."""
+    lead, operator = _led(linear, function, y, theta)
+    b = jax.tree.map(_irregular, y)
+    size = jnp.sqrt(linear.krylov.inner(b, b))
+    tolerance = precision(y) ** 0.5 * size
+    x, _ = linear.krylov.within(lambda v: lead(operator(v)), b, tolerance)
+    return is_finite(x)
+
+
+def _irregular(a: Array) -> Array:
+    """What no null space is orthogonal to, of one sign or of many."""
+    signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
+    return (1 + signs.reshape(a.shape)).astype(a.dtype)
+
+
+def _krylov(solver: Any) -> Krylov:
+    """That of the solver, or the usual one."""
+    linear = solver.linear if isinstance(solver, PseudoTime | NewtonKrylov) else None
+    if not isinstance(linear, Krylov):
+        return PseudoTime().linear
+    if linear.preconditioner is not None:
+        raise ValueError(
+            "the Krylov method of solver has a preconditioner of its own: leave it "
+            "out, steady leads by what spreads"
+        )
+    return linear
+
+
+def _check_simulation(simulation: Any):
+    if isinstance(simulation, IncompressibleFlow):
+        hint = "without friction no flow comes to rest"
+        check_positive("viscosity of a steady flow", simulation.viscosity, hint)
+        return
+    if not isinstance(simulation, Evolution):
+        raise ValueError(
+            f"simulation must be a pde.Evolution or a pde.IncompressibleFlow, got "
+            f"{simulation!r:.60}"
+        )
+    name = type(simulation.equation).__name__
+    if not isinstance(simulation.equation, AbstractFiniteVolume):
+        raise ValueError(
+            f"{name} has no rate in cells that could vanish; steady takes equations "
+            "that are AbstractFiniteVolume, pde.Diffusion(D, source) for instance"
+        )
+    if not isinstance(simulation.space, Cells):
+        raise ValueError(
+            f"{name} must be in cells for a steady state, got space="
+            f"{type(simulation.space).__name__}(); leave space away"
+        )

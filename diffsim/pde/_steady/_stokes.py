@@ -1,0 +1,118 @@
+"""Friction and pressure in one long step: what leads to a steady flow."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._products import product
+from .._boundaries import Inflow
+from .._elliptic._waves import waves
+from .._flow._pressure import projected
+from .._flow._staggered import Faces, Staggered
+from .._flow._walls import NoSlip, is_open
+from ._lead import AbstractLead
+
+
+class Stokes(AbstractLead):
+    r"""$P\,(1/\Delta t - \nu\nabla^2)^{-1} P$ with the projection P, walls at rest.
+
+    The step of a flow without inertia, as Tuckerman leads Newton's method by one, with
+    pressure beside friction and not in turn with it: both by transforms, and on the
+    cavity Krylov methods take as many steps as with the exact one. Δt is the time of
+    friction over the grid. What diverges is left as it is.
+    """
+
+    space: Staggered
+    viscosity: Array
+
+    @classmethod
+    def of(cls, space: Staggered, viscosity: Array) -> "Stokes":
+        """That of a flow, whatever its walls do."""
+        walls = tuple((_at_rest(low), _at_rest(high)) for low, high in space.walls)
+        return cls(Staggered(space.grid, walls), viscosity)
+
+    def at(self, operator, y):
+        del operator, y
+        return self
+
+    def __call__(self, v: Faces) -> Faces:
+        inside = projected(self.space, v, None)[0]
+        rubbed = tuple(self._rubbed(i, a) for i, a in enumerate(inside))
+        moved = projected(self.space, rubbed, None)[0]
+        return tuple(a - b + c for a, b, c in zip(v, inside, moved, strict=True))
+
+    def _rubbed(self, i: int, a: Array) -> Array:
+        """One component, without what friction of so long a time takes."""
+        grid, root = self.space.grid, self.space.roots(i).astype(a.dtype)
+        longest = jnp.max(grid.upper - grid.lower)
+        total, matrices = longest**-2, []
+        for axis, dx in enumerate(grid.spacing):
+            matrix, values = self._modes(i, axis)
+            along = [-1 if axis == j else 1 for j in range(grid.ndim)]
+            total = total + jnp.asarray(values, a.dtype).reshape(along) / dx**2
+            matrices.append(jnp.asarray(matrix, a.dtype))
+        x = root * a
+        for axis, matrix in enumerate(matrices):
+            x = _along(axis, matrix, x)
+        x = x / (self.viscosity * total)
+        for axis, matrix in enumerate(matrices):
+            x = _along(axis, matrix.T, x)
+        return x / root
+
+    def _modes(self, i: int, axis: int) -> tuple[Any, Any]:
+        """Those of component i along an axis, one a row, and their eigenvalues."""
+        n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
+        if self.space.periodic(axis):
+            return _around(n)
+        if i == axis:
+            return _between_faces(n, is_open(low), is_open(high))
+        kinds = ("odd" if _held(low) else "even", "odd" if _held(high) else "even")
+        return waves(kinds, None, n, np.float64)
+
+
+def _at_rest(side: Any) -> Any:
+    return type(side)(0.0) if _held(side) else side
+
+
+def _held(side: eqx.Module) -> bool:
+    return isinstance(side, NoSlip | Inflow)
+
+
+def _around(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and then sines of a periodic axis."""
+    up, down = np.arange(n // 2 + 1), np.arange(1, (n + 1) // 2)
+    places = 2 * np.pi / n * np.arange(n)
+    found = np.concatenate(
+        [np.cos(up[:, None] * places), np.sin(down[:, None] * places)]
+    )
+    return _orthonormal(found, np.pi / n * np.concatenate([up, down]))
+
+
+def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
+    """On faces between ends that are open, where slopes vanish, or closed.
+
+    Those at open ends stand for half a cell.
+    """
+    faces = np.arange(int(not low), n + int(high))
+    count = np.arange(int(not low and not high), n + int(low and high))
+    half = np.pi / (2 * n) * (count + (0.5 if low != high else 0.0))
+    found = (np.cos if low else np.sin)(2 * half[:, None] * faces)
+    found[:, (faces == 0) | (faces == n)] *= np.sqrt(0.5)
+    return _orthonormal(found, half)
+
+
+def _orthonormal(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Waves of length one, and eigenvalues of half the angle from place to place."""
+    return found / np.linalg.norm(found, axis=1, keepdims=True), 4 * np.sin(half) ** 2
+
+
+def _along(axis: int, matrix: Array, x: Array) -> Array:
+    if axis == x.ndim - 1:
+        return product(x, matrix.T)
+    wide = x.reshape(*x.shape[: axis + 1], -1)
+    return product(matrix, wide).reshape(
+        *x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]
+    )

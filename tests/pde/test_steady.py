@@ -1,0 +1,404 @@
+"""Steady states in cells: the roots of their rates, closed forms, and derivatives."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.optimize
+
+import diffsim as ds
+from diffsim import RESULTS, implicit, nbody, pde
+from diffsim.verify import taylor_test
+
+
+class Fire(eqx.Module):
+    """λ eᵘ."""
+
+    strength: jax.Array
+
+    def __call__(self, t, x, u):
+        return self.strength * jnp.exp(u)
+
+
+def rod(strength, n, start=0.0):
+    """Bratu's problem: Δu + λ eᵘ = 0 between walls where u = 0."""
+    fire = pde.Diffusion(1.0, Fire(jnp.asarray(strength)))
+    grid = pde.Grid(n)
+    return pde.Evolution(fire, start + jnp.zeros(n), grid, pde.Dirichlet(0.0))
+
+
+def bratu_by_scipy(strength, n):
+    """The discrete problem by tridiagonal Newton steps, and its derivative by λ."""
+    bands = np.ones((3, n))
+    bands[1] = -2
+    bands[1, [0, -1]] = -3  # the ghost is the negative of the cell
+    bands *= n**2
+    u = np.zeros(n)
+    for _ in range(20):
+        left = bands[1] * u
+        left[1:] += n**2 * u[:-1]
+        left[:-1] += n**2 * u[1:]
+        jacobian = bands.copy()
+        jacobian[1] += strength * np.exp(u)
+        u -= scipy.linalg.solve_banded((1, 1), jacobian, left + strength * np.exp(u))
+    return u, scipy.linalg.solve_banded((1, 1), jacobian, -np.exp(u))
+
+
+def bratu(strength, n, *, upper=False):
+    """The closed form, in the centers of cells."""
+    wide = np.sqrt(2 * strength)
+    ends = (5.0, 30.0) if upper else (0.0, 4.0)
+    theta = scipy.optimize.brentq(lambda s: s - wide * np.cosh(s / 4), *ends)
+    x = (np.arange(n) + 0.5) / n
+    return -2 * np.log(np.cosh((x - 0.5) * theta / 2) / np.cosh(theta / 4))
+
+
+def weighted(n):
+    """A smooth functional of u, by λ, and its weights."""
+    x = pde.Grid(n).centers[0]
+    w = jnp.exp(x) / n
+    return lambda s: jnp.sum(w * pde.steady(rod(s, n), throw=False)[0]), w
+
+
+def test_bratu_is_that_of_the_matrix_and_of_order_two_as_is_its_slope():
+    """Forward on the coarse and in reverse on the fine grid."""
+    (coarse, _), (fine, _) = weighted(16), weighted(32)
+    found = [
+        jax.jit(lambda s: jax.jvp(coarse, (s,), (1.0,)))(2.0),
+        jax.jit(jax.value_and_grad(fine))(2.0),
+    ]
+    errors, h = [], 1e-5
+    for n, both in zip((16, 32), found, strict=True):
+        w = weighted(n)[1]
+        exact = [w @ a for a in bratu_by_scipy(2.0, n)]
+        # All stop at a relative 2e-12.
+        np.testing.assert_allclose(both, exact, rtol=1e-10)
+        high, middle, low = (w @ bratu(s, n) for s in (2 + h, 2.0, 2 - h))
+        errors.append([both[0] - middle, both[1] - (high - low) / (2 * h)])
+    np.testing.assert_allclose(np.log2(np.divide(*errors)), 2, atol=0.1)
+
+
+def test_beyond_a_fold_there_is_no_steady_state_and_the_others_of_a_batch_stay():
+    def solve(strength):
+        found = pde.steady(rod(strength, 16), throw=False, full=True)
+        return found.value[0], found.status, found.residual
+
+    # The fold is at 3.5138, 3.51 on so many cells.
+    strengths = jnp.array([1.0, 3.4, 4.0])
+    values, statuses, residuals = jax.jit(jax.vmap(solve))(strengths)
+    np.testing.assert_array_equal(
+        statuses == RESULTS.successful, np.array([True, True, False])
+    )
+    assert (statuses == RESULTS.no_steady_state)[2]
+    assert np.all(np.isnan(values[2])) and np.all(residuals[:2] < 1e-11)
+    for strength, value in zip(strengths[:2], values[:2], strict=True):
+        # Nearer the fold what is left of a residual is 10 times as much of a state.
+        exact = bratu_by_scipy(float(strength), 16)[0]
+        np.testing.assert_allclose(value, exact, rtol=1e-10)
+    assert "as beyond a fold" in RESULTS[RESULTS.no_steady_state]
+
+
+def test_what_is_known_up_to_a_constant_is_named():
+    def heated(source):
+        heat = pde.Diffusion(0.1, source * jnp.ones(16))
+        start = jnp.linspace(0.0, 1.0, 16)
+        return pde.Evolution(heat, start, pde.Grid(16), pde.Neumann())
+
+    for source, status in [
+        (0.0, RESULTS.steady_state_not_unique),
+        (1.0, RESULTS.no_steady_state),
+    ]:
+        found = pde.steady(heated(source), throw=False, full=True)
+        assert np.all(np.isnan(found.value)) and found.status == status
+    with pytest.raises(RuntimeError, match="The steady state is not determined"):
+        pde.steady(heated(0.0))
+
+
+def test_what_is_linear_is_what_poisson_solves():
+    grid = pde.Grid((8, 6), (0.0, 0.2), (1.0, 1.4))
+    x, y = grid.centers
+    walls = (pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Neumann(-0.1)
+    k, s = jnp.exp(jnp.sin(3 * x) + y), x - y**2
+    plate = pde.Evolution(pde.Diffusion(k, s), x, grid, walls)
+    found = pde.steady(plate, full=True)
+    exact = pde.poisson(s, plate.domain, coefficient=k)
+    np.testing.assert_allclose(found.value[0], exact, rtol=1e-10)
+    assert found.status == RESULTS.successful and found.iterations < 10
+
+
+def shapes(jaxpr):
+    """Of every array in it, whatever it is nested in."""
+    for equation in jaxpr.eqns:
+        yield from (v.aval.shape for v in equation.outvars)
+        for value in jax.tree.leaves(
+            equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")
+        ):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from shapes(inner)
+
+
+def test_no_matrix_of_all_cells_is_made():
+    grid = pde.Grid((24, 32))
+
+    def total(strength):
+        fire = pde.Diffusion(1.0, Fire(strength))
+        start = jnp.zeros(grid.shape)
+        plate = pde.Evolution(fire, start, grid, pde.Dirichlet(0.0))
+        return jnp.sum(pde.steady(plate, throw=False))
+
+    jaxpr = jax.make_jaxpr(jax.value_and_grad(total))(1.0)
+    # The largest is the basis of GMRES, 61 fields.
+    assert max(int(np.prod(s)) for s in shapes(jaxpr.jaxpr)) <= 61 * 24 * 32
+
+
+def test_what_has_no_steady_state_in_cells_is_named():
+    grid = pde.Grid(16)
+    wave = pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 16)), grid)
+    heat = pde.Evolution(pde.Diffusion(0.1), jnp.zeros(16), grid, space=pde.Fourier())
+    still = pde.IncompressibleFlow(0.0, pde.Grid((4, 4)), pde.NoSlip())
+    sun = nbody.NBody(nbody.Bodies([1.0], [[0.0] * 3], [[0.0] * 3]))
+    led = implicit.Krylov(preconditioner=lambda v: v)
+    cases = [
+        (wave, {}, "Wave has no rate in cells that could vanish"),
+        (heat, {}, "Diffusion must be in cells for a steady state, got space=Fourier"),
+        (still, {}, "viscosity of a steady flow must be positive, got 0"),
+        (sun, {}, "simulation must be a pde.Evolution or a pde.IncompressibleFlow"),
+        (rod(1.0, 8), {"observe": lambda u: u}, r"observe must take \(t, y\)"),
+        (
+            rod(1.0, 8),
+            {"solver": implicit.NewtonKrylov(linear=led)},
+            "has a preconditioner of its own",
+        ),
+    ]
+    for simulation, options, sentence in cases:
+        with pytest.raises(ValueError, match=sentence):
+            pde.steady(simulation, **options)
+    with pytest.raises(ValueError, match="step must be positive"):
+        pde.PseudoTime(0.0)
+    with pytest.raises(ValueError, match=r"linear must be an implicit\.Krylov, got D"):
+        pde.PseudoTime(linear=implicit.Dense())  # pyright: ignore[reportArgumentType]
+
+
+class Power(eqx.Module):
+    """D of u that Kirchhoff's transform makes linear: ∫D du = (eᵃᵘ − 1)/a."""
+
+    a: jax.Array
+
+    def __call__(self, t, x, u):
+        return jnp.exp(self.a * u)
+
+
+@pytest.mark.slow
+def test_nonlinear_diffusion_is_kirchhoffs_and_so_is_its_slope():
+    """u = ln(1 + x (eᵃ − 1))/a between walls at 0 and 1, of order 2."""
+
+    def errors(n):
+        grid = pde.Grid((n, 4))
+        walls = (pde.Dirichlet(0.0), pde.Dirichlet(1.0)), pde.Neumann()
+
+        def field(a):
+            heat = pde.Diffusion(Power(a))
+            start = jnp.zeros(grid.shape)
+            plate = pde.Evolution(heat, start, grid, walls)
+            return pde.steady(plate, throw=False)[0]
+
+        def exact(a):
+            return jnp.log(1 + grid.centers[0] * (jnp.exp(a) - 1)) / a
+
+        found = jax.jit(lambda a: jax.jvp(field, (a,), (1.0,)))(2.0)
+        wanted = jax.jvp(exact, (2.0,), (1.0,))
+        return [np.abs(a - b).max() for a, b in zip(found, wanted, strict=True)]
+
+    orders = np.log2(np.divide(errors(16), errors(32)))
+    np.testing.assert_allclose(orders, 2, atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_conductivity_that_rises_a_hundredfold_is_followed():
+    grid = pde.Grid(64)
+    walls = ((pde.Dirichlet(0.0), pde.Dirichlet(1.0)),)
+    heat = pde.Diffusion(Power(jnp.asarray(5.0)))
+    found = pde.steady(pde.Evolution(heat, jnp.zeros(64), grid, walls))[0]
+    exact = np.log(1 + grid.centers[0] * np.expm1(5)) / 5
+    # 1/12 Δx² u'''' is 0.03 in the first cell.
+    np.testing.assert_allclose(found, exact, atol=0.03)
+
+
+@pytest.mark.slow
+def test_the_upper_branch_is_newtons():
+    """Unstable, hence for a solver that does not go where time does."""
+    middle = []
+    for n in (32, 64):
+        start = 4 * jnp.sin(jnp.pi * pde.Grid(n).centers[0])
+        hot = rod(1.0, n, start)
+        found = pde.steady(hot, solver=implicit.NewtonKrylov())[0]
+        middle.append(np.abs(found - bratu(1.0, n, upper=True)).max())
+    assert middle[1] < 1e-3
+    np.testing.assert_allclose(np.log2(middle[0] / middle[1]), 2, atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("below", "above"), [(6.7, 6.9)])
+def test_the_fold_of_a_square_is_where_it_should_be(below, above):
+    """At λ = 6.808124, and at 6.79 on 16² cells, below by Δx²."""
+    grid = pde.Grid((16, 16))
+
+    def status(strength):
+        fire = pde.Diffusion(1.0, Fire(strength))
+        plate = pde.Evolution(fire, jnp.zeros(grid.shape), grid, pde.Dirichlet(0.0))
+        return pde.steady(plate, throw=False, full=True).status
+
+    found = jax.jit(jax.vmap(status))(jnp.array([below, above]))
+    np.testing.assert_array_equal(found == RESULTS.successful, [True, False])
+
+
+def front():
+    """A population between an inhabited and a hostile wall."""
+    grid = pde.Grid(24)
+    walls = ((pde.Dirichlet(1.0), pde.Dirichlet(0.0)),)
+    return pde.Evolution(pde.FisherKPP(0.01, 1.0), 0.1 + jnp.zeros(24), grid, walls)
+
+
+@pytest.mark.slow
+def test_a_long_run_comes_to_the_steady_state():
+    found = pde.steady(front())
+    late = ds.simulate(front(), 60.0).states
+    # What moves most slowly has decayed by e^-60; the tolerance of the run is 1e-8.
+    np.testing.assert_allclose(found, late, atol=1e-6)
+
+
+def layer():
+    """u = (e^{vx/D} − 1)/(e^{v/D} − 1)."""
+    grid = pde.Grid(64)
+    D, x = 0.1, grid.centers[0]
+    walls = ((pde.Dirichlet(0.0), pde.Dirichlet(1.0)),)
+    law = pde.AdvectionDiffusion(D, 1.0, scheme=pde.Central())
+    return pde.Evolution(law, 0 * x, grid, walls), np.expm1(x / D) / np.expm1(1 / D)
+
+
+def shock():
+    """u = −A tanh(A x/2ν)."""
+    grid = pde.Grid(64, -1.0, 1.0)
+    nu, x = 0.1, grid.centers[0]
+    A = scipy.optimize.brentq(lambda A: A * np.tanh(A / (2 * nu)) - 1, 0.5, 2.0)
+    walls = ((pde.Dirichlet(1.0), pde.Dirichlet(-1.0)),)
+    return pde.Evolution(pde.Burgers(nu), -x, grid, walls), -A * np.tanh(A * x / 2 / nu)
+
+
+def kink():
+    """u = tanh(x √(r/2D)), far from walls."""
+    grid = pde.Grid(128, -1.0, 1.0)
+    x = grid.centers[0]
+    walls = ((pde.Dirichlet(-1.0), pde.Dirichlet(1.0)),)
+    return pde.Evolution(pde.AllenCahn(0.01), x, grid, walls), np.tanh(x / 0.02**0.5)
+
+
+def soup():
+    """u = (1 − √(1 − 4 (F + k)²/F))/2, v = F (1 − u)/(F + k) everywhere."""
+    F, k = 0.06, 0.05
+    u = (1 - np.sqrt(1 - 4 * (F + k) ** 2 / F)) / 2
+    exact = np.array([u, F * (1 - u) / (F + k)])[:, None, None] * np.ones((2, 8, 6))
+    grid = pde.Grid((8, 6), 0.0, 0.1)
+    start = exact + 0.02 * np.sin(np.arange(96.0)).reshape(2, 8, 6)
+    return pde.Evolution(pde.GrayScott(F, k), start, grid), exact
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "error"), [(layer, 3e-3), (shock, 1e-4), (kink, 1e-3), (soup, 1e-11)]
+)
+def test_equations_have_the_steady_states_they_should_have(case, error):
+    """Up to the order of their schemes."""
+    simulation, exact = case()
+    found = pde.steady(simulation)
+    np.testing.assert_allclose(np.squeeze(found), exact, atol=error)
+
+
+def plate(dtype=jnp.float64):
+    """Everything at once on a few cells."""
+    grid = pde.Grid((5, 4), jnp.zeros(2, dtype), jnp.asarray([1.2, 1.0], dtype))
+    warm = pde.Diffusion(Power(jnp.asarray(0.7)), Fire(jnp.asarray(1.5)))
+    walls = (pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Robin(1.0, 0.4, 0.1)
+    return pde.Evolution(warm, jnp.zeros(grid.shape, dtype), grid, walls)
+
+
+@pytest.mark.slow
+def test_derivatives_are_right_in_everything():
+    def state(equation, boundary, grid):
+        start = jnp.zeros(grid.shape)
+        other = pde.Evolution(equation, start, grid, boundary)
+        return pde.steady(other, throw=False)
+
+    given = plate()
+    found = taylor_test(state, given.equation, given.boundary, given.grid)
+    assert found.passed, found
+    assert found.disagreement < 1e-10
+    assert not any(leaf.flag == "dead" for leaf in found.leaves)
+
+
+@pytest.mark.slow
+def test_the_guess_has_no_derivative():
+    def total(start):
+        other = eqx.tree_at(lambda p: p.initial, plate(), start)
+        return jnp.sum(pde.steady(other, throw=False) ** 2)
+
+    np.testing.assert_array_equal(jax.grad(total)(plate().initial), 0)
+
+
+@pytest.mark.slow
+def test_compiled_and_batched_states_are_those_of_one_at_a_time():
+    def total(a):
+        other = eqx.tree_at(lambda p: p.equation.diffusivity.a, plate(), a)
+        return jnp.sum(pde.steady(other, throw=False) ** 3)
+
+    slope = jax.value_and_grad(total)
+    a = jnp.array([0.4, 0.7])
+    together = jax.vmap(slope)(a)
+    alone = [jax.jit(slope)(x) for x in a]
+    # Iterations stop at 2e-12, on other paths of rounding.
+    np.testing.assert_allclose(together, np.transpose(alone), rtol=1e-10)
+    np.testing.assert_allclose(slope(a[0]), alone[0], rtol=1e-10)
+
+
+@pytest.mark.slow
+def test_second_derivatives_are_differences_of_first_ones():
+    def total(p):
+        other = eqx.tree_at(
+            lambda s: (s.equation.diffusivity.a, s.equation.source.strength),
+            plate(),
+            (p[0], p[1]),
+        )
+        return jnp.sum(pde.steady(other, throw=False) ** 3)
+
+    p, h = jnp.array([0.7, 1.5]), 1e-5
+    slope = jax.jit(jax.grad(total))
+    exact = [(slope(p + h * e) - slope(p - h * e)) / (2 * h) for e in jnp.eye(2)]
+    for hessian in (jax.hessian(total)(p), jax.jacrev(jax.grad(total))(p)):
+        # The differences are good to h² and to rounding over h.
+        np.testing.assert_allclose(hessian, jnp.stack(exact), rtol=1e-7)
+
+
+@pytest.mark.slow
+def test_precision_is_that_of_the_guess():
+    half = pde.steady(plate(jnp.float32))
+    assert half.dtype == jnp.float32
+    np.testing.assert_allclose(half, pde.steady(plate()), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_coefficients_are_fitted_through_steady_states():
+    """Inside `fit` a trial beyond the fold is NaN and not the end of it."""
+
+    def predict(fire):
+        simulation = pde.Evolution(
+            pde.Diffusion(1.0, fire), jnp.zeros(16), pde.Grid(16), pde.Dirichlet(0.0)
+        )
+        return pde.steady(simulation)
+
+    data = predict(Fire(jnp.asarray(3.0)))
+    noise = ds.inference.Gaussian(0.01)
+    found = ds.fit(predict, Fire(jnp.asarray(0.5)), data, noise=noise)
+    np.testing.assert_allclose(found.model.strength, 3.0, rtol=1e-6)

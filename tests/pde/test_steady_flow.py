@@ -1,0 +1,204 @@
+"""Steady flows: where long runs end, published cavities, and their derivatives."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import RESULTS, pde
+from diffsim.pde._flow._momentum import friction
+from diffsim.pde._flow._staggered import Staggered
+from diffsim.pde._flow._walls import walls_of
+from diffsim.pde._steady._solve import _of_flow
+from diffsim.pde._steady._stokes import Stokes
+from diffsim.verify import taylor_test
+
+
+def stream(t, x):
+    return jnp.stack([4 * x[1] * (1 - x[1]), 0 * x[1]])
+
+
+LID = pde.NoSlip((1.0, 0.0))
+WALLS = {
+    "cavity": (pde.NoSlip(), (pde.NoSlip(), LID)),
+    "channel": ((pde.Inflow(stream), pde.Outflow()), pde.NoSlip()),
+    "backwards": ((pde.Outflow(), pde.Inflow((-1.0, 0.3))), pde.FreeSlip()),
+    "jet": ((pde.Inflow((1.0, 0.3)), pde.Outflow()), (pde.Outflow(), pde.FreeSlip())),
+    "draught": ((pde.Outflow(), pde.Outflow()), (pde.FreeSlip(), LID)),
+    "shear": (pde.Periodic(), (pde.FreeSlip(), LID)),
+}
+
+
+def cavity(nu, n):
+    return pde.IncompressibleFlow(nu, pde.Grid((n, n)), WALLS["cavity"])
+
+
+def irregular(space, seed=0):
+    rng = np.random.default_rng(seed)
+    return tuple(jnp.asarray(rng.normal(size=space.shape(i))) for i in (0, 1))
+
+
+def product(a, b):
+    return sum(np.vdot(x, y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", WALLS)
+def test_friction_is_inverted_between_all_walls(name):
+    grid = pde.Grid((5, 4), (0.0, 0.1), (1.5, 1.0))
+    space, nu = Staggered(grid, walls_of(WALLS[name], grid)), jnp.asarray(0.3)
+    lead, v = Stokes.of(space, nu), irregular(space)
+
+    @jax.jit
+    def there_and_back(v):
+        slow = tuple(lead._rubbed(i, a) for i, a in enumerate(v))
+        return slow, friction(space, nu, slow, None)
+
+    slow, rubbed = there_and_back(v)
+    # The longest side is 1.5.
+    for a, b, c in zip(v, slow, rubbed, strict=True):
+        np.testing.assert_allclose(nu / 1.5**2 * b - c, a, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["cavity", "jet", "shear"])
+def test_adjoints_are_those_of_the_tangents(name):
+    """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of what leads it."""
+    flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
+    rate, lead = _of_flow(flow)
+    space = flow._space
+    y, v, w = (irregular(space, seed) for seed in range(3))
+    for function in (lambda y: rate(y, flow), lead):
+        push = jax.jit(lambda y, v, f=function: jax.jvp(f, (y,), (v,))[1])
+        pull = jax.jit(lambda y, w, f=function: jax.vjp(f, y)[1](w)[0])
+        forward, backward = product(push(y, v), w), product(v, pull(y, w))
+        np.testing.assert_allclose(forward, backward, rtol=1e-12)
+
+
+@eqx.filter_jit
+def both(flow, w):
+    """The end state and a number of it, with the slope of that by everything."""
+
+    def total(flow):
+        found = pde.steady(flow, observe=lambda t, y: y, throw=False, full=True)
+        u = flow.observe(0.0, found.value)
+        return jnp.sum(w * u**2), found
+
+    return eqx.filter_value_and_grad(total, has_aux=True)(flow)
+
+
+def test_the_cavity_is_where_a_long_run_ends_and_follows_its_viscosity():
+    n, nu = 32, 0.01
+    w = jnp.asarray(np.random.default_rng(0).normal(size=(2, n, n)))
+    (_, found), slope = both(cavity(nu, n), w)
+    assert found.status == RESULTS.successful and found.iterations < 20
+    method = ds.Method(diffrax.Tsit5(), 0.025, max_steps=2000)
+    late = ds.simulate(cavity(nu, n), 40.0, method).final.y
+    for a, b in zip(found.value, late, strict=True):
+        # What decays most slowly has come down by e^-17.
+        np.testing.assert_allclose(a, b, atol=1e-7)
+    h = 1e-5
+    ends = [both(cavity(nu + s * h, n), w)[0][0] for s in (-1, 1)]
+    # What is left of a central difference is h² and rounding over h.
+    np.testing.assert_allclose(
+        slope.viscosity, (ends[1] - ends[0]) / (2 * h), rtol=1e-6
+    )
+
+
+def extrema(flow):
+    """u_min on the vertical and v_max, v_min on the horizontal centre line."""
+    u, v = np.asarray(pde.steady(flow))
+    m = len(u) // 2
+
+    def peak(line, sign):
+        i = np.argmax(sign * line)
+        below, here, above = line[i - 1 : i + 2]
+        return here - (above - below) ** 2 / (8 * (below - 2 * here + above))
+
+    down, across = (u[m - 1] + u[m]) / 2, (v[:, m - 1] + v[:, m]) / 2
+    return [peak(down, -1), peak(across, 1), peak(across, -1)]
+
+
+@pytest.mark.slow
+def test_cavities_have_the_published_extrema():
+    """Of Marchi et al. (2009) at Reynolds number 100, Botella and Peyret at 1000."""
+    slow = extrema(cavity(0.01, 128))
+    np.testing.assert_allclose(slow, [-0.2140417, 0.1795728, -0.2538030], rtol=0.002)
+    fast = extrema(cavity(0.001, 144))
+    np.testing.assert_allclose(fast, [-0.3885698, 0.3769447, -0.5270771], rtol=0.0125)
+
+
+def pipe(dtype=jnp.float64):
+    """Everything at once on a few cells."""
+    grid = pde.Grid((4, 3), jnp.zeros(2, dtype), jnp.asarray([1.2, 1.0], dtype))
+    walls = ((pde.Inflow((1.0, 0.2)), pde.Outflow()), (pde.NoSlip(), LID))
+    body = pde.Obstacle(
+        pde.Ball((0.5, 0.4), 0.3), velocity=(0.1, 0.2), time=0.1, width=0.2
+    )
+    nu = jnp.asarray(0.1, dtype)
+    return pde.IncompressibleFlow(nu, grid, walls, forcing=(0.3, -0.2), obstacle=body)
+
+
+@pytest.mark.slow
+def test_derivatives_are_right_in_everything():
+    found = taylor_test(lambda flow: pde.steady(flow, throw=False), pipe())
+    assert found.passed, found
+    assert found.disagreement < 1e-10
+    assert not any(leaf.flag == "dead" for leaf in found.leaves)
+
+
+@pytest.mark.slow
+def test_forces_and_pressures_of_steady_flows_are_observed():
+    """What the body takes is what a long run says."""
+    flow = pipe()
+    found = pde.steady(flow, observe=flow.force)
+    late = ds.simulate(flow, 20.0, observe=flow.force).states
+    np.testing.assert_allclose(found, late, rtol=1e-6)
+    assert pde.steady(flow, observe=flow.pressure).shape == (4, 3)
+
+
+@pytest.mark.slow
+def test_flows_of_a_batch_are_those_of_one_at_a_time():
+    def total(nu):
+        return jnp.sum(pde.steady(cavity(nu, 8), throw=False) ** 2)
+
+    slope, nu = jax.value_and_grad(total), jnp.array([0.01, 0.1])
+    together = jax.jit(jax.vmap(slope))(nu)
+    alone = [slope(x) for x in nu]
+    # Iterations stop at 2e-12, on other paths of rounding.
+    np.testing.assert_allclose(np.transpose(together), alone, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_single_precision_stays_single():
+    found = pde.steady(pipe(jnp.float32))
+    assert found.dtype == jnp.float32
+    np.testing.assert_allclose(found, pde.steady(pipe()), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_nothing_holds_is_named():
+    """Around a torus every uniform flow stays."""
+
+    def swirl(x):
+        return jnp.stack([jnp.sin(6 * x[1]), jnp.cos(6 * x[0])])
+
+    grid = pde.Grid((6, 6))
+    flow = pde.IncompressibleFlow(0.1, grid, pde.Periodic(), initial=swirl)
+    found = pde.steady(flow, throw=False, full=True)
+    assert found.status == RESULTS.steady_state_not_unique
+    assert np.all(np.isnan(found.value))
+
+
+@pytest.mark.slow
+def test_a_channel_has_the_parabola_of_its_pressure():
+    """u = y (1 − y) / 2ν under a unit force, exact for second differences but ν/4n²."""
+    n = 8
+    walls = (pde.Periodic(), pde.NoSlip())
+    grid = pde.Grid((4, n))
+    flow = pde.IncompressibleFlow(0.5, grid, walls, forcing=(1.0, 0.0))
+    y = (np.arange(n) + 0.5) / n
+    exact = y * (1 - y) + 1 / (4 * n**2)
+    found = pde.steady(flow)
+    np.testing.assert_allclose(found[0], np.tile(exact, (4, 1)), rtol=1e-10)
