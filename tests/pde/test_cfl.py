@@ -8,6 +8,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import integrators, pde
+from diffsim.pde._cfl import _stable
 
 
 def wave(amplitude=1.0, n=40):
@@ -134,7 +135,7 @@ def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
     rising = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[1])) * 16
     exact = fastest + rising + 2 * 0.01 * (8**2 + 16**2) + 2
     np.testing.assert_allclose(pde.largest_step(cavity, 1.0), 1 / exact, rtol=1e-12)
-    with pytest.warns(UserWarning, match="longer than the fastest wave"):
+    with pytest.warns(UserWarning, match="Heun becomes unstable for the fastest"):
         ds.simulate(cavity, 0.4, ds.Method(diffrax.Heun(), step=0.2), throw=False)
 
 
@@ -151,3 +152,16 @@ def test_equations_that_do_not_say_their_speed_are_named():
         pde.largest_step(waves)
     with pytest.raises(ValueError, match="KuramotoSivashinsky does not say how fast"):
         ds.simulate(waves, 0.1, METHOD)
+
+
+def test_the_limits_of_solvers_are_the_known_ones():
+    """Half of where their polynomials of stability reach one, on the real axis."""
+    known = {
+        diffrax.Euler: 2.0,
+        diffrax.Heun: 2.0,
+        integrators.SSPRK3: 2.5127,
+        diffrax.Bosh3: 2.5127,
+    }
+    for solver, limit in known.items():
+        np.testing.assert_allclose(2 * _stable(solver()), limit, atol=0.011)
+    assert _stable(integrators.Leapfrog()) == 1
