@@ -62,7 +62,7 @@ class Stokes(AbstractLead):
             x = _along(axis, matrix.T, x)
         return x / root
 
-    def _modes(self, i: int, axis: int) -> tuple[Any, Any]:
+    def _modes(self, i: int, axis: int) -> Any:
         """Those of component i along an axis, one a row, and their eigenvalues."""
         n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
         if self.space.periodic(axis):
