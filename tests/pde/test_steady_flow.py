@@ -187,7 +187,7 @@ def test_what_nothing_holds_is_named():
     grid = pde.Grid((6, 6))
     flow = pde.IncompressibleFlow(0.1, grid, pde.Periodic(), initial=swirl)
     found = pde.steady(flow, throw=False, full=True)
-    assert found.status == RESULTS.steady_state_not_unique
+    assert found.status == RESULTS.steady_state_not_determined
     assert np.all(np.isnan(found.value))
 
 

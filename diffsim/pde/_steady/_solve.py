@@ -69,9 +69,9 @@ def steady(
     alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly more of
     them on finer grids.
 
-    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_unique`, as of
-    diffusion with walls that are all `Neumann` or periodic, or at a fold;
-    `guess_not_finite`, `non_finite`.
+    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as of
+    diffusion with walls that are all `Neumann` or periodic, or at a fold, or where the
+    linear solve of a derivative would not converge; `guess_not_finite`, `non_finite`.
 
     **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
     failures where they raise.
@@ -139,7 +139,7 @@ def _searched(max_steps: int, how, function, guess, theta):
     status, y = _judged(found.status), found.value
     unique = _determined(rule.linear, function, y, theta)
     good = status == RESULTS.successful
-    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_unique, status)
+    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
     y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
     return y, (status, found.residual, found.iterations), None
 
