@@ -71,7 +71,7 @@ def steady(
 
     **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as of
     diffusion with walls that are all `Neumann` or periodic, or at a fold, or where the
-    linear solve of a derivative would not converge; `guess_not_finite`, `non_finite`.
+    solve of a derivative would not converge; `guess_not_finite`; `non_finite`.
 
     **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
     failures where they raise.
