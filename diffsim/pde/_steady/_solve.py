@@ -69,9 +69,9 @@ def steady(
     alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly more of
     them on finer grids.
 
-    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as of
-    diffusion with walls that are all `Neumann` or periodic, or at a fold, or where the
-    solve of a derivative would not converge; `guess_not_finite`; `non_finite`.
+    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
+    of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
+    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`.
 
     **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
     failures where they raise.
