@@ -91,10 +91,13 @@ with warnings.catch_warnings():
             "nearer to it, from that of parameters nearby, try a shorter "
             "`solver=pde.PseudoTime(0.1)`, or raise `max_steps`."
         )
-        steady_state_not_unique = (
-            "The steady state is not determined: others are right beside it, as where "
-            "diffusion between Neumann or periodic walls says nothing of the mean, or "
-            "at a fold. Hold the field at a wall, or add a reaction that does."
+        steady_state_not_determined = (
+            "A steady state was found and not what determines it: a linear solve there "
+            "did not converge. Others may be right beside it, as where diffusion "
+            "between Neumann or periodic walls says nothing of the mean, or at a fold: "
+            "hold the field at a wall, or add a reaction that does. Else, where much "
+            "is carried, take `solver=pde.PseudoTime(linear=implicit.Krylov("
+            "implicit.GMRES(200), max_steps=4000))`."
         )
         no_linear_solution = (
             "A linear system could not be solved: its matrix (of `root`, the Jacobian "

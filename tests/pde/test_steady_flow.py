@@ -12,7 +12,7 @@ from diffsim import RESULTS, pde
 from diffsim.pde._flow._momentum import friction
 from diffsim.pde._flow._staggered import Staggered
 from diffsim.pde._flow._walls import walls_of
-from diffsim.pde._steady._solve import _of_flow
+from diffsim.pde._steady._rates import rate_of
 from diffsim.pde._steady._stokes import Stokes
 from diffsim.verify import taylor_test
 
@@ -66,7 +66,7 @@ def test_friction_is_inverted_between_all_walls(name):
 def test_adjoints_are_those_of_the_tangents(name):
     """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of what leads it."""
     flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
-    rate, lead = _of_flow(flow)
+    rate, lead = rate_of(flow)
     space = flow._space
     y, v, w = (irregular(space, seed) for seed in range(3))
     for function in (lambda y: rate(y, flow), lead):
@@ -187,7 +187,7 @@ def test_what_nothing_holds_is_named():
     grid = pde.Grid((6, 6))
     flow = pde.IncompressibleFlow(0.1, grid, pde.Periodic(), initial=swirl)
     found = pde.steady(flow, throw=False, full=True)
-    assert found.status == RESULTS.steady_state_not_unique
+    assert found.status == RESULTS.steady_state_not_determined
     assert np.all(np.isnan(found.value))
 
 

@@ -55,7 +55,7 @@ class PseudoTime(optx.AbstractRootFinder):
     - `rtol`: of what is left after the last step, relative to the largest entry of y
         and of the guess; None is the 3/4 power of the precision, 2e-12 in float64.
     - `linear`: an `implicit.Krylov`; its own tolerances are not used here. None is
-        that of `GMRES(60)`, which keeps 60 fields in memory.
+        `Krylov(GMRES(60), max_steps=4000)`, which keeps 60 fields in memory.
     - `norm`: of what `rtol` is for.
 
     **Good values:** 1; 0.1 where that comes to nothing.
@@ -84,7 +84,7 @@ class PseudoTime(optx.AbstractRootFinder):
         self.step_size = step
         self.rtol = rtol
         self.atol = 0.0
-        self.linear = Krylov(GMRES(60)) if linear is None else linear
+        self.linear = Krylov(GMRES(60), max_steps=4000) if linear is None else linear
         self.norm = norm
         if not isinstance(self.linear, Krylov):
             raise ValueError(f"linear must be an implicit.Krylov, got {linear!r:.60}")

@@ -7,25 +7,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optimistix as optx
 from jaxtyping import Array, Bool
 
-from ..._checks import check_positive, check_takes
+from ..._checks import check_takes
 from ..._failures import is_finite, throws
 from ..._primitives import hoisted
 from ..._results import RESULTS, raised
 from ..._sizes import precision
 from ...implicit import Equation, Krylov, NewtonKrylov, Rule, Solution, root, solved
 from ...simulations import AbstractSimulation
-from .._equations import AbstractFiniteVolume
-from .._evolution import Evolution
-from .._flow import IncompressibleFlow
-from .._flow._pressure import projected, solenoidal
-from .._flow._staggered import Faces
-from .._spaces import Cells
-from ._cells import Spreading
-from ._lead import AbstractLead, Leading
+from ._lead import Leading
 from ._pseudo_time import PseudoTime
-from ._stokes import Stokes
+from ._rates import check_simulation, rate_of
 
 
 def steady(
@@ -42,16 +36,16 @@ def steady(
     Of an `Evolution` in cells or an `IncompressibleFlow`. Differentiable in every
     number of it but the initial state, in every mode, by one linear solve and not
     through iterations. Bratu's problem, $\nabla^2 u + \lambda e^u = 0$, and how its
-    middle follows λ:
+    hottest cell follows λ:
 
     ```python
-    def middle(strength):
+    def hottest(strength):
         fire = pde.Diffusion(1.0, lambda t, x, u: strength * jnp.exp(u))
         grid = pde.Grid(64)
         rod = pde.Evolution(fire, jnp.zeros(64), grid, pde.Dirichlet(0.0))
         return jnp.max(pde.steady(rod))
 
-    jax.value_and_grad(middle)(1.0)
+    jax.jit(jax.value_and_grad(hottest))(1.0)
     ```
 
     **Arguments**
@@ -70,23 +64,29 @@ def steady(
     - `full`: return an `implicit.Solution` with status, residual and iterations; the
         residual is that of u, about how far it still is from the answer.
 
-    The Jacobian is led by M⁻¹, in cells by `Transforms` of what it makes of the
-    shortest and the longest waves, in flows by friction and pressure alone.
+    Linear solves are led, in cells by `Transforms` for what the Jacobian makes of the
+    shortest and the longest wave, in flows by a long step of friction and pressure
+    alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly more of
+    them on finer grids.
 
-    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_unique`, as of
-    diffusion with walls that are all `Neumann` or periodic, or at a fold;
-    `guess_not_finite`, `non_finite`.
+    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
+    of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
+    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`.
 
     **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
     failures where they raise.
 
-    **Limits:** the state that the solver comes to, of several (mathematics). Where
-    waves or what is carried outweigh what spreads, by Reynolds or Péclet numbers of
-    thousands, it takes long or fails (convenience); so do obstacles in a flow whose
-    time is short (convenience).
+    **Limits:** the state that the solver comes to, of several (mathematics). Led by
+    what spreads: it takes the longer the more is carried, and where nothing spreads,
+    as waves do not, it may come to nothing (convenience).
     """
-    _check_simulation(simulation)
+    check_simulation(simulation)
     solver = PseudoTime() if solver is None else solver
+    if not isinstance(solver, optx.AbstractRootFinder):
+        raise ValueError(
+            "solver must be pde.PseudoTime(), implicit.NewtonKrylov() or another "
+            f"root-finder, got {solver!r:.60}"
+        )
     if observe is not None:
         check_takes("observe", observe, ("t", "y"))
     found = _answered(simulation, solver, observe, max_steps)
@@ -98,8 +98,7 @@ def steady(
 
 @eqx.filter_jit
 def _answered(simulation, solver, observe, max_steps) -> Solution:
-    in_cells = isinstance(simulation, Evolution)
-    rate, lead = _of_cells(simulation) if in_cells else _of_flow(simulation)
+    rate, lead = rate_of(simulation)
     guess = simulation.initial_state()
     dynamic, static = eqx.partition(simulation, eqx.is_array)
     opened, consts = hoisted(
@@ -115,26 +114,6 @@ def _answered(simulation, solver, observe, max_steps) -> Solution:
     y, (status, size, steps) = solved(equation, guess, rule)
     observe = simulation.observe if observe is None else observe
     return Solution(observe(simulation.t0, y), status, size, steps)
-
-
-def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractLead]:
-    def rate(u: Array, evolution: Any) -> Array:
-        t = jnp.asarray(evolution.t0, u.dtype)
-        return evolution.equation.rate(t, u, evolution.domain)
-
-    return rate, Spreading(evolution.domain)
-
-
-def _of_flow(flow: IncompressibleFlow) -> tuple[Callable, AbstractLead]:
-    def rate(u: Faces, flow: Any) -> Faces:
-        forces, t = flow._forces, flow._time(flow.t0)
-        near = solenoidal(forces.space, u, t)
-        # Walls stay as they are. What diverges goes.
-        found = projected(forces.space, forces.total(t, near), None)[0]
-        return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
-
-    forces = flow._forces
-    return rate, Stokes.of(forces.space, forces.viscosity)
 
 
 def _searched(max_steps: int, how, function, guess, theta):
@@ -160,7 +139,7 @@ def _searched(max_steps: int, how, function, guess, theta):
     status, y = _judged(found.status), found.value
     unique = _determined(rule.linear, function, y, theta)
     good = status == RESULTS.successful
-    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_unique, status)
+    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
     y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
     return y, (status, found.residual, found.iterations), None
 
@@ -198,35 +177,12 @@ def _irregular(a: Array) -> Array:
 
 def _krylov(solver: Any) -> Krylov:
     """That of the solver, or the usual one."""
-    linear = solver.linear if isinstance(solver, PseudoTime | NewtonKrylov) else None
-    if not isinstance(linear, Krylov):
-        return PseudoTime().linear
+    own = isinstance(solver, PseudoTime | NewtonKrylov)
+    linear = solver.linear if own else PseudoTime().linear
+    assert isinstance(linear, Krylov)
     if linear.preconditioner is not None:
         raise ValueError(
             "the Krylov method of solver has a preconditioner of its own: leave it "
             "out, steady leads by what spreads"
         )
     return linear
-
-
-def _check_simulation(simulation: Any):
-    if isinstance(simulation, IncompressibleFlow):
-        hint = "without friction no flow comes to rest"
-        check_positive("viscosity of a steady flow", simulation.viscosity, hint)
-        return
-    if not isinstance(simulation, Evolution):
-        raise ValueError(
-            f"simulation must be a pde.Evolution or a pde.IncompressibleFlow, got "
-            f"{simulation!r:.60}"
-        )
-    name = type(simulation.equation).__name__
-    if not isinstance(simulation.equation, AbstractFiniteVolume):
-        raise ValueError(
-            f"{name} has no rate in cells that could vanish; steady takes equations "
-            "that are AbstractFiniteVolume, pde.Diffusion(D, source) for instance"
-        )
-    if not isinstance(simulation.space, Cells):
-        raise ValueError(
-            f"{name} must be in cells for a steady state, got space="
-            f"{type(simulation.space).__name__}(); leave space away"
-        )

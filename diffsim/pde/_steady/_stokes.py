@@ -19,10 +19,10 @@ from ._lead import AbstractLead
 class Stokes(AbstractLead):
     r"""$P\,(1/\Delta t - \nu\nabla^2)^{-1} P$ with the projection P, walls at rest.
 
-    The step of a flow without inertia, as Tuckerman leads Newton's method by one, with
-    pressure beside friction and not in turn with it: both by transforms, and on the
-    cavity Krylov methods take as many steps as with the exact one. Δt is the time of
-    friction over the grid. What diverges is left as it is.
+    The step of a flow without inertia, as Tuckerman leads Newton's method by one, but
+    with friction and pressure each solved for by itself, once, by transforms: in the
+    cavity on 32² cells GMRES takes 28 products with it and 23 with the exact step. Δt
+    is the time of friction over the grid. What diverges is left as it is.
     """
 
     space: Staggered
@@ -62,7 +62,7 @@ class Stokes(AbstractLead):
             x = _along(axis, matrix.T, x)
         return x / root
 
-    def _modes(self, i: int, axis: int) -> tuple[Any, Any]:
+    def _modes(self, i: int, axis: int) -> Any:
         """Those of component i along an axis, one a row, and their eigenvalues."""
         n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
         if self.space.periodic(axis):
