@@ -126,12 +126,12 @@ def _stable(solver: diffrax.AbstractSolver) -> float:
     for i, row in enumerate(tableau.a_lower, start=1):
         a[i, :i] = row
     # The polynomial by which a step multiplies, from its lowest power.
-    powers = [
-        np.asarray(tableau.b_sol) @ np.linalg.matrix_power(a, k).sum(1)
-        for k in range(n)
-    ]
+    slope, powers = np.ones(n), [1.0]
+    for _ in range(n):
+        powers.append(np.sum(tableau.b_sol * slope))
+        slope = np.sum(a * slope, axis=1)
     decay = -np.arange(0.0, 20.0, 0.01)
-    growth = np.polyval([*powers[::-1], 1.0], decay)
+    growth = np.polyval(powers[::-1], decay)
     beyond = np.abs(growth) > 1 + 1e-9
     return 0.005 * float(np.argmax(beyond) if np.any(beyond) else beyond.size)
 
