@@ -2,6 +2,7 @@
 
 from . import (
     direct_sum_4096,
+    fields,
     finite_differences,
     gpu_direct_sum,
     gpu_sweep,
@@ -27,6 +28,7 @@ CASES = (
     kepler_equation.CASE,
     stiff_diffusion.CASE,
     spectral.CASE,
+    fields.CASE,
     gpu_direct_sum.CASE,
     gpu_sweep.CASE,
 )

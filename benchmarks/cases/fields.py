@@ -1,0 +1,153 @@
+"""Fields in cells: kernels beside Numba, an implicit gradient, a sweep."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffsim import integrators, pde, simulations
+
+from .._harness import Case, Effort, Row, compiled, contest, deviation, ratio
+from ._field_loops import heat_loop, muscl_loop, upwind_loop
+
+
+#: Of an explicit step, in squares of a cell over the diffusivity, and in cells.
+_SPREAD, _CARRIED = 0.1, 0.1
+
+
+def measure(effort: Effort) -> list[Row]:
+    """One step after another of heat and of smoke, then what else is done with them."""
+    rows = []
+    for n, dtype in ((256, np.float64), (1024, np.float32)):
+        n, steps = effort.size(n, 8), effort.size(20, 2)
+        rows += [_heat(effort, n, steps, dtype), *_smoke(effort, n, steps, dtype)]
+    rows.append(_implicit(effort, effort.size(256, 8), effort.size(10, 2)))
+    return [*rows, *_sweep(effort, effort.size(128, 8), effort.size(64, 3))]
+
+
+CASE = Case("fields", __doc__ or "", measure)
+
+
+def _heat(effort: Effort, n: int, steps: int, dtype: Any) -> Row:
+    """With a conductivity that varies, between cold walls."""
+    u, k = _start(n, dtype), _varied(n, dtype)
+    step = _SPREAD / n**2
+    grid = pde.Grid((n, n), np.zeros(2, dtype), np.ones(2, dtype))
+
+    def ours(u, k):
+        body = pde.Evolution(pde.Diffusion(k), u, grid, pde.Dirichlet(0.0))
+        return _steps(body, steps, step)
+
+    cells = np.asarray(u), np.asarray(k)
+    loop = heat_loop()
+    what = f"heat that varies, {n} × {n} {np.dtype(dtype)}, {steps} steps of Euler"
+    turn = partial(loop, *cells, _SPREAD, steps)
+    return _beside(effort, what, ours, (u, k), turn)
+
+
+def _smoke(effort: Effort, n: int, steps: int, dtype: Any) -> list[Row]:
+    u, velocity = _start(n, dtype), jnp.asarray([1.0, 0.5], dtype)
+    grid = pde.Grid((n, n), np.zeros(2, dtype), np.ones(2, dtype))
+    rows, loops = [], {"upwind": upwind_loop(), "MUSCL": muscl_loop()}
+    for name, scheme in (("upwind", pde.Upwind()), ("MUSCL", pde.MUSCL())):
+
+        def ours(u, velocity, scheme=scheme):
+            law = pde.AdvectionDiffusion(0.0, velocity, scheme=scheme)
+            return _steps(pde.Evolution(law, u, grid), steps, _CARRIED / n)
+
+        loop, cells = loops[name], np.asarray(u)
+        what = f"advection, {name}, {n} × {n} {np.dtype(dtype)}, {steps} steps of Euler"
+        given = (u, velocity)
+        turn = partial(loop, cells, _CARRIED, steps)
+        rows.append(_beside(effort, what, ours, given, turn))
+    return rows
+
+
+def _steps(evolution: pde.Evolution, steps: int, step: float) -> Any:
+    method = simulations.Method(diffrax.Euler(), step)
+    return simulations.simulate(evolution, steps * step, method).states[0]
+
+
+def _beside(effort: Effort, what: str, ours, given, loop: Callable[[], Any]) -> Row:
+    program = compiled(ours, *given)
+    exact = loop()
+    times = contest(effort, ours=program.turn, theirs=lambda: loop)
+    return ratio(
+        what,
+        times["ours"],
+        times["theirs"],
+        program=program,
+        peer="the same loops in Numba, one core",
+        bar=1.5,
+        error=deviation(program.value, exact),
+        reference="Numba",
+    )
+
+
+def _implicit(effort: Effort, n: int, steps: int) -> Row:
+    """Value and gradient in the initial field and every conductivity."""
+    given = _start(n, np.float64), _varied(n, np.float64)
+    grid = pde.Grid((n, n))
+    method = simulations.Method(integrators.Kvaerno3(), 1e-3)
+
+    def loss(u, k):
+        body = pde.Evolution(pde.Diffusion(k), u, grid, pde.Dirichlet(0.0))
+        return jnp.sum(simulations.simulate(body, steps * 1e-3, method).states ** 2)
+
+    run = compiled(loss, *given)
+    both = compiled(jax.value_and_grad(loss, (0, 1)), *given)
+    times = contest(effort, run=run.turn, both=both.turn)
+    return ratio(
+        f"heat that varies, {n} × {n}, value and gradient of {steps} steps of Kvaerno3",
+        times["both"],
+        times["run"],
+        program=both,
+        peer="its own run",
+        bar=4.0,
+    )
+
+
+def _sweep(effort: Effort, n: int, members: int) -> list[Row]:
+    """Growth rates of a population, all at once and one after another."""
+    u, rates = _start(n, np.float64) ** 2, jnp.linspace(0.5, 2, members)
+    grid = pde.Grid((n, n))
+    method = simulations.Method(integrators.ETDRK4(), 0.02)
+
+    def end(rate):
+        law = pde.FisherKPP(1e-3, rate)
+        run = pde.Evolution(law, u, grid, space=pde.Fourier())
+        return simulations.simulate(run, 0.2, method).states
+
+    one = compiled(end, rates[0])
+    programs = {
+        "vmap": compiled(jax.vmap(end), rates),
+        "lax.map": compiled(lambda rates: jax.lax.map(end, rates), rates),
+    }
+    times = contest(effort, one=one.turn, **{k: p.turn for k, p in programs.items()})
+    return [
+        ratio(
+            f"population, {n} × {n}, {members} growth rates by {name}",
+            times[name],
+            times["one"],
+            program=program,
+            peer=f"one run; the bar is 1.2 × {members}",
+            bar=1.2 * members,
+            error=deviation(program.value[0], one.value),
+            reference="one run",
+        )
+        for name, program in programs.items()
+    ]
+
+
+def _start(n: int, dtype: Any) -> Any:
+    x, y = pde.Grid((n, n)).centers
+    return (jnp.sin(6 * x) * jnp.cos(4 * y) + x).astype(dtype)
+
+
+def _varied(n: int, dtype: Any) -> Any:
+    x, y = pde.Grid((n, n)).centers
+    return (1 + 0.5 * jnp.sin(7 * x + 3 * y)).astype(dtype)
