@@ -1,6 +1,6 @@
 """Burgers' equation."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Array
 
@@ -12,12 +12,14 @@ from .._cfl import CFL
 from .._operators import laplacian
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
+from ._coefficients import fed, optional
 from ._conservation import AbstractConservationLaw, crossed, transport
 from ._spread import spreading
 
 
 class Burgers(AbstractConservationLaw):
-    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nu\nabla^2 u$: waves steepen.
+    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nu\nabla^2 u + s$: waves
+    steepen.
 
     Crests run into troughs after $1/\max|u'|$, and make shocks of a width of
     $4\nu/\Delta u$, or of a few cells where that is less.
@@ -25,6 +27,9 @@ class Burgers(AbstractConservationLaw):
     **Arguments**
 
     - `viscosity`: $\nu$, length² / time; 0 for shocks without width.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
+        shape (axis, *grid) and u (*grid): any `eqx.Module`, what a coarse grid misses
+        for instance. None is without.
     - `scheme`: interpolates u to faces; None is `WENO5()`.
     - `riemann`: the flux between both sides; None is `Rusanov()`.
 
@@ -37,6 +42,7 @@ class Burgers(AbstractConservationLaw):
     """
 
     viscosity: Array
+    source: Any
     scheme: AbstractScheme
     riemann: AbstractRiemann
 
@@ -46,11 +52,13 @@ class Burgers(AbstractConservationLaw):
         self,
         viscosity: Numbers = 0.0,
         *,
+        source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
         riemann: AbstractRiemann | None = None,
     ):
         self.viscosity = as_floating("viscosity", viscosity)
         check_not_negative("viscosity", self.viscosity)
+        self.source = optional("source", source)
         self.scheme = WENO5() if scheme is None else scheme
         self.riemann = Rusanov() if riemann is None else riemann
 
@@ -80,7 +88,8 @@ class Burgers(AbstractConservationLaw):
         carried = transport(self, u, domain, t)
         order = 2 if self.scheme.order <= 2 else 4
         spread = laplacian(u, domain, t, order=order)
-        return carried + self.viscosity.astype(u.dtype) * spread
+        rate = carried + self.viscosity.astype(u.dtype) * spread
+        return fed(rate, self.source, t, domain, u)
 
     def crossings(self, t, u, domain):
         del t

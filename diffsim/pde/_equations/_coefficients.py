@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._checks import as_floating, check_positive
+from .._domain import Domain
+from .._modes import Modes
 
 
 def coefficient(name: str, given: Any) -> Any:
@@ -19,6 +21,31 @@ def positive(name: str, given: Any) -> Any:
         hint = "negative ones make a field rougher without bound"
         check_positive(name, as_floating(name, given), hint)
     return coefficient(name, given)
+
+
+def optional(name: str, given: Any) -> Any:
+    """A coefficient, or None where there is none."""
+    return None if given is None else coefficient(name, given)
+
+
+def fed(rate: Array, source: Any, t: Any, domain: Domain, u: Array) -> Array:
+    """A rate with what a source adds to it, a function of (t, x, u) for instance.
+
+    Of an equation for one channel the source is told of the field alone.
+    """
+    if source is None:
+        return rate
+    x = domain.grid.centers.astype(u.dtype)
+    return rate + evaluated(source, t, x, u[0] if len(u) == 1 else u)
+
+
+def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Array:
+    """The same of one channel in modes, by the transform of the source."""
+    if source is None:
+        return rate
+    field = modes.backward(z)[0] if callable(source) else z
+    found = evaluated(source, t, modes.grid.centers, field)
+    return rate + modes.forward(jnp.broadcast_to(found, (1, *modes.grid.shape)))
 
 
 def evaluated(given: Any, t: Any, x: Array, *fields: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, positive
+from ._coefficients import evaluated, optional, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -33,7 +33,7 @@ class Diffusion(AbstractReactionDiffusion):
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
         self.diffusivity = positive("diffusivity", diffusivity)
-        self.source = None if source is None else coefficient("source", source)
+        self.source = optional("source", source)
 
     @property
     def degree(self):

@@ -1,6 +1,6 @@
 """The Euler equations of gas dynamics."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,7 @@ from ...simulations import Method
 from .._cfl import CFL
 from .._riemann import HLLC, AbstractRiemann
 from .._schemes import MUSCL, AbstractScheme
+from ._coefficients import fed, optional
 from ._conservation import AbstractConservationLaw, crossed, transport
 
 
@@ -36,6 +37,9 @@ class Euler(AbstractConservationLaw):
     **Arguments**
 
     - `gamma`: ratio of specific heats, above 1.
+    - `source`: what is added to the rates: an array that broadcasts to (channel,
+        *grid) or a function `s(t, x, u)` that returns one, u of that shape: weight or
+        heating, for instance. None is without.
     - `scheme`: interpolates density, velocity and pressure to faces; None is `MUSCL()`.
     - `riemann`: the flux between both sides; None is `HLLC()`.
 
@@ -51,6 +55,7 @@ class Euler(AbstractConservationLaw):
     """
 
     gamma: Array
+    source: Any
     scheme: AbstractScheme
     riemann: AbstractRiemann
 
@@ -60,11 +65,13 @@ class Euler(AbstractConservationLaw):
         self,
         gamma: Numbers = 1.4,
         *,
+        source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
         riemann: AbstractRiemann | None = None,
     ):
         self.gamma = as_floating("gamma", gamma)
         check_positive("gamma - 1", self.gamma - 1, "a gas has more heats than one")
+        self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
         self.riemann = HLLC() if riemann is None else riemann
 
@@ -141,7 +148,7 @@ class Euler(AbstractConservationLaw):
         return crossed(self, self.primitive(tuple(u)), domain)
 
     def rate(self, t, u, domain):
-        return transport(self, u, domain, t)
+        return fed(transport(self, u, domain, t), self.source, t, domain, u)
 
     def check(self, u, domain):
         del domain

@@ -1,17 +1,18 @@
 """The Korteweg–de Vries equation."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Array
 
 from ..._checks import as_floating
 from ..._types import Numbers
 from ._base import AbstractSpectral
+from ._coefficients import fed_in_modes, optional
 from ._convection import of_squares
 
 
 class KortewegDeVries(AbstractSpectral):
-    r"""$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u$ in one dimension.
+    r"""$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u + s$, in one dimension.
 
     Waves on shallow water. What steepens also disperses, and solitons travel through
     one another unchanged: for a = 6, b = 1 they are
@@ -20,6 +21,8 @@ class KortewegDeVries(AbstractSpectral):
     **Arguments**
 
     - `advection`: a, 1 / time where u is a length; `dispersion`: b, length³ / time.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
+        shape (axis, *grid) and u (*grid). None is without.
 
     **Good values:** six cells a width 1/κ; `ETDRK4`, whose steps are not bounded by the
     dispersion, with steps of Δx / max|a u|.
@@ -27,12 +30,20 @@ class KortewegDeVries(AbstractSpectral):
 
     advection: Array
     dispersion: Array
+    source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1080/14786449508620739",)
 
-    def __init__(self, advection: Numbers = 6.0, dispersion: Numbers = 1.0):
+    def __init__(
+        self,
+        advection: Numbers = 6.0,
+        dispersion: Numbers = 1.0,
+        *,
+        source: Numbers | Any = None,
+    ):
         self.advection = as_floating("advection", advection)
         self.dispersion = as_floating("dispersion", dispersion)
+        self.source = optional("source", source)
 
     def channels(self, ndim):
         if ndim != 1:
@@ -47,5 +58,5 @@ class KortewegDeVries(AbstractSpectral):
         return -self.dispersion * modes.derivative(0, 3)
 
     def nonlinear(self, t, z, modes):
-        del t
-        return of_squares(-0.5 * self.advection, z, modes)
+        rate = of_squares(-0.5 * self.advection, z, modes)
+        return fed_in_modes(rate, self.source, t, z, modes)

@@ -1,6 +1,6 @@
 """The Kuramoto–Sivashinsky equation."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,22 +9,25 @@ from jaxtyping import Array
 from ..._checks import as_floating
 from ..._types import Numbers
 from ._base import AbstractSpectral
+from ._coefficients import fed_in_modes, optional
 from ._convection import of_squares
 
 
 class KuramotoSivashinsky(AbstractSpectral):
-    r"""$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u$.
+    r"""$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u + s$.
 
     Flame fronts, and chaos in one dimension: waves longer than $2\pi\sqrt{b/a}$ grow
     at $a k^2 - b k^4$, hand on to shorter ones, and those decay. With `potential` the
     height of the front,
-    $\partial_t u = -\tfrac12|\nabla u|^2 - a\nabla^2 u - b\nabla^4 u$, in any number of
-    dimensions, of which the mean falls.
+    $\partial_t u = -\tfrac12|\nabla u|^2 - a\nabla^2 u - b\nabla^4 u + s$, in any
+    number of dimensions; its mean falls where s does not lift it.
 
     **Arguments**
 
     - `growth`: a, length² / time; `decay`: b, length⁴ / time.
     - `potential`: whether u is the height and not its slope.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
+        shape (axis, *grid) and u (*grid). None is without.
 
     **Good values:** lengths above 22 (a = b = 1) for chaos, two cells a unit of length,
     `ETDRK4` with steps of 0.05 to 0.25; Lyapunov time 20.
@@ -33,6 +36,7 @@ class KuramotoSivashinsky(AbstractSpectral):
     growth: Array
     decay: Array
     potential: bool = eqx.field(static=True)
+    source: Any
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1143/PTP.55.356",
@@ -40,11 +44,17 @@ class KuramotoSivashinsky(AbstractSpectral):
     )
 
     def __init__(
-        self, growth: Numbers = 1.0, decay: Numbers = 1.0, *, potential: bool = False
+        self,
+        growth: Numbers = 1.0,
+        decay: Numbers = 1.0,
+        *,
+        potential: bool = False,
+        source: Numbers | Any = None,
     ):
         self.growth = as_floating("growth", growth)
         self.decay = as_floating("decay", decay)
         self.potential = potential
+        self.source = optional("source", source)
 
     def channels(self, ndim):
         if ndim > 1 and not self.potential:
@@ -63,8 +73,9 @@ class KuramotoSivashinsky(AbstractSpectral):
         return self.growth * k2 - self.decay * k2**2
 
     def nonlinear(self, t, z, modes):
-        del t
-        if not self.potential:
-            return of_squares(-0.5, z, modes)
-        slopes = modes.backward(modes.gradient(z))
-        return -0.5 * modes.forward(jnp.sum(slopes**2, axis=0))
+        if self.potential:
+            slopes = modes.backward(modes.gradient(z))
+            rate = -0.5 * modes.forward(jnp.sum(slopes**2, axis=0))
+        else:
+            rate = of_squares(-0.5, z, modes)
+        return fed_in_modes(rate, self.source, t, z, modes)

@@ -12,7 +12,7 @@ from ..._products import scaled
 from ..._types import Numbers
 from .._modes import Modes
 from ._base import AbstractSpectral
-from ._coefficients import coefficient, evaluated
+from ._coefficients import evaluated, optional
 
 
 class NavierStokes(AbstractSpectral):
@@ -53,8 +53,7 @@ class NavierStokes(AbstractSpectral):
     def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
         self.viscosity = as_floating("viscosity", viscosity)
         check_positive("viscosity", self.viscosity, "take Euler where there is none")
-        given = forcing is not None
-        self.forcing = coefficient("forcing", forcing) if given else None
+        self.forcing = optional("forcing", forcing)
         self.drag = as_floating("drag", drag)
 
     def channels(self, ndim):

@@ -16,7 +16,7 @@ from .._domain import Domain
 from .._faces import difference
 from .._riemann import HLL, AbstractRiemann, Channels
 from .._schemes import MUSCL, AbstractScheme
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluated, fed, optional
 from ._conservation import (
     AbstractConservationLaw,
     around_faces,
@@ -43,6 +43,9 @@ class ShallowWater(AbstractConservationLaw):
     - `gravity`: g, length / time².
     - `bottom`: its elevation b, length: a number, a field of the shape of the grid, or
         a function `b(t, x)`, x of shape (axis, *grid).
+    - `source`: what is added to the rates: an array that broadcasts to (channel,
+        *grid) or a function `s(t, x, u)` that returns one, u of that shape: friction or
+        wind, for instance. None is without.
     - `scheme`: interpolates level, velocity and bottom to faces; None is `MUSCL()`.
     - `riemann`: the flux between both sides; None is `HLL()`.
 
@@ -61,6 +64,7 @@ class ShallowWater(AbstractConservationLaw):
 
     gravity: Array
     bottom: Any
+    source: Any
     scheme: AbstractScheme
     riemann: AbstractRiemann
 
@@ -74,12 +78,14 @@ class ShallowWater(AbstractConservationLaw):
         gravity: Numbers = 9.81,
         bottom: Numbers | Any = 0.0,
         *,
+        source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
         riemann: AbstractRiemann | None = None,
     ):
         self.gravity = as_floating("gravity", gravity)
         check_positive("gravity", self.gravity)
         self.bottom = coefficient("bottom", bottom)
+        self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
         self.riemann = HLL() if riemann is None else riemann
 
@@ -124,7 +130,8 @@ class ShallowWater(AbstractConservationLaw):
             passing.append(flux)
             slope = difference(floor, axis - ndim) / spacing[axis]
             forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
-        return gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
+        rate = gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
+        return fed(rate, self.source, t, domain, u)
 
     def crossings(self, t, u, domain):
         del t

@@ -13,7 +13,7 @@ from ...simulations import Flows, Method, Separable
 from .._domain import Domain
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluated, optional
 
 
 class Wave(AbstractSecondOrder):
@@ -60,8 +60,8 @@ class Wave(AbstractSecondOrder):
         source: Numbers | Any = None,
     ):
         self.speed = coefficient("speed", speed)
-        self.damping = None if damping is None else coefficient("damping", damping)
-        self.source = None if source is None else coefficient("source", source)
+        self.damping = optional("damping", damping)
+        self.source = optional("source", source)
         if not callable(speed):
             check_positive("speed", self.speed, "waves of speed zero stand still")
 
