@@ -118,9 +118,9 @@ def _check_bounded(method: Method):
         raise ValueError(
             "times or t0 are traced, so the number of fixed steps is not known while "
             "compiling; make times with NumPy, or with jax.numpy outside the function "
-            "that is traced, and keep t0 a Python float (eqx.filter_jit and "
-            "eqx.filter_grad leave it static, jax.jit and jax.grad do not), or give "
-            "Method(max_steps=...)"
+            "that is traced, and keep t0 a Python float (eqx.filter_jit, filter_grad "
+            "and filter_vmap leave it static; jax.jit, grad and vmap do if they are "
+            "given parameters, not simulations), or give Method(max_steps=...)"
         )
     if isinstance(method.adjoint, AbstractScanAdjoint):
         raise ValueError(
