@@ -4,6 +4,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import diffsim as ds
 from diffsim.integrators import SSPRK3
@@ -77,6 +78,7 @@ def test_outputs_between_adaptive_steps_are_of_order_two():
     assert abs(np.log2(worst(0.48) / worst(0.24)) - 3) < 0.3
 
 
+@pytest.mark.slow
 def test_derivatives_of_adaptive_runs_are_those_of_frozen_steps():
     method = ds.Method(SSPRK3(), controller=diffrax.PIDController(1e-6, 1e-9))
     frozen = method.frozen(ds.simulate(GROWTH, 1.0, method))

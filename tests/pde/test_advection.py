@@ -146,7 +146,8 @@ def test_fields_and_velocities_that_do_not_fit_are_named():
         pde.MUSCL(lambda a, b: a)
 
 
-@pytest.mark.parametrize("order", [pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [2, 4])
 def test_divergence_and_curl_are_of_their_order_at_walls_too(order):
     def field(x):
         return jnp.stack(

@@ -51,11 +51,11 @@ def flow(scheme, velocity):
 @pytest.mark.parametrize(
     ("kind", "scheme", "riemann"),
     [
-        (flow, pde.MUSCL(), "cells"),
+        pytest.param(flow, pde.MUSCL(), "cells", marks=pytest.mark.slow),
         pytest.param(flow, pde.MUSCL(), "faces", marks=pytest.mark.slow),
         (gas, pde.MUSCL(), pde.HLLC()),
         pytest.param(gas, pde.WENO5(), pde.HLL(), marks=pytest.mark.slow),
-        (water, pde.MUSCL(), pde.HLL()),
+        pytest.param(water, pde.MUSCL(), pde.HLL(), marks=pytest.mark.slow),
         pytest.param(water, pde.WENO5(), pde.Rusanov(), marks=pytest.mark.slow),
         (wave, pde.WENO5(), pde.Rusanov()),
     ],

@@ -152,6 +152,7 @@ def test_derivatives_are_right_in_everything(walls, uniform, solver):
     assert not any(leaf.flag == "dead" for leaf in found.leaves)
 
 
+@pytest.mark.slow
 def test_derivatives_of_what_is_known_up_to_a_constant_are_right():
     domain = plate(WALLS["NN"], WALLS["periodic"], (6, 8))
     k, _ = varied(domain.grid)

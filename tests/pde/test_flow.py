@@ -234,6 +234,7 @@ def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():
     np.testing.assert_allclose(flow.force(0.0, y), lost, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_three_dimensions_are_two_with_one_that_nothing_depends_on():
     flat = pde.Grid((6, 5))
     deep = pde.Grid((6, 5, 3))

@@ -88,6 +88,7 @@ def both(flow, w):
     return eqx.filter_value_and_grad(total, has_aux=True)(flow)
 
 
+@pytest.mark.slow
 def test_the_cavity_is_where_a_long_run_ends_and_follows_its_viscosity():
     n, nu = 32, 0.01
     w = jnp.asarray(np.random.default_rng(0).normal(size=(2, n, n)))
