@@ -1,6 +1,7 @@
 """Everything that is measured, in the order of the tables."""
 
 from . import (
+    cylinder,
     direct_sum_4096,
     fields,
     finite_differences,
@@ -29,6 +30,7 @@ CASES = (
     stiff_diffusion.CASE,
     spectral.CASE,
     fields.CASE,
+    cylinder.CASE,
     gpu_direct_sum.CASE,
     gpu_sweep.CASE,
 )

@@ -10,6 +10,7 @@ import jax
 
 from ._demo import demo
 from ._info import info
+from ._orders import orders
 from ._verify import verify
 
 
@@ -42,7 +43,8 @@ def _run(given: argparse.Namespace, importing: float) -> int:
     # A command owns its process; the library leaves JAX's flags to its user.
     jax.config.update("jax_enable_x64", True)
     if given.command == "verify":
-        return verify(markdown=given.markdown)
+        command = orders if given.orders else verify
+        return command(markdown=given.markdown)
     return demo(given.out, seed=given.seed, importing=importing)
 
 
@@ -81,6 +83,11 @@ def _parser() -> argparse.ArgumentParser:
             "Prints simulation × solver × Taylor slope × order × gradient cost for "
             "everything public, and fails if a law does not hold."
         ),
+    )
+    command.add_argument(
+        "--orders",
+        action="store_true",
+        help="equation × boundary × scheme × order instead, by made-up solutions",
     )
     command.add_argument(
         "--markdown", action="store_true", help="as a table for the documentation"

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
@@ -18,6 +18,7 @@ from ..simulations import AbstractSimulation, Method, simulate
 from ..verify import convergence, taylor_test
 from ._kaps import kaps
 from ._systems import kepler, kepler_orbit
+from ._tables import progress, shown
 
 
 #: A measured order may fall short by this much, at steps that are not yet small.
@@ -160,10 +161,12 @@ def verify(*, markdown: bool = False) -> int:
     ]
     for number, pair in enumerate(pairs, start=1):
         name = f"{pair[0].name}, {type(pair[1]).__name__}"
-        _show(f"{number} of {len(pairs)}: {name}, {time.perf_counter() - began:.0f} s")
+        progress(
+            f"{number} of {len(pairs)}: {name}, {time.perf_counter() - began:.0f} s"
+        )
         rows.append(measured(*pair))
-    _show("")
-    print(_markdown(rows) if markdown else _plain(rows))
+    progress("")
+    print(shown(_HEADER, [*map(_cells, rows)], left=2, markdown=markdown))
     failures = [f"{row.simulation}, {row.solver}: {f}" for row in rows for f in row[-1]]
     if failures:
         print("\n".join(["FAILED", *failures]), file=sys.stderr)
@@ -278,26 +281,3 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.order:.2f} ({row.expected})",
         f"{row.cost:.1f}",
     )
-
-
-def _plain(rows: Sequence[Row]) -> str:
-    lines = [_HEADER, *map(_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:{'<' if i < 2 else '>'}{width}}"
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
-
-
-def _markdown(rows: Sequence[Row]) -> str:
-    rule = ["---", "---", *["---:"] * (len(_HEADER) - 2)]
-    lines = [_HEADER, rule, *map(_cells, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _show(text: str):
-    if sys.stderr.isatty():
-        print(f"\r{text:79.79}\r", end="", file=sys.stderr, flush=True)

@@ -77,7 +77,7 @@ def flow_on_faces(
     if given.ndim <= 1:
         return [Flow(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
     assert given.shape == (ndim, *shape)
-    width, order = (scheme.order + 1) // 2, max(scheme.order, 3)
+    width, order = (scheme.order + 1) // 2, max(scheme.order, 2)
     views = domain.extended.neighbours(given, width=width, order=order)
     found = []
     for axis, around in enumerate(views):

@@ -72,7 +72,7 @@ class Domain(eqx.Module):
         **Raises:** `ValueError` for a field of another shape, and for fewer cells than
         the stencil is wide.
         """
-        self.check(u, width, order)
+        self.check(u, max(width, order - 1))
         spacing = self.grid.spacing.astype(u.dtype)
         t = jnp.asarray(t, u.dtype)
         ends, given = [], []
@@ -82,24 +82,25 @@ class Domain(eqx.Module):
                 ends.append(None)
                 given.append(None)
                 continue
-            ends.append(tuple(s.ghosts(spacing[axis], width, order) for s in sides))
+            ghosts = tuple(s.ghosts(spacing[axis], width, order) for s in sides)
+            self.check(u, max(rule.own.shape[-1] for rule in ghosts))
+            ends.append(ghosts)
             walls = (self.grid.wall(axis, end).astype(u.dtype) for end in (0, 1))
             given.append(tuple(s.at(t, x) for s, x in zip(sides, walls, strict=True)))
         return neighbours(u, ends, given, width)
 
-    def check(self, u: Array, width: int = 1, order: int = 2) -> None:
-        """Objects to fields that do not fit."""
+    def check(self, u: Array, cells: int = 1) -> None:
+        """Objects to fields that do not fit, and to fewer cells along an axis."""
         shape = self.grid.shape
         if u.shape[-len(shape) :] != shape:
             raise ValueError(
                 f"a field must have shape (..., *{shape}), that of the grid behind its "
                 f"channels, got {u.shape}"
             )
-        wide = max(width, order - 1)
-        if min(shape) < wide:
+        if min(shape) < cells:
             raise ValueError(
-                f"grid must have at least {wide} cells along each axis for a stencil "
-                f"of {width} cells on either side and order {order}, got shape {shape}"
+                f"grid must have at least {cells} cells along each axis for a stencil "
+                f"and boundaries of such order, got shape {shape}"
             )
 
 

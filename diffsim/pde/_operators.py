@@ -88,7 +88,7 @@ def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
     ndim = domain.grid.ndim
     if field.shape[-ndim:] in ((), (1,) * ndim):
         return [field] * ndim
-    views = domain.extended.neighbours(field, order=3)
+    views = domain.extended.neighbours(field, order=2)
     # The mean, between cells; only beyond a wall may one of them be negative.
     return [
         jnp.maximum(left + right, jnp.maximum(left, right)) / 2 for left, right in views

@@ -3,6 +3,7 @@
 from ._conservation import drift
 from ._contract import Contract, Law, check_simulation
 from ._convergence import Convergence, convergence
+from ._manufactured import Manufactured
 from ._taylor import LeafTaylor, Taylor, taylor_test
 
 
@@ -11,6 +12,7 @@ __all__ = [
     "Convergence",
     "Law",
     "LeafTaylor",
+    "Manufactured",
     "Taylor",
     "check_simulation",
     "convergence",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diffsim import cli, integrators
-from diffsim.cli import _verify
+from diffsim.cli import _orders, _verify
 
 
 TWO_BODIES = _verify.SUBJECTS[0]
@@ -86,3 +86,18 @@ def test_exact_orbit_solves_keplers_equation():
     # Energy and angular momentum of the relative orbit: -1/2 and sqrt(1 - 0.04).
     assert (u * u + v * v) / 2 - 1 / np.hypot(x, y) == pytest.approx(-0.5, rel=1e-14)
     assert x * v - y * u == pytest.approx(np.sqrt(0.96), rel=1e-14)
+
+
+def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
+    good = _orders.Row("Diffusion", "Wall", "Central(2)", 2, 1.99, 1.9, 2.0)
+    monkeypatch.setattr(_orders, "measured_order", lambda *_: good)
+    assert cli.main(["verify", "--orders", "--markdown"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == len(list(_orders.product())) + 2
+    assert table[2] == "| Diffusion | Wall | Central(2) | 1.99 (2) | 1.90 | 2.00 |"
+    for rms in (1.85, float("nan")):
+        monkeypatch.setattr(
+            _orders, "measured_order", lambda *_, rms=rms: good._replace(rms=rms)
+        )
+        assert cli.main(["verify", "--orders"]) == 1
+        assert "Diffusion, Wall" in capsys.readouterr().err

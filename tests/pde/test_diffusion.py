@@ -34,65 +34,6 @@ def test_a_wave_decays_at_the_rate_of_the_discrete_operator():
         np.testing.assert_allclose(derivative(decayed)(D), slope, atol=1e-10)
 
 
-def moving(p, t, x):
-    """A solution that is made up: p (2 + sin(x + t) + cos 2x / 3)."""
-    return p * (2 + jnp.sin(x + t) + jnp.cos(2 * x) / 3)
-
-
-def made_up(p, kind, n):
-    """The error at the end, where D = 0.1 + 0.05 u and the walls move with time."""
-
-    def D(t, x, u):
-        return 0.1 + 0.05 * u
-
-    def rate(t, x):
-        u = lambda x: moving(p, t, x)  # noqa: E731
-        flux = lambda x: D(t, x, u(x)) * jax.grad(u)(x)  # noqa: E731
-        return jax.grad(flux)(x)
-
-    def source(t, x, u):
-        change = jax.jvp(lambda t: moving(p, t, x[0]), (t,), (jnp.ones_like(t),))[1]
-        return change - jax.vmap(lambda x: rate(t, x))(x[0])
-
-    def slope(t, x):
-        return jax.jvp(lambda x: moving(p, t, x), (x,), (jnp.ones_like(x),))[1]
-
-    walls = {
-        "Dirichlet": [pde.Dirichlet(lambda t, x: moving(p, t, x)) for _ in (0, 1)],
-        "Neumann": [pde.Neumann(lambda t, x, s=s: s * slope(t, x)) for s in (-1, 1)],
-        "Robin": [
-            pde.Robin(
-                1.0, 0.3, lambda t, x, s=s: moving(p, t, x) + 0.3 * s * slope(t, x)
-            )
-            for s in (-1, 1)
-        ],
-    }[kind]
-    grid = pde.Grid(n, 0.2, 1.7)
-    x = grid.centers
-    start = moving(p, 0.0, x)
-    line = pde.Evolution(pde.Diffusion(D, source), start, grid, (tuple(walls),))
-    found = ds.simulate(line, 0.2, EXPLICIT).states
-    return found - moving(p, 0.2, x)
-
-
-@pytest.mark.parametrize("kind", ["Dirichlet", "Neumann", "Robin"])
-def test_solutions_and_their_derivatives_are_of_order_two(kind):
-    def norms(n):
-        both = jax.jit(lambda p: jax.jvp(lambda p: made_up(p, kind, n), (p,), (1.0,)))
-        return [f(np.asarray(e)) for e in both(1.0) for f in (_rms, _most)]
-
-    orders = np.log2(np.divide(norms(32), norms(64)))
-    np.testing.assert_allclose(orders, 2, atol=0.1)
-
-
-def _rms(a):
-    return np.sqrt(np.mean(a**2))
-
-
-def _most(a):
-    return np.max(np.abs(a))
-
-
 def plate():
     grid = pde.Grid((4, 3), (0.0, 0.1), (1.0, 0.9))
     x, y = grid.centers

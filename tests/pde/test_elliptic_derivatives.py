@@ -204,33 +204,3 @@ def test_compiled_and_batched_solutions_are_those_of_one_at_a_time():
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True):
             # Iterations stop at 2e-12, on other paths of rounding.
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-def shapes(jaxpr):
-    """Of every array in it, whatever it is nested in."""
-    for equation in jaxpr.eqns:
-        yield from (v.aval.shape for v in equation.outvars)
-        for value in jax.tree.leaves(
-            equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")
-        ):
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from shapes(inner)
-
-
-@pytest.mark.parametrize("solver", [pde.Transforms(), pde.Preconditioned(), LED])
-def test_no_matrix_of_all_cells_is_made(solver):
-    grid = pde.Grid((32, 48))
-    domain = pde.Domain(grid, (WALLS["DN"], WALLS["RR"]))
-    uniform = isinstance(solver, pde.Transforms)
-    k = jnp.asarray(1.3) if uniform else varied(grid)[0]
-
-    def total(k, f):
-        found = pde.poisson(f, domain, coefficient=k, solver=solver, throw=False)
-        return jnp.sum(found**2)
-
-    f = source(grid.shape)
-    jaxpr = jax.make_jaxpr(jax.value_and_grad(total, (0, 1)))(k, f)
-    largest = max(int(np.prod(shape)) for shape in shapes(jaxpr.jaxpr))
-    # The grid, framed; of multigrid, the matrix of 4 × 6 cells.
-    assert largest <= 2 * 34 * 50

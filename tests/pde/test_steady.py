@@ -128,32 +128,6 @@ def test_what_is_linear_is_what_poisson_solves():
     assert found.status == RESULTS.successful and found.iterations < 10
 
 
-def shapes(jaxpr):
-    """Of every array in it, whatever it is nested in."""
-    for equation in jaxpr.eqns:
-        yield from (v.aval.shape for v in equation.outvars)
-        for value in jax.tree.leaves(
-            equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")
-        ):
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from shapes(inner)
-
-
-def test_no_matrix_of_all_cells_is_made():
-    grid = pde.Grid((24, 32))
-
-    def total(strength):
-        fire = pde.Diffusion(1.0, Fire(strength))
-        start = jnp.zeros(grid.shape)
-        plate = pde.Evolution(fire, start, grid, pde.Dirichlet(0.0))
-        return jnp.sum(pde.steady(plate, throw=False))
-
-    jaxpr = jax.make_jaxpr(jax.value_and_grad(total))(1.0)
-    # The largest is the basis of GMRES, 61 fields.
-    assert max(int(np.prod(s)) for s in shapes(jaxpr.jaxpr)) <= 61 * 24 * 32
-
-
 def test_what_has_no_steady_state_in_cells_is_named():
     grid = pde.Grid(16)
     wave = pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 16)), grid)

@@ -56,17 +56,17 @@ def prescribed_at(given: Any, t: Array, x: Array) -> Array:
     return given.reshape(-1, *[1] * walls) if given.ndim == 1 else given
 
 
-def fitted(alpha: Array, beta: Array, spacing: Array, width: int, order: int) -> Ghosts:
-    r"""Ghosts on the polynomial through `order` − 1 cells, $\alpha u + \beta u_n = g$.
+def fitted(alpha: Array, beta: Array, spacing: Array, width: int, cells: int) -> Ghosts:
+    r"""Ghosts on the polynomial through so many cells, $\alpha u + \beta u_n = g$.
 
     With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
     all of them, $p = \sum_j u_j l_j + c R$, and the condition at the wall gives c.
     """
-    cells, ghosts, bases = _polynomials(width, order)
-    full = np.poly(cells)
+    centers, ghosts, bases = _polynomials(width, cells)
+    full = np.poly(centers)
     wall = np.array([np.polyval(b, 0.0) for b in bases])
     slope = np.array([np.polyval(np.polyder(b), 0.0) for b in bases])
-    at = continued(spacing.dtype, width, order)
+    at = continued(spacing.dtype, width, cells)
     wall, slope, beyond = (
         jnp.asarray(a, spacing.dtype) for a in (wall, slope, np.polyval(full, ghosts))
     )
@@ -77,15 +77,15 @@ def fitted(alpha: Array, beta: Array, spacing: Array, width: int, order: int) ->
     return Ghosts(at - given[:, None] * (alpha * wall + beta * slope), given)
 
 
-def continued(dtype: Any, width: int, order: int) -> Array:
-    """Ghosts on the polynomial through `order` − 1 cells, shape (ghost, cell)."""
-    _, ghosts, bases = _polynomials(width, order)
+def continued(dtype: Any, width: int, cells: int) -> Array:
+    """Ghosts on the polynomial through so many cells, shape (ghost, cell)."""
+    _, ghosts, bases = _polynomials(width, cells)
     return jnp.asarray(np.stack([np.polyval(b, ghosts) for b in bases], -1), dtype)
 
 
-def _polynomials(width: int, order: int) -> tuple[np.ndarray, np.ndarray, list]:
+def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
     """Centers of cells and ghosts, in cells from the wall, and Lagrange polynomials."""
-    cells = np.arange(max(order - 1, 1)) + 0.5
-    bases = [np.atleast_1d(np.poly(np.delete(cells, j))) for j in range(cells.size)]
-    bases = [b / np.polyval(b, s) for b, s in zip(bases, cells, strict=True)]
-    return cells, -(np.arange(width) + 0.5), bases
+    centers = np.arange(cells) + 0.5
+    bases = [np.atleast_1d(np.poly(np.delete(centers, j))) for j in range(cells)]
+    bases = [b / np.polyval(b, s) for b, s in zip(bases, centers, strict=True)]
+    return centers, -(np.arange(width) + 0.5), bases

@@ -37,8 +37,9 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     - `scheme`: interpolates u to faces; None is `MUSCL()`.
 
     **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme
-    does. `Inflow` where the flow enters and `Outflow` where it leaves; Dirichlet walls
-    at outlets make layers of a width of D/|v|.
+    does. `Dirichlet` where the flow enters, or `Inflow` where what comes in jumps, and
+    `Outflow` where it leaves; Dirichlet walls at outlets make layers of a width of
+    D/|v|.
 
     **Raises:** `ValueError` for a negative D and a velocity of another shape.
 

@@ -10,7 +10,7 @@ from ..._checks import as_floating, check_positive, is_traced
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._boundaries import Outflow, Periodic, Wall
+from .._boundaries import AbstractSide, Continued, Inflow, Outflow, Periodic, Wall
 from .._cfl import CFL
 from .._domain import Domain
 from .._faces import difference
@@ -58,8 +58,8 @@ class ShallowWater(AbstractConservationLaw):
     dry somewhere.
 
     **Limits:** water everywhere: where it runs dry the run ends in NaN and a RESULTS
-    (convenience: no wetting). At walls and open ends the bottom goes on flat, or as in
-    a mirror (convenience). Derivatives at bores: see `MUSCL`.
+    (convenience: no wetting). At `Wall` the bottom is mirrored, at `Inflow` and
+    `Outflow` it goes on flat (convenience). Derivatives at bores: see `MUSCL`.
     """
 
     gravity: Array
@@ -122,7 +122,10 @@ class ShallowWater(AbstractConservationLaw):
     def rate(self, t, u, domain):
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
         bottom = self._bottom(t, u, domain)
-        around = _flat_beyond(domain).neighbours(bottom, t, width=self.scheme.width)
+        scheme = self.scheme
+        around = _with_bottom(domain).neighbours(
+            bottom, t, width=scheme.width, order=scheme.order
+        )
         faces = around_faces(self, u, domain, t)
         passing, forces = [], []
         for axis, (views, bottoms) in enumerate(zip(faces, around, strict=True)):
@@ -186,10 +189,13 @@ class ShallowWater(AbstractConservationLaw):
         return self.gravity.astype(like.dtype)
 
 
-def _flat_beyond(domain: Domain) -> Domain:
-    """For the bottom: flat where the field goes on flat, mirrored where it is."""
-    boundary = tuple(
-        tuple(side if isinstance(side, Periodic | Wall) else Outflow() for side in pair)
-        for pair in domain.boundary
-    )
+def _with_bottom(domain: Domain) -> Domain:
+    """For the bottom: flat or mirrored where the field is, else it goes on."""
+    boundary = tuple(tuple(_beneath(side) for side in pair) for pair in domain.boundary)
     return Domain(domain.grid, boundary)
+
+
+def _beneath(side: AbstractSide) -> AbstractSide:
+    if isinstance(side, Periodic | Wall):
+        return side
+    return Outflow() if isinstance(side, Inflow | Outflow) else Continued()

@@ -70,7 +70,7 @@ def probe(
     """
     if order not in _ORDERS:
         raise ValueError(f"order must be one of {_ORDERS}, got {order}")
-    domain.check(u, order // 2, order + 1)
+    domain.check(u, order)
     points = _checked_points(points, domain, u.dtype)
     _check_times(t, u, domain)
     return _probed(u, points, domain, t, order)
@@ -162,7 +162,7 @@ def _longer(
 
 def _rule(side: AbstractBoundary, spacing: Array, order: int) -> Ghosts:
     if isinstance(side, Continued | Inflow | Outflow | Wall):
-        return Continued().ghosts(spacing, order // 2, order + 1)
+        return Continued().ghosts(spacing, order // 2, order)
     return side.ghosts(spacing, order // 2, order)
 
 

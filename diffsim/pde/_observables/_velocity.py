@@ -73,7 +73,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
 def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
     """∂u along each axis, by parabolas through the last three cells at a wall."""
     ndim = flow.grid.ndim
-    views = flow.domain.extended.neighbours(u, order=4)
+    views = flow.domain.extended.neighbours(u, order=3)
     spacing = flow.grid.spacing.astype(u.dtype)
     return [
         difference((low + high) / (2 * dx), i - ndim)

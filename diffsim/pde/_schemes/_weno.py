@@ -26,7 +26,8 @@ class WENO5(AbstractScheme):
     **Good values:** 8 cells across whatever is to be resolved; half the cells of
     `MUSCL` for the same error of smooth flow, at about twice the time a cell.
 
-    **Limits:** of order 1 at shocks (mathematics). Variables are taken one by one, so
+    **Limits:** of order 1 at shocks, and of 4 at extrema that move, 4.6 in the mean
+    square (mathematics). Variables are taken one by one, so
     that strong shocks ring by a percent where they meet (convenience: no characteristic
     variables), and near a vacuum values may become negative (convenience: no
     positivity). The derivative is that of the discrete map, see `MUSCL`. Float32 fields

@@ -1,0 +1,125 @@
+"""`verify --orders`: every equation with every boundary and scheme, made up."""
+
+import functools
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import pde
+from ._made_up import EQUATIONS, Equation, error
+from ._tables import progress, shown
+
+
+SCHEMES: dict[str, pde.AbstractScheme] = {
+    "Upwind": pde.Upwind(),
+    "Central(2)": pde.Central(2),
+    "Central(4)": pde.Central(4),
+    "MUSCL": pde.MUSCL(),
+    "WENO5": pde.WENO5(),
+}
+#: Beside an inflow a layer of D/|v| is three cells, and orders come late.
+_SHORT_OF_ORDER, _BESIDE_INFLOW = 0.1, 0.4
+#: Cells of either run, by the order: high ones are seen on many cells only.
+_CELLS, _OF_HIGH_ORDER = (64, 128), (96, 192)
+
+
+class Row(NamedTuple):
+    """Orders of errors, root mean square and largest, and of their derivatives."""
+
+    equation: str
+    boundary: str
+    scheme: str
+    expected: int
+    rms: float
+    most: float
+    slope: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the order is reached; written so that NaN is not."""
+        inflow = self.boundary == "Inflow"
+        return self.rms > self.expected - (
+            _BESIDE_INFLOW if inflow else _SHORT_OF_ORDER
+        )
+
+
+def orders(*, markdown: bool = False) -> int:
+    """Prints the order of every equation × boundary × scheme on a line.
+
+    **Returns:** 0, or 1 if one is not what it must be.
+    """
+    rows, began = [], time.perf_counter()
+    cases = list(product())
+    for number, (equation, kind, name) in enumerate(cases, start=1):
+        said = f"{equation.name}, {kind}, {name}, {time.perf_counter() - began:.0f} s"
+        progress(f"{number} of {len(cases)}: {said}")
+        rows.append(measured_order(equation, kind, name))
+    progress("")
+    header = ("equation", "boundary", "scheme", "order (of)", "largest", "∂/∂p")
+    print(shown(header, [*map(_cells, rows)], left=3, markdown=markdown))
+    failures = [", ".join(_cells(row)[:4]) for row in rows if not row.passed]
+    if failures:
+        print("\n".join(["FAILED", *failures]), file=sys.stderr)
+    return 1 if failures else 0
+
+
+def product() -> Iterator[tuple[Equation, str, str]]:
+    """All that go together."""
+    for equation in EQUATIONS:
+        for kind in equation.boundaries:
+            for name in SCHEMES if equation.schemes else ("Central(2)",):
+                if _fits(equation, kind, name):
+                    yield equation, kind, name
+
+
+def measured_order(equation: Equation, kind: str, name: str) -> Row:
+    """By runs on two grids."""
+    scheme = SCHEMES[name]
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def errors(p, n):
+        one = jnp.ones_like(p)
+        return jax.jvp(lambda p: error(equation, kind, scheme, p, n), (p,), (one,))
+
+    cells = _CELLS if scheme.order <= 2 else _OF_HIGH_ORDER
+    found = [errors(jnp.ones(()), n) for n in cells]
+    norms = np.array([[_rms(e), np.max(np.abs(e)), _rms(d)] for e, d in found])
+    rms, most, slope = map(float, np.log2(norms[0] / norms[1]))
+    expected = _expected(equation, kind, scheme)
+    return Row(equation.name, kind, name, expected, rms, most, slope)
+
+
+def _rms(a) -> float:
+    return float(np.sqrt(np.mean(np.asarray(a) ** 2)))
+
+
+def _fits(equation: Equation, kind: str, name: str) -> bool:
+    """Whether an order can be asked for.
+
+    `Outflow` knows the first of the cells outside only, and where nothing is damped a
+    central scheme keeps whatever an open end sends back.
+    """
+    if kind == "Outflow":
+        return name in ("Upwind", "Central(2)", "MUSCL")
+    damped = equation.name not in ("Euler", "ShallowWater")
+    return damped or kind in ("Periodic", "Wall") or not name.startswith("Central")
+
+
+def _expected(equation: Equation, kind: str, scheme: pde.AbstractScheme) -> int:
+    """What is said of them: four of WENO5, at extrema that move and where it spreads.
+
+    Ghosts of `Inflow` hold the value at the wall, those of `Outflow` that of a cell.
+    """
+    if kind == "Inflow" or (kind == "Outflow" and equation.schemes):
+        return 1
+    return min(scheme.order, 4) if equation.schemes else 2
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    measured = (f"{row.rms:.2f} ({row.expected})", f"{row.most:.2f}")
+    return row.equation, row.boundary, row.scheme, *measured, f"{row.slope:.2f}"

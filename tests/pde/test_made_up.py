@@ -1,0 +1,70 @@
+"""Solutions that are made up: every equation, boundary and scheme has its order."""
+
+import pytest
+
+from diffsim import pde
+from diffsim.cli import _orders
+from diffsim.cli._made_up import EQUATIONS
+
+
+#: Equation, boundary, scheme; `diffsim verify --orders` has the product.
+COVERED = [
+    ("Diffusion", "Dirichlet", "Central(2)"),
+    ("Diffusion", "Robin", "Central(2)"),
+    ("FisherKPP", "Neumann", "Central(2)"),
+    ("AllenCahn", "Periodic", "Central(2)"),
+    ("GrayScott", "Robin", "Central(2)"),
+    ("Wave", "Dirichlet", "Central(2)"),
+    ("Wave", "Robin", "Central(2)"),
+    ("AdvectionDiffusion", "Dirichlet", "MUSCL"),
+    ("AdvectionDiffusion", "Neumann", "Central(4)"),
+    ("AdvectionDiffusion", "Robin", "WENO5"),
+    ("AdvectionDiffusion", "Inflow", "Upwind"),
+    ("AdvectionDiffusion", "Outflow", "Central(2)"),
+    ("Burgers", "Neumann", "WENO5"),
+    ("Burgers", "Robin", "Central(4)"),
+    ("Burgers", "Dirichlet", "Upwind"),
+    ("Euler", "Wall", "WENO5"),
+    ("Euler", "Dirichlet", "MUSCL"),
+    ("ShallowWater", "Dirichlet", "WENO5"),
+    ("ShallowWater", "Wall", "Central(2)"),
+]
+BY_NAME = {equation.name: equation for equation in EQUATIONS}
+#: In a mirror no extremum moves, and WENO5 is of order 5.
+HIGHER = {("Euler", "Wall", "WENO5"): 5}
+
+
+QUICK = {"Diffusion", "FisherKPP"}
+ROWS = [
+    pytest.param(case, marks=[] if case[0] in QUICK else pytest.mark.slow)
+    for case in COVERED
+]
+
+
+@pytest.mark.parametrize("case", ROWS, ids=" ".join)
+def test_errors_and_their_derivatives_fall_with_the_order(case):
+    name, *rest = case
+    row = _orders.measured_order(BY_NAME[name], *rest)
+    order = HIGHER.get(case, row.expected) - 0.1
+    assert row.rms > order, row
+    assert row.slope > order, row
+    # The last to fall in place is the error beside a wall.
+    assert row.most > order - 0.15, row
+
+
+def test_everything_is_covered():
+    products = list(_orders.product())
+    assert set(COVERED) <= {(e.name, kind, scheme) for e, kind, scheme in products}
+    names, kinds, schemes = map(set, zip(*COVERED, strict=True))
+    assert names == {equation.name for equation in EQUATIONS}
+    assert kinds == {kind for equation in EQUATIONS for kind in equation.boundaries}
+    assert schemes == set(_orders.SCHEMES)
+    public = {getattr(pde, name) for name in pde.__all__}
+    finite = {
+        c.__name__
+        for c in public
+        if isinstance(c, type)
+        and issubclass(c, pde.AbstractFiniteVolume | pde.AbstractSecondOrder)
+        and not c.__name__.startswith("Abstract")
+    }
+    assert names == finite

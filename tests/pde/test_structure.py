@@ -1,0 +1,154 @@
+"""What gradients are made of, and what is compiled: read from the programs."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import integrators, pde
+
+
+PLATE = pde.Grid((24, 32), 0.0, (1.0, 1.4))
+WALLS = (pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Robin(1.0, 0.4, 0.1)
+#: Fields of a basis of GMRES, the largest that iterations keep.
+BASIS = 61
+
+
+def shapes(jaxpr):
+    """Of every array in it, whatever it is nested in."""
+    for equation in jaxpr.eqns:
+        yield from (v.aval.shape for v in equation.outvars)
+        for value in jax.tree.leaves(
+            equation.params, is_leaf=lambda x: hasattr(x, "jaxpr") or hasattr(x, "eqns")
+        ):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from shapes(inner)
+
+
+def of_gradient(function, given):
+    """Entries of the largest array in the value and the gradient of a sum."""
+
+    dynamic, static = eqx.partition(given, eqx.is_array)
+
+    def total(dynamic):
+        found = function(eqx.combine(dynamic, static))
+        return sum(jnp.sum(a**2) for a in jax.tree.leaves(found))
+
+    found = jax.make_jaxpr(jax.value_and_grad(total))(dynamic)
+    return max(int(np.prod(shape)) for shape in shapes(found.jaxpr))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [pde.Transforms(), pde.Preconditioned(), pde.Preconditioned(pde.Multigrid())],
+)
+def test_elliptic_problems_make_no_matrix_of_all_cells(solver):
+    x, y = PLATE.centers
+    domain = pde.Domain(PLATE, WALLS)
+    uniform = isinstance(solver, pde.Transforms)
+    k = jnp.asarray(1.3) if uniform else 1 + x * y
+    largest = of_gradient(
+        lambda k: pde.poisson(x, domain, coefficient=k, solver=solver, throw=False), k
+    )
+    # Fields, framed; of multigrid, the matrix of the 48 cells of its coarsest.
+    assert largest <= 4 * 24 * 32
+
+
+def heat():
+    law = pde.Diffusion(0.1 + 0.05 * PLATE.centers[0])
+    return pde.Evolution(law, PLATE.centers[1], PLATE, WALLS)
+
+
+def melting():
+    law = pde.Diffusion(lambda t, x, u: 0.1 + u**2)
+    return pde.Evolution(law, PLATE.centers[1], PLATE, WALLS)
+
+
+def fronts():
+    return pde.Evolution(pde.FisherKPP(0.1, 0.9), PLATE.centers[1], PLATE, WALLS)
+
+
+def waves():
+    return pde.Evolution(pde.NavierStokes(0.01), PLATE.centers[0], PLATE)
+
+
+def cavity():
+    walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0))))
+    body = pde.Obstacle(pde.Ball((0.5, 0.4), 0.3))
+    return pde.IncompressibleFlow(0.1, PLATE, walls, obstacle=body)
+
+
+@pytest.mark.parametrize(
+    ("system", "solver"),
+    [
+        (heat, integrators.Kvaerno3()),
+        (heat, integrators.CrankNicolson()),
+        (melting, integrators.Kvaerno3()),
+        (melting, integrators.KenCarp4()),
+        (fronts, integrators.KenCarp5()),
+        (fronts, integrators.ARS443()),
+        (waves, integrators.ETDRK4()),
+        (cavity, integrators.KenCarp4()),
+    ],
+    ids=lambda given: getattr(given, "__name__", type(given).__name__),
+)
+def test_implicit_steps_make_no_matrix_of_all_cells(system, solver):
+    method = ds.Method(solver, step=0.01)
+    largest = of_gradient(
+        lambda made: ds.simulate(made, 0.02, method, throw=False).states, system()
+    )
+    assert largest <= 2 * BASIS * 24 * 32
+
+
+def test_steady_states_make_no_matrix_of_all_cells():
+    def comes_to(made):
+        return pde.steady(made, throw=False)
+
+    for system in (melting, cavity):
+        assert of_gradient(comes_to, system()) <= 2 * BASIS * 25 * 33
+
+
+def rod(value, corner=1.0, k=0.1):
+    walls = ((pde.Dirichlet(value), pde.Robin(1.0, 0.4, value)),)
+    grid = pde.Grid(8, 0.0, corner)
+    return pde.Evolution(pde.Diffusion(k), jnp.ones(8), grid, walls)
+
+
+def tube(value, corner=1.0, k=1.4):
+    gas = pde.Euler(k)
+    start = gas.state(1.0, jnp.zeros((1, 8)), 1.0)
+    upstream = pde.Inflow(jnp.stack([1.0, value, 1.0]))
+    ends = ((upstream, pde.Outflow()),)
+    return pde.Evolution(gas, start, pde.Grid(8, 0.0, corner), ends)
+
+
+def lid(value, corner=1.0, k=0.1):
+    walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip(jnp.stack([value, 0.0]))))
+    return pde.IncompressibleFlow(k, pde.Grid((4, 4), 0.0, corner), walls)
+
+
+@pytest.mark.parametrize("system", [rod, tube, lid])
+def test_another_value_at_a_wall_compiles_nothing_new(system):
+    """Nor do other extents and coefficients: they are not built into the program."""
+    traced = []
+
+    def observe(t, y):
+        traced.append(None)
+        return y
+
+    method = ds.Method(diffrax.Heun(), step=1e-3)
+
+    def end(*given):
+        made = system(*map(jnp.asarray, given))
+        return ds.simulate(made, 2e-3, method, observe=observe).states
+
+    first = jax.tree.leaves(end(0.2))
+    before = len(traced)
+    for given in ((0.3,), (0.2, 1.1), (0.2, 1.0, 1.2)):
+        other = jax.tree.leaves(end(*given))
+        assert any(np.any(a != b) for a, b in zip(first, other, strict=True))
+    assert len(traced) == before > 0
