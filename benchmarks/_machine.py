@@ -22,6 +22,7 @@ _PACKAGES = (
     "rebound",
     "exponax",
     "numba",
+    "py-pde",
 )
 
 

@@ -1,4 +1,4 @@
-"""Fields in cells: kernels beside Numba, an implicit gradient, a sweep."""
+"""Fields in cells: kernels beside Numba and py-pde, an implicit gradient, a sweep."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +13,7 @@ from diffsim import integrators, pde, simulations
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation, ratio
 from ._field_loops import heat_loop, muscl_loop, upwind_loop
+from ._py_pde import heat_by_py_pde, phases_by_py_pde
 
 
 #: Of an explicit step, in squares of a cell over the diffusivity, and in cells.
@@ -25,6 +26,7 @@ def measure(effort: Effort) -> list[Row]:
     for n, dtype in ((256, np.float64), (1024, np.float32)):
         n, steps = effort.size(n, 8), effort.size(20, 2)
         rows += [_heat(effort, n, steps, dtype), *_smoke(effort, n, steps, dtype)]
+    rows += _py_pde(effort, effort.size(256, 8), effort.size(20, 2))
     rows.append(_implicit(effort, effort.size(256, 8), effort.size(10, 2)))
     return [*rows, *_sweep(effort, effort.size(128, 8), effort.size(64, 3))]
 
@@ -67,12 +69,49 @@ def _smoke(effort: Effort, n: int, steps: int, dtype: Any) -> list[Row]:
     return rows
 
 
+def _py_pde(effort: Effort, n: int, steps: int) -> list[Row]:
+    """What it has an equation for, and explicit steps of one length."""
+    u, step, spread = _start(n, np.float64), _SPREAD / n**2, 0.5
+    grid, cells = pde.Grid((n, n)), np.asarray(u)
+
+    def heat(u):
+        body = pde.Evolution(pde.Diffusion(1.0), u, grid, pde.Dirichlet(0.0))
+        return _steps(body, steps, step)
+
+    def phases(u):
+        return _steps(pde.Evolution(pde.AllenCahn(spread), u, grid), steps, step)
+
+    turns = {
+        "heat": (heat, heat_by_py_pde(cells, step, steps)),
+        "Allen-Cahn": (phases, phases_by_py_pde(cells, spread, step, steps)),
+    }
+    return [
+        _beside(
+            effort,
+            f"{name}, {n} × {n} float64, {steps} steps of Euler",
+            ours,
+            (u,),
+            turn,
+            peer="py-pde, compiled by Numba, one core",
+        )
+        for name, (ours, turn) in turns.items()
+    ]
+
+
 def _steps(evolution: pde.Evolution, steps: int, step: float) -> Any:
     method = simulations.Method(diffrax.Euler(), step)
     return simulations.simulate(evolution, steps * step, method).states[0]
 
 
-def _beside(effort: Effort, what: str, ours, given, loop: Callable[[], Any]) -> Row:
+def _beside(
+    effort: Effort,
+    what: str,
+    ours: Callable[..., Any],
+    given: tuple[Any, ...],
+    loop: Callable[[], Any],
+    *,
+    peer: str = "the same loops in Numba, one core",
+) -> Row:
     program = compiled(ours, *given)
     exact = loop()
     times = contest(effort, ours=program.turn, theirs=lambda: loop)
@@ -81,10 +120,10 @@ def _beside(effort: Effort, what: str, ours, given, loop: Callable[[], Any]) -> 
         times["ours"],
         times["theirs"],
         program=program,
-        peer="the same loops in Numba, one core",
+        peer=peer,
         bar=1.5,
         error=deviation(program.value, exact),
-        reference="Numba",
+        reference="the peer",
     )
 
 
