@@ -391,18 +391,6 @@ def test_events_that_do_not_happen_leave_derivatives_alone():
     np.testing.assert_allclose(slope[3], exact, rtol=1e-12)
 
 
-@pytest.mark.slow
-def test_a_run_with_events_goes_on_where_another_ended():
-    method = ds.Method(diffrax.Bosh3(), max_steps=200)
-    pair = Pair(jnp.array([1.0, 7.0]), jnp.asarray(9.81))
-    whole = ds.simulate(pair, 1.6, method, events=bounce(0))
-    half = ds.simulate(pair, 0.8, method, events=bounce(0))
-    rest = ds.simulate(pair, 1.6, method, events=bounce(0), start=half.final)
-    np.testing.assert_allclose(rest.states[0], whole.states[0], rtol=1e-12)
-    times = [half.events[0].times[0], rest.events[0].times[0]]
-    np.testing.assert_allclose(times, whole.events[0].times[:2], rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
