@@ -58,7 +58,7 @@ def _smoke(effort: Effort, n: int, steps: int, dtype: Any) -> list[Row]:
     for name, scheme in (("upwind", pde.Upwind()), ("MUSCL", pde.MUSCL())):
 
         def ours(u, velocity, scheme=scheme):
-            law = pde.AdvectionDiffusion(0.0, velocity, scheme=scheme)
+            law = pde.AdvectionDiffusion(None, velocity, scheme=scheme)
             return _steps(pde.Evolution(law, u, grid), steps, _CARRIED / n)
 
         loop, cells = loops[name], np.asarray(u)

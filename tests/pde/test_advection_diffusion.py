@@ -17,7 +17,7 @@ def test_what_flows_in_goes_through_and_out():
     def error(n):
         grid = pde.Grid(n)
         ends = ((pde.Inflow(passing), pde.Outflow()),)
-        law = pde.AdvectionDiffusion(0.0, 0.9)
+        law = pde.AdvectionDiffusion(None, 0.9)
         line = pde.Evolution(law, passing(0.0, grid.centers), grid, ends)
         method = ds.Method(integrators.SSPRK3(), step=0.5 / n)
         found = ds.simulate(line, [1.0, 2.0], method).states

@@ -9,8 +9,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import pde
-from diffsim.integrators import ETDRK2, ETDRK4
-from diffsim.verify import check_simulation
+from diffsim.integrators import ETDRK4
 
 
 CIRCLE = pde.Grid(32, 0.0, 2 * np.pi)
@@ -89,16 +88,6 @@ def test_steps_are_of_order_four():
         for one, two in itertools.pairwise(both)
     ]
     np.testing.assert_allclose(np.log2(np.divide(*changes)), 4, atol=0.2)
-
-
-@pytest.mark.slow
-def test_every_number_is_live():
-    rng = np.random.default_rng(3)
-    start = jnp.asarray(rng.normal(size=(8, 9)))
-    equation = pde.CahnHilliard(0.3, 0.4, about=1.0)
-    run = pde.Evolution(equation, start, pde.Grid((8, 9), 0.0, 5.0))
-    method = ds.Method(ETDRK2(), 0.02)
-    check_simulation(run, [0.02, 0.04], method).raise_if_failed()
 
 
 def test_what_separates_nothing_is_named():

@@ -104,7 +104,7 @@ SYSTEMS = {
     "shallow water": water,
     "Korteweg-de Vries": lambda: evolution(pde.KortewegDeVries(), RING),
     "Kuramoto-Sivashinsky": lambda: evolution(pde.KuramotoSivashinsky(), RING),
-    "Cahn-Hilliard": lambda: evolution(pde.CahnHilliard(0.3, 0.9), RING),
+    "Cahn-Hilliard": lambda: evolution(pde.CahnHilliard(0.3, 0.9, about=1), RING),
     "vorticity": lambda: evolution(pde.NavierStokes(0.1, drag=0.2), TORUS),
     "Schrodinger": wave_function,
     "waves": waves,

@@ -8,7 +8,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import pde
-from diffsim.integrators import ETDRK2, ETDRK4
+from diffsim.integrators import ETDRK4
 from diffsim.verify import check_simulation
 
 
@@ -168,15 +168,9 @@ def small(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        ("flame", ds.Method(ETDRK2(), 0.02)),
-        ("soliton", ds.Method(ETDRK4(), 0.02)),
-    ],
-)
-def test_every_number_is_live(name, method):
-    check_simulation(small(name), TIMES, method).raise_if_failed()
+def test_every_number_is_live():
+    method = ds.Method(ETDRK4(), 0.02)
+    check_simulation(small("soliton"), TIMES, method).raise_if_failed()
 
 
 @pytest.mark.parametrize("name", SMALL)

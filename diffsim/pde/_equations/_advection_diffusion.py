@@ -15,7 +15,7 @@ from .._domain import Domain
 from .._operators import diffusion, laplacian
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
-from ._coefficients import coefficient, evaluated
+from ._coefficients import evaluated, optional
 from ._spread import spreading
 
 
@@ -28,12 +28,14 @@ class AdvectionDiffusion(AbstractFiniteVolume):
 
     - `diffusivity`: D ≥ 0, length² / time: a number, a field of the shape of the grid,
         or a function `D(t, x, u)` of fields, x of shape (axis, *grid) and u (*grid).
+        None is without, and half the work of 0.
     - `velocity`: v, length / time: a number, one an axis, a field of shape (axis,
         *grid), a tuple of fields on the faces across each axis, or a function `v(t, x)`
         of any of these but the last.
     - `reaction`: r, field / time: a function `r(t, x, u)`; None is none. Any
         `eqx.Module`, a neural network included.
-    - `source`: s, field / time: a number, a field, or a function `s(t, x)`.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x)`; None is
+        none.
     - `scheme`: interpolates u to faces; None is `MUSCL()`.
 
     **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme
@@ -56,20 +58,20 @@ class AdvectionDiffusion(AbstractFiniteVolume):
 
     def __init__(
         self,
-        diffusivity: Numbers | Any,
+        diffusivity: Numbers | Any | None,
         velocity: Numbers | Any,
         *,
         reaction: Any = None,
-        source: Numbers | Any = 0.0,
+        source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
     ):
-        self.diffusivity = coefficient("diffusivity", diffusivity)
-        if not callable(diffusivity):
+        self.diffusivity = optional("diffusivity", diffusivity)
+        if diffusivity is not None and not callable(diffusivity):
             hint = "negative ones make a field rougher without bound"
             check_not_negative("diffusivity", self.diffusivity, hint)
         self.velocity = _velocity(velocity)
         self.reaction = reaction
-        self.source = coefficient("source", source)
+        self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
 
     def channels(self, ndim):
@@ -79,11 +81,14 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     def rate(self, t, u, domain):
         x = domain.grid.centers.astype(u.dtype)
         velocity = self._velocity_at(t, x)
-        carried = advection(u, velocity, domain, t, scheme=self.scheme)
-        rate = carried + self._spread(t, x, u, domain) + evaluated(self.source, t, x)
-        if self.reaction is None:
-            return rate
-        return rate + evaluated(self.reaction, t, x, u[0])
+        rate = advection(u, velocity, domain, t, scheme=self.scheme)
+        if self.diffusivity is not None:
+            rate = rate + self._spread(t, x, u, domain)
+        if self.source is not None:
+            rate = rate + evaluated(self.source, t, x)
+        if self.reaction is not None:
+            rate = rate + evaluated(self.reaction, t, x, u[0])
+        return rate
 
     def crossings(self, t, u, domain):
         spacing = domain.grid.spacing.astype(u.dtype)
@@ -98,6 +103,8 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         moved = jnp.sum(
             jnp.broadcast_to(fastest.astype(u.dtype), spacing.shape) / spacing
         )
+        if self.diffusivity is None:
+            return moved
         D = evaluated(self.diffusivity, t, x, u[0])
         return moved + spreading(D, domain, u.dtype)
 

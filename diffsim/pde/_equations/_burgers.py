@@ -26,7 +26,7 @@ class Burgers(AbstractConservationLaw):
 
     **Arguments**
 
-    - `viscosity`: $\nu$, length² / time; 0 for shocks without width.
+    - `viscosity`: $\nu$, length² / time; None is without, for shocks without width.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
         shape (axis, *grid) and u (*grid): any `eqx.Module`, what a coarse grid misses
         for instance. None is without.
@@ -41,7 +41,7 @@ class Burgers(AbstractConservationLaw):
     $\Delta x^2/4\nu$ in one dimension (convenience: no implicit part).
     """
 
-    viscosity: Array
+    viscosity: Array | None
     source: Any
     scheme: AbstractScheme
     riemann: AbstractRiemann
@@ -50,14 +50,16 @@ class Burgers(AbstractConservationLaw):
 
     def __init__(
         self,
-        viscosity: Numbers = 0.0,
+        viscosity: Numbers | None = None,
         *,
         source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
         riemann: AbstractRiemann | None = None,
     ):
-        self.viscosity = as_floating("viscosity", viscosity)
-        check_not_negative("viscosity", self.viscosity)
+        self.viscosity = None
+        if viscosity is not None:
+            self.viscosity = as_floating("viscosity", viscosity)
+            check_not_negative("viscosity", self.viscosity)
         self.source = optional("source", source)
         self.scheme = WENO5() if scheme is None else scheme
         self.riemann = Rusanov() if riemann is None else riemann
@@ -85,16 +87,19 @@ class Burgers(AbstractConservationLaw):
         return (0,)
 
     def rate(self, t, u, domain):
-        carried = transport(self, u, domain, t)
-        order = 2 if self.scheme.order <= 2 else 4
-        spread = laplacian(u, domain, t, order=order)
-        rate = carried + self.viscosity.astype(u.dtype) * spread
+        rate = transport(self, u, domain, t)
+        if self.viscosity is not None:
+            order = 2 if self.scheme.order <= 2 else 4
+            spread = laplacian(u, domain, t, order=order)
+            rate = rate + self.viscosity.astype(u.dtype) * spread
         return fed(rate, self.source, t, domain, u)
 
     def crossings(self, t, u, domain):
         del t
-        spread = spreading(self.viscosity, domain, u.dtype)
-        return crossed(self, tuple(u), domain) + spread
+        crossings = crossed(self, tuple(u), domain)
+        if self.viscosity is None:
+            return crossings
+        return crossings + spreading(self.viscosity, domain, u.dtype)
 
     def default_method(self, domain):
         del domain
