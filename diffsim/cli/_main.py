@@ -11,6 +11,7 @@ import jax
 from ._demo import demo
 from ._info import info
 from ._orders import orders
+from ._slopes import derivatives
 from ._verify import verify
 
 
@@ -43,7 +44,7 @@ def _run(given: argparse.Namespace, importing: float) -> int:
     # A command owns its process; the library leaves JAX's flags to its user.
     jax.config.update("jax_enable_x64", True)
     if given.command == "verify":
-        command = orders if given.orders else verify
+        command = {"orders": orders, "derivatives": derivatives}.get(given.what, verify)
         return command(markdown=given.markdown)
     return demo(given.out, seed=given.seed, importing=importing)
 
@@ -86,8 +87,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--orders",
-        action="store_true",
-        help="equation × boundary × scheme × order instead, by made-up solutions",
+        action="store_const",
+        const="orders",
+        dest="what",
+        help="of fields: equation × boundary × scheme × order, by made-up solutions",
+    )
+    command.add_argument(
+        "--derivatives",
+        action="store_const",
+        const="derivatives",
+        dest="what",
+        help="of fields: equation × stepping × Taylor slope",
     )
     command.add_argument(
         "--markdown", action="store_true", help="as a table for the documentation"

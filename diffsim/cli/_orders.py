@@ -1,8 +1,6 @@
 """`verify --orders`: every equation with every boundary and scheme, made up."""
 
 import functools
-import sys
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +10,7 @@ import numpy as np
 
 from .. import pde
 from ._made_up import EQUATIONS, Equation, error
-from ._tables import progress, shown
+from ._tables import Measured, tabulated
 
 
 SCHEMES: dict[str, pde.AbstractScheme] = {
@@ -53,19 +51,9 @@ def orders(*, markdown: bool = False) -> int:
 
     **Returns:** 0, or 1 if one is not what it must be.
     """
-    rows, began = [], time.perf_counter()
-    cases = list(product())
-    for number, (equation, kind, name) in enumerate(cases, start=1):
-        said = f"{equation.name}, {kind}, {name}, {time.perf_counter() - began:.0f} s"
-        progress(f"{number} of {len(cases)}: {said}")
-        rows.append(measured_order(equation, kind, name))
-    progress("")
+    cases = [(", ".join((e.name, *rest)), (e, *rest)) for e, *rest in product()]
     header = ("equation", "boundary", "scheme", "order (of)", "largest", "∂/∂p")
-    print(shown(header, [*map(_cells, rows)], left=3, markdown=markdown))
-    failures = [", ".join(_cells(row)[:4]) for row in rows if not row.passed]
-    if failures:
-        print("\n".join(["FAILED", *failures]), file=sys.stderr)
-    return 1 if failures else 0
+    return tabulated(header, cases, _row, left=3, markdown=markdown)
 
 
 def product() -> Iterator[tuple[Equation, str, str]]:
@@ -120,6 +108,9 @@ def _expected(equation: Equation, kind: str, scheme: pde.AbstractScheme) -> int:
     return min(scheme.order, 4) if equation.schemes else 2
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    measured = (f"{row.rms:.2f} ({row.expected})", f"{row.most:.2f}")
-    return row.equation, row.boundary, row.scheme, *measured, f"{row.slope:.2f}"
+def _row(case: tuple[Equation, str, str]) -> Measured:
+    row = measured_order(*case)
+    order = f"{row.rms:.2f} ({row.expected})"
+    numbers = (order, f"{row.most:.2f}", f"{row.slope:.2f}")
+    failures = () if row.passed else (f"order {order}",)
+    return Measured((row.equation, row.boundary, row.scheme, *numbers), failures)

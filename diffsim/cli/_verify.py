@@ -1,6 +1,5 @@
 """`verify`: every public simulation with every solver, through the laws."""
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,10 +14,10 @@ from jaxtyping import Array
 from .. import integrators, pde
 from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, Tracers
 from ..simulations import AbstractSimulation, Method, simulate
-from ..verify import convergence, taylor_test
+from ..verify import Taylor, convergence, taylor_test
 from ._kaps import kaps
 from ._systems import kepler, kepler_orbit
-from ._tables import progress, shown
+from ._tables import Measured, tabulated
 
 
 #: A measured order may fall short by this much, at steps that are not yet small.
@@ -152,25 +151,18 @@ def verify(*, markdown: bool = False) -> int:
 
     **Returns:** 0, or 1 if a Taylor slope or an order is not what it must be.
     """
-    rows, began = [], time.perf_counter()
-    pairs = [
-        (subject, solver, steps)
+    cases = [
+        (f"{subject.name}, {type(solver).__name__}", (subject, solver, steps))
         for subject in SUBJECTS
         for solver, steps in SOLVERS
         if _runs(subject, solver)
     ]
-    for number, pair in enumerate(pairs, start=1):
-        name = f"{pair[0].name}, {type(pair[1]).__name__}"
-        progress(
-            f"{number} of {len(pairs)}: {name}, {time.perf_counter() - began:.0f} s"
-        )
-        rows.append(measured(*pair))
-    progress("")
-    print(shown(_HEADER, [*map(_cells, rows)], left=2, markdown=markdown))
-    failures = [f"{row.simulation}, {row.solver}: {f}" for row in rows for f in row[-1]]
-    if failures:
-        print("\n".join(["FAILED", *failures]), file=sys.stderr)
-    return 1 if failures else 0
+    return tabulated(_HEADER, cases, _measured, left=2, markdown=markdown)
+
+
+def _measured(case: tuple[Subject, diffrax.AbstractSolver, int]) -> Measured:
+    row = measured(*case)
+    return Measured(_cells(row), row.failures)
 
 
 def measured(subject: Subject, solver: diffrax.AbstractSolver, steps: int) -> Row:
@@ -189,7 +181,7 @@ def measured(subject: Subject, solver: diffrax.AbstractSolver, steps: int) -> Ro
     ).orders
     # The finest above rounding: coarser ones are not yet in the limit of small steps.
     order = float([np.nan, *orders[np.isfinite(orders)]][-1])
-    slopes = {mode: _furthest(taylor, mode) for mode in ("forward", "reverse")}
+    slopes = {mode: furthest(taylor, mode) for mode in ("forward", "reverse")}
     expected = solver.order(simulation.terms())
     failures = [f"Taylor slope of {x.name}" for x in taylor.leaves if not x.passed]
     # Written so that NaN fails.
@@ -227,7 +219,7 @@ def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
     return not (relativistic and symplectic)
 
 
-def _furthest(taylor: Any, mode: str) -> float:
+def furthest(taylor: Taylor, mode: str) -> float:
     """The slope that is furthest from 2 among all leaves."""
     slopes = np.array([leaf.slopes[mode] for leaf in taylor.leaves])
     if np.all(np.isnan(slopes)):

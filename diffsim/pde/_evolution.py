@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -72,6 +73,7 @@ class Evolution(AbstractSimulation):
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
         self.t0 = t0
+        _check_walls(self.domain, equation, self.initial.dtype, t0)
         if isinstance(equation, AbstractFiniteVolume):
             equation.check(self.initial, self.domain)
 
@@ -81,7 +83,7 @@ class Evolution(AbstractSimulation):
         return Domain(self.grid, self.boundary)
 
     def initial_state(self):
-        return self.space.state(self.equation, self.initial)
+        return self.space.state(self.equation, self.initial, self.domain)
 
     def check_method(self, method):
         warn_of_long_steps(self, method)
@@ -116,3 +118,24 @@ def _checked(initial: Any, channels: int, grid: Grid) -> Array:
             f"equation and the grid, got {field.shape}"
         )
     return jnp.asarray(field)
+
+
+def _check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):
+    """Objects to values that do not fit along their wall."""
+    channels = equation.channels(domain.grid.ndim)
+    if isinstance(equation, AbstractSecondOrder):
+        channels = channels // 2
+    for axis in range(domain.grid.ndim):
+        for end, side in enumerate(domain.walls(axis) or ()):
+            wall = domain.grid.wall(axis, end).astype(dtype)
+            t = jnp.asarray(t0, dtype)
+            given = jax.eval_shape(side.at, t, wall).shape
+            fits = channels, *wall.shape[1:]
+            pairs = zip(reversed(given), reversed(fits), strict=False)
+            if len(given) > len(fits) or any(a not in (1, n) for a, n in pairs):
+                raise ValueError(
+                    f"the value at the {('lower', 'upper')[end]} side of axis {axis} "
+                    f"must be a number, one for each of {channels} channels, or have "
+                    f"shape {fits}, got shape {given}; profiles along a wall are "
+                    "functions of (t, x) or arrays of that shape"
+                )

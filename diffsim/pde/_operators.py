@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -40,7 +41,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
 
     What leaves a cell enters its neighbour: the sum over cells changes by what passes
     the walls, to rounding. On a face k is the mean of both cells; at a wall it lies on
-    the line through the last two, but not below half of the last one.
+    the line through the last two, but not closer to zero than half of the last one.
 
     **Arguments**
 
@@ -83,16 +84,24 @@ def spread(u: Array, k: list[Array], domain: Domain, t: Any) -> Array:
 
 
 def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
-    """A coefficient that is nowhere negative, on the faces across each axis."""
+    """A coefficient on the faces across each axis, as `diffusion` has it."""
     field = jnp.asarray(field, dtype)
     ndim = domain.grid.ndim
     if field.shape[-ndim:] in ((), (1,) * ndim):
         return [field] * ndim
     views = domain.extended.neighbours(field, order=2)
-    # The mean, between cells; only beyond a wall may one of them be negative.
     return [
-        jnp.maximum(left + right, jnp.maximum(left, right)) / 2 for left, right in views
+        (left + right) / 2 if domain.periodic(i) else _held(left, right, i - ndim)
+        for i, (left, right) in enumerate(views)
     ]
+
+
+def _held(left: Array, right: Array, axis: int) -> Array:
+    """The mean; at walls half of the last cell where that beyond has another sign."""
+    place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
+    first, last = place == 0, place == left.shape[axis] - 1
+    turned = (first | last) & (left * right < 0)
+    return jnp.where(turned, jnp.where(first, right, left), left + right) / 2
 
 
 def _slope(views: list[Array]) -> Array:

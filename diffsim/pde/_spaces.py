@@ -39,9 +39,11 @@ class AbstractSpace(eqx.Module):
     def default_method(self, equation: Any, domain: Domain) -> Method:
         """A good start for those who do not know integrators."""
 
-    def state(self, equation: AbstractEquation, field: Array) -> PyTree[Array]:
+    def state(
+        self, equation: AbstractEquation, field: Array, domain: Domain
+    ) -> PyTree[Array]:
         """What is stepped in place of a field (channel, *grid); itself by default."""
-        del equation
+        del equation, domain
         return field
 
     def field(self, equation: AbstractEquation, state: PyTree[Array]) -> Array:
@@ -78,7 +80,8 @@ class Cells(AbstractSpace):
     def default_method(self, equation, domain):
         return equation.default_method(domain)
 
-    def state(self, equation, field):
+    def state(self, equation, field, domain):
+        del domain
         if not isinstance(equation, AbstractSecondOrder):
             return field
         return tuple(jax.lax.split(field, 2 * (len(field) // 2,)))
@@ -139,6 +142,11 @@ class Fourier(AbstractSpace):
             forward=modes.forward,
             backward=modes.backward,
         )
+
+    def state(self, equation, field, domain):
+        if not isinstance(equation, AbstractSpectral):
+            return field
+        return equation.admitted(field, Modes(cast(domain.grid, field.dtype)))
 
     def default_method(self, equation, domain):
         del domain

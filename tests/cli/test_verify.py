@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from diffsim import cli, integrators
-from diffsim.cli import _orders, _verify
+from diffsim import cli, integrators, pde
+from diffsim.cli import _fields, _orders, _slopes, _verify
+from diffsim.cli._tables import Measured
 
 
 TWO_BODIES = _verify.SUBJECTS[0]
@@ -101,3 +102,35 @@ def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
         )
         assert cli.main(["verify", "--orders"]) == 1
         assert "Diffusion, Wall" in capsys.readouterr().err
+
+
+def test_derivatives_of_fields_are_printed_and_those_that_are_wrong_fail(
+    monkeypatch, capsys
+):
+    good = Measured(("waves", "Leapfrog", "9", "2.000", "2.001", "1e-15"))
+    monkeypatch.setattr(_slopes, "_row", lambda _: good)
+    assert cli.main(["verify", "--derivatives", "--markdown"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == len(list(_slopes.product())) + 2
+    assert table[2] == "| waves | Leapfrog | 9 | 2.000 | 2.001 | 1e-15 |"
+    bad = good._replace(failures=("Taylor slope of .initial",))
+    monkeypatch.setattr(_slopes, "_row", lambda _: bad)
+    assert cli.main(["verify", "--derivatives"]) == 1
+    assert "waves, Leapfrog: Taylor slope of .initial" in capsys.readouterr().err
+
+
+def test_every_equation_and_every_stepping_of_fields_is_in_the_product():
+    cases = list(_slopes.product())
+    tried = {solver.__name__ for _, solver in cases if solver}
+    fields = {type(solver).__name__ for solver, _ in _verify.SOLVERS}
+    # Compositions of a leapfrog go as the one that is tried.
+    assert fields - tried == {"Yoshida6", "Yoshida8", "KahanLi6", "KahanLi8", "Tsit5"}
+    laws = set()
+    for name, _ in cases:
+        system = _fields.SYSTEMS[name]()
+        laws.add(type(getattr(system, "equation", system)).__name__)
+    kinds = pde.AbstractEquation | pde.IncompressibleFlow
+    public = {n: getattr(pde, n) for n in pde.__all__ if not n.startswith("Abstract")}
+    assert laws == {
+        n for n, c in public.items() if isinstance(c, type) and issubclass(c, kinds)
+    }

@@ -66,3 +66,14 @@ def test_flows_that_are_none_are_named():
         pde.Evolution(law, jnp.zeros((5, 4)), grid)
     with pytest.raises(ValueError, match="diffusivity must not be negative"):
         pde.AdvectionDiffusion(-0.1, 1.0)
+
+
+def test_a_velocity_may_be_a_function_that_returns_a_number():
+    grid = pde.Grid(16)
+    start = jnp.sin(2 * jnp.pi * grid.centers[0])
+    law = pde.AdvectionDiffusion(None, lambda t, x: 0.5)
+    other = pde.AdvectionDiffusion(None, 0.5)
+    found, same = (
+        ds.simulate(pde.Evolution(one, start, grid), 0.1).states for one in (law, other)
+    )
+    np.testing.assert_array_equal(found, same)

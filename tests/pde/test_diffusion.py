@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import pde
+from diffsim import RESULTS, integrators, pde
 from diffsim.verify import check_simulation
 
 
@@ -71,3 +71,21 @@ def test_fields_and_coefficients_that_do_not_fit_are_named():
         pde.Evolution(pde.Diffusion(1.0), jnp.zeros((2, 4, 5)), grid)
     with pytest.raises(ValueError, match=r"diffusivity must be positive, got -0\.1"):
         pde.Diffusion(-0.1)
+    with pytest.raises(ValueError, match=r"side of axis 0 must be a number, one for"):
+        pde.Evolution(
+            pde.Diffusion(1.0), jnp.zeros((4, 5)), grid, pde.Dirichlet(jnp.zeros(5))
+        )
+    hot = pde.Diffusion(1.0, source=jnp.ones(5))
+    with pytest.raises(ValueError, match=r"grid as their last axes, \(4, 5\), got"):
+        ds.simulate(pde.Evolution(hot, jnp.zeros((4, 5)), grid), 0.1)
+
+
+def test_walls_that_feed_are_not_solved_for_as_if_they_did_not():
+    """Robin with coefficients of both signs: its waves are not those of transforms."""
+    grid = pde.Grid((4, 5))
+    walls = pde.Dirichlet(0.0), pde.Robin(1.0, -0.2)
+    plate = pde.Evolution(pde.Diffusion(0.1), jnp.ones((4, 5)), grid, walls)
+    method = ds.Method(integrators.Kvaerno3(), step=0.01)
+    found = ds.simulate(plate, 0.02, method, throw=False)
+    assert found.result != RESULTS.successful
+    assert np.all(np.isnan(found.states))

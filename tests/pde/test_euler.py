@@ -218,6 +218,8 @@ def test_gases_that_are_none_are_named():
         pde.Evolution(gas, good.at[2].set(-1.0), grid)
     with pytest.raises(ValueError, match=r"velocity must have shape \(axis, \*grid\)"):
         gas.state(1.0, jnp.zeros(8), 1.0)
+    with pytest.raises(ValueError, match=r"u must be one state, .* shape \(5, 3, 8\)"):
+        gas.fields(jnp.stack([good] * 5))
     with pytest.raises(ValueError, match=r"gamma - 1 must be positive"):
         pde.Euler(1.0)
     small = pde.Grid(3)

@@ -298,3 +298,12 @@ def test_what_cannot_be_measured_is_named():
     for call, sentence in cases:
         with pytest.raises(ValueError, match=sentence):
             call()
+
+
+def test_shells_of_a_long_box_reach_from_half_to_half():
+    """Waves along the long side are half, one and a half, ... of the shells'."""
+    grid = pde.Grid((8, 16), 0.0, (1.0, 2.0))
+    y = grid.centers[1]
+    for m, shell in ((1, 1), (2, 1), (3, 2), (4, 2), (5, 3)):
+        power = pde.spectrum(jnp.cos(jnp.pi * m * y), grid)[1]
+        assert int(jnp.argmax(power)) == shell

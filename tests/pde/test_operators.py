@@ -84,6 +84,23 @@ def test_diffusion_takes_nothing_from_a_closed_box():
     np.testing.assert_allclose(gained, 2.0 * 0.5 * 1.0, rtol=1e-11)
 
 
+def test_coefficients_of_any_sign_are_means_of_both_cells():
+    """Beside a wall the last cell's, or half of it where the line would turn."""
+    u = jnp.asarray(np.random.default_rng(0).normal(size=(4, 5)))
+    domain = pde.Domain(pde.Grid((4, 5)), pde.Neumann())
+    found = pde.diffusion(u, -jnp.ones((4, 5)), domain)
+    np.testing.assert_allclose(found, -pde.laplacian(u, domain), rtol=1e-12)
+    line = pde.Domain(pde.Grid(3), pde.Dirichlet(0.0))
+    u, dx = np.array([1.0, 3.0, 2.0]), 1 / 3
+    for k, at in (
+        ([-1.0, 0.5, 2.0], [-1.75, -0.25, 1.25, 2.75]),
+        ([1.0, 3.5, 2.0], [0.5, 2.25, 2.75, 1.25]),
+    ):
+        fluxes = np.array(at) * np.array([2.0, 2.0, -1.0, -4.0]) / dx
+        found = pde.diffusion(jnp.asarray(u), jnp.asarray(k), line)
+        np.testing.assert_allclose(found, np.diff(fluxes) / dx, rtol=1e-12)
+
+
 @pytest.mark.parametrize("kind", [pde.Dirichlet(), pde.Neumann(), pde.Periodic()])
 def test_diffusion_is_symmetric(kind):
     grid = pde.Grid((5, 4))

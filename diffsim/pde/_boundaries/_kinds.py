@@ -50,7 +50,8 @@ class Dirichlet(AbstractBoundary):
 class Neumann(AbstractBoundary):
     r"""$\partial u/\partial n = g$ at the wall, along the outward normal.
 
-    **Arguments:** `value` as for `Dirichlet`; 0 is a wall that lets nothing through.
+    **Arguments:** `value` as for `Dirichlet`; 0 is a wall that nothing spreads through.
+        What a velocity carries still passes: take one that vanishes there, on faces.
     """
 
     value: Any

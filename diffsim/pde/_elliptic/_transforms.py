@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from ..._products import product
 from .._faces import averaged
@@ -53,7 +53,9 @@ class Transforms(AbstractPreconditioner):
 
     def solved(self, known, operator, b, *, guess=None):
         del operator, guess
-        return self.approximated(known, b), jnp.asarray(1)
+        x = self.approximated(known, b)
+        # The waves of other walls lead, but do not solve.
+        return jnp.where(_has_waves(known.system), x, jnp.nan), jnp.asarray(1)
 
     def approximated(self, known, b):
         if known.state is None:
@@ -77,6 +79,16 @@ def _uniform(system: System, b: Array) -> Array:
     for axis, matrix in enumerate(matrices):
         x = x if matrix is None else _along(axis, matrix.T, x)
     return x
+
+
+def _has_waves(system: System) -> Bool[Array, ""]:
+    """Whether no ghost exceeds the cell that it follows from."""
+    found = jnp.ones((), bool)
+    for kinds, pair in zip(system.kinds, system.walls, strict=True):
+        if kinds is not None and "other" in kinds:
+            for own in pair or ():
+                found = found & (jnp.abs(own.sum()) <= 1)
+    return found
 
 
 def _diagonalized(system: System) -> tuple[list[Array | None], Array]:

@@ -118,7 +118,9 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         return Method(SSPRK3(), controller=CFL())
 
     def _velocity_at(self, t: Any, x: Array) -> Any:
-        return self.velocity(t, x) if callable(self.velocity) else self.velocity
+        if not callable(self.velocity):
+            return self.velocity
+        return _velocity(self.velocity(t, x))
 
     def _spread(self, t: Any, x: Array, u: Array, domain: Domain) -> Array:
         D = evaluated(self.diffusivity, t, x, u[0])

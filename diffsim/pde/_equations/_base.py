@@ -110,6 +110,11 @@ class AbstractSpectral(AbstractEquation):
     def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
         """N̂ of the transform z, shape (channel, *modes)."""
 
+    def admitted(self, u: Array, modes: Modes) -> Array:
+        """The part of an initial field that it is for; all of it by default."""
+        del modes
+        return u
+
 
 class AbstractSplitStep(AbstractEquation):
     """An equation of two parts that are solved exactly, on the grid and in its modes.

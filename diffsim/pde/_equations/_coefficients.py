@@ -50,5 +50,13 @@ def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Ar
 
 def evaluated(given: Any, t: Any, x: Array, *fields: Array) -> Array:
     """What it is at t, x and where it is told of fields, in the type of x."""
-    found = given(t, x, *fields) if callable(given) else given
-    return jnp.asarray(found, x.dtype)
+    found = jnp.asarray(given(t, x, *fields) if callable(given) else given, x.dtype)
+    grid = x.shape[1:]
+    pairs = zip(found.shape[-len(grid) :], grid, strict=False)
+    whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)
+    if found.ndim and not whole:
+        raise ValueError(
+            "coefficients and sources must be numbers or have the grid as their last "
+            f"axes, {grid}, got shape {found.shape}"
+        )
+    return found

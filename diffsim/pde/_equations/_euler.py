@@ -31,7 +31,7 @@ class Euler(AbstractConservationLaw):
     ```python
     gas = pde.Euler(1.4)
     tube = pde.Evolution(gas, gas.state(rho, v, p), grid, pde.Outflow())
-    rho, v, p = gas.fields(ds.simulate(tube, 0.2).states[-1])
+    rho, v, p = gas.fields(ds.simulate(tube, 0.2).states)
     ```
 
     **Arguments**
@@ -95,7 +95,16 @@ class Euler(AbstractConservationLaw):
         return jnp.stack(self.conserved((density, *velocity, pressure)))
 
     def fields(self, u: Array) -> tuple[Array, Array, Array]:
-        """Density, velocity, shape (axis, *grid), and pressure of conserved u."""
+        """Density, velocity, shape (axis, *grid), and pressure of conserved u.
+
+        Of one state, shape (channel, *grid); `jax.vmap(gas.fields)` takes many.
+        """
+        if len(u) != u.ndim + 1:
+            raise ValueError(
+                "u must be one state, shape (channel, *grid) with a channel for "
+                f"density, each axis and energy, got shape {u.shape}; "
+                "jax.vmap(gas.fields) takes a leading axis of time"
+            )
         density, *velocity, pressure = self.primitive(tuple(u))
         return density, jnp.stack(velocity), pressure
 

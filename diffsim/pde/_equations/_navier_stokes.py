@@ -22,7 +22,7 @@ class NavierStokes(AbstractSpectral):
     In two dimensions the field is the vorticity $\omega = \partial_x v - \partial_y u$,
     one channel: $\partial_t\omega + u\cdot\nabla\omega = \nu\nabla^2\omega - \mu\omega
     + g$, where g = curl f. In three it is the velocity, three channels; what diverges
-    in the initial field is projected out with the first step.
+    in the initial field is projected out.
 
     **Arguments**
 
@@ -67,6 +67,11 @@ class NavierStokes(AbstractSpectral):
 
     def symbol(self, modes):
         return -self.viscosity * modes.squared - self.drag
+
+    def admitted(self, u, modes):
+        if modes.grid.ndim == 2:
+            return u
+        return modes.backward(_solenoidal(modes.forward(u), modes))
 
     def nonlinear(self, t, z, modes):
         flux = _planar(z, modes) if modes.grid.ndim == 2 else _spatial(z, modes)

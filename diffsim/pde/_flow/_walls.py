@@ -21,7 +21,8 @@ class NoSlip(eqx.Module):
 
     - `velocity`: $u_w$, length / time: 0 for a wall at rest, one number an axis for a
         lid, or a function of (t, x) that returns one an axis, x of shape (axis, *wall).
-        What floats in it is a parameter. Its component along the normal is not read.
+        What floats in it is a parameter. Its component along the normal is 0: of a
+        function it is not read.
     """
 
     velocity: Any

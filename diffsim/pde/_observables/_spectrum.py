@@ -46,7 +46,8 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     step = jnp.max(2 * jnp.pi / (modes.grid.upper - modes.grid.lower))
     # The longest wavevector, were all sides as short.
     count = int(np.hypot.reduce([n // 2 for n in grid.shape]) + 0.5) + 1
-    shells = jnp.round(jnp.sqrt(modes.squared) / step).astype(int)
+    # Up from halves, whatever rounding makes of them.
+    shells = jnp.floor(jnp.sqrt(modes.squared) / step + 0.5001).astype(int)
     z = modes.forward(u)
     power = jnp.asarray(_weights(grid.shape), u.dtype) * (z.real**2 + z.imag**2)
     power = power.reshape(*power.shape[: -grid.ndim], -1)

@@ -25,7 +25,8 @@ class MUSCL(AbstractScheme):
     and minmod the most cautious.
 
     **Limits:** of order 1 at extrema with van Leer and minmod; derivatives by what
-    moves an extremum are so with any limiter, 1.4 in the mean square (mathematics). The
+    moves an extremum are so with any limiter, 0.75 to 1.4 in the mean square
+    (mathematics). The
     derivative is that of the discrete map: at a shock, of how its cells fill, whose sum
     means what single cells do not; at the kinks of a limiter, of one of their sides;
     and where a field is constant, of the scheme without limiter, which holds for

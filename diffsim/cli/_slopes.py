@@ -1,0 +1,102 @@
+"""`verify --derivatives`: Taylor tests of every equation by every stepping."""
+
+from collections.abc import Iterator
+
+import diffrax
+
+from .. import integrators, pde
+from ..simulations import AbstractSimulation, Method, simulate
+from ..verify import Taylor, taylor_test
+from ._fields import SYSTEMS
+from ._tables import Measured, tabulated
+from ._verify import furthest
+
+
+#: Two steps, the second from where the first ended.
+_TIMES, _STEP = (0.01, 0.02), 0.01
+_DISAGREEMENT = 1e-10
+
+
+#: Solvers that go with a kind of dynamics.
+_EXPLICIT = integrators.SSPRK3, diffrax.Dopri8
+_SPLIT = (
+    integrators.KenCarp3,
+    integrators.KenCarp4,
+    integrators.KenCarp5,
+    integrators.ARS222,
+    integrators.ARS443,
+)
+_IMPLICIT = integrators.Kvaerno3, integrators.Kvaerno5, integrators.CrankNicolson
+_EXPONENTIAL = integrators.ETDRK2, integrators.ETDRK4
+_SYMPLECTIC = integrators.Leapfrog, integrators.Yoshida4
+
+
+def derivatives(*, markdown: bool = False) -> int:
+    """Prints the Taylor slopes of every equation × stepping.
+
+    **Returns:** 0, or 1 if one is not 2, or forward and reverse mode disagree.
+    """
+    cases = [
+        (f"{name}, {solver.__name__ if solver else 'by default'}", (name, solver))
+        for name, solver in product()
+    ]
+    header = (
+        "equation",
+        "stepping",
+        "leaves",
+        "forward",
+        "reverse",
+        "forward − reverse",
+    )
+    return tabulated(header, cases, _row, left=2, markdown=markdown)
+
+
+def product() -> Iterator[tuple[str, type | None]]:
+    """All that go together; None is the stepping of the equation's choice."""
+    for name, make in SYSTEMS.items():
+        yield name, None
+        for solver in _steppings(make()):
+            yield name, solver
+
+
+def slopes(name: str, solver: diffrax.AbstractSolver | None) -> Taylor:
+    """A Taylor test in every leaf, at the steps that are taken."""
+    system = SYSTEMS[name]()
+    method = Method(solver, step=_STEP) if solver else system.default_method()
+    if method.adaptive:
+        method = method.frozen(simulate(system, _TIMES, method))
+    return taylor_test(
+        lambda system: simulate(system, _TIMES, method, throw=False).states, system
+    )
+
+
+def _steppings(system: AbstractSimulation) -> tuple[type, ...]:
+    if isinstance(system, pde.IncompressibleFlow):
+        return _EXPLICIT + _SPLIT
+    assert isinstance(system, pde.Evolution)
+    if isinstance(system.equation, pde.AbstractSplitStep):
+        return _SYMPLECTIC
+    if isinstance(system.equation, pde.AbstractSecondOrder):
+        return _SYMPLECTIC + _EXPLICIT
+    if isinstance(system.space, pde.Fourier):
+        return _EXPONENTIAL + _EXPLICIT
+    if not isinstance(system.equation, pde.AbstractImplicit):
+        return _EXPLICIT
+    start = system.initial
+    whole = system.equation.explicit(system.t0, start, system.domain) is None
+    return _EXPLICIT + _SPLIT + (_IMPLICIT if whole else ())
+
+
+def _row(case: tuple[str, type | None]) -> Measured:
+    name, solver = case
+    found = slopes(name, solver() if solver else None)
+    modes = [furthest(found, mode) for mode in ("forward", "reverse")]
+    failures = [f"Taylor slope of {x.name}" for x in found.leaves if not x.passed]
+    # Written so that NaN fails.
+    if not found.disagreement < _DISAGREEMENT:
+        failures.append(f"modes disagree by {found.disagreement:.0e}")
+    stepping = solver.__name__ if solver else "its own"
+    numbers = (str(len(found.leaves)), *(f"{x:.3f}" for x in modes))
+    return Measured(
+        (name, stepping, *numbers, f"{found.disagreement:.0e}"), tuple(failures)
+    )
