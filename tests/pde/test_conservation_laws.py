@@ -53,7 +53,7 @@ def flow(scheme, velocity):
     [
         pytest.param(flow, pde.MUSCL(), "cells", marks=pytest.mark.slow),
         pytest.param(flow, pde.MUSCL(), "faces", marks=pytest.mark.slow),
-        (gas, pde.MUSCL(), pde.HLLC()),
+        pytest.param(gas, pde.MUSCL(), pde.HLLC(), marks=pytest.mark.slow),
         pytest.param(gas, pde.WENO5(), pde.HLL(), marks=pytest.mark.slow),
         pytest.param(water, pde.MUSCL(), pde.HLL(), marks=pytest.mark.slow),
         pytest.param(water, pde.WENO5(), pde.Rusanov(), marks=pytest.mark.slow),

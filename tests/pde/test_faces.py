@@ -61,7 +61,10 @@ def case(shape, ndim, width, order):
 
 
 @pytest.mark.parametrize(("width", "order"), [(1, 2), (1, 3), (2, 4), (3, 2)])
-@pytest.mark.parametrize("shape", [(2, 8), (2, 8, 7), (1, 8, 7, 6), (8, 7)])
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 8), (2, 8, 7), pytest.param((1, 8, 7, 6), marks=pytest.mark.slow), (8, 7)],
+)
 def test_neighbours_and_their_derivatives_are_those_of_plain_indexing(
     shape, width, order
 ):

@@ -94,9 +94,8 @@ def _most(a):
     return np.max(np.abs(a))
 
 
-@pytest.mark.parametrize(
-    "stream", [pytest.param(channel, marks=pytest.mark.slow), cavity]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [channel, cavity])
 def test_flows_and_their_derivatives_are_of_order_two(stream):
     orders = np.log2(np.divide(norms(stream, 16), norms(stream, 32)))
     # The largest error sits in a corner and is the last to fall in place.

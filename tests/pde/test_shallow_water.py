@@ -57,33 +57,6 @@ def test_a_dam_break_has_its_level_and_its_bore(scheme, riemann):
     assert abs(bore - 0.9913928766 * t) < 2 * 2 / 400
 
 
-@pytest.mark.parametrize(("scheme", "order"), [(pde.MUSCL(), 2), (pde.WENO5(), 5)])
-def test_rates_over_a_bottom_have_the_order_of_the_scheme(scheme, order):
-    """Of smooth depth and velocity, beside the equations themselves."""
-    tau = 2 * np.pi
-
-    def fields(x):
-        return 2 + jnp.cos(tau * x) / 3, 0.3 * jnp.sin(tau * x), jnp.sin(tau * x) / 4
-
-    def error(n):
-        grid = pde.Grid(n)
-        (x,) = grid.centers
-        h, v, b = fields(x)
-        water = pde.ShallowWater(1.0, b, scheme=scheme)
-        found = water.rate(0.0, jnp.stack([h, h * v]), pde.Domain(grid))
-        dh, dv, db = (
-            -tau * jnp.sin(tau * x) / 3,
-            0.3 * tau * jnp.cos(tau * x),
-            tau * jnp.cos(tau * x) / 4,
-        )
-        mass = -(dh * v + h * dv)
-        momentum = -(dh * v**2 + 2 * h * v * dv + h * dh) - h * db
-        return np.mean(np.abs(found - jnp.stack([mass, momentum])))
-
-    # Limited slopes lose some of it at extrema.
-    assert np.log2(error(128) / error(256)) > order - 0.25
-
-
 def test_mass_is_kept_between_walls():
     grid = pde.Grid((6, 7))
     x, y = grid.centers
