@@ -135,7 +135,7 @@ SYSTEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "shallow water": _water,
     "Korteweg-de Vries": _on(_ring, pde.KortewegDeVries),
     "Kuramoto-Sivashinsky": _on(_ring, pde.KuramotoSivashinsky),
-    "Cahn-Hilliard": _on(_ring, lambda: pde.CahnHilliard(0.3, 0.9, about=1)),
+    "Cahn-Hilliard": _on(_ring, lambda: pde.CahnHilliard(0.3, 0.9, about=1.0)),
     "vorticity": _on(_torus, lambda: pde.NavierStokes(0.1, drag=0.2)),
     "Schrodinger": _wave_function,
     "waves": _waves,
