@@ -23,15 +23,23 @@ def tabulated(
 ) -> int:
     """Measures one named case after another and prints all of them.
 
+    Lines of markdown are printed as they come: nothing is lost where it is stopped.
+
     **Returns:** 0, or 1 if there are failures, which are printed behind.
     """
     rows, began = [], time.perf_counter()
+    if markdown:
+        _print_markdown(header, ["---"] * left + ["---:"] * (len(header) - left))
     for number, (name, case) in enumerate(cases, start=1):
         seconds = time.perf_counter() - began
         _progress(f"{number} of {len(cases)}: {name}, {seconds:.0f} s")
         rows.append(measure(case))
+        if markdown:
+            _progress("")
+            _print_markdown(rows[-1].cells)
     _progress("")
-    print(shown(header, [r.cells for r in rows], left=left, markdown=markdown))
+    if not markdown:
+        print(_aligned([header, *(row.cells for row in rows)], left))
     failures = [
         f"{', '.join(row.cells[:left])}: {failure}"
         for row in rows
@@ -42,18 +50,13 @@ def tabulated(
     return 1 if failures else 0
 
 
-def shown(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    left: int,
-    markdown: bool,
-) -> str:
+def _print_markdown(*lines: Sequence[str]):
+    for line in lines:
+        print(f"| {' | '.join(line)} |", flush=True)
+
+
+def _aligned(lines: Sequence[Sequence[str]], left: int) -> str:
     """Columns, the first few of words and flush left, the others of numbers."""
-    if markdown:
-        rule = [*["---"] * left, *["---:"] * (len(header) - left)]
-        return "\n".join(f"| {' | '.join(line)} |" for line in (header, rule, *rows))
-    lines = [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(
