@@ -28,7 +28,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
 
     - `diffusivity`: D ≥ 0, length² / time: a number, a field of the shape of the grid,
         or a function `D(t, x, u)` of fields, x of shape (axis, *grid) and u (*grid).
-        None is without, and half the work of 0.
+        None is without, in 4 to 20 % less time than 0 takes.
     - `velocity`: v, length / time: a number, one an axis, a field of shape (axis,
         *grid), a tuple of fields on the faces across each axis, or a function `v(t, x)`
         of any of these but the last.
