@@ -6,6 +6,7 @@ from . import (
     fields,
     finite_differences,
     gpu_direct_sum,
+    gpu_fields,
     gpu_sweep,
     gradient_1024,
     implicit_layers,
@@ -32,5 +33,6 @@ CASES = (
     fields.CASE,
     cylinder.CASE,
     gpu_direct_sum.CASE,
+    gpu_fields.CASE,
     gpu_sweep.CASE,
 )

@@ -7,23 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffsim import integrators, pde, simulations
+from diffsim import pde, simulations
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation, memory_of, ratio
 from .._peers import peer
+from . import _vortices as vortices
 
 
-_SOLVERS = {2: integrators.ETDRK2(), 4: integrators.ETDRK4()}
-_VISCOSITY, _FLOW_STEP, _FLAME_STEP = 1e-3, 1e-3, 0.05
 #: Of a flame: three cells a unit of length, as in published runs.
-_SPACING = 0.3
+_SPACING, _FLAME_STEP = 0.3, 0.05
 
 
 def measure(effort: Effort) -> list[Row]:
-    """Flow in a plane and flames on a line, then what derivatives of the flow take."""
-    rows = []
-    for order in (4, 2):
-        rows.append(_flow(effort, effort.size(256, 8), effort.size(50, 2), order))
+    """Flow and flames on a line, then what derivatives of the flow take."""
+    plane, steps = vortices.vorticity(effort.size(256, 8)), effort.size(50, 2)
+    rows = [_flow(effort, plane, steps, order) for order in (4, 2)]
+    space = vortices.velocity(effort.size(64, 6))
+    rows.append(_flow(effort, space, effort.size(10, 2), 2))
     for points in (128, 512, 2048):
         points = effort.size(points, 16)
         rows.append(_flame(effort, points, effort.size(1000, 2)))
@@ -33,21 +33,15 @@ def measure(effort: Effort) -> list[Row]:
 CASE = Case("spectral", __doc__ or "", measure)
 
 
-def _flow(effort: Effort, n: int, steps: int, order: int) -> Row:
-    start = _vorticity(n)
-    theirs = peer("exponax").stepper.NavierStokesVorticity(
-        2, 2 * np.pi, n, _FLOW_STEP, diffusivity=_VISCOSITY, order=order
-    )
+def _flow(effort: Effort, start: Any, steps: int, order: int) -> Row:
+    theirs = vortices.peer_flow(start, steps, order=order)
 
-    def mirrored(w):
-        # Their vorticity has the other sign.
-        return -_repeated(theirs, steps)(-w)
+    def ours(u):
+        return vortices.flow(u, vortices.VISCOSITY, steps, order=order)
 
-    def ours(w):
-        return _run(w, _VISCOSITY, steps, _SOLVERS[order])
-
-    what = f"Navier–Stokes, {n} × {n}, {steps} steps of ETDRK{order}"
-    return _beside(effort, what, ours, mirrored, start)
+    cells = " × ".join(map(str, start.shape[1:]))
+    what = f"Navier–Stokes, {cells}, {steps} steps of ETDRK{order}"
+    return _beside(effort, what, ours, theirs, start)
 
 
 def _flame(effort: Effort, n: int, steps: int) -> Row:
@@ -61,11 +55,11 @@ def _flame(effort: Effort, n: int, steps: int) -> Row:
 
     def ours(u):
         flame = pde.Evolution(pde.KuramotoSivashinsky(), u, grid)
-        method = simulations.Method(_SOLVERS[4], _FLAME_STEP)
+        method = simulations.Method(vortices.SOLVERS[4], _FLAME_STEP)
         return simulations.simulate(flame, steps * _FLAME_STEP, method).states
 
     what = f"Kuramoto–Sivashinsky, {n} points, {steps} steps of ETDRK4"
-    return _beside(effort, what, ours, _repeated(theirs, steps), start)
+    return _beside(effort, what, ours, vortices.repeated(theirs, steps), start)
 
 
 def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> Row:
@@ -85,13 +79,13 @@ def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> Row:
 
 def _gradients(effort: Effort, n: int, steps: int) -> list[Row]:
     """Of the sum of squares, in the initial field and the viscosity."""
-    given = _vorticity(n), jnp.asarray(_VISCOSITY)
+    given = vortices.vorticity(n), jnp.asarray(vortices.VISCOSITY)
     kinds = {"kept": None, "checkpointed": simulations.Checkpointed()}
 
     def loss(adjoint: Any, steps: int) -> Callable[..., Any]:
         def value(w, viscosity):
-            states = _run(w, viscosity, steps, _SOLVERS[4], adjoint)
-            return jnp.sum(states**2)
+            end = vortices.flow(w, viscosity, steps, order=4, adjoint=adjoint)
+            return jnp.sum(end**2)
 
         return value
 
@@ -132,30 +126,3 @@ def _growth(given: Any, steps: int, loss: Callable[..., Any]) -> Row:
         bar=2.2,
         details={"bytes": dict(zip((steps, 4 * steps), used, strict=True))},
     )
-
-
-def _run(w: Any, viscosity: Any, steps: int, solver: Any, adjoint: Any = None) -> Any:
-    grid = pde.Grid(w.shape[1:], 0.0, 2 * np.pi)
-    flow = pde.Evolution(pde.NavierStokes(viscosity), w, grid)
-    method = simulations.Method(solver, _FLOW_STEP, adjoint=adjoint)
-    return simulations.simulate(flow, steps * _FLOW_STEP, method).states
-
-
-def _repeated(stepper: Callable[..., Any], steps: int) -> Callable[..., Any]:
-    def run(u):
-        return jax.lax.scan(lambda u, _: (stepper(u), None), u, length=steps)[0]
-
-    return run
-
-
-def _vorticity(n: int) -> Any:
-    """Of a few dozen long waves, seeded."""
-    x, y = pde.Grid((n, n), 0.0, 2 * np.pi).centers
-    rng = np.random.default_rng(0)
-    waves = [
-        rng.normal() * jnp.cos(a * x + b * y + rng.uniform(0, 2 * np.pi))
-        for a in range(-4, 5)
-        for b in range(1, 5)
-    ]
-    field = sum(waves[1:], start=waves[0])
-    return 5 * field[None] / jnp.max(jnp.abs(field))
