@@ -6,12 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic
+from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic, pairs_of
 from ._faces import neighbours
 from ._grid import Grid
-
-
-_ENDS = ("lower", "upper")
 
 
 class Domain(eqx.Module):
@@ -108,31 +105,10 @@ def sides_of(
     boundary: PyTree, ndim: int
 ) -> tuple[tuple[AbstractSide, AbstractSide], ...]:
     """The boundaries of all sides, a pair for each axis."""
-    boundary = Periodic() if boundary is None else boundary
-    if isinstance(boundary, AbstractSide):
-        boundary = (boundary,) * ndim
-    if not isinstance(boundary, tuple | list) or len(boundary) != ndim:
-        raise ValueError(
-            f"boundary must be one for all sides or a tuple with an entry for each of "
-            f"{ndim} axes, got {boundary!r:.80}"
-        )
-    return tuple(_pair(axis, given) for axis, given in enumerate(boundary))
-
-
-def _pair(axis: int, given: Any) -> tuple[AbstractSide, AbstractSide]:
-    sides = (given, given) if isinstance(given, AbstractSide) else given
-    if not isinstance(sides, tuple | list) or len(sides) != 2:
-        raise ValueError(
-            f"boundary of axis {axis} must be one for both sides or a pair, lower and "
-            f"upper, got {given!r:.80}"
-        )
-    for end, side in zip(_ENDS, sides, strict=True):
-        if not isinstance(side, AbstractSide):
-            raise ValueError(
-                f"the {end} side of axis {axis} has no boundary: got {side!r:.60}, "
-                "expected pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such"
-            )
-    lower, upper = sides
-    if isinstance(lower, Periodic) != isinstance(upper, Periodic):
-        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
-    return lower, upper
+    return pairs_of(
+        Periodic() if boundary is None else boundary,
+        ndim,
+        name="boundary",
+        kinds=AbstractSide,
+        expected="pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such",
+    )

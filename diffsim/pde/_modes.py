@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._products import scaled
+from ._axes import on_axis
 from ._grid import Grid
 from ._transforms import backward, filled, forward, indices, taken
 
@@ -121,9 +122,7 @@ class Modes(eqx.Module):
         return indices(self.grid.shape, self.highest)
 
     def _along(self, axis: int, values: np.ndarray) -> Array:
-        shape = [1] * self.grid.ndim
-        shape[axis] = -1
-        return jnp.asarray(values, self.grid.lower.dtype).reshape(shape)
+        return on_axis(jnp.asarray(values, self.grid.lower.dtype), axis, self.grid.ndim)
 
 
 def _checked(highest: tuple[int, ...], grid: Grid) -> tuple[int, ...]:

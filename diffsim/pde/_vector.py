@@ -39,11 +39,17 @@ def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     dimension, where there is no curl.
     """
     _check_components(v, domain, (2, 3), "curl")
-    slopes = gradient(v, domain, t, order=order)
-    if len(v) == 2:
-        return slopes[0, 1] - slopes[1, 0]
-    turns = ((1, 2), (2, 0), (0, 1))
-    return jnp.stack([slopes[i, j] - slopes[j, i] for i, j in turns])
+    return curl_of(list(gradient(v, domain, t, order=order)))
+
+
+def curl_of(slopes: list[Array]) -> Array:
+    """∇×v from the derivatives along each axis, shape (..., component, *grid)."""
+    ndim = len(slopes)
+    along = [jnp.unstack(slope, axis=-ndim - 1) for slope in slopes]
+    if ndim == 2:
+        return along[0][1] - along[1][0]
+    turns = (1, 2), (2, 0), (0, 1)
+    return jnp.stack([along[i][j] - along[j][i] for i, j in turns], -ndim - 1)
 
 
 def _check_components(v: Array, domain: Domain, allowed: tuple[int, ...], name: str):

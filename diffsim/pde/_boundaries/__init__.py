@@ -12,6 +12,7 @@ from ._kinds import (
     Robin,
     Wall,
 )
+from ._pairs import pairs_of
 
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "Periodic",
     "Robin",
     "Wall",
+    "pairs_of",
 ]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating
+from ..._checks import as_floating, check_takes
 
 
 class Ghosts(NamedTuple):
@@ -43,7 +43,10 @@ class AbstractBoundary(AbstractSide):
 
 def prescribed(name: str, given: Any) -> Any:
     """A number, an array or a function of (t, x), as a boundary keeps it."""
-    return given if callable(given) else as_floating(name, given)
+    if callable(given):
+        check_takes(name, given, ("t", "x"))
+        return given
+    return as_floating(name, given)
 
 
 def prescribed_at(given: Any, t: Array, x: Array) -> Array:

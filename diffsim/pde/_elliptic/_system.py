@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._axes import on_axis
 from .._boundaries import AbstractBoundary, Dirichlet, Ghosts, Neumann, Outflow
 from .._domain import Domain
 from .._faces import divergence, neighbours
@@ -139,9 +140,7 @@ def diagonal(system: System) -> Array:
         low = jax.lax.slice_in_dim(c, 0, n, axis=axis)
         high = jax.lax.slice_in_dim(c, 1, n + 1, axis=axis)
         if pair is not None:
-            inside = jnp.arange(n).reshape(
-                [-1 if i == axis else 1 for i in range(c.ndim)]
-            )
+            inside = on_axis(jnp.arange(n), axis, c.ndim)
             low = jnp.where(inside == 0, (1 - pair[0][0, 0]) * low, low)
             high = jnp.where(inside == n - 1, (1 - pair[1][0, 0]) * high, high)
         found = found + low + high

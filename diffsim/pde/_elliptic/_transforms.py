@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from ..._products import product
+from .._axes import on_axis, product_along
 from .._faces import averaged
 from ._base import AbstractPreconditioner
 from ._system import System, on_all_faces
@@ -69,7 +69,7 @@ def _uniform(system: System, b: Array) -> Array:
     matrices, eigenvalues = _diagonalized(system)
     x, axes = b, [i for i, matrix in enumerate(matrices) if matrix is None]
     for axis, matrix in enumerate(matrices):
-        x = x if matrix is None else _along(axis, matrix, x)
+        x = x if matrix is None else product_along(axis, matrix, x)
     if axes:
         lengths = [x.shape[i] for i in axes]
         x = jnp.fft.rfftn(x, axes=axes)
@@ -77,7 +77,7 @@ def _uniform(system: System, b: Array) -> Array:
     else:
         x = _divided(system, x, eigenvalues)
     for axis, matrix in enumerate(matrices):
-        x = x if matrix is None else _along(axis, matrix.T, x)
+        x = x if matrix is None else product_along(axis, matrix.T, x)
     return x
 
 
@@ -101,8 +101,7 @@ def _diagonalized(system: System) -> tuple[list[Array | None], Array]:
             values = jnp.asarray(around(n, real=axis == periodic[-1]), dtype)
         else:
             matrix, values = waves(kinds, system.walls[axis], n, dtype)
-        along = [-1 if i == axis else 1 for i in range(system.ndim)]
-        total = total + system.faces[axis] * values.reshape(along)
+        total = total + system.faces[axis] * on_axis(values, axis, system.ndim)
         matrices.append(matrix)
     return matrices, total
 
@@ -113,13 +112,6 @@ def _divided(system: System, x: Array, eigenvalues: Array) -> Array:
     first = jnp.zeros(eigenvalues.shape, bool).at[(0,) * eigenvalues.ndim].set(True)
     lost = first & (system.sigma > 0)
     return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
-
-
-def _along(axis: int, matrix: Array, x: Array) -> Array:
-    if axis == x.ndim - 1:
-        return product(x, matrix.T)
-    wide = x.reshape(*x.shape[: axis + 1], -1)
-    return product(matrix, wide).reshape(x.shape)
 
 
 def _smoothed(system: System) -> tuple[Array, System]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._primitives import Mapped, Maps, linear
-from ..._products import product
+from .._axes import on_axis, product_along
 from .._elliptic._waves import around, waves
 from ._staggered import Faces, Staggered
 from ._walls import is_open
@@ -66,10 +66,10 @@ def _solved(kinds: Kinds, known, arguments) -> list[Array]:
             values = jnp.asarray(around(n, real=i == periodic[-1]), x.dtype)
         else:
             matrices[i], values = waves(kind, None, n, x.dtype)
-        eigenvalues = eigenvalues + scales[i] * _on_axis(values, i, x.ndim)
+        eigenvalues = eigenvalues + scales[i] * on_axis(values, i, x.ndim)
     singular = not any("odd" in kind for kind in kinds if kind is not None)
     for i, matrix in matrices.items():
-        x = _turned(matrix, x, i)
+        x = product_along(i, matrix, x)
     if periodic:
         lengths = [x.shape[i] for i in periodic]
         x = jnp.fft.rfftn(x, axes=periodic)
@@ -77,7 +77,7 @@ def _solved(kinds: Kinds, known, arguments) -> list[Array]:
     else:
         x = _divided(x, -eigenvalues, singular)
     for i, matrix in matrices.items():
-        x = _turned(matrix.T, x, i)
+        x = product_along(i, matrix.T, x)
     return [x]
 
 
@@ -87,15 +87,3 @@ def _divided(x: Array, eigenvalues: Array, singular: bool) -> Array:
     lost = np.zeros(x.shape, bool)
     lost[(0,) * x.ndim] = True
     return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
-
-
-def _turned(matrix: Array, x: Array, axis: int) -> Array:
-    if axis == x.ndim - 1:
-        return product(x, matrix.T)
-    return product(matrix, x.reshape(*x.shape[: axis + 1], -1)).reshape(x.shape)
-
-
-def _on_axis(values: Array, axis: int, ndim: int) -> Array:
-    shape = [1] * ndim
-    shape[axis] = -1
-    return values.reshape(shape)

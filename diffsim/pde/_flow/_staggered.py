@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
+from .._axes import on_axis
 from .._boundaries import Ghosts, Periodic
 from .._faces import averaged, divergence, neighbours
 from .._grid import Grid
@@ -152,9 +153,7 @@ class Staggered(eqx.Module):
         ends = [jnp.sqrt(0.5) if is_open(side) else 1.0 for side in self.walls[i]]
         weights = jnp.ones(count, self.grid.lower.dtype)
         weights = weights.at[0].set(ends[0]).at[-1].set(ends[1])
-        shape = [1] * self.grid.ndim
-        shape[i] = count
-        return self.unknown(weights.reshape(shape), i)
+        return self.unknown(on_axis(weights, i, self.grid.ndim), i)
 
     def _divergence(self, every: Faces) -> Array:
         spacing = self.grid.spacing

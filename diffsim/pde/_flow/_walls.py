@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_takes, is_traced
 from ..._types import Numbers
-from .._boundaries import Ghosts, Inflow, Outflow, Periodic
+from .._boundaries import Ghosts, Inflow, Outflow, Periodic, pairs_of
 from .._grid import Grid
 
 
@@ -47,14 +47,7 @@ _KINDS = (
 
 def walls_of(walls: Any, grid: Grid) -> Sides:
     """The walls of all sides, a pair for each axis, checked."""
-    if isinstance(walls, Side):
-        walls = (walls,) * grid.ndim
-    if not isinstance(walls, tuple | list) or len(walls) != grid.ndim:
-        raise ValueError(
-            f"walls must be one for all sides or a tuple with an entry for each of "
-            f"{grid.ndim} axes, got {walls!r:.80}"
-        )
-    pairs = tuple(_pair(axis, given) for axis, given in enumerate(walls))
+    pairs = pairs_of(walls, grid.ndim, name="walls", kinds=Side, expected=_KINDS)
     sides = [side for pair in pairs for side in pair]
     kinds = {type(side) for side in sides}
     if Inflow in kinds and Outflow not in kinds:
@@ -140,25 +133,6 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _given(name: str, given: Any) -> Any:
     return given if callable(given) else as_floating(name, given)
-
-
-def _pair(axis: int, given: Any) -> tuple[Side, Side]:
-    sides = (given, given) if isinstance(given, Side) else given
-    if not isinstance(sides, tuple | list) or len(sides) != 2:
-        raise ValueError(
-            f"walls of axis {axis} must be one for both sides or a pair, lower and "
-            f"upper, got {given!r:.80}"
-        )
-    lower, upper = sides
-    for end, side in (("lower", lower), ("upper", upper)):
-        if not isinstance(side, Side):
-            raise ValueError(
-                f"the {end} side of axis {axis} has no wall: got {side!r:.60}, "
-                f"expected {_KINDS}"
-            )
-    if isinstance(lower, Periodic) != isinstance(upper, Periodic):
-        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
-    return lower, upper
 
 
 def _check_velocity(side: Side, axis: int, grid: Grid):

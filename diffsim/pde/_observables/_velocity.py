@@ -12,6 +12,7 @@ from .._evolution import Evolution
 from .._faces import difference
 from .._flow import IncompressibleFlow
 from .._modes import Modes
+from .._vector import curl_of
 
 
 #: A simulation whose states are velocities or vorticities.
@@ -63,11 +64,11 @@ def vorticity(simulation: Any, state: Array) -> Array:
     if _is_vorticity(simulation):
         return jnp.squeeze(state, -3)
     if isinstance(simulation, IncompressibleFlow):
-        return _curl(_slopes(simulation, state))
+        return curl_of(_slopes(simulation, state))
     modes = _modes(simulation, state)
     z = modes.forward(state)
     slopes = [modes.derivative(axis) * z for axis in range(modes.grid.ndim)]
-    return modes.backward(_curl(slopes))
+    return modes.backward(curl_of(slopes))
 
 
 def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
@@ -79,16 +80,6 @@ def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
         difference((low + high) / (2 * dx), i - ndim)
         for i, ((low, high), dx) in enumerate(zip(views, spacing, strict=True))
     ]
-
-
-def _curl(slopes: list[Array]) -> Array:
-    """From the derivatives along each axis of all components."""
-    ndim = len(slopes)
-    along = [jnp.unstack(slope, axis=-ndim - 1) for slope in slopes]
-    if ndim == 2:
-        return along[0][1] - along[1][0]
-    turns = (1, 2), (2, 0), (0, 1)
-    return jnp.stack([along[i][j] - along[j][i] for i, j in turns], -ndim - 1)
 
 
 def _is_vorticity(simulation: Flow) -> bool:

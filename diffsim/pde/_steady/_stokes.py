@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._products import product
+from .._axes import on_axis, product_along
 from .._boundaries import Inflow
 from .._elliptic._waves import waves
 from .._flow._pressure import projected
@@ -51,15 +51,15 @@ class Stokes(AbstractLead):
         total, matrices = longest**-2, []
         for axis, dx in enumerate(grid.spacing):
             matrix, values = self._modes(i, axis)
-            along = [-1 if axis == j else 1 for j in range(grid.ndim)]
-            total = total + jnp.asarray(values, a.dtype).reshape(along) / dx**2
+            values = on_axis(jnp.asarray(values, a.dtype), axis, grid.ndim)
+            total = total + values / dx**2
             matrices.append(jnp.asarray(matrix, a.dtype))
         x = root * a
         for axis, matrix in enumerate(matrices):
-            x = _along(axis, matrix, x)
+            x = product_along(axis, matrix, x)
         x = x / (self.viscosity * total)
         for axis, matrix in enumerate(matrices):
-            x = _along(axis, matrix.T, x)
+            x = product_along(axis, matrix.T, x)
         return x / root
 
     def _modes(self, i: int, axis: int) -> Any:
@@ -107,12 +107,3 @@ def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarra
 def _orthonormal(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Waves of length one, and eigenvalues of half the angle from place to place."""
     return found / np.linalg.norm(found, axis=1, keepdims=True), 4 * np.sin(half) ** 2
-
-
-def _along(axis: int, matrix: Array, x: Array) -> Array:
-    if axis == x.ndim - 1:
-        return product(x, matrix.T)
-    wide = x.reshape(*x.shape[: axis + 1], -1)
-    return product(matrix, wide).reshape(
-        *x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]
-    )
