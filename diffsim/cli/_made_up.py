@@ -120,21 +120,11 @@ def _with_rate(u: Solution) -> Solution:
     return state
 
 
-def _reacting(case: Manufactured, of: Callable[[Array], Array]):
-    """The rate of reaction that makes the source what it has to be."""
-    return lambda t, x, u: case.source(t, x) / of(case.values(t, x))
-
-
-def _feed(case: Manufactured):
-    def feed(t, x, w):
-        u, v = case.values(t, x)
-        return (case.source(t, x)[0] + u * v**2) / (1 - u)
-
-    def kill(t, x, w):
-        u, v = case.values(t, x)
-        return (u * v**2 - case.source(t, x)[1]) / v - feed(t, x, w)
-
-    return feed, kill
+def _spots(w, t, x):
+    u, v = w(x)
+    made = u * v**2
+    react = jnp.stack([0.3 * (1 - u) - made, made - (0.3 + 0.2) * v])
+    return jnp.array([0.1, 0.05]) * _slope(_slope(w))(x) + react
 
 
 _HYPERBOLIC = ("Periodic", "Dirichlet", "Inflow", "Wall")
@@ -148,27 +138,25 @@ EQUATIONS = (
     ),
     Equation(
         "FisherKPP",
-        lambda case, scheme: pde.FisherKPP(
-            0.1, growth=_reacting(case, lambda u: u * (1 - u))
-        ),
-        lambda u, t, x: _spread(u, x, lambda _: 0.1),
+        lambda case, scheme: pde.FisherKPP(0.1, 0.9, 2.0, source=case.source),
+        lambda u, t, x: _spread(u, x, lambda _: 0.1) + 0.9 * u(x) * (1 - u(x) / 2),
     ),
     Equation(
         "AllenCahn",
-        lambda case, scheme: pde.AllenCahn(0.1, _reacting(case, lambda u: u - u**3)),
-        lambda u, t, x: _spread(u, x, lambda _: 0.1),
+        lambda case, scheme: pde.AllenCahn(0.1, 1.3, source=case.source),
+        lambda u, t, x: _spread(u, x, lambda _: 0.1) + 1.3 * (u(x) - u(x) ** 3),
     ),
     Equation(
         "GrayScott",
-        lambda case, scheme: pde.GrayScott(*_feed(case), (0.1, 0.05)),
-        lambda u, t, x: jnp.array([0.1, 0.05]) * _slope(_slope(u))(x),
+        lambda case, scheme: pde.GrayScott(0.3, 0.2, (0.1, 0.05), source=case.source),
+        _spots,
         channels=((0.5, 0.12, False), (0.4, 0.1, False)),
     ),
     Equation(
         "Wave",
         lambda case, scheme: pde.Wave(
             lambda x: jnp.sqrt(1 + jnp.sin(2 * x[0]) / 4),
-            source=lambda t, x: case.source(t, x)[1],
+            source=lambda t, x, u: case.source(t, x)[1],
         ),
         _wave,
         state=_with_rate,
@@ -178,8 +166,7 @@ EQUATIONS = (
         lambda case, scheme: pde.AdvectionDiffusion(
             0.05,
             _wind,
-            reaction=lambda t, x, u: u * (1 - u),
-            source=case.source,
+            source=lambda t, x, u: u * (1 - u) + case.source(t, x)[0],
             scheme=scheme,
         ),
         _carried,

@@ -117,7 +117,7 @@ def _checked(initial: Any, channels: int, grid: Grid) -> Array:
             f"initial must have shape {(channels, *grid.shape)}, the channels of the "
             f"equation and the grid, got {field.shape}"
         )
-    return jnp.asarray(field)
+    return field
 
 
 def _check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):

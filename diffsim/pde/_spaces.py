@@ -1,7 +1,7 @@
 """`Cells` and `Fourier`: what a field is made of."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -112,7 +112,9 @@ class Fourier(AbstractSpace):
 
     degree: int | None = eqx.field(static=True, default=None)
 
-    references = ("10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",)
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
+    )
 
     def check(self, equation, domain):
         name = type(equation).__name__

@@ -42,7 +42,7 @@ def flow(scheme, velocity):
         "faces": tuple(0.5 + jnp.sin(face[0] + face[1]) for face in faces),
     }[velocity]
     law = pde.AdvectionDiffusion(
-        0.02 + 0.01 * x, velocity, reaction=lambda t, x, u: u**2, scheme=scheme
+        0.02 + 0.01 * x, velocity, source=lambda t, x, u: u**2, scheme=scheme
     )
     walls = ((pde.Inflow(0.3), pde.Outflow()), pde.Robin(1.0, 0.4, 0.1))
     return pde.Evolution(law, jnp.sin(7 * x) * y + y**2, grid, walls)

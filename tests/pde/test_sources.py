@@ -84,3 +84,106 @@ def test_solutions_that_are_made_up_are_those_with_their_source(name):
     value, slope = jax.jit(lambda p: jax.jvp(error, (p,), (1.0,)))(0.7)
     assert np.max(np.abs(value)) < most
     assert np.max(np.abs(slope)) < 3 * most
+
+
+#: Equations beside the same ones written without a source.
+ALIKE = {
+    "a hunt beside slower growth": (
+        pde.FisherKPP(0.1, 0.9, 2.0, source=lambda t, x, u: -0.3 * u),
+        pde.FisherKPP(0.1, 0.6, 4 / 3),
+    ),
+    "phases without reaction beside heat": (
+        pde.AllenCahn(0.1, 1.3, source=lambda t, x, u: 1.3 * (u**3 - u)),
+        pde.Diffusion(0.1),
+    ),
+    "spots fed by hand beside spots": (
+        pde.GrayScott(
+            0.0,
+            0.5,
+            (0.1, 0.05),
+            source=lambda t, x, u: 0.3 * jnp.stack([1 - u[0], 0 * u[1]]),
+        ),
+        pde.GrayScott(0.3, 0.2, (0.1, 0.05)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_sources_that_know_the_field_react(name):
+    with_source, without = ALIKE[name]
+    start = jnp.stack([0.5 + 0.2 * jnp.sin(RING.centers[0] + c) for c in range(2)])
+    method = ds.Method(integrators.SSPRK3(), step=0.01)
+
+    def end(law):
+        run = pde.Evolution(law, start[: law.channels(1)], RING)
+        return ds.simulate(run, 0.1, method).states
+
+    np.testing.assert_allclose(end(with_source), end(without), rtol=1e-13)
+
+
+@pytest.mark.parametrize("ndim", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(ndim):
+    grid = pde.Grid(ndim * (6,), 0.0, 2 * np.pi)
+    noise = np.random.default_rng(0).normal(size=(2 * ndim - 3, *grid.shape))
+    # Forces are not in the modes that products alias into, drag is in all.
+    low = pde.Modes(grid).dealiased()
+    start = low.backward(low.forward(jnp.asarray(noise)))
+    method = ds.Method(integrators.ETDRK4(), step=0.01)
+
+    def end(law):
+        run = pde.Evolution(law, start, grid)
+        return ds.simulate(run, 0.1, method).states
+
+    forced = end(pde.NavierStokes(0.1, lambda t, x, u: -0.2 * u))
+    dragged = end(pde.NavierStokes(0.1, drag=0.2))
+    np.testing.assert_allclose(forced, dragged, atol=1e-9)
+
+
+def test_tied_mixtures_return_to_their_mean():
+    """d⟨u⟩/dt = −σ(⟨u⟩ − m): all else keeps the mean (Oono and Puri)."""
+    law = pde.CahnHilliard(0.3, 0.9, source=lambda t, x, u: -0.7 * (u - 0.2))
+    start = 0.5 + 0.1 * jnp.sin(RING.centers[0])
+    run = pde.Evolution(law, start, RING)
+    method = ds.Method(integrators.ETDRK4(), step=0.01)
+    mean = np.mean(ds.simulate(run, 0.5, method).states)
+    np.testing.assert_allclose(mean, 0.2 + 0.3 * np.exp(-0.35), rtol=1e-10)
+
+
+def test_kinks_of_the_sine_gordon_equation_travel():
+    """4 arctan exp γ(x − vt), γ² = 1/(1 − v²), in value and derivative by v."""
+    line = pde.Grid(400, -10.0, 10.0)
+
+    def kink(v, t, x):
+        return 4 * jnp.arctan(jnp.exp((x - v * t) / jnp.sqrt(1 - v**2)))
+
+    def error(v):
+        (x,) = line.centers
+        now = jax.jvp(lambda t: kink(v, t, x), (0.0,), (1.0,))
+        law = pde.Wave(1.0, source=lambda t, x, u: -jnp.sin(u))
+        ends = (pde.Dirichlet(0.0), pde.Dirichlet(2 * np.pi))
+        run = pde.Evolution(law, jnp.stack(now), line, (ends,))
+        method = ds.Method(integrators.Leapfrog(), step=0.025)
+        return ds.simulate(run, 4.0, method).states[0] - kink(v, 4.0, x)
+
+    value, slope = jax.jit(lambda v: jax.jvp(error, (v,), (1.0,)))(0.5)
+    assert np.max(np.abs(value)) < 2e-3
+    assert np.max(np.abs(slope)) < 2e-2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pde.Diffusion(0.1, lambda t, x: 0 * t), "source must take"),
+        (lambda: pde.Wave(lambda t, x: 1.0), "speed must take"),
+        (lambda: pde.AdvectionDiffusion(None, lambda x: x), "velocity must take"),
+    ],
+)
+def test_functions_of_something_else_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_sources_of_another_shape_are_named():
+    law = pde.Diffusion(0.1, lambda t, x, u: jnp.stack([u, u]))
+    with pytest.raises(ValueError, match="source must be a number, or of shape"):
+        law.rate(0.0, jnp.ones((1, 16)), pde.Domain(RING))

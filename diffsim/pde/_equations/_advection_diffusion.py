@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_not_negative
+from ..._checks import as_floating, check_not_negative, check_takes
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -15,14 +15,14 @@ from .._domain import Domain
 from .._operators import diffusion, laplacian
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
-from ._coefficients import evaluated, optional
+from ._coefficients import evaluated, fed, optional
 from ._spread import spreading
 
 
 class AdvectionDiffusion(AbstractFiniteVolume):
     r"""What a flow carries, and what it becomes on the way.
 
-    $$\partial_t u + \nabla\cdot(\mathbf v\,u) = \nabla\cdot(D\,\nabla u) + r + s$$
+    $$\partial_t u + \nabla\cdot(\mathbf v\,u) = \nabla\cdot(D\,\nabla u) + s$$
 
     **Arguments**
 
@@ -32,10 +32,8 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     - `velocity`: v, length / time: a number, one an axis, a field of shape (axis,
         *grid), a tuple of fields on the faces across each axis, or a function `v(t, x)`
         of any of these but the last.
-    - `reaction`: r, field / time: a function `r(t, x, u)`; None is none. Any
-        `eqx.Module`, a neural network included.
-    - `source`: s, field / time: a number, a field, or a function `s(t, x)`; None is
-        none.
+    - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, a
+        reaction, any `eqx.Module`, a neural network included. None is none.
     - `scheme`: interpolates u to faces; None is `MUSCL()`.
 
     **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme
@@ -52,7 +50,6 @@ class AdvectionDiffusion(AbstractFiniteVolume):
 
     diffusivity: Any
     velocity: Any
-    reaction: Any
     source: Any
     scheme: AbstractScheme
 
@@ -61,7 +58,6 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         diffusivity: Numbers | Any | None,
         velocity: Numbers | Any,
         *,
-        reaction: Any = None,
         source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
     ):
@@ -70,7 +66,6 @@ class AdvectionDiffusion(AbstractFiniteVolume):
             hint = "negative ones make a field rougher without bound"
             check_not_negative("diffusivity", self.diffusivity, hint)
         self.velocity = _velocity(velocity)
-        self.reaction = reaction
         self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
 
@@ -84,11 +79,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         rate = advection(u, velocity, domain, t, scheme=self.scheme)
         if self.diffusivity is not None:
             rate = rate + self._spread(t, x, u, domain)
-        if self.source is not None:
-            rate = rate + evaluated(self.source, t, x)
-        if self.reaction is not None:
-            rate = rate + evaluated(self.reaction, t, x, u[0])
-        return rate
+        return fed(rate, self.source, t, x, u)
 
     def crossings(self, t, u, domain):
         spacing = domain.grid.spacing.astype(u.dtype)
@@ -132,6 +123,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
 def _velocity(given: Any) -> Any:
     """A function, an array, or a tuple of arrays on faces."""
     if callable(given):
+        check_takes("velocity", given, ("t", "x"))
         return given
     if isinstance(given, tuple | list) and any(jnp.ndim(v) for v in given):
         return tuple(as_floating("velocity", v) for v in given)

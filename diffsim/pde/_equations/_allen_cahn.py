@@ -3,12 +3,12 @@
 from typing import Any, ClassVar
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, positive
+from ._coefficients import coefficient, evaluated, fed, optional, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class AllenCahn(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3)$.
+    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3) + s$.
 
     Two phases, u = ±1, with walls between them of the profile
     $\tanh\bigl(x\sqrt{r/2D}\bigr)$ that shorten at D times their curvature.
@@ -17,18 +17,27 @@ class AllenCahn(AbstractReactionDiffusion):
 
     - `diffusivity`: D, length² / time; `reaction_rate`: r, 1 / time. Each a number, a
         field, or a function of (t, x, u), any `eqx.Module`.
+    - `source`: s, u / time, of the same kinds: what favours a phase. None is without.
 
     **Good values:** eight cells a wall, 4 √(D/r) wide.
     """
 
     diffusivity: Any
     reaction_rate: Any
+    source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1016/0001-6160(79)90196-2",)
 
-    def __init__(self, diffusivity: Numbers | Any, reaction_rate: Numbers | Any = 1.0):
+    def __init__(
+        self,
+        diffusivity: Numbers | Any,
+        reaction_rate: Numbers | Any = 1.0,
+        *,
+        source: Numbers | Any = None,
+    ):
         self.diffusivity = positive("diffusivity", diffusivity)
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
+        self.source = optional("source", source)
 
     @property
     def degree(self):
@@ -39,4 +48,5 @@ class AllenCahn(AbstractReactionDiffusion):
         return (self.diffusivity,)
 
     def reaction(self, t, x, u):
-        return evaluated(self.reaction_rate, t, x, u[0]) * (u - u * u * u)
+        rate = evaluated(self.reaction_rate, t, x, u[0]) * (u - u * u * u)
+        return fed(rate, self.source, t, x, u)

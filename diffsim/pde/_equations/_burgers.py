@@ -92,7 +92,7 @@ class Burgers(AbstractConservationLaw):
             order = 2 if self.scheme.order <= 2 else 4
             spread = laplacian(u, domain, t, order=order)
             rate = rate + self.viscosity.astype(u.dtype) * spread
-        return fed(rate, self.source, t, domain, u)
+        return fed(rate, self.source, t, domain.grid.centers, u)
 
     def crossings(self, t, u, domain):
         del t

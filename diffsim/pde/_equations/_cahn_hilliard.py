@@ -1,6 +1,6 @@
 """The Cahn–Hilliard equation."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array
@@ -9,22 +9,27 @@ from ..._checks import as_floating, check_positive
 from ..._products import scaled
 from ..._types import Numbers
 from ._base import AbstractSpectral
+from ._coefficients import fed_in_modes, optional
 
 
 class CahnHilliard(AbstractSpectral):
-    r"""$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u)$: a mixture comes
-    apart.
+    r"""$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$: a mixture
+    comes apart.
 
     u is −1 in one phase and 1 in the other. Waves on a mean $\bar u$ grow at
     $M k^2(1 - 3\bar u^2 - \epsilon^2 k^2)$; then there are drops and bands with walls
     $\tanh(x/\sqrt2\epsilon)$ between them, and the large ones eat the small ones. The
-    mean stays, and $\int \tfrac14(u^2 - 1)^2 + \tfrac12\epsilon^2|\nabla u|^2$ falls.
+    mean stays and $\int \tfrac14(u^2 - 1)^2 + \tfrac12\epsilon^2|\nabla u|^2$ falls,
+    both without s.
 
     **Arguments**
 
     - `mobility`: M, length² / time; `width`: ε, length.
     - `about`: the u about which the part that is linear in u is exact; the rest of u³
         is stepped explicitly. A setting of the method, static: no other solution.
+    - `source`: s, u / time: a number, a field, or a function `s(t, x, u)`, x of shape
+        (axis, *grid) and u (*grid): −σ(u − ū) for blocks that are tied together. None
+        is without.
 
     **Good values:** Δx up to ε/2. `ETDRK4` with steps of ε²/(2M): `about=0`, exact for
     small waves, loses 4e-5 of coarsening over 400 ε²/M and blows up at 0.7 ε²/M;
@@ -37,15 +42,24 @@ class CahnHilliard(AbstractSpectral):
     mobility: Array
     width: Array
     about: float = eqx.field(static=True)
+    source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1063/1.1744102",)
 
-    def __init__(self, mobility: Numbers, width: Numbers, *, about: float = 0.0):
+    def __init__(
+        self,
+        mobility: Numbers,
+        width: Numbers,
+        *,
+        about: float = 0.0,
+        source: Numbers | Any = None,
+    ):
         self.mobility = as_floating("mobility", mobility)
         self.width = as_floating("width", width)
         check_positive("mobility", self.mobility, "phases would mix without bound")
         check_positive("width", self.width, "walls between phases have one")
         self.about = float(about)
+        self.source = optional("source", source)
 
     def channels(self, ndim):
         del ndim
@@ -61,9 +75,9 @@ class CahnHilliard(AbstractSpectral):
         return -self.mobility * k2 * (slope + self.width**2 * k2)
 
     def nonlinear(self, t, z, modes):
-        del t
         u = modes.backward(z)
         rest = modes.forward(u**3)
         if self.about:
             rest = rest - 3 * self.about**2 * z
-        return scaled(-self.mobility * modes.squared, rest)
+        rate = scaled(-self.mobility * modes.squared, rest)
+        return fed_in_modes(rate, self.source, t, z, modes)

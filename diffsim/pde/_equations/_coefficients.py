@@ -5,14 +5,20 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive
-from .._domain import Domain
+from ..._checks import as_floating, check_positive, check_takes
 from .._modes import Modes
 
 
-def coefficient(name: str, given: Any) -> Any:
+#: What functions are told: the time, the places (axis, *grid), and the field.
+_TOLD = ("t", "x", "u")
+
+
+def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     """A number, a field or a function, as an equation keeps it."""
-    return given if callable(given) else as_floating(name, given)
+    if callable(given):
+        check_takes(name, given, takes)
+        return given
+    return as_floating(name, given)
 
 
 def positive(name: str, given: Any) -> Any:
@@ -23,29 +29,39 @@ def positive(name: str, given: Any) -> Any:
     return coefficient(name, given)
 
 
-def optional(name: str, given: Any) -> Any:
+def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     """A coefficient, or None where there is none."""
-    return None if given is None else coefficient(name, given)
+    return None if given is None else coefficient(name, given, takes)
 
 
-def fed(rate: Array, source: Any, t: Any, domain: Domain, u: Array) -> Array:
+def fed(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     """A rate with what a source adds to it, a function of (t, x, u) for instance.
 
     Of an equation for one channel the source is told of the field alone.
     """
     if source is None:
         return rate
-    x = domain.grid.centers.astype(u.dtype)
-    return rate + evaluated(source, t, x, u[0] if len(u) == 1 else u)
+    found = evaluated(source, t, x.astype(u.dtype), u[0] if len(u) == 1 else u)
+    pairs = zip(reversed(found.shape), reversed(rate.shape), strict=False)
+    if found.ndim > rate.ndim or any(a not in (1, n) for a, n in pairs):
+        raise ValueError(
+            f"source must be a number, or of shape {rate.shape[1:]} or {rate.shape}, "
+            f"the grid and the channels before it, got shape {found.shape}"
+        )
+    return rate + found
+
+
+def feed_in_modes(source: Any, t: Any, z: Array, modes: Modes) -> Array:
+    """The transform of what a source adds to the rate of the field of z."""
+    field = modes.backward(z)
+    return modes.forward(
+        fed(jnp.zeros_like(field), source, t, modes.grid.centers, field)
+    )
 
 
 def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Array:
-    """The same of one channel in modes, by the transform of the source."""
-    if source is None:
-        return rate
-    field = modes.backward(z)[0] if callable(source) else z
-    found = evaluated(source, t, modes.grid.centers, field)
-    return rate + modes.forward(jnp.broadcast_to(found, (1, *modes.grid.shape)))
+    """A rate in modes with what a source adds to it."""
+    return rate if source is None else rate + feed_in_modes(source, t, z, modes)
 
 
 def evaluated(given: Any, t: Any, x: Array, *fields: Array) -> Array:

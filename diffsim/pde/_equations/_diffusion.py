@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import evaluated, optional, positive
+from ._coefficients import fed, optional, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -46,4 +46,4 @@ class Diffusion(AbstractReactionDiffusion):
     def reaction(self, t, x, u):
         if self.source is None:
             return None
-        return jnp.broadcast_to(evaluated(self.source, t, x, u[0]), u.shape)
+        return fed(jnp.zeros_like(u), self.source, t, x, u)

@@ -157,7 +157,9 @@ class Euler(AbstractConservationLaw):
         return crossed(self, self.primitive(tuple(u)), domain)
 
     def rate(self, t, u, domain):
-        return fed(transport(self, u, domain, t), self.source, t, domain, u)
+        return fed(
+            transport(self, u, domain, t), self.source, t, domain.grid.centers, u
+        )
 
     def check(self, u, domain):
         del domain

@@ -3,12 +3,12 @@
 from typing import Any, ClassVar
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, positive
+from ._coefficients import coefficient, evaluated, fed, optional, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class FisherKPP(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,u\,(1 - u/K)$.
+    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,u\,(1 - u/K) + s$.
 
     Populations that grow and spread: fronts run at $2\sqrt{rD}$ or faster, with a width
     of $\sqrt{D/r}$.
@@ -17,6 +17,8 @@ class FisherKPP(AbstractReactionDiffusion):
 
     - `diffusivity`: D, length² / time; `growth`: r, 1 / time; `capacity`: K, as u. Each
         a number, a field, or a function of (t, x, u), any `eqx.Module`.
+    - `source`: s, u / time, of the same kinds: who comes in, or is hunted. None is
+        without.
 
     **Good values:** five cells a width for a speed that is right to 1 %.
     """
@@ -24,6 +26,7 @@ class FisherKPP(AbstractReactionDiffusion):
     diffusivity: Any
     growth: Any
     capacity: Any
+    source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1111/j.1469-1809.1937.tb02153.x",)
 
@@ -32,10 +35,13 @@ class FisherKPP(AbstractReactionDiffusion):
         diffusivity: Numbers | Any,
         growth: Numbers | Any = 1.0,
         capacity: Numbers | Any = 1.0,
+        *,
+        source: Numbers | Any = None,
     ):
         self.diffusivity = positive("diffusivity", diffusivity)
         self.growth = coefficient("growth", growth)
         self.capacity = coefficient("capacity", capacity)
+        self.source = optional("source", source)
 
     @property
     def degree(self):
@@ -47,4 +53,5 @@ class FisherKPP(AbstractReactionDiffusion):
 
     def reaction(self, t, x, u):
         r = evaluated(self.growth, t, x, u[0])
-        return r * u * (1 - u / evaluated(self.capacity, t, x, u[0]))
+        rate = r * u * (1 - u / evaluated(self.capacity, t, x, u[0]))
+        return fed(rate, self.source, t, x, u)

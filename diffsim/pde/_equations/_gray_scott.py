@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, positive
+from ._coefficients import coefficient, evaluated, fed, optional, positive
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -21,6 +21,8 @@ class GrayScott(AbstractReactionDiffusion):
     - `feed`: F; `kill`: k, both 1 / time: numbers, fields, or functions of (t, x, u)
         with u of shape (2, *grid).
     - `diffusivities`: $D_u$ and $D_v$, length² / time.
+    - `source`: what is added to the rates: an array that broadcasts to (2, *grid) or a
+        function of (t, x, u) that returns one. None is without.
 
     **Good values:** Pearson's 2e-5 and 1e-5 on a square of 2.5 with 256 cells along it;
     F = 0.04, k = 0.06 makes stripes, F = 0.035, k = 0.065 spots.
@@ -29,6 +31,7 @@ class GrayScott(AbstractReactionDiffusion):
     feed: Any
     kill: Any
     spreading: tuple[Any, Any]
+    source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1126/science.261.5118.189",)
 
@@ -37,6 +40,8 @@ class GrayScott(AbstractReactionDiffusion):
         feed: Numbers | Any,
         kill: Numbers | Any,
         diffusivities: Any = (2e-5, 1e-5),
+        *,
+        source: Numbers | Any = None,
     ):
         self.feed = coefficient("feed", feed)
         self.kill = coefficient("kill", kill)
@@ -46,6 +51,7 @@ class GrayScott(AbstractReactionDiffusion):
             )
         first, second = (positive("diffusivities", d) for d in diffusivities)
         self.spreading = first, second
+        self.source = optional("source", source)
 
     @property
     def degree(self):
@@ -58,4 +64,5 @@ class GrayScott(AbstractReactionDiffusion):
     def reaction(self, t, x, u):
         feed, kill = (evaluated(c, t, x, u) for c in (self.feed, self.kill))
         eaten = u[0] * u[1] * u[1]
-        return jnp.stack([feed * (1 - u[0]) - eaten, eaten - (feed + kill) * u[1]])
+        rate = jnp.stack([feed * (1 - u[0]) - eaten, eaten - (feed + kill) * u[1]])
+        return fed(rate, self.source, t, x, u)

@@ -12,7 +12,7 @@ from ..._products import scaled
 from ..._types import Numbers
 from .._modes import Modes
 from ._base import AbstractSpectral
-from ._coefficients import evaluated, optional
+from ._coefficients import feed_in_modes, optional
 
 
 class NavierStokes(AbstractSpectral):
@@ -27,8 +27,10 @@ class NavierStokes(AbstractSpectral):
     **Arguments**
 
     - `viscosity`: ν, length² / time.
-    - `forcing`: g or f: a number, a field (channel, *grid) or a function `f(t, x)`
-        that returns one, x of shape (axis, *grid). None is without.
+    - `forcing`: g or f: a number, a field or a function `f(t, x, u)` that returns one,
+        x of shape (axis, *grid) and u the vorticity (*grid) or the velocity (3, *grid):
+        a stirring, or any `eqx.Module` for what the grid does not resolve. None is
+        without.
     - `drag`: μ, 1 / time, which takes energy out of the largest scales.
 
     **Good values:** Δx up to 2 (ν³/ε)^¼ with ε the dissipation, in two dimensions
@@ -77,9 +79,7 @@ class NavierStokes(AbstractSpectral):
         flux = _planar(z, modes) if modes.grid.ndim == 2 else _spatial(z, modes)
         if self.forcing is None:
             return flux
-        force = evaluated(self.forcing, t, modes.grid.centers)
-        force = jnp.broadcast_to(force, (len(z), *modes.grid.shape))
-        force = modes.forward(force)
+        force = feed_in_modes(self.forcing, t, z, modes)
         return flux + (force if len(z) == 1 else _solenoidal(force, modes))
 
 

@@ -70,7 +70,7 @@ class Schrodinger(AbstractSplitStep):
         hbar: Numbers = 1.0,
         mass: Numbers = 1.0,
     ):
-        self.potential = coefficient("potential", potential)
+        self.potential = coefficient("potential", potential, ("t", "x"))
         self.nonlinearity = as_floating("nonlinearity", nonlinearity)
         self.hbar = as_floating("hbar", hbar)
         self.mass = as_floating("mass", mass)

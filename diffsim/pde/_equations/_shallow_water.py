@@ -84,7 +84,7 @@ class ShallowWater(AbstractConservationLaw):
     ):
         self.gravity = as_floating("gravity", gravity)
         check_positive("gravity", self.gravity)
-        self.bottom = coefficient("bottom", bottom)
+        self.bottom = coefficient("bottom", bottom, ("t", "x"))
         self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
         self.riemann = HLL() if riemann is None else riemann
@@ -134,7 +134,7 @@ class ShallowWater(AbstractConservationLaw):
             slope = difference(floor, axis - ndim) / spacing[axis]
             forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
         rate = gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
-        return fed(rate, self.source, t, domain, u)
+        return fed(rate, self.source, t, domain.grid.centers, u)
 
     def crossings(self, t, u, domain):
         del t

@@ -13,7 +13,7 @@ from ...simulations import Flows, Method, Separable
 from .._domain import Domain
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
-from ._coefficients import coefficient, evaluated, optional
+from ._coefficients import coefficient, fed, optional
 
 
 class Wave(AbstractSecondOrder):
@@ -30,7 +30,8 @@ class Wave(AbstractSecondOrder):
         function `c(x)`, x of shape (axis, *grid).
     - `damping`: σ, 1 / time, of the same kinds; `absorbing_layer` makes one that lets
         waves leave. None is without.
-    - `source`: s, field / time²: a number, a field or a function `s(t, x)`; None is
+    - `source`: s, field / time²: a number, a field or a function `s(t, x, u)`, u of
+        shape (*grid): −sin u makes it the equation of Josephson junctions. None is
         without.
 
     **Good values:** `Leapfrog` or its compositions with steps up to
@@ -59,8 +60,8 @@ class Wave(AbstractSecondOrder):
         *,
         source: Numbers | Any = None,
     ):
-        self.speed = coefficient("speed", speed)
-        self.damping = optional("damping", damping)
+        self.speed = coefficient("speed", speed, ("x",))
+        self.damping = optional("damping", damping, ("x",))
         self.source = optional("source", source)
         if not callable(speed):
             check_positive("speed", self.speed, "waves of speed zero stand still")
@@ -99,9 +100,7 @@ def _acceleration(
     """∇·(c²∇u) + s, c² on faces."""
     del args
     pull = spread(u, squared, domain, t)
-    if source is None:
-        return pull
-    return pull + evaluated(source, t, domain.grid.centers.astype(u.dtype))
+    return fed(pull, source, t, domain.grid.centers, u)
 
 
 def _drifted(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:
