@@ -117,10 +117,10 @@ def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
     "strategy",
     [
         Tridiagonal(),
-        Banded(1, 1),
-        Diagonal(),
+        pytest.param(Banded(1, 1), marks=pytest.mark.slow),
+        pytest.param(Diagonal(), marks=pytest.mark.slow),
         BlockTridiagonal(),
-        Split(Diagonal(), Dense()),
+        pytest.param(Split(Diagonal(), Dense()), marks=pytest.mark.slow),
     ],
 )
 def test_a_matrix_of_another_structure_is_found_out(strategy):

@@ -16,11 +16,11 @@ from diffsim.simulations import Method, simulate
     [
         (Leapfrog(), 1),
         (Yoshida4(), -1),
-        (KahanLi6(), 1),
+        pytest.param(KahanLi6(), 1, marks=pytest.mark.slow),
         (Yoshida8(), 1),
-        (diffrax.Heun(), -1),
+        pytest.param(diffrax.Heun(), -1, marks=pytest.mark.slow),
         (diffrax.Tsit5(), 1),
-        (diffrax.Dopri8(), 1),
+        pytest.param(diffrax.Dopri8(), 1, marks=pytest.mark.slow),
     ],
     ids=lambda x: None if isinstance(x, int) else type(x).__name__,
 )

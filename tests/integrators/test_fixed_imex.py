@@ -260,7 +260,13 @@ def heat(D, space, n=8):
     return pde.Evolution(pde.Diffusion(D), wave, grid, space=space)
 
 
-@pytest.mark.parametrize("space", [pde.Cells(), pde.Fourier()], ids=["cells", "modes"])
+@pytest.mark.parametrize(
+    "space",
+    [
+        pytest.param(pde.Cells(), id="cells"),
+        pytest.param(pde.Fourier(), id="modes", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("solver", SOME)
 def test_heat_decays_by_the_multiplier_of_the_method(solver, space):
     """(1 + z/2)/(1 − z/2) a step for Crank–Nicolson, value and derivative by D."""

@@ -61,6 +61,7 @@ def run(simulation):
     return simulate(simulation, [0.3, 0.45], Method(KenCarp4(), 0.15)).states
 
 
+@pytest.mark.slow
 def test_derivatives_of_direct_steps_are_those_of_newtons(split):
     gradients = [eqx.filter_grad(lambda s: jnp.sum(run(s) ** 2))(x) for x in split(0.1)]
     for a, b in zip(*map(jax.tree.leaves, gradients), strict=True):

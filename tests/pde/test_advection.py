@@ -96,7 +96,9 @@ def test_a_jump_stays_between_its_sides_whatever_the_units(scheme, scale, dtype)
     "scheme",
     [*(pde.MUSCL(f) for f in (pde.van_albada, pde.van_leer, pde.minmod)), pde.WENO5()],
 )
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)]
+)
 def test_derivatives_at_constants_are_numbers(scheme, dtype):
     """Second ones too; at u = 0 and where u is constant nothing is divided by zero."""
     domain = ring(7)

@@ -122,6 +122,7 @@ def test_the_limit_is_that_of_heat_and_of_waves(law):
     )
 
 
+@pytest.mark.slow
 def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
     grid = pde.Grid((8, 16))
     cavity = pde.IncompressibleFlow(

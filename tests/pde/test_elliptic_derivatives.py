@@ -188,6 +188,7 @@ def test_second_derivatives_are_differences_of_first_ones():
         np.testing.assert_allclose(hessian, jnp.stack(exact), rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_compiled_and_batched_solutions_are_those_of_one_at_a_time():
     solved, (f, alpha, k, domain) = problem(("DN", "periodic"), False, None)
 

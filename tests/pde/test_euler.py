@@ -154,6 +154,7 @@ def test_mass_momentum_and_energy_are_kept(riemann):
     np.testing.assert_allclose(after, before, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_walls_keep_mass_and_energy_and_reflect():
     """Half of a symmetric flow, with a wall in its middle, is half of the flow."""
     method = ds.Method(integrators.SSPRK3(), step=0.01)

@@ -20,7 +20,9 @@ def vortices(x):
     return jnp.stack([-jnp.cos(x[0]) * jnp.sin(x[1]), jnp.sin(x[0]) * jnp.cos(x[1])])
 
 
-@pytest.mark.parametrize("walls", [pde.Periodic(), pde.FreeSlip()])
+@pytest.mark.parametrize(
+    "walls", [pytest.param(pde.Periodic(), marks=pytest.mark.slow), pde.FreeSlip()]
+)
 def test_vortices_decay_at_the_discrete_rate_and_so_does_its_derivative(walls):
     """μ = Σ 2 ν (cos Δx − 1)/Δx²: pressure takes all that they carry, in every stage,
     so that a step of Heun's method multiplies by 1 + hμ + (hμ)²/2."""
@@ -74,7 +76,13 @@ def outward(flow, t, y):
     return np.diff(u, axis=0) / dx + np.diff(v, axis=1) / dy
 
 
-@pytest.mark.parametrize("name", WALLS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(k, marks=[] if i % 2 else pytest.mark.slow)
+        for i, k in enumerate(WALLS)
+    ],
+)
 def test_flows_do_not_diverge(name):
     grid = pde.Grid((8, 6), (0.0, 0.1), (1.5, 1.0))
     flow = pde.IncompressibleFlow(0.05, grid, WALLS[name], initial=swirl)
@@ -190,6 +198,7 @@ def test_both_modes_agree_and_follow_the_flow():
     np.testing.assert_allclose(slope, apart, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_single_precision_stays_single():
     run = ds.simulate(pipe(jnp.float32), 0.1, HEUN)
     assert run.states.dtype == jnp.float32
@@ -199,6 +208,7 @@ def test_single_precision_stays_single():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flow", [pipe, pytest.param(gusty, marks=pytest.mark.slow)])
 def test_friction_and_drag_can_be_solved_for(flow):
     exact = ds.simulate(flow(), 0.2, ds.Method(diffrax.Tsit5(), 0.005)).states
@@ -261,7 +271,11 @@ def test_flows_that_cannot_be_are_named():
     wall = pde.NoSlip()
     cases = [
         ((-0.1, grid, wall), {}, "viscosity must be 0 or positive, got -0.1"),
-        ((0.1, grid, (wall, (wall, None))), {}, "the upper side of axis 1 has no wall"),
+        (
+            (0.1, grid, (wall, (wall, None))),
+            {},
+            "the upper side of axis 1 has nothing in walls",
+        ),
         ((0.1, grid, (wall,)), {}, "walls must be one for all sides or a tuple"),
         ((0.1, grid, (wall, (pde.Periodic(), wall))), {}, "periodic at one side"),
         (

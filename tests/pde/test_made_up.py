@@ -34,7 +34,7 @@ BY_NAME = {equation.name: equation for equation in EQUATIONS}
 HIGHER = {("Euler", "Wall", "WENO5"): 5}
 
 
-QUICK = {"Diffusion", "FisherKPP"}
+QUICK = {"Diffusion"}
 ROWS = [
     pytest.param(case, marks=[] if case[0] in QUICK else pytest.mark.slow)
     for case in COVERED

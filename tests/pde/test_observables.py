@@ -230,6 +230,7 @@ def channel():
     )
 
 
+@pytest.mark.slow
 def test_a_body_takes_the_momentum_that_does_not_leave_a_channel():
     """From velocities and pressure: what flows through the sides of the outermost
     control volumes, is pressed and rubbed there, and what drives."""

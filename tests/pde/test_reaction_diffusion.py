@@ -115,7 +115,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("number", marks=pytest.mark.slow), "field", "function"],
+)
 def test_implicit_steps_end_where_many_explicit_ones_do(kind):
     run = plate(KINDS[kind], source=0.2)
     exact = ds.simulate(run, 0.2, ds.Method(diffrax.Heun(), 2e-4)).states

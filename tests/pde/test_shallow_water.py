@@ -16,7 +16,10 @@ def bumpy(x):
     return 0.5 * jnp.exp(-60 * (x - 0.4) ** 2) + 0.2 * jnp.sin(9 * x) + (x > 0.7) * 0.2
 
 
-@pytest.mark.parametrize("boundary", [pde.Wall(), pde.Outflow(), pde.Periodic()])
+@pytest.mark.parametrize(
+    "boundary",
+    [pde.Wall(), pde.Outflow(), pytest.param(pde.Periodic(), marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
 def test_a_lake_at_rest_stays_at_rest(scheme, boundary):
     """Over a bottom with a step, to the rounding of g η²/2."""
@@ -29,6 +32,7 @@ def test_a_lake_at_rest_stays_at_rest(scheme, boundary):
     assert np.max(np.abs(states - start)) <= 1e-13
 
 
+@pytest.mark.slow
 def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
     grid = pde.Grid((9, 8))
     x, y = grid.centers
@@ -40,7 +44,9 @@ def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
     assert np.max(np.abs(states - start)) <= 1e-13
 
 
-@pytest.mark.parametrize("riemann", [pde.HLL(), pde.Rusanov()])
+@pytest.mark.parametrize(
+    "riemann", [pde.HLL(), pytest.param(pde.Rusanov(), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("scheme", SCHEMES[1:], ids=NAMES[1:])
 def test_a_dam_break_has_its_level_and_its_bore(scheme, riemann):
     """g = 1, h = 1 | 0.1 (Stoker): h*, u* and the speed of the shock."""

@@ -104,7 +104,7 @@ def test_two_dimensions_are_three_without_the_third():
         jnp.stack([jnp.broadcast_to(a[..., None], deep.shape) for a in field])
         for field in ([u, v, 0 * u], [push, 0 * u, 0 * u])
     )
-    spatial = pde.NavierStokes(0.02, lambda t, x: push, drag=0.1)
+    spatial = pde.NavierStokes(0.02, lambda t, x, u: push, drag=0.1)
     u, v, w = after(spatial, start, deep, 0.4)[..., 1]
     np.testing.assert_allclose(slope(0, v) - slope(1, u), found, atol=1e-10)
     np.testing.assert_allclose(w, 0, atol=1e-12)
@@ -174,7 +174,13 @@ def test_every_number_is_live():
     check_simulation(small("soliton"), TIMES, method).raise_if_failed()
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(k, marks=[] if i % 2 else pytest.mark.slow)
+        for i, k in enumerate(SMALL)
+    ],
+)
 def test_explicit_and_exponential_steps_agree(name):
     run = small(name)
     method = ds.Method(diffrax.Dopri8(), 0.0005)

@@ -116,6 +116,7 @@ def test_what_is_known_up_to_a_constant_is_named():
         pde.steady(heated(0.0))
 
 
+@pytest.mark.slow
 def test_what_is_linear_is_what_poisson_solves():
     grid = pde.Grid((8, 6), (0.0, 0.2), (1.0, 1.4))
     x, y = grid.centers

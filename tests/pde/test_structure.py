@@ -86,10 +86,10 @@ def cavity():
     ("system", "solver"),
     [
         (heat, integrators.Kvaerno3()),
-        (heat, integrators.CrankNicolson()),
-        (melting, integrators.Kvaerno3()),
+        pytest.param(heat, integrators.CrankNicolson(), marks=pytest.mark.slow),
+        pytest.param(melting, integrators.Kvaerno3(), marks=pytest.mark.slow),
         (melting, integrators.KenCarp4()),
-        (fronts, integrators.KenCarp5()),
+        pytest.param(fronts, integrators.KenCarp5(), marks=pytest.mark.slow),
         (fronts, integrators.ARS443()),
         (waves, integrators.ETDRK4()),
         (cavity, integrators.KenCarp4()),
@@ -104,6 +104,7 @@ def test_implicit_steps_make_no_matrix_of_all_cells(system, solver):
     assert largest <= 2 * BASIS * 24 * 32
 
 
+@pytest.mark.slow
 def test_steady_states_make_no_matrix_of_all_cells():
     def comes_to(made):
         return pde.steady(made, throw=False)

@@ -155,7 +155,10 @@ def test_damping_is_exact_of_what_is_even():
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("solver", "order"), [(Leapfrog(), 2), (Yoshida4(), 4)])
+@pytest.mark.parametrize(
+    ("solver", "order"),
+    [pytest.param(Leapfrog(), 2, marks=pytest.mark.slow), (Yoshida4(), 4)],
+)
 def test_damped_steps_keep_their_order(solver, order):
     run = small()
 
@@ -173,7 +176,7 @@ def small(damping=True):
     start = jnp.stack([jnp.sin(3 * x) + y**2, jnp.cos(x * y)])
     walls = ((pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Robin(1.0, 0.4, 0.1))
     layer = pde.absorbing_layer(grid, 0.5, 3.0) if damping else None
-    equation = pde.Wave(1 + 0.3 * x, layer, source=lambda t, x: jnp.sin(t) * x[0])
+    equation = pde.Wave(1 + 0.3 * x, layer, source=lambda t, x, u: jnp.sin(t) * x[0])
     return pde.Evolution(equation, start, grid, walls)
 
 

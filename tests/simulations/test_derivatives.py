@@ -69,9 +69,10 @@ _NESTINGS = list(itertools.product((jax.jacfwd, jax.jacrev), repeat=2))
     ("name", "nestings"),
     [
         ("symplectic", _NESTINGS),
-        ("checkpointed", _NESTINGS),
-        ("explicit", _NESTINGS),
+        pytest.param("checkpointed", _NESTINGS, marks=pytest.mark.slow),
+        ("explicit", _NESTINGS[2:3]),
         ("adaptive", _NESTINGS[2:3]),
+        pytest.param("explicit", _NESTINGS, marks=pytest.mark.slow),
         pytest.param("adaptive", _NESTINGS, marks=pytest.mark.slow),
     ],
 )

@@ -96,6 +96,7 @@ def test_what_is_recorded_is_not_lost_where_another_event_acts(method):
             np.testing.assert_allclose(event.times[0], (2 / 9.81) ** 0.5, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
 )
