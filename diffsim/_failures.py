@@ -70,4 +70,6 @@ def nan_after(
 def is_finite(tree: PyTree) -> Bool[Array, ""]:
     """Whether every float in `tree` is finite."""
     leaves = [x for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in leaves] or [True]))
+    # 0 · ∞ is no number, and sums of floats take a third of the time of `all`.
+    sums = [jnp.isfinite(jnp.sum(0 * x)) for x in leaves]
+    return jnp.all(jnp.stack(sums or [jnp.asarray(True)]))

@@ -6,8 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, PyTree
 
+from .._failures import is_finite
 from .._results import RESULTS
 
 
@@ -28,7 +29,7 @@ def iterated(
     def stops(y, state):
         done, result = solver.terminate(fn, y, theta, {}, state, none)
         good: Any = optx.RESULTS
-        lost = (result == good.successful) & ~finite(y)
+        lost = (result == good.successful) & ~is_finite(y)
         result = good.where(lost, good.nonfinite, result)
         return done | (result != good.successful), done, result
 
@@ -51,7 +52,3 @@ def iterated(
         here = stopped & (result == getattr(optx.RESULTS, name))
         status = names.where(here, getattr(names, name), status)
     return y, state, status, n
-
-
-def finite(tree: PyTree[Array]) -> Bool[Array, ""]:
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree)]))

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._failures import throws
+from .._failures import is_finite, throws
 from .._primitives import hoisted
 from .._results import RESULTS, raised
 from .._sizes import largest
 from ._bracketed import Bracketed
 from ._condition import condition
 from ._fixed_point_solvers import Anderson, Picard
-from ._iterate import finite, iterated
+from ._iterate import iterated
 from ._newton import Newton, linearized
 from ._newton_krylov import NewtonKrylov
 from ._rule import Equation, Rule, solved
@@ -73,7 +73,7 @@ def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
 
     def solve(how, function, y, theta):
         solver, rule = how
-        begun = finite(y)
+        begun = is_finite(y)
         y, status, steps, hint = _searched(
             kind, closed, function, y, theta, solver, rule, max_steps
         )
@@ -126,7 +126,7 @@ def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
         names: Any = RESULTS
         late = names.nonlinear_max_steps_reached
         status = names.where(reached, names.successful, late)
-        status = names.where(finite(y), status, names.no_bracket)
+        status = names.where(is_finite(y), status, names.no_bracket)
         return y, status, jnp.asarray(solver.steps), None
     own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
     if own and rule.mode != "unroll":
@@ -166,7 +166,7 @@ def _judged(function, theta, y, status, kind: Kind):
     size = largest(here)
     singular = status == RESULTS.singular
     status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
-    lost = (status == good) & ~finite(y)
+    lost = (status == good) & ~is_finite(y)
     status = RESULTS.where(lost, RESULTS.no_linear_solution, status)
     wrong = jnp.isfinite(size) & (size > _change(function, y, theta, here))
     status = RESULTS.where((status == good) & wrong, no_answer, status)
@@ -199,7 +199,7 @@ def _conditioned(function, value, theta, rule: Rule) -> Array:
         return largest(y) * jnp.nan
     _, operator = jax.linearize(lambda z: function(z, theta), y)
     number = condition(operator, y, rule.linear)
-    return jnp.where(finite(y), number, jnp.nan)
+    return jnp.where(is_finite(y), number, jnp.nan)
 
 
 def _opened(given: Any, guess: PyTree[Array]) -> Any:

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, PyTree
 
-from .._failures import throws
+from .._failures import is_finite, throws
 from .._products import product
 from .._results import RESULTS, raised
 from .._sizes import largest
 from ._condition import condition
 from ._inputs import check_fits, floating
-from ._iterate import finite
 from ._solution import Solution
 from ._strategies import AbstractLinear, Dense
 from ._strategies._base import Operator, check_strategy
@@ -92,7 +91,7 @@ def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solut
     x, steps = _linear_solved(
         product, b, b, linear, None, lambda solved: solved, has_aux=True
     )
-    fine = finite(x)
+    fine = is_finite(x)
     status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
     # A constant in it would make A x of every x, and of none of them b.
     straight = largest(product(jax.tree.map(jnp.zeros_like, b))) == 0

@@ -20,6 +20,10 @@ class Flow(NamedTuple):
     face: Array
     cells: Sequence[Array]
 
+    def times(self, factor: Array) -> "Flow":
+        """So many times as fast."""
+        return Flow(self.face * factor, [v * factor for v in self.cells])
+
 
 @eqx.filter_jit
 def advection(
@@ -59,7 +63,8 @@ def advection(
     flows = flow_on_faces(velocity, domain, scheme, u.dtype)
     return -divergence(
         [
-            _carried(scheme, flow, views) / dx
+            # Cells a time first: a quotient of every flux takes a quarter of the step.
+            _carried(scheme, flow.times(1 / dx), views)
             for flow, views, dx in zip(flows, faces, spacing, strict=True)
         ]
     )

@@ -31,7 +31,7 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     faces = domain.neighbours(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
     return divergence(
-        [_slope(views) / dx**2 for views, dx in zip(faces, spacing, strict=True)]
+        [dx**-2 * _slope(views) for views, dx in zip(faces, spacing, strict=True)]
     )
 
 
@@ -65,7 +65,7 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     ndim = domain.grid.ndim
     return jnp.stack(
         [
-            difference(_mean(views) / dx, i - ndim)
+            difference(1 / dx * _mean(views), i - ndim)
             for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
         ]
     )
@@ -77,7 +77,7 @@ def spread(u: Array, k: list[Array], domain: Domain, t: Any) -> Array:
     spacing = domain.grid.spacing.astype(u.dtype)
     return divergence(
         [
-            ka * _slope(views) / dx**2
+            ka * dx**-2 * _slope(views)
             for ka, views, dx in zip(k, faces, spacing, strict=True)
         ]
     )

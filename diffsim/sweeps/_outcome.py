@@ -6,10 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, PyTree
 
+from .._failures import failures_as_nan, is_finite
 from .._results import RESULTS
-from ..simulations import Trajectory, failures_as_nan
+from ..simulations import Trajectory
 
 
 def outcome(
@@ -27,7 +28,8 @@ def outcome(
     for trajectory in filter(_is_trajectory, found):
         earlier = jnp.asarray(status != RESULTS.successful)
         status = RESULTS.where(earlier, status, trajectory.result)
-    usable = jnp.asarray(status != RESULTS.successful) | _all_finite(found)
+    judged = [x.states if _is_trajectory(x) else x for x in found]
+    usable = jnp.asarray(status != RESULTS.successful) | is_finite(judged)
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
     return jax.tree.map(_kept, returned, is_leaf=_is_trajectory), status
 
@@ -52,9 +54,3 @@ def _array(x: Any) -> Array:
         f"predict must return arrays or a Trajectory, got {type(x).__name__} among "
         "what it returned"
     )
-
-
-def _all_finite(found: list[Any]) -> Bool[Array, ""]:
-    judged = [x.states if _is_trajectory(x) else x for x in found]
-    floats = [x for x in jax.tree.leaves(judged) if eqx.is_inexact_array(x)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in floats] or [True]))

@@ -109,8 +109,10 @@ def compensated(
 
 def gathered(passing: Sequence[Channels], spacing: Array) -> Array:
     """The rate of every cell, from what passes the faces across each axis."""
+    # Products: quotients of whole fields take as long as all else that is simple.
+    per_length = 1 / spacing
     rates = [
-        -divergence([f / dx for f, dx in zip(fluxes, spacing, strict=True)])
+        -divergence([f * s for f, s in zip(fluxes, per_length, strict=True)])
         for fluxes in zip(*passing, strict=True)
     ]
     return jnp.stack(rates)

@@ -131,7 +131,7 @@ class ShallowWater(AbstractConservationLaw):
         for axis, (views, bottoms) in enumerate(zip(faces, around, strict=True)):
             flux, floor = self._passing(views, bottoms, axis)
             passing.append(flux)
-            slope = difference(floor, axis - ndim) / spacing[axis]
+            slope = 1 / spacing[axis] * difference(floor, axis - ndim)
             forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
         rate = gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
         return fed(rate, self.source, t, domain.grid.centers, u)

@@ -21,7 +21,7 @@ def momentum(space: Staggered, viscosity: Any, u: Faces, t: Any) -> Faces:
     for i, pairs in enumerate(views):
         carried = divergence(
             [
-                _carrier(space, means, i, axis, t) * means[i][axis] / dx
+                1 / dx * _carrier(space, means, i, axis, t) * means[i][axis]
                 for axis, dx in enumerate(spacing)
             ]
         )
@@ -43,7 +43,7 @@ def _spread(space: Staggered, pairs: list[list[Array]]) -> Array:
     """∇² of a component, from its values on both sides of the places between."""
     slopes = zip(pairs, space.grid.spacing, strict=True)
     # Viscosity behind the divergence: its derivative is one sum, not one an axis.
-    return divergence([(high - low) / dx**2 for (low, high), dx in slopes])
+    return divergence([dx**-2 * (high - low) for (low, high), dx in slopes])
 
 
 def _carrier(

@@ -133,7 +133,7 @@ class Staggered(eqx.Module):
         views = neighbours(p, ends, given, 1)
         spacing = self.grid.spacing
         return tuple(
-            self.unknown((high - low) / dx, i)
+            self.unknown(1 / dx * (high - low), i)
             for i, ((low, high), dx) in enumerate(zip(views, spacing, strict=True))
         )
 
@@ -157,7 +157,7 @@ class Staggered(eqx.Module):
 
     def _divergence(self, every: Faces) -> Array:
         spacing = self.grid.spacing
-        return divergence([a / dx for a, dx in zip(every, spacing, strict=True)])
+        return divergence([1 / dx * a for a, dx in zip(every, spacing, strict=True)])
 
     def _change(self, i: int, end: int, t: Array) -> Array:
         """∂/∂t of what is prescribed across a wall."""
