@@ -48,6 +48,13 @@ def scientific(value: float | None) -> str:
     return "" if value is None else f"{value:.0e}"
 
 
+def error(row: dict[str, Any]) -> str:
+    """The error reached, and against what."""
+    if row["error"] is None:
+        return ""
+    return f"{scientific(row['error'])} ({row['reference']})"
+
+
 def percent(value: float | None) -> str:
     """A share."""
     return "" if value is None else f"{100 * value:.0f} %"

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 from . import _tables as tables
+from ._summary import summary
 
 
 HERE = pathlib.Path(__file__).parent
@@ -35,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     records = read(options.results)
     if not records:
         parser.exit(1, f"no JSON in {options.results}; python -m benchmarks.run\n")
-    short = "\n\n".join(map(summary, records))
+    short = summary(records)
     if options.docs:
         text = "\n\n".join([_INTRODUCTION, *map(page, records)])
         PAGE.write_text(filled(PAGE.read_text(), text))
@@ -48,25 +49,6 @@ def read(folder: pathlib.Path) -> list[dict[str, Any]]:
     """The records of all machines; tiny runs measure nothing and are left out."""
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     return [record for record in records if not record["effort"]["tiny"]]
-
-
-def summary(record: dict[str, Any]) -> str:
-    """The table of the README: the rows that have a bar."""
-    header = ("what", "bar", "measured", "peer", "error reached", "compile")
-    rows = [
-        (
-            row["what"],
-            tables.bar(row),
-            tables.measured(row),
-            row["peer"] or "",
-            _error(row),
-            tables.seconds(row["compile_seconds"]),
-        )
-        for case in record["cases"].values()
-        for row in case["rows"]
-        if row["bar"] is not None
-    ]
-    return f"{_machine(record)}{_noise(record)}\n\n{tables.markdown(header, rows)}"
 
 
 def page(record: dict[str, Any]) -> str:
@@ -107,7 +89,7 @@ def _section(rows: list[dict[str, Any]]) -> str:
             row["peer"] or "",
             tables.seconds(row["seconds"]),
             tables.seconds(row["peer_seconds"]),
-            _error(row),
+            tables.error(row),
             tables.seconds(row["compile_seconds"]),
             tables.memory(row["memory_bytes"]),
         )
@@ -117,12 +99,6 @@ def _section(rows: list[dict[str, Any]]) -> str:
     kept = [i for i in range(len(header)) if any(one[i] for one in cells)]
     narrow = [[one[i] for i in kept] for one in cells]
     return tables.markdown([header[i] for i in kept], narrow)
-
-
-def _error(row: dict[str, Any]) -> str:
-    if row["error"] is None:
-        return ""
-    return f"{tables.scientific(row['error'])} ({row['reference']})"
 
 
 def _machine(record: dict[str, Any]) -> str:

@@ -102,21 +102,27 @@ def test_file_of_a_machine_keeps_what_was_measured_alike(benchmarks, tmp_path):
     assert list(json.loads(path.read_text())["cases"]) == ["sweep_64x5"]
 
 
-def test_table_has_the_rows_with_a_bar_and_says_which_miss_it(benchmarks, tmp_path):
+def test_summary_has_the_first_bars_and_all_that_are_missed(benchmarks, tmp_path):
     compare = benchmarks("compare")
     (tmp_path / "zilog-z80.json").write_text(json.dumps(RECORD))
     tiny = RECORD | {"effort": HEAD["effort"] | {"tiny": True}}
     (tmp_path / "zilog-z80-tiny.json").write_text(json.dumps(tiny))
     (record,) = compare.read(tmp_path)
-    assert compare.summary(record).splitlines() == [
-        "Zilog Z80, one core of 2; python 3.11.7; 2000-01-01. The machine was busy: "
-        "median times exceed the best, which stand here, by up to 50 %.",
+    faster = ROW | {"value": 0.5}
+    second = ROW | {"what": "second run of 5 bodies"}
+    case = CASE | {"rows": [faster, second]}
+    other = record | {
+        "machine": HEAD["machine"] | {"processor": "Z8000"},
+        "cases": {"leapfrog_5_bodies": case},
+    }
+    assert compare.summary([record, other]).splitlines() == [
+        "Bars that are met: 1 of 2 on Zilog Z80, 2 of 2 on Z8000. The first of every "
+        "case, and all that are missed:",
         "",
-        "| what | bar | measured | peer | error reached | compile |",
+        "| what | bar | peer | error reached | Zilog Z80 | Z8000 |",
         "| --- | --- | --- | --- | --- | --- |",
-        "| run of 5 bodies | ≤ 1 | 0.76 × | REBOUND's run | 7e-12 (REBOUND) | 310 ms |",
-        "| direct sum | ≥ 2 | 0.76 × (missed) | REBOUND's run | 7e-12 (REBOUND) "
-        "| 310 ms |",
+        "| run of 5 bodies | ≤ 1 | REBOUND's run | 7e-12 (REBOUND) | 0.76 × | 0.5 × |",
+        "| direct sum | ≥ 2 | REBOUND's run | 7e-12 (REBOUND) | 0.76 × (missed) |  |",
     ]
 
 

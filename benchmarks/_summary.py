@@ -1,0 +1,54 @@
+"""What the README shows of all machines: each case's first bar, and every miss."""
+
+from typing import Any
+
+from . import _tables as tables
+
+
+Record = dict[str, Any]
+
+
+def summary(records: list[Record]) -> str:
+    """A count of the bars that are met, and a table with a column for each machine."""
+    machines = [record["machine"]["processor"] for record in records]
+    columns = [_asked(record) for record in records]
+    counts = [
+        f"{sum(row['met'] for row in asked.values())} of {len(asked)} on {machine}"
+        for machine, asked in zip(machines, columns, strict=True)
+    ]
+    header = ("what", "bar", "peer", "error reached", *machines)
+    body = [_cells(key, columns) for key in _shown(columns)]
+    told = (
+        f"Bars that are met: {', '.join(counts)}. The first of every case, and all "
+        "that are missed:"
+    )
+    return f"{told}\n\n{tables.markdown(header, body)}"
+
+
+def _asked(record: Record) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The rows with a bar, by their case, what they are and beside whom."""
+    return {
+        (name, row["what"], row["peer"] or ""): row
+        for name, case in record["cases"].items()
+        for row in case["rows"]
+        if row["bar"] is not None
+    }
+
+
+def _shown(columns: list[dict]) -> list[tuple[str, str, str]]:
+    """In the order in which the cases are measured."""
+    every = sorted(columns, key=len, reverse=True)
+    keys = list(dict.fromkeys(key for asked in every for key in asked))
+    cases = list(dict.fromkeys(case for case, *_ in keys))
+    missed = {k for asked in columns for k, row in asked.items() if not row["met"]}
+    first = {next(key for key in keys if key[0] == case) for case in cases}
+    shown = [key for key in keys if key in missed | first]
+    return sorted(shown, key=lambda key: cases.index(key[0]))
+
+
+def _cells(key: tuple[str, str, str], columns: list[dict]) -> list[str]:
+    _, what, peer = key
+    rows = [asked.get(key) for asked in columns]
+    one = next(row for row in rows if row is not None)
+    found = ["" if row is None else tables.measured(row) for row in rows]
+    return [what, tables.bar(one), peer, tables.error(one), *found]
