@@ -198,6 +198,18 @@ def test_both_modes_agree_and_follow_the_flow():
     np.testing.assert_allclose(slope, apart, rtol=1e-7)
 
 
+def test_a_field_in_the_cells_is_a_start():
+    """By means of both cells beside a face, cos Δx/2 of these waves."""
+    walls = (pde.Periodic(), pde.Periodic())
+    grid = pde.Grid((12, 12), 0.0, TURN)
+    given = {"initial": vortices(grid.centers)}, {"initial": vortices}
+    start, exact = (
+        pde.IncompressibleFlow(0.1, grid, walls, **one).initial_state() for one in given
+    )
+    for a, b in zip(start, exact, strict=True):
+        np.testing.assert_allclose(a, np.cos(grid.spacing[0] / 2) * b, atol=1e-14)
+
+
 @pytest.mark.slow
 def test_single_precision_stays_single():
     run = ds.simulate(pipe(jnp.float32), 0.1, HEUN)

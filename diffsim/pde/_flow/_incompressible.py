@@ -62,8 +62,10 @@ class IncompressibleFlow(AbstractSimulation):
         returns one an axis, x of shape (axis, ...).
     - `obstacle`: an `Obstacle`.
     - `initial`: the velocity at `t0`: one number an axis, a function of x that returns
-        one an axis, or the components on the unknown faces, as `trajectory.final.y`
-        has them. What diverges in it is projected out. None is at rest.
+        one an axis, a field in the centers of cells, shape (axis, *grid), whose means
+        are taken on the faces, or the components on the unknown faces, as
+        `trajectory.final.y` has them. What diverges in it is projected out. None is at
+        rest.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States are velocities in the centers of cells, shape (time, axis, *grid). Methods of

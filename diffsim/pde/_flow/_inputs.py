@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_takes, is_traced
 from .._grid import Grid
+from ._centers import domain_of
 from ._obstacle import Obstacle
 from ._staggered import Faces, Staggered
 from ._walls import check_on_axes, on_axes
@@ -81,7 +82,15 @@ def checked_start(given: Any, space: Staggered) -> Any:
     if isinstance(given, tuple | list) and any(map(np.ndim, given)):
         return _checked_faces(given, space)
     given = as_floating("initial", given)
-    check_on_axes("initial", given, (ndim, *space.grid.shape))
+    shape = ndim, *space.grid.shape
+    if given.ndim > 1 and given.shape != shape:
+        raise ValueError(
+            f"initial must have shape {shape} as a field in the centers of cells, got "
+            f"{given.shape}; or give one number an axis, a function of x, or the tuple "
+            "of components on the unknown faces"
+        )
+    if given.ndim <= 1:
+        check_on_axes("initial", given, shape)
     return given
 
 
@@ -95,6 +104,10 @@ def start_of(given: Any, space: Staggered) -> Faces:
         return tuple(jnp.zeros_like(x[i]) for i, x in places)
     if callable(given):
         return tuple(on_axes(lambda t, x: given(x), None, x)[i] for i, x in places)
+    if given.ndim > 1:
+        views = domain_of(space.grid, space.walls).extended.neighbours(given)
+        means = [(low + high)[i] / 2 for i, (low, high) in enumerate(views)]
+        return tuple(space.unknown(a, i).astype(dtype) for i, a in enumerate(means))
     return tuple(on_axes(given, None, x)[i] for i, x in places)
 
 
