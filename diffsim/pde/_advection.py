@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from .._checks import as_floating
 from ._domain import Domain
+from ._extremes import above_zero, below_zero
 from ._faces import divergence
 from ._schemes import MUSCL, AbstractScheme
 
@@ -114,7 +115,7 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
 def _carried(scheme: AbstractScheme, flow: Flow, views: Sequence[Array]) -> Array:
     """The flux of what `views` are of, from the side that the flow comes from."""
     left, right = scheme.sides(views)
-    flux = jnp.maximum(flow.face, 0) * left + jnp.minimum(flow.face, 0) * right
+    flux = above_zero(flow.face) * left + below_zero(flow.face) * right
     speeds = flow.cells
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)

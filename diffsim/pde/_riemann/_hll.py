@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from .._extremes import above_zero, below_zero, larger, smaller
 from ._base import AbstractRiemann
 
 
@@ -24,7 +25,7 @@ class HLL(AbstractRiemann):
 
     def flux(self, law, left, right, axis):
         slow, fast = extremes(law, left, right, axis)
-        slow, fast = jnp.minimum(slow, 0), jnp.maximum(fast, 0)
+        slow, fast = below_zero(slow), above_zero(fast)
         width = fast - slow
         # Nothing moves, and both fluxes are the same.
         share = fast / jnp.where(width > 0, width, 1)
@@ -41,4 +42,4 @@ def extremes(law, left, right, axis):
     """The slowest and the fastest speed of either side."""
     slow_left, fast_left = law.speeds(left, axis)
     slow_right, fast_right = law.speeds(right, axis)
-    return jnp.minimum(slow_left, slow_right), jnp.maximum(fast_left, fast_right)
+    return smaller(slow_left, slow_right), larger(fast_left, fast_right)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from .._extremes import above_zero, below_zero
 from ._base import AbstractRiemann
 from ._hll import extremes
 
@@ -38,7 +39,7 @@ class HLLC(AbstractRiemann):
         w = tuple(jnp.where(rightwards, a, b) for a, b in zip(left, right, strict=True))
         outer = jnp.where(rightwards, slow, fast)
         # An outer wave that moves along with the contact takes all between with it.
-        passed = jnp.where(rightwards, jnp.minimum(slow, 0), jnp.maximum(fast, 0))
+        passed = jnp.where(rightwards, below_zero(slow), above_zero(fast))
         states, between = law.conserved(w), law.behind(w, axis, outer, middle)
         return tuple(
             f + passed * (b - u)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from .._extremes import larger
 from ._base import AbstractRiemann
 
 
@@ -21,7 +22,7 @@ class Rusanov(AbstractRiemann):
 
     def flux(self, law, left, right, axis):
         speeds = (*law.speeds(left, axis), *law.speeds(right, axis))
-        fastest = reduce(jnp.maximum, [jnp.abs(s) for s in speeds])
+        fastest = reduce(larger, [jnp.abs(s) for s in speeds])
         sides = (law.flux(w, axis) for w in (left, right))
         states = (law.conserved(w) for w in (left, right))
         return tuple(

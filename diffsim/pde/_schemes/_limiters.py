@@ -4,6 +4,8 @@ import jax.numpy as jnp
 from jax.lax import integer_pow
 from jaxtyping import Array
 
+from .._extremes import above_zero
+
 
 def van_albada(before: Array, after: Array, rounding: Array) -> Array:
     r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
@@ -25,7 +27,7 @@ def van_leer(before: Array, after: Array, rounding: Array) -> Array:
 
     `before` is a, `after` is b and `rounding` is ε, which keeps their sum from zero.
     """
-    product, total = jnp.maximum(before * after, 0), before + after
+    product, total = above_zero(before * after), before + after
     return 2 * product * total * integer_pow(total**2 + rounding, -1)
 
 
