@@ -54,6 +54,11 @@ MADE_UP = {
         lambda u, d: -u * d(1) + 0.3 * d(2),
         2e-3,
     ),
+    "Burgers with a viscosity that varies": (
+        eqx.Partial(pde.Burgers, lambda t, x, u: 0.3 + 0.1 * u),
+        lambda u, d: -u * d(1) + (0.3 + 0.1 * u) * d(2) + 0.1 * d(1) ** 2,
+        2e-3,
+    ),
 }
 #: The derivatives of a sine, one after another.
 SINES = (jnp.sin, jnp.cos, lambda a: -jnp.sin(a), lambda a: -jnp.cos(a))

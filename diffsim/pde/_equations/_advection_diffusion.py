@@ -5,18 +5,16 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_not_negative, check_takes
+from ..._checks import as_floating, check_takes
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._advection import advection, checked_velocity
 from .._cfl import CFL
-from .._domain import Domain
-from .._operators import diffusion, laplacian
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
-from ._coefficients import evaluated, fed, optional
-from ._spread import spreading
+from ._coefficients import evaluated, fed, not_negative, optional
+from ._spread import spread_of_order, spreading
 
 
 class AdvectionDiffusion(AbstractFiniteVolume):
@@ -61,10 +59,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
     ):
-        self.diffusivity = optional("diffusivity", diffusivity)
-        if diffusivity is not None and not callable(diffusivity):
-            hint = "negative ones make a field rougher without bound"
-            check_not_negative("diffusivity", self.diffusivity, hint)
+        self.diffusivity = not_negative("diffusivity", diffusivity)
         self.velocity = _velocity(velocity)
         self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
@@ -78,7 +73,8 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         velocity = self._velocity_at(t, x)
         rate = advection(u, velocity, domain, t, scheme=self.scheme)
         if self.diffusivity is not None:
-            rate = rate + self._spread(t, x, u, domain)
+            order = self.scheme.order
+            rate = rate + spread_of_order(self.diffusivity, order, t, u, domain)
         return fed(rate, self.source, t, x, u)
 
     def crossings(self, t, u, domain):
@@ -112,12 +108,6 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         if not callable(self.velocity):
             return self.velocity
         return _velocity(self.velocity(t, x))
-
-    def _spread(self, t: Any, x: Array, u: Array, domain: Domain) -> Array:
-        D = evaluated(self.diffusivity, t, x, u[0])
-        if D.ndim == 0 and self.scheme.order > 2:
-            return D * laplacian(u, domain, t, order=4)
-        return diffusion(u, D, domain, t)
 
 
 def _velocity(given: Any) -> Any:

@@ -2,31 +2,28 @@
 
 from typing import Any, ClassVar
 
-from jaxtyping import Array
-
-from ..._checks import as_floating, check_not_negative
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._cfl import CFL
-from .._operators import laplacian
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
-from ._coefficients import fed, optional
+from ._coefficients import evaluated, fed, not_negative, optional
 from ._conservation import AbstractConservationLaw, crossed, transport
-from ._spread import spreading
+from ._spread import spread_of_order, spreading
 
 
 class Burgers(AbstractConservationLaw):
-    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nu\nabla^2 u + s$: waves
-    steepen.
+    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nabla\cdot(\nu\nabla u) + s$.
 
-    Crests run into troughs after $1/\max|u'|$, and make shocks of a width of
-    $4\nu/\Delta u$, or of a few cells where that is less.
+    Waves steepen: crests run into troughs after $1/\max|u'|$, and make shocks of a
+    width of $4\nu/\Delta u$, or of a few cells where that is less.
 
     **Arguments**
 
-    - `viscosity`: $\nu$, length² / time; None is without, for shocks without width.
+    - `viscosity`: $\nu$, length² / time: a number, a field of the shape of the grid,
+        or a function $\nu$`(t, x, u)`, any `eqx.Module`; None is without, for shocks
+        without width.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
         shape (axis, *grid) and u (*grid): any `eqx.Module`, what a coarse grid misses
         for instance. None is without.
@@ -38,10 +35,11 @@ class Burgers(AbstractConservationLaw):
     **Raises:** `ValueError` for a negative viscosity.
 
     **Limits:** one channel (convenience). Steps must resolve the spreading over a cell,
-    $\Delta x^2/4\nu$ in one dimension (convenience: no implicit part).
+    $\Delta x^2/4\nu$ in one dimension (convenience: no implicit part). Where ν varies
+    its part is of order 2 (convenience).
     """
 
-    viscosity: Array | None
+    viscosity: Any
     source: Any
     scheme: AbstractScheme
     riemann: AbstractRiemann
@@ -50,16 +48,13 @@ class Burgers(AbstractConservationLaw):
 
     def __init__(
         self,
-        viscosity: Numbers | None = None,
+        viscosity: Numbers | Any | None = None,
         *,
         source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
         riemann: AbstractRiemann | None = None,
     ):
-        self.viscosity = None
-        if viscosity is not None:
-            self.viscosity = as_floating("viscosity", viscosity)
-            check_not_negative("viscosity", self.viscosity)
+        self.viscosity = not_negative("viscosity", viscosity)
         self.source = optional("source", source)
         self.scheme = WENO5() if scheme is None else scheme
         self.riemann = Rusanov() if riemann is None else riemann
@@ -89,17 +84,17 @@ class Burgers(AbstractConservationLaw):
     def rate(self, t, u, domain):
         rate = transport(self, u, domain, t)
         if self.viscosity is not None:
-            order = 2 if self.scheme.order <= 2 else 4
-            spread = laplacian(u, domain, t, order=order)
-            rate = rate + self.viscosity.astype(u.dtype) * spread
+            order = self.scheme.order
+            rate = rate + spread_of_order(self.viscosity, order, t, u, domain)
         return fed(rate, self.source, t, domain.grid.centers, u)
 
     def crossings(self, t, u, domain):
-        del t
         crossings = crossed(self, tuple(u), domain)
         if self.viscosity is None:
             return crossings
-        return crossings + spreading(self.viscosity, domain, u.dtype)
+        x = domain.grid.centers.astype(u.dtype)
+        viscosity = evaluated(self.viscosity, t, x, u[0])
+        return crossings + spreading(viscosity, domain, u.dtype)
 
     def default_method(self, domain):
         del domain

@@ -8,13 +8,24 @@ from jaxtyping import Array
 from ... import implicit
 from .._domain import Domain
 from .._elliptic import Led, default_solver, system_of, system_solution
-from .._operators import diffusion
+from .._operators import diffusion, laplacian
 from ._coefficients import evaluated
 
 
 def spread(diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain) -> Array:
     r"""$\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
     return diffusion(u, _together(diffusivities, t, u, domain), domain, t)
+
+
+def spread_of_order(given: Any, order: int, t: Any, u: Array, domain: Domain) -> Array:
+    r"""$\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme of so high an order.
+
+    Of order 4 where that is above 2 and D a number, else 2.
+    """
+    D = evaluated(given, t, domain.grid.centers.astype(u.dtype), u[0])
+    if D.ndim == 0 and order > 2:
+        return D * laplacian(u, domain, t, order=4)
+    return diffusion(u, D, domain, t)
 
 
 def spread_solved(
