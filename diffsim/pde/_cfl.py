@@ -103,11 +103,15 @@ def warn_of_long_steps(simulation: Any, method: Method):
         rate = _rate(simulation, simulation.t0, simulation.initial_state())
     if rate is None or not method.step * float(rate) > (most := _stable(solver)):
         return
+    # Leapfrog and its like have no other than fixed steps.
+    other = (
+        ", or controller=pde.CFL()" if isinstance(solver, diffrax.AbstractERK) else ""
+    )
     warnings.warn(
         f"step={method.step:.4g} is longer than {most / float(rate):.3g}, where "
         f"{type(solver).__name__} becomes unstable for the fastest waves, friction or "
         "diffusion of the start: the run may blow up; take a fixed step of "
-        f"{0.5 / float(rate):.2g}, or controller=pde.CFL()",
+        f"{0.5 / float(rate):.2g}{other}",
         stacklevel=5,
     )
 

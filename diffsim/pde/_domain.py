@@ -23,7 +23,7 @@ class Domain(eqx.Module):
 
     - `grid`: a `Grid`.
     - `boundary`: one for all sides; or a tuple with an entry for each axis, one for
-        both of its sides or a pair, lower and upper.
+        both of its sides or a pair, lower and upper. Of one axis the pair will do.
 
     **Raises:** `ValueError` for sides without a boundary, and for an axis that is
     periodic at one side.

@@ -38,7 +38,7 @@ class Evolution(AbstractSimulation):
     - `initial`: the field at `t0`, shape (channel, *grid), or (*grid) for one channel.
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
-        both of its sides or a pair; None is periodic.
+        both of its sides or a pair; None is periodic. Of one axis the pair will do.
     - `space`: what the field is made of: `Cells()`, the default of every equation that
         has a form in them, or `Fourier()` on periodic grids.
     - `t0`: the epoch. A Python number is static; an array is a parameter.

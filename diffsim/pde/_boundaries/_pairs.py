@@ -10,14 +10,17 @@ def pairs_of(
 ) -> tuple[tuple[Any, Any], ...]:
     """One for all sides, or an entry for each axis, one for both sides or a pair.
 
-    `name` is that of the argument, `kinds` what a side may be, `expected` in words.
+    `name` is that of the argument, `kinds` what a side may be, `expected` in words. Of
+    one axis a pair is its own.
     """
     if isinstance(given, kinds):
         given = (given,) * ndim
+    if ndim == 1 and isinstance(given, tuple | list) and len(given) == 2:
+        given = (given,)
     if not isinstance(given, tuple | list) or len(given) != ndim:
         raise ValueError(
             f"{name} must be one for all sides or a tuple with an entry for each of "
-            f"{ndim} axes, got {given!r:.80}"
+            f"{ndim} axes, each like {expected}, got {given!r:.80}"
         )
     pairs = []
     for axis, one in enumerate(given):
@@ -25,7 +28,7 @@ def pairs_of(
         if not isinstance(sides, tuple | list) or len(sides) != 2:
             raise ValueError(
                 f"{name} of axis {axis} must be one for both sides or a pair, lower "
-                f"and upper, got {one!r:.80}"
+                f"and upper, each like {expected}, got {one!r:.80}"
             )
         _check_pair(axis, sides, name, kinds, expected)
         pairs.append(tuple(sides))

@@ -54,7 +54,11 @@ class NavierStokes(AbstractSpectral):
 
     def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
         self.viscosity = as_floating("viscosity", viscosity)
-        check_positive("viscosity", self.viscosity, "take Euler where there is none")
+        check_positive(
+            "viscosity",
+            self.viscosity,
+            "without friction waves as short as the grid would pile up",
+        )
         self.forcing = optional("forcing", forcing)
         self.drag = as_floating("drag", drag)
 

@@ -63,9 +63,9 @@ class IncompressibleFlow(AbstractSimulation):
     - `obstacle`: an `Obstacle`.
     - `initial`: the velocity at `t0`: one number an axis, a function of x that returns
         one an axis, a field in the centers of cells, shape (axis, *grid), whose means
-        are taken on the faces, or the components on the unknown faces, as
-        `trajectory.final.y` has them. What diverges in it is projected out. None is at
-        rest.
+        are taken on the faces, or, to go on exactly, the components on the unknown
+        faces, as `trajectory.final.y` and `pde.steady(flow, observe=lambda t, y: y)`
+        have them. What diverges in it is projected out. None is at rest.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States are velocities in the centers of cells, shape (time, axis, *grid). Methods of
@@ -85,8 +85,9 @@ class IncompressibleFlow(AbstractSimulation):
     shapes that do not fit, and a viscosity below 0.
 
     **Limits:** where cells are longer than 2 ν / |u| central fluxes leave wiggles
-    beside what is sharp (convenience); flow that comes back in through an `Outflow` may
-    grow without bound (mathematics of this condition).
+    beside what is sharp (convenience); forces know the time and the place, not the
+    flow, and viscosity is a number (convenience); flow that comes back in through an
+    `Outflow` may grow without bound (mathematics of this condition).
     """
 
     viscosity: Array
