@@ -11,12 +11,12 @@ from jaxtyping import Array
 
 
 def larger(a: Array, b: Array) -> Array:
-    """max(a, b), to rounding."""
+    """max(a, b), to rounding of |a| + |b|."""
     return (a + b + jnp.abs(a - b)) / 2
 
 
 def smaller(a: Array, b: Array) -> Array:
-    """min(a, b), to rounding."""
+    """min(a, b), to rounding of |a| + |b|."""
     return (a + b - jnp.abs(a - b)) / 2
 
 

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim import pde
+import diffsim as ds
+from diffsim import integrators, pde
 
 
 def gas(scheme, riemann):
@@ -129,7 +130,7 @@ class Traffic(pde.AbstractConservationLaw):
         return jnp.max(jnp.abs(self.speeds(tuple(u), 0)[0])) / domain.grid.spacing[0]
 
     def default_method(self, domain):
-        raise NotImplementedError
+        return ds.Method(integrators.SSPRK3(), controller=pde.CFL())
 
 
 def test_a_law_of_ones_own_has_the_order_of_its_scheme():
