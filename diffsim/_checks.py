@@ -1,12 +1,12 @@
 """Two ways to object: `ValueError` while tracing, RESULTS while running."""
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 
 def is_traced(x: Any) -> bool:
@@ -97,3 +97,45 @@ def check_not_negative(name: str, value: Any, hint: str = ""):
     if not smallest >= 0:
         hint = f"; {hint}" if hint else ""
         raise ValueError(f"{name} must not be negative, got {smallest}{hint}")
+
+
+class Sign(NamedTuple):
+    """A parameter that must be positive.
+
+    If it is not, what is known raises and what is traced is
+    `RESULTS.improper_parameter`.
+
+    **Arguments**
+
+    - `name`: for the sentence.
+    - `value`: a number or an array; of a function or None nothing is asked.
+    - `zero`: whether zero will do.
+    - `hint`: why, or what to try, for the sentence.
+    """
+
+    name: str
+    value: Any
+    zero: bool = False
+    hint: str = ""
+
+    def check(self):
+        """Objects to values that are known and not of this sign."""
+        if self._asked:
+            check = check_not_negative if self.zero else check_positive
+            check(self.name, self.value, self.hint)
+
+    def holds(self) -> Bool[Array, ""]:
+        """Whether it is of this sign, wherever it came from."""
+        if not self._asked:
+            return jnp.asarray(True)
+        smallest = jnp.min(jnp.asarray(self.value), initial=jnp.inf)
+        return smallest >= 0 if self.zero else smallest > 0
+
+    @property
+    def _asked(self) -> bool:
+        return self.value is not None and not callable(self.value)
+
+
+def all_hold(signs: tuple[Sign, ...]) -> Bool[Array, ""]:
+    """Whether every one does."""
+    return jnp.all(jnp.asarray([sign.holds() for sign in signs] or [True]))

@@ -28,10 +28,15 @@ with warnings.catch_warnings():
             "The initial state is infinite or not a number before the first step. Look "
             "at what `initial_state()` returns and at the parameters it is made of."
         )
+        improper_parameter = (
+            "A parameter that must be positive, such as a diffusivity, a viscosity or "
+            "a speed, is not, or is not a number. Keep a sweep to what can be, and a "
+            "fit by `Free(transform='log')` or `Free(bounds=(0.0, None))`."
+        )
         non_finite = (
             "The state became infinite or not a number, or the residual of an equation "
-            "did. Try a shorter step, a softening length between bodies, another "
-            "guess, or parameter values nearer the physical ones."
+            "did. Try a shorter step, parameter values nearer the physical ones, "
+            "between bodies a softening length, or of an equation another guess."
         )
         times_beyond_max_steps = (
             "A requested time lies more than `max_steps` steps from `t0`. Times or "

@@ -1,5 +1,6 @@
 """Partial differential equations on Cartesian grids."""
 
+from .._checks import Sign
 from ._absorbing import absorbing_layer
 from ._advection import advection
 from ._boundaries import (
@@ -137,6 +138,7 @@ __all__ = [
     "Rusanov",
     "Schrodinger",
     "ShallowWater",
+    "Sign",
     "Transforms",
     "Upwind",
     "Wall",

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._checks import as_floating
+from .._checks import all_hold, as_floating
 from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractSide
@@ -91,6 +91,9 @@ class Evolution(AbstractSimulation):
     def crossings(self, t: Any, y: Any) -> Array | None:
         """Cells that the fastest waves of a state cross a time; None of no waves."""
         return self.equation.crossings(t, self.observe(t, y), self.domain)
+
+    def proper(self):
+        return all_hold(self.equation.signs())
 
     def observe(self, t, y):
         del t

@@ -118,6 +118,7 @@ def _simulate(
         states = nan_after(states, leg.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
+    result = RESULTS.where(simulation.proper(), result, RESULTS.improper_parameter)
     if times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = Final(leg.end_time, leg.end)

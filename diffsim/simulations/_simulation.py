@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import diffrax
 import equinox as eqx
-from jaxtyping import Array, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
 
 from ._method import Method
 
@@ -53,6 +54,13 @@ class AbstractSimulation(eqx.Module):
     def check_method(self, method: Method) -> None:
         """Objects to a method before a run, or warns of it; to none by default."""
         del method
+
+    def proper(self) -> Bool[Array, ""]:
+        """Whether its parameters can be; a run of others is `improper_parameter`.
+
+        Asked in every run, also where a fit or a sweep brought them; True by default.
+        """
+        return jnp.asarray(True)
 
     def observe(self, t: Array, y: PyTree[Array]) -> PyTree[Array]:
         """The public form of the state `y` at time `t`; the state itself by default."""

@@ -208,6 +208,15 @@ def test_single_precision_stays_single():
     assert ds.simulate(case, 0.02).states.dtype == jnp.float32
 
 
+def test_a_number_is_the_velocity_along_every_axis():
+    gas, density = pde.Euler(1.4), jnp.linspace(1.0, 2.0, 12).reshape(3, 4)
+    uniform = jnp.full((2, 3, 4), 0.3)
+    found = gas.state(density, 0.3, 1.0)
+    np.testing.assert_array_equal(found, gas.state(density, uniform, 1.0))
+    with pytest.raises(ValueError, match=r"velocity must have shape .*, got \(\)"):
+        gas.state(1.0, 0.0, 1.0)
+
+
 def test_gases_that_are_none_are_named():
     grid, gas = pde.Grid(8), pde.Euler(1.4)
     with pytest.raises(ValueError, match=r"initial must have shape \(3, 8\)"):

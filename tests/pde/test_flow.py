@@ -282,7 +282,7 @@ def test_flows_that_cannot_be_are_named():
     grid = pde.Grid((4, 5))
     wall = pde.NoSlip()
     cases = [
-        ((-0.1, grid, wall), {}, "viscosity must be 0 or positive, got -0.1"),
+        ((-0.1, grid, wall), {}, "viscosity must not be negative, got -0.1"),
         (
             (0.1, grid, (wall, (wall, None))),
             {},

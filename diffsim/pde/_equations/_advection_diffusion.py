@@ -13,7 +13,7 @@ from .._advection import advection, checked_velocity
 from .._cfl import CFL
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
-from ._coefficients import evaluated, fed, not_negative, optional
+from ._coefficients import evaluated, fed, optional, spreads
 from ._spread import spread_of_order, spreading
 
 
@@ -59,10 +59,13 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         source: Numbers | Any = None,
         scheme: AbstractScheme | None = None,
     ):
-        self.diffusivity = not_negative("diffusivity", diffusivity)
+        self.diffusivity = optional("diffusivity", diffusivity)
         self.velocity = _velocity(velocity)
         self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
+
+    def signs(self):
+        return (spreads("diffusivity", self.diffusivity, zero=True),)
 
     def channels(self, ndim):
         del ndim

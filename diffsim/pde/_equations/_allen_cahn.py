@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, fed, optional, positive
+from ._coefficients import coefficient, evaluated, fed, optional, spreads
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -35,9 +35,12 @@ class AllenCahn(AbstractReactionDiffusion):
         *,
         source: Numbers | Any = None,
     ):
-        self.diffusivity = positive("diffusivity", diffusivity)
+        self.diffusivity = coefficient("diffusivity", diffusivity)
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
         self.source = optional("source", source)
+
+    def signs(self):
+        return (spreads("diffusivity", self.diffusivity),)
 
     @property
     def degree(self):

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
+from ..._checks import Sign
 from ...simulations import AbstractFlows, Flows, Method
 from .._domain import Domain
 from .._modes import Modes
@@ -24,6 +25,18 @@ class AbstractEquation(eqx.Module):
 
         **Raises:** `ValueError` if it has no form in so many.
         """
+
+    def signs(self) -> tuple[Sign, ...]:
+        """Coefficients that must be positive; none by default.
+
+        Those that are not raise where an equation is made, and end a run of one with
+        `RESULTS.improper_parameter`.
+        """
+        return ()
+
+    def __check_init__(self):
+        for sign in self.signs():
+            sign.check()
 
     def crossings(self, t: Any, u: Array, domain: Domain) -> Array | None:
         """Cells that the fastest waves cross a time, for `CFL`: the sum over axes.

@@ -8,7 +8,7 @@ from ...simulations import Method
 from .._cfl import CFL
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
-from ._coefficients import evaluated, fed, not_negative, optional
+from ._coefficients import evaluated, fed, optional, spreads
 from ._conservation import AbstractConservationLaw, crossed, transport
 from ._spread import spread_of_order, spreading
 
@@ -54,10 +54,13 @@ class Burgers(AbstractConservationLaw):
         scheme: AbstractScheme | None = None,
         riemann: AbstractRiemann | None = None,
     ):
-        self.viscosity = not_negative("viscosity", viscosity)
+        self.viscosity = optional("viscosity", viscosity)
         self.source = optional("source", source)
         self.scheme = WENO5() if scheme is None else scheme
         self.riemann = Rusanov() if riemann is None else riemann
+
+    def signs(self):
+        return (spreads("viscosity", self.viscosity, zero=True),)
 
     def channels(self, ndim):
         del ndim

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive
+from ..._checks import Sign, as_floating
 from ..._products import scaled
 from ..._types import Numbers
 from ._base import AbstractSpectral
@@ -56,10 +56,14 @@ class CahnHilliard(AbstractSpectral):
     ):
         self.mobility = as_floating("mobility", mobility)
         self.width = as_floating("width", width)
-        check_positive("mobility", self.mobility, "phases would mix without bound")
-        check_positive("width", self.width, "walls between phases have one")
         self.about = float(about)
         self.source = optional("source", source)
+
+    def signs(self):
+        return (
+            Sign("mobility", self.mobility, hint="phases would mix without bound"),
+            Sign("width", self.width, hint="walls between phases have one"),
+        )
 
     def channels(self, ndim):
         del ndim

@@ -5,14 +5,12 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_not_negative, check_positive, check_takes
+from ..._checks import Sign, as_floating, check_takes
 from .._modes import Modes
 
 
 #: What functions are told: the time, the places (axis, *grid), and the field.
 _TOLD = ("t", "x", "u")
-
-_ROUGHER = "negative ones make a field rougher without bound"
 
 
 def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
@@ -23,18 +21,9 @@ def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     return as_floating(name, given)
 
 
-def positive(name: str, given: Any) -> Any:
-    """The same of what spreads; what a function gives is not known yet."""
-    if not callable(given):
-        check_positive(name, as_floating(name, given), _ROUGHER)
-    return coefficient(name, given)
-
-
-def not_negative(name: str, given: Any) -> Any:
-    """The same where nothing has to spread, or None."""
-    if given is not None and not callable(given):
-        check_not_negative(name, as_floating(name, given), _ROUGHER)
-    return optional(name, given)
+def spreads(name: str, value: Any, *, zero: bool = False) -> Sign:
+    """The sign of what evens a field out; `zero` where nothing has to."""
+    return Sign(name, value, zero, "negative ones make a field rougher without bound")
 
 
 def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import fed, optional, positive
+from ._coefficients import coefficient, fed, optional, spreads
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -32,8 +32,11 @@ class Diffusion(AbstractReactionDiffusion):
     source: Any
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
-        self.diffusivity = positive("diffusivity", diffusivity)
+        self.diffusivity = coefficient("diffusivity", diffusivity)
         self.source = optional("source", source)
+
+    def signs(self):
+        return (spreads("diffusivity", self.diffusivity),)
 
     @property
     def degree(self):

@@ -2,11 +2,12 @@
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import alike, as_floating, check_positive, is_traced
+from ..._checks import Sign, alike, as_floating, is_traced
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -70,21 +71,28 @@ class Euler(AbstractConservationLaw):
         riemann: AbstractRiemann | None = None,
     ):
         self.gamma = as_floating("gamma", gamma)
-        check_positive("gamma - 1", self.gamma - 1, "a gas has more heats than one")
         self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
         self.riemann = HLLC() if riemann is None else riemann
+
+    def signs(self):
+        return (
+            Sign("gamma - 1", self.gamma - 1, hint="a gas has more heats than one"),
+        )
 
     def channels(self, ndim):
         return ndim + 2
 
     def state(self, density: Numbers, velocity: Numbers, pressure: Numbers) -> Array:
-        """Conserved channels; `velocity` has shape (axis, *grid).
+        """Conserved channels; `velocity` has shape (axis, *grid), or is a number.
 
-        Density and pressure are fields or numbers.
+        Density and pressure are fields or numbers; one of the three is a field.
         """
         w = alike(density=density, velocity=velocity, pressure=pressure)
         density, velocity, pressure = w
+        shape = jnp.broadcast_shapes(density.shape, pressure.shape)
+        if shape and not velocity.ndim:
+            velocity = jnp.broadcast_to(velocity, (len(shape), *shape))
         shape = velocity.shape[1:]
         if velocity.ndim < 2 or len(velocity) != len(shape):
             raise ValueError(
@@ -165,7 +173,8 @@ class Euler(AbstractConservationLaw):
         del domain
         if is_traced(u) or is_traced(self.gamma):
             return
-        density, _, pressure = self.fields(u)
+        with jax.ensure_compile_time_eval():
+            density, _, pressure = self.fields(u)
         for name, field in (("density", density), ("pressure", pressure)):
             smallest = np.min(np.asarray(field))
             if not smallest > 0:

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, fed, optional, positive
+from ._coefficients import coefficient, evaluated, fed, optional, spreads
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -38,10 +38,13 @@ class FisherKPP(AbstractReactionDiffusion):
         *,
         source: Numbers | Any = None,
     ):
-        self.diffusivity = positive("diffusivity", diffusivity)
+        self.diffusivity = coefficient("diffusivity", diffusivity)
         self.growth = coefficient("growth", growth)
         self.capacity = coefficient("capacity", capacity)
         self.source = optional("source", source)
+
+    def signs(self):
+        return (spreads("diffusivity", self.diffusivity),)
 
     @property
     def degree(self):

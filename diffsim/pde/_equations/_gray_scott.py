@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, fed, optional, positive
+from ._coefficients import coefficient, evaluated, fed, optional, spreads
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -49,9 +49,12 @@ class GrayScott(AbstractReactionDiffusion):
             raise ValueError(
                 f"diffusivities must be a pair, of u and v, got {diffusivities!r:.60}"
             )
-        first, second = (positive("diffusivities", d) for d in diffusivities)
+        first, second = (coefficient("diffusivities", d) for d in diffusivities)
         self.spreading = first, second
         self.source = optional("source", source)
+
+    def signs(self):
+        return tuple(spreads("diffusivities", d) for d in self.spreading)
 
     @property
     def degree(self):

@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive
+from ..._checks import Sign, as_floating
 from ..._products import scaled
 from ..._types import Numbers
 from .._modes import Modes
 from ._base import AbstractSpectral
 from ._coefficients import feed_in_modes, optional
+
+
+_HINT = "without friction waves as short as the grid would pile up"
 
 
 class NavierStokes(AbstractSpectral):
@@ -54,13 +57,11 @@ class NavierStokes(AbstractSpectral):
 
     def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
         self.viscosity = as_floating("viscosity", viscosity)
-        check_positive(
-            "viscosity",
-            self.viscosity,
-            "without friction waves as short as the grid would pile up",
-        )
         self.forcing = optional("forcing", forcing)
         self.drag = as_floating("drag", drag)
+
+    def signs(self):
+        return (Sign("viscosity", self.viscosity, hint=_HINT),)
 
     def channels(self, ndim):
         if ndim == 1:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive
+from ..._checks import Sign, as_floating
 from ..._products import scaled
 from ..._types import Numbers
 from ...simulations import Flows
@@ -74,8 +74,9 @@ class Schrodinger(AbstractSplitStep):
         self.nonlinearity = as_floating("nonlinearity", nonlinearity)
         self.hbar = as_floating("hbar", hbar)
         self.mass = as_floating("mass", mass)
-        check_positive("hbar", self.hbar)
-        check_positive("mass", self.mass)
+
+    def signs(self):
+        return Sign("hbar", self.hbar), Sign("mass", self.mass)
 
     def channels(self, ndim):
         del ndim

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive, is_traced
+from ..._checks import Sign, as_floating, is_traced
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -83,11 +83,13 @@ class ShallowWater(AbstractConservationLaw):
         riemann: AbstractRiemann | None = None,
     ):
         self.gravity = as_floating("gravity", gravity)
-        check_positive("gravity", self.gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
         self.source = optional("source", source)
         self.scheme = MUSCL() if scheme is None else scheme
         self.riemann = HLL() if riemann is None else riemann
+
+    def signs(self):
+        return (Sign("gravity", self.gravity),)
 
     def channels(self, ndim):
         if ndim > 2:
@@ -144,7 +146,7 @@ class ShallowWater(AbstractConservationLaw):
         del domain
         if is_traced(u):
             return
-        shallowest = np.min(np.asarray(u[0]))
+        shallowest = np.min(np.asarray(u)[0])
         if not shallowest > 0:
             raise ValueError(
                 "initial must have a positive depth everywhere, got "

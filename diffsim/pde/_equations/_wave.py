@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._checks import check_positive
+from ..._checks import Sign
 from ..._types import Numbers
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
@@ -63,8 +63,9 @@ class Wave(AbstractSecondOrder):
         self.speed = coefficient("speed", speed, ("x",))
         self.damping = optional("damping", damping, ("x",))
         self.source = optional("source", source)
-        if not callable(speed):
-            check_positive("speed", self.speed, "waves of speed zero stand still")
+
+    def signs(self):
+        return (Sign("speed", self.speed, hint="waves of speed zero stand still"),)
 
     def channels(self, ndim):
         del ndim

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating
+from ..._checks import all_hold, as_floating
 from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
@@ -22,6 +22,7 @@ from ._inputs import (
     check_viscosity,
     checked_force,
     checked_start,
+    sign_of,
     start_of,
 )
 from ._obstacle import Obstacle
@@ -134,6 +135,10 @@ class IncompressibleFlow(AbstractSimulation):
 
     def check_method(self, method):
         warn_of_long_steps(self, method)
+
+    def proper(self):
+        drag = () if self.obstacle is None else self.obstacle.signs()
+        return all_hold((sign_of(self.viscosity), *drag))
 
     def crossings(self, t: Any, y: Faces) -> Array:
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, is_traced
+from ..._checks import Sign, as_floating, check_takes
 from .._grid import Grid
 from ._centers import domain_of
 from ._obstacle import Obstacle
@@ -20,11 +20,12 @@ def check_viscosity(viscosity: Array):
     """Objects to what is not one number, and to a negative one."""
     if viscosity.ndim:
         raise ValueError(f"viscosity must be a number, got shape {viscosity.shape}")
-    if not is_traced(viscosity) and not np.asarray(viscosity) >= 0:
-        raise ValueError(
-            f"viscosity must be 0 or positive, got {viscosity}: a negative one makes a "
-            "flow rougher without bound"
-        )
+    sign_of(viscosity).check()
+
+
+def sign_of(viscosity: Array) -> Sign:
+    hint = "a negative one makes a flow rougher without bound"
+    return Sign("viscosity", viscosity, zero=True, hint=hint)
 
 
 def check_grid(grid: Grid):

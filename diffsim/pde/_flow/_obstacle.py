@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive
+from ..._checks import Sign, as_floating, check_positive
 from ..._types import Numbers
 
 
@@ -65,10 +65,16 @@ class Obstacle(eqx.Module):
         given = callable(velocity)
         self.velocity = velocity if given else as_floating("velocity", velocity)
         self.time = as_floating("time", time)
-        check_positive("time", self.time, "a smaller one is less permeable")
         self.width = None if width is None else as_floating("width", width)
-        if self.width is not None:
-            check_positive("width", self.width, "one cell is sharp")
+        for sign in self.signs():
+            sign.check()
+
+    def signs(self) -> tuple[Sign, ...]:
+        """What must be positive."""
+        return (
+            Sign("time", self.time, hint="a smaller one is less permeable"),
+            Sign("width", self.width, hint="one cell is sharp"),
+        )
 
     def inside(self, x: Array, spacing: Array) -> Array:
         """χ at the coordinates `x`, shape (axis, ...)."""

@@ -11,7 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool
 
 from ..._checks import check_takes
-from ..._failures import is_finite, throws
+from ..._failures import is_finite, poisoned, throws
 from ..._primitives import hoisted
 from ..._results import RESULTS, raised
 from ..._sizes import precision
@@ -71,7 +71,8 @@ def steady(
 
     **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
     of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
-    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`.
+    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`;
+    `improper_parameter`.
 
     **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
     failures where they raise.
@@ -112,6 +113,9 @@ def _answered(simulation, solver, observe, max_steps) -> Solution:
     search = functools.partial(_searched, max_steps)
     equation = Equation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = solved(equation, guess, rule)
+    proper = simulation.proper()
+    status = RESULTS.where(proper, status, RESULTS.improper_parameter)
+    y = poisoned(y, proper)
     observe = simulation.observe if observe is None else observe
     return Solution(observe(simulation.t0, y), status, size, steps)
 

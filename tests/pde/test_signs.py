@@ -1,0 +1,127 @@
+"""Coefficients that must be positive are noticed where nothing is known of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import integrators, pde
+
+
+_GRID = pde.Grid((8, 8))
+_WAVE = jnp.sin(2 * np.pi * _GRID.centers[0])
+_SENTENCE = "A parameter that must be positive"
+
+# Equation by its coefficient, and how many channels it has on a plane.
+_EQUATIONS = {
+    "Diffusion": (pde.Diffusion, 1),
+    "FisherKPP": (pde.FisherKPP, 1),
+    "AllenCahn": (pde.AllenCahn, 1),
+    "GrayScott": (lambda c: pde.GrayScott(0.04, 0.06, (2e-5, c)), 2),
+    "AdvectionDiffusion": (lambda c: pde.AdvectionDiffusion(c, (1.0, 0.0)), 1),
+    "Burgers": (pde.Burgers, 1),
+    "NavierStokes": (pde.NavierStokes, 1),
+    "CahnHilliard": (lambda c: pde.CahnHilliard(1.0, c), 1),
+    "Wave": (pde.Wave, 2),
+    "Schrodinger": (lambda c: pde.Schrodinger(mass=c), 2),
+    "ShallowWater": (pde.ShallowWater, 3),
+    "Euler": (lambda c: pde.Euler(1 + c), 4),
+}
+_FIELDS = ("Diffusion", "Wave", "Burgers")
+
+
+@pytest.mark.parametrize("name", _EQUATIONS)
+def test_every_sign_is_asked_for_where_known_and_where_not(name):
+    make, channels = _EQUATIONS[name]
+    initial = jnp.stack([2 + _WAVE] * channels)
+
+    @jax.jit
+    def proper(c):
+        return pde.Evolution(make(c), initial, _GRID).proper()
+
+    found = [bool(proper(c)) for c in (0.1, -0.1, np.nan)]
+    assert found == [True, False, False]
+    with pytest.raises(ValueError, match=r"must (be positive|not be negative), got"):
+        make(-0.1)
+    if name in _FIELDS:
+        assert not proper(np.where(_WAVE > 0.9, -0.1, 0.1))
+
+
+@pytest.mark.parametrize("name", _EQUATIONS)
+def test_what_is_known_is_asked_where_something_else_is_not(name):
+    make, channels = _EQUATIONS[name]
+    initial = jnp.stack([2 + _WAVE] * channels)
+
+    @jax.jit
+    def proper(length):
+        return pde.Evolution(make(0.1), initial, pde.Grid((8, 8), 0.0, length)).proper()
+
+    assert proper(2.0)
+
+
+def heat(diffusivity):
+    equation = pde.Diffusion(diffusivity)
+    plate = pde.Evolution(equation, _WAVE, _GRID, space=pde.Fourier())
+    return ds.simulate(plate, 0.1, ds.Method(integrators.ETDRK2(), 0.05))
+
+
+def test_a_run_raises_from_compiled_code():
+    with pytest.raises(Exception, match=_SENTENCE):
+        jax.jit(lambda d: heat(d).states)(-1e-3)
+
+
+def test_a_coefficient_put_in_later_is_no_way_around_it():
+    plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, _GRID)
+    wrong = eqx.tree_at(lambda p: p.equation.diffusivity, plate, jnp.asarray(-1e-3))
+    with pytest.raises(RuntimeError, match=_SENTENCE):
+        ds.simulate(wrong, 0.1)
+
+
+def test_of_a_sweep_the_member_that_cannot_be_is_named_and_nan():
+    plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, _GRID)
+    over = {"equation.diffusivity": np.array([0.1, -1e-3, 0.2])}
+    swept = ds.sweep(lambda plate: ds.simulate(plate, 0.1), plate, over)
+    named = swept.status == ds.RESULTS.improper_parameter
+    np.testing.assert_array_equal(named, [False, True, False])
+    finite = np.isfinite(swept.outputs.states)
+    assert np.all(finite[::2])
+    assert not np.any(finite[1])
+
+
+def test_derivatives_of_what_cannot_be_are_nan():
+    with ds.simulations.failures_as_nan():
+        for slope in (jax.jacfwd, jax.jacrev):
+            assert np.all(np.isnan(slope(lambda d: heat(d).states)(-1e-3)))
+
+
+def test_zero_is_proper_where_nothing_has_to_spread():
+    carried = pde.AdvectionDiffusion(0.0, (1.0, 0.0))
+    assert pde.Evolution(carried, _WAVE, _GRID).proper()
+    assert pde.Evolution(pde.Burgers(None), _WAVE, _GRID).proper()
+
+
+def flow(viscosity, time):
+    cylinder = pde.Obstacle(pde.Ball((0.5, 0.5), 0.2), time=time)
+    walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0))))
+    return pde.IncompressibleFlow(viscosity, _GRID, walls, obstacle=cylinder)
+
+
+def test_flows_ask_for_friction_and_drag():
+    proper = jax.jit(lambda v, time: flow(v, time).proper())
+    found = [bool(proper(*a)) for a in ((0.0, 0.1), (-0.1, 0.1), (0.1, -0.1))]
+    assert found == [True, False, False]
+
+
+def test_a_steady_state_of_what_cannot_be_is_none():
+    def found(diffusivity):
+        heated = pde.Diffusion(diffusivity, 1.0)
+        rod = pde.Evolution(heated, jnp.zeros(8), pde.Grid(8), pde.Dirichlet(0.0))
+        steady = pde.steady(rod, throw=False, full=True)
+        return steady.value, steady.status
+
+    value, status = jax.jit(found)(-1.0)
+    assert status == ds.RESULTS.improper_parameter
+    assert np.all(np.isnan(value))
+    assert np.all(np.isnan(jax.jit(jax.jacrev(lambda d: found(d)[0]))(-1.0)))
