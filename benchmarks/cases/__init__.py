@@ -1,6 +1,7 @@
 """Everything that is measured, in the order of the tables."""
 
 from . import (
+    cavity,
     cylinder,
     direct_sum_4096,
     fields,
@@ -31,6 +32,7 @@ CASES = (
     stiff_diffusion.CASE,
     spectral.CASE,
     fields.CASE,
+    cavity.CASE,
     cylinder.CASE,
     gpu_direct_sum.CASE,
     gpu_fields.CASE,

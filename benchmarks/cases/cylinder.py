@@ -1,6 +1,5 @@
 """A cylinder in a channel (DFG 2D-1): drag, lift and pressure beside published ones."""
 
-import time
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ from jaxtyping import Array
 
 from diffsim import pde
 
-from .._harness import Case, Effort, Row, compiled
+from .._harness import Case, Effort, Row, compiled, once
 
 
 #: Schäfer and Turek 1996 (10.1007/978-3-322-89849-4_39), refined by Nabh 1998.
@@ -40,7 +39,7 @@ def measure(effort: Effort) -> list[Row]:
 
     run = compiled(seen, 1e-3)
     both = compiled(jax.value_and_grad(lambda v: seen(v)[0]), 1e-3)
-    seconds, gradient = _seconds(run.turn()), _seconds(both.turn())
+    seconds, gradient = once(run), once(both)
     drag, lift, pressure = map(float, np.asarray(run.value))
     return [
         Row(
@@ -84,9 +83,3 @@ def channel(across: int, viscosity: Any) -> pde.IncompressibleFlow:
     return pde.IncompressibleFlow(
         viscosity, grid, walls, obstacle=body, initial=lambda x: inlet(0.0, x)
     )
-
-
-def _seconds(run: Any) -> float:
-    began = time.perf_counter()
-    run()
-    return time.perf_counter() - began

@@ -3,10 +3,11 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ...implicit import CG, Krylov, linear_solve
+from ...implicit import BiCGStab, Krylov, linear_solve
 from ...simulations import AbstractSplit
 from ._momentum import friction, momentum
 from ._obstacle import Obstacle
@@ -92,21 +93,15 @@ class Flowing(AbstractSplit):
         return self._resisted(t, y)
 
     def solve(self, t, rhs, length, guess, args):
-        """By conjugate gradients, in which projected friction is symmetric."""
+        """For any matrix: at walls that hold the flow friction is not symmetric."""
         del guess, args
-        space = self.forces.space
-        roots = [space.roots(i) for i in range(space.grid.ndim)]
 
         def operator(v):
-            u = tuple(a / s for a, s in zip(v, roots, strict=True))
-            change = self._resisted(None, u)
-            pairs = zip(v, change, roots, strict=True)
-            return tuple(a - length * c * s for a, c, s in pairs)
+            return jax.tree.map(lambda a, c: a - length * c, v, self._resisted(None, v))
 
-        change = self._resisted(t, rhs)
-        b = tuple(length * c * s for c, s in zip(change, roots, strict=True))
-        moved = linear_solve(operator, b, linear=Krylov(CG()), throw=False)
-        return tuple(a + m / s for a, m, s in zip(rhs, moved, roots, strict=True))
+        b = jax.tree.map(lambda c: length * c, self._resisted(t, rhs))
+        moved = linear_solve(operator, b, linear=Krylov(BiCGStab()), throw=False)
+        return jax.tree.map(jnp.add, rhs, moved)
 
     def _resisted(self, t: Any, u: Faces) -> Faces:
         """Without what moves the fluid through the walls, which others do."""

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._axes import on_axis
 from .._boundaries import Ghosts, Periodic
 from .._faces import averaged, divergence, neighbours
 from .._grid import Grid
@@ -142,18 +141,6 @@ class Staggered(eqx.Module):
         ndim = self.grid.ndim
         every = self.faces(u, t)
         return jnp.stack([averaged(a, i - ndim) for i, a in enumerate(every)])
-
-    def roots(self, i: int) -> Array:
-        """Square roots of the volumes of unknown faces, in cells.
-
-        Faces of an open side have half a cell; with them as weights −∇ is the transpose
-        of ∇·, and friction its own.
-        """
-        count = self.grid.shape[i] + 1
-        ends = [jnp.sqrt(0.5) if is_open(side) else 1.0 for side in self.walls[i]]
-        weights = jnp.ones(count, self.grid.lower.dtype)
-        weights = weights.at[0].set(ends[0]).at[-1].set(ends[1])
-        return self.unknown(on_axis(weights, i, self.grid.ndim), i)
 
     def _divergence(self, every: Faces) -> Array:
         spacing = self.grid.spacing

@@ -1,5 +1,6 @@
 """Friction and pressure in one long step: what leads to a steady flow."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,6 @@ from jaxtyping import Array
 
 from .._axes import on_axis, product_along
 from .._boundaries import Inflow
-from .._elliptic._waves import waves
 from .._flow._pressure import projected
 from .._flow._staggered import Faces, Staggered
 from .._flow._walls import NoSlip, is_open
@@ -46,7 +46,7 @@ class Stokes(AbstractLead):
 
     def _rubbed(self, i: int, a: Array) -> Array:
         """One component, without what friction of so long a time takes."""
-        grid, root = self.space.grid, self.space.roots(i).astype(a.dtype)
+        grid, root = self.space.grid, self._root(i).astype(a.dtype)
         longest = jnp.max(grid.upper - grid.lower)
         total, matrices = longest**-2, []
         for axis, dx in enumerate(grid.spacing):
@@ -69,8 +69,31 @@ class Stokes(AbstractLead):
             return _around(n)
         if i == axis:
             return _between_faces(n, is_open(low), is_open(high))
-        kinds = ("odd" if _held(low) else "even", "odd" if _held(high) else "even")
-        return waves(kinds, None, n, np.float64)
+        return _between_centers(n, _held(low), _held(high))
+
+    def _root(self, i: int) -> Array:
+        """Its square are the weights with which friction is symmetric."""
+        ndim = self.space.grid.ndim
+        weights = (on_axis(self._weights(i, axis), axis, ndim) for axis in range(ndim))
+        return jnp.sqrt(math.prod(weights))
+
+    def _weights(self, i: int, axis: int) -> Array:
+        """Of places of component i along an axis."""
+        sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
+        ends = [_at_wall(_held(side)) for side in sides]
+        if axis == i:
+            start, stop = self.space.span(i)
+            # A face of an open side has half a cell.
+            ends = [0.5 if is_open(side) else 1.0 for side in sides]
+        return jnp.ones(stop - start).at[0].set(ends[0]).at[-1].set(ends[1])
+
+
+def _at_wall(held: bool) -> float:
+    """The weight of a value beside a wall along which the flow is held or slips.
+
+    The parabola at one that holds makes 4/3 of what a line through one value makes.
+    """
+    return 3 / 4 if held else 1.0
 
 
 def _at_rest(side: Any) -> Any:
@@ -102,6 +125,16 @@ def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarra
     found = (np.cos if low else np.sin)(2 * half[:, None] * faces)
     found[:, (faces == 0) | (faces == n)] *= np.sqrt(0.5)
     return _orthonormal(found, half)
+
+
+def _between_centers(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
+    """In centers between walls that hold the flow or let it slip."""
+    line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+    line[[0, -1], [0, -1]] = [1.0 + 2.0 * low, 1.0 + 2.0 * high]
+    roots = np.ones(n)
+    roots[[0, -1]] = np.sqrt([_at_wall(low), _at_wall(high)])
+    values, columns = np.linalg.eigh(line / roots / roots[:, None])
+    return columns.T, values
 
 
 def _orthonormal(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
