@@ -102,11 +102,15 @@ def across(side: Side, dtype: Any) -> Ghosts:
 def along(side: Side, dtype: Any) -> Ghosts:
     """The ghost of a component along the side, half a cell beyond it.
 
-    Of one that is held it is on the parabola through the wall and two values: a line
-    through one misses the friction of the wall layer by a quarter.
+    At a wall it is on the parabola through it and two values: a line through one misses
+    the friction of the layer there by a quarter. At an inflow it is on that line, whose
+    mean at the side is what is carried in.
     """
-    held = isinstance(side, NoSlip | Inflow)
-    own, given = ([-2.0, 1 / 3], 8 / 3) if held else ([1.0], 0.0)
+    own, given = [1.0], 0.0
+    if isinstance(side, NoSlip):
+        own, given = [-2.0, 1 / 3], 8 / 3
+    elif isinstance(side, Inflow):
+        own, given = [-1.0], 2.0
     return Ghosts(jnp.asarray([own], dtype), jnp.asarray([given], dtype))
 
 

@@ -69,7 +69,7 @@ class Stokes(AbstractLead):
             return _around(n)
         if i == axis:
             return _between_faces(n, is_open(low), is_open(high))
-        return _between_centers(n, _held(low), _held(high))
+        return _between_centers(n, low, high)
 
     def _root(self, i: int) -> Array:
         """Its square are the weights with which friction is symmetric."""
@@ -80,7 +80,7 @@ class Stokes(AbstractLead):
     def _weights(self, i: int, axis: int) -> Array:
         """Of places of component i along an axis."""
         sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
-        ends = [_at_wall(_held(side)) for side in sides]
+        ends = [_beside(side) for side in sides]
         if axis == i:
             start, stop = self.space.span(i)
             # A face of an open side has half a cell.
@@ -88,12 +88,12 @@ class Stokes(AbstractLead):
         return jnp.ones(stop - start).at[0].set(ends[0]).at[-1].set(ends[1])
 
 
-def _at_wall(held: bool) -> float:
-    """The weight of a value beside a wall along which the flow is held or slips.
+def _beside(side: Any) -> float:
+    """The weight of a value beside a side that it is along.
 
-    The parabola at one that holds makes 4/3 of what a line through one value makes.
+    The parabola at a wall makes 4/3 of what a line through one value makes.
     """
-    return 3 / 4 if held else 1.0
+    return 3 / 4 if isinstance(side, NoSlip) else 1.0
 
 
 def _at_rest(side: Any) -> Any:
@@ -127,12 +127,12 @@ def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarra
     return _orthonormal(found, half)
 
 
-def _between_centers(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
-    """In centers between walls that hold the flow or let it slip."""
+def _between_centers(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+    """In centers between sides that hold the flow or let it slip."""
     line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
-    line[[0, -1], [0, -1]] = [1.0 + 2.0 * low, 1.0 + 2.0 * high]
+    line[[0, -1], [0, -1]] = [3.0 if _held(side) else 1.0 for side in (low, high)]
     roots = np.ones(n)
-    roots[[0, -1]] = np.sqrt([_at_wall(low), _at_wall(high)])
+    roots[[0, -1]] = np.sqrt([_beside(low), _beside(high)])
     values, columns = np.linalg.eigh(line / roots / roots[:, None])
     return columns.T, values
 
