@@ -31,7 +31,7 @@ with warnings.catch_warnings():
         improper_parameter = (
             "A parameter that must be positive, such as a diffusivity, a viscosity or "
             "a speed, is not, or is not a number. Keep a sweep to what can be, and a "
-            "fit by `Free(transform='log')` or `Free(bounds=(0.0, None))`."
+            "fit by `Free(transform='log')` or by `Free(bounds=...)` above zero."
         )
         non_finite = (
             "The state became infinite or not a number, or the residual of an equation "

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..._checks import all_hold, as_floating
@@ -28,7 +29,7 @@ from ._inputs import (
 from ._obstacle import Obstacle
 from ._pressure import projected, solenoidal
 from ._staggered import Faces, Staggered
-from ._walls import Sides, walls_of
+from ._walls import Sides, stiffening, walls_of
 
 
 class IncompressibleFlow(AbstractSimulation):
@@ -77,11 +78,11 @@ class IncompressibleFlow(AbstractSimulation):
 
     **Good values:** cells of 2 ν / max|u| or shorter where the flow varies, and no
     longer than half a layer at a wall, $\sqrt{\nu L/u}$; explicit methods are stable
-    for steps of up to about Δx² / 2dν in d dimensions and Δx / max|u|, which the
-    default controller finds. Where the first, or the time of an obstacle, is far
-    below the second take `integrators.KenCarp4()`, which solves for friction and drag:
-    in the cavity on 128² cells it takes a fifth of the time of the default at a
-    Reynolds number of 1, as long at 5, and seven times as long at 100.
+    for steps of up to about Δx² / 2dν in d dimensions, an eighth less beside `NoSlip`,
+    and Δx / max|u|, which the default controller finds. Where the first, or the time
+    of an obstacle, is far below the second take `integrators.KenCarp4()`, which solves
+    for friction and drag: in the cavity on 128² cells it takes a fifth of the time of
+    the default at a Reynolds number of 1, as long at 5, and seven times as long at 100.
 
     **Raises:** `ValueError` for sides without a wall, an `Inflow` without an `Outflow`,
     shapes that do not fit, and a viscosity below 0.
@@ -145,8 +146,11 @@ class IncompressibleFlow(AbstractSimulation):
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""
         spacing = self.grid.spacing.astype(self._dtype)
         speeds = jnp.stack([jnp.max(jnp.abs(u)) for u in self.velocities(t, y)])
-        total = jnp.sum(speeds / spacing)
-        total = total + 2 * self.viscosity.astype(self._dtype) * jnp.sum(spacing**-2)
+        # Of every component across its own axis, and along the walls of the others.
+        stiff = np.array([max(map(stiffening, pair)) for pair in self.walls])
+        along = jnp.asarray(np.where(np.eye(stiff.size), 1, stiff), self._dtype)
+        friction = 2 * self.viscosity.astype(self._dtype) * along @ spacing**-2
+        total = jnp.sum(speeds / spacing) + jnp.max(friction)
         return total if self.obstacle is None else total + 0.5 / self.obstacle.time
 
     def default_method(self):

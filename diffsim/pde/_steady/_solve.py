@@ -125,7 +125,9 @@ def _searched(max_steps: int, how, function, guess, theta):
     solver, rule = how
 
     def distance(y, theta):
-        # Held, so that the Jacobian is that of the rate, led.
+        # Newton's Jacobian is that of the rate alone, the lead L being held:
+        # d(L(y) f(y)) is L df where f is zero. No derivative passes here: those of
+        # the state are of the rate, by the implicit function theorem.
         lead, _ = _led(rule.linear, function, jax.lax.stop_gradient(y), theta)
         return lead(function(y, theta))
 
