@@ -149,8 +149,9 @@ class IncompressibleFlow(AbstractSimulation):
         # Of every component across its own axis, and along the walls of the others.
         stiff = np.array([max(map(stiffening, pair)) for pair in self.walls])
         along = jnp.asarray(np.where(np.eye(stiff.size), 1, stiff), self._dtype)
-        friction = 2 * self.viscosity.astype(self._dtype) * along @ spacing**-2
-        total = jnp.sum(speeds / spacing) + jnp.max(friction)
+        fastest = jnp.max(jnp.sum(along * spacing**-2, axis=1))
+        friction = 2 * self.viscosity.astype(self._dtype) * fastest
+        total = jnp.sum(speeds / spacing) + friction
         return total if self.obstacle is None else total + 0.5 / self.obstacle.time
 
     def default_method(self):
