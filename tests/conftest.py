@@ -24,6 +24,7 @@ if _FLAGS not in os.environ:
     os.environ[_FLAGS] = _QUICK if _trial.returncode == 0 else ""
 
 import jax  # noqa: E402
+import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
 
@@ -59,3 +60,10 @@ def pytest_configure(config):
 def pytest_unconfigure(config):
     for directory in _created:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_programs_are_let_go():
+    """Of one file few serve the next, and in all they fill 6 GB a worker."""
+    yield
+    jax.clear_caches()
