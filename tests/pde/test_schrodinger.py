@@ -81,6 +81,27 @@ def test_coherent_states_swing_to_the_order_of_the_solver(solver, order, step):
     np.testing.assert_allclose(np.log2(np.divide(*errors)), order, atol=0.3)
 
 
+def test_energies_are_those_of_oscillators_and_of_solitons():
+    """m(ωq)²/2 + ħω/2 of the coherent state, and av² − a³/3 of the soliton."""
+    omega, a, v = 1.4, 1.2, 0.5
+
+    def swing(omega):
+        well = pde.Schrodinger(MASS * (omega * X) ** 2 / 2, hbar=HBAR, mass=MASS)
+        psi = swinging(0.0, omega) * (MASS * omega / (np.pi * HBAR)) ** 0.25
+        system = pde.Evolution(well, parts(psi), LINE)
+        run = ds.simulate(system, [0.7, 2.0], ds.Method(KahanLi6(), 0.1))
+        return pde.energy(system, run.states)
+
+    found, slope = jax.jit(lambda w: jax.jvp(swing, (w,), (1.0,)))(omega)
+    exact = MASS * (1.5 * omega) ** 2 / 2 + HBAR * omega / 2
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+    np.testing.assert_allclose(slope, 1.5**2 * MASS * omega + HBAR / 2, rtol=1e-4)
+    pulse = a / jnp.cosh(a * X) * jnp.exp(1j * v * X)
+    fiber = pde.Evolution(pde.Schrodinger(nonlinearity=-1.0), parts(pulse), LINE)
+    found = pde.energy(fiber, fiber.initial)
+    np.testing.assert_allclose(found, a * v**2 - a**3 / 3, atol=1e-10)
+
+
 def test_bright_solitons_keep_their_shape():
     grid = pde.Grid(192, -20.0, 20.0)
     x = grid.centers[0]

@@ -51,16 +51,57 @@ def test_energy_stays_within_bounds():
     # 0.9 of the longest stable step.
     step = 0.9 * 0.1 / np.sqrt(2) / 1.4
     times = step * 5 * np.arange(601)
-    found = after(pde.Wave(uneven), start, grid, times, step, walls)
-    domain = pde.Domain(grid, walls)
-    u, v = found[:, 0], found[:, 1]
-    pull = jax.vmap(lambda u: pde.diffusion(u, uneven(grid.centers) ** 2, domain))(u)
-    energy = np.asarray(jnp.sum(v**2 - u * pull, axis=(1, 2)))
+    drum = pde.Evolution(pde.Wave(uneven), start, grid, walls)
+    states = ds.simulate(drum, times, ds.Method(Leapfrog(), step)).states
+    energy = np.asarray(pde.energy(drum, states))
     assert np.ptp(energy) < 0.2 * energy[0]
     early, late = energy[:301], energy[300:]
     # It goes up and down, and nowhere.
     np.testing.assert_allclose(np.mean(late), np.mean(early), rtol=1e-2)
     assert np.ptp(late) < 1.05 * np.ptp(early)
+
+
+def test_energy_is_that_of_speeds_and_slopes_and_of_what_walls_hold():
+    """At a wall half a cell is stretched; a spring of Robin's is beside it."""
+    n, c, k = 6, 1.3, 0.7
+    x = pde.Grid(n).centers[0]
+    state = jnp.stack([jnp.sin(3 * x) + x, jnp.cos(2 * x)])
+    walls = (pde.Dirichlet(), pde.Robin(k, 1.0))
+    string = pde.Evolution(pde.Wave(c), state, pde.Grid(n), walls)
+    u, v = np.asarray(state)
+    # By the line through the last cell that obeys u' = -ku at the wall.
+    end = u[-1] / (1 + k / (2 * n))
+    stretched = 2 * n * u[0] ** 2 + n * np.sum(np.diff(u) ** 2)
+    stretched += 2 * n * (u[-1] - end) ** 2 + k * end**2
+    exact = np.sum(v**2) / (2 * n) + c**2 / 2 * stretched
+    np.testing.assert_allclose(pde.energy(string, state), exact, rtol=1e-13)
+
+
+WALLS = {
+    "ring": pde.Periodic(),
+    "held": pde.Dirichlet(0.4),
+    "pulled": (pde.Neumann(0.3), pde.Robin(1.0, 0.5, 2.0)),
+}
+
+
+@pytest.mark.parametrize("walls", WALLS.values(), ids=WALLS)
+def test_energy_stays_in_every_rate(walls):
+    grid = pde.Grid((6, 5), 0.0, (1.6, 1.2))
+    state = jnp.asarray(np.random.default_rng(3).normal(size=(2, 6, 5)))
+    drum = pde.Evolution(pde.Wave(uneven), state, grid, (walls, pde.Neumann()))
+
+    @jax.jit
+    def change(state):
+        u, v = state
+        pull = pde.diffusion(u[None], uneven(grid.centers) ** 2, drum.domain)[0]
+        rate = jnp.stack([v, pull])
+        work = jax.jvp(lambda u: pde.energy(drum, u), (state,), (rate,))[1]
+        back = jnp.sum(jax.grad(lambda u: pde.energy(drum, u))(state) * rate)
+        return work, back, jnp.sum(jnp.abs(v * pull)) * grid.volume
+
+    work, back, size = change(state)
+    assert abs(work) < 1e-14 * size
+    assert abs(back) < 1e-14 * size
 
 
 def running(c, t, x):

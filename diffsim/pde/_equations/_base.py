@@ -47,6 +47,14 @@ class AbstractEquation(eqx.Module):
         del t, u, domain
         return None
 
+    def energy(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """Energy a volume in every cell, shape (*grid), for `pde.energy`.
+
+        None where there is none to speak of, and by default.
+        """
+        del t, u, domain
+        return None
+
 
 class AbstractFiniteVolume(AbstractEquation):
     """An equation for fields in cells, with any boundary."""

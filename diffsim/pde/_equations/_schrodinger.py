@@ -31,7 +31,8 @@ class Schrodinger(AbstractSplitStep):
 
     The kinetic part turns the phase of every Fourier mode, the rest that of every
     point: `Leapfrog` is the split-step method, `Yoshida4` and the others compose it.
-    All keep the norm to rounding and can be run backwards, so that `Reversible` serves.
+    All keep the norm to rounding and the `energy` within bounds, and can be run
+    backwards, so that `Reversible` serves.
     With g it is the equation of Gross and Pitaevskii, and of pulses in fibers.
 
     **Arguments**
@@ -86,6 +87,14 @@ class Schrodinger(AbstractSplitStep):
         # The rest first: it costs less, and is asked once more a step.
         on_grid = eqx.Partial(_turned_on_grid, self, modes.grid)
         return Flows(on_grid, eqx.Partial(_turned_in_modes, self, modes))
+
+    def energy(self, t, u, domain):
+        modes = Modes(domain.grid)
+        curved = modes.backward(modes.laplacian(modes.forward(u)))
+        moving = -(self.hbar**2) / (2 * self.mass) * jnp.sum(u * curved, axis=0)
+        density = jnp.sum(u**2, axis=0)
+        held = evaluated(self.potential, t, domain.grid.centers)
+        return moving + (held + self.nonlinearity / 2 * density) * density
 
 
 def _turned_on_grid(

@@ -1,37 +1,69 @@
-"""Kinetic energy and enstrophy of flows."""
+"""Energy of flows and waves, and enstrophy."""
 
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._trees import cast
+from .._evolution import Evolution
 from ._integral import integral
-from ._velocity import velocity, vorticity
+from ._velocity import check_state, velocity, vorticity
 
 
 @eqx.filter_jit
 def energy(simulation: Any, state: Array) -> Array:
-    r"""Kinetic energy over the density, $E = \tfrac12\int |u|^2\,dx$.
+    r"""Of a flow its kinetic energy over the density, $E = \tfrac12\int |u|^2\,dx$.
 
     $dE/dt = -2\nu Z$ in a periodic box and between walls at rest, with Z the
-    `enstrophy`.
+    `enstrophy`. Of other equations what stays while nothing drives or damps them:
+
+    - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$ and what the springs
+        of `Robin` walls hold, without what walls hold where u = 0,
+    - `Schrodinger`:
+        $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
+    - your own: the integral of what its method `energy(t, u, domain)` returns.
 
     **Arguments**
 
-    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of `NavierStokes`.
+    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of `NavierStokes` or of
+        an equation that has an energy.
     - `state`: one state, or states with a leading time axis.
 
-    **Returns:** length⁴ / time² in two dimensions, length⁵ / time² in three, shape
-    (time,) or ().
+    **Returns:** shape (time,) or (); of a flow length⁴ / time² in two dimensions,
+    length⁵ / time² in three.
 
     **Raises:** `ValueError` for another simulation or states of another shape.
 
     **Limits:** of an `IncompressibleFlow` that of the velocities in the centers of
-    cells, of order 2 (convenience).
+    cells, of order 2; what changes with time is taken at `t0` (convenience).
     """
-    u = velocity(simulation, state)
-    return integral(jnp.sum(u**2, -simulation.grid.ndim - 1), simulation.grid) / 2
+    density = _density(simulation, state)
+    if density is None:
+        u = velocity(simulation, state)
+        density = jnp.sum(u**2, -simulation.grid.ndim - 1) / 2
+    return integral(density, simulation.grid)
+
+
+def _density(simulation: Any, state: Array) -> Array | None:
+    """What an equation says, in every cell; None of those that say nothing."""
+    if not isinstance(simulation, Evolution):
+        return None
+    simulation = cast(simulation, state.dtype)
+    t = jnp.asarray(simulation.t0, state.dtype)
+
+    def found(u):
+        return simulation.equation.energy(t, u, simulation.domain)
+
+    shape = simulation.initial.shape
+    if eqx.filter_eval_shape(found, simulation.initial) is None:
+        return None
+    check_state(simulation, state, shape)
+    for _ in range(state.ndim - len(shape)):
+        found = jax.vmap(found)
+    return found(state)
 
 
 @eqx.filter_jit
@@ -40,7 +72,7 @@ def enstrophy(simulation: Any, state: Array) -> Array:
 
     **Arguments**
 
-    - `simulation`, `state`: as for `energy`.
+    - `simulation`, `state`: as for `velocity`.
 
     **Returns:** length² / time² in two dimensions, length³ / time² in three, shape
     (time,) or ().

@@ -92,22 +92,31 @@ def _modes(simulation: Flow, state: Array) -> Modes:
 
 def _check(simulation: Any, state: Array):
     """Objects to what is no flow, and to states that are not of it."""
-    of = type(simulation).__name__
-    if isinstance(simulation, Evolution):
-        of += f" of {type(simulation.equation).__name__}"
     navier_stokes = isinstance(simulation, Evolution) and isinstance(
         simulation.equation, NavierStokes
     )
     if not navier_stokes and not isinstance(simulation, IncompressibleFlow):
         raise ValueError(
             f"simulation must be an IncompressibleFlow or an Evolution of NavierStokes,"
-            f" whose states are flows, got {of}; pde.integral and pde.curl take any "
-            "field"
+            f" whose states are flows, got {_name(simulation)}; pde.integral and "
+            "pde.curl take any field"
         )
     shape = simulation.grid.shape
     channels = 1 if _is_vorticity(simulation) else len(shape)
-    if state.shape[-len(shape) - 1 :] != (channels, *shape):
+    check_state(simulation, state, (channels, *shape))
+
+
+def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
+    """Objects to states that are not of a simulation."""
+    if state.shape[-len(shape) :] != shape:
         raise ValueError(
-            f"state must have shape (..., {', '.join(map(str, (channels, *shape)))}), "
-            f"as those of this {of}, got {state.shape}"
+            f"state must have shape (..., {', '.join(map(str, shape))}), as those of "
+            f"this {_name(simulation)}, got {state.shape}"
         )
+
+
+def _name(simulation: Any) -> str:
+    name = type(simulation).__name__
+    if not isinstance(simulation, Evolution):
+        return name
+    return f"{name} of {type(simulation.equation).__name__}"
