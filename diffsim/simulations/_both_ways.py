@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._fixed_steps import fixed_leg
 from ._leg import Leg
-from ._plan import DiffraxSide, Plan, Side, diffrax_side
+from ._plan import DiffraxSide, Plan, Side, diffrax_side, landing
 from ._simulation import AbstractSimulation
 from ._stepper import Stepper
 from ._through_diffrax import diffrax_leg
@@ -46,7 +46,7 @@ def _one_way(request: Request, side: Side, times: Array) -> Leg:
     simulation, plan, t0, _, y0, meter = request
     method = plan.method
     if isinstance(side, DiffraxSide):
-        span = (t0, times[-1])
+        side, span = landing(side, method, times), (t0, times[-1])
         return diffrax_leg(
             simulation, method, side, y0, span=span, times=times, meter=meter
         )

@@ -27,14 +27,16 @@ class Method(eqx.Module):
     - `step`: length of the fixed steps, a positive Python float in units of time. The
         grid is `t0 + n step`, in both directions. With a `controller`: the first step.
     - `controller`: a `diffrax.AbstractStepSizeController`; None means fixed steps where
-        `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not.
+        `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not. Of
+        solvers with implicit stages the steps it chooses end at outputs.
     - `adjoint`: None serves forward and reverse mode and their nestings, adaptive runs
         by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
         is `diffrax.diffeqsolve`, which interpolates between steps.
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
-        times or `t0` are traced. Adaptive runs default to 4096; memory and time of
-        their second derivatives grow with it.
+        times or `t0` are traced. Adaptive runs default to 4096, not counting one for
+        each output that a step ends at; memory and time of their second derivatives
+        grow with it.
 
     **Good values:** see "How to choose" in the documentation.
 

@@ -3,10 +3,12 @@
 import diffrax
 import equinox as eqx
 import numpy as np
+from jaxtyping import Array
 
 from .._checks import is_traced
 from ._adjoints import AbstractScanAdjoint, Checkpointed
 from ._explicit import AbstractOneStepSolver
+from ._landing import Landing
 from ._method import MAX_STEPS, GivenSteps, Method, default_controller
 from ._schedule import Schedule, grid_steps
 
@@ -104,6 +106,21 @@ def diffrax_side(
     elif controller is None:
         controller = default_controller()
     return DiffraxSide(outputs, steps, controller)
+
+
+def landing(side: DiffraxSide, method: Method, times: Array) -> DiffraxSide:
+    """The side with a step that ends at each output, for solvers that ask for it.
+
+    Between their steps they are coarse. A controller that the caller has clipped is as
+    the caller wants it.
+    """
+    asked = getattr(type(method.solver), "ends_steps_at_outputs", False)
+    followed = isinstance(side.controller, diffrax.PIDController)
+    if not (asked and followed) or times.size == 1:
+        return side
+    controller = Landing(side.controller, times)
+    # What outputs add is not the dynamics' doing, so it does not count.
+    return DiffraxSide(side.outputs, side.max_steps + side.outputs, controller)
 
 
 def _segments(method: Method, steps: int) -> int:

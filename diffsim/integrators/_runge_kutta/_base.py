@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -58,6 +58,11 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
         powers of the precision in float32.
     - `iterations`: of Newton's method in a stage, before the step counts as failed.
 
+    Where a `diffrax.PIDController`, the default, chooses the steps, one ends at every
+    output: dense output, of order 2 or 3, would be a thousand times less accurate than
+    long steps are. For outputs by the thousand that need no more, wrap the controller:
+    `diffrax.ClipStepSizeController(diffrax.PIDController(rtol=1e-6, atol=1e-6))`.
+
     A failed step is rejected and made shorter by a controller; at fixed steps the run
     ends in NaN and a `RESULTS`. A solver with an error estimate is a
     `diffrax.AbstractAdaptiveSolver` as well.
@@ -80,6 +85,8 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
 
     #: The coefficients.
     tableau: eqx.AbstractClassVar[Tableau]
+    #: Under the error that a step may have, dense output of order 2 or 3 is coarse.
+    ends_steps_at_outputs: ClassVar[bool] = True
 
     def __check_init__(self):
         if self.iterations < 2:

@@ -1,0 +1,56 @@
+"""`Landing`: steps that end where outputs are."""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+
+#: A step grows by this part of it at most, so that no next one is a sliver.
+_STRETCH = 0.01
+
+
+class Landing(diffrax.AbstractStepSizeController):
+    """A controller's steps, made equal on the way to the next of `times`.
+
+    Diffrax's `ClipStepSizeController` may leave a rest of a rounding's length, over
+    which an implicit stage has no slope.
+    """
+
+    controller: diffrax.AbstractStepSizeController
+    times: Array
+
+    def __init__(self, controller: Any, times: Array):
+        self.controller = controller
+        # Held, as all steps are: a derivative by a time is that along its step.
+        self.times = jax.lax.stop_gradient(times)
+
+    def wrap(self, direction):
+        inner, ends = self.controller.wrap(direction), jnp.sort(direction * self.times)
+        return eqx.tree_at(lambda c: (c.controller, c.times), self, (inner, ends))
+
+    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
+        end, state = self.controller.init(
+            terms, t0, t1, y0, dt0, args, func, error_order
+        )
+        return self._landed(t0, end), state
+
+    def adapt_step_size(
+        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
+    ):
+        keep, start, end, jumped, state, result = self.controller.adapt_step_size(
+            t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
+        )
+        return keep, start, self._landed(start, end), jumped, state, result
+
+    def _landed(self, start, end):
+        """The end of a step that would go from `start` to `end`."""
+        place = jnp.sum(self.times <= start)
+        output = self.times[jnp.minimum(place, self.times.size - 1)]
+        steps = jnp.ceil((output - start) / (end - start) - _STRETCH)
+        one_of_them = start + (output - start) / jnp.maximum(steps, 1)
+        landed = jnp.where(steps > 1, one_of_them, output)
+        return jnp.where(place < self.times.size, landed, end)
