@@ -38,6 +38,12 @@ with warnings.catch_warnings():
             "did. Try a shorter step, parameter values nearer the physical ones, "
             "between bodies a softening length, or of an equation another guess."
         )
+        nonlinear_divergence = (
+            "An equation could not be solved: Newton's method, or a linear solve in "
+            "it, diverged. For the stages of an implicit step give a shorter `step`, "
+            "or none, so that a controller finds it; what is explicit in them, "
+            "advection say, may have blown up before. Else try another guess."
+        )
         times_beyond_max_steps = (
             "A requested time lies more than `max_steps` steps from `t0`. Times or "
             "`t0` are traced, so the number of steps cannot follow them: raise "

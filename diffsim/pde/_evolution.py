@@ -66,6 +66,7 @@ class Evolution(AbstractSimulation):
         space: AbstractSpace | None = None,
         t0: float | Array = 0.0,
     ):
+        _check_kinds(equation, grid, space)
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
@@ -104,6 +105,17 @@ class Evolution(AbstractSimulation):
 
     def default_method(self):
         return self.space.default_method(self.equation, self.domain)
+
+
+def _check_kinds(equation: Any, grid: Any, space: Any):
+    kinds = {
+        "equation": (equation, AbstractEquation, "pde.Diffusion(0.1)"),
+        "grid": (grid, Grid, "pde.Grid(64)"),
+        "space": (space, AbstractSpace | None, "pde.Fourier()"),
+    }
+    for name, (given, kind, example) in kinds.items():
+        if not isinstance(given, kind):
+            raise ValueError(f"{name} must be like {example}, got {given!r:.60}")
 
 
 def _space_of(equation: AbstractEquation) -> AbstractSpace:

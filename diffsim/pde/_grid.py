@@ -1,5 +1,6 @@
 """`Grid`: uniform Cartesian cells."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -96,7 +97,7 @@ class Grid(eqx.Module):
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:
-    counts = (shape,) if isinstance(shape, int) else tuple(shape)
+    counts = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
     whole = all(isinstance(n, int | np.integer) and n > 0 for n in counts)
     if not whole or not 1 <= len(counts) <= 3:
         raise ValueError(

@@ -315,3 +315,28 @@ def test_flows_that_cannot_be_are_named():
         pde.Ball((0.0, 0.0), -1.0)
     with pytest.raises(ValueError, match="distance must be a function of x"):
         pde.Obstacle(0.1)
+
+
+def test_a_body_goes_on_through_a_periodic_side():
+    """What it feels does not know where its period begins."""
+    grid = pde.Grid((16, 8), upper=(2.0, 1.0))
+    walls = (pde.Periodic(), pde.NoSlip())
+
+    @jax.jit
+    def felt(x):
+        body = pde.Obstacle(pde.Ball(jnp.stack([x, 0.4]), 0.2), time=0.02)
+        flow = pde.IncompressibleFlow(
+            0.05, grid, walls, forcing=(1.0, 0.0), obstacle=body
+        )
+        heun = ds.Method(diffrax.Heun(), 0.01)
+        return ds.simulate(flow, 0.1, heun, observe=flow.force).states
+
+    middle = felt(jnp.asarray(1.0))
+    assert middle[0] > 0.1
+    for x in (0.0, 0.125, 2.0):
+        np.testing.assert_allclose(felt(jnp.asarray(x)), middle, rtol=1e-12, atol=1e-14)
+
+
+def test_without_a_body_nothing_is_felt_along_any_axis():
+    flow = pde.IncompressibleFlow(0.1, pde.Grid((4, 4)), pde.NoSlip())
+    np.testing.assert_array_equal(flow.force(0.0, flow.initial_state()), np.zeros(2))

@@ -143,6 +143,11 @@ def test_sides_without_a_boundary_are_named(given, sentence):
         pde.Domain(pde.Grid((4, 5)), given)
 
 
+def test_a_wall_that_asks_for_nothing_is_named():
+    with pytest.raises(ValueError, match="alpha and beta must not both be 0"):
+        pde.Robin(0.0, 0.0, 1.0)
+
+
 def test_of_one_axis_a_pair_is_its_own():
     pair = pde.Dirichlet(0.3), pde.Neumann(0.2)
     assert pde.Domain(pde.Grid(4), pair).boundary == (pair,)

@@ -96,16 +96,16 @@ def test_zero_is_proper_where_nothing_has_to_spread():
     assert pde.Evolution(pde.Burgers(None), _WAVE, _GRID).proper()
 
 
-def flow(viscosity, time):
-    cylinder = pde.Obstacle(pde.Ball((0.5, 0.5), 0.2), time=time)
+def flow(viscosity, time, radius=0.2):
+    cylinder = pde.Obstacle(pde.Ball((0.5, 0.5), radius), time=time)
     walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0))))
     return pde.IncompressibleFlow(viscosity, _GRID, walls, obstacle=cylinder)
 
 
-def test_flows_ask_for_friction_and_drag():
-    proper = jax.jit(lambda v, time: flow(v, time).proper())
-    found = [bool(proper(*a)) for a in ((0.0, 0.1), (-0.1, 0.1), (0.1, -0.1))]
-    assert found == [True, False, False]
+def test_flows_ask_for_friction_drag_and_bodies():
+    proper = jax.jit(lambda *given: flow(*given).proper())
+    cases = (0.0, 0.1, 0.2), (-0.1, 0.1, 0.2), (0.1, -0.1, 0.2), (0.1, 0.1, -0.2)
+    assert [bool(proper(*case)) for case in cases] == [True, False, False, False]
 
 
 def test_a_steady_state_of_what_cannot_be_is_none():

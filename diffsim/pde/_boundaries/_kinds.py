@@ -4,9 +4,10 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating
+from ..._checks import as_floating, is_traced
 from ..._types import Numbers
 from ._base import (
     AbstractBoundary,
@@ -76,6 +77,8 @@ class Robin(AbstractBoundary):
     - `alpha`, `beta`: numbers, of one sign for a wall that the field relaxes at.
     - `value`: g, as for `Dirichlet`.
 
+    **Raises:** `ValueError` where both are 0.
+
     **Limits:** NaN where α Δx = −2 β, where no ghost cell fulfils it (mathematics).
     """
 
@@ -87,6 +90,13 @@ class Robin(AbstractBoundary):
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
         self.value = prescribed("value", value)
+        if is_traced(self.alpha) or is_traced(self.beta):
+            return
+        if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
+            raise ValueError(
+                "alpha and beta must not both be 0, which says nothing of u at the "
+                "wall; give pde.Dirichlet(value) or pde.Neumann(value)"
+            )
 
     def ghosts(self, spacing, width, order):
         alpha, beta = (a.astype(spacing.dtype) for a in (self.alpha, self.beta))

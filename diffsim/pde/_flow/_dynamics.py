@@ -33,8 +33,10 @@ class Forces(eqx.Module):
         hindrance = ()
         if body is not None:
             places = map(space.points, range(flow.grid.ndim))
-            spacing = flow.grid.spacing
-            hindrance = tuple(body.inside(x, spacing) / body.time for x in places)
+            spacing, shifts = flow.grid.spacing, space.images()
+            hindrance = tuple(
+                body.inside(x, spacing, shifts) / body.time for x in places
+            )
         return cls(space, flow.viscosity, flow.forcing, body, hindrance)
 
     def total(self, t: Any, u: Faces) -> Faces:

@@ -181,10 +181,12 @@ class IncompressibleFlow(AbstractSimulation):
         r"""What the flow exerts on the obstacle over the density, one number an axis.
 
         $\int \chi/\eta\,(u - u_b)$: drag along the stream, lift across it. Of a body
-        that speeds up, what its inside takes is part of it.
+        that speeds up, what its inside takes is part of it. Zero without one.
         """
         forces, t = self._forces, self._time(t)
-        parts = [-jnp.sum(a) for a in forces.drag(t, y)] or [jnp.zeros((), self._dtype)]
+        if self.obstacle is None:
+            return jnp.zeros(self.grid.ndim, self._dtype)
+        parts = [-jnp.sum(a) for a in forces.drag(t, y)]
         return forces.space.grid.volume * jnp.stack(parts)
 
     @property

@@ -3,10 +3,11 @@
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_positive
+from ..._checks import Sign, as_floating
 from ..._types import Numbers
 
 
@@ -26,7 +27,8 @@ class Obstacle(eqx.Module):
 
     - `distance`: d, length: a function of x, shape (axis, ...), that is negative inside
         of the body and positive outside, and grows by one a length at its surface: a
-        `Ball` or any `eqx.Module`. What floats in it is a parameter.
+        `Ball` or any `eqx.Module`. What floats in it is a parameter. Through a
+        periodic side the body goes on at the other.
     - `velocity`: $u_b$, length / time: a number, one an axis, or a function of (t, x).
     - `time`: η, in which the fluid inside comes to the velocity of the body.
     - `width`: w, length; None is the length of the shortest side of a cell.
@@ -71,16 +73,26 @@ class Obstacle(eqx.Module):
 
     def signs(self) -> tuple[Sign, ...]:
         """What must be positive."""
+        shape = self.distance.signs() if isinstance(self.distance, Ball) else ()
         return (
             Sign("time", self.time, hint="a smaller one is less permeable"),
             Sign("width", self.width, hint="one cell is sharp"),
+            *shape,
         )
 
-    def inside(self, x: Array, spacing: Array) -> Array:
-        """χ at the coordinates `x`, shape (axis, ...)."""
+    def inside(self, x: Array, spacing: Array, shifts: Array) -> Array:
+        """χ at the coordinates `x`, shape (axis, ...), of all of its images.
+
+        One stands at each of `shifts`, shape (image, axis), from the body.
+        """
         width = jnp.min(spacing) if self.width is None else self.width
-        distance = jnp.asarray(self.distance(x), x.dtype)
-        return (1 - jnp.tanh(distance / jnp.asarray(width, x.dtype))) / 2
+
+        def outside(shift):
+            place = x - shift.reshape(-1, *[1] * (x.ndim - 1))
+            distance = jnp.asarray(self.distance(place), x.dtype)
+            return (1 + jnp.tanh(distance / jnp.asarray(width, x.dtype))) / 2
+
+        return 1 - jnp.prod(jax.vmap(outside)(shifts), axis=0)
 
 
 class Ball(eqx.Module):
@@ -101,7 +113,12 @@ class Ball(eqx.Module):
     def __init__(self, center: Numbers, radius: Numbers):
         self.center = as_floating("center", center)
         self.radius = as_floating("radius", radius)
-        check_positive("radius", self.radius)
+        for sign in self.signs():
+            sign.check()
+
+    def signs(self) -> tuple[Sign, ...]:
+        """What must be positive."""
+        return (Sign("radius", self.radius),)
 
     def __call__(self, x: Array) -> Array:
         center = self.center.astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))

@@ -1,5 +1,6 @@
 """`Staggered`: every component of a velocity on the faces that it crosses."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,6 +54,15 @@ class Staggered(eqx.Module):
     def unknown(self, faces: Array, i: int) -> Array:
         """The unknown ones of all faces across axis i."""
         return slice_in_dim(faces, *self.span(i), axis=_axis(faces, i, self))
+
+    def images(self) -> Array:
+        """From a body to its images across periodic sides, shape (image, axis).
+
+        Itself first, then the nearest.
+        """
+        ways = [(0, -1, 1) if self.periodic(i) else (0,) for i in range(self.grid.ndim)]
+        length = self.grid.upper - self.grid.lower
+        return jnp.asarray(list(itertools.product(*ways)), length.dtype) * length
 
     def at_wall(self, i: int, axis: int, end: int, t: Any) -> Array:
         """The velocity (axis, ...) prescribed at a wall, where component i meets it.
