@@ -25,7 +25,9 @@ class Landing(diffrax.AbstractStepSizeController):
 
     def __init__(self, controller: Any, times: Array):
         self.controller = controller
-        # Held, as all steps are: a derivative by a time is that along its step.
+        # Held: a tangent of the times would pass into the lengths of all later steps,
+        # where the controller makes it grow without bound. An output still has its
+        # derivative by its own time, that along the step which ends there.
         self.times = jax.lax.stop_gradient(times)
 
     def wrap(self, direction):

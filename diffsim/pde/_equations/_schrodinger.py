@@ -32,8 +32,8 @@ class Schrodinger(AbstractSplitStep):
     The kinetic part turns the phase of every Fourier mode, the rest that of every
     point: `Leapfrog` is the split-step method, `Yoshida4` and the others compose it.
     All keep the norm to rounding and the `energy` within bounds, and can be run
-    backwards, so that `Reversible` serves.
-    With g it is the equation of Gross and Pitaevskii, and of pulses in fibers.
+    backwards, so that `Reversible` serves. With g it is the equation of Gross and
+    Pitaevskii, and of pulses in fibers.
 
     **Arguments**
 

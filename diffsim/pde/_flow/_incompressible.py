@@ -78,11 +78,12 @@ class IncompressibleFlow(AbstractSimulation):
 
     **Good values:** cells of 2 ν / max|u| or shorter where the flow varies, and no
     longer than half a layer at a wall, $\sqrt{\nu L/u}$; explicit methods are stable
-    for steps of up to about Δx² / 2dν in d dimensions, an eighth less beside `NoSlip`,
-    and Δx / max|u|, which the default controller finds. Where the first, or the time
-    of an obstacle, is far below the second take `integrators.KenCarp4()`, which solves
-    for friction and drag: in the cavity on 128² cells it takes a fifth of the time of
-    the default at a Reynolds number of 1, as long at 5, and seven times as long at 100.
+    for steps of up to about Δx² / 2dν in d dimensions, up to an eighth less beside
+    `NoSlip`, and Δx / max|u|, which the default controller finds. Where the first, or
+    the time of an obstacle, is far below the second take `integrators.KenCarp4()`,
+    which solves for friction and drag: in the cavity on 128² cells it takes a fifth of
+    the time of the default at a Reynolds number of 1, as long at 5, and seven times as
+    long at 100.
 
     **Raises:** `ValueError` for sides without a wall, an `Inflow` without an `Outflow`,
     shapes that do not fit, and a viscosity below 0.

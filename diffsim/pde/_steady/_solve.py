@@ -125,9 +125,9 @@ def _searched(max_steps: int, how, function, guess, theta):
     solver, rule = how
 
     def distance(y, theta):
-        # Newton's Jacobian is that of the rate alone, the lead L being held:
-        # d(L(y) f(y)) is L df where f is zero. No derivative passes here: those of
-        # the state are of the rate, by the implicit function theorem.
+        # stop_gradient, so that Newton's Jacobian is L df and not d(L(y) f(y)), which
+        # is the same where f is zero. Only the search for y is here: its derivative is
+        # that of f, by the implicit function theorem, and loses nothing.
         lead, _ = _led(rule.linear, function, jax.lax.stop_gradient(y), theta)
         return lead(function(y, theta))
 
