@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._checks import as_floating
-from ._domain import Domain
+from ._domain import Domain, check_domain
 from ._extremes import above_zero, below_zero
 from ._faces import divergence
 from ._schemes import MUSCL, AbstractScheme
@@ -58,6 +58,7 @@ def advection(
     **Limits:** of the order of the scheme; of order 2 where a velocity on faces varies
     across them (convenience).
     """
+    check_domain(domain)
     scheme = MUSCL() if scheme is None else scheme
     faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
     spacing = domain.grid.spacing.astype(u.dtype)

@@ -1,18 +1,15 @@
 """`CFL`: steps as long as the waves allow."""
 
-import warnings
 from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from .._checks import check_positive, is_traced
+from .._checks import check_positive
 from .._types import Numbers
-from ..simulations import AbstractOneStepSolver, Method
 
 
 class CFL(diffrax.AbstractStepSizeController):
@@ -36,7 +33,11 @@ class CFL(diffrax.AbstractStepSizeController):
     0.3 keeps the error of time below that of space with `WENO5`.
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are, by
-    `crossings(t, u, domain)`.
+    `crossings(t, u, domain)` or in Fourier modes `fastest`.
+
+    **Limits:** in Fourier modes the linear part is not counted, for solvers that take
+    it implicitly; of others the first step is warned of where it is too long
+    (convenience).
     """
 
     number: float | Array
@@ -79,6 +80,9 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
     ds.simulate(tube, 0.2, ds.Method(integrators.SSPRK3(), step=0.8 * step))
     ```
 
+    In Fourier modes what carries is counted and the linear part is not: a step for
+    `ETDRK4` and for solvers with implicit stages.
+
     **Arguments**
 
     - `evolution`: an `Evolution`, of an equation that has waves or that spreads; or
@@ -92,62 +96,15 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
     return allowed_step(evolution, number, evolution.t0, evolution.initial_state())
 
 
-def warn_of_long_steps(simulation: Any, method: Method):
-    """Where explicit steps are fixed and known before a run."""
-    solver = method.solver
-    explicit = isinstance(solver, diffrax.AbstractERK | AbstractOneStepSolver)
-    known = not any(is_traced(leaf) for leaf in jax.tree.leaves(simulation))
-    if method.adaptive or method.step is None or not (explicit and known):
-        return
-    with jax.ensure_compile_time_eval():
-        rate = _rate(simulation, simulation.t0, simulation.initial_state())
-    if rate is None or not method.step * float(rate) > (most := _stable(solver)):
-        return
-    # Leapfrog and its like have no other than fixed steps.
-    other = (
-        ", or controller=pde.CFL()" if isinstance(solver, diffrax.AbstractERK) else ""
-    )
-    warnings.warn(
-        f"step={method.step:.4g} is longer than {most / float(rate):.3g}, where "
-        f"{type(solver).__name__} becomes unstable for the fastest waves, friction or "
-        "diffusion of the start: the run may blow up; take a fixed step of "
-        f"{0.5 / float(rate):.2g}{other}",
-        stacklevel=5,
-    )
-
-
-def _stable(solver: diffrax.AbstractSolver) -> float:
-    """The crossings a step that a solver is stable for.
-
-    Half of what it is of rates of decay: what spreads decays twice as fast as it
-    crosses, and so do the shortest waves of upwind differences.
-    """
-    if not isinstance(solver, diffrax.AbstractERK):
-        return 1.0
-    tableau: Any = solver.tableau
-    n = len(tableau.b_sol)
-    a = np.zeros((n, n))
-    for i, row in enumerate(tableau.a_lower, start=1):
-        a[i, :i] = row
-    # The polynomial by which a step multiplies, from its lowest power.
-    slope, powers = np.ones(n), [1.0]
-    for _ in range(n):
-        powers.append(np.sum(tableau.b_sol * slope))
-        slope = np.sum(a * slope, axis=1)
-    decay = -np.arange(0.0, 20.0, 0.01)
-    growth = np.polyval(powers[::-1], decay)
-    beyond = np.abs(growth) > 1 + 1e-9
-    return 0.005 * float(np.argmax(beyond) if np.any(beyond) else beyond.size)
-
-
 def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
     """The step of `number` crossings from the state y at the time t."""
-    rate = _rate(simulation, t, y)
+    rate = crossings_of(simulation, t, y)
     if rate is None:
         name = type(getattr(simulation, "equation", simulation)).__name__
         raise ValueError(
             f"{name} does not say how fast its waves are, by crossings(t, u, domain); "
-            "give step= or another controller"
+            "there is no step to be found for it; choose one by its error, or let a "
+            "solver with an error estimate choose"
         )
     # Where nothing moves any step will do, a finite one.
     least = jnp.finfo(rate.dtype).tiny ** 0.5
@@ -155,7 +112,8 @@ def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
 
 
 @eqx.filter_jit
-def _rate(simulation: Any, t: Any, y: Any) -> Array | None:
+def crossings_of(simulation: Any, t: Any, y: Any) -> Array | None:
+    """Of the state y at the time t, None where nothing is known of them."""
     if not hasattr(simulation, "crossings"):
         return None
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype

@@ -101,6 +101,15 @@ class Domain(eqx.Module):
             )
 
 
+def check_domain(domain: Any):
+    """Objects to a grid, which does not say what holds at its walls."""
+    if not isinstance(domain, Domain):
+        raise ValueError(
+            "domain must be a pde.Domain(grid, boundary), of a periodic grid "
+            f"pde.Domain(grid), got {domain!r:.60}"
+        )
+
+
 def sides_of(
     boundary: PyTree, ndim: int
 ) -> tuple[tuple[AbstractSide, AbstractSide], ...]:

@@ -10,10 +10,10 @@ from .._checks import all_hold, as_floating
 from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractSide
-from ._cfl import warn_of_long_steps
 from ._domain import Domain, sides_of
 from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSecondOrder
 from ._grid import Grid
+from ._long_steps import Waves, warn_of_long_steps
 from ._spaces import AbstractSpace, Cells, Fourier
 
 
@@ -91,7 +91,12 @@ class Evolution(AbstractSimulation):
 
     def crossings(self, t: Any, y: Any) -> Array | None:
         """Cells that the fastest waves of a state cross a time; None of no waves."""
-        return self.equation.crossings(t, self.observe(t, y), self.domain)
+        field = self.observe(t, y)
+        return self.space.crossings(self.equation, t, field, self.domain)
+
+    def waves(self, t: Any, y: Any) -> Waves | None:
+        """How the modes of a state move, where they are what is stepped."""
+        return self.space.waves(self.equation, t, self.observe(t, y), self.domain)
 
     def proper(self):
         return all_hold(self.equation.signs())

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._types import Numbers
-from ._domain import Domain
+from ._domain import Domain, check_domain
 from ._faces import difference, divergence
 
 
@@ -27,6 +27,7 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
 
     **Raises:** `ValueError` for a field that does not fit the grid.
     """
+    check_domain(domain)
     _check_order(order)
     faces = domain.neighbours(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
@@ -49,6 +50,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
         one for each channel, shape (channel, *grid).
     - `domain`, `t`: as for `laplacian`.
     """
+    check_domain(domain)
     return spread(u, on_faces(coefficient, domain, u.dtype), domain, t)
 
 
@@ -58,6 +60,7 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
 
     **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
     """
+    check_domain(domain)
     _check_order(order)
     # A derivative has one order less than what it is of.
     faces = domain.neighbours(u, t, width=order // 2, order=order + 1)

@@ -21,6 +21,8 @@ from ._equations import (
     AbstractSpectral,
     AbstractSplitStep,
 )
+from ._grid import Grid
+from ._long_steps import Waves
 from ._modes import Modes
 
 
@@ -50,6 +52,19 @@ class AbstractSpace(eqx.Module):
         """The field, shape (channel, *grid), of what is stepped."""
         del equation
         return state
+
+    def crossings(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> Array | None:
+        """Cells that the fastest waves cross a time; None if that is not known."""
+        return equation.crossings(t, field, domain)
+
+    def waves(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> Waves | None:
+        """How modes move, where they are what is stepped; None by default."""
+        del equation, t, field, domain
+        return None
 
 
 class Cells(AbstractSpace):
@@ -136,8 +151,7 @@ class Fourier(AbstractSpace):
         modes = Modes(grid)
         if isinstance(equation, AbstractSplitStep):
             return equation.flows(modes)
-        degree = equation.degree if self.degree is None else self.degree
-        low = modes if degree < 2 else modes.dealiased(degree)
+        low = self._low(equation, grid)
         return Semilinear(
             equation.symbol(modes),
             eqx.Partial(_nonlinear, equation, modes, low),
@@ -150,10 +164,36 @@ class Fourier(AbstractSpace):
             return field
         return equation.admitted(field, Modes(cast(domain.grid, field.dtype)))
 
+    def crossings(self, equation, t, field, domain):
+        fastest = _fastest(equation, t, field, domain)
+        if fastest is None:
+            return equation.crossings(t, field, domain)
+        return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
+
+    def waves(self, equation, t, field, domain):
+        fastest = _fastest(equation, t, field, domain)
+        if fastest is None:
+            return None
+        equation, grid = cast((equation, domain.grid), field.dtype)
+        modes, low = Modes(grid), self._low(equation, grid)
+        pairs = zip(fastest, low.wavenumbers, strict=True)
+        turning = sum((v * jnp.abs(k) for v, k in pairs), start=jnp.zeros(low.shape))
+        return Waves(equation.symbol(modes), low.filled(turning))
+
     def default_method(self, equation, domain):
         del domain
         split_step = isinstance(equation, AbstractSplitStep)
         return Method(diffrax.Dopri8() if split_step else KenCarp5())
+
+    def _low(self, equation: AbstractSpectral, grid: Grid) -> Modes:
+        """The modes that products are kept in."""
+        degree = equation.degree if self.degree is None else self.degree
+        return Modes(grid) if degree < 2 else Modes(grid).dealiased(degree)
+
+
+def _fastest(equation, t, field, domain):
+    spectral = isinstance(equation, AbstractSpectral)
+    return equation.fastest(t, field, domain) if spectral else None
 
 
 def _rate(t, u, evolution):
@@ -175,7 +215,15 @@ def _solve(t, rhs, length, guess, evolution):
 
 def _nonlinear(equation, modes, low, t, z, args):
     del args
-    return low.filled(equation.nonlinear(t, low.taken(z), low))
+    low_z = low.taken(z)
+    found = equation.nonlinear(t, low_z, low)
+    if jnp.shape(found) != low_z.shape or not jnp.iscomplexobj(found):
+        raise ValueError(
+            f"nonlinear of {type(equation).__name__} must return a transform, complex "
+            f"of shape {low_z.shape}, as modes.forward makes of a field, got "
+            f"{jnp.result_type(found)} of shape {jnp.shape(found)}"
+        )
+    return low.filled(found)
 
 
 def _or_cells(equation: AbstractEquation) -> str:

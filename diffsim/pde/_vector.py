@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._domain import Domain
+from ._domain import Domain, check_domain
 from ._operators import gradient
 
 
@@ -53,6 +53,7 @@ def curl_of(slopes: list[Array]) -> Array:
 
 
 def _check_components(v: Array, domain: Domain, allowed: tuple[int, ...], name: str):
+    check_domain(domain)
     ndim, shape = domain.grid.ndim, domain.grid.shape
     if ndim not in allowed:
         raise ValueError(f"{name} needs two or three dimensions, got a grid of {shape}")

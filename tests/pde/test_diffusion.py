@@ -82,6 +82,9 @@ def test_fields_and_coefficients_that_do_not_fit_are_named():
     hot = pde.Diffusion(1.0, source=jnp.ones(5))
     with pytest.raises(ValueError, match=r"grid as their last axes, \(4, 5\), got"):
         ds.simulate(pde.Evolution(hot, jnp.zeros((4, 5)), grid), 0.1)
+    layered = pde.Diffusion(jnp.ones((1, 4, 5)))
+    with pytest.raises(ValueError, match=r"diffusivity of a channel must be .* \(4, 5"):
+        ds.simulate(pde.Evolution(layered, jnp.zeros((4, 5)), grid), 0.1)
 
 
 def test_walls_that_feed_are_not_solved_for_as_if_they_did_not():

@@ -307,6 +307,16 @@ def test_flows_that_cannot_be_are_named():
             {"obstacle": pde.Obstacle(lambda x: x)},
             "obstacle must return one number a place",
         ),
+        (
+            (0.1, grid, wall),
+            {"obstacle": pde.Obstacle(pde.Ball((3.0, 0.5), 0.2))},
+            "lies outside of the domain",
+        ),
+        (
+            (0.1, grid, wall),
+            {"obstacle": pde.Obstacle(pde.Ball((0.55, 0.55), 1e-3))},
+            "is smaller than a cell",
+        ),
     ]
     for arguments, options, sentence in cases:
         with pytest.raises(ValueError, match=sentence):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim import pde
+from diffsim.pde._domain import check_domain
 
 
 def exact(x):
@@ -121,6 +122,10 @@ def test_operators_of_fields_that_do_not_fit_are_named():
         pde.laplacian(jnp.zeros((5, 4)), domain)
     with pytest.raises(ValueError, match="order must be one of"):
         pde.laplacian(jnp.zeros((4, 5)), domain, order=3)
+    # Types are checked before in these tests, which users do not have.
+    check_domain(domain)
+    with pytest.raises(ValueError, match=r"domain must be a pde.Domain\(grid, bound"):
+        check_domain(domain.grid)
     coarse = pde.Domain(pde.Grid((2, 8)), pde.Neumann())
     with pytest.raises(ValueError, match="at least 3 cells along each axis"):
         pde.laplacian(jnp.zeros((2, 8)), coarse, order=4)

@@ -5,6 +5,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -88,3 +89,30 @@ def test_what_seeps_through_a_porous_body_has_an_edge_that_runs():
     # It has a kink at its edge, where its derivative jumps.
     assert value > 1.4
     assert slope > 0.4
+
+
+class Forgetful(SwiftHohenberg):
+    """Whose products are left on the grid."""
+
+    def nonlinear(self, t, z, modes):
+        return modes.backward(z) ** 3
+
+
+class Spreading(pde.AbstractReactionDiffusion):
+    """Whose diffusivities are a method and no property."""
+
+    degree = 1
+
+    def diffusivities(self):
+        return (0.1,)
+
+    def reaction(self, t, x, u):
+        return None
+
+
+def test_what_an_equation_says_wrongly_is_named():
+    grid = pde.Grid(16)
+    with pytest.raises(ValueError, match=r"Forgetful must return a transform, complex"):
+        ds.simulate(pde.Evolution(Forgetful(0.3), jnp.ones(16), grid), 0.1)
+    with pytest.raises(ValueError, match="Spreading must be a property that returns a"):
+        pde.Evolution(Spreading(), jnp.ones(16), grid)

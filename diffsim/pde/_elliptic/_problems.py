@@ -14,7 +14,7 @@ from ..._results import RESULTS, raised
 from ..._sizes import largest
 from ..._types import Numbers
 from ...implicit import Solution
-from .._domain import Domain
+from .._domain import Domain, check_domain
 from .._operators import diffusion
 from ._base import AbstractElliptic
 from ._solve import default_solver, system_solution
@@ -75,6 +75,7 @@ def helmholtz(
     data: a mean in a change of f changes nothing (mathematics).
     """
     f = as_floating("f", f)
+    check_domain(domain)
     domain.check(f)
     coefficient = _field("coefficient", coefficient, domain)
     check_positive("coefficient", coefficient, "an elliptic problem has one sign of it")

@@ -131,6 +131,15 @@ class AbstractSpectral(AbstractEquation):
     def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
         """N̂ of the transform z, shape (channel, *modes)."""
 
+    def fastest(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """Speeds |v_a| at which N carries a field where it crosses most cells a time.
+
+        Shape (axis,), for `CFL` and to warn of steps that are too long. None where N
+        carries nothing, and by default.
+        """
+        del t, u, domain
+        return None
+
     def admitted(self, u: Array, modes: Modes) -> Array:
         """The part of an initial field that it is for; all of it by default."""
         del modes

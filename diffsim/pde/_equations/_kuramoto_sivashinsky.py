@@ -7,10 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._checks import as_floating
+from ..._trees import cast
 from ..._types import Numbers
+from .._modes import Modes
 from ._base import AbstractSpectral
 from ._coefficients import fed_in_modes, optional
-from ._convection import of_squares
+from ._convection import of_squares, speeds_of
 
 
 class KuramotoSivashinsky(AbstractSpectral):
@@ -71,6 +73,13 @@ class KuramotoSivashinsky(AbstractSpectral):
     def symbol(self, modes):
         k2 = modes.squared
         return self.growth * k2 - self.decay * k2**2
+
+    def fastest(self, t, u, domain):
+        del t
+        if self.potential:
+            modes = Modes(cast(domain.grid, u.dtype))
+            u = modes.backward(modes.gradient(modes.forward(u))[:, 0])
+        return speeds_of(u, domain)
 
     def nonlinear(self, t, z, modes):
         if self.potential:

@@ -9,10 +9,12 @@ from jaxtyping import Array
 
 from ..._checks import Sign, as_floating
 from ..._products import scaled
+from ..._trees import cast
 from ..._types import Numbers
 from .._modes import Modes
 from ._base import AbstractSpectral
 from ._coefficients import feed_in_modes, optional
+from ._convection import speeds_of
 
 
 _HINT = "without friction waves as short as the grid would pile up"
@@ -37,8 +39,8 @@ class NavierStokes(AbstractSpectral):
     - `drag`: μ, 1 / time, which takes energy out of the largest scales.
 
     **Good values:** Δx up to 2 (ν³/ε)^¼ with ε the dissipation, in two dimensions
-    2 (ν³/η)^⅙ with η that of enstrophy; `ETDRK2` or `ETDRK4` with steps of
-    0.5 Δx / max|u|.
+    2 (ν³/η)^⅙ with η that of enstrophy; `ETDRK4` with steps of
+    0.5 Δx / max(|u| + |v|), as `largest_step` finds them, or `ETDRK2` with half of it.
 
     **Raises:** `ValueError` for a viscosity that is not positive and one dimension.
 
@@ -79,6 +81,13 @@ class NavierStokes(AbstractSpectral):
         if modes.grid.ndim == 2:
             return u
         return modes.backward(_solenoidal(modes.forward(u), modes))
+
+    def fastest(self, t, u, domain):
+        del t
+        if domain.grid.ndim == 2:
+            modes = Modes(cast(domain.grid, u.dtype))
+            u = modes.backward(velocity(modes.forward(u), modes))
+        return speeds_of(u, domain)
 
     def nonlinear(self, t, z, modes):
         flux = _planar(z, modes) if modes.grid.ndim == 2 else _spatial(z, modes)

@@ -33,7 +33,13 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
 
     def channels(self, ndim: int) -> int:
         del ndim
-        return len(self.diffusivities)
+        given = self.diffusivities
+        if not isinstance(given, tuple):
+            raise ValueError(
+                f"diffusivities of {type(self).__name__} must be a property that "
+                f"returns a tuple, one of each channel, got {given!r:.60}"
+            )
+        return len(given)
 
     def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
         return self.reaction(t, domain.grid.centers.astype(u.dtype), u)

@@ -97,4 +97,11 @@ def evaluated_all(
 ) -> list[Array]:
     """D of every channel, numbers and fields."""
     x = domain.grid.centers.astype(u.dtype)
-    return [evaluated(d, t, x, a) for d, a in zip(diffusivities, u, strict=True)]
+    found = [evaluated(d, t, x, a) for d, a in zip(diffusivities, u, strict=True)]
+    for k in found:
+        if k.ndim > domain.grid.ndim:
+            raise ValueError(
+                "the diffusivity of a channel must be a number or a field of the shape "
+                f"of the grid, {domain.grid.shape}, got shape {k.shape}"
+            )
+    return found

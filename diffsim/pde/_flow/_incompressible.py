@@ -12,9 +12,9 @@ from ..._checks import all_hold, as_floating
 from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
-from .._cfl import warn_of_long_steps
 from .._domain import Domain
 from .._grid import Grid
+from .._long_steps import Waves, warn_of_long_steps
 from ._centers import domain_of
 from ._dynamics import Flowing, Forces
 from ._inputs import (
@@ -124,7 +124,7 @@ class IncompressibleFlow(AbstractSimulation):
         self.grid = grid
         self.walls = walls_of(walls, grid)
         self.forcing = checked_force(forcing, grid)
-        check_obstacle(obstacle, grid)
+        check_obstacle(obstacle, Staggered(grid, self.walls))
         self.obstacle = obstacle
         self.initial = checked_start(initial, Staggered(grid, self.walls))
         self.t0 = t0
@@ -145,15 +145,29 @@ class IncompressibleFlow(AbstractSimulation):
 
     def crossings(self, t: Any, y: Faces) -> Array:
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""
-        spacing = self.grid.spacing.astype(self._dtype)
-        speeds = jnp.stack([jnp.max(jnp.abs(u)) for u in self.velocities(t, y)])
+        return self._carried(t, y) + self._damped()
+
+    def waves(self, t: Any, y: Faces) -> Waves:
+        """How modes move: central differences turn them once a crossing."""
+        part = jnp.linspace(0, 1, 65, dtype=self._dtype)
+        return Waves(-2 * self._damped() * part**2, self._carried(t, y) * part)
+
+    def _carried(self, t: Any, y: Faces) -> Array:
+        """Crossings by what flows, and by what moves along the walls."""
+        space, t = self._space, self._time(t)
+        fastest = space.fastest(solenoidal(space, y, t), t)
+        return jnp.sum(fastest / space.grid.spacing)
+
+    def _damped(self) -> Array:
+        """Half of what friction and drag take a time."""
+        spacing = self._space.grid.spacing
         # Of every component across its own axis, and along the walls of the others.
         stiff = np.array([max(map(stiffening, pair)) for pair in self.walls])
         along = jnp.asarray(np.where(np.eye(stiff.size), 1, stiff), self._dtype)
         fastest = jnp.max(jnp.sum(along * spacing**-2, axis=1))
         friction = 2 * self.viscosity.astype(self._dtype) * fastest
-        total = jnp.sum(speeds / spacing) + friction
-        return total if self.obstacle is None else total + 0.5 / self.obstacle.time
+        drag = 0 if self.obstacle is None else 0.5 / self.obstacle.time
+        return friction + drag
 
     def default_method(self):
         return Method(diffrax.Tsit5(), max_steps=100_000)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_takes
+from ..._checks import Sign, as_floating, check_takes, is_traced
 from .._grid import Grid
 from ._centers import domain_of
 from ._obstacle import Obstacle
@@ -37,10 +37,11 @@ def check_grid(grid: Grid):
         )
 
 
-def check_obstacle(obstacle: Any, grid: Grid):
-    """Objects to what is none, or has other dimensions."""
+def check_obstacle(obstacle: Any, space: Staggered):
+    """Objects to what is none, has other dimensions, or is nowhere on the grid."""
     if obstacle is None:
         return
+    grid = space.grid
     if not isinstance(obstacle, Obstacle):
         raise ValueError(
             f"obstacle must be a pde.Obstacle(distance) or None, got {obstacle!r:.60}"
@@ -60,6 +61,24 @@ def check_obstacle(obstacle: Any, grid: Grid):
             f"{grid.shape} for x of shape {x.shape}, got {shape}"
         )
     check_on_axes("the velocity of obstacle", obstacle.velocity, x.shape)
+    _check_covers(obstacle, space)
+
+
+def _check_covers(obstacle: Obstacle, space: Staggered):
+    """Objects to a body that no unknown of the flow is inside of."""
+    if any(is_traced(leaf) for leaf in jax.tree.leaves((obstacle, space))):
+        return
+    grid = space.grid
+    with jax.ensure_compile_time_eval():
+        places = map(space.points, range(grid.ndim))
+        parts = [obstacle.inside(x, grid.spacing, space.images()) for x in places]
+        most = max(float(jnp.max(part)) for part in parts)
+    if most < 0.5:
+        raise ValueError(
+            "obstacle must reach over a face of a cell, got one that lies outside of "
+            f"the domain, from {grid.lower} to {grid.upper}, or is smaller than a "
+            f"cell, {grid.spacing}; its distance is negative inside"
+        )
 
 
 def checked_force(given: Any, grid: Grid) -> Any:

@@ -109,6 +109,20 @@ class Staggered(eqx.Module):
             for i, a in enumerate(u)
         )
 
+    def fastest(self, u: Faces, t: Any) -> Array:
+        """The highest |u| of every component, shape (axis,), along walls too."""
+        highest = []
+        for i, a in enumerate(self.faces(u, t)):
+            beside = [
+                self.at_wall(i, axis, end, t)[i]
+                for axis in range(self.grid.ndim)
+                for end in (0, 1)
+                if axis != i and not self.periodic(axis)
+            ]
+            parts = [jnp.max(jnp.abs(b)) for b in (a, *beside)]
+            highest.append(jnp.max(jnp.stack(parts)))
+        return jnp.stack(highest)
+
     def outward(self, u: Faces, t: Any) -> Array:
         """∇·u of all cells."""
         return self._divergence(self.faces(u, t))

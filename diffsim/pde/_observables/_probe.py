@@ -21,7 +21,7 @@ from .._boundaries import (
     Outflow,
     Wall,
 )
-from .._domain import Domain
+from .._domain import Domain, check_domain
 
 
 _ORDERS = (2, 4)
@@ -70,16 +70,17 @@ def probe(
     """
     if order not in _ORDERS:
         raise ValueError(f"order must be one of {_ORDERS}, got {order}")
+    check_domain(domain)
     domain.check(u, order)
     points = _checked_points(points, domain, u.dtype)
+    t = jnp.asarray(t, u.dtype)
     _check_times(t, u, domain)
     return _probed(u, points, domain, t, order)
 
 
 @eqx.filter_jit
-def _probed(u: Array, points: Array, domain: Domain, t: Any, order: int) -> Array:
+def _probed(u: Array, points: Array, domain: Domain, t: Array, order: int) -> Array:
     points, domain = cast((points, domain), u.dtype)
-    t = jnp.asarray(t, u.dtype)
     framed = partial(_framed, domain=domain, order=order)
     u = jax.vmap(framed)(u, t) if t.ndim else framed(u, t)
     shape, ndim = points.shape[:-1], domain.grid.ndim
@@ -193,7 +194,7 @@ def _checked_points(given: Any, domain: Domain, dtype: Any) -> Array:
     return found
 
 
-def _check_times(t: Any, u: Array, domain: Domain):
+def _check_times(t: Array, u: Array, domain: Domain):
     times, leading = jnp.shape(t), u.shape[: u.ndim - domain.grid.ndim]
     if times not in ((), leading[:1]):
         raise ValueError(

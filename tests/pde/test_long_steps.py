@@ -1,0 +1,156 @@
+"""Fixed steps that are too long for what is stepped explicitly are warned of."""
+
+import warnings
+
+import diffrax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import integrators, pde
+
+
+GRID = pde.Grid(32, 0.0, 2 * np.pi)
+
+
+def stream():
+    """The shortest waves that products are kept of, all carried at one speed."""
+    ripple = 1e-9 * jnp.cos(10 * GRID.centers[0])
+    law = pde.KuramotoSivashinsky(growth=-0.02, decay=0.0)
+    return pde.Evolution(law, 1.5 + ripple, GRID)
+
+
+def swirls(n=32):
+    grid = pde.Grid((n, n), 0.0, 2 * np.pi)
+    x, y = grid.centers
+    return pde.Evolution(pde.NavierStokes(1e-3), 2 * jnp.sin(x) * jnp.sin(y), grid)
+
+
+def cavity(viscosity=1e-3):
+    walls = pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0)))
+    return pde.IncompressibleFlow(viscosity, pde.Grid((16, 16)), walls)
+
+
+def warned(simulation, solver, step):
+    """What is said of a step: the limit and the step that would do, or nothing."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        simulation.check_method(ds.Method(solver, step=step))
+    if not found:
+        return None
+    (said,) = [str(w.message) for w in found]
+    limit = float(said.split("longer than ")[1].split(",")[0])
+    return limit, float(said.split("fixed step of ")[1].split(",")[0])
+
+
+SOLVERS = {
+    "ETDRK2": integrators.ETDRK2(),
+    "ETDRK4": integrators.ETDRK4(),
+    "ARS222": integrators.ARS222(),
+    "ARS443": integrators.ARS443(),
+    "KenCarp4": integrators.KenCarp4(),
+    "Heun": diffrax.Heun(),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_limit_is_where_runs_begin_to_amplify_short_waves(name):
+    """By 2 % a step, which runs measure; limits are found to a sixteenth."""
+    solver, steps = SOLVERS[name], 20
+    found = warned(stream(), solver, 1.0)
+    assert found is not None
+    limit, advised = found
+    np.testing.assert_allclose(advised, limit / 2, rtol=0.06)
+    assert warned(stream(), solver, 0.99 * limit) is None
+
+    def growth(step):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            end = ds.simulate(stream(), steps * step, ds.Method(solver, step=step))
+        before, after = (
+            jnp.abs(jnp.fft.rfft(u[0])[10]) for u in (stream().initial, end.states)
+        )
+        return (after / before) ** (1 / steps)
+
+    assert growth(0.95 * limit) < 1.02 < growth(1.1 * limit)
+
+
+def test_waves_that_grow_by_themselves_are_no_fault_of_the_step():
+    grid = pde.Grid(64, 0.0, 32 * np.pi)
+    start = 0.01 * jnp.sin(grid.centers[0] / 16)
+    flames = pde.Evolution(pde.KuramotoSivashinsky(), start, grid)
+    assert warned(flames, integrators.ETDRK4(), 1.0) is None
+
+
+@pytest.mark.parametrize("name", ["ETDRK4", "KenCarp4"])
+def test_long_steps_of_periodic_flows_are_warned_of_with_one_that_will_do(name):
+    found = warned(swirls(), SOLVERS[name], 1.0)
+    assert found is not None
+    assert warned(swirls(), SOLVERS[name], found[1]) is None
+
+
+def test_lids_count_before_the_fluid_moves():
+    found = warned(cavity(), SOLVERS["KenCarp4"], 1.0)
+    assert found is not None
+    assert warned(cavity(), SOLVERS["KenCarp4"], found[1]) is None
+
+
+def test_friction_that_is_implicit_bounds_no_step_and_lengthens_some():
+    creeping = cavity(1.0)
+    assert warned(creeping, SOLVERS["KenCarp4"], 1.0) is None
+    assert warned(creeping, SOLVERS["Heun"], 1.0) is not None
+
+
+def test_steps_without_an_explicit_part_are_not_warned_of():
+    assert warned(swirls(), integrators.Kvaerno3(), 1.0) is None
+
+
+def test_friction_counts_for_explicit_steps_in_modes():
+    """Whose limit of decay, and no other, is that of Heun's method, 2."""
+    law = pde.KuramotoSivashinsky(growth=-1.0, decay=0.0)
+    slow = pde.Evolution(law, 1e-3 * jnp.sin(GRID.centers[0]), GRID)
+    found = warned(slow, SOLVERS["Heun"], 0.1)
+    assert found is not None
+    np.testing.assert_allclose(found[0], 2 / 16**2, rtol=0.07)
+
+
+def test_speeds_in_modes_are_those_of_closed_forms():
+    """u = sin x cos y, v = −cos x sin y: together fastest where both are a half."""
+    x, y = swirls().grid.centers
+    both = jnp.max(jnp.abs(jnp.sin(x) * jnp.cos(y)) + jnp.abs(jnp.cos(x) * jnp.sin(y)))
+    step = 2 * np.pi / 32
+    np.testing.assert_allclose(pde.largest_step(swirls(), 1.0), step / both)
+    crest = 1 + 0.5 * jnp.sin(GRID.centers[0])
+    wave = pde.Evolution(pde.KortewegDeVries(advection=-3.0), crest, GRID)
+    np.testing.assert_allclose(
+        pde.largest_step(wave, 1.0), step / (3 * jnp.max(crest)), rtol=1e-12
+    )
+    law = pde.KuramotoSivashinsky(potential=True)
+    front = pde.Evolution(law, jnp.sin(2 * GRID.centers[0]), GRID)
+    steepest = 2 * jnp.max(jnp.abs(jnp.cos(2 * GRID.centers[0])))
+    np.testing.assert_allclose(pde.largest_step(front, 1.0), step / steepest)
+
+
+def test_steps_that_follow_waves_alone_are_warned_of_where_friction_is_explicit():
+    """CFL of modes counts what carries; and CFL above one where all is counted."""
+    law = pde.NavierStokes(0.1)
+    thick = pde.Evolution(law, swirls().initial, swirls().grid)
+    method = ds.Method(diffrax.Heun(), controller=pde.CFL(0.5))
+    with pytest.warns(UserWarning, match=r"first step of CFL\(number=0.5\) is longer"):
+        thick.check_method(method)
+    assert warned(swirls(), integrators.SSPRK3(), 0.1) is None
+    swirls().check_method(ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.5)))
+    gas = pde.Evolution(pde.Burgers(), 1.5 + jnp.sin(GRID.centers[0]), GRID)
+    gas.check_method(ds.Method(diffrax.Heun(), controller=pde.CFL(0.9)))
+    with pytest.warns(UserWarning, match="take a fixed step of 0.039, or controller"):
+        gas.check_method(ds.Method(diffrax.Heun(), controller=pde.CFL(1.1)))
+
+
+def test_implicit_steps_follow_the_waves_of_modes():
+    method = ds.Method(integrators.KenCarp4(), controller=pde.CFL(0.5))
+    run = ds.simulate(swirls(), 0.5, method)
+    fixed = ds.simulate(swirls(), 0.5, ds.Method(integrators.ETDRK4(), step=0.02))
+    np.testing.assert_allclose(run.states, fixed.states, atol=1e-6)
+    first = pde.largest_step(swirls(), 0.5)
+    np.testing.assert_allclose(np.asarray(run.steps)[0], first, rtol=1e-12)
