@@ -22,7 +22,8 @@ with warnings.catch_warnings():
         max_steps_reached = (
             "The maximum number of solver steps was reached before the last time. For "
             "a long run raise `Method(max_steps=...)`, 4096 where it is not given, or "
-            "loosen the tolerances; a parameter that is not finite rejects every step."
+            "loosen the tolerances, in float32 to 1e-5 say; a parameter that is not "
+            "finite rejects every step."
         )
         initial_state_not_finite = (
             "The initial state is infinite or not a number before the first step. Look "

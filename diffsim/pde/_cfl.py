@@ -35,9 +35,9 @@ class CFL(diffrax.AbstractStepSizeController):
     **Raises:** `ValueError` for equations that do not say how fast their waves are, by
     `crossings(t, u, domain)` or in Fourier modes `fastest`.
 
-    **Limits:** in Fourier modes the linear part is not counted, for solvers that take
-    it implicitly; of others the first step is warned of where it is too long
-    (convenience).
+    **Limits:** where modes are carried their linear part is not counted, for solvers
+    that take it implicitly, nor is the damping of a `Wave`; of other solvers a first
+    step that is too long is warned of (convenience).
     """
 
     number: float | Array
@@ -80,8 +80,8 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
     ds.simulate(tube, 0.2, ds.Method(integrators.SSPRK3(), step=0.8 * step))
     ```
 
-    In Fourier modes what carries is counted and the linear part is not: a step for
-    `ETDRK4` and for solvers with implicit stages.
+    Where Fourier modes are carried that is counted and the linear part is not: a step
+    for `ETDRK4` and for solvers with implicit stages.
 
     **Arguments**
 
@@ -91,7 +91,8 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are.
 
-    **Limits:** waves may become faster later (mathematics).
+    **Limits:** waves may become faster later (mathematics). The damping of a `Wave` is
+    not counted, which `Leapfrog` solves exactly (convenience).
     """
     return allowed_step(evolution, number, evolution.t0, evolution.initial_state())
 

@@ -16,6 +16,9 @@ from ..simulations import AbstractOneStepSolver, Method, Semilinear
 from ._cfl import CFL, crossings_of, largest_step
 
 
+#: Solvers that step everything explicitly, and not by what they know of it.
+_EXPLICIT = diffrax.AbstractERK | diffrax.Euler
+
 #: What a step may make of a mode that does not grow by itself.
 _TOLERATED = 1.02
 
@@ -68,17 +71,20 @@ def _first_step(simulation: Any, method: Method) -> float | None:
 
 def _may_follow(simulation: Any, method: Method, limit: float) -> bool:
     """Whether the solver takes other than fixed steps, and CFL's are stable."""
-    explicit = isinstance(method.solver, diffrax.AbstractERK)
+    explicit = isinstance(method.solver, _EXPLICIT)
     return explicit and float(largest_step(simulation)) <= limit
 
 
 def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
     """Those of a simulation that knows them, for solvers that they may be asked of."""
     split = isinstance(solver, AbstractStiffSolver) and solver.split
-    asked = split or isinstance(solver, diffrax.AbstractERK | AbstractExponentialSolver)
-    if not (asked and hasattr(simulation, "waves")):
+    some = split or isinstance(solver, AbstractExponentialSolver)
+    explicit = isinstance(solver, _EXPLICIT)
+    if not ((explicit or some) and hasattr(simulation, "waves")):
         return None
-    return _moving(simulation, simulation.t0, simulation.initial_state())
+    found = _moving(simulation, simulation.t0, simulation.initial_state())
+    carries = found is not None and bool(jnp.any(found.turning != 0))
+    return found if explicit or carries else None
 
 
 @eqx.filter_jit
@@ -137,7 +143,7 @@ def _limit_of_crossings(
     simulation: Any, solver: diffrax.AbstractSolver
 ) -> tuple[float, float]:
     """The longest stable step of an explicit solver, and a good one."""
-    if not isinstance(solver, diffrax.AbstractERK | AbstractOneStepSolver):
+    if not isinstance(solver, _EXPLICIT | AbstractOneStepSolver):
         return np.inf, np.inf
     rate = crossings_of(simulation, simulation.t0, simulation.initial_state())
     if rate is None or not rate > 0:

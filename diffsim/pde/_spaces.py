@@ -105,6 +105,10 @@ class Cells(AbstractSpace):
         second_order = isinstance(equation, AbstractSecondOrder)
         return jnp.concatenate(state) if second_order else state
 
+    def waves(self, equation, t, field, domain):
+        second_order = isinstance(equation, AbstractSecondOrder)
+        return equation.waves(t, field, domain) if second_order else None
+
 
 class Fourier(AbstractSpace):
     r"""Fourier modes: errors that fall faster than any power of Δx for smooth fields.
@@ -165,17 +169,25 @@ class Fourier(AbstractSpace):
         return equation.admitted(field, Modes(cast(domain.grid, field.dtype)))
 
     def crossings(self, equation, t, field, domain):
-        fastest = _fastest(equation, t, field, domain)
-        if fastest is None:
-            return equation.crossings(t, field, domain)
-        return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
+        spectral = isinstance(equation, AbstractSpectral)
+        fastest = equation.fastest(t, field, domain) if spectral else None
+        if fastest is not None:
+            return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
+        in_cells = equation.crossings(t, field, domain)
+        moving = self.waves(equation, t, field, domain)
+        if in_cells is None or moving is None:
+            return in_cells
+        # Modes spread faster than what differences make of them.
+        return jnp.max(jnp.abs(moving.symbol)) / 2
 
     def waves(self, equation, t, field, domain):
-        fastest = _fastest(equation, t, field, domain)
-        if fastest is None:
+        if not isinstance(equation, AbstractSpectral):
             return None
+        fastest = equation.fastest(t, field, domain)
         equation, grid = cast((equation, domain.grid), field.dtype)
         modes, low = Modes(grid), self._low(equation, grid)
+        if fastest is None:
+            fastest = jnp.zeros(grid.ndim, field.dtype)
         pairs = zip(fastest, low.wavenumbers, strict=True)
         turning = sum((v * jnp.abs(k) for v, k in pairs), start=jnp.zeros(low.shape))
         return Waves(equation.symbol(modes), low.filled(turning))
@@ -189,11 +201,6 @@ class Fourier(AbstractSpace):
         """The modes that products are kept in."""
         degree = equation.degree if self.degree is None else self.degree
         return Modes(grid) if degree < 2 else Modes(grid).dealiased(degree)
-
-
-def _fastest(equation, t, field, domain):
-    spectral = isinstance(equation, AbstractSpectral)
-    return equation.fastest(t, field, domain) if spectral else None
 
 
 def _rate(t, u, evolution):

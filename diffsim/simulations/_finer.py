@@ -5,6 +5,7 @@ import contextvars
 
 import diffrax
 import equinox as eqx
+import jax.numpy as jnp
 
 from ._method import MAX_STEPS, Method, default_controller
 
@@ -51,7 +52,8 @@ def _finer(method: Method) -> Method | None:
     if not method.adaptive and step is not None:
         step = step / 2
     elif controller is None or isinstance(controller, diffrax.PIDController):
-        given = default_controller() if controller is None else controller
+        widest = jnp.result_type(float)
+        given = default_controller(widest) if controller is None else controller
         controller = eqx.tree_at(
             lambda c: (c.rtol, c.atol), given, replace_fn=lambda x: _TENTH * x
         )

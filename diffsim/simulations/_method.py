@@ -1,7 +1,10 @@
 """`Method`: how a simulation is run, never what is simulated."""
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from .._checks import is_traced
@@ -17,7 +20,7 @@ class Method(eqx.Module):
 
     ```python
     ds.Method(integrators.Leapfrog(), step=0.01)  # fixed steps
-    ds.Method(diffrax.Dopri8())  # adaptive, rtol = atol = 1e-8
+    ds.Method(diffrax.Dopri8())  # adaptive, rtol = atol = 1e-8, 3e-6 in float32
     ds.Method(diffrax.Dopri8(), step=2.0)  # high order at fixed steps
     ```
 
@@ -27,8 +30,9 @@ class Method(eqx.Module):
     - `step`: length of the fixed steps, a positive Python float in units of time. The
         grid is `t0 + n step`, in both directions. With a `controller`: the first step.
     - `controller`: a `diffrax.AbstractStepSizeController`; None means fixed steps where
-        `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not. Of
-        solvers with implicit stages the steps it chooses end at outputs.
+        `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not, 3e-6
+        for states in float32. Of solvers with implicit stages the steps it chooses end
+        at outputs.
     - `adjoint`: None serves forward and reverse mode and their nestings, adaptive runs
         by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
@@ -132,9 +136,11 @@ class GivenSteps(eqx.Module):
         return diffrax.StepTo(np.concatenate([[t0], inside, [t1]]))
 
 
-def default_controller() -> diffrax.PIDController:
-    """Of an adaptive run where the method does not say."""
-    return diffrax.PIDController(rtol=1e-8, atol=1e-8)
+def default_controller(dtype: Any) -> diffrax.PIDController:
+    """Of an adaptive run of states of this type, where the method does not say."""
+    # Rounding alone makes an error of a few of the precision, whatever the step.
+    tolerance = max(1e-8, 25 * float(jnp.finfo(dtype).eps))
+    return diffrax.PIDController(rtol=tolerance, atol=tolerance)
 
 
 def is_symmetric(solver: diffrax.AbstractSolver) -> bool:

@@ -1,5 +1,7 @@
 """What is known about a run before it starts: its directions, its steps."""
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import numpy as np
@@ -104,8 +106,31 @@ def diffrax_side(
         if span is not None and method.max_steps is None:
             steps = int(np.ceil(abs(span[1] - span[0]) / method.step)) + 1
     elif controller is None:
-        controller = default_controller()
+        controller = default_controller(float)
     return DiffraxSide(outputs, steps, controller)
+
+
+def in_precision(plan: Plan, dtype: Any) -> Plan:
+    """The plan with default tolerances that states of this type can meet."""
+    given = plan.method
+    if given.step is not None or given.controller is not None:
+        return plan
+    controller = default_controller(dtype)
+    method = Method(
+        given.solver,
+        controller=controller,
+        adjoint=given.adjoint,
+        max_steps=given.max_steps,
+    )
+    if plan.sides is None:
+        return Plan(method, None)
+    before, after = (
+        eqx.tree_at(lambda s: s.controller, side, controller)
+        if isinstance(side, DiffraxSide)
+        else side
+        for side in plan.sides
+    )
+    return Plan(method, (before, after))
 
 
 def landing(side: DiffraxSide, method: Method, times: Array) -> DiffraxSide:

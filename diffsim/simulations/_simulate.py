@@ -21,7 +21,7 @@ from ._dynamics import check_dynamics
 from ._event_leg import checked_events, event_leg
 from ._finer import as_asked
 from ._method import Method
-from ._plan import planned
+from ._plan import in_precision, planned
 from ._simulation import AbstractSimulation
 from ._trajectory import Final, Trajectory
 
@@ -103,6 +103,7 @@ def _simulate(
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
     t0 = jnp.asarray(simulation.t0 if start is None else start.t, dtype)
     times = jnp.asarray(times, dtype)
+    plan = in_precision(plan, dtype)
     check_dynamics(simulation, plan.method.solver, t0, y0)
     each = jnp.atleast_1d(times)
     request = Request(simulation, plan, t0, each, y0, meter)

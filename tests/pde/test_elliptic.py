@@ -315,3 +315,12 @@ def test_solvers_that_do_not_fit_are_named():
         pde.Multigrid(sweeps=0)
     with pytest.raises(ValueError, match="preconditioner of its own"):
         pde.Preconditioned(krylov=Krylov(preconditioner=lambda v: v))
+
+
+def test_problems_side_by_side_need_no_compilation():
+    """Where one of what is judged is batched and the other is not."""
+    domain = pde.Domain(pde.Grid((4, 5)), pde.Dirichlet())
+    f = jnp.arange(1.0, 4.0)[:, None, None] * jnp.ones((3, 4, 5))
+    found = jax.vmap(lambda f: pde.poisson(f, domain))(f)
+    each = jnp.stack([pde.poisson(a, domain) for a in f])
+    np.testing.assert_allclose(found, each, rtol=1e-13)

@@ -3,6 +3,7 @@
 import warnings
 
 import diffrax
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -113,6 +114,50 @@ def test_friction_counts_for_explicit_steps_in_modes():
     found = warned(slow, SOLVERS["Heun"], 0.1)
     assert found is not None
     np.testing.assert_allclose(found[0], 2 / 16**2, rtol=0.07)
+
+
+def test_what_spreads_in_modes_has_their_limit_and_not_that_of_cells():
+    """π²D/Δx² instead of 4D/Δx²."""
+    heat = pde.Evolution(
+        pde.Diffusion(0.5), jnp.sin(GRID.centers[0]), GRID, space=pde.Fourier()
+    )
+    fastest = 0.5 * 16**2
+    np.testing.assert_allclose(pde.largest_step(heat, 1.0), 2 / fastest, rtol=1e-12)
+    found = warned(heat, SOLVERS["Heun"], 1.0)
+    assert found is not None
+    np.testing.assert_allclose(found[0], 2 / fastest, rtol=0.07)
+    assert warned(heat, SOLVERS["ETDRK4"], 1.0) is None
+
+
+def test_forward_euler_is_warned_of():
+    heat = pde.Evolution(pde.Diffusion(0.5), jnp.sin(GRID.centers[0]), GRID)
+    limit = 2 / (0.5 * 4 * (32 / (2 * np.pi)) ** 2)
+    assert warned(heat, diffrax.Euler(), 0.99 * limit) is None
+    found = warned(heat, diffrax.Euler(), 1.01 * limit)
+    assert found is not None
+    np.testing.assert_allclose(found, (limit, limit / 2), rtol=0.02)
+
+
+@pytest.mark.parametrize("damping", [None, 100.0])
+@pytest.mark.parametrize("name", ["Heun", "SSPRK3", "Tsit5"])
+def test_waves_grow_beyond_the_limit_and_not_at_the_advised_step(name, damping):
+    """Of explicit steps, which have to resolve damping as well."""
+    solver = integrators.SSPRK3() if name == "SSPRK3" else getattr(diffrax, name)()
+    noise = jax.random.normal(jax.random.key(0), (2, 32))
+    law = pde.Wave(1.0, damping=damping)
+    string = pde.Evolution(law, noise, GRID, pde.Dirichlet())
+    found = warned(string, solver, 1.0)
+    assert found is not None
+
+    def height(step):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run = ds.simulate(string, 100 * step, ds.Method(solver, step))
+        return jnp.max(jnp.abs(run.states[0]))
+
+    assert height(found[1]) < 10
+    assert height(1.5 * found[0]) > 100
+    assert warned(string, integrators.Leapfrog(), 0.1) is None
 
 
 def test_speeds_in_modes_are_those_of_closed_forms():

@@ -206,7 +206,10 @@ def _check_not_negative(alpha: Array):
 
 
 def _check_balance(status: Any, imbalance: Array):
-    if is_traced(imbalance) or status != RESULTS.incompatible_data:
+    # Under vmap it may be that only one of them is.
+    if any(map(is_traced, jax.tree.leaves((status, imbalance)))):
+        return
+    if status != RESULTS.incompatible_data:
         return
     raise ValueError(
         "f and the values at the walls must balance where they determine u up to a "

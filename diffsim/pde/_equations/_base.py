@@ -9,6 +9,7 @@ from jaxtyping import Array
 from ..._checks import Sign
 from ...simulations import AbstractFlows, Flows, Method
 from .._domain import Domain
+from .._long_steps import Waves
 from .._modes import Modes
 
 
@@ -103,7 +104,18 @@ class AbstractSecondOrder(AbstractEquation):
 
     @abc.abstractmethod
     def flows(self, domain: Domain, dtype: Any) -> AbstractFlows:
-        """The dynamics of (u, ∂u/∂t), each of shape (channel, *grid)."""
+        """The dynamics of (u, ∂u/∂t), each of shape (channel, *grid) and of `dtype`.
+
+        `simulations.Separable` where the second rate does not depend on ∂u/∂t.
+        """
+
+    def waves(self, t: Any, u: Array, domain: Domain) -> Waves | None:
+        """How modes move, to warn of explicit steps that are too long.
+
+        None where that is not known, and by default.
+        """
+        del t, u, domain
+        return None
 
     @abc.abstractmethod
     def default_method(self, domain: Domain) -> Method:

@@ -11,6 +11,7 @@ from ..._checks import Sign
 from ..._types import Numbers
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
+from .._long_steps import Waves
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
 from ._coefficients import coefficient, fed, optional
@@ -85,6 +86,12 @@ class Wave(AbstractSecondOrder):
         del t
         c = jnp.max(_at(self.speed, domain, u.dtype))
         return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
+
+    def waves(self, t, u, domain):
+        part = jnp.linspace(0, 1, 65, dtype=u.dtype)
+        turning = 2 * self.crossings(t, u, domain) * part
+        damping = 0 if self.damping is None else _at(self.damping, domain, u.dtype)
+        return Waves(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t, u, domain):
         # Half of what a pull does that grows with u, and all of one that walls exert.

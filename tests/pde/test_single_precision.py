@@ -1,0 +1,50 @@
+"""Defaults serve float32, which is what JAX starts in."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import pde
+
+
+def plate(dtype, law, *, n=32, **options):
+    grid = pde.Grid((n, n))
+    x, y = grid.centers
+    hot = jnp.exp(-50 * ((x - 0.5) ** 2 + (y - 0.5) ** 2))
+    return pde.Evolution(law, hot.astype(dtype), grid, **options)
+
+
+def string(dtype):
+    grid = pde.Grid(64)
+    u = jnp.sin(jnp.pi * grid.centers[0])
+    start = jnp.stack([u, 0 * u]).astype(dtype)
+    return pde.Evolution(pde.Wave(1.0), start, grid, pde.Dirichlet())
+
+
+def rising(t, x, u):
+    return 0.01 * (1 + u)
+
+
+SYSTEMS = {
+    "heat": lambda dtype: plate(dtype, pde.Diffusion(0.01), boundary=pde.Dirichlet()),
+    "nonlinear heat": lambda dtype: plate(
+        dtype, pde.Diffusion(rising), boundary=pde.Neumann()
+    ),
+    "invasion": lambda dtype: plate(
+        dtype, pde.FisherKPP(0.01, 1.0), space=pde.Fourier()
+    ),
+    "swirl": lambda dtype: plate(dtype, pde.NavierStokes(0.01)),
+    "wave": string,
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_default_steps_are_as_few_as_in_double_precision_and_their_error_small(name):
+    single, double = (
+        ds.simulate(SYSTEMS[name](dtype), 0.5) for dtype in (jnp.float32, jnp.float64)
+    )
+    assert single.states.dtype == jnp.float32
+    assert single.stats["num_steps"] <= 3 * double.stats["num_steps"]
+    scale = np.max(np.abs(double.states))
+    np.testing.assert_allclose(single.states, double.states, atol=1e-4 * scale)
