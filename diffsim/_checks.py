@@ -1,8 +1,10 @@
 """Two ways to object: `ValueError` while tracing, RESULTS while running."""
 
+import contextlib
 import inspect
 from typing import Any, NamedTuple
 
+import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,14 @@ from jaxtyping import Array, Bool
 def is_traced(x: Any) -> bool:
     """Whether the value of `x` is unknown while Python runs."""
     return isinstance(x, jax.core.Tracer)
+
+
+def worked_out() -> contextlib.AbstractContextManager[None]:
+    """Inside, what is known is evaluated at once, also while a function is traced."""
+    # Else a tracer. Where there is none JAX's own context would only cost time: inside
+    # it every operation on constants of a compiled function is compiled by itself.
+    staged = is_traced(jnp.zeros(()))
+    return jax.ensure_compile_time_eval() if staged else contextlib.nullcontext()
 
 
 def as_floating(name: str, value: Any) -> Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._checks import is_traced
+from .._checks import is_traced, worked_out
 from ..integrators import AbstractExponentialSolver, AbstractStiffSolver
 from ..simulations import AbstractOneStepSolver, Method, Semilinear
 from ._cfl import CFL, crossings_of, largest_step
@@ -38,7 +38,7 @@ def warn_of_long_steps(simulation: Any, method: Method):
     given = simulation, method.step, method.controller
     if any(is_traced(leaf) for leaf in jax.tree.leaves(given)):
         return
-    with jax.ensure_compile_time_eval():
+    with worked_out():
         step = _first_step(simulation, method)
         if step is None:
             return

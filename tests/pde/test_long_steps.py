@@ -91,6 +91,18 @@ def test_long_steps_of_periodic_flows_are_warned_of_with_one_that_will_do(name):
     assert warned(swirls(), SOLVERS[name], found[1]) is None
 
 
+def test_steps_are_warned_of_while_a_function_of_others_is_traced():
+    """What is simulated is known, what is multiplied is not."""
+    box, method = cavity(), ds.Method(SOLVERS["KenCarp4"], step=1.0)
+
+    @jax.jit
+    def scaled(factor):
+        return factor * ds.simulate(box, 1.0, method, throw=False).states
+
+    with pytest.warns(UserWarning, match="KenCarp4 becomes unstable"):
+        jax.eval_shape(scaled, 2.0)
+
+
 def test_lids_count_before_the_fluid_moves():
     found = warned(cavity(), SOLVERS["KenCarp4"], 1.0)
     assert found is not None

@@ -2,12 +2,11 @@
 
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, alike, as_floating, is_traced
+from ..._checks import Sign, alike, as_floating, is_traced, worked_out
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -173,7 +172,7 @@ class Euler(AbstractConservationLaw):
         del domain
         if is_traced(u) or is_traced(self.gamma):
             return
-        with jax.ensure_compile_time_eval():
+        with worked_out():
             density, _, pressure = self.fields(u)
         for name, field in (("density", density), ("pressure", pressure)):
             smallest = np.min(np.asarray(field))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_takes, is_traced
+from ..._checks import Sign, as_floating, check_takes, is_traced, worked_out
 from .._grid import Grid
 from ._centers import domain_of
 from ._obstacle import Obstacle
@@ -69,7 +69,7 @@ def _check_covers(obstacle: Obstacle, space: Staggered):
     if any(is_traced(leaf) for leaf in jax.tree.leaves((obstacle, space))):
         return
     grid = space.grid
-    with jax.ensure_compile_time_eval():
+    with worked_out():
         places = map(space.points, range(grid.ndim))
         parts = [obstacle.inside(x, grid.spacing, space.images()) for x in places]
         most = max(float(jnp.max(part)) for part in parts)
