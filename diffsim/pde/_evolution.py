@@ -1,6 +1,6 @@
 """`Evolution`: an equation, where it holds, and what it starts from."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -55,6 +55,8 @@ class Evolution(AbstractSimulation):
     boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
     space: AbstractSpace
     t0: float | Array
+
+    repeats: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -34,6 +34,10 @@ class AbstractSimulation(eqx.Module):
     free: ClassVar[tuple[str, ...] | None] = None
     #: DOIs and arXiv numbers that `diffsim.cite` prints.
     references: ClassVar[tuple[str, ...]] = ()
+    #: Whether reverse mode takes a fixed step that has nothing to search for a second
+    #: time, from its start, and does not store what it goes through. For fields, of
+    #: which that is up to fifty times as much as the state; not for bodies.
+    repeats: ClassVar[bool] = False
 
     @abc.abstractmethod
     def initial_state(self) -> PyTree[Array]:

@@ -98,6 +98,13 @@ class Stepper(eqx.Module):
 
     def advance(self, carry: Carry, n, length=None) -> Carry:
         """A step from grid point `n`, of another length than `step` if given."""
+        step = self._advanced
+        # What a step searched for is stored: it took longer to find than memory takes.
+        if self.simulation.repeats and carry.result is None:
+            step = eqx.filter_checkpoint(step, prevent_cse=False)
+        return step(carry, n, length)
+
+    def _advanced(self, carry: Carry, n, length) -> Carry:
         solver = self.prepared if length is None else self.solver
         length = self.step if length is None else length
         length = jnp.asarray(length, self.t0.dtype)

@@ -104,6 +104,45 @@ def test_implicit_steps_make_no_matrix_of_all_cells(system, solver):
     assert largest <= 2 * BASIS * 24 * 32
 
 
+def smoke():
+    law = pde.AdvectionDiffusion(0.01, jnp.array([1.0, 0.5]))
+    return pde.Evolution(law, PLATE.centers[1], PLATE, WALLS)
+
+
+def flame():
+    line = pde.Grid(512, 0.0, 100.0)
+    start = jnp.sin(line.centers[0] / 5)
+    return pde.Evolution(pde.KuramotoSivashinsky(), start, line)
+
+
+@pytest.mark.parametrize(
+    ("system", "solver"),
+    [
+        (smoke, diffrax.Euler()),
+        (smoke, integrators.SSPRK3()),
+        (flame, integrators.ETDRK4()),
+    ],
+    ids=lambda given: getattr(given, "__name__", type(given).__name__),
+)
+def test_gradients_store_where_steps_start_and_nothing_between(system, solver):
+    """Of a step a scheme makes fifty times what a state is."""
+    made, method = system(), ds.Method(solver, step=0.001)
+    dynamic, static = eqx.partition(made, eqx.is_inexact_array)
+
+    def memory(steps):
+        def total(dynamic):
+            run = eqx.combine(dynamic, static)
+            found = ds.simulate(run, steps * 0.001, method, throw=False)
+            return jnp.sum(found.states**2)
+
+        program = jax.jit(jax.grad(total)).lower(dynamic).compile()
+        return program.memory_analysis().temp_size_in_bytes
+
+    # As many again, and then each has taken what it takes.
+    more = (memory(60) - memory(30)) / 30
+    assert more <= 1.5 * made.initial.nbytes
+
+
 @pytest.mark.slow
 def test_steady_states_make_no_matrix_of_all_cells():
     def comes_to(made):
