@@ -10,7 +10,6 @@ from jaxtyping import Array
 
 from .._checks import as_floating
 from ._domain import Domain, check_domain
-from ._extremes import above_zero, below_zero
 from ._faces import divergence
 from ._schemes import MUSCL, AbstractScheme
 
@@ -115,8 +114,10 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
 
 def _carried(scheme: AbstractScheme, flow: Flow, views: Sequence[Array]) -> Array:
     """The flux of what `views` are of, from the side that the flow comes from."""
-    left, right = scheme.sides(views)
-    flux = above_zero(flow.face) * left + below_zero(flow.face) * right
+    # Turned before anything is made of them: of a scheme the one side that counts.
+    forth = flow.face > 0
+    pairs = zip(views, reversed(views), strict=True)
+    flux = flow.face * scheme.sides([jnp.where(forth, *pair) for pair in pairs])[0]
     speeds = flow.cells
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)

@@ -61,6 +61,17 @@ def test_orders_in_value_and_in_the_derivative_by_the_velocity(scheme, order, ki
 
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
+def test_mirrored_cells_have_their_sides_exchanged(scheme, order):
+    """Which is how advection finds the side that the flow comes from."""
+    del order
+    views = list(
+        jnp.asarray(np.random.default_rng(0).normal(size=(2 * scheme.width, 50)))
+    )
+    left, right = scheme.sides(views)
+    np.testing.assert_allclose(scheme.sides(views[::-1]), (right, left), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
 def test_what_leaves_a_cell_enters_its_neighbour(scheme, order):
     del order
     domain = pde.Domain(pde.Grid((9, 8), 0.0, (1.0, 2.0)))

@@ -39,7 +39,9 @@ class AbstractScheme(eqx.Module):
     def sides(self, views: Sequence[Array]) -> tuple[Array, Array]:
         """Values left and right of the faces.
 
-        `views` are the 2 `width` cells around every face, from left to right.
+        `views` are the 2 `width` cells around every face, from left to right. Mirrored,
+        they have their sides exchanged: `advection` turns them so that the flow comes
+        from the left, and asks for that side only.
         """
 
     def compensated(self, flux: Array, cells: Sequence[Array]) -> Array:
