@@ -12,6 +12,7 @@ from jaxtyping import Array
 from .._boundaries import Mirror, Wall
 from .._domain import Domain
 from .._faces import divergence
+from .._made_once import made_once
 from .._riemann import AbstractRiemann, Channels
 from .._schemes import AbstractScheme
 from ._base import AbstractFiniteVolume
@@ -89,8 +90,9 @@ def through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """What passes faces, from the primitive variables in the cells beside them."""
-    left, right = (channels_of(side) for side in law.scheme.sides(views))
-    flux = law.riemann.flux(law, left, right, axis)
+    sides = made_once(law.scheme.sides(views))
+    left, right = (channels_of(side) for side in sides)
+    flux = made_once(law.riemann.flux(law, left, right, axis))
     return compensated(law, flux, [channels_of(view) for view in views], axis)
 
 

@@ -14,6 +14,7 @@ from .._boundaries import AbstractSide, Continued, Inflow, Outflow, Periodic, Wa
 from .._cfl import CFL
 from .._domain import Domain
 from .._faces import difference
+from .._made_once import made_once
 from .._riemann import HLL, AbstractRiemann, Channels
 from .._schemes import MUSCL, AbstractScheme
 from ._coefficients import coefficient, evaluated, fed, optional
@@ -181,8 +182,8 @@ class ShallowWater(AbstractConservationLaw):
             height, *velocity = channels_of(side)
             return (height - floor, *velocity, floor)
 
-        left, right = (over_floor(side) for side in scheme.sides(level))
-        flux = self.riemann.flux(self, left, right, axis)
+        left, right = (over_floor(side) for side in made_once(scheme.sides(level)))
+        flux = made_once(self.riemann.flux(self, left, right, axis))
         cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
         passing = compensated(self, flux, cells, axis)
         return passing, scheme.compensated(floor, bottoms)
