@@ -14,6 +14,11 @@ from ._strategies import AbstractLinear, Krylov
 from ._tolerances import over_tolerance
 
 
+#: Of the tolerances, what the last step may leave. Less is work for nothing, and
+#: Krylov's method may not get there where they are near the rounding.
+_ENOUGH = 0.1
+
+
 class _State(eqx.Module):
     """|f|, how well the next step is to be solved, and what the last step left."""
 
@@ -29,7 +34,8 @@ class NewtonKrylov(optx.AbstractRootFinder):
     $$|f + A\,s| \le \eta\,|f|, \qquad
       \eta = 0.9\,\bigl(|f| / |f_\text{before}|\bigr)^2$$
 
-    so that early steps cost little and late ones converge fast, and then
+    so that early steps cost little and late ones converge fast, the last to a tenth of
+    what the tolerances ask, and then
     $y \leftarrow y + \lambda s$ with $\lambda = 1, \tfrac12, \tfrac14, \ldots$ until
     |f| falls by the fraction $10^{-4} \lambda (1 - \eta)$. It stops when the step,
     times the factor by which |f| fell, is within `atol` + `rtol` |y|. No matrix is
@@ -86,7 +92,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         # False where Krylov's answer is NaN.
         fell = size < state.residual
         met = (state.residual == 0) | (~fell & small)
-        forcing = self._next_forcing(rate, state.forcing)
+        forcing = self._next_forcing(rate, left, state.forcing)
         return y, _State(size, forcing, jnp.where(met, 0, left), ~(fell | met)), aux
 
     def terminate(self, fn, y, args, options, state, tags):
@@ -128,9 +134,9 @@ class NewtonKrylov(optx.AbstractRootFinder):
         fraction, size, _ = jax.lax.while_loop(wanted, halved, start)
         return moved(fraction), fraction, size
 
-    def _next_forcing(self, rate: Array, forcing: Array) -> Array:
+    def _next_forcing(self, rate: Array, left: Array, forcing: Array) -> Array:
         """Choice 2 of Eisenstat and Walker, kept from falling faster than it should."""
         chosen = 0.9 * rate**2
         before = 0.9 * forcing**2
         chosen = jnp.where(before > 0.1, jnp.maximum(chosen, before), chosen)
-        return jnp.minimum(chosen, self.forcing)
+        return jnp.minimum(jnp.maximum(chosen, _ENOUGH / left), self.forcing)

@@ -48,3 +48,21 @@ def test_default_steps_are_as_few_as_in_double_precision_and_their_error_small(n
     assert single.stats["num_steps"] <= 3 * double.stats["num_steps"]
     scale = np.max(np.abs(double.states))
     np.testing.assert_allclose(single.states, double.states, atol=1e-4 * scale)
+
+
+def test_stages_of_long_steps_are_not_solved_beyond_their_rounding():
+    # Insulated, so that constants stay as they are however long the step, and the
+    # residual has no room below its rounding.
+    solutions = []
+    for dtype in (jnp.float32, jnp.float64):
+        run = plate(
+            dtype,
+            pde.Diffusion(lambda t, x, u: 0.01 * (1 + u**2)),
+            n=128,
+            boundary=pde.Neumann(),
+        )
+        length, start = jnp.asarray(3.0, dtype), run.initial
+        found = run.equation.solve(0.0, start, length, start, run.domain)
+        solutions.append(found)
+    single, double = solutions
+    np.testing.assert_allclose(single, double, atol=1e-5 * np.max(double))
