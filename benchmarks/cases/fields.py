@@ -28,6 +28,7 @@ def measure(effort: Effort) -> list[Row]:
         rows += [_heat(effort, n, steps, dtype), *_smoke(effort, n, steps, dtype)]
     rows += _py_pde(effort, effort.size(256, 8), effort.size(20, 2))
     rows.append(_implicit(effort, effort.size(256, 8), effort.size(10, 2)))
+    rows += _explicit(effort, effort.size(256, 8), effort.size(20, 2))
     return [*rows, *_sweep(effort, effort.size(128, 8), effort.size(64, 3))]
 
 
@@ -148,6 +149,46 @@ def _implicit(effort: Effort, n: int, steps: int) -> Row:
         peer="its own run",
         bar=4.0,
     )
+
+
+def _explicit(effort: Effort, n: int, steps: int) -> list[Row]:
+    """Value and gradient in the initial field and where the flow carries it."""
+    grid, u = pde.Grid((n, n)), _start(n, np.float64)
+    method = simulations.Method(integrators.SSPRK3(), _CARRIED / n)
+    x, y = 2 * jnp.pi * grid.centers
+    swirl = jnp.stack([jnp.sin(x) * jnp.cos(y), -jnp.cos(x) * jnp.sin(y)])
+    gas = pde.Euler(1.4)
+
+    def smoke(u, velocity):
+        return pde.Evolution(pde.AdvectionDiffusion(None, velocity), u, grid)
+
+    def blast(pressure, velocity):
+        start = gas.state(jnp.ones((n, n)), velocity, pressure)
+        return pde.Evolution(gas, start, grid)
+
+    rows = []
+    for what, made, given in (
+        ("smoke in a swirl", smoke, (u, swirl)),
+        ("gas in a swirl", blast, (2 + 0.1 * u, 0.3 * swirl)),
+    ):
+
+        def loss(*given, made=made):
+            run = simulations.simulate(made(*given), steps * _CARRIED / n, method)
+            return jnp.sum(run.states**2)
+
+        run = compiled(loss, *given)
+        both = compiled(jax.value_and_grad(loss, (0, 1)), *given)
+        times = contest(effort, run=run.turn, both=both.turn)
+        rows.append(
+            ratio(
+                f"{what}, {n} × {n}, value and gradient of {steps} steps of SSPRK3",
+                times["both"],
+                times["run"],
+                program=both,
+                peer="its own run",
+            )
+        )
+    return rows
 
 
 def _sweep(effort: Effort, n: int, members: int) -> list[Row]:
