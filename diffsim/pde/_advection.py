@@ -55,7 +55,8 @@ def advection(
     **Raises:** `ValueError` for fields and velocities that do not fit the grid.
 
     **Limits:** of the order of the scheme; of order 2 where a velocity on faces varies
-    across them (convenience).
+    across them (convenience). The derivative by a velocity that is zero is that of a
+    flow towards larger x (mathematics: of a flow back it is another).
     """
     check_domain(domain)
     scheme = MUSCL() if scheme is None else scheme
@@ -115,7 +116,7 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
 def _carried(scheme: AbstractScheme, flow: Flow, views: Sequence[Array]) -> Array:
     """The flux of what `views` are of, from the side that the flow comes from."""
     # Turned before anything is made of them: of a scheme the one side that counts.
-    forth = flow.face > 0
+    forth = flow.face >= 0
     pairs = zip(views, reversed(views), strict=True)
     flux = flow.face * scheme.sides([jnp.where(forth, *pair) for pair in pairs])[0]
     speeds = flow.cells

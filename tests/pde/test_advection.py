@@ -72,6 +72,18 @@ def test_mirrored_cells_have_their_sides_exchanged(scheme, order):
 
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
+def test_the_derivative_by_a_velocity_at_rest_is_that_of_a_flow_forth(scheme, order):
+    del order
+
+    def rate(v):
+        domain = ring(32)
+        return pde.advection(wave(domain.grid.centers), v, domain, scheme=scheme)
+
+    found = jax.jacfwd(rate)(jnp.asarray(0.0))
+    np.testing.assert_allclose(found, rate(jnp.asarray(1e-3)) / 1e-3, atol=1e-10)
+
+
+@pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
 def test_what_leaves_a_cell_enters_its_neighbour(scheme, order):
     del order
     domain = pde.Domain(pde.Grid((9, 8), 0.0, (1.0, 2.0)))
