@@ -3,7 +3,7 @@
 `jnp.maximum` derives by which of the two equals what it found. XLA may work all three
 out again for the derivative, each fused with other sums and so with another rounding;
 then neither equals it, and the derivative is zero. Signs of differences are safe, and
-at a tie both count half.
+at a tie `larger` has the derivative of its first and `smaller` of its second.
 """
 
 import jax.numpy as jnp
