@@ -12,7 +12,13 @@ import numpy as np
 from diffsim import integrators, pde, simulations
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation, ratio
-from ._field_loops import heat_loop, muscl_loop, upwind_loop
+from ._field_loops import (
+    heat_loop,
+    muscl_loop,
+    swirl_loop,
+    swirl_muscl_loop,
+    upwind_loop,
+)
 from ._py_pde import heat_by_py_pde, phases_by_py_pde
 
 
@@ -53,21 +59,38 @@ def _heat(effort: Effort, n: int, steps: int, dtype: Any) -> Row:
 
 
 def _smoke(effort: Effort, n: int, steps: int, dtype: Any) -> list[Row]:
-    u, velocity = _start(n, dtype), jnp.asarray([1.0, 0.5], dtype)
+    """By one wind, and by a flow that varies: on faces, any way it points."""
+    u, wind = _start(n, dtype), jnp.asarray([1.0, 0.5], dtype)
+    swirl = tuple(jnp.asarray(face, dtype) for face in _swirl(n))
     grid = pde.Grid((n, n), np.zeros(2, dtype), np.ones(2, dtype))
-    rows, loops = [], {"upwind": upwind_loop(), "MUSCL": muscl_loop()}
-    for name, scheme in (("upwind", pde.Upwind()), ("MUSCL", pde.MUSCL())):
+    rows, cells, step = [], np.asarray(u), _CARRIED / n
+    on_faces = [np.asarray(face) for face in swirl]
+    for name, velocity, scheme, loop, given in (
+        ("upwind", wind, pde.Upwind(), upwind_loop(), [_CARRIED]),
+        ("MUSCL", wind, pde.MUSCL(), muscl_loop(), [_CARRIED]),
+        ("upwind in a swirl", swirl, pde.Upwind(), swirl_loop(), None),
+        ("MUSCL in a swirl", swirl, pde.MUSCL(), swirl_muscl_loop(), None),
+    ):
 
         def ours(u, velocity, scheme=scheme):
             law = pde.AdvectionDiffusion(None, velocity, scheme=scheme)
-            return _steps(pde.Evolution(law, u, grid), steps, _CARRIED / n)
+            return _steps(pde.Evolution(law, u, grid), steps, step)
 
-        loop, cells = loops[name], np.asarray(u)
+        given = [*on_faces, _CARRIED] if given is None else given
         what = f"advection, {name}, {n} × {n} {np.dtype(dtype)}, {steps} steps of Euler"
-        given = (u, velocity)
-        turn = partial(loop, cells, _CARRIED, steps)
-        rows.append(_beside(effort, what, ours, given, turn))
+        turn = partial(loop, cells, *given, steps)
+        rows.append(_beside(effort, what, ours, (u, velocity), turn))
     return rows
+
+
+def _swirl(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Four vortices on the faces across either axis."""
+    face = 2 * np.pi * np.arange(n + 1) / n
+    cell = 2 * np.pi * (np.arange(n) + 0.5) / n
+    return (
+        np.outer(np.sin(face), np.cos(cell)),
+        -np.outer(np.cos(cell), np.sin(face)),
+    )
 
 
 def _py_pde(effort: Effort, n: int, steps: int) -> list[Row]:

@@ -7,7 +7,7 @@ beside a face, for each of their channels, and with derivatives the flux is not 
 from typing import Any
 
 import jax
-from jax.lax import dynamic_update_slice
+from jax.lax import dynamic_update_slice, platform_dependent
 from jaxtyping import Array
 
 from .._primitives import Mapped, Maps, linear
@@ -17,7 +17,8 @@ def made_once(fields: Any) -> Any:
     """The same arrays, each made before anything reads it, as are its derivatives.
 
     A gas on 4096 cells of a line takes a quarter of the time, its tangents a sixth. No
-    `optimization_barrier` helps: it has none for tangents, and XLA forgets it first.
+    `optimization_barrier` helps: XLA forgets it first. Other than on CPUs, where
+    arithmetic costs less than memory, it is left to XLA.
     """
     leaves, structure = jax.tree.flatten(fields)
     made = linear(_MAPS, [], leaves, [jax.typeof(leaf) for leaf in leaves])
@@ -25,11 +26,17 @@ def made_once(fields: Any) -> Any:
 
 
 def _written(known: Any, fields: Any) -> list[Array]:
-    """An entry is written where it stands: there has to be an array to write to."""
     del known
-    return [
-        dynamic_update_slice(a, a[(slice(1),) * a.ndim], (0,) * a.ndim) for a in fields
-    ]
+    return [platform_dependent(a, cpu=_with_update, default=_as_it_is) for a in fields]
+
+
+def _with_update(a: Array) -> Array:
+    """An entry is written where it stands: there has to be an array to write to."""
+    return dynamic_update_slice(a, a[(slice(1),) * a.ndim], (0,) * a.ndim)
+
+
+def _as_it_is(a: Array) -> Array:
+    return a
 
 
 _MAPS = Maps(*4 * [Mapped(_written)])

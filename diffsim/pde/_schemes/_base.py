@@ -44,6 +44,14 @@ class AbstractScheme(eqx.Module):
         from the left, and asks for that side only.
         """
 
+    @property
+    def limited(self) -> bool:
+        """Whether the values look at how smooth the field is.
+
+        Fluxes of such schemes are made once, others by either cell beside the face.
+        """
+        return True
+
     def compensated(self, flux: Array, cells: Sequence[Array]) -> Array:
         """What has derivatives as its differences.
 

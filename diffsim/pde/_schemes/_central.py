@@ -33,6 +33,10 @@ class Central(AbstractScheme):
     def width(self):
         return self.order // 2
 
+    @property
+    def limited(self):
+        return False
+
     def sides(self, views):
         if self.order == 2:
             face = (views[0] + views[1]) / 2

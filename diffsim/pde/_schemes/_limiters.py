@@ -15,11 +15,7 @@ def van_albada(before: Array, after: Array, rounding: Array) -> Array:
     `rounding` is ε.
     """
     product, squares = before * after, before**2 + after**2
-    return (
-        (before + after)
-        * (product + rounding)
-        * integer_pow(squares + 2 * rounding, -1)
-    )
+    return (before + after) * (product + rounding) / (squares + 2 * rounding)
 
 
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:

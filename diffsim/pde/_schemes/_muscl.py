@@ -51,7 +51,6 @@ class MUSCL(AbstractScheme):
 
     def sides(self, views):
         a, b, c, d = views
-        scale = rounding((b, c))
-        left = self.limiter(b - a, c - b, scale)
-        right = self.limiter(c - b, d - c, scale)
+        left = self.limiter(b - a, c - b, rounding((b,)))
+        right = self.limiter(c - b, d - c, rounding((c,)))
         return b + left / 2, c - right / 2

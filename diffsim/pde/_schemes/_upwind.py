@@ -18,6 +18,10 @@ class Upwind(AbstractScheme):
     def width(self):
         return 1
 
+    @property
+    def limited(self):
+        return False
+
     def sides(self, views):
         left, right = views
         return left, right
