@@ -113,13 +113,15 @@ def _ghosts(own: Array, cut, u: Array, axis: int, count: int) -> Array:
 def _gathered(walls, width, known, bars):
     """The transpose of `_neighbours`: what every cell was, and every ghost."""
     known, size = iter(known), 2 * width
-    inner, thin = [], []
+    beside, thin, every = [], [], []
     for i in range(len(walls)):
         views, axis = bars[i * size : (i + 1) * size], i - len(walls)
-        inner.append(_inner(views, width, axis))
+        every.append(views)
+        beside += [_right(views[width - 1], axis), _left(views[width], axis)]
         thin.append(_outer(views, width, axis))
-    # In one pass; what little there is at the walls is added in place.
-    u = jax.lax.optimization_barrier(sum(inner[1:], start=inner[0]))
+    u = jax.lax.optimization_barrier(sum(beside[1:], start=beside[0]))
+    for i, views in enumerate(every):
+        u = _inner(u, views, width, i - len(walls))
     given = []
     for i, wall in enumerate(walls):
         axis = i - len(walls)
@@ -139,27 +141,19 @@ def _gathered(walls, width, known, bars):
     return [u, *given]
 
 
-def _inner(views: Sequence[Array], width: int, axis: int) -> Array:
-    """Of all cells, the sum of what they were on the faces around them."""
-    n = views[0].shape[axis] - 1
+def _inner(u: Array, views: Sequence[Array], width: int, axis: int) -> Array:
+    """With what cells were on the faces further away, each added in place.
 
-    def total(first, last):
-        """Of the cells from `first` to `last`, which have the same faces around."""
-        parts = [
-            _cut(view, first + width - k, last + width - k, axis)
-            for k, view in enumerate(views)
-            if first + width - k >= 0 and last + width - k <= n + 1
-        ]
-        return sum(parts[1:], start=parts[0])
-
-    if width == 1:
-        return total(0, n)
-    edge = min(width - 1, n)
-    cells = [total(c, c + 1) for c in range(edge)]
-    if n - edge > edge:
-        cells.append(total(edge, n - edge))
-    cells += [total(c, c + 1) for c in range(max(n - edge, edge), n)]
-    return jnp.concatenate(cells, axis)
+    A concatenation of what few cells at the ends have would not be vectorized.
+    """
+    n = u.shape[axis]
+    for k, view in enumerate(views):
+        # The cell c is on the face c + width - k, if that is one.
+        first, last = max(k - width, 0), min(n, n - width + k + 1)
+        if k not in (width - 1, width):
+            part = _cut(view, first + width - k, last + width - k, axis)
+            u = _added(u, part, first, axis)
+    return u
 
 
 def _outer(views: Sequence[Array], width: int, axis: int) -> tuple[Array, Array]:

@@ -157,6 +157,52 @@ def test_derivatives_are_those_of_the_discrete_map(scheme):
     )
 
 
+def test_the_derivative_of_van_albada_is_that_of_its_formula():
+    """Written by hand, by all three arguments and of the second order."""
+    a, b = jax.random.normal(jax.random.key(0), (2, 50))
+    rounding = jnp.linspace(0, 2, 50)
+
+    def formula(a, b, e):
+        return jnp.sum((a + b) * (a * b + e) / (a**2 + b**2 + 2 * e))
+
+    def ours(*given):
+        return jnp.sum(pde.van_albada(*given))
+
+    point, step = (a, b, rounding), (jnp.sin(a), jnp.cos(b), rounding)
+    for make in (
+        lambda f: jax.jvp(f, point, step),
+        lambda f: jax.value_and_grad(f, (0, 1, 2))(*point),
+        lambda f: jax.jvp(jax.grad(f, (0, 1, 2)), point, step),
+        lambda f: jax.grad(f, 1)(*point),
+    ):
+        for got, want in zip(
+            jax.tree.leaves(make(ours)), jax.tree.leaves(make(formula)), strict=True
+        ):
+            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
+def test_limited_fluxes_are_made_once_and_no_answers_are_kept(scheme, order):
+    """Read from the program of two steps: what costs a run twice its time and more."""
+    del order
+    domain = pde.Domain(pde.Grid((24, 20)))
+    velocity = (jnp.ones((25, 20)), jnp.ones((24, 21)))
+
+    def step(u, velocity):
+        return u + 1e-3 * pde.advection(u, velocity, domain, scheme=scheme)
+
+    def run(u, velocity):
+        return jax.lax.scan(lambda u, _: (step(u, velocity), None), u, length=2)[0]
+
+    program = jax.jit(run).lower(jnp.ones((24, 20)), velocity).compile().as_text()
+    lines = program.splitlines()
+    written = [line for line in lines if " dynamic-update-slice(" in line]
+    for shape in ("[25,20]", "[24,21]"):
+        assert any(f"f64{shape}" in line for line in written) == scheme.limited
+        kept = [line for line in lines if " while(" in line and f"pred{shape}" in line]
+        assert not kept
+
+
 def test_fields_and_velocities_that_do_not_fit_are_named():
     domain = pde.Domain(pde.Grid((8, 9)))
     u = jnp.zeros((8, 9))

@@ -1,6 +1,8 @@
 """Limiters: a slope from the differences on both sides of a cell."""
 
+import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jax.lax import integer_pow
 from jaxtyping import Array
 
@@ -14,8 +16,35 @@ def van_albada(before: Array, after: Array, rounding: Array) -> Array:
     not; van Albada, van Leer and Roberts (1982). `before` is a, `after` is b and
     `rounding` is ε.
     """
-    product, squares = before * after, before**2 + after**2
-    return (before + after) * (product + rounding) / (squares + 2 * rounding)
+    return _van_albada(before, after, rounding)
+
+
+@jax.custom_jvp
+def _van_albada(before: Array, after: Array, rounding: Array) -> Array:
+    squares = before**2 + after**2
+    return (before + after) * (before * after + rounding) / (squares + 2 * rounding)
+
+
+def _van_albada_tangent(point, tangents):
+    """As coefficients, where JAX would keep every step of the arithmetic."""
+    before, after, rounding = point
+    inverse = 1 / (before**2 + after**2 + 2 * rounding)
+    total, product = before + after, (before * after + rounding) * inverse
+    slope, share = total * product, total * inverse
+    factors = (
+        product + after * share - 2 * slope * inverse * before,
+        product + before * share - 2 * slope * inverse * after,
+        share - 2 * slope * inverse,
+    )
+    parts = [
+        factor * tangent
+        for factor, tangent in zip(factors, tangents, strict=True)
+        if not isinstance(tangent, SymbolicZero)
+    ]
+    return slope, sum(parts[1:], start=parts[0])
+
+
+_van_albada.defjvp(_van_albada_tangent, symbolic_zeros=True)
 
 
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:
