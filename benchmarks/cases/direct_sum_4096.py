@@ -69,7 +69,7 @@ def _numba(start: Any, steps: int) -> dict[str, Callable[[], Callable[[], Any]]]
     except ModuleNotFoundError as missing:
         print(f"  {missing}")
         return {}
-    loop = numba.njit(fastmath=True)(_accelerations)
+    loop = numba.njit(fastmath=True, error_model="numpy")(_accelerations)
     masses, positions, _ = start
     x = np.ascontiguousarray(positions.T)
 

@@ -98,7 +98,7 @@ def _numba(m, e) -> dict[str, tuple[Callable[[], Callable[[], Any]], Any]]:
     except ModuleNotFoundError as missing:
         print(f"  {missing}")
         return {}
-    loop = numba.njit(fastmath=True)(_newton)
+    loop = numba.njit(fastmath=True, error_model="numpy")(_newton)
     # The first call compiles.
     return {"Newton's steps in Numba": (lambda: lambda: loop(m, e), loop(m, e))}
 
