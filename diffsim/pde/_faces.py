@@ -113,15 +113,14 @@ def _ghosts(own: Array, cut, u: Array, axis: int, count: int) -> Array:
 def _gathered(walls, width, known, bars):
     """The transpose of `_neighbours`: what every cell was, and every ghost."""
     known, size = iter(known), 2 * width
-    beside, thin, every = [], [], []
-    for i in range(len(walls)):
-        views, axis = bars[i * size : (i + 1) * size], i - len(walls)
-        every.append(views)
+    around = [bars[i : i + size] for i in range(0, len(bars), size)]
+    beside, thin = [], []
+    for axis, views in enumerate(around, -len(walls)):
         beside += [_right(views[width - 1], axis), _left(views[width], axis)]
         thin.append(_outer(views, width, axis))
     u = jax.lax.optimization_barrier(sum(beside[1:], start=beside[0]))
-    for i, views in enumerate(every):
-        u = _inner(u, views, width, i - len(walls))
+    for axis, views in enumerate(around, -len(walls)):
+        u = _inner(u, views, width, axis)
     given = []
     for i, wall in enumerate(walls):
         axis = i - len(walls)
