@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 
+from ._one_thread import ONE_THREAD
+
 
 #: What decides the numbers; None where it is not installed.
 _PACKAGES = (
@@ -27,11 +29,12 @@ _PACKAGES = (
 
 
 def machine(one_thread: bool) -> dict[str, Any]:
-    """The processor, or the GPU if JAX computes on one."""
+    """The processor, or the GPU if JAX computes on one, and what XLA was told."""
     device = jax.devices()[0]
     on_gpu = device.platform != "cpu"
+    processor = device.device_kind if on_gpu else _cpu_model()
     return {
-        "processor": device.device_kind if on_gpu else _cpu_model(),
+        "processor": ", ".join([processor, *_told()]),
         "device": "gpu" if on_gpu else "cpu",
         "architecture": platform.machine(),
         "system": platform.system(),
@@ -59,6 +62,12 @@ def today() -> str:
 def slug(processor: str) -> str:
     """`AMD EPYC` as the name of a file."""
     return re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-")
+
+
+def _told() -> list[str]:
+    """The flags that programs were compiled with, but for that of `one_thread`."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    return [flag for flag in flags if flag != ONE_THREAD]
 
 
 def _cpu_model() -> str:

@@ -4,6 +4,9 @@ import os
 import sys
 
 
+#: For XLA, which has no variable for it.
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+
 #: One thread for every library that would take more.
 _ENVIRONMENT = {
     "NPROC": "1",  # the size of XLA's own pool of threads
@@ -23,7 +26,7 @@ def one_thread() -> bool:
         raise RuntimeError("one_thread comes before jax is imported")
     os.environ.update(_ENVIRONMENT)
     flags = os.environ.get("XLA_FLAGS", "")
-    os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+    os.environ["XLA_FLAGS"] = f"{flags} {ONE_THREAD}".strip()
     if not hasattr(os, "sched_setaffinity"):
         return False
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -102,6 +102,16 @@ def test_file_of_a_machine_keeps_what_was_measured_alike(benchmarks, tmp_path):
     assert list(json.loads(path.read_text())["cases"]) == ["sweep_64x5"]
 
 
+def test_machine_says_what_xla_was_told(benchmarks, monkeypatch):
+    """Numbers under other flags are another column in another file."""
+    plain = "--xla_cpu_multi_thread_eigen=false"
+    monkeypatch.setenv("XLA_FLAGS", plain)
+    processor = benchmarks("_machine").machine(True)["processor"]
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_a=512 {plain}")
+    told = benchmarks("_machine").machine(True)["processor"]
+    assert told == f"{processor}, --xla_a=512"
+
+
 def test_summary_has_the_first_bars_and_all_that_are_missed(benchmarks, tmp_path):
     compare = benchmarks("compare")
     (tmp_path / "zilog-z80.json").write_text(json.dumps(RECORD))

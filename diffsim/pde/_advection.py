@@ -118,8 +118,8 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
 def _forth(face: Array, u: Array) -> Array:
     """Where the flow comes from the left, found anew for every `u`.
 
-    XLA would keep the answers from step to step, and to read them takes a quarter of
-    the step longer than to compare.
+    XLA would keep the answers from step to step, and reading them makes a step a
+    quarter longer than comparing does.
     """
     face, _ = lax.optimization_barrier((face, u))
     return face >= 0

@@ -141,7 +141,7 @@ def _gathered(walls, width, known, bars):
 
 
 def _inner(u: Array, views: Sequence[Array], width: int, axis: int) -> Array:
-    """With what cells were on the faces further away, each added in place.
+    """`u`, and what cells were on faces further away, added in place.
 
     A concatenation of what few cells at the ends have would not be vectorized.
     """

@@ -48,7 +48,8 @@ class AbstractScheme(eqx.Module):
     def limited(self) -> bool:
         """Whether the values look at how smooth the field is.
 
-        Fluxes of such schemes are made once, others by either cell beside the face.
+        `advection` makes fluxes of such schemes once, others for either cell beside
+        the face.
         """
         return True
 

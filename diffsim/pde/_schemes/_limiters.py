@@ -22,7 +22,8 @@ def van_albada(before: Array, after: Array, rounding: Array) -> Array:
 @jax.custom_jvp
 def _van_albada(before: Array, after: Array, rounding: Array) -> Array:
     squares = before**2 + after**2
-    return (before + after) * (before * after + rounding) / (squares + 2 * rounding)
+    share = (before * after + rounding) / (squares + 2 * rounding)
+    return (before + after) * share
 
 
 def _van_albada_tangent(point, tangents):

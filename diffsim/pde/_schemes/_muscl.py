@@ -31,7 +31,8 @@ class MUSCL(AbstractScheme):
     means what single cells do not; at the kinks of a limiter, of one of their sides;
     and where a field is constant, of the scheme without limiter, which holds for
     changes below 1e-8 of the field, 3e-4 in float32 (mathematics). Float32 fields below
-    1e-6 are not limited: choose units (convenience).
+    1e-6 are not limited, and of jumps above 1e9 second derivatives are wrong: choose
+    units (convenience).
     """
 
     limiter: Callable[[Array, Array, Array], Array] = van_albada

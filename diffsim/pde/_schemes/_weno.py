@@ -24,7 +24,7 @@ class WENO5(AbstractScheme):
     field, at extrema too. $\varepsilon$ is the precision times the square of the field.
 
     **Good values:** 8 cells across whatever is to be resolved; half the cells of
-    `MUSCL` for the same error of smooth flow, at about three times the time a cell.
+    `MUSCL` for the same error of smooth flow, at three to four times the time a cell.
 
     **Limits:** of order 1 at shocks, and of 4 at extrema that move, 4.6 in the mean
     square (mathematics). Variables are taken one by one, so
