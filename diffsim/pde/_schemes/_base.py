@@ -4,7 +4,6 @@ import abc
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -77,10 +76,4 @@ def rounding(values: Sequence[Array]) -> Array:
     """
     precision = jnp.finfo(values[0].dtype)
     squares = sum((value**2 for value in values[1:]), start=values[0] ** 2)
-    # A power of two is constant between its jumps: its derivative is zero. A fraction
-    # without its bits; XLA on CPUs takes ten times as long for `lax.reduce_precision`.
-    squares = jax.lax.stop_gradient(squares)
-    bits = jax.lax.bitcast_convert_type(squares, f"int{precision.bits}")
-    fraction = jnp.asarray(precision.nmant, bits.dtype)
-    power = jax.lax.bitcast_convert_type(bits >> fraction << fraction, squares.dtype)
-    return float(precision.eps) * power + float(precision.tiny) ** 0.32
+    return float(precision.eps) * squares + float(precision.tiny) ** 0.32

@@ -67,7 +67,7 @@ def _change(a: Array, b: Array, c: Array, d: Array, scale: Array) -> Array:
 
 @_change.defjvp
 def _change_tangent(point, tangents):
-    """As four coefficients, each the root of a division.
+    """As five coefficients, each the root of a division.
 
     XLA works out sums and products again wherever they are read and divisions once:
     its own derivative of the lines above costs five times as much.
@@ -94,7 +94,8 @@ def _change_tangent(point, tangents):
         u[1] - u[2] + v[1] + 3 * v[2] + 3 * w[1] + 5 * w[2],
         u[2] - v[2] - w[2],
     )
-    return found, _sum([c / total for c in coefficients], tangents[:4])
+    by_scale = -(own[0] + own[1] + own[2])
+    return found, _sum([c / total for c in (*coefficients, by_scale)], tangents)
 
 
 def _sum(weights, values) -> Array:
