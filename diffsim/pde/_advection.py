@@ -105,6 +105,12 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
         got = [np.shape(v) for v in velocity]
         if got == on_faces:
             return tuple(as_floating("velocity", v) for v in velocity)
+        if any(got):
+            raise ValueError(
+                f"velocity as a tuple must be fields on the faces, shapes {on_faces}, "
+                f"got shapes {got}; give fields in cells as one array, jnp.stack, and "
+                "across a periodic axis the first face once more as the last"
+            )
     given = as_floating("velocity", velocity)
     if given.shape not in ((), (ndim,), (ndim, *shape)):
         raise ValueError(

@@ -246,6 +246,10 @@ def test_fields_and_velocities_that_do_not_fit_are_named():
         pde.advection(jnp.zeros((2, 9)), 1.0, coarse, scheme=pde.WENO5())
     with pytest.raises(ValueError, match="order must be one of"):
         pde.Central(3)
+    flat = pde.Domain(pde.Grid((4, 3)))
+    for shapes in ([(4, 3), (4, 3)], [(4, 4), (5, 3)]):
+        with pytest.raises(ValueError, match=r"\(5, 3\), \(4, 4\)\], got shapes"):
+            pde.advection(jnp.ones((4, 3)), tuple(map(jnp.ones, shapes)), flat)
     with pytest.raises(ValueError, match="limiter must take"):
         pde.MUSCL(lambda a, b: a)
 
