@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim import pde
+from diffsim.pde._schemes import _weno
 
 
 SCHEMES = [
@@ -182,6 +183,16 @@ def test_the_derivative_of_van_albada_is_that_of_its_formula():
             jax.tree.leaves(make(ours)), jax.tree.leaves(make(formula)), strict=True
         ):
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+def test_the_derivative_of_weno_is_that_of_its_formula():
+    """By what counts as rounding too, where it is as large as the differences."""
+    point = tuple(jax.random.normal(jax.random.key(1), (4, 50)))
+    point += (jnp.linspace(0.1, 2, 50),)
+    steps = tuple(jax.random.normal(jax.random.key(2), (5, 50)))
+    formula = _weno._change.__wrapped__
+    got, want = (jax.jvp(f, point, steps) for f in (_weno._change, formula))
+    np.testing.assert_allclose(got, want, rtol=1e-11)
 
 
 def test_van_albada_holds_for_large_numbers_in_single_precision():

@@ -77,3 +77,19 @@ def test_a_velocity_may_be_a_function_that_returns_a_number():
         ds.simulate(pde.Evolution(one, start, grid), 0.1).states for one in (law, other)
     )
     np.testing.assert_array_equal(found, same)
+
+
+def test_a_velocity_may_be_a_function_that_returns_a_tuple_of_fields():
+    """In the cells, where its x are."""
+    grid = pde.Grid((6, 5))
+    u = jnp.exp(grid.centers[0])
+
+    def turning(t, x):
+        return jnp.sin(x[1]) + t, jnp.cos(x[0])
+
+    def end(velocity):
+        law = pde.AdvectionDiffusion(None, velocity)
+        return ds.simulate(pde.Evolution(law, u, grid), 0.1).states
+
+    one = end(lambda t, x: jnp.stack(turning(t, x)))
+    np.testing.assert_array_equal(end(turning), one)

@@ -110,7 +110,11 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     def _velocity_at(self, t: Any, x: Array) -> Any:
         if not callable(self.velocity):
             return self.velocity
-        return _velocity(self.velocity(t, x))
+        found = _velocity(self.velocity(t, x))
+        # Where x are, in the cells: a tuple from outside could mean faces.
+        if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
+            return jnp.stack(found)
+        return found
 
 
 def _velocity(given: Any) -> Any:
