@@ -2,13 +2,16 @@
 
 import contextlib
 import inspect
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
+
+
+_Kind = TypeVar("_Kind")
 
 
 def is_traced(x: Any) -> bool:
@@ -45,6 +48,24 @@ def alike(**values: Any) -> list[Array]:
     arrays = [as_floating(name, value) for name, value in values.items()]
     dtype = jnp.result_type(*arrays)
     return [array.astype(dtype) for array in arrays]
+
+
+def check_kind(name: str, given: Any, kind: Any, example: str):
+    """Objects unless `given` is an object of this kind, as `example` makes one."""
+    if isinstance(given, kind):
+        return
+    got = f"{given!r:.60}"
+    if isinstance(given, type):
+        got = f"the class {given.__name__}; {given.__name__}(...) makes one"
+    raise ValueError(f"{name} must be an object such as {example}, got {got}")
+
+
+def chosen(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _Kind:
+    """`given`, an object of this kind, or the default where it is None."""
+    if given is None:
+        return default
+    check_kind(name, given, kind, f"pde.{type(default).__name__}()")
+    return given
 
 
 def check_takes(name: str, function: Any, arguments: tuple[str, ...]):

@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from .._checks import as_floating
+from .._checks import as_floating, chosen
 from ._domain import Domain, check_domain
 from ._faces import divergence
 from ._made_once import made_once
@@ -61,7 +61,7 @@ def advection(
     flow towards larger x (mathematics: of a flow back it is another).
     """
     check_domain(domain)
-    scheme = MUSCL() if scheme is None else scheme
+    scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
     faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
     spacing = domain.grid.spacing.astype(u.dtype)
     flows = flow_on_faces(velocity, domain, scheme, u.dtype)

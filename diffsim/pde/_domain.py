@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from .._checks import check_kind
 from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic, pairs_of
 from ._faces import neighbours
 from ._grid import Grid
@@ -33,6 +34,7 @@ class Domain(eqx.Module):
     boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
 
     def __init__(self, grid: Grid, boundary: Any = None):
+        check_kind("grid", grid, Grid, "pde.Grid(64)")
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
 

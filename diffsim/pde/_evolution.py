@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._checks import all_hold, as_floating
+from .._checks import all_hold, as_floating, check_kind
 from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractSide
@@ -121,8 +121,7 @@ def _check_kinds(equation: Any, grid: Any, space: Any):
         "space": (space, AbstractSpace | None, "pde.Fourier()"),
     }
     for name, (given, kind, example) in kinds.items():
-        if not isinstance(given, kind):
-            raise ValueError(f"{name} must be like {example}, got {given!r:.60}")
+        check_kind(name, given, kind, example)
 
 
 def _space_of(equation: AbstractEquation) -> AbstractSpace:

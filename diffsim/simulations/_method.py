@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import is_traced
+from .._checks import check_kind, is_traced
 from ._adjoints import AbstractScanAdjoint, Reversible
 
 
@@ -177,19 +177,15 @@ def _checked_step(step):
 
 
 def _check_kinds(method: Method):
+    controller = diffrax.AbstractStepSizeController | GivenSteps | None
+    adjoint = diffrax.AbstractAdjoint | AbstractScanAdjoint | None
     kinds = {
-        "solver": (diffrax.AbstractSolver,),
-        "controller": (diffrax.AbstractStepSizeController, GivenSteps, type(None)),
-        "adjoint": (diffrax.AbstractAdjoint, AbstractScanAdjoint, type(None)),
+        "solver": (
+            diffrax.AbstractSolver,
+            "integrators.Leapfrog() or diffrax.Dopri8()",
+        ),
+        "controller": (controller, "diffrax.PIDController(rtol=1e-6, atol=1e-6)"),
+        "adjoint": (adjoint, "simulations.Reversible()"),
     }
-    examples = {
-        "solver": "integrators.Leapfrog() or diffrax.Dopri8()",
-        "controller": "diffrax.PIDController(rtol=1e-6, atol=1e-6)",
-        "adjoint": "simulations.Reversible()",
-    }
-    for name, kind in kinds.items():
-        given = getattr(method, name)
-        if not isinstance(given, kind):
-            raise ValueError(
-                f"{name} must be an object such as {examples[name]}, got {given!r}"
-            )
+    for name, (kind, example) in kinds.items():
+        check_kind(name, getattr(method, name), kind, example)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._checks import as_floating, is_traced
+from .._checks import as_floating, check_kind, is_traced
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
 from .._types import Numbers
@@ -173,18 +173,15 @@ def _check_ascending(times: np.ndarray):
 
 
 def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):
-    meter, final = diffrax.AbstractProgressMeter, Final
+    meter = diffrax.AbstractProgressMeter | None
     kinds = {
         "simulation": (simulation, AbstractSimulation, "nbody.NBody(bodies)"),
-        "method": (method, Method, "Method(integrators.Leapfrog(), step=0.01)"),
+        "method": (method, Method | None, "Method(integrators.Leapfrog(), step=0.01)"),
         "progress": (progress, meter, "diffrax.TextProgressMeter()"),
-        "start": (start, final, "trajectory.final"),
+        "start": (start, Final | None, "trajectory.final"),
     }
     for name, (given, kind, example) in kinds.items():
-        optional = given is None and name != "simulation"
-        if not optional and not isinstance(given, kind):
-            kind = type(given).__name__
-            raise ValueError(f"{name} must be like {example}, got a {kind}")
+        check_kind(name, given, kind, example)
 
 
 def _check_same_state(start: PyTree, own: PyTree):

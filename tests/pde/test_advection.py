@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from diffsim import pde
+from diffsim._checks import chosen
 from diffsim.pde._schemes import _weno
+
+
+class Quadratic(pde.AbstractScheme):
+    """The parabola through the cell that the flow comes from and both beside it."""
+
+    order, width, limited = 3, 2, False
+
+    def sides(self, views):
+        a, b, c, d = views
+        return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
 
 
 SCHEMES = [
@@ -14,6 +25,7 @@ SCHEMES = [
     (pde.Central(2), 2),
     (pde.Central(4), 4),
     (pde.MUSCL(), 2),
+    (Quadratic(), 3),
     (pde.WENO5(), 5),
 ]
 CPU_ONLY = pytest.mark.skipif(
@@ -263,6 +275,36 @@ def test_fields_and_velocities_that_do_not_fit_are_named():
             pde.advection(jnp.ones((4, 3)), tuple(map(jnp.ones, shapes)), flat)
     with pytest.raises(ValueError, match="limiter must take"):
         pde.MUSCL(lambda a, b: a)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("scheme", lambda x: pde.advection(jnp.ones(8), 1.0, ring(8), scheme=x)),
+        ("scheme", lambda x: pde.AdvectionDiffusion(0.1, 1.0, scheme=x)),
+        ("scheme", lambda x: pde.Burgers(scheme=x)),
+        ("scheme", lambda x: pde.Euler(scheme=x)),
+        ("scheme", lambda x: pde.ShallowWater(scheme=x)),
+        ("riemann", lambda x: pde.Burgers(riemann=x)),
+        ("riemann", lambda x: pde.Euler(riemann=x)),
+        ("riemann", lambda x: pde.ShallowWater(riemann=x)),
+        ("grid", lambda x: pde.Domain(x)),
+    ],
+)
+def test_what_is_no_object_of_its_kind_is_named(name, wrong):
+    # jaxtyping objects first where annotations are checked, the sentence elsewhere
+    for given in ("weno5", pde.WENO5, pde.HLL, pde.Grid):
+        with pytest.raises((ValueError, TypeError), match=name):
+            wrong(given)
+
+
+def test_a_class_in_the_place_of_an_object_is_told_so():
+    with pytest.raises(
+        ValueError,
+        match=r"scheme must be an object such as pde\.MUSCL\(\), got the class WENO5; "
+        r"WENO5\(\.\.\.\) makes one",
+    ):
+        chosen("scheme", pde.WENO5, pde.AbstractScheme, default=pde.MUSCL())
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes
+from ..._checks import as_floating, check_takes, chosen
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -29,7 +29,8 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         None is without, in 4 to 20 % less time than 0 takes.
     - `velocity`: v, length / time: a number, one an axis, a field of shape (axis,
         *grid), a tuple of fields on the faces across each axis, or a function `v(t, x)`
-        of any of these but the last.
+        that returns any of these, x of shape (axis, *grid); a tuple of fields of the
+        shape of the grid is one field then.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, a
         reaction, any `eqx.Module`, a neural network included. None is none.
     - `scheme`: interpolates u to faces; None is `MUSCL()`.
@@ -62,7 +63,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         self.diffusivity = optional("diffusivity", diffusivity)
         self.velocity = _velocity(velocity)
         self.source = optional("source", source)
-        self.scheme = MUSCL() if scheme is None else scheme
+        self.scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
 
     def signs(self):
         return (spreads("diffusivity", self.diffusivity, zero=True),)

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from ..._checks import chosen
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -56,8 +57,8 @@ class Burgers(AbstractConservationLaw):
     ):
         self.viscosity = optional("viscosity", viscosity)
         self.source = optional("source", source)
-        self.scheme = WENO5() if scheme is None else scheme
-        self.riemann = Rusanov() if riemann is None else riemann
+        self.scheme = chosen("scheme", scheme, AbstractScheme, default=WENO5())
+        self.riemann = chosen("riemann", riemann, AbstractRiemann, default=Rusanov())
 
     def signs(self):
         return (spreads("viscosity", self.viscosity, zero=True),)

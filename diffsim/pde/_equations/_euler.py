@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, alike, as_floating, is_traced, worked_out
+from ..._checks import Sign, alike, as_floating, chosen, is_traced, worked_out
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -71,8 +71,8 @@ class Euler(AbstractConservationLaw):
     ):
         self.gamma = as_floating("gamma", gamma)
         self.source = optional("source", source)
-        self.scheme = MUSCL() if scheme is None else scheme
-        self.riemann = HLLC() if riemann is None else riemann
+        self.scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
+        self.riemann = chosen("riemann", riemann, AbstractRiemann, default=HLLC())
 
     def signs(self):
         return (

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, is_traced
+from ..._checks import Sign, as_floating, chosen, is_traced
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -86,8 +86,8 @@ class ShallowWater(AbstractConservationLaw):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
         self.source = optional("source", source)
-        self.scheme = MUSCL() if scheme is None else scheme
-        self.riemann = HLL() if riemann is None else riemann
+        self.scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
+        self.riemann = chosen("riemann", riemann, AbstractRiemann, default=HLL())
 
     def signs(self):
         return (Sign("gravity", self.gravity),)

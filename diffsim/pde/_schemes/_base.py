@@ -22,6 +22,18 @@ class AbstractScheme(eqx.Module):
     These are finite differences that conserve, of the order of the scheme in any number
     of dimensions and for any system, where finite volumes with one flux a face stay of
     order two.
+
+    ```python
+    class Quadratic(pde.AbstractScheme):
+        order, width, limited = 3, 2, False
+
+        def sides(self, views):
+            a, b, c, d = views
+            return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
+    ```
+
+    These weights are for values at points, which all schemes here take; those for means
+    of cells, (-a + 5 * b + 2 * c) / 6, have order 2 with them.
     """
 
     @property
