@@ -19,7 +19,7 @@ def summary(records: list[Record]) -> str:
     header = ("what", "bar", "peer", "error reached", *machines)
     body = [_cells(key, columns) for key in _shown(columns)]
     told = (
-        f"Bars that are met: {', '.join(counts)}. The first of every case, and all "
+        f"Bars that are met: {'; '.join(counts)}. The first of every case, and all "
         "that are missed:"
     )
     return f"{told}\n\n{tables.markdown(header, body)}"

@@ -47,7 +47,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read(folder: pathlib.Path) -> list[dict[str, Any]]:
     """The records of all machines; tiny runs measure nothing and are left out."""
-    records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    # By their stems a processor comes before the same one with flags.
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+    records = [json.loads(path.read_text()) for path in paths]
     return [record for record in records if not record["effort"]["tiny"]]
 
 
@@ -116,8 +118,8 @@ def _noise(record: dict[str, Any]) -> str:
     text = ""
     if noise > _NOISY:
         text += (
-            " The machine was busy: median times exceed the best, which stand here, by "
-            f"up to {tables.percent(noise)}."
+            " Median times exceed the best, which stand here, by up to "
+            f"{tables.percent(noise)}: others were busy, or a cache was unlucky."
         )
     if away > _AWAY:
         text += (

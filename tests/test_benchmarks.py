@@ -126,7 +126,7 @@ def test_summary_has_the_first_bars_and_all_that_are_missed(benchmarks, tmp_path
         "cases": {"leapfrog_5_bodies": case},
     }
     assert compare.summary([record, other]).splitlines() == [
-        "Bars that are met: 1 of 2 on Zilog Z80, 2 of 2 on Z8000. The first of every "
+        "Bars that are met: 1 of 2 on Zilog Z80; 2 of 2 on Z8000. The first of every "
         "case, and all that are missed:",
         "",
         "| what | bar | peer | error reached | Zilog Z80 | Z8000 |",
