@@ -43,6 +43,25 @@ def as_floating(name: str, value: Any) -> Array:
     raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
 
 
+def check_number(name: str, value: Any):
+    """Objects to what is not one real number."""
+    if not isinstance(value, float | int) and as_floating(name, value).ndim:
+        raise ValueError(f"{name} must be one number, got shape {jnp.shape(value)}")
+
+
+def returned(name: str, found: Any, dtype: Any) -> Array:
+    """What the function `name` returned, in the type that it is wanted in."""
+    try:
+        array = jnp.asarray(found)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must return real numbers, an array for instance, got {found!r:.60}"
+        ) from error
+    if jnp.iscomplexobj(array):
+        raise ValueError(f"{name} must return real numbers, got dtype {array.dtype}")
+    return array.astype(dtype)
+
+
 def alike(**values: Any) -> list[Array]:
     """All `values` as floating arrays of one dtype."""
     arrays = [as_floating(name, value) for name, value in values.items()]
@@ -114,7 +133,7 @@ def check_positive(name: str, value: Any, hint: str = ""):
     """Objects to concrete values that are zero, negative or not numbers."""
     if is_traced(value):
         return
-    smallest = np.min(np.asarray(value), initial=np.inf)
+    smallest = np.min(np.asarray(value, float), initial=np.inf)
     if not smallest > 0:
         hint = f"; {hint}" if hint else ""
         raise ValueError(f"{name} must be positive, got {smallest}{hint}")
@@ -124,7 +143,7 @@ def check_not_negative(name: str, value: Any, hint: str = ""):
     """Objects to concrete values that are negative or not numbers."""
     if is_traced(value):
         return
-    smallest = np.min(np.asarray(value), initial=np.inf)
+    smallest = np.min(np.asarray(value, float), initial=np.inf)
     if not smallest >= 0:
         hint = f"; {hint}" if hint else ""
         raise ValueError(f"{name} must not be negative, got {smallest}{hint}")

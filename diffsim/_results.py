@@ -30,9 +30,10 @@ with warnings.catch_warnings():
             "at what `initial_state()` returns and at the parameters it is made of."
         )
         improper_parameter = (
-            "A parameter that must be positive, such as a diffusivity, a viscosity or "
-            "a speed, is not, or is not a number. Keep a sweep to what can be, and a "
-            "fit by `Free(transform='log')` or by `Free(bounds=...)` above zero."
+            "A parameter that must be positive, such as a diffusivity, a viscosity, a "
+            "speed or the extent of a grid, `upper` less `lower`, is not, or is no "
+            "finite number. Keep a sweep to what can be, and a fit by "
+            "`Free(transform='log')` or by `Free(bounds=...)` above zero."
         )
         non_finite = (
             "The state became infinite or not a number, or the residual of an equation "
@@ -99,9 +100,10 @@ with warnings.catch_warnings():
         )
         no_steady_state = (
             "No steady state was found from this initial state. There may be none at "
-            "these parameters, as beyond a fold, or none that attracts; else start "
-            "nearer to it, from that of parameters nearby, try a shorter "
-            "`solver=pde.PseudoTime(0.1)`, or raise `max_steps`."
+            "these parameters, as beyond a fold or where walls let out less than comes "
+            "in, or none that attracts; else start nearer to it, from that of "
+            "parameters nearby, try a shorter `solver=pde.PseudoTime(0.1)`, or raise "
+            "`max_steps`."
         )
         steady_state_not_determined = (
             "A steady state was found and not what determines it: a linear solve there "

@@ -28,19 +28,20 @@ def absorbing_layer(
     - `width`: w, length; `strength`: σ₀ at the wall, 1 / time.
     - `sides`: pairs (axis, end) with end 0 where the axis begins and 1 where it ends;
         None is all of them.
-    - `power`: p.
+    - `power`: p, positive. Where layers meet, as in corners, they add up.
 
     **Good values:** w of two to three wavelengths and σ₀ = 40 c/w. In 20 cells and at
     steps of Δx/2c, of packets with 8, 10 and 12 cells a wave 1e-4, 1e-3 and 5e-3 come
     back, and 6e-2 of those with 20: there is no short layer for long waves. Weaker
     layers let the wave through to the wall, stronger ones send it back themselves.
 
-    **Raises:** `ValueError` for a width or strength that is not positive, and for sides
-    that the grid has not.
+    **Raises:** `ValueError` for a width, strength or power that is not positive, and
+    for sides that the grid has not.
     """
     width, strength = as_floating("width", width), as_floating("strength", strength)
     check_positive("width", width)
     check_positive("strength", strength, "leave damping away where there is none")
+    check_positive("power", power)
     every = [(axis, end) for axis in range(grid.ndim) for end in (0, 1)]
     chosen = every if sides is None else list(sides)
     if not set(chosen) <= set(every):

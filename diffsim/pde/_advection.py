@@ -13,7 +13,7 @@ from .._checks import as_floating, chosen
 from ._domain import Domain, check_domain
 from ._faces import divergence
 from ._made_once import made_once
-from ._schemes import MUSCL, AbstractScheme
+from ._schemes import MUSCL, AbstractScheme, both_sides
 
 
 class Flow(NamedTuple):
@@ -137,7 +137,8 @@ def _carried(
     """The flux of what `views` are of, from the side that the flow comes from."""
     # Turned before anything is made of them: of a scheme the one side that counts.
     pairs = zip(views, reversed(views), strict=True)
-    flux = flow.face * scheme.sides([jnp.where(forth, *pair) for pair in pairs])[0]
+    turned = [jnp.where(forth, *pair) for pair in pairs]
+    flux = flow.face * both_sides(scheme, turned)[0]
     speeds = flow.cells
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)

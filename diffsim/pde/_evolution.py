@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._checks import all_hold, as_floating, check_kind
+from .._checks import all_hold, as_floating, check_kind, check_number
 from .._types import Numbers
 from ..simulations import AbstractSimulation
 from ._boundaries import AbstractSide
@@ -47,6 +47,9 @@ class Evolution(AbstractSimulation):
 
     **Raises:** `ValueError` for an initial field of another shape, sides without a
     boundary, and an equation without a form in this space or so many dimensions.
+
+    **Limits:** backwards in time what spreads, or damps, makes rounding grow without
+    bound, of which nothing warns (mathematics).
     """
 
     equation: AbstractEquation
@@ -75,6 +78,7 @@ class Evolution(AbstractSimulation):
         self.initial = _checked(initial, equation.channels(grid.ndim), grid)
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
+        check_number("t0", t0)
         self.t0 = t0
         _check_walls(self.domain, equation, self.initial.dtype, t0)
         if isinstance(equation, AbstractFiniteVolume):
@@ -101,7 +105,7 @@ class Evolution(AbstractSimulation):
         return self.space.waves(self.equation, t, self.observe(t, y), self.domain)
 
     def proper(self):
-        return all_hold(self.equation.signs())
+        return self.grid.proper() & all_hold(self.equation.signs())
 
     def observe(self, t, y):
         del t

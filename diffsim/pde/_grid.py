@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._checks import alike, is_traced
 from .._types import Numbers
@@ -29,7 +29,9 @@ class Grid(eqx.Module):
     - `lower`, `upper`: corners, length; one number for all axes. They are parameters:
         a second value compiles nothing new.
 
-    **Raises:** `ValueError` for a shape that is not one, and corners in disorder.
+    **Raises:** `ValueError` for a shape that is not one, and corners in disorder or
+    not finite. Traced ones end a run, and an elliptic problem, as
+    `RESULTS.improper_parameter`.
 
     **Limits:** Cartesian and uniform (convenience).
     """
@@ -55,6 +57,11 @@ class Grid(eqx.Module):
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def proper(self) -> Bool[Array, ""]:
+        """Whether its corners are finite and in order, wherever they came from."""
+        extents = self.upper - self.lower
+        return jnp.all((extents > 0) & jnp.isfinite(extents))
 
     @property
     def spacing(self) -> Float[Array, " axis"]:
@@ -112,3 +119,5 @@ def _check_order(lower: Array, upper: Array):
         return
     if not np.all(np.asarray(upper) > np.asarray(lower)):
         raise ValueError(f"upper must lie above lower, got {upper} and {lower}")
+    if not np.all(np.isfinite([lower, upper])):
+        raise ValueError(f"lower and upper must be finite, got {lower} and {upper}")

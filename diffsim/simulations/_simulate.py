@@ -11,7 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._checks import as_floating, check_kind, is_traced
+from .._checks import (
+    as_floating,
+    check_kind,
+    check_number,
+    check_takes,
+    is_traced,
+)
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
 from .._types import Numbers
@@ -54,7 +60,9 @@ def simulate(
     - `observe`: `observe(t, y)` of the internal state, instead of the simulation's own.
     - `progress`: a Diffrax progress meter, `diffrax.TextProgressMeter()` say.
     - `throw`: whether a failure raises. None raises when called by you, and gives NaN
-        and a `result` inside `fit`, `fisher` and `sweep`.
+        and a `result` inside `fit`, `fisher` and `sweep`. With False read `result`:
+        states are what the run came to before it failed, and NaN for parameters that
+        cannot be.
     - `start`: `trajectory.final` of an earlier run, to go on from there.
 
     **Returns:** a `Trajectory`.
@@ -75,7 +83,10 @@ def simulate(
     simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
+    if observe is not None:
+        check_takes("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
+    check_number("t0", t0)
     plan, end = planned(
         method, times, t0, watched=progress is not None, events=bool(events)
     )
@@ -119,12 +130,14 @@ def _simulate(
         states = nan_after(states, leg.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
-    result = RESULTS.where(simulation.proper(), result, RESULTS.improper_parameter)
+    proper = simulation.proper()
+    result = RESULTS.where(proper, result, RESULTS.improper_parameter)
     if times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = Final(leg.end_time, leg.end)
-    if hushed:
-        states, final = poisoned((states, final), result == RESULTS.successful)
+    # Until a run fails its states are right; of improper parameters none is.
+    ok = (result == RESULTS.successful) if hushed else proper
+    states, final = poisoned((states, final), ok)
     return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
 
 

@@ -13,6 +13,7 @@ from diffsim import integrators, pde
 _GRID = pde.Grid((8, 8))
 _WAVE = jnp.sin(2 * np.pi * _GRID.centers[0])
 _SENTENCE = "A parameter that must be positive"
+_IMPROPER = ds.RESULTS.improper_parameter
 
 # Equation by its coefficient, and how many channels it has on a plane.
 _EQUATIONS = {
@@ -77,7 +78,7 @@ def test_of_a_sweep_the_member_that_cannot_be_is_named_and_nan():
     plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, _GRID)
     over = {"equation.diffusivity": np.array([0.1, -1e-3, 0.2])}
     swept = ds.sweep(lambda plate: ds.simulate(plate, 0.1), plate, over)
-    named = swept.status == ds.RESULTS.improper_parameter
+    named = swept.status == _IMPROPER
     np.testing.assert_array_equal(named, [False, True, False])
     finite = np.isfinite(swept.outputs.states)
     assert np.all(finite[::2])
@@ -116,6 +117,43 @@ def test_a_steady_state_of_what_cannot_be_is_none():
         return steady.value, steady.status
 
     value, status = jax.jit(found)(-1.0)
-    assert status == ds.RESULTS.improper_parameter
+    assert status == _IMPROPER
     assert np.all(np.isnan(value))
     assert np.all(np.isnan(jax.jit(jax.jacrev(lambda d: found(d)[0]))(-1.0)))
+
+
+@pytest.mark.parametrize("upper", [-1.0, 0.0, np.inf, np.nan])
+def test_a_grid_that_ends_before_it_begins_is_noticed(upper):
+    """Of a run, a flow, a steady state and an elliptic problem."""
+
+    @jax.jit
+    def found(upper):
+        grid = pde.Grid((8, 8), 0.0, upper)
+        plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, grid, pde.Neumann(1.0))
+        method = ds.Method(integrators.SSPRK3(), 0.001)
+        run = ds.simulate(plate, 0.002, method, throw=False)
+        walls = pde.Domain(grid, pde.Robin(1.0, 1.0, 1.0))
+        held = pde.poisson(_WAVE, walls, throw=False, full=True)
+        moving = pde.IncompressibleFlow(0.1, grid, pde.NoSlip())
+        statuses = jnp.stack(
+            [jnp.asarray(s == _IMPROPER) for s in (run.result, held.status)]
+        )
+        return (run.states, held.value), statuses, moving.proper()
+
+    values, named, proper = found(upper)
+    assert np.all(named) and not proper
+    assert all(np.all(np.isnan(value)) for value in values)
+    values, named, proper = found(2.0)
+    assert not np.any(named) and proper
+    assert all(np.all(np.isfinite(value)) for value in values)
+
+
+def test_a_run_of_what_cannot_be_is_no_number_where_nothing_raises():
+    def total(diffusivity):
+        plate = pde.Evolution(pde.Diffusion(diffusivity), _WAVE, _GRID)
+        method = ds.Method(integrators.SSPRK3(), 0.001)
+        return jnp.sum(ds.simulate(plate, 0.002, method, throw=False).states ** 2)
+
+    each = jnp.array([0.1, -0.1, jnp.nan])
+    for values in (jax.vmap(total)(each), jax.vmap(jax.grad(total))(each)):
+        np.testing.assert_array_equal(np.isnan(values), [False, True, True])

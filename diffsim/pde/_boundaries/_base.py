@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes
+from ..._checks import as_floating, check_takes, returned
 
 
 class Ghosts(NamedTuple):
@@ -52,7 +52,7 @@ def prescribed(name: str, given: Any) -> Any:
 def prescribed_at(given: Any, t: Array, x: Array) -> Array:
     """What was prescribed, along the wall."""
     if callable(given):
-        return jnp.asarray(given(t, x), x.dtype)
+        return returned("the value of a boundary", given(t, x), x.dtype)
     given = given.astype(x.dtype)
     # One number a channel.
     walls = x.ndim - 1

@@ -65,7 +65,8 @@ def helmholtz(
     failures of compiled code where they raise.
 
     **RESULTS:** `incompatible_data`; `no_linear_solution` where a solver did not
-    converge; `non_finite` for data that are not finite.
+    converge; `non_finite` for data that are not finite; `improper_parameter` for
+    corners of the grid in disorder.
 
     **Good values:** 20 cells a wavelength, for an error of 1 %. In float32 a relative
     error of 1e-4 on 100 cells along an axis: it grows with the square of their number.
@@ -131,6 +132,8 @@ def _answered(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
     balanced = imbalance <= jnp.finfo(f.dtype).eps ** 0.5
     status = RESULTS.where(balanced, status, RESULTS.incompatible_data)
     status = RESULTS.where(is_finite(b), status, RESULTS.non_finite)
+    proper = domain.grid.proper()
+    status = RESULTS.where(proper, status, RESULTS.improper_parameter)
     u = poisoned(u, status == RESULTS.successful)
     return Solution(u, status, largest(left), iterations), imbalance
 

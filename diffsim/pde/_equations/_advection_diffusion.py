@@ -32,7 +32,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         that returns any of these, x of shape (axis, *grid); a tuple of fields of the
         shape of the grid is one field then.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, a
-        reaction, any `eqx.Module`, a neural network included. None is none.
+        reaction, any `eqx.Module` called so, such as one with a network. None is none.
     - `scheme`: interpolates u to faces; None is `MUSCL()`.
 
     **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme

@@ -16,8 +16,18 @@ from .._modes import Modes
 class AbstractEquation(eqx.Module):
     r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
 
-    Subclass `AbstractFiniteVolume`, `AbstractSpectral`, both, `AbstractSecondOrder` or
-    `AbstractSplitStep`; `Evolution` does the rest. What floats in one is a parameter.
+    Subclass one of these and say what it asks for; `Evolution` does the rest. What
+    floats in an equation is a parameter. All say `channels`.
+
+    - `AbstractFiniteVolume`, in cells with any boundary: `rate`, `default_method`.
+    - `AbstractImplicit`, the same with a stiff part: `explicit`, `implicit` and `solve`
+        as well.
+    - `AbstractReactionDiffusion`, in cells and in Fourier modes: `diffusivities`,
+        `reaction`, `degree`.
+    - `AbstractConservationLaw`, in cells: see there.
+    - `AbstractSpectral`, in Fourier modes: `degree`, `symbol`, `nonlinear`.
+    - `AbstractSecondOrder`, waves in cells: `flows`, `default_method`.
+    - `AbstractSplitStep`, of parts that are solved exactly: `flows`.
     """
 
     @abc.abstractmethod

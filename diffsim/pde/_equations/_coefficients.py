@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_takes
+from ..._checks import Sign, as_floating, check_takes, returned
 from .._modes import Modes
 
 
@@ -63,7 +63,10 @@ def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Ar
 
 def evaluated(given: Any, t: Any, x: Array, *fields: Array) -> Array:
     """What it is at t, x and where it is told of fields, in the type of x."""
-    found = jnp.asarray(given(t, x, *fields) if callable(given) else given, x.dtype)
+    if callable(given):
+        found = returned("a coefficient or source", given(t, x, *fields), x.dtype)
+    else:
+        found = jnp.asarray(given, x.dtype)
     grid = x.shape[1:]
     pairs = zip(found.shape[-len(grid) :], grid, strict=False)
     whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)

@@ -14,7 +14,7 @@ from .._domain import Domain
 from .._faces import divergence
 from .._made_once import made_once
 from .._riemann import AbstractRiemann, Channels
-from .._schemes import AbstractScheme
+from .._schemes import AbstractScheme, both_sides
 from ._base import AbstractFiniteVolume
 
 
@@ -90,7 +90,7 @@ def through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """What passes faces, from the primitive variables in the cells beside them."""
-    sides = made_once(law.scheme.sides(views))
+    sides = made_once(both_sides(law.scheme, views))
     left, right = (channels_of(side) for side in sides)
     flux = made_once(law.riemann.flux(law, left, right, axis))
     return compensated(law, flux, [channels_of(view) for view in views], axis)

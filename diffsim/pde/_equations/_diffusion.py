@@ -16,7 +16,7 @@ class Diffusion(AbstractReactionDiffusion):
 
     - `diffusivity`: D, length² / time: a number, a field of the shape of the grid, or a
         function `D(t, x, u)` of fields, x of shape (axis, *grid) and u (*grid), for a
-        nonlinear one; any `eqx.Module`, a neural network included.
+        nonlinear one; any `eqx.Module` called so, such as one with a network.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`. None is
         none, and then solvers that are implicit throughout, `Kvaerno5` say, serve too.
 

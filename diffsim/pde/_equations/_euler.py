@@ -76,7 +76,7 @@ class Euler(AbstractConservationLaw):
 
     def signs(self):
         return (
-            Sign("gamma - 1", self.gamma - 1, hint="a gas has more heats than one"),
+            Sign("gamma - 1", self.gamma - 1, hint="gamma is above 1, 1.4 for air"),
         )
 
     def channels(self, ndim):

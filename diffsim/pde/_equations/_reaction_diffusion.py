@@ -42,7 +42,7 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
         return len(given)
 
     def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
-        return self.reaction(t, domain.grid.centers.astype(u.dtype), u)
+        return _reacting(self, t, domain.grid.centers.astype(u.dtype), u)
 
     def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
         return spread(self.diffusivities, t, u, domain)
@@ -71,11 +71,24 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
         return -jnp.stack([d * modes.squared for d in numbers])
 
     def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
-        found = self.reaction(t, modes.grid.centers, modes.backward(z))
+        found = _reacting(self, t, modes.grid.centers, modes.backward(z))
         return jnp.zeros_like(z) if found is None else modes.forward(found)
 
 
-def _number(name: str, given: Any) -> Array:
+def _reacting(
+    equation: AbstractReactionDiffusion, t: Any, x: Array, u: Array
+) -> Array | None:
+    found = equation.reaction(t, x, u)
+    if found is not None and jnp.shape(found) != u.shape:
+        raise ValueError(
+            f"reaction of {type(equation).__name__} must return the shape of u, "
+            f"{u.shape}, one field a channel, got {jnp.shape(found)}; jnp.stack joins "
+            "them"
+        )
+    return found
+
+
+def _number(name: str, given: Any) -> Any:
     if callable(given) or jnp.ndim(given):
         raise ValueError(
             f"{name} in Fourier modes needs diffusivities that are numbers, got "

@@ -93,7 +93,7 @@ class Schrodinger(AbstractSplitStep):
         curved = modes.backward(modes.laplacian(modes.forward(u)))
         moving = -(self.hbar**2) / (2 * self.mass) * jnp.sum(u * curved, axis=0)
         density = jnp.sum(u**2, axis=0)
-        held = evaluated(self.potential, t, domain.grid.centers)
+        held = _potential(self, t, domain.grid)
         return moving + (held + self.nonlinearity / 2 * density) * density
 
 
@@ -102,10 +102,20 @@ def _turned_on_grid(
 ) -> Array:
     """By V + g|ψ|², of which the second does not change meanwhile."""
     del args
-    energy = evaluated(equation.potential, t, grid.centers)
+    energy = _potential(equation, t, grid)
     density = jnp.sum(y**2, axis=0, keepdims=True)
     energy = energy + equation.nonlinearity * density
     return _turned(y, length / equation.hbar * energy)
+
+
+def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
+    found = evaluated(equation.potential, t, grid.centers)
+    if found.ndim > grid.ndim:
+        raise ValueError(
+            f"potential must be a number or of the shape of the grid, {grid.shape}, "
+            f"got shape {found.shape}; x has a leading axis, so write x[0]**2 for x**2"
+        )
+    return found
 
 
 def _turned_in_modes(

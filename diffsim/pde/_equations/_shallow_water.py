@@ -16,7 +16,7 @@ from .._domain import Domain
 from .._faces import difference
 from .._made_once import made_once
 from .._riemann import HLL, AbstractRiemann, Channels
-from .._schemes import MUSCL, AbstractScheme
+from .._schemes import MUSCL, AbstractScheme, both_sides
 from ._coefficients import coefficient, evaluated, fed, optional
 from ._conservation import (
     AbstractConservationLaw,
@@ -173,7 +173,7 @@ class ShallowWater(AbstractConservationLaw):
         is the gradient of the pressure of a lake at rest, term by term.
         """
         scheme = self.scheme
-        before, after = scheme.sides(bottoms)
+        before, after = both_sides(scheme, bottoms)
         floor = (before + after) / 2
         # Level and velocity, which have no steps over those of the bottom.
         level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
@@ -182,7 +182,8 @@ class ShallowWater(AbstractConservationLaw):
             height, *velocity = channels_of(side)
             return (height - floor, *velocity, floor)
 
-        left, right = (over_floor(side) for side in made_once(scheme.sides(level)))
+        sides = both_sides(scheme, level)
+        left, right = (over_floor(side) for side in made_once(sides))
         flux = made_once(self.riemann.flux(self, left, right, axis))
         cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
         passing = compensated(self, flux, cells, axis)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._checks import Sign
+from ..._checks import Sign, returned
 from ..._types import Numbers
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
@@ -146,5 +146,7 @@ def _mean_decay(z: Array) -> Array:
 
 
 def _at(given: Any, domain: Domain, dtype: Any) -> Array:
-    x = domain.grid.centers.astype(dtype)
-    return jnp.asarray(given(x) if callable(given) else given, dtype)
+    if not callable(given):
+        return jnp.asarray(given, dtype)
+    found = given(domain.grid.centers.astype(dtype))
+    return returned("speed and damping", found, dtype)

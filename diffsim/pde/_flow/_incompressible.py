@@ -141,7 +141,8 @@ class IncompressibleFlow(AbstractSimulation):
 
     def proper(self):
         drag = () if self.obstacle is None else self.obstacle.signs()
-        return all_hold((sign_of(self.viscosity), *drag))
+        signs = sign_of(self.viscosity), *drag
+        return self.grid.proper() & all_hold(signs)
 
     def crossings(self, t: Any, y: Faces) -> Array:
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_takes, is_traced, worked_out
+from ..._checks import Sign, as_floating, check_kind, check_takes, is_traced, worked_out
 from .._grid import Grid
 from ._centers import domain_of
 from ._obstacle import Obstacle
@@ -30,6 +30,7 @@ def sign_of(viscosity: Array) -> Sign:
 
 def check_grid(grid: Grid):
     """Objects to one dimension, and to grids without faces inside."""
+    check_kind("grid", grid, Grid, "pde.Grid((64, 64))")
     if grid.ndim == 1 or min(grid.shape) < 2:
         raise ValueError(
             f"grid must have two or three axes of 2 cells or more, got shape "

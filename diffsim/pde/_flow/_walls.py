@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, is_traced
+from ..._checks import as_floating, check_takes, is_traced, returned
 from ..._types import Numbers
 from .._boundaries import Ghosts, Inflow, Outflow, Periodic, pairs_of
 from .._grid import Grid
@@ -72,8 +72,11 @@ def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
 
 def on_axes(given: Any, t: Any, x: Array) -> Array:
     """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
-    found = jnp.asarray(given(t, x) if callable(given) else given, x.dtype)
-    if not callable(given) and found.ndim == 1:
+    if callable(given):
+        found = returned("a velocity or forcing", given(t, x), x.dtype)
+        return jnp.broadcast_to(found, x.shape)
+    found = jnp.asarray(given, x.dtype)
+    if found.ndim == 1:
         found = found.reshape(-1, *[1] * (x.ndim - 1))
     return jnp.broadcast_to(found, x.shape)
 
@@ -128,7 +131,8 @@ def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
     if callable(given):
         check_takes(name, given, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
-        got = jnp.shape(eqx.filter_eval_shape(given, t, x))
+        got = jax.eval_shape(lambda t, x: returned(name, given(t, x), x.dtype), t, x)
+        got = got.shape
         fits = len(got) in (0, len(shape)) and _broadcasts(got, shape)
     else:
         got = jnp.shape(given)

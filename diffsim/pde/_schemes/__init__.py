@@ -1,6 +1,6 @@
 """From cells to what stands on either side of a face."""
 
-from ._base import AbstractScheme
+from ._base import AbstractScheme, both_sides
 from ._central import Central
 from ._limiters import minmod, van_albada, van_leer
 from ._muscl import MUSCL
@@ -14,6 +14,7 @@ __all__ = [
     "AbstractScheme",
     "Central",
     "Upwind",
+    "both_sides",
     "minmod",
     "van_albada",
     "van_leer",

@@ -32,8 +32,11 @@ class AbstractScheme(eqx.Module):
             return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
     ```
 
-    These weights are for values at points, which all schemes here take; those for means
-    of cells, (-a + 5 * b + 2 * c) / 6, have order 2 with them.
+    `views` are those cells for all faces at once, arrays of one shape (..., faces, ...)
+    from left to right, as many as twice the `width`; both sides have that shape too.
+    `order` is what boundaries and `compensated` are made for. The weights here are for
+    values at points, which all schemes here take; those for means of cells,
+    (-a + 5 * b + 2 * c) / 6, have order 2 with them.
     """
 
     @property
@@ -78,6 +81,20 @@ class AbstractScheme(eqx.Module):
             return flux + (first - second) / 48
         third = cells[middle - 3] + cells[middle + 2]
         return flux + (118 * first - 137 * second + 19 * third) / 3840
+
+
+def both_sides(scheme: AbstractScheme, views: Sequence[Array]) -> tuple[Array, Array]:
+    """What `scheme` says, if it says what it should."""
+    found, shape = scheme.sides(views), views[0].shape
+    listed = isinstance(found, tuple | list)
+    got = list(map(jnp.shape, found)) if listed else getattr(found, "shape", found)
+    if got != [shape, shape]:
+        raise ValueError(
+            f"{type(scheme).__name__}.sides must return two arrays, left and right of "
+            f"the faces, of the shape of each view, {shape}, got {got}"
+        )
+    left, right = found
+    return left, right
 
 
 def rounding(values: Sequence[Array]) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._checks import check_positive
+from ..._checks import as_floating, check_positive, check_takes
 from ..._sizes import largest, precision
 from ...implicit import GMRES, AbstractLinear, Krylov
 
@@ -80,7 +80,10 @@ class PseudoTime(optx.AbstractRootFinder):
         linear: AbstractLinear | None = None,
         norm: Callable[[PyTree], Array] = largest,
     ):
-        check_positive("step", step)
+        check_positive("step", as_floating("step", step))
+        if rtol is not None:
+            check_positive("rtol", as_floating("rtol", rtol))
+        check_takes("norm", norm, ("y",))
         self.step_size = step
         self.rtol = rtol
         self.atol = 0.0

@@ -1,0 +1,109 @@
+"""What users' functions and schemes return is looked at, and named where it is none."""
+
+import jax.numpy as jnp
+import pytest
+
+import diffsim as ds
+from diffsim import integrators, pde
+
+
+_LINE, _PLANE = pde.Grid(16), pde.Grid((8, 8))
+_EULER = ds.Method(integrators.SSPRK3(), 0.001)
+
+
+def evolve(equation, boundary=None, *, grid=_LINE, channels=1):
+    initial = jnp.ones((channels, *grid.shape))
+    evolution = pde.Evolution(equation, initial, grid, boundary)
+    method = None if isinstance(equation, pde.Wave | pde.Schrodinger) else _EULER
+    return ds.simulate(evolution, 0.002, method)
+
+
+def flow(**options):
+    walls = (pde.Inflow(options.pop("enters", 1.0)), pde.Outflow()), pde.NoSlip()
+    return ds.simulate(pde.IncompressibleFlow(0.1, _PLANE, walls, **options), 0.1)
+
+
+class OneSide(pde.AbstractScheme):
+    order, width, limited = 1, 1, False
+
+    def sides(self, views):
+        return views[0]
+
+
+class Shifted(OneSide):
+    def sides(self, views):
+        return views[0][..., 1:], views[1]
+
+
+class Mute(OneSide):
+    def sides(self, views):
+        return None
+
+
+@pytest.mark.parametrize("found", [None, "hot", 1j], ids=["None", "text", "complex"])
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("coefficient or source", lambda f: evolve(pde.Diffusion(lambda t, x, u: f))),
+        ("coefficient or source", lambda f: evolve(pde.Burgers(source=lambda *_: f))),
+        (
+            "coefficient or source",
+            lambda f: evolve(pde.Schrodinger(lambda t, x: f), channels=2),
+        ),
+        ("speed and damping", lambda f: evolve(pde.Wave(lambda x: f), channels=2)),
+        (
+            "value of a boundary",
+            lambda f: evolve(pde.Diffusion(1.0), pde.Dirichlet(lambda t, x: f)),
+        ),
+        ("velocity of Inflow at axis 0", lambda f: flow(enters=lambda t, x: f)),
+        ("forcing", lambda f: flow(forcing=lambda t, x: f)),
+    ],
+)
+def test_what_is_no_real_number_is_named(name, run, found):
+    with pytest.raises(ValueError, match=f"{name} must return real"):
+        run(found)
+
+
+@pytest.mark.parametrize("scheme", [OneSide(), Shifted(), Mute()])
+def test_sides_that_are_not_two_like_the_cells_are_named(scheme):
+    for equation in (
+        pde.AdvectionDiffusion(None, 1.0, scheme=scheme),
+        pde.Burgers(scheme=scheme),
+    ):
+        with pytest.raises(ValueError, match="sides must return two arrays, left and"):
+            evolve(equation)
+
+
+@pytest.mark.parametrize("grid", [_LINE, _PLANE])
+def test_a_potential_with_an_axis_too_many_is_named(grid):
+    with pytest.raises(ValueError, match="potential must be a number or of the shape"):
+        evolve(pde.Schrodinger(lambda t, x: x**2), grid=grid, channels=2)
+
+
+class Flat(pde.AbstractReactionDiffusion):
+    """Its reaction has lost the axis of channels."""
+
+    degree = 1
+    diffusivities = (0.1, 0.2)
+
+    def reaction(self, t, x, u):
+        return u[0]
+
+
+@pytest.mark.parametrize("space", [pde.Cells(), pde.Fourier()])
+def test_a_reaction_without_channels_is_named(space):
+    evolution = pde.Evolution(Flat(), jnp.ones((2, 16)), _LINE, space=space)
+    with pytest.raises(ValueError, match=r"reaction of Flat must .* \(2, 16\), one"):
+        ds.simulate(evolution, 0.1)
+
+
+@pytest.mark.parametrize("t0", ["now", None, jnp.zeros(2)])
+def test_an_epoch_that_is_no_number_is_named(t0):
+    with pytest.raises((ValueError, TypeError), match="t0"):
+        pde.Evolution(pde.Diffusion(1.0), jnp.ones(16), _LINE, t0=t0)
+
+
+def test_what_observe_cannot_be_is_named():
+    heat = pde.Evolution(pde.Diffusion(1.0), jnp.ones(16), _LINE)
+    with pytest.raises(ValueError, match=r"observe must take \(t, y\), got a function"):
+        ds.simulate(heat, 0.1, observe=lambda y: y)
