@@ -165,6 +165,7 @@ def test_of_one_axis_a_pair_is_its_own():
         (((2, 2, 2, 2),), "one to three positive ints"),
         (((4, 5), 0.0, (1.0, 2.0, 3.0)), r"upper must be one number or one an axis"),
         ((4, 1.0, 0.0), "upper must lie above lower"),
+        ((4, 0.0, np.inf), "lower and upper must be finite"),
     ],
 )
 def test_grids_that_are_none_are_named(given, sentence):
