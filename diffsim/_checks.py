@@ -2,16 +2,13 @@
 
 import contextlib
 import inspect
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
-
-
-_Kind = TypeVar("_Kind")
 
 
 def is_traced(x: Any) -> bool:
@@ -77,14 +74,6 @@ def check_kind(name: str, given: Any, kind: Any, example: str):
     if isinstance(given, type):
         got = f"the class {given.__name__}; {given.__name__}(...) makes one"
     raise ValueError(f"{name} must be an object such as {example}, got {got}")
-
-
-def chosen(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _Kind:
-    """`given`, an object of this kind, or the default where it is None."""
-    if given is None:
-        return default
-    check_kind(name, given, kind, f"pde.{type(default).__name__}()")
-    return given
 
 
 def check_takes(name: str, function: Any, arguments: tuple[str, ...]):

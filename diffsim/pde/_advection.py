@@ -9,7 +9,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from .._checks import as_floating, chosen
+from .._checks import as_floating
+from ._chosen import chosen
 from ._domain import Domain, check_domain
 from ._faces import divergence
 from ._made_once import made_once

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim._checks import chosen
+from diffsim.pde._chosen import chosen
 from diffsim.pde._schemes import _weno
 
 

@@ -5,12 +5,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, chosen
+from ..._checks import as_floating, check_takes
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._advection import advection, checked_velocity
 from .._cfl import CFL
+from .._chosen import chosen
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
 from ._coefficients import evaluated, fed, optional, spreads

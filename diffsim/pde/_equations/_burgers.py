@@ -2,11 +2,11 @@
 
 from typing import Any, ClassVar
 
-from ..._checks import chosen
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._cfl import CFL
+from .._chosen import chosen
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
 from ._coefficients import evaluated, fed, optional, spreads

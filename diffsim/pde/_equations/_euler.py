@@ -6,11 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, alike, as_floating, chosen, is_traced, worked_out
+from ..._checks import Sign, alike, as_floating, is_traced, worked_out
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._cfl import CFL
+from .._chosen import chosen
 from .._riemann import HLLC, AbstractRiemann
 from .._schemes import MUSCL, AbstractScheme
 from ._coefficients import fed, optional

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, chosen, is_traced
+from ..._checks import Sign, as_floating, is_traced
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._boundaries import AbstractSide, Continued, Inflow, Outflow, Periodic, Wall
 from .._cfl import CFL
+from .._chosen import chosen
 from .._domain import Domain
 from .._faces import difference
 from .._made_once import made_once
