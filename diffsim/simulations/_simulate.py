@@ -137,7 +137,7 @@ def _simulate(
     final = Final(leg.end_time, leg.end)
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if hushed else proper
-    states, final = poisoned((states, final), ok)
+    states, final, found = poisoned((states, final, found), ok)
     return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
 
 

@@ -73,6 +73,19 @@ def test_inside_a_fit_a_failure_is_nan_and_so_is_its_derivative(run):
         assert np.all(np.isnan(array))
 
 
+def test_inside_a_fit_what_happened_before_a_failure_is_nan_too(run):
+    """A loss of times of events alone would not know that the run had failed."""
+    passes = ds.simulations.Event(lambda t, y, args: y[0], limit=1)
+    method = Method(diffrax.Tsit5(), max_steps=16)
+    (seen,) = run(2.0, method, events=passes, throw=False).events
+    assert np.all(np.isfinite(seen.times))
+    with failures_as_nan():
+        (seen,) = run(2.0, method, events=passes).events
+        slope = jax.jacfwd(lambda k: run(k, method, events=passes).events[0].times)(2.0)
+    for array in (seen.times, seen.states, slope):
+        assert np.all(np.isnan(array))
+
+
 def test_inside_a_fit_a_good_run_is_untouched(run):
     with failures_as_nan():
         inside = run(2.0)
