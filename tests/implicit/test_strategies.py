@@ -319,6 +319,21 @@ def test_an_unknown_that_does_not_fit_is_named(strategy, guess, sentence):
         root(residual, guess, rule=Rule(strategy))
 
 
+def test_scales_of_rows_have_no_derivative_and_answers_have_theirs():
+    """A maximum that is computed anew may be none: 0/0 where unoptimized code ran."""
+    matrix, b = jnp.eye(4) + jnp.arange(16.0).reshape(4, 4) / 30, jnp.arange(4.0)
+    rows = jax.jacfwd(lambda a: Dense().prepared(lambda v: jnp.dot(a, v), b)[0])(matrix)
+    assert not np.any(rows)
+
+    def answer(a):
+        dense, operator = Dense(), lambda v: jnp.dot(a, v)
+        return dense.solved(dense.prepared(operator, b), operator, b)[0]
+
+    exact = jax.jacfwd(lambda a: jnp.linalg.solve(a, b))(matrix)
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(mode(answer)(matrix), exact, rtol=1e-12, atol=1e-14)
+
+
 def test_arguments_that_mean_nothing_are_named():
     with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
         Banded(0, 0)

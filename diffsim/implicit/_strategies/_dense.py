@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.lax.linalg import lu as lu_of, triangular_solve
@@ -48,7 +49,10 @@ def factors(matrix: Array) -> tuple[Array, ...]:
     size = matrix.shape[-1]
     if size <= SMALL:
         return (inverse(matrix),)
-    rows = 1 / jnp.max(jnp.abs(matrix), axis=-1, keepdims=True)
+    # Held, for no answer depends on scales, and the derivative of a maximum is not a
+    # number where it is computed anew and rounded in another way.
+    held = jax.lax.stop_gradient(matrix)
+    rows = 1 / jnp.max(jnp.abs(held), axis=-1, keepdims=True)
     lu, _, order = lu_of(matrix * rows)
     upper = jnp.abs(jnp.triu(lu))
     least = size * jnp.finfo(lu.dtype).eps * jnp.max(upper, axis=-2)

@@ -1,5 +1,6 @@
 """Inverses of matrices of up to three rows, as code that runs through a whole batch."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -15,7 +16,8 @@ def inverse(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     and a pivot is zero if it is below the rounding of its column.
     """
     n = matrix.shape[-1]
-    scale = 1 / jnp.max(jnp.abs(matrix), axis=-1)
+    # Held, for the inverse does not depend on it.
+    scale = 1 / jnp.max(jnp.abs(jax.lax.stop_gradient(matrix)), axis=-1)
     scaled = scale[..., None] * matrix
     least = n * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(scaled), axis=-2)
     rows = [
