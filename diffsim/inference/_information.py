@@ -201,9 +201,10 @@ class Fisher(eqx.Module):
         )
 
     def _degeneracy(self, inflation: float, direction: np.ndarray) -> Degeneracy:
-        order = np.argsort(-np.abs(direction), kind="stable")
-        largest = np.abs(direction[order[0]])
-        order = [i for i in order if abs(direction[i]) >= 0.1 * largest]
+        largest = np.max(np.abs(direction))
+        # To six digits: of equals the first, and not the one that rounding favours.
+        sizes = np.round(np.abs(direction) / largest, 6)
+        order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] >= 0.1]
         sign = np.sign(direction[order[0]])
         weights = tuple(float(sign * direction[i]) for i in order)
         return Degeneracy(inflation, tuple(self.names[i] for i in order), weights)
