@@ -10,10 +10,12 @@ import sys
 import tempfile
 
 
-# Most of the time is compilation, of which XLA's older emitters take 0.7. Set by the
-# environment, even to nothing, the flags stay; XLA ends a process whose flags it does
-# not know, so they are tried on one that nobody needs.
-_FLAGS, _QUICK = "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false"
+# Most of the time is compilation, of which XLA's older emitters take 0.7, and LLVM's
+# least optimizations 0.7 to 0.9 of that. Set by the environment, even to nothing, the
+# flags stay; XLA ends a process whose flags it does not know, so they are tried on one
+# that nobody needs.
+_FLAGS = "XLA_FLAGS"
+_QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
 if _FLAGS not in os.environ:
     _trial = subprocess.run(
         [sys.executable, "-c", "import jax; jax.devices()"],
