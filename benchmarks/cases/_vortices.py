@@ -26,19 +26,6 @@ def flow(u: Any, viscosity: Any, steps: int, *, order: int, adjoint: Any = None)
     return simulations.simulate(run, steps * STEP, method).states
 
 
-def peer_flow(u: Any, steps: int, *, order: int) -> Callable[[Any], Any]:
-    """exponax's run for fields like `u`."""
-    steppers = peer("exponax").stepper
-    plane = u.ndim == 3
-    kind = steppers.NavierStokesVorticity if plane else steppers.NavierStokesVelocity
-    made = kind(
-        u.ndim - 1, _LENGTH, u.shape[-1], STEP, diffusivity=VISCOSITY, order=order
-    )
-    run = repeated(jax.tree.map(lambda a: _like(a, u.dtype), made), steps)
-    # Their vorticity has the other sign.
-    return (lambda u: -run(-u)) if plane else run
-
-
 def repeated(stepper: Callable[..., Any], steps: int) -> Callable[..., Any]:
     """One step of a peer after another."""
 
@@ -46,6 +33,27 @@ def repeated(stepper: Callable[..., Any], steps: int) -> Callable[..., Any]:
         return jax.lax.scan(lambda u, _: (stepper(u), None), u, length=steps)[0]
 
     return run
+
+
+def within_modes(stepper: Callable[..., Any], steps: int) -> Callable[..., Any]:
+    """Steps of exponax without a transform between them."""
+    run = peer("exponax").RepeatedStepper(stepper, steps)
+    return lambda u: run(u)
+
+
+def peer_flow(
+    u: Any, steps: int, *, order: int, chain: Any = repeated
+) -> Callable[[Any], Any]:
+    """exponax's run for fields like `u`, of steps chained in one of these ways."""
+    steppers = peer("exponax").stepper
+    plane = u.ndim == 3
+    kind = steppers.NavierStokesVorticity if plane else steppers.NavierStokesVelocity
+    made = kind(
+        u.ndim - 1, _LENGTH, u.shape[-1], STEP, diffusivity=VISCOSITY, order=order
+    )
+    run = chain(jax.tree.map(lambda a: _like(a, u.dtype), made), steps)
+    # Their vorticity has the other sign.
+    return (lambda u: -run(-u)) if plane else run
 
 
 def vorticity(n: int, dtype: Any = np.float64) -> Any:

@@ -21,20 +21,21 @@ _SPACING, _FLAME_STEP = 0.3, 0.05
 def measure(effort: Effort) -> list[Row]:
     """Flow and flames on a line, then what derivatives of the flow take."""
     plane, steps = vortices.vorticity(effort.size(256, 8)), effort.size(50, 2)
-    rows = [_flow(effort, plane, steps, order) for order in (4, 2)]
+    rows = [row for order in (4, 2) for row in _flow(effort, plane, steps, order)]
     space = vortices.velocity(effort.size(64, 6))
-    rows.append(_flow(effort, space, effort.size(10, 2), 2))
+    rows += _flow(effort, space, effort.size(10, 2), 2)
     for points in (128, 512, 2048):
         points = effort.size(points, 16)
-        rows.append(_flame(effort, points, effort.size(1000, 2)))
+        rows += _flame(effort, points, effort.size(1000, 2))
     return [*rows, *_gradients(effort, effort.size(256, 8), effort.size(100, 4))]
 
 
 CASE = Case("spectral", __doc__ or "", measure)
 
 
-def _flow(effort: Effort, start: Any, steps: int, order: int) -> Row:
-    theirs = vortices.peer_flow(start, steps, order=order)
+def _flow(effort: Effort, start: Any, steps: int, order: int) -> list[Row]:
+    def theirs(chain):
+        return vortices.peer_flow(start, steps, order=order, chain=chain)
 
     def ours(u):
         return vortices.flow(u, vortices.VISCOSITY, steps, order=order)
@@ -44,12 +45,12 @@ def _flow(effort: Effort, start: Any, steps: int, order: int) -> Row:
     return _beside(effort, what, ours, theirs, start)
 
 
-def _flame(effort: Effort, n: int, steps: int) -> Row:
+def _flame(effort: Effort, n: int, steps: int) -> list[Row]:
     length = _SPACING * n
     grid = pde.Grid(n, 0.0, length)
     phase = 2 * np.pi * grid.centers / length
     start = jnp.cos(phase) * (1 + jnp.sin(3 * phase))
-    theirs = peer("exponax").stepper.KuramotoSivashinskyConservative(
+    stepper = peer("exponax").stepper.KuramotoSivashinskyConservative(
         1, length, n, _FLAME_STEP, order=4
     )
 
@@ -59,22 +60,32 @@ def _flame(effort: Effort, n: int, steps: int) -> Row:
         return simulations.simulate(flame, steps * _FLAME_STEP, method).states
 
     what = f"Kuramoto–Sivashinsky, {n} points, {steps} steps of ETDRK4"
-    return _beside(effort, what, ours, vortices.repeated(theirs, steps), start)
+    return _beside(effort, what, ours, lambda chain: chain(stepper, steps), start)
 
 
-def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> Row:
-    programs = {"ours": compiled(ours, start), "theirs": compiled(theirs, start)}
+def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> list[Row]:
+    """Beside exponax's steps from field to field, and from modes to modes as ours."""
+    programs = {
+        "ours": compiled(ours, start),
+        "theirs": compiled(theirs(vortices.repeated), start),
+        "within_modes": compiled(theirs(vortices.within_modes), start),
+    }
     times = contest(effort, **{name: p.turn for name, p in programs.items()})
-    return ratio(
-        what,
-        times["ours"],
-        times["theirs"],
-        program=programs["ours"],
-        peer="exponax",
-        bar=1.0,
-        error=deviation(programs["ours"].value, programs["theirs"].value),
-        reference="exponax",
-    )
+    kinds = {"theirs": ("", "exponax", 1.0)}
+    kinds["within_modes"] = ", within modes", "exponax's RepeatedStepper", None
+    return [
+        ratio(
+            what + suffix,
+            times["ours"],
+            times[kind],
+            program=programs["ours"],
+            peer=named,
+            bar=bar,
+            error=deviation(programs["ours"].value, programs[kind].value),
+            reference="exponax",
+        )
+        for kind, (suffix, named, bar) in kinds.items()
+    ]
 
 
 def _gradients(effort: Effort, n: int, steps: int) -> list[Row]:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from .._products import scaled
 from ._axes import on_axis
 from ._grid import Grid
-from ._transforms import backward, filled, forward, indices, taken
+from ._transforms import backward, filled, forward, indices, projected, taken
 
 
 class Modes(eqx.Module):
@@ -92,6 +92,10 @@ class Modes(eqx.Module):
     def backward(self, z: Array) -> Array:
         """The fields, shape (..., *grid), without any other mode."""
         return backward(self.grid.shape, self.highest, z)
+
+    def projected(self, z: Array) -> Array:
+        """What of z real fields have: `forward` of `backward`, without a transform."""
+        return projected(self.grid.shape, self.highest, z)
 
     @eqx.filter_jit
     def taken(self, z: Array) -> Array:

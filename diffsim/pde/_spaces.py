@@ -161,6 +161,7 @@ class Fourier(AbstractSpace):
             eqx.Partial(_nonlinear, equation, modes, low),
             forward=modes.forward,
             backward=modes.backward,
+            projection=modes.projected,
         )
 
     def state(self, equation, field, domain):

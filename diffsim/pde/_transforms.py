@@ -47,6 +47,20 @@ def filled(shape: Shape, highest: Shape, z: Array) -> Array:
     return _applied(_filled, _taken, shape, highest, z)
 
 
+def projected(shape: Shape, highest: Shape, z: Array) -> Array:
+    """`forward` of `backward`: a mode whose conjugate is there too is that of it."""
+    alone = 2 * np.arange(z.shape[-1]) % shape[-1] == 0
+    if len(shape) == 1:
+        return jax.lax.complex(z.real, jnp.where(alone, 0, z.imag))
+    others = tuple(range(1 - len(shape), 0))
+    for m in np.flatnonzero(alone):
+        plane = z[..., m]
+        opposite = jnp.conj(jnp.roll(jnp.flip(plane, others), 1, others))
+        mean = 0.5 * (plane + opposite)
+        z = jax.lax.dynamic_update_index_in_dim(z, mean, m, -1)
+    return z
+
+
 def _applied(there: Callable, back: Callable, shape, highest, a: Array) -> Array:
     there, back = (_as_map(f, shape, highest) for f in (there, back))
     kind = jax.eval_shape(lambda a: there([], [a]), a)

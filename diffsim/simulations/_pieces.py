@@ -54,7 +54,7 @@ def scan_pieces(
         number, count = xs
         carry = piece(carry, count)
         ticks = meter.step(ticks, number / schedule.pieces)
-        return (carry, ticks), carry[0].y
+        return (carry, ticks), stepper.state(carry[0])
 
     first = (stepper.start(y0), jnp.asarray(0))
     numbers = jnp.arange(1, schedule.pieces + 1)

@@ -11,11 +11,12 @@ from .._results import RESULTS
 from ._dynamics import moves_with_time
 from ._explicit import explicit_step, is_explicit
 from ._flows import AbstractFlows
+from ._semilinear import Semilinear
 from ._simulation import AbstractSimulation
 
 
 class Carry(NamedTuple):
-    """What one step hands to the next."""
+    """What one step hands to the next; `Stepper.state` knows what y stands for."""
 
     y: PyTree[Array]
     solver_state: Any
@@ -38,7 +39,10 @@ class Stepper(eqx.Module):
     length, which is not the difference of two rounded times.
     """
 
+    #: The dynamics of what steps hand on, the state or its transform.
     terms: PyTree[diffrax.AbstractTerm]
+    #: Those of the state if steps hand on its transform.
+    outer: Semilinear | None
     simulation: AbstractSimulation
     solver: diffrax.AbstractSolver
     #: The same, told the length of its steps where it wants to know.
@@ -48,13 +52,15 @@ class Stepper(eqx.Module):
 
     def __init__(self, simulation, solver, t0: Array, step: float):
         # Once a run: what terms work out from the parameters stays out of the loop.
-        self.terms = simulation.terms()
+        self.terms, self.outer = simulation.terms(), None
         self.simulation = simulation
         self.solver = self.prepared = solver
         self.t0 = t0
         self.step = step
         if isinstance(solver, Prepares):
             self.prepared = solver.prepared(self.terms, jnp.full_like(t0, step))
+            if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
+                self.outer, self.terms = self.terms, self.terms.transformed()
 
     @property
     def explicit(self) -> bool:
@@ -65,6 +71,7 @@ class Stepper(eqx.Module):
         """Before the first step, at grid point `n`."""
         if self.explicit:
             return Carry(y, None, None)
+        y = y if self.outer is None else self.outer.forward(y)
         t0, length = self.time(n), jnp.full_like(self.t0, self.step)
         state = self.solver.init(self.terms, t0, t0 + length, y, self.simulation)
         carry = Carry(y, state, RESULTS.successful)
@@ -79,6 +86,10 @@ class Stepper(eqx.Module):
         eqx.filter_eval_shape(after)
         return carry if may_fail[0] else carry._replace(result=None)
 
+    def state(self, carry: Carry) -> PyTree[Array]:
+        """The state of the simulation."""
+        return carry.y if self.outer is None else self.outer.backward(carry.y)
+
     def aside(
         self, t: Array, y: PyTree[Array], length: Array, *, rolled: bool = False
     ) -> PyTree[Array]:
@@ -90,7 +101,7 @@ class Stepper(eqx.Module):
             given = (self.solver, self.terms, t, length, y, self.simulation)
             return explicit_step(*given, rolled=True)
         there = eqx.tree_at(lambda s: s.t0, self, t)
-        return there.advance(there.start(y), 0, length).y
+        return there.state(there.advance(there.start(y), 0, length))
 
     def time(self, n) -> Array:
         """Time of grid point `n`."""

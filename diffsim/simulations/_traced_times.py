@@ -46,7 +46,7 @@ def traced_leg(
 def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
     def one(carry, n):
         carry = stepper.advance(carry, n)
-        return carry, carry.y
+        return carry, stepper.state(carry)
 
     last, after = jax.lax.scan(one, stepper.start(y0), jnp.arange(steps))
     kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, after)

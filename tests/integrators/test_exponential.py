@@ -1,6 +1,9 @@
 """Exponential integrators: the linear part exactly, the other one to their order."""
 
+import dataclasses
+
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +22,7 @@ class Logistic(ds.AbstractSimulation):
     s: jax.Array
     start: jax.Array
     t0: float = 0.0
+    handed_on: bool = eqx.field(static=True, default=False)
 
     def initial_state(self):
         return self.start
@@ -29,6 +33,7 @@ class Logistic(ds.AbstractSimulation):
             lambda t, z, args: -args.s * z**2 / 2,
             forward=lambda y: 2 * y,
             backward=lambda z: z / 2,
+            projection=(lambda z: z) if self.handed_on else None,
         )
 
     def default_method(self):
@@ -74,6 +79,27 @@ def test_side_steps_and_prepared_steps_are_the_same_map():
     on_grid = ds.simulate(logistic(), 0.2, method).states
     aside = ds.simulate(logistic(), [0.2 - 1e-15, 0.4], method).states[0]
     np.testing.assert_allclose(on_grid, aside, rtol=1e-13)
+
+
+@pytest.mark.parametrize("adjoint", [None, ds.simulations.Checkpointed()])
+def test_steps_may_hand_on_the_transform_instead_of_the_state(adjoint):
+    """At outputs on the grid and off it, before and after, known and traced."""
+    times = np.array([-0.15, -0.1, 0.0, 0.1, 0.37, 1.0])
+    system = logistic()
+    pair = system, dataclasses.replace(system, handed_on=True)
+    method = ds.Method(ETDRK4(), 0.1, adjoint=adjoint)
+    plain, transformed = (ds.simulate(s, times, method).states for s in pair)
+    np.testing.assert_allclose(transformed, plain, rtol=1e-14)
+    plain, transformed = (
+        eqx.filter_grad(lambda s: jnp.sum(ds.simulate(s, times, method).states ** 2))(s)
+        for s in pair
+    )
+    for a, b in zip(*map(jax.tree.leaves, (transformed, plain)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    bounded = ds.Method(ETDRK4(), 0.1, max_steps=12)
+    at = jax.jit(lambda times: ds.simulate(pair[1], times, bounded).states)
+    there = ds.simulate(pair[0], times, method).states
+    np.testing.assert_allclose(at(jnp.asarray(times)), there, rtol=1e-13)
 
 
 def test_functions_of_the_linear_part_have_all_their_digits():

@@ -46,6 +46,21 @@ def test_slopes_of_a_front_obey_the_equation_of_slopes():
     np.testing.assert_allclose(found, other, atol=1e-9)
 
 
+def test_what_no_real_field_has_does_not_grow_from_rounding():
+    """A front that is the same all along y, for a hundred times its time of growth.
+
+    Its modes come in pairs, the waves (k, 0) and (−k, 0), which rounding sets apart.
+    """
+    line, square = pde.Grid(12, 0.0, 9.0), pde.Grid((12, 6), 0.0, (9.0, 4.0))
+    k, equation = 2 * np.pi / 9, pde.KuramotoSivashinsky(potential=True)
+    x = line.centers[0]
+    wave = jnp.cos(k * x + 0.3) + 0.3 * jnp.sin(2 * k * x)
+    wide = jnp.broadcast_to(wave[:, None], square.shape)
+    found = after(equation, wide, square, 400.0, 0.25)
+    exact = after(equation, wave, line, 400.0, 0.25)
+    np.testing.assert_allclose(found, np.broadcast_to(exact[..., None], found.shape))
+
+
 def test_solitons_keep_their_shape():
     grid = pde.Grid(256, -20.0, 20.0)
 

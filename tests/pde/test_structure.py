@@ -1,5 +1,7 @@
 """What gradients are made of, and what is compiled: read from the programs."""
 
+import re
+
 import diffrax
 import equinox as eqx
 import jax
@@ -141,6 +143,19 @@ def test_gradients_store_where_steps_start_and_nothing_between(system, solver):
     # As many again, and then each has taken what it takes.
     more = (memory(60) - memory(30)) / 30
     assert more <= 1.5 * made.initial.nbytes
+
+
+@pytest.mark.parametrize(
+    ("solver", "stages"), [(integrators.ETDRK2(), 2), (integrators.ETDRK4(), 4)]
+)
+def test_steps_in_modes_transform_what_is_not_linear_and_nothing_else(solver, stages):
+    """There and back at each stage; the state itself only at outputs."""
+    made, method = flame(), ds.Method(solver, 0.1)
+    run = jax.jit(lambda: ds.simulate(made, [2.0, 4.0], method, throw=False).states)
+    program = run.lower().compile().as_text()
+    loops = set(re.findall(r"body=(%[\w.-]+)", program))
+    parts = [p for p in program.split("\n\n") if p.split(" ", 1)[0] in loops]
+    assert sorted(p.count(" fft(") for p in parts)[-2:] == [1, 2 * stages]
 
 
 @pytest.mark.slow
