@@ -236,12 +236,13 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         step = trial.step
         gain = state.value - jnp.where(found.finite, found.value, jnp.inf)
         ratio = jnp.where(step.predicted > 0, gain / step.predicted, -jnp.inf)
-        accepted = ratio >= 1e-4
+        small = self._below_rounding(step, gain, state)
+        # There the model knows better than a difference of two sums does.
+        accepted = (ratio >= 1e-4) | (small & (step.predicted > 0))
         trust = {"radius": state.radius, "first": state.jacobians == 1}
         radius, damping = adapted(step, gain, ratio, **trust)
         flat = jnp.where(accepted, trial.point, flat)
-        stop = self._stops(step, gain, ratio, state)
-        stop = stop | (radius <= self._smallest(flat, state))
+        stop = (small & (ratio <= 2)) | (radius <= self._smallest(flat, state))
         new, old = (found.value, found.aux), (state.value, state.aux)
         value, aux = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
         return flat, _replaced(
@@ -258,11 +259,10 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
             non_finite=state.non_finite + ~found.finite,
         )
 
-    def _stops(self, trial, gain, ratio, state):
+    def _below_rounding(self, step, gain, state):
         """Whether what was gained, and was to be gained, is below rounding."""
         rounding = 8 * jnp.finfo(state.value.dtype).eps * jnp.abs(state.value)
-        small = jnp.maximum(jnp.abs(gain), trial.predicted) <= rounding
-        return small & (ratio <= 2)
+        return jnp.maximum(jnp.abs(gain), step.predicted) <= rounding
 
     def _smallest(self, flat, state):
         """The radius below which a step no longer changes anything."""

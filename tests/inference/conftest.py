@@ -4,6 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from diffsim.inference import Gaussian, fit
+
 
 TIMES = np.linspace(0, 10, 101)
 TRUTH = {"A": 1.0, "gamma": 0.1, "omega": 2.0, "phi": 0.3}
@@ -34,3 +36,14 @@ class Oscillator:
 @pytest.fixture(scope="session")
 def oscillator():
     return Oscillator()
+
+
+@pytest.fixture(scope="session")
+def best(oscillator):
+    return fit(
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        noise=Gaussian(oscillator.sigma),
+        free=oscillator.order,
+    )
