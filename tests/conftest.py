@@ -10,12 +10,12 @@ import sys
 import tempfile
 
 
-# Most of the time is compilation, of which XLA's older emitters take 0.7, and LLVM's
-# least optimizations 0.7 to 0.9 of that. Set by the environment, even to nothing, the
+# Most of the time is compilation, of which XLA's older emitters take 0.7, and code that
+# LLVM does not optimize 0.6 of that. Set by the environment, even to nothing, the
 # flags stay; XLA ends a process whose flags it does not know, so they are tried on one
 # that nobody needs.
 _FLAGS = "XLA_FLAGS"
-_QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
+_QUICK = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 if _FLAGS not in os.environ:
     _trial = subprocess.run(
         [sys.executable, "-c", "import jax; jax.devices()"],
