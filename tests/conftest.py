@@ -3,6 +3,7 @@
 Checks take a sixth of the time; DIFFSIM_UNCHECKED=1 leaves them to others.
 """
 
+import gc
 import os
 import shutil
 import subprocess
@@ -57,6 +58,13 @@ def pytest_configure(config):
         os.environ[_COMPILED] = _created[0]
     jax.config.update("jax_compilation_cache_dir", os.environ[_COMPILED])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def pytest_collection_finish(session):
+    """Tracing makes objects by the million; searching them less often saves 0.07."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_unconfigure(config):
