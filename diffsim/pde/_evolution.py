@@ -8,10 +8,17 @@ from jaxtyping import Array, Float
 
 from .._checks import all_hold, as_floating, check_kind, check_number
 from .._types import Numbers
-from ..simulations import AbstractSimulation
+from ..integrators import AbstractExponentialSolver
+from ..simulations import AbstractOneStepSolver, AbstractSimulation
 from ._boundaries import AbstractSide
 from ._domain import Domain, sides_of
-from ._equations import AbstractEquation, AbstractFiniteVolume, AbstractSecondOrder
+from ._equations import (
+    AbstractEquation,
+    AbstractFiniteVolume,
+    AbstractSecondOrder,
+    AbstractSpectral,
+    AbstractSplitStep,
+)
 from ._grid import Grid
 from ._long_steps import Waves, warn_of_long_steps
 from ._spaces import AbstractSpace, Cells, Fourier
@@ -93,6 +100,7 @@ class Evolution(AbstractSimulation):
         return self.space.state(self.equation, self.initial, self.domain)
 
     def check_method(self, method):
+        _check_solver(self, method.solver)
         warn_of_long_steps(self, method)
 
     def crossings(self, t: Any, y: Any) -> Array | None:
@@ -143,6 +151,24 @@ def _checked(initial: Any, channels: int, grid: Grid) -> Array:
             f"equation and the grid, got {field.shape}"
         )
     return field
+
+
+def _check_solver(evolution: Evolution, solver: Any):
+    """Objects to what steps other dynamics, by the words for fields."""
+    equation, space = evolution.equation, evolution.space
+    modes = isinstance(space, Fourier) and isinstance(equation, AbstractSpectral)
+    waves = isinstance(equation, AbstractSecondOrder | AbstractSplitStep)
+    if isinstance(solver, AbstractExponentialSolver) and not modes:
+        steps = "what is linear exactly, in Fourier modes (pde.Fourier, periodic)"
+    elif isinstance(solver, AbstractOneStepSolver) and not waves:
+        steps = "waves, pde.Wave or pde.Schrodinger"
+    else:
+        return
+    chosen = type(evolution.default_method().solver).__name__
+    raise ValueError(
+        f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
+        f"{type(space).__name__}(), for which method=None takes {chosen}"
+    )
 
 
 def _check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):

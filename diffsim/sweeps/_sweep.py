@@ -120,8 +120,9 @@ def sweep(
     - `run`: `sweeps.Run(progress=, memory=)`.
 
     **Returns:** `Sweep`. A run that fails has a status and NaN, and touches no other:
-    inside, `simulate` turns failures into NaN. Where all trajectories are fine but an
-    output is not finite, the status is `RESULTS.prediction_not_finite`.
+    inside, `simulate` turns failures into NaN. The status is that of the trajectories
+    that `predict` returns, alone or with more; where these are fine, or it returns
+    their states alone, and an output is not finite, `RESULTS.prediction_not_finite`.
 
     The second call with the same `predict` and shapes compiles nothing.
 

@@ -211,3 +211,18 @@ def test_implicit_steps_follow_the_waves_of_modes():
     np.testing.assert_allclose(run.states, fixed.states, atol=1e-6)
     first = pde.largest_step(swirls(), 0.5)
     np.testing.assert_allclose(np.asarray(run.steps)[0], first, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("solver", "space", "sentence"),
+    [
+        (integrators.ETDRK4(), None, r"ETDRK4 steps .* modes .* Diffusion in Cells"),
+        (integrators.Leapfrog(), None, "Leapfrog steps waves, .* takes KenCarp5"),
+        (integrators.Yoshida4(), pde.Fourier(), "Yoshida4 steps waves, .* in Fourier"),
+    ],
+)
+def test_solvers_of_other_fields_are_named_before_their_steps(solver, space, sentence):
+    wave = jnp.sin(2 * GRID.centers[0])
+    heat = pde.Evolution(pde.Diffusion(1.0), wave, GRID, space=space)
+    with pytest.raises(ValueError, match=sentence):
+        ds.simulate(heat, 1.0, ds.Method(solver, 0.5))

@@ -23,7 +23,10 @@ def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
 
 def spreads(name: str, value: Any, *, zero: bool = False) -> Sign:
     """The sign of what evens a field out; `zero` where nothing has to."""
-    return Sign(name, value, zero, "negative ones make a field rougher without bound")
+    hint = "negative ones make a field rougher without bound"
+    if not zero:
+        hint = f"of zero nothing spreads, and {hint}"
+    return Sign(name, value, zero, hint)
 
 
 def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
