@@ -39,7 +39,16 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+QUICK = "heat", "wave"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in SYSTEMS
+    ],
+)
 def test_default_steps_are_as_few_as_in_double_precision_and_their_error_small(name):
     single, double = (
         ds.simulate(SYSTEMS[name](dtype), 0.5) for dtype in (jnp.float32, jnp.float64)

@@ -71,7 +71,6 @@ _NESTINGS = list(itertools.product((jax.jacfwd, jax.jacrev), repeat=2))
         ("symplectic", _NESTINGS),
         pytest.param("checkpointed", _NESTINGS, marks=pytest.mark.slow),
         ("explicit", _NESTINGS[2:3]),
-        ("adaptive", _NESTINGS[2:3]),
         pytest.param("explicit", _NESTINGS, marks=pytest.mark.slow),
         pytest.param("adaptive", _NESTINGS, marks=pytest.mark.slow),
     ],
