@@ -262,9 +262,3 @@ def test_what_a_simulation_raises_is_reported_by_law():
     assert "custom_vjp" in contract.laws[1].detail
     with pytest.raises(AssertionError, match="FAILED"):
         contract.raise_if_failed()
-
-
-@pytest.mark.slow
-def test_an_adaptive_method_obeys_every_law():
-    simulation = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))
-    check_simulation(simulation, _TIMES, Method(diffrax.Tsit5())).raise_if_failed()
