@@ -36,7 +36,8 @@ class Evolution(AbstractSimulation):
     ```
 
     Coefficients, initial field, values at the walls and the corners of the grid are
-    parameters alike.
+    parameters alike; `fit` and `fisher` take all of them but where `free` names some,
+    `free=["equation.diffusivity"]`.
 
     **Arguments**
 
