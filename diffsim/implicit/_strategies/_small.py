@@ -16,7 +16,7 @@ def inverse(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     and a pivot is zero if it is below the rounding of its column.
     """
     n = matrix.shape[-1]
-    # Held, for the inverse does not depend on it.
+    # Held: the inverse does not depend on it, and a maximum computed anew may be none.
     scale = 1 / jnp.max(jnp.abs(jax.lax.stop_gradient(matrix)), axis=-1)
     scaled = scale[..., None] * matrix
     least = n * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(scaled), axis=-2)
