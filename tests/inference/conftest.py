@@ -32,6 +32,10 @@ class Oscillator:
             for k, f in zip(ORDER, (0.8, 1.5, 1.05, 0.7), strict=True)
         }
 
+    def fitted(self, data):
+        noise = Gaussian(self.sigma)
+        return fit(self.predict, self.start, data, noise=noise, free=self.order)
+
 
 @pytest.fixture(scope="session")
 def oscillator():
@@ -40,10 +44,4 @@ def oscillator():
 
 @pytest.fixture(scope="session")
 def best(oscillator):
-    return fit(
-        oscillator.predict,
-        oscillator.start,
-        oscillator.data,
-        noise=Gaussian(oscillator.sigma),
-        free=oscillator.order,
-    )
+    return oscillator.fitted(oscillator.data)

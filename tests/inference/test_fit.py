@@ -127,13 +127,7 @@ def test_the_pure_core_is_the_host_driver(oscillator, best):
     """The same fit inside jit, and a batch of fits as a loop of them."""
 
     def values(data):
-        found = fit(
-            oscillator.predict,
-            oscillator.start,
-            data,
-            noise=Gaussian(oscillator.sigma),
-            free=oscillator.order,
-        )
+        found = oscillator.fitted(data)
         return found.values, found.stderr, found.chi2, found.steps
 
     rng = np.random.default_rng(3)

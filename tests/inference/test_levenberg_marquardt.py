@@ -47,13 +47,7 @@ def test_steps_are_taken_where_the_loss_no_longer_tells(oscillator):
     noise = 0.05 * np.random.default_rng(3).normal(size=(64, 101))
 
     def still_to_go(data):
-        found = fit(
-            oscillator.predict,
-            oscillator.start,
-            data,
-            noise=Gaussian(oscillator.sigma),
-            free=oscillator.order,
-        )
+        found = oscillator.fitted(data)
 
         def residual(values):
             model = dict(zip(oscillator.order, values, strict=True))
