@@ -70,12 +70,16 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Something to measure: `measure(effort)` gives its rows; `device`: cpu or gpu."""
+    """Something to measure: `measure(effort)` gives its rows; `device`: cpu or gpu.
+
+    `processes`: of how many the median is taken, where numbers differ between them.
+    """
 
     name: str
     about: str
     measure: Callable[[Effort], list[Row]]
     device: str = "cpu"
+    processes: int = 1
 
 
 class Program(NamedTuple):

@@ -12,6 +12,7 @@ import jax
 
 from ._harness import Case, Effort, Row
 from ._machine import machine, slug, today, versions
+from ._processes import in_processes
 from ._tables import line
 from .cases import CASES
 
@@ -37,7 +38,8 @@ def run(options: argparse.Namespace, *, one_thread: bool) -> None:
             print(f"{case.name}: skipped, JAX sees no GPU", flush=True)
             continue
         print(f"{case.name}: {case.about}", flush=True)
-        found = _measured(case, effort)
+        count = options.processes or (1 if effort.tiny else case.processes)
+        found = _measured(case, effort, count)
         if options.out is not None:
             _save(options.out, head, {case.name: found})
 
@@ -56,18 +58,23 @@ def _skipped(case: Case) -> str:
     return f"{case.name}: skipped, it measures one core; run it with --device cpu"
 
 
-def _measured(case: Case, effort: Effort) -> dict[str, Any]:
+def _measured(case: Case, effort: Effort, processes: int) -> dict[str, Any]:
     start = time.perf_counter()
+    several = processes > 1
+    found = in_processes(case, effort, processes) if several else _here(case, effort)
+    for row in found:
+        print(f"  {line(row)}", flush=True)
+    seconds = time.perf_counter() - start
+    return {"about": case.about, "date": today(), "seconds": seconds, "rows": found}
+
+
+def _here(case: Case, effort: Effort) -> list[dict[str, Any]]:
     rows: list[Row] = case.measure(effort)
     if effort.tiny:  # bars are about full sizes
         rows = [dataclasses.replace(row, bar=None) for row in rows]
     # Compiled programs of one case are no burden to the next.
     jax.clear_caches()
-    found = [dataclasses.asdict(row) | {"met": row.met} for row in rows]
-    for row in found:
-        print(f"  {line(row)}", flush=True)
-    seconds = time.perf_counter() - start
-    return {"about": case.about, "date": today(), "seconds": seconds, "rows": found}
+    return [dataclasses.asdict(row) | {"met": row.met} for row in rows]
 
 
 def _save(folder: pathlib.Path, head: dict[str, Any], cases: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ._processes import SPREAD
+
 
 def line(row: dict[str, Any]) -> str:
     """One row for the terminal."""
@@ -24,8 +26,10 @@ def line(row: dict[str, Any]) -> str:
 
 
 def measured(row: dict[str, Any]) -> str:
-    """The value with its unit, and whether the bar was missed."""
+    """The value with its unit, of several processes all, and whether it missed."""
     value = f"{number(row['value'])} {row['unit']}"
+    if spread := row["details"].get(SPREAD):
+        value += f" ({number(spread[0])} to {number(spread[-1])})"
     return value if row["met"] else f"{value} (missed)"
 
 

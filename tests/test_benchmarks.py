@@ -51,6 +51,7 @@ def benchmarks(monkeypatch):
 def test_tiny_case_runs_from_the_command_line(tmp_path):
     command = [sys.executable, "-m", "benchmarks.run", "--tiny"]
     chosen = ["--only", "direct_sum_4096", "gpu_sweep", "--out", str(tmp_path)]
+    chosen += ["--processes", "2"]
     done = subprocess.run(
         [*command, *chosen], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -62,6 +63,8 @@ def test_tiny_case_runs_from_the_command_line(tmp_path):
     record = json.loads(text)
     assert record["effort"]["tiny"]
     double, single = record["cases"]["direct_sum_4096"]["rows"][:2]
+    slower, faster = double["details"]["in_processes"]
+    assert slower <= faster == double["value"]
     assert double["value"] > 0 and double["compile_seconds"] > 0
     # Rounding of sums of 128 terms, in either precision; measured 1e-15 and 3e-7.
     assert double["error"] < 1e-13 and 1e-9 < single["error"] < 1e-5
@@ -87,6 +90,15 @@ def test_contestants_take_turns_and_preparing_is_not_timed(benchmarks):
     # One round more than counted warms the caches.
     assert said == ["prepare a", "a", "prepare b", "b"] * 3
     assert times["a"].rounds == 2 and times["a"].best <= times["a"].median
+
+
+def test_of_several_processes_the_median_stands_and_all_are_told(benchmarks):
+    values = 1.6, 1.2, 1.3
+    rows = tuple(ROW | {"value": value, "seconds": value} for value in values)
+    row = benchmarks("_processes")._middle(rows)
+    assert row["value"] == row["seconds"] == 1.3
+    assert row["details"] == {"in_processes": [1.2, 1.3, 1.6]}
+    assert benchmarks("_tables").measured(row) == "1.3 × (1.2 to 1.6)"
 
 
 def test_file_of_a_machine_keeps_what_was_measured_alike(benchmarks, tmp_path):

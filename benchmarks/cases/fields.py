@@ -38,7 +38,7 @@ def measure(effort: Effort) -> list[Row]:
     return [*rows, *_sweep(effort, effort.size(128, 8), effort.size(64, 3))]
 
 
-CASE = Case("fields", __doc__ or "", measure)
+CASE = Case("fields", __doc__ or "", measure, processes=5)
 
 
 def _heat(effort: Effort, n: int, steps: int, dtype: Any) -> Row:
