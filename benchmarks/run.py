@@ -31,7 +31,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--device", choices=("cpu", "gpu"), default="cpu", help="where to run; cpu")
     add("--rounds", type=int, default=7, help="least rounds of a contest; 7")
     add("--seconds", type=float, default=10.0, help="least seconds of a contest; 10")
-    add("--processes", type=int, help="fresh processes for every case; each its own")
+    add("--processes", type=int, help="fresh processes to take the median of")
     add(
         "--tiny",
         action="store_true",
