@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import importlib.resources
+import inspect
 import json
 import os
 import pathlib
@@ -19,9 +20,11 @@ from jaxtyping import TypeCheckError
 import diffsim._checks
 from diffsim import (
     cli,
+    implicit,
     inference,
     integrators,
     nbody,
+    pde,
     plots,
     simulations,
     sweeps,
@@ -102,17 +105,45 @@ def test_package_says_that_it_is_typed():
 
 @pytest.mark.parametrize(
     "package",
-    [inference, integrators, nbody, simulations, sweeps, verify, plots, cli],
+    [
+        implicit,
+        inference,
+        integrators,
+        nbody,
+        pde,
+        simulations,
+        sweeps,
+        verify,
+        plots,
+        cli,
+    ],
     ids=lambda package: package.__name__.rpartition(".")[2],
 )
 def test_public_names_have_a_line_in_the_documentation(package):
-    page = REPOSITORY / "docs" / "api" / f"{package.__name__.rpartition('.')[2]}.md"
-    lines = set(re.findall(r"^::: (\S+)$", page.read_text(), re.M))
+    name = package.__name__.rpartition(".")[2]
+    pages = (REPOSITORY / "docs" / "api").glob(f"{name}*.md")
+    text = "\n".join(page.read_text() for page in pages)
+    lines = set(re.findall(r"^::: (\S+)$", text, re.M))
     if package.__name__ in lines:
         return  # the page shows whatever is public
     # Values have no docstring; the page speaks of them.
     named = [name for name in package.__all__ if callable(getattr(package, name))]
     assert {f"{package.__name__}.{name}" for name in named} == lines
+
+
+def test_every_equation_has_a_row_in_the_readme():
+    kinds = pde.AbstractEquation, pde.IncompressibleFlow
+    equations = {
+        name
+        for name in pde.__all__
+        if inspect.isclass(thing := getattr(pde, name))
+        and issubclass(thing, kinds)
+        and not inspect.isabstract(thing)
+    }
+    text = (REPOSITORY / "README.md").read_text()
+    _, _, table = text.partition("[start:equations]")
+    table, _, _ = table.partition("[end:equations]")
+    assert set(re.findall(r"^\| `([A-Z]\w+)` \|", table, re.M)) == equations
 
 
 def test_changelog_starts_with_this_version():
