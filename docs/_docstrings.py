@@ -1,4 +1,4 @@
-"""What the API pages add to docstrings: links to public names, and references."""
+"""What the API pages make of docstrings: links to public names, shapes, references."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ import griffe
 
 
 class Docstrings(griffe.Extension):
-    """Public names link to their page; a class ends with its `references`."""
+    """Names link to their page, shapes keep their *; a class ends with `references`."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs):
         """Called by griffe for everything it has loaded."""
@@ -17,7 +17,7 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = re.sub(
                 r"\[`(\w+)`\]\[\]",
                 lambda found: linked(found[1], pages),
-                obj.docstring.value,
+                starred(obj.docstring.value),
             )
 
     def on_class(self, *, cls: griffe.Class, **kwargs):
@@ -32,6 +32,13 @@ class Docstrings(griffe.Extension):
         links = ", ".join(f"<{address(key)}>" for key in ast.literal_eval(value))
         if links:
             cls.docstring.value += f"\n\n**References:** {links}"
+
+
+def starred(text: str) -> str:
+    """(axis, *grid) and (*grid) as written, where Markdown would see italics."""
+    parts = re.split(r"(```.*?```|`[^`]*`)", text, flags=re.S)
+    parts[::2] = [re.sub(r"(?<=[( ])\*(?=[a-z])", r"\\*", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def public(package: griffe.Module) -> dict[str, str]:
