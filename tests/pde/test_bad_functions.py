@@ -1,4 +1,4 @@
-"""What users' functions and schemes return is looked at, and named where it is none."""
+"""What does not fit is named: coefficients, and what users' functions return."""
 
 import jax.numpy as jnp
 import pytest
@@ -8,6 +8,7 @@ from diffsim import integrators, pde
 
 
 _LINE, _PLANE = pde.Grid(16), pde.Grid((8, 8))
+_WIDE = jnp.ones(17)  # of another grid
 _EULER = ds.Method(integrators.SSPRK3(), 0.001)
 
 
@@ -44,13 +45,13 @@ class Mute(OneSide):
 @pytest.mark.parametrize(
     ("name", "run"),
     [
-        ("coefficient or source", lambda f: evolve(pde.Diffusion(lambda t, x, u: f))),
-        ("coefficient or source", lambda f: evolve(pde.Burgers(source=lambda *_: f))),
         (
-            "coefficient or source",
-            lambda f: evolve(pde.Schrodinger(lambda t, x: f), channels=2),
+            "the diffusivity of a channel",
+            lambda f: evolve(pde.Diffusion(lambda t, x, u: f)),
         ),
-        ("speed and damping", lambda f: evolve(pde.Wave(lambda x: f), channels=2)),
+        ("source", lambda f: evolve(pde.Burgers(source=lambda *_: f))),
+        ("potential", lambda f: evolve(pde.Schrodinger(lambda t, x: f), channels=2)),
+        ("speed", lambda f: evolve(pde.Wave(lambda x: f), channels=2)),
         (
             "value of a boundary",
             lambda f: evolve(pde.Diffusion(1.0), pde.Dirichlet(lambda t, x: f)),
@@ -62,6 +63,28 @@ class Mute(OneSide):
 def test_what_is_no_real_number_is_named(name, run, found):
     with pytest.raises(ValueError, match=f"{name} must return real"):
         run(found)
+
+
+@pytest.mark.parametrize(
+    ("equation", "channels"),
+    [
+        pytest.param(pde.AdvectionDiffusion(_WIDE, 1.0), 1, id="diffusivity"),
+        pytest.param(pde.Burgers(_WIDE), 1, id="viscosity"),
+        pytest.param(pde.FisherKPP(0.1, _WIDE), 1, id="growth"),
+        pytest.param(pde.FisherKPP(0.1, 1.0, _WIDE), 1, id="capacity"),
+        pytest.param(pde.AllenCahn(0.1, _WIDE), 1, id="reaction_rate"),
+        pytest.param(pde.GrayScott(_WIDE, 0.1), 2, id="feed"),
+        pytest.param(pde.GrayScott(0.1, _WIDE), 2, id="kill"),
+        pytest.param(pde.Schrodinger(_WIDE), 2, id="potential"),
+        pytest.param(pde.ShallowWater(9.8, _WIDE), 2, id="bottom"),
+        pytest.param(pde.Wave(_WIDE), 2, id="speed"),
+        pytest.param(pde.Wave(1.0, _WIDE), 2, id="damping"),
+    ],
+)
+def test_a_coefficient_of_another_grid_is_named(equation, channels, request):
+    name = request.node.callspec.id
+    with pytest.raises(ValueError, match=rf"{name} must be .* axes, \(16,\), got"):
+        evolve(equation, channels=channels)
 
 
 @pytest.mark.parametrize("scheme", [OneSide(), Shifted(), Mute()])

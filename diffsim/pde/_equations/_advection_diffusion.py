@@ -78,8 +78,8 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         velocity = self._velocity_at(t, x)
         rate = advection(u, velocity, domain, t, scheme=self.scheme)
         if self.diffusivity is not None:
-            order = self.scheme.order
-            rate = rate + spread_of_order(self.diffusivity, order, t, u, domain)
+            D = evaluated("diffusivity", self.diffusivity, t, x, u[0])
+            rate = rate + spread_of_order(D, self.scheme.order, t, u, domain)
         return fed(rate, self.source, t, x, u)
 
     def crossings(self, t, u, domain):
@@ -97,7 +97,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         )
         if self.diffusivity is None:
             return moved
-        D = evaluated(self.diffusivity, t, x, u[0])
+        D = evaluated("diffusivity", self.diffusivity, t, x, u[0])
         return moved + spreading(D, domain, u.dtype)
 
     def check(self, u, domain):

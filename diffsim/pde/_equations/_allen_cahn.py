@@ -51,5 +51,6 @@ class AllenCahn(AbstractReactionDiffusion):
         return (self.diffusivity,)
 
     def reaction(self, t, x, u):
-        rate = evaluated(self.reaction_rate, t, x, u[0]) * (u - u * u * u)
+        r = evaluated("reaction_rate", self.reaction_rate, t, x, u[0])
+        rate = r * (u - u * u * u)
         return fed(rate, self.source, t, x, u)

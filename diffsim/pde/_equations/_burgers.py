@@ -2,11 +2,14 @@
 
 from typing import Any, ClassVar
 
+from jaxtyping import Array
+
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._cfl import CFL
 from .._chosen import chosen
+from .._domain import Domain
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
 from ._coefficients import evaluated, fed, optional, spreads
@@ -88,18 +91,21 @@ class Burgers(AbstractConservationLaw):
     def rate(self, t, u, domain):
         rate = transport(self, u, domain, t)
         if self.viscosity is not None:
-            order = self.scheme.order
-            rate = rate + spread_of_order(self.viscosity, order, t, u, domain)
+            order, viscosity = self.scheme.order, self._viscosity_at(t, u, domain)
+            rate = rate + spread_of_order(viscosity, order, t, u, domain)
         return fed(rate, self.source, t, domain.grid.centers, u)
 
     def crossings(self, t, u, domain):
         crossings = crossed(self, tuple(u), domain)
         if self.viscosity is None:
             return crossings
-        x = domain.grid.centers.astype(u.dtype)
-        viscosity = evaluated(self.viscosity, t, x, u[0])
+        viscosity = self._viscosity_at(t, u, domain)
         return crossings + spreading(viscosity, domain, u.dtype)
 
     def default_method(self, domain):
         del domain
         return Method(SSPRK3(), controller=CFL())
+
+    def _viscosity_at(self, t: Any, u: Array, domain: Domain) -> Array:
+        x = domain.grid.centers.astype(u.dtype)
+        return evaluated("viscosity", self.viscosity, t, x, u[0])

@@ -41,7 +41,8 @@ def fed(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     """
     if source is None:
         return rate
-    found = evaluated(source, t, x.astype(u.dtype), u[0] if len(u) == 1 else u)
+    told = u[0] if len(u) == 1 else u
+    found = evaluated("source", source, t, x.astype(u.dtype), told)
     pairs = zip(reversed(found.shape), reversed(rate.shape), strict=False)
     if found.ndim > rate.ndim or any(a not in (1, n) for a, n in pairs):
         raise ValueError(
@@ -64,18 +65,19 @@ def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Ar
     return rate if source is None else rate + feed_in_modes(source, t, z, modes)
 
 
-def evaluated(given: Any, t: Any, x: Array, *fields: Array) -> Array:
+def evaluated(name: str, given: Any, t: Any, x: Array, *fields: Array) -> Array:
     """What it is at t, x and where it is told of fields, in the type of x."""
-    if callable(given):
-        found = returned("a coefficient or source", given(t, x, *fields), x.dtype)
-    else:
-        found = jnp.asarray(given, x.dtype)
-    grid = x.shape[1:]
+    return fitting(name, given(t, x, *fields) if callable(given) else given, x)
+
+
+def fitting(name: str, given: Any, x: Array) -> Array:
+    """Numbers or fields in the type of x; objects to those of another grid."""
+    found, grid = returned(name, given, x.dtype), x.shape[1:]
     pairs = zip(found.shape[-len(grid) :], grid, strict=False)
     whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)
     if found.ndim and not whole:
         raise ValueError(
-            "coefficients and sources must be numbers or have the grid as their last "
-            f"axes, {grid}, got shape {found.shape}"
+            f"{name} must be a number or have the grid as its last axes, {grid}, got "
+            f"shape {found.shape}"
         )
     return found

@@ -55,6 +55,6 @@ class FisherKPP(AbstractReactionDiffusion):
         return (self.diffusivity,)
 
     def reaction(self, t, x, u):
-        r = evaluated(self.growth, t, x, u[0])
-        rate = r * u * (1 - u / evaluated(self.capacity, t, x, u[0]))
+        r = evaluated("growth", self.growth, t, x, u[0])
+        rate = r * u * (1 - u / evaluated("capacity", self.capacity, t, x, u[0]))
         return fed(rate, self.source, t, x, u)

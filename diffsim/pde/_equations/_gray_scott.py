@@ -65,7 +65,8 @@ class GrayScott(AbstractReactionDiffusion):
         return self.spreading
 
     def reaction(self, t, x, u):
-        feed, kill = (evaluated(c, t, x, u) for c in (self.feed, self.kill))
+        feed = evaluated("feed", self.feed, t, x, u)
+        kill = evaluated("kill", self.kill, t, x, u)
         eaten = u[0] * u[1] * u[1]
         rate = jnp.stack([feed * (1 - u[0]) - eaten, eaten - (feed + kill) * u[1]])
         return fed(rate, self.source, t, x, u)

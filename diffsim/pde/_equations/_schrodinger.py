@@ -109,7 +109,7 @@ def _turned_on_grid(
 
 
 def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
-    found = evaluated(equation.potential, t, grid.centers)
+    found = evaluated("potential", equation.potential, t, grid.centers)
     if found.ndim > grid.ndim:
         raise ValueError(
             f"potential must be a number or of the shape of the grid, {grid.shape}, "

@@ -162,7 +162,7 @@ class ShallowWater(AbstractConservationLaw):
 
     def _bottom(self, t: Any, u: Array, domain: Domain) -> Array:
         x = domain.grid.centers.astype(u.dtype)
-        bottom = evaluated(self.bottom, t, x)
+        bottom = evaluated("bottom", self.bottom, t, x)
         return jnp.broadcast_to(bottom, domain.grid.shape)
 
     def _passing(

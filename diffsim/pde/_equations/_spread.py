@@ -17,12 +17,11 @@ def spread(diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain) -> 
     return diffusion(u, _together(diffusivities, t, u, domain), domain, t)
 
 
-def spread_of_order(given: Any, order: int, t: Any, u: Array, domain: Domain) -> Array:
+def spread_of_order(D: Array, order: int, t: Any, u: Array, domain: Domain) -> Array:
     r"""$\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme of so high an order.
 
     Of order 4 where that is above 2 and D a number, else 2.
     """
-    D = evaluated(given, t, domain.grid.centers.astype(u.dtype), u[0])
     if D.ndim == 0 and order > 2:
         return D * laplacian(u, domain, t, order=4)
     return diffusion(u, D, domain, t)
@@ -100,7 +99,10 @@ def evaluated_all(
 ) -> list[Array]:
     """D of every channel, numbers and fields."""
     x = domain.grid.centers.astype(u.dtype)
-    found = [evaluated(d, t, x, a) for d, a in zip(diffusivities, u, strict=True)]
+    found = [
+        evaluated("the diffusivity of a channel", d, t, x, a)
+        for d, a in zip(diffusivities, u, strict=True)
+    ]
     for k in found:
         if k.ndim > domain.grid.ndim:
             raise ValueError(

@@ -7,14 +7,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._checks import Sign, returned
+from ..._checks import Sign
 from ..._types import Numbers
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
 from .._long_steps import Waves
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
-from ._coefficients import coefficient, fed, optional
+from ._coefficients import coefficient, fed, fitting, optional
 
 
 class Wave(AbstractSecondOrder):
@@ -75,27 +75,28 @@ class Wave(AbstractSecondOrder):
 
     def flows(self, domain, dtype):
         # Once a run, and not for every step of it and of its derivative.
-        squared = on_faces(_at(self.speed, domain, dtype) ** 2, domain, dtype)
+        squared = self._squared(domain, dtype)
         kick = eqx.Partial(_acceleration, self.source, domain, squared)
         if self.damping is None:
             return Separable(_velocity, kick)
-        damping = _at(self.damping, domain, dtype)
+        damping = _at("damping", self.damping, domain, dtype)
         return Flows(_drifted, eqx.Partial(_kicked, kick, damping))
 
     def crossings(self, t, u, domain):
         del t
-        c = jnp.max(_at(self.speed, domain, u.dtype))
+        c = jnp.max(_at("speed", self.speed, domain, u.dtype))
         return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
 
     def waves(self, t, u, domain):
         part = jnp.linspace(0, 1, 65, dtype=u.dtype)
         turning = 2 * self.crossings(t, u, domain) * part
-        damping = 0 if self.damping is None else _at(self.damping, domain, u.dtype)
+        given = 0 if self.damping is None else self.damping
+        damping = _at("damping", given, domain, u.dtype)
         return Waves(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t, u, domain):
         # Half of what a pull does that grows with u, and all of one that walls exert.
-        squared = on_faces(_at(self.speed, domain, u.dtype) ** 2, domain, u.dtype)
+        squared = self._squared(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = spread(place, squared, domain, t) + spread(0 * place, squared, domain, t)
         return (speed**2 - place * pull)[0] / 2
@@ -103,6 +104,10 @@ class Wave(AbstractSecondOrder):
     def default_method(self, domain):
         del domain
         return Method(diffrax.Dopri8())
+
+    def _squared(self, domain: Domain, dtype: Any) -> list[Array]:
+        """c² on faces."""
+        return on_faces(_at("speed", self.speed, domain, dtype) ** 2, domain, dtype)
 
 
 def _velocity(t: Any, v: Array, args: Any) -> Array:
@@ -145,8 +150,6 @@ def _mean_decay(z: Array) -> Array:
     return jnp.where(small, series, jnp.expm1(far) / far)
 
 
-def _at(given: Any, domain: Domain, dtype: Any) -> Array:
-    if not callable(given):
-        return jnp.asarray(given, dtype)
-    found = given(domain.grid.centers.astype(dtype))
-    return returned("speed and damping", found, dtype)
+def _at(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
+    x = domain.grid.centers.astype(dtype)
+    return fitting(name, given(x) if callable(given) else given, x)
