@@ -1,4 +1,8 @@
-"""Warns of fixed steps that are too long for what a solver steps explicitly."""
+"""Warns of fixed steps that are too long for what a solver steps explicitly.
+
+Of what is known, that is: functions of users may close over what JAX traces, so that
+results are asked as well as parameters.
+"""
 
 import warnings
 from typing import Any, NamedTuple
@@ -35,14 +39,15 @@ class Waves(NamedTuple):
 
 def warn_of_long_steps(simulation: Any, method: Method):
     """Where the first step is known before a run."""
-    given = simulation, method.step, method.controller
-    if any(is_traced(leaf) for leaf in jax.tree.leaves(given)):
+    if _unknown((simulation, method.step, method.controller)):
         return
     with worked_out():
         step = _first_step(simulation, method)
         if step is None:
             return
         waves = _waves(simulation, method.solver)
+        if _unknown(waves):
+            return
         if waves is None:
             limit, advice = _limit_of_crossings(simulation, method.solver)
         else:
@@ -62,17 +67,23 @@ def warn_of_long_steps(simulation: Any, method: Method):
     )
 
 
+def _unknown(given: Any) -> bool:
+    return any(is_traced(leaf) for leaf in jax.tree.leaves(given))
+
+
 def _first_step(simulation: Any, method: Method) -> float | None:
     """If no error chooses it."""
     if isinstance(method.controller, CFL):
-        return float(largest_step(simulation, method.controller.number))
+        step = largest_step(simulation, method.controller.number)
+        return None if is_traced(step) else float(step)
     return None if method.adaptive or method.step is None else float(method.step)
 
 
 def _may_follow(simulation: Any, method: Method, limit: float) -> bool:
     """Whether the solver takes other than fixed steps, and CFL's are stable."""
+    step = largest_step(simulation)
     explicit = isinstance(method.solver, _EXPLICIT)
-    return explicit and float(largest_step(simulation)) <= limit
+    return explicit and not is_traced(step) and float(step) <= limit
 
 
 def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
@@ -83,8 +94,9 @@ def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
     if not ((explicit or some) and hasattr(simulation, "waves")):
         return None
     found = _moving(simulation, simulation.t0, simulation.initial_state())
-    carries = found is not None and bool(jnp.any(found.turning != 0))
-    return found if explicit or carries else None
+    if explicit or found is None or _unknown(found):
+        return found
+    return found if jnp.any(found.turning != 0) else None
 
 
 @eqx.filter_jit
@@ -146,7 +158,7 @@ def _limit_of_crossings(
     if not isinstance(solver, _EXPLICIT | AbstractOneStepSolver):
         return np.inf, np.inf
     rate = crossings_of(simulation, simulation.t0, simulation.initial_state())
-    if rate is None or not rate > 0:
+    if rate is None or is_traced(rate) or not rate > 0:
         return np.inf, np.inf
     return _stable(solver) / float(rate), 0.5 / float(rate)
 

@@ -45,6 +45,53 @@ def warned(simulation, solver, step):
     return limit, float(said.split("fixed step of ")[1].split(",")[0])
 
 
+def smoke(a):
+    law = pde.AdvectionDiffusion(None, lambda t, x: a + 0 * x)
+    return pde.Evolution(law, jnp.sin(GRID.centers[0]), GRID)
+
+
+def heat(a):
+    law = pde.Diffusion(lambda t, x, u: a + 0 * u)
+    return pde.Evolution(law, jnp.sin(GRID.centers[0]), GRID)
+
+
+def string(a):
+    u = jnp.sin(GRID.centers[0])
+    return pde.Evolution(pde.Wave(lambda x: a + 0 * x[0]), jnp.stack([u, 0 * u]), GRID)
+
+
+def pipe(a):
+    def enters(t, x):
+        return jnp.stack([a + 0 * x[0], 0 * x[0]])
+
+    ball = pde.Obstacle(lambda x: jnp.hypot(x[0] - 0.5, x[1] - 0.5) - a / 2, time=0.1)
+    walls = (pde.Inflow(enters), pde.Outflow()), pde.NoSlip()
+    return pde.IncompressibleFlow(0.1, pde.Grid((6, 6)), walls, obstacle=ball)
+
+
+CLOSED = {
+    "CFL by default": (smoke, None),
+    "CFL": (heat, ds.Method(integrators.SSPRK3(), controller=pde.CFL())),
+    "Heun": (heat, ds.Method(diffrax.Heun(), step=1e-3)),
+    "Leapfrog": (string, ds.Method(integrators.Leapfrog(), step=1e-3)),
+    "flow": (pipe, ds.Method(diffrax.Heun(), step=1e-3)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_functions_may_close_over_what_is_differentiated_and_batched(name):
+    """As users write them, outside of jit: their steps are not known then."""
+    made, method = CLOSED[name]
+
+    def total(a):
+        return jnp.sum(ds.simulate(made(a), 2e-3, method).states ** 2)
+
+    compiled = jax.jit(jax.grad(total))(0.7)
+    np.testing.assert_allclose(jax.grad(total)(0.7), compiled, rtol=1e-10)
+    both = jax.vmap(total)(jnp.array([0.7, 0.8]))
+    np.testing.assert_allclose(both, [total(0.7), total(0.8)], rtol=1e-12)
+
+
 SOLVERS = {
     "ETDRK2": integrators.ETDRK2(),
     "ETDRK4": integrators.ETDRK4(),

@@ -73,8 +73,9 @@ def _check_covers(obstacle: Obstacle, space: Staggered):
     with worked_out():
         places = map(space.points, range(grid.ndim))
         parts = [obstacle.inside(x, grid.spacing, space.images()) for x in places]
-        most = max(float(jnp.max(part)) for part in parts)
-    if most < 0.5:
+        most = jnp.max(jnp.stack([jnp.max(part) for part in parts]))
+    # A distance may close over what is traced.
+    if not is_traced(most) and most < 0.5:
         raise ValueError(
             "obstacle must reach over a face of a cell, got one that lies outside of "
             f"the domain, from {grid.lower} to {grid.upper}, or is smaller than a "
