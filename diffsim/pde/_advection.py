@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from .._checks import as_floating
 from ._chosen import chosen
-from ._domain import Domain, check_domain
+from ._domain import Domain, as_field, check_domain
 from ._faces import divergence
 from ._made_once import made_once
 from ._schemes import MUSCL, AbstractScheme, both_sides
@@ -63,6 +63,7 @@ def advection(
     """
     check_domain(domain)
     scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
+    u = as_field(u)
     faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
     spacing = domain.grid.spacing.astype(u.dtype)
     flows = flow_on_faces(velocity, domain, scheme, u.dtype)
@@ -87,12 +88,15 @@ def flow_on_faces(
     if given.ndim <= 1:
         return [Flow(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
     assert given.shape == (ndim, *shape)
+    # Of schemes of order 2 and less no flux in cells is asked for.
     width, order = (scheme.order + 1) // 2, max(scheme.order, 2)
+    width = max(width, scheme.width) if scheme.order > 2 else width
     views = domain.extended.neighbours(given, width=width, order=order)
     found = []
     for axis, around in enumerate(views):
         cells = [v[axis] for v in around]
-        found.append(Flow(_between(cells), cells))
+        nearest = _middle(cells, 2 * ((scheme.order + 1) // 2))
+        found.append(Flow(_between(nearest), cells))
     return found
 
 
@@ -140,12 +144,18 @@ def _carried(
     pairs = zip(views, reversed(views), strict=True)
     turned = [jnp.where(forth, *pair) for pair in pairs]
     flux = flow.face * both_sides(scheme, turned)[0]
-    speeds = flow.cells
+    speeds = _middle(flow.cells, len(views))
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)
     return scheme.compensated(
         flux, [v * view for v, view in zip(speeds, views, strict=True)]
     )
+
+
+def _middle(cells: Sequence[Array], count: int) -> Sequence[Array]:
+    """So many around the face, or all where there are fewer."""
+    beyond = max(len(cells) - count, 0) // 2
+    return cells[beyond : len(cells) - beyond]
 
 
 def _between(cells: Sequence[Array]) -> Array:

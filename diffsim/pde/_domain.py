@@ -103,6 +103,13 @@ class Domain(eqx.Module):
             )
 
 
+def as_field(u: Any) -> Array:
+    """What an operator takes: integers, and what is true or false, as numbers."""
+    u = jnp.asarray(u)
+    inexact = jnp.issubdtype(u.dtype, jnp.inexact)
+    return u if inexact else u.astype(jnp.result_type(float))
+
+
 def check_domain(domain: Any):
     """Objects to a grid, which does not say what holds at its walls."""
     if not isinstance(domain, Domain):

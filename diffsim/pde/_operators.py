@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._types import Numbers
-from ._domain import Domain, check_domain
+from ._domain import Domain, as_field, check_domain
 from ._faces import difference, divergence
 
 
@@ -29,6 +29,7 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     """
     check_domain(domain)
     _check_order(order)
+    u = as_field(u)
     faces = domain.neighbours(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
     return divergence(
@@ -51,6 +52,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
     - `domain`, `t`: as for `laplacian`.
     """
     check_domain(domain)
+    u = as_field(u)
     return spread(u, on_faces(coefficient, domain, u.dtype), domain, t)
 
 
@@ -62,6 +64,7 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     """
     check_domain(domain)
     _check_order(order)
+    u = as_field(u)
     # A derivative has one order less than what it is of.
     faces = domain.neighbours(u, t, width=order // 2, order=order + 1)
     spacing = domain.grid.spacing.astype(u.dtype)
@@ -100,11 +103,13 @@ def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
 
 
 def _held(left: Array, right: Array, axis: int) -> Array:
-    """The mean; at walls half of the last cell where that beyond has another sign."""
+    """The mean; at walls half of the last cell unless that beyond has its sign."""
     place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
     first, last = place == 0, place == left.shape[axis] - 1
-    turned = (first | last) & (left * right < 0)
-    return jnp.where(turned, jnp.where(first, right, left), left + right) / 2
+    # Of either sign or zero. Compared, as products of small numbers are zero.
+    turned = (left >= 0) & (right <= 0) | (left <= 0) & (right >= 0)
+    held = jnp.where(first, right, left)
+    return jnp.where((first | last) & turned, held, left + right) / 2
 
 
 def _slope(views: list[Array]) -> Array:

@@ -20,12 +20,22 @@ class Quadratic(pde.AbstractScheme):
         return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
 
 
+class Wide(pde.AbstractScheme):
+    """Looks further than its order needs."""
+
+    order, width, limited = 3, 3, False
+
+    def sides(self, views):
+        return Quadratic().sides(views[1:-1])
+
+
 SCHEMES = [
     (pde.Upwind(), 1),
     (pde.Central(2), 2),
     (pde.Central(4), 4),
     (pde.MUSCL(), 2),
     (Quadratic(), 3),
+    (Wide(), 3),
     (pde.WENO5(), 5),
 ]
 CPU_ONLY = pytest.mark.skipif(

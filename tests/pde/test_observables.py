@@ -287,6 +287,18 @@ def test_the_force_on_a_body_is_what_it_lacks_of_its_own_velocity():
     assert force[0] > 0
 
 
+def test_integers_and_conditions_are_numbers():
+    grid = pde.Grid((4, 6), upper=(2.0, 3.0))
+    u = jnp.arange(24).reshape(4, 6)
+    for f in (pde.integral, pde.spectrum):
+        jax.tree.map(np.testing.assert_array_equal, f(u, grid), f(1.0 * u, grid))
+    np.testing.assert_allclose(pde.integral(u > 11, grid), grid.volume * 12)
+    place, domain = [[0.7, 1.1]], pde.Domain(grid)
+    np.testing.assert_array_equal(
+        pde.probe(u, place, domain), pde.probe(1.0 * u, place, domain)
+    )
+
+
 def test_what_cannot_be_measured_is_named():
     grid = pde.Grid((5, 5))
     heat = pde.Evolution(pde.Diffusion(0.1), random(5, 5), grid)
@@ -296,6 +308,7 @@ def test_what_cannot_be_measured_is_named():
         (lambda: pde.energy(swirl, random(2, 5, 5)), r"shape \(\.\.\., 1, 5, 5\)"),
         (lambda: pde.integral(random(5, 4), grid), "a field must have shape"),
         (lambda: pde.spectrum(random(5, 4), grid), "a field must have shape"),
+        (lambda: pde.enstrophy(heat, heat.initial), "got Evolution of Diffusion"),
     ]
     for call, sentence in cases:
         with pytest.raises(ValueError, match=sentence):

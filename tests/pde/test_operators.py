@@ -104,6 +104,24 @@ def test_coefficients_of_any_sign_are_means_of_both_cells():
         np.testing.assert_allclose(found, np.diff(fluxes) / dx, rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-12, 1e-25])
+def test_nothing_passes_a_wall_beside_which_nothing_spreads(size):
+    """The line through the last two cells is below zero there, at any scale."""
+    k = jnp.array([0.0, 1.0, 1.0, 1.0, 0.0], jnp.float32) * size
+    walls = pde.Domain(pde.Grid(5), pde.Dirichlet(0.0))
+    rate = pde.diffusion(jnp.ones(5, jnp.float32), k, walls)
+    np.testing.assert_array_equal(rate, jnp.zeros(5))
+    # Half of the last cell's, where that is small.
+    rate = pde.diffusion(jnp.ones(5, jnp.float32), k.at[0].set(0.1 * size), walls)
+    np.testing.assert_allclose(rate / size, [-0.1 * 25, 0, 0, 0, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("operator", [pde.laplacian, pde.gradient])
+def test_integers_are_numbers(operator):
+    line, u = pde.Domain(pde.Grid(6), pde.Dirichlet(2.0)), jnp.arange(6)
+    np.testing.assert_array_equal(operator(u, line), operator(u.astype(float), line))
+
+
 @pytest.mark.parametrize("kind", [pde.Dirichlet(), pde.Neumann(), pde.Periodic()])
 def test_diffusion_is_symmetric(kind):
     grid = pde.Grid((5, 4))

@@ -81,8 +81,8 @@ def enstrophy(simulation: Any, state: Array) -> Array:
 
     **Limits:** as `vorticity`.
     """
-    grid = simulation.grid
     squares = vorticity(simulation, state) ** 2
+    grid = simulation.grid
     if grid.ndim == 3:
         squares = jnp.sum(squares, -4)
     return integral(squares, grid) / 2

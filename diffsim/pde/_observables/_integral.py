@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._domain import Domain
+from .._domain import Domain, as_field
 from .._grid import Grid
 
 
@@ -21,7 +21,8 @@ def integral(u: Array, grid: Grid) -> Array:
 
     **Arguments**
 
-    - `u`: shape (..., *grid), one field or states with their times.
+    - `u`: shape (..., *grid), one field or states with their times; or a condition, of
+        which this is the volume that it holds in.
     - `grid`: the `Grid`.
 
     **Raises:** `ValueError` for a field that does not fit the grid.
@@ -29,5 +30,6 @@ def integral(u: Array, grid: Grid) -> Array:
     **Limits:** of order 2 in Δx at walls, exact for periodic fields that the grid
     resolves (mathematics: it is the midpoint rule).
     """
+    u = as_field(u)
     Domain(grid).check(u)
     return jnp.sum(u, range(-grid.ndim, 0)) * grid.volume.astype(u.dtype)

@@ -21,7 +21,7 @@ from .._boundaries import (
     Outflow,
     Wall,
 )
-from .._domain import Domain, check_domain
+from .._domain import Domain, as_field, check_domain
 
 
 _ORDERS = (2, 4)
@@ -72,6 +72,7 @@ def probe(
         raise ValueError(f"order must be one of {_ORDERS}, got {order}")
     check_domain(domain)
     domain.check(u, order)
+    u = as_field(u)
     points = _checked_points(points, domain, u.dtype)
     t = jnp.asarray(t, u.dtype)
     _check_times(t, u, domain)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._trees import cast
-from .._domain import Domain
+from .._domain import Domain, as_field
 from .._grid import Grid
 from .._modes import Modes
 
@@ -41,6 +41,7 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     many modes (convenience); those beyond the smallest $n_a/2$ are not full
     (mathematics).
     """
+    u = as_field(u)
     Domain(grid).check(u)
     modes = Modes(cast(grid, u.dtype))
     step = jnp.max(2 * jnp.pi / (modes.grid.upper - modes.grid.lower))

@@ -75,6 +75,11 @@ class AbstractScheme(eqx.Module):
         """
         if self.order <= 2:
             return flux
+        if self.order > 6:
+            raise ValueError(
+                f"the order of {type(self).__name__} must be at most 6, that of what "
+                f"makes differences of fluxes derivatives, got {self.order}"
+            )
         middle = len(cells) // 2
         first, second = (cells[middle - 1 - i] + cells[middle + i] for i in (0, 1))
         if self.order <= 4:
