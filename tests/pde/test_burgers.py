@@ -59,6 +59,19 @@ def test_every_number_of_a_wave_is_live():
     check_simulation(ring(), [0.02, 0.05], method).raise_if_failed()
 
 
+def test_a_wall_is_the_middle_of_what_is_odd():
+    """For friction as for what is carried."""
+
+    def run(grid, boundary=None):
+        start = -jnp.sin(jnp.pi * grid.centers[0])
+        wave = pde.Evolution(pde.Burgers(0.05), start, grid, boundary)
+        return ds.simulate(wave, 0.3, ds.Method(integrators.SSPRK3(), 0.01)).states[0]
+
+    whole = run(pde.Grid(32, -1.0, 1.0))
+    half = run(pde.Grid(16, 0.0, 1.0), pde.Wall())
+    np.testing.assert_allclose(half, whole[16:], atol=1e-13)
+
+
 def test_single_precision_stays_single():
     grid = pde.Grid(16, jnp.float32(0.0), jnp.float32(1.0))
     law = pde.Burgers(jnp.float32(0.01))

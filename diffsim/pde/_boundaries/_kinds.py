@@ -164,7 +164,7 @@ class Wall(AbstractBoundary):
 
     Fields are even in it, and the momentum, or velocity, across it is odd, as the
     equation says of its channels. Operators, which know of no momentum, take every
-    field as even.
+    field as even, and what a given velocity carries passes as through `Neumann`.
     """
 
     def ghosts(self, spacing, width, order):

@@ -13,7 +13,7 @@ from .._domain import Domain
 from .._riemann import AbstractRiemann, Rusanov
 from .._schemes import WENO5, AbstractScheme
 from ._coefficients import evaluated, fed, optional, spreads
-from ._conservation import AbstractConservationLaw, crossed, transport
+from ._conservation import AbstractConservationLaw, crossed, transport, with_mirrors
 from ._spread import spread_of_order, spreading
 
 
@@ -92,7 +92,8 @@ class Burgers(AbstractConservationLaw):
         rate = transport(self, u, domain, t)
         if self.viscosity is not None:
             order, viscosity = self.scheme.order, self._viscosity_at(t, u, domain)
-            rate = rate + spread_of_order(viscosity, order, t, u, domain)
+            mirrored = with_mirrors(self, domain)
+            rate = rate + spread_of_order(viscosity, order, t, u, mirrored)
         return fed(rate, self.source, t, domain.grid.centers, u)
 
     def crossings(self, t, u, domain):
