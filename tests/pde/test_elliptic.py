@@ -317,7 +317,7 @@ def test_solvers_that_do_not_fit_are_named():
         pde.Preconditioned(krylov=Krylov(preconditioner=lambda v: v))
 
 
-def test_problems_side_by_side_need_no_compilation():
+def test_problems_side_by_side_are_those_one_by_one_without_jit():
     """Where one of what is judged is batched and the other is not."""
     domain = pde.Domain(pde.Grid((4, 5)), pde.Dirichlet())
     f = jnp.arange(1.0, 4.0)[:, None, None] * jnp.ones((3, 4, 5))

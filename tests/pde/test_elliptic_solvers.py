@@ -15,6 +15,36 @@ from diffsim.pde._elliptic._waves import waves
 LED = pde.Preconditioned(pde.Multigrid())
 
 
+@pytest.mark.parametrize("beta", [0.0, 1e-20])
+def test_robin_without_slope_is_dirichlet_whatever_rounding_makes_of_it(beta):
+    grid, f = pde.Grid((6, 5)), np.ones((6, 5))
+
+    def found(alpha):
+        return pde.poisson(f, pde.Domain(grid, pde.Robin(alpha, beta)), throw=False)
+
+    alphas = jnp.asarray(np.random.default_rng(0).uniform(0.1, 10.0, 200))
+    exact = pde.poisson(f, pde.Domain(grid, pde.Dirichlet()))
+    np.testing.assert_allclose(jax.vmap(found)(alphas), [exact] * 200, rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", [pde.Preconditioned(), pde.Multigrid()])
+def test_small_and_large_numbers_are_solved_for_as_others(solver):
+    """In float32 their squares are zero and infinite."""
+    grid = pde.Grid((8, 8), np.zeros(2, np.float32), np.ones(2, np.float32))
+    x, y = grid.centers
+    cold, f = pde.Domain(grid, pde.Dirichlet()), jnp.sin(5 * x) * jnp.cos(3 * y)
+
+    def found(size):
+        k = 1 + 0.5 * jnp.sin(3 * x + y)
+        return pde.poisson(size * f, cold, coefficient=k, solver=solver) / size
+
+    one = found(jnp.float32(1))
+    for size in (1e-30, 1e-18, 1e18, 1e30):
+        scaled = found(jnp.float32(size))
+        np.testing.assert_allclose(scaled, one, atol=2e-6 * np.max(np.abs(one)))
+    np.testing.assert_array_equal(found(jnp.float32(1)) * 0, 0 * f)
+
+
 @pytest.mark.parametrize("n", [1, 5, 64])
 @pytest.mark.parametrize(
     ("kinds", "low", "high"),

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._sizes import largest
 from ._system import System
 
 
@@ -55,3 +57,9 @@ class AbstractPreconditioner(AbstractElliptic):
     @abc.abstractmethod
     def approximated(self, known: Known, b: Array) -> Array:
         """M⁻¹ b, of a symmetric positive definite M that is near to A."""
+
+
+def unit_of(b: Array) -> Array:
+    """What iterations measure b in: squares of small numbers are zero in float32."""
+    size = largest(b)
+    return jnp.where(size > 0, size, 1)

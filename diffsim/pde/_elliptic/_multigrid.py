@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._products import product
-from ._base import AbstractPreconditioner, Known
+from ._base import AbstractPreconditioner, Known, unit_of
 from ._coarsening import coarsest, levels, prolonged, restricted
 from ._system import System, diagonal
 
@@ -95,6 +95,8 @@ class Multigrid(AbstractPreconditioner):
 
     def _converged(self, known, operator, b, guess):
         rtol = jnp.finfo(b.dtype).eps ** 0.75 if self.rtol is None else self.rtol
+        unit = unit_of(b)
+        b = b / unit
 
         def step(carry):
             x, _, _, n = carry
@@ -106,10 +108,10 @@ class Multigrid(AbstractPreconditioner):
             _, moved, size, n = carry
             return (moved > rtol**2 * size) & (n < self.max_cycles)
 
-        x = jnp.zeros_like(b) if guess is None else guess
+        x = jnp.zeros_like(b) if guess is None else guess / unit
         start = (x, jnp.asarray(jnp.inf, b.dtype), jnp.sum(x**2), jnp.asarray(0))
         x, moved, size, n = jax.lax.while_loop(wanted, step, start)
-        return jnp.where(moved <= rtol**2 * size, x, jnp.nan), n
+        return jnp.where(moved <= rtol**2 * size, unit * x, jnp.nan), n
 
     def _corrected(self, known: Known, b: Array) -> Array:
         """One V-cycle from zero."""

@@ -1,9 +1,10 @@
 """`Preconditioned`: a Krylov method led by another solver."""
 
+import equinox as eqx
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._base import AbstractElliptic, AbstractPreconditioner, Known
+from ._base import AbstractElliptic, AbstractPreconditioner, Known, unit_of
 from ._transforms import Transforms
 
 
@@ -51,8 +52,11 @@ class Preconditioned(AbstractElliptic):
             return self.by.approximated(known, r)
 
         approximate = known.system.around_constants(approximate)
+        unit = unit_of(b)
         krylov = self._krylov(known)
-        left = b if guess is None else b - operator(guess)
+        krylov = eqx.tree_at(lambda k: k.atol, krylov, krylov.atol / unit)
+        left = (b if guess is None else b - operator(guess)) / unit
+        b = b / unit
         if isinstance(krylov.method, CG | MINRES):
             x, steps = krylov.within(operator, left, krylov.tolerance(b), approximate)
         else:
@@ -63,7 +67,7 @@ class Preconditioned(AbstractElliptic):
                 approximate(left),
                 krylov.tolerance(approximate(b)),
             )
-        return (x if guess is None else guess + x), steps
+        return unit * x if guess is None else guess + unit * x, steps
 
     def _krylov(self, known: Known) -> Krylov:
         if self.krylov is not None:
