@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._checks import as_floating, check_positive
+from .._checks import as_floating, check_number, check_positive
 from .._types import Numbers
 from ._grid import Grid
 
@@ -39,13 +39,17 @@ def absorbing_layer(
     for sides that the grid has not.
     """
     width, strength = as_floating("width", width), as_floating("strength", strength)
+    check_number("width", width)
+    check_number("strength", strength)
     check_positive("width", width)
     check_positive("strength", strength, "leave damping away where there is none")
     check_positive("power", power)
     every = [(axis, end) for axis in range(grid.ndim) for end in (0, 1)]
     chosen = every if sides is None else list(sides)
-    if not set(chosen) <= set(every):
-        raise ValueError(f"sides must be among {every}, (axis, end), got {sides}")
+    if not set(chosen) <= set(every) or len(set(chosen)) < len(chosen):
+        raise ValueError(
+            f"sides must be among {every}, (axis, end), each of them once, got {sides}"
+        )
     total = jnp.zeros(grid.shape, grid.lower.dtype)
     for axis, end in chosen:
         x = grid.centers[axis]

@@ -8,18 +8,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import check_positive
+from .._checks import check_number, check_positive
 from .._types import Numbers
 
 
 class CFL(diffrax.AbstractStepSizeController):
     r"""Steps in which the fastest wave crosses a given part of a cell.
 
-    $$h = \frac{C}{\sum_a \max|\lambda_a| / \Delta x_a}$$
+    $$h = \frac{C}{\sum_a \bigl(\max|\lambda_a| / \Delta x_a +
+      2 D / \Delta x_a^2\bigr)}$$
 
-    measured before every step. The step follows the flow and no error; what of it
-    depends on parameters is not differentiated, as with Diffrax's own controllers:
-    `Method.frozen` keeps the steps where that matters.
+    measured before every step, D the largest diffusivity or viscosity; an
+    `IncompressibleFlow` counts the drag of its obstacle as well. The step follows the
+    flow and no error; what of it depends on parameters is not differentiated, as with
+    Diffrax's own controllers: `Method.frozen` keeps the steps where that matters.
 
     ```python
     ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.4))
@@ -46,6 +48,7 @@ class CFL(diffrax.AbstractStepSizeController):
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
 
     def __init__(self, number: float | Array = 0.5):
+        check_number("number", number)
         check_positive("number", number)
         self.number = number
         self._direction = 1
@@ -94,6 +97,8 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
     **Limits:** waves may become faster later (mathematics). The damping of a `Wave` is
     not counted, which `Leapfrog` solves exactly (convenience).
     """
+    check_number("number", number)
+    check_positive("number", number)
     return allowed_step(evolution, number, evolution.t0, evolution.initial_state())
 
 

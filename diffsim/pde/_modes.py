@@ -95,7 +95,7 @@ class Modes(eqx.Module):
 
     def projected(self, z: Array) -> Array:
         """What of z real fields have: `forward` of `backward`, without a transform."""
-        return projected(self.grid.shape, self.highest, z)
+        return projected(self.grid.shape, z)
 
     @eqx.filter_jit
     def taken(self, z: Array) -> Array:

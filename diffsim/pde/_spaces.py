@@ -135,6 +135,13 @@ class Fourier(AbstractSpace):
         "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
     )
 
+    def __check_init__(self):
+        degree = self.degree
+        if degree is not None and not (isinstance(degree, int) and degree > 0):
+            raise ValueError(
+                f"degree must be an int from 1, the factors of a product, got {degree}"
+            )
+
     def check(self, equation, domain):
         name = type(equation).__name__
         if not isinstance(equation, AbstractSpectral | AbstractSplitStep):
@@ -190,7 +197,8 @@ class Fourier(AbstractSpace):
         if fastest is None:
             fastest = jnp.zeros(grid.ndim, field.dtype)
         pairs = zip(fastest, low.wavenumbers, strict=True)
-        turning = sum((v * jnp.abs(k) for v, k in pairs), start=jnp.zeros(low.shape))
+        nothing = jnp.zeros(low.shape, field.dtype)
+        turning = sum((v * jnp.abs(k) for v, k in pairs), start=nothing)
         return Waves(equation.symbol(modes), low.filled(turning))
 
     def default_method(self, equation, domain):

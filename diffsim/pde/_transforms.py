@@ -47,7 +47,7 @@ def filled(shape: Shape, highest: Shape, z: Array) -> Array:
     return _applied(_filled, _taken, shape, highest, z)
 
 
-def projected(shape: Shape, highest: Shape, z: Array) -> Array:
+def projected(shape: Shape, z: Array) -> Array:
     """`forward` of `backward`: a mode whose conjugate is there too is that of it."""
     alone = 2 * np.arange(z.shape[-1]) % shape[-1] == 0
     if len(shape) == 1:
@@ -97,16 +97,16 @@ def _backward(shape, highest, z):
 
 
 def _forward_transposed(shape, highest, bar):
-    once = _weights(shape, highest, bar)
+    once = _weights(shape, bar)
     return np.prod(shape) * _backward(shape, highest, jnp.conj(bar) / once)
 
 
 def _backward_transposed(shape, highest, bar):
     z = _forward(shape, highest, bar)
-    return jnp.conj(z) * (_weights(shape, highest, z) / np.prod(shape))
+    return jnp.conj(z) * (_weights(shape, z) / np.prod(shape))
 
 
-def _weights(shape: Shape, highest: Shape, z: Array) -> Array:
+def _weights(shape: Shape, z: Array) -> Array:
     """How many modes of a real field each one stands for, itself and its conjugate."""
     alone = np.isin(np.arange(z.shape[-1]), [0, shape[-1] / 2])
     return jnp.asarray(np.where(alone, 1, 2), jnp.finfo(z.dtype).dtype)

@@ -208,6 +208,14 @@ def test_a_field_in_the_cells_is_a_start():
         np.testing.assert_allclose(a, np.cos(grid.spacing[0] / 2) * b, atol=1e-14)
 
 
+def test_an_initial_field_says_the_precision():
+    cells = jnp.zeros((2, 8, 8), jnp.float32)
+    flow = pde.IncompressibleFlow(0.1, pde.Grid((8, 8)), pde.NoSlip(), initial=cells)
+    assert {a.dtype for a in flow.initial_state()} == {jnp.dtype(jnp.float32)}
+    flow = pde.IncompressibleFlow(0.1, pde.Grid((8, 8)), pde.NoSlip(), initial=(1, 0))
+    assert {a.dtype for a in flow.initial_state()} == {jnp.dtype(jnp.float64)}
+
+
 @pytest.mark.slow
 def test_single_precision_stays_single():
     run = ds.simulate(pipe(jnp.float32), 0.1, HEUN)

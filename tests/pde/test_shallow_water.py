@@ -86,3 +86,5 @@ def test_waters_that_are_none_are_named():
         pde.Evolution(pde.ShallowWater(), jnp.ones((4, 8, 8, 8)), pde.Grid((8, 8, 8)))
     with pytest.raises(ValueError, match="gravity must be positive"):
         pde.ShallowWater(0.0)
+    with pytest.raises(ValueError, match=r"bottom on faces, .* take its rate\(t, u"):
+        pde.transport(pde.ShallowWater(), jnp.ones((2, 8)), pde.Domain(grid))

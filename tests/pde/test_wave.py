@@ -261,5 +261,7 @@ def test_what_does_not_fit_is_named():
         pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 8)), grid, space=pde.Fourier())
     with pytest.raises(ValueError, match=r"sides must be among \[\(0, 0\), \(0, 1\)\]"):
         pde.absorbing_layer(grid, 0.1, 1.0, sides=[(1, 0)])
+    with pytest.raises(ValueError, match="each of them once"):
+        pde.absorbing_layer(grid, 0.1, 1.0, sides=[(0, 0), (0, 0)])
     with pytest.raises(ValueError, match=r"power must be positive, got -1\.0"):
         pde.absorbing_layer(grid, 0.1, 1.0, power=-1)

@@ -105,7 +105,8 @@ class Euler(AbstractConservationLaw):
     def fields(self, u: Array) -> tuple[Array, Array, Array]:
         """Density, velocity, shape (axis, *grid), and pressure of conserved u.
 
-        Of one state, shape (channel, *grid); `jax.vmap(gas.fields)` takes many.
+        Of one state, shape (channel, *grid); `jax.vmap(gas.fields)` takes many. Their
+        shape alone does not say: four states of a line, (4, 3, 16), are one of a plane.
         """
         if len(u) != u.ndim + 1:
             raise ValueError(

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating
+from ..._checks import Sign, as_floating
 from ..._trees import cast
 from ..._types import Numbers
 from .._modes import Modes
@@ -33,6 +33,8 @@ class KuramotoSivashinsky(AbstractSpectral):
 
     **Good values:** lengths above 22 (a = b = 1) for chaos, two cells a unit of length,
     `ETDRK4` with steps of 0.05 to 0.25; Lyapunov time 20.
+
+    **Raises:** `ValueError` for a negative b.
     """
 
     growth: Array
@@ -57,6 +59,10 @@ class KuramotoSivashinsky(AbstractSpectral):
         self.decay = as_floating("decay", decay)
         self.potential = potential
         self.source = optional("source", source)
+
+    def signs(self):
+        hint = "negative ones make the shortest waves grow without bound"
+        return (Sign("decay", self.decay, True, hint),)
 
     def channels(self, ndim):
         if ndim > 1 and not self.potential:

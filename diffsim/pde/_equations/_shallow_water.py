@@ -110,6 +110,11 @@ class ShallowWater(AbstractConservationLaw):
 
     def flux(self, w, axis):
         depth, *velocity, bottom = w
+        if len(velocity) != depth.ndim:
+            raise ValueError(
+                "ShallowWater needs its bottom on faces, of which pde.transport knows "
+                "nothing; take its rate(t, u, domain)"
+            )
         discharge = depth * velocity[axis]
         momentum = [discharge * v for v in velocity]
         pressure = self._gravity(depth) * (depth + bottom) * (depth - bottom) / 2

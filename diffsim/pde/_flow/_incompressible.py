@@ -4,11 +4,12 @@ from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import all_hold, as_floating
+from ..._checks import all_hold, as_floating, check_number
 from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
@@ -127,6 +128,7 @@ class IncompressibleFlow(AbstractSimulation):
         check_obstacle(obstacle, Staggered(grid, self.walls))
         self.obstacle = obstacle
         self.initial = checked_start(initial, Staggered(grid, self.walls))
+        check_number("t0", t0)
         self.t0 = t0
 
     def initial_state(self):
@@ -212,9 +214,10 @@ class IncompressibleFlow(AbstractSimulation):
 
     @property
     def _dtype(self) -> Any:
-        """Of the state: that of an initial velocity on faces, else of the corners."""
-        given = self.initial if isinstance(self.initial, tuple) else [self.grid.lower]
-        return jnp.result_type(*given)
+        """Of the state: that of an initial field, else of the corners."""
+        given = jax.tree.leaves(self.initial)
+        field = not callable(self.initial) and any(a.ndim > 1 for a in given)
+        return jnp.result_type(*given) if field else self.grid.lower.dtype
 
     def _time(self, t: Any) -> Array:
         return jnp.asarray(t, self._dtype)
