@@ -6,11 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from .._axes import on_axis, product_along
 from .._faces import averaged
+from ._all_axes import eigenvectors, in_waves
 from ._base import AbstractPreconditioner
 from ._system import System, on_all_faces
-from ._waves import around, waves
 
 
 class Transforms(AbstractPreconditioner):
@@ -66,19 +65,10 @@ class Transforms(AbstractPreconditioner):
 
 def _uniform(system: System, b: Array) -> Array:
     """A⁻¹ b, where all coefficients are numbers."""
-    matrices, eigenvalues = _diagonalized(system)
-    x, axes = b, [i for i, matrix in enumerate(matrices) if matrix is None]
-    for axis, matrix in enumerate(matrices):
-        x = x if matrix is None else product_along(axis, matrix, x)
-    if axes:
-        lengths = [x.shape[i] for i in axes]
-        x = jnp.fft.rfftn(x, axes=axes)
-        x = jnp.fft.irfftn(_divided(system, x, eigenvalues), lengths, axes)
-    else:
-        x = _divided(system, x, eigenvalues)
-    for axis, matrix in enumerate(matrices):
-        x = x if matrix is None else product_along(axis, matrix.T, x)
-    return x
+    given = system.kinds, system.walls, system.shape, system.faces
+    matrices, eigenvalues = eigenvectors(*given)
+    eigenvalues = system.alpha + eigenvalues
+    return in_waves(matrices, b, lambda x: _divided(system, x, eigenvalues))
 
 
 def _has_waves(system: System) -> Bool[Array, ""]:
@@ -89,21 +79,6 @@ def _has_waves(system: System) -> Bool[Array, ""]:
             for own in pair or ():
                 found = found & (jnp.abs(own.sum()) <= most)
     return found
-
-
-def _diagonalized(system: System) -> tuple[list[Array | None], Array]:
-    """The eigenvectors along each axis, None where periodic, and all eigenvalues."""
-    matrices, total, dtype = [], system.alpha, system.alpha.dtype
-    periodic = [i for i, pair in enumerate(system.walls) if pair is None]
-    for axis, (kinds, n) in enumerate(zip(system.kinds, system.shape, strict=True)):
-        matrix = None
-        if kinds is None:
-            values = jnp.asarray(around(n, real=axis == periodic[-1]), dtype)
-        else:
-            matrix, values = waves(kinds, system.walls[axis], n, dtype)
-        total = total + system.faces[axis] * on_axis(values, axis, system.ndim)
-        matrices.append(matrix)
-    return matrices, total
 
 
 def _divided(system: System, x: Array, eigenvalues: Array) -> Array:

@@ -8,14 +8,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._primitives import Mapped, Maps, linear
-from .._axes import on_axis, product_along
-from .._elliptic._waves import around, waves
+from .._elliptic._all_axes import Kinds, eigenvectors, in_waves
 from ._staggered import Faces, Staggered
 from ._walls import is_open
-
-
-#: Of each axis: None if periodic, else what pressure is at both walls.
-Kinds = tuple[tuple[str, str] | None, ...]
 
 
 def kinds_of(space: Staggered) -> Kinds:
@@ -59,26 +54,10 @@ def _less_gradient(space: Staggered, u: Faces, p: Array) -> Faces:
 
 def _solved(kinds: Kinds, known, arguments) -> list[Array]:
     (scales,), (x,) = known, arguments
-    periodic = [i for i, kind in enumerate(kinds) if kind is None]
-    matrices, eigenvalues = {}, jnp.zeros((), x.dtype)
-    for i, (kind, n) in enumerate(zip(kinds, x.shape, strict=True)):
-        if kind is None:
-            values = jnp.asarray(around(n, real=i == periodic[-1]), x.dtype)
-        else:
-            matrices[i], values = waves(kind, None, n, x.dtype)
-        eigenvalues = eigenvalues + scales[i] * on_axis(values, i, x.ndim)
+    walls = [None] * len(kinds)
+    matrices, eigenvalues = eigenvectors(kinds, walls, x.shape, list(scales))
     singular = not any("odd" in kind for kind in kinds if kind is not None)
-    for i, matrix in matrices.items():
-        x = product_along(i, matrix, x)
-    if periodic:
-        lengths = [x.shape[i] for i in periodic]
-        x = jnp.fft.rfftn(x, axes=periodic)
-        x = jnp.fft.irfftn(_divided(x, -eigenvalues, singular), lengths, periodic)
-    else:
-        x = _divided(x, -eigenvalues, singular)
-    for i, matrix in matrices.items():
-        x = product_along(i, matrix.T, x)
-    return [x]
+    return [in_waves(matrices, x, lambda z: _divided(z, -eigenvalues, singular))]
 
 
 def _divided(x: Array, eigenvalues: Array, singular: bool) -> Array:
