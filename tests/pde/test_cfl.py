@@ -59,12 +59,56 @@ def test_derivatives_are_those_at_frozen_steps_in_every_mode():
     np.testing.assert_allclose(jax.jacfwd(final(frozen))(1.0), differences, rtol=1e-8)
 
 
-def test_waters_at_rest_take_the_whole_way_in_one_step():
+def test_waters_at_rest_take_the_whole_way_in_ten_steps():
     grid = pde.Grid(8)
     still = pde.Evolution(pde.AdvectionDiffusion(0.0, 0.0), jnp.ones(8), grid)
     run = ds.simulate(still, 3.0, METHOD)
-    assert run.stats["num_steps"] == 1
+    assert run.stats["num_steps"] == 10
     np.testing.assert_array_equal(run.states, jnp.ones((1, 8)))
+
+
+def gust(t, x):
+    return jnp.sin(2 * t)
+
+
+STARTS = {
+    "at rest, flooded": (pde.Burgers(), 0.0, (pde.Inflow(1.0), pde.Outflow())),
+    "at rest, driven": (pde.Burgers(source=lambda t, x, u: jnp.sin(7 * x[0])), 0.0),
+    "a gust": (pde.AdvectionDiffusion(None, gust), 1.0),
+    "fed in turns": (
+        pde.AdvectionDiffusion(None, 0.0, source=lambda t, x, u: jnp.cos(10 * t)),
+        0.0,
+    ),
+    "eaten": (pde.AdvectionDiffusion(None, 0.1, source=lambda t, x, u: -90 * u), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_what_begins_slowly_is_followed_by_default(name):
+    """Of a step that the start alone would choose nothing is left."""
+    law, height, *walls = STARTS[name]
+    grid = pde.Grid(32)
+    bump = height * jnp.exp(-50 * (grid.centers[0] - 0.5) ** 2)
+    system = pde.Evolution(law, bump, grid, *walls)
+    found = ds.simulate(system, 1.0)
+    exact = ds.simulate(system, 1.0, ds.Method(integrators.SSPRK3(), 1e-3)).states
+    assert found.stats["num_steps"] < 200
+    # In the cell of a shock; of steps that the start alone chose, 16 to 1e10.
+    np.testing.assert_allclose(found.states, exact, atol=0.01)
+
+
+def test_derivatives_go_through_steps_that_were_taken_back():
+    grid = pde.Grid(16)
+
+    def total(speed):
+        ends = (pde.Inflow(speed), pde.Outflow())
+        run = ds.simulate(pde.Evolution(pde.Burgers(), jnp.zeros(16), grid, ends), 0.5)
+        return jnp.sum(run.states**2), run
+
+    assert total(1.0)[1].stats["num_rejected_steps"] > 0
+    forward, reverse = (d(lambda s: total(s)[0])(1.0) for d in (jax.jacfwd, jax.jacrev))
+    assert np.isfinite(forward)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10)
 
 
 def test_a_run_that_becomes_nan_fails_with_a_name():
