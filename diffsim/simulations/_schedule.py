@@ -7,7 +7,7 @@ import numpy as np
 
 #: An output within this many ulps of a grid time is that grid time: `k * 0.1` and
 #: `linspace` differ from the grid by a few roundings.
-_ULPS_ON_GRID = 16
+ULPS_ON_GRID = 16
 
 #: Cost of writing an output, and of masking a step, in units of a plain step; leapfrog
 #: of 5 bodies, 12 500 steps: a row a step costs 1.2, a masked tail 1.4 times the run.
@@ -67,9 +67,7 @@ def grid_steps(times: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
     """
     ratio = times / step
     nearest = np.rint(ratio)
-    on_grid = np.abs(ratio - nearest) <= _ULPS_ON_GRID * np.spacing(
-        np.maximum(ratio, 1)
-    )
+    on_grid = np.abs(ratio - nearest) <= ULPS_ON_GRID * np.spacing(np.maximum(ratio, 1))
     steps = np.where(on_grid, nearest, np.floor(ratio)).astype(np.int64)
     return steps, np.where(on_grid, 0.0, times - steps * step)
 

@@ -7,6 +7,7 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._fixed_steps import side_steps
 from ._leg import Leg, fixed_stats
+from ._schedule import ULPS_ON_GRID
 from ._stepper import Stepper
 
 
@@ -23,7 +24,7 @@ def traced_leg(
     # `where` and not `maximum`, which halves the derivative at the epoch itself
     ahead = jnp.where(elapsed >= 0, elapsed, 0)
     # A number of steps is no function of time to differentiate; the rest of it is.
-    points = jnp.floor(jax.lax.stop_gradient(ahead) / length).astype(int)
+    points, on_grid = _grid_steps(jax.lax.stop_gradient(ahead), length)
     reached = jnp.minimum(points, max_steps)
     runs = jnp.any(elapsed > 0)
     kept, result = jax.lax.cond(
@@ -33,7 +34,12 @@ def traced_leg(
         y0,
     )
     states = jax.tree.map(lambda a: a[reached], kept)
-    beyond = (ahead - reached * length) * (1 if stepper.step > 0 else -1)
+    beyond = ahead - reached * length
+    # Exactly none on the grid, whose derivative by time stays: second ones of a side
+    # step as short as a rounding would be made of roundings.
+    exact = beyond - jax.lax.stop_gradient(beyond)
+    beyond = jnp.where(on_grid & (points == reached), exact, beyond)
+    beyond = beyond * (1 if stepper.step > 0 else -1)
     states = side_steps(stepper, states, reached, beyond)
     farthest = jnp.max(reached)
     end = jax.tree.map(lambda a: a[farthest], kept)
@@ -41,6 +47,15 @@ def traced_leg(
     result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
     stats = fixed_stats(jnp.where(runs, max_steps, 0))
     return Leg(states, end, stepper.time(farthest), result, stats, None)
+
+
+def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
+    """Whole steps to each time, and whether it is on the grid but for rounding."""
+    ratio = ahead / length
+    nearest = jnp.rint(ratio)
+    rounding = ULPS_ON_GRID * jnp.finfo(ratio.dtype).eps * jnp.maximum(ratio, 1)
+    on_grid = jnp.abs(ratio - nearest) <= rounding
+    return jnp.where(on_grid, nearest, jnp.floor(ratio)).astype(int), on_grid
 
 
 def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 
 import diffsim as ds
 from diffsim import RESULTS, integrators, pde
@@ -85,6 +86,30 @@ def test_fields_and_coefficients_that_do_not_fit_are_named():
     layered = pde.Diffusion(jnp.ones((1, 4, 5)))
     with pytest.raises(ValueError, match=r"diffusivity of a channel must be .* \(4, 5"):
         ds.simulate(pde.Evolution(layered, jnp.zeros((4, 5)), grid), 0.1)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        pytest.param(integrators.KenCarp4(), marks=pytest.mark.slow),
+        integrators.Kvaerno5(),
+    ],
+)
+def test_second_derivatives_by_an_end_that_is_on_the_grid_but_for_rounding(solver):
+    """0.7 / 0.05 is a rounding below 14, and a step to the rest no step."""
+    grid = pde.Grid(6)
+    start = grid.centers[0] ** 2
+    assert 0.7 / 0.05 < 14
+
+    def end(T):
+        line = pde.Evolution(pde.Diffusion(0.1), start, grid, pde.Neumann())
+        return ds.simulate(line, T, ds.Method(solver, 0.05, max_steps=20)).states[0]
+
+    domain = pde.Domain(grid, pde.Neumann())
+    L = 0.1 * jax.jacfwd(lambda u: pde.laplacian(u, domain))(start)
+    exact = L @ L @ scipy.linalg.expm(0.7 * L) @ start
+    found = jax.jacfwd(jax.jacrev(end))(0.7)
+    np.testing.assert_allclose(found, exact, atol=1e-3 * np.max(np.abs(exact)))
 
 
 def test_walls_that_feed_are_not_solved_for_as_if_they_did_not():
