@@ -63,3 +63,17 @@ def unit_of(b: Array) -> Array:
     """What iterations measure b in: squares of small numbers are zero in float32."""
     size = largest(b)
     return jnp.where(size > 0, size, 1)
+
+
+def refined(
+    solve: Callable[[Array], Array],
+    operator: Callable[[Array], Array],
+    b: Array,
+    guess: Array | None,
+) -> Array:
+    """A direct solve, of the change alone where it is known what is nearly right.
+
+    What rounding leaves is as small as the change then: in float32 a thousand short
+    steps are a hundred times more exact.
+    """
+    return solve(b) if guess is None else guess + solve(b - operator(guess))

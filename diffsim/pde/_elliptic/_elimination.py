@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import AbstractPreconditioner
+from ._base import AbstractPreconditioner, refined
 from ._system import diagonal, on_all_faces
 
 
@@ -53,8 +53,8 @@ class Elimination(AbstractPreconditioner):
         return *bands, (row, answer / (1 + jnp.sum(row * answer)))
 
     def solved(self, known, operator, b, *, guess=None):
-        del operator, guess
-        return self.approximated(known, b), jnp.asarray(1)
+        x = refined(lambda r: self.approximated(known, r), operator, b, guess)
+        return x, jnp.asarray(1)
 
     def approximated(self, known, b):
         *bands, corners = known.state

@@ -4,7 +4,8 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._base import AbstractElliptic, AbstractPreconditioner, Known, unit_of
+from ._base import AbstractElliptic, AbstractPreconditioner, unit_of
+from ._system import System
 from ._transforms import Transforms
 
 
@@ -53,7 +54,7 @@ class Preconditioned(AbstractElliptic):
 
         approximate = known.system.around_constants(approximate)
         unit = unit_of(b)
-        krylov = self._krylov(known)
+        krylov = krylov_of(known.system) if self.krylov is None else self.krylov
         krylov = eqx.tree_at(lambda k: k.atol, krylov, krylov.atol / unit)
         left = (b if guess is None else b - operator(guess)) / unit
         b = b / unit
@@ -69,7 +70,7 @@ class Preconditioned(AbstractElliptic):
             )
         return unit * x if guess is None else guess + unit * x, steps
 
-    def _krylov(self, known: Known) -> Krylov:
-        if self.krylov is not None:
-            return self.krylov
-        return Krylov(CG() if known.system.symmetric else GMRES())
+
+def krylov_of(system: System, rtol: float | None = None) -> Krylov:
+    """What suits a system, down to a tolerance."""
+    return Krylov(CG() if system.symmetric else GMRES(), rtol)

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from ...implicit import AbstractLinear, Equation, Rule, solved
 from ._base import AbstractElliptic, Known
 from ._elimination import Elimination
-from ._preconditioned import Preconditioned
+from ._preconditioned import Preconditioned, krylov_of
 from ._system import System
 from ._transforms import Transforms
 
@@ -74,12 +74,12 @@ class Led(eqx.Module):
         return jnp.stack([by.approximated(Known(s, k), a) for s, k, a in parts])
 
 
-def default_solver(system: System) -> AbstractElliptic:
-    """What is direct, where something is."""
+def default_solver(system: System, rtol: float | None = None) -> AbstractElliptic:
+    """What is direct, where something is, else what iterates down to a tolerance."""
     for solver in (Elimination(), Transforms()):
         if not solver.objection(system, exact=True):
             return solver
-    return Preconditioned()
+    return Preconditioned(krylov=krylov_of(system, rtol))
 
 
 def _excess(u: Array, given: tuple[System, Array]) -> Array:

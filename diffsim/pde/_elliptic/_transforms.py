@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool
 
 from .._faces import averaged
 from ._all_axes import eigenvectors, in_waves
-from ._base import AbstractPreconditioner
+from ._base import AbstractPreconditioner, refined
 from ._system import System, on_all_faces
 
 
@@ -51,8 +51,7 @@ class Transforms(AbstractPreconditioner):
         return _smoothed(system)
 
     def solved(self, known, operator, b, *, guess=None):
-        del operator, guess
-        x = self.approximated(known, b)
+        x = refined(lambda r: self.approximated(known, r), operator, b, guess)
         # The waves of other walls lead, but do not solve.
         return jnp.where(_has_waves(known.system), x, jnp.nan), jnp.asarray(1)
 

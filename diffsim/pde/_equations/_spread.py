@@ -48,7 +48,7 @@ def spread_solved(
     for given, right, near in zip(diffusivities, b, guess, strict=True):
         k = length * jnp.asarray(given, rhs.dtype)
         system = system_of(domain, k, 1.0, rhs.dtype, regular=True)
-        solver = default_solver(system)
+        solver = default_solver(system, _left(rhs, 1))
         found.append(system_solution(system, right, solver=solver, guess=near)[0])
     return jnp.stack(found)
 
@@ -67,8 +67,7 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
         return u - length * spread(diffusivities, t, u, domain) - rhs
 
     t, length = step
-    # Steps add up what stages leave, so in float32 no more than rounding.
-    left = max(5 * float(jnp.finfo(rhs.dtype).eps), 2e-12)
+    left = _left(rhs, 5)
     line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
     if line:
         linear = implicit.Tridiagonal()
@@ -82,6 +81,11 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
     given = ((t, length), rhs, domain)
     solver = None if line else implicit.NewtonKrylov(left, left, linear=linear)
     return implicit.root(residual, guess, given, solver=solver, rule=rule, throw=False)
+
+
+def _left(rhs: Array, roundings: int) -> float:
+    """What stages may leave, which steps add up: in float32 so many roundings."""
+    return max(roundings * float(jnp.finfo(rhs.dtype).eps), 2e-12)
 
 
 def _together(diffusivities, t, u, domain) -> Array:
