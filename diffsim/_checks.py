@@ -42,8 +42,10 @@ def as_floating(name: str, value: Any) -> Array:
 
 def check_number(name: str, value: Any):
     """Objects to what is not one real number."""
-    if not isinstance(value, float | int) and as_floating(name, value).ndim:
-        raise ValueError(f"{name} must be one number, got shape {jnp.shape(value)}")
+    if not isinstance(value, float | int):
+        shape = as_floating(name, value).shape
+        if shape:
+            raise ValueError(f"{name} must be one number, got shape {shape}")
 
 
 def returned(name: str, found: Any, dtype: Any) -> Array:

@@ -92,8 +92,9 @@ class Domain(eqx.Module):
         """Objects to fields that do not fit, and to fewer cells along an axis."""
         shape = self.grid.shape
         if u.shape[-len(shape) :] != shape:
+            grid = ", ".join(map(str, shape))
             raise ValueError(
-                f"a field must have shape (..., *{shape}), that of the grid behind its "
+                f"a field must have shape (..., {grid}), that of the grid behind its "
                 f"channels, got {u.shape}"
             )
         if min(shape) < cells:

@@ -87,6 +87,12 @@ def test_a_coefficient_of_another_grid_is_named(equation, channels, request):
         evolve(equation, channels=channels)
 
 
+def test_a_velocity_of_another_grid_is_named():
+    law = pde.AdvectionDiffusion(0.1, lambda t, x: _WIDE)
+    with pytest.raises(ValueError, match=r"velocity must be .* got shape \(17,\)"):
+        ds.simulate(pde.Evolution(law, jnp.ones(16), _LINE), 0.1)
+
+
 @pytest.mark.parametrize("scheme", [OneSide(), Shifted(), Mute()])
 def test_sides_that_are_not_two_like_the_cells_are_named(scheme):
     for equation in (

@@ -169,6 +169,8 @@ def test_sides_without_a_boundary_are_named(given, sentence):
 def test_a_wall_that_asks_for_nothing_is_named():
     with pytest.raises(ValueError, match="alpha and beta must not both be 0"):
         pde.Robin(0.0, 0.0, 1.0)
+    with pytest.raises(ValueError, match=r"alpha must be one number, got shape \(2,"):
+        pde.Robin([1.0, 2.0], 1.0)
 
 
 def test_of_one_axis_a_pair_is_its_own():

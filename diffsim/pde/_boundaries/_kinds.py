@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, is_traced
+from ..._checks import as_floating, check_number, is_traced
 from ..._types import Numbers
 from ._base import (
     AbstractBoundary,
@@ -77,7 +77,7 @@ class Robin(AbstractBoundary):
     - `alpha`, `beta`: numbers, of one sign for a wall that the field relaxes at.
     - `value`: g, as for `Dirichlet`.
 
-    **Raises:** `ValueError` where both are 0.
+    **Raises:** `ValueError` where both are 0, and where one is an array.
 
     **Limits:** NaN where α Δx = −2 β, where no ghost cell fulfils it (mathematics).
     """
@@ -87,6 +87,8 @@ class Robin(AbstractBoundary):
     value: Any
 
     def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
+        check_number("alpha", alpha)
+        check_number("beta", beta)
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
         self.value = prescribed("value", value)

@@ -12,6 +12,7 @@ from ...simulations import Method
 from .._advection import advection, checked_velocity
 from .._cfl import CFL
 from .._chosen import chosen
+from .._domain import Domain
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
 from ._coefficients import evaluated, fed, optional, spreads
@@ -75,7 +76,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
 
     def rate(self, t, u, domain):
         x = domain.grid.centers.astype(u.dtype)
-        velocity = self._velocity_at(t, x)
+        velocity = self._velocity_at(t, x, domain)
         rate = advection(u, velocity, domain, t, scheme=self.scheme)
         if self.diffusivity is not None:
             D = evaluated("diffusivity", self.diffusivity, t, x, u[0])
@@ -85,7 +86,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     def crossings(self, t, u, domain):
         spacing = domain.grid.spacing.astype(u.dtype)
         x = domain.grid.centers.astype(u.dtype)
-        velocity = self._velocity_at(t, x)
+        velocity = self._velocity_at(t, x, domain)
         if isinstance(velocity, tuple):
             fastest = jnp.stack([jnp.max(jnp.abs(v)) for v in velocity])
         elif velocity.ndim <= 1:
@@ -109,14 +110,14 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         del domain
         return Method(SSPRK3(), controller=CFL())
 
-    def _velocity_at(self, t: Any, x: Array) -> Any:
+    def _velocity_at(self, t: Any, x: Array, domain: Domain) -> Any:
         if not callable(self.velocity):
             return self.velocity
         found = _velocity(self.velocity(t, x))
         # Where x are, in the cells: a tuple from outside could mean faces.
         if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
-            return jnp.stack(found)
-        return found
+            found = jnp.stack(found)
+        return checked_velocity(found, domain)
 
 
 def _velocity(given: Any) -> Any:

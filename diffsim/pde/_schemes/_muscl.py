@@ -29,9 +29,9 @@ class MUSCL(AbstractScheme):
     (mathematics). The
     derivative is that of the discrete map: at a shock, of how its cells fill, whose sum
     means what single cells do not; at the kinks of a limiter, of one of their sides;
-    and where a field is constant, of the scheme without limiter, which holds for
-    changes below 1e-9 of the field, 2e-5 in float32, and for none of a field that is
-    zero (mathematics). Float32 fields below
+    and where a field is constant, of van Albada's scheme without limiter, which holds
+    for changes below 1e-9 of the field, 2e-5 in float32, and for none of a field that
+    is zero, of the others that of `Upwind` (mathematics). Float32 fields below
     1e-6 are not limited, and of jumps above 1e9 second derivatives are wrong: choose
     units (convenience).
     """
