@@ -76,6 +76,7 @@ class CFL(diffrax.AbstractStepSizeController):
 
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         del terms, func, error_order
+        # Held as all that steps are chosen by, see `_step`.
         allowed, span = self._step(t0, y0, args), jax.lax.stop_gradient(t1 - t0)
         # Where nothing moves yet it may soon.
         step = jnp.where(allowed < span, allowed, _FIRST * span)
@@ -86,6 +87,8 @@ class CFL(diffrax.AbstractStepSizeController):
         self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
     ):
         del error_order
+        # Held: no tangent of a step comes back through the length of the next one, nor
+        # through an estimate of its error.
         step = jax.lax.stop_gradient(t1 - t0)
         allowed = self._step(t1, y1_candidate, args)
         off = jax.lax.stop_gradient(_relative(y_error, y0, y1_candidate))

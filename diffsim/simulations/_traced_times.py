@@ -35,8 +35,8 @@ def traced_leg(
     )
     states = jax.tree.map(lambda a: a[reached], kept)
     beyond = ahead - reached * length
-    # Exactly none on the grid, whose derivative by time stays: second ones of a side
-    # step as short as a rounding would be made of roundings.
+    # On the grid exactly none: less its own value, held so that the derivative by time
+    # stays. Second ones of a side step as short as a rounding would be roundings.
     exact = beyond - jax.lax.stop_gradient(beyond)
     beyond = jnp.where(on_grid & (points == reached), exact, beyond)
     beyond = beyond * (1 if stepper.step > 0 else -1)

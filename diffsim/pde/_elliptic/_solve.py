@@ -50,7 +50,7 @@ def system_solution(
     Of one field, shape (*grid). Differentiable in all arrays of the system and in b,
     each derivative another solve with what was prepared for the value.
     """
-    # What prepares and leads a solve; its derivative is the rule of `Equation`.
+    # What prepares and leads a solve is held: the derivative is the rule of `Equation`.
     strategy = Bound(solver, jax.lax.stop_gradient(system))
     equation = Equation(_excess, (system, b), guess is not None, _found)
     start = jnp.zeros_like(b) if guess is None else guess

@@ -81,6 +81,7 @@ def enstrophy(simulation: Any, state: Array) -> Array:
 
     **Limits:** as `vorticity`.
     """
+    # Which objects to what is no flow and may have no grid.
     squares = vorticity(simulation, state) ** 2
     grid = simulation.grid
     if grid.ndim == 3:
