@@ -13,6 +13,7 @@ from .._results import RESULTS
 from ._chunks import Chunks
 from ._over import varied
 from ._run import Run, is_positive_integer
+from ._system_last import left_to_vmap
 from ._tiles import Task, layouts
 
 
@@ -42,8 +43,9 @@ class Sweep(eqx.Module):
     - `outputs`: what `predict` returns, every array with a leading run axis, in the
         memory of the host (NumPy). Trajectories come without `steps`.
     - `status`: a RESULTS per run; `status == RESULTS.successful` is an array.
-    - `stats`: `batch` and `order` of the tiles, `chunks`, and `compile_seconds` and
-        `run_seconds` apart.
+    - `stats`: `batch` and `order` of the tiles, `chunks`, `compile_seconds` and
+        `run_seconds` apart, and `by_vmap`: why `jax.vmap` batches equations where the
+        runs could lie last, and how many. It is slower, and as right.
     """
 
     parameters: dict[str, np.ndarray]
@@ -115,8 +117,9 @@ def sweep(
     - `batch`: how many runs lie side by side in a tile; one chunk is a loop over tiles.
         `"auto"` on a CPU starts from a tile that fits the level-1 cache, with single
         runs if their steps are adaptive, and times other layouts on the runs to come
-        where these take twenty times longer than compiling; elsewhere it is None, which
-        puts the whole chunk side by side. A number fixes the tile.
+        where these take twenty times longer than compiling; elsewhere it puts the
+        whole chunk side by side. None is `jax.vmap` of the whole chunk. A number fixes
+        the tile.
     - `run`: `sweeps.Run(progress=, memory=)`.
 
     **Returns:** `Sweep`. A run that fails has a status and NaN, and touches no other:
@@ -153,6 +156,7 @@ def sweep(
         "chunks": chunks.chunks,
         "compile_seconds": chunks.compile_seconds,
         "run_seconds": chunks.run_seconds,
+        "by_vmap": left_to_vmap(task.jaxpr(jnp.asarray(runs.table[0]))),
     }
     return Sweep(runs.parameters, outputs, status, stats)
 

@@ -6,7 +6,8 @@ hold runs. Leapfrog of 5 bodies on one core, µs per step and run in tiles of 32
 batch first, 0.046 batch last, and 0.16 for REBOUND run after run.
 """
 
-from collections.abc import Callable, Sequence
+import collections
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from ._jaxpr import inner, operations
+from ._jaxpr import Scan, bind, equations, inner, scan_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -32,6 +33,21 @@ _ELEMENTWISE = _words(
     stop_gradient sub tan tanh xor
     """
 )
+#: Their parameters that a trailing axis does not touch, whatever the value.
+_OF_AN_ELEMENT = _words(
+    """
+    accuracy exponent_bits input_dtype mantissa_bits new_dtype out_dtype
+    rounding_method weak_type y
+    """
+)
+#: Of another shape, but in the same order, and the parameters that say which.
+_SHAPES = {
+    "broadcast_in_dim": _words("shape broadcast_dimensions"),
+    "concatenate": _words("dimension"),
+    "reshape": _words("new_sizes"),
+    "squeeze": _words("dimensions"),
+    "transpose": _words("permutation"),
+}
 #: Batched by JAX's own rules, which keep a trailing batch or move it at little cost.
 _BY_VMAP = _words(
     """
@@ -40,13 +56,15 @@ _BY_VMAP = _words(
     reduce_prod reduce_sum rev scatter scatter-add slice sort split stack
     """
 )
-#: Of another shape, but in the same order.
-_SHAPES = _words("broadcast_in_dim concatenate reshape squeeze transpose")
 #: Calls, which are evaluated in place; derivative rules have done their work by now.
 _CALLS = _words(
     "checkpoint closed_call custom_jvp_call custom_vjp_call jit pjit remat2"
 )
-_KNOWN = _ELEMENTWISE | _BY_VMAP | _SHAPES | _CALLS | {"scan"}
+
+
+#: Loops whose length is decided as they run (adaptive steps) gain nothing, and XLA's
+#: Fourier transforms on CPUs refuse the layouts that come of moving the batch back.
+_OBSTACLES = _words("while cond fft")
 
 
 class _Lane(NamedTuple):
@@ -57,12 +75,29 @@ class _Lane(NamedTuple):
 
 
 def supports_system_last(closed: Any) -> bool:
-    """Whether a jaxpr consists of known operations and has a loop to gain from.
+    """Whether a jaxpr has a loop to gain from, and nothing that speaks against it."""
+    return not _obstacles(closed)
 
-    Loops whose length is decided as they run (adaptive steps) are not among them.
+
+def left_to_vmap(closed: Any) -> dict[str, int]:
+    """Why `jax.vmap` batches equations instead, and how many of them.
+
+    It batches all of them where the jaxpr does not `supports_system_last`.
     """
-    names = operations(closed)
-    return not closed.effects and "scan" in names and names <= _KNOWN
+    return _obstacles(closed) or _counted(map(_reason, equations(closed)))
+
+
+def _obstacles(closed: Any) -> dict[str, int]:
+    """What speaks against the batch as last axis altogether."""
+    names = [eqn.primitive.name for eqn in equations(closed)]
+    found = _counted(name for name in names if name in _OBSTACLES)
+    if closed.effects:
+        found["effect"] = len(closed.effects)
+    return found if found or "scan" in names else {"no loop": 1}
+
+
+def _counted(reasons: Iterable[str | None]) -> dict[str, int]:
+    return dict(collections.Counter(reason for reason in reasons if reason))
 
 
 def system_last(function: Callable[[Array], PyTree[Array]]):
@@ -80,6 +115,45 @@ def system_last(function: Callable[[Array], PyTree[Array]]):
         return jax.tree.unflatten(jax.tree.structure(shapes), values)
 
     return batched
+
+
+def _reason(eqn: Any) -> str | None:
+    """Why `jax.vmap` has to batch an equation; None if its meaning is known here."""
+    name = eqn.primitive.name
+    if name in _BY_VMAP:
+        return None
+    if name == "scan":
+        return None if scan_of(eqn) else "scan of unknown structure"
+    if name in _CALLS:
+        return None if _called(eqn) else f"{name} of unknown structure"
+    if name not in _ELEMENTWISE and name not in _SHAPES:
+        return f"unknown operation {name}"
+    handled = _SHAPES.get(name, _OF_AN_ELEMENT)
+    # What is None is as if it were not there: `sharding`, `dimensions` of a reshape.
+    given = {key for key, value in eqn.params.items() if value is not None}
+    unknown = sorted(given - handled)
+    if unknown:
+        return f"{name} with {', '.join(unknown)}"
+    return (
+        None if name in _SHAPES or _is_elementwise(eqn) else f"{name} of other shapes"
+    )
+
+
+def _is_elementwise(eqn: Any) -> bool:
+    """Whether every operand is one number, or broadcasts to the result axis by axis."""
+    (full, *others) = [x.aval.shape for x in eqn.outvars]
+    ranks = {len(x.aval.shape) for x in eqn.invars} - {0}
+    return not others and ranks <= {len(full)}
+
+
+def _called(eqn: Any) -> Any | None:
+    """The jaxpr that a call evaluates, input by input; None if that is not clear."""
+    found = inner(eqn)
+    if len(found) != 1:
+        return None
+    inside = getattr(found[0], "jaxpr", found[0])
+    arity = len(inside.invars), len(inside.outvars)
+    return found[0] if arity == (len(eqn.invars), len(eqn.outvars)) else None
 
 
 def _as_batched(lane: _Lane, size: int) -> Array:
@@ -106,19 +180,23 @@ def _evaluate(closed: Any, inputs: Sequence[_Lane], size: int) -> list[_Lane]:
 
 def _apply(eqn: Any, lanes: list[_Lane], size: int) -> list[_Lane]:
     name = eqn.primitive.name
+    if _reason(eqn) or name in _BY_VMAP:
+        return _by_vmap(eqn, lanes)
     if name in _CALLS:
-        return _evaluate(inner(eqn)[0], lanes, size)
+        return _evaluate(_called(eqn), lanes, size)
     if name == "scan":
-        return _scan(eqn, lanes, size)
+        loop = scan_of(eqn)
+        assert loop is not None
+        return _scan(loop, lanes, size)
     if not any(lane.batched for lane in lanes):
-        found = eqn.primitive.bind(*(lane.value for lane in lanes), **eqn.params)
-        several = eqn.primitive.multiple_results
-        return [_Lane(x, False) for x in (found if several else [found])]
-    if name in _ELEMENTWISE:
-        return [_Lane(_elementwise(eqn, lanes, size), True)]
-    if name in _SHAPES:
-        return [_Lane(_reshaped(eqn, lanes, size), True)]
-    return _by_vmap(eqn, lanes)
+        return _alone(eqn, lanes)
+    one = _elementwise if name in _ELEMENTWISE else _reshaped
+    return [_Lane(one(eqn, lanes, size), True)]
+
+
+def _alone(eqn: Any, lanes: list[_Lane]) -> list[_Lane]:
+    """An equation that is the same for all runs."""
+    return [_Lane(x, False) for x in bind(eqn, [lane.value for lane in lanes])]
 
 
 def _elementwise(eqn: Any, lanes: list[_Lane], size: int) -> Array:
@@ -129,7 +207,7 @@ def _elementwise(eqn: Any, lanes: list[_Lane], size: int) -> Array:
         # A number beside arrays: its only axis is the batch.
         alone = lax.broadcast_in_dim(x, full, (len(full) - 1,)) if x.ndim == 1 else x
         operands.append(alone)
-    return eqn.primitive.bind(*operands, **eqn.params)
+    return bind(eqn, operands)[0]
 
 
 def _reshaped(eqn: Any, lanes: list[_Lane], size: int) -> Array:
@@ -149,22 +227,17 @@ def _reshaped(eqn: Any, lanes: list[_Lane], size: int) -> Array:
 
 
 def _by_vmap(eqn: Any, lanes: list[_Lane]) -> list[_Lane]:
+    if not any(lane.batched for lane in lanes):
+        return _alone(eqn, lanes)
     axes = tuple(-1 if lane.batched else None for lane in lanes)
-    several = eqn.primitive.multiple_results
-
-    def one(*values):
-        return eqn.primitive.bind(*values, **eqn.params)
-
-    found = jax.vmap(one, in_axes=axes, out_axes=-1)(*(lane.value for lane in lanes))
-    return [_Lane(x, True) for x in (found if several else [found])]
+    batched = jax.vmap(lambda *x: bind(eqn, x), in_axes=axes, out_axes=-1)
+    return [_Lane(x, True) for x in batched(*(lane.value for lane in lanes))]
 
 
-def _scan(eqn: Any, lanes: list[_Lane], size: int) -> list[_Lane]:
-    body, parameters = eqn.params["jaxpr"], eqn.params
-    first = parameters["num_consts"]
-    second = first + parameters["num_carry"]
+def _scan(loop: Scan, lanes: list[_Lane], size: int) -> list[_Lane]:
+    first, second = loop.constants, loop.constants + loop.carry
     consts, carry, rows = lanes[:first], lanes[first:second], lanes[second:]
-    flags = _spread_scan(eqn, [lane.batched for lane in lanes])
+    flags = _spread_scan(loop, [lane.batched for lane in lanes])
     kept, out = flags[: len(carry)], flags[len(carry) :]
 
     def settled(found):
@@ -177,16 +250,16 @@ def _scan(eqn: Any, lanes: list[_Lane], size: int) -> list[_Lane]:
             *map(_Lane, values, kept),
             *(_Lane(x, lane.batched) for x, lane in zip(row, rows, strict=True)),
         ]
-        found = _evaluate(body, inputs, size)
+        found = _evaluate(loop.body, inputs, size)
         return settled(found[: len(carry)]), [x.value for x in found[len(carry) :]]
 
     last, outputs = lax.scan(
         step,
         settled(carry),
         [lane.value for lane in rows],
-        length=parameters["length"],
-        reverse=parameters["reverse"],
-        unroll=parameters["unroll"],
+        length=loop.length,
+        reverse=loop.reverse,
+        unroll=loop.unroll,
     )
     return [*map(_Lane, last, kept), *map(_Lane, outputs, out)]
 
@@ -201,24 +274,25 @@ def _spread(closed: Any, batched: Sequence[bool]) -> list[bool]:
 
     for eqn in jaxpr.eqns:
         inputs, name = [read(atom) for atom in eqn.invars], eqn.primitive.name
-        if name == "scan":
-            outputs = _spread_scan(eqn, inputs)
-        elif name in _CALLS:
-            outputs = _spread(inner(eqn)[0], inputs)
+        if name == "scan" and not _reason(eqn):
+            loop = scan_of(eqn)
+            assert loop is not None
+            outputs = _spread_scan(loop, inputs)
+        elif name in _CALLS and not _reason(eqn):
+            outputs = _spread(_called(eqn), inputs)
         else:
             outputs = [any(inputs)] * len(eqn.outvars)
         known.update(zip(eqn.outvars, outputs, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _spread_scan(eqn: Any, batched: Sequence[bool]) -> list[bool]:
+def _spread_scan(loop: Scan, batched: Sequence[bool]) -> list[bool]:
     """As `_spread`; a carry is batched from the start if it ever becomes so."""
-    first = eqn.params["num_consts"]
-    second = first + eqn.params["num_carry"]
+    first, second = loop.constants, loop.constants + loop.carry
     carry = list(batched[first:second])
     while True:
         inputs = [*batched[:first], *carry, *batched[second:]]
-        outputs = _spread(eqn.params["jaxpr"], inputs)
+        outputs = _spread(loop.body, inputs)
         after = outputs[: len(carry)]
         if all(old or not new for old, new in zip(carry, after, strict=True)):
             return [*carry, *outputs[len(carry) :]]

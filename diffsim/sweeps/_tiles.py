@@ -63,9 +63,11 @@ def _traced(task: Task, row: Array) -> PyTree[Array]:
 
 def layouts(task: Task, row: Array, runs: int, batch: int | str | None) -> list[Layout]:
     """The layouts worth trying, the most promising first; one if `batch` says which."""
+    if batch is None:
+        return [Layout("first", runs)]
     jaxpr = task.jaxpr(row)
     order = "last" if supports_system_last(jaxpr) else "first"
-    if batch is None or (batch == "auto" and jax.default_backend() != "cpu"):
+    if batch == "auto" and jax.default_backend() != "cpu":
         return [Layout(order, runs)]
     if not isinstance(batch, str):
         return [Layout("single" if batch == 1 else order, min(batch, runs))]

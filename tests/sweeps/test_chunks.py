@@ -155,7 +155,7 @@ def test_a_number_fixes_the_tile_and_none_takes_all():
     assert _candidates(_spring, batch=12) == [Layout("last", 12)]
     assert _candidates(_spring, batch=1) == [Layout("single", 1)]
     assert _candidates(_spring, runs=5, batch=12) == [Layout("last", 5)]
-    assert _candidates(_spring, batch=None) == [Layout("last", 100)]
+    assert _candidates(_spring, batch=None) == [Layout("first", 100)]
 
 
 def _with_speeds(monkeypatch, speeds):
