@@ -53,6 +53,22 @@ if "DIFFSIM_UNCHECKED" not in os.environ:
 
 jax.config.update("jax_enable_x64", True)
 
+#: What another release of Python, JAX or a dependency is most likely to break, and the
+#: front door of every package. `.ci/run` runs it with the oldest releases.
+_CORE = {
+    "cli": ("test_demo", "test_info"),
+    "implicit": ("test_mode_matrix", "test_upstream"),
+    "inference": ("test_fit", "test_fisher"),
+    "integrators": ("test_imex", "test_diffrax"),
+    "nbody": ("test_bodies", "test_problems"),
+    "pde": ("test_diffusion", "test_spectral"),
+    "plots": ("test_plots",),
+    "simulations": ("test_events", "test_files", "test_outputs"),
+    "sweeps": ("test_random_programs", "test_sweep", "test_system_last"),
+    "tests": ("test_primitives", "test_trees"),
+    "verify": ("test_contract", "test_taylor"),
+}
+
 _COMPILED = "JAX_COMPILATION_CACHE_DIR"
 _created: list[str] = []
 
@@ -67,6 +83,14 @@ def pytest_configure(config):
         os.environ[_COMPILED] = _created[0]
     jax.config.update("jax_compilation_cache_dir", os.environ[_COMPILED])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def pytest_collection_modifyitems(items):
+    """Marks the rows of `_CORE`, but for the slow ones."""
+    for item in items:
+        listed = item.path.stem in _CORE.get(item.path.parent.name, ())
+        if listed and item.get_closest_marker("slow") is None:
+            item.add_marker("core")
 
 
 def pytest_collection_finish(session):
