@@ -101,7 +101,7 @@ def _information(found: Experiment, values: Array):
 
     def rows(values: Array):
         seen = found.whitened(values)
-        return found.rows_of(seen, values), seen
+        return found.rows_of(seen, values, expected=True), seen
 
     _, jacobian, seen = value_and_jacobian(rows, values)
     sigma = _spread(found, seen, values) * seen.sigma

@@ -142,8 +142,9 @@ def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:
 def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     state = end.state
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
-    if state is None and run.covariance:
-        state = linearised(found, by, end.z)
+    # The steps of a search with ln sigma have a curvature of their own.
+    if run.covariance if state is None else callable(found.noise):
+        state = linearised(found.as_expected(), by, end.z)
     aux = looked(found, end.z)[0].aux if state is None else state.aux
     fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
     known = run.covariance and run.solver_error and not is_traced(fitted.chi2)

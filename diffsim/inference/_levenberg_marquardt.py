@@ -31,7 +31,7 @@ class Objective(eqx.Module):
 
     A residual function that returns it as its auxiliary output has its steps judged by
     `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
-    expected curvature AᵀA of `value` (Fisher scoring).
+    curvature AᵀA of `value`, its expected one (Fisher scoring) or a safer one.
 
     **Fields:** `value`; `sigma`, the standard deviation of a row, 1 if rows are
     whitened by a known noise and 0 if it has to be judged from the rows; `extra`, what
