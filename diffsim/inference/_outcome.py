@@ -7,14 +7,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from .._checks import is_traced
 from .._results import RESULTS
 from ._core import Search
 from ._experiment import Experiment, Facts
+from ._flags import flags_of
 from ._information import Fisher
+from ._levenberg_marquardt import NEAR_ENOUGH
 from ._parameters import Coordinates, Parameters
 from ._report import report
 from ._root import correlation, covariance, scatter
-from ._trust_region import triangular_root
+from ._trust_region import newton_length, triangular_root
 
 
 class Fit(eqx.Module):
@@ -27,6 +30,8 @@ class Fit(eqx.Module):
         ended at one.
     - `stderr`, `covariance`: standard deviations; inf for what the data leave open, NaN
         at a bound, where the others' hold with it fixed.
+    - `undetermined`: which ones the data leave open: their error bar is infinite, or it
+        reaches over a plateau where the loss no longer rises.
     - `fisher`: the information behind them (no bound taken into account), a
         `Fisher`; None with `Run(covariance=False)`.
     - `chi2`: of the data, without priors; the residual sum of squares if sigma is
@@ -36,7 +41,8 @@ class Fit(eqx.Module):
         it), else 1. `convention` says it.
     - `aic`, `bic`: from the full log likelihood; an unknown sigma is a parameter too.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
-    - `to_go`: standard deviations that a further Gauss-Newton step would move.
+    - `to_go`: how far a further Gauss-Newton step would move, in units of `stderr`
+        along its direction, so that no value moves by more of its own.
     - `solver_error`: how far finer steps of the simulations inside `predict` (half the
         step, a tenth of the tolerances) would move each best value, in units of its
         standard deviation; NaN where there are none.
@@ -54,6 +60,7 @@ class Fit(eqx.Module):
     lower: Float[Array, " parameter"]
     upper: Float[Array, " parameter"]
     at_bound: Bool[Array, " parameter"]
+    undetermined: Bool[Array, " parameter"]
     chi2: Float[Array, ""]
     dof: Int[Array, ""]
     size: Int[Array, ""]
@@ -80,6 +87,24 @@ class Fit(eqx.Module):
     def chi2_reduced(self) -> Float[Array, ""]:
         """χ² per degree of freedom."""
         return self.chi2 / self.dof
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """What to know before error bars are used, a clause by keyword; often empty.
+
+        `"undetermined"`: the data do not determine these; `"solver_error"`: the
+        simulation's own error takes more than 0.3 of an error bar; `"at_bound"`;
+        `"misfit"`: the reduced chi2 by a given sigma is not near 1.
+
+        **Raises:** `ValueError` for a fit that is traced, or one of a batch of fits.
+        """
+        if is_traced(self.chi2) or self.chi2.ndim:
+            raise ValueError(
+                "flags are those of one fit outside jit, vmap and grad; take the "
+                "arrays (.status, .undetermined, .solver_error) inside, and one of a "
+                "batch by jax.tree.map(lambda x: x[0], fits)"
+            )
+        return flags_of(self)
 
     def __str__(self) -> str:
         return report(self)
@@ -110,7 +135,7 @@ def outcome(
         chi2=facts.chi2,
         size=facts.size,
         loss=search.loss,
-        status=_status(search, facts),
+        status=_status(search, facts, state),
         solver_error=jnp.full(z.shape, jnp.nan, z.dtype),
         steps=search.steps,
         rejected=search.rejected,
@@ -147,12 +172,21 @@ def _numbers(
         "stderr": jnp.sqrt(jnp.diagonal(matrix)),
         "covariance": matrix,
         "at_bound": held,
+        "undetermined": jnp.isinf(jnp.diagonal(matrix)),
         "dof": dof,
         "sigma_scale": sigma,
         "aic": aic,
         "bic": bic,
-        "to_go": jnp.full((), jnp.nan, z.dtype) if state is None else state.newton,
+        "to_go": _to_go(state, sigma),
     }, root
+
+
+def _to_go(state: Any, sigma: Array) -> Array:
+    """In units of the error bars; the solver stops by the scatter of its own rows."""
+    if state is None:
+        return jnp.full_like(sigma, jnp.nan)
+    length = newton_length(state.root, state.held)
+    return jnp.where(length == 0, 0, length / sigma)
 
 
 def _root(
@@ -185,12 +219,17 @@ def _criteria(facts: Facts, n: int, unknown: bool) -> tuple[Array, Array]:
     return deviance + 2 * k, deviance + k * jnp.log(size)
 
 
-def _status(search: Search, facts: Facts) -> RESULTS:
+def _status(search: Search, facts: Facts, state: Any) -> RESULTS:
     """The search's; where the prediction failed, what the simulation says of it."""
     ran = facts.result == RESULTS.successful
     blind = search.result == RESULTS.prediction_not_finite
     keep = jnp.asarray(ran) | ~jnp.asarray(blind)
-    return RESULTS.where(keep, search.result, facts.result)
+    result = RESULTS.where(keep, search.result, facts.result)
+    if state is None:
+        return result
+    # Small updates are no optimum: what a schedule or a line search makes them is.
+    short = (result == RESULTS.successful) & ~(state.newton <= NEAR_ENOUGH)
+    return RESULTS.where(short, RESULTS.stopped_short, result)
 
 
 def _convention(experiment: Experiment) -> str:

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import optimistix as optx
 import pytest
 
@@ -55,6 +56,10 @@ HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
         (
             {"solver": optx.BFGS(1e-8, 1e-8), "free": {"a": Free(bounds=(0, 2))}},
             "solver BFGS keeps no bounds",
+        ),
+        (
+            {"solver": optax.lbfgs(), "free": {"a": Free(bounds=(0, 2))}},
+            "solver: an Optax optimizer with a line search.*use LevenbergMarquardt",
         ),
         (
             {
