@@ -35,7 +35,7 @@ class DescentState(eqx.Module):
     result: RESULTS
 
 
-def searches_lines(optimizer: optax.GradientTransformation, z: Array) -> bool:
+def has_line_search(optimizer: optax.GradientTransformation, z: Array) -> bool:
     """Whether an optimizer measures the loss, or gradients, along its own steps."""
     kinds = (
         optax.ScaleByLBFGSState,
@@ -58,7 +58,7 @@ class Descent(optx.AbstractMinimiser):
 
     Every point is projected onto the bounds. That ends at the optimum for updates that
     scale the gradient entry by entry; a line search, or a Hessian made of gradients,
-    knows nothing of the projection: see `searches_lines`.
+    knows nothing of the projection: see `has_line_search`.
     """
 
     optimizer: optax.GradientTransformation

@@ -135,7 +135,7 @@ class Experiment(eqx.Module):
             return jnp.concatenate([found.distance, prior])
         return jnp.concatenate([*_scoring_rows(found, expected), prior])
 
-    def as_expected(self) -> "Experiment":
+    def with_expected_information(self) -> "Experiment":
         """The same with rows that stand for the expected information."""
         return eqx.tree_at(lambda e: e.expected, self, jnp.array(True))
 

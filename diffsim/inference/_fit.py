@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 from .._checks import is_traced
 from .._results import RESULTS
 from ._core import Search, optima, optimum
-from ._descent import Descent, searches_lines
+from ._descent import Descent, has_line_search
 from ._experiment import Experiment, experiment
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._march import linearised, looked, march
@@ -146,7 +146,7 @@ def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
     # The steps of a search with ln sigma have a curvature of their own.
     if run.covariance if state is None else callable(found.noise):
-        state = linearised(found.as_expected(), by, end.z)
+        state = linearised(found.with_expected_information(), by, end.z)
     aux = looked(found, end.z)[0].aux if state is None else state.aux
     fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
     known = run.covariance and not is_traced(fitted.chi2)
@@ -190,7 +190,7 @@ def _solver(given: Any, found: Experiment) -> Any:
 
 
 def _descent(given: optax.GradientTransformation, parameters: Parameters) -> Descent:
-    if parameters.has_bounds and searches_lines(given, parameters.z_start):
+    if parameters.has_bounds and has_line_search(given, parameters.z_start):
         raise ValueError(
             "solver: an Optax optimizer with a line search, such as optax.lbfgs, knows "
             "nothing of bounds and stops beside the optimum where one is active; use "
