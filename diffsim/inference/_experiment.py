@@ -87,6 +87,7 @@ class Experiment(eqx.Module):
         """The prediction beside the data; beside itself where there are none."""
         states, result = self._outcome(values)
         shape = layout(states) if self.layout is None else self.layout
+        _check_real(states)
         prediction = shape.flat("the prediction", states).astype(values.dtype)
         noise = noise_at(self.noise, self.parameters.model(values))
         sigma = self._sigma(noise, shape, prediction)
@@ -159,6 +160,17 @@ class Experiment(eqx.Module):
         if callable(self.noise):
             loss += jnp.sum(found.log_sigma)
         return loss
+
+
+def _check_real(states: PyTree):
+    """A cast would drop the imaginary part."""
+    for leaf in jax.tree.leaves(states):
+        if jnp.iscomplexobj(leaf):
+            raise ValueError(
+                f"the prediction must be real numbers, got dtype {leaf.dtype}; return "
+                "its real and imaginary parts, jnp.stack([z.real, z.imag]), and give "
+                "data and sigma of that shape"
+            )
 
 
 def _scoring_rows(found: Whitened, expected: Any) -> list[Array]:

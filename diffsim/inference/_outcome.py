@@ -16,7 +16,13 @@ from ._information import Fisher
 from ._levenberg_marquardt import NEAR_ENOUGH
 from ._parameters import Coordinates, Parameters
 from ._report import report
-from ._root import correlation, covariance, scatter
+from ._root import (
+    correlation,
+    covariance,
+    scatter,
+    standard_deviations,
+    unit_covariance,
+)
 from ._trust_region import newton_length, triangular_root
 
 
@@ -28,8 +34,8 @@ class Fit(eqx.Module):
     - `model`: the model with the best values; `values`, `start`, `lower`, `upper`,
         `at_bound`: the free parameters, where they started, their bounds, and which
         ended at one.
-    - `stderr`, `covariance`: standard deviations; inf for what the data leave open, NaN
-        at a bound, where the others' hold with it fixed.
+    - `stderr`, `covariance`, `correlation`: standard deviations; inf for what the data
+        leave open, NaN at a bound, where the others' hold with it fixed.
     - `undetermined`: which ones the data leave open: their error bar is infinite, or it
         reaches over a plateau where the loss no longer rises.
     - `fisher`: the information behind them (no bound taken into account), a
@@ -55,6 +61,7 @@ class Fit(eqx.Module):
     values: Float[Array, " parameter"]
     stderr: Float[Array, " parameter"]
     covariance: Float[Array, "parameter parameter"]
+    correlation: Float[Array, "parameter parameter"]
     fisher: Fisher | None
     start: Float[Array, " parameter"]
     lower: Float[Array, " parameter"]
@@ -77,11 +84,6 @@ class Fit(eqx.Module):
     history: dict[str, Any]
     names: tuple[str, ...] = eqx.field(static=True)
     convention: str = eqx.field(static=True)
-
-    @property
-    def correlation(self) -> Float[Array, "parameter parameter"]:
-        """Correlation coefficients; NaN where there is no error bar."""
-        return correlation(self.covariance)
 
     @property
     def chi2_reduced(self) -> Float[Array, ""]:
@@ -162,17 +164,19 @@ def _numbers(
     held = jnp.zeros(n, bool) if state is None else state.held
     dof = facts.size - n + jnp.sum(held)
     sigma = scatter(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
-    root, matrix = None, jnp.full((n, n), jnp.nan, z.dtype)
+    root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
     if state is not None:
         root = _root(coordinates, z, state, sigma)
-        matrix = _conditional(*root, held)
+        unit, scale = _conditional(root[0], held), root[1]
+    stderr = standard_deviations(unit, scale)
     aic, bic = _criteria(facts, n, unknown)
     return {
         "values": values,
-        "stderr": jnp.sqrt(jnp.diagonal(matrix)),
-        "covariance": matrix,
+        "stderr": stderr,
+        "covariance": covariance(unit, scale),
+        "correlation": correlation(unit),
         "at_bound": held,
-        "undetermined": jnp.isinf(jnp.diagonal(matrix)),
+        "undetermined": jnp.isinf(stderr),
         "dof": dof,
         "sigma_scale": sigma,
         "aic": aic,
@@ -201,10 +205,10 @@ def _root(
     return root / norms, norms * state.scale / jnp.abs(slope) / sigma
 
 
-def _conditional(root: Array, scale: Array, held: Array) -> Array:
-    """Covariance with what a bound holds fixed there, and NaN for its own error bar."""
+def _conditional(root: Array, held: Array) -> Array:
+    """Unit covariance with what a bound holds fixed, and NaN for its own error bar."""
     rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
-    matrix = covariance(triangular_root(jnp.concatenate(rows)), scale)
+    matrix = unit_covariance(triangular_root(jnp.concatenate(rows)))
     return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
 
 
