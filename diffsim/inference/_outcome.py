@@ -41,11 +41,14 @@ class Fit(eqx.Module):
     - `fisher`: the information behind them (no bound taken into account), a
         `Fisher`; None with `Run(covariance=False)`.
     - `chi2`: of the data, without priors; the residual sum of squares if sigma is
-        unknown. `dof`: data minus parameters. `size`: number of data.
+        unknown. `size`: number of data. `dof`: data minus the k parameters fitted:
+        those in `names`, of the noise as well, less those at a bound.
     - `loss`: minus the log posterior up to a constant, at `values`.
     - `sigma_scale`: √(RSS/dof) where sigma was unknown (NaN if no datum is left to tell
         it), else 1. `convention` says it.
-    - `aic`, `bic`: from the full log likelihood; an unknown sigma is a parameter too.
+    - `aic`, `bic`: −2 ln L + 2k and −2 ln L + k ln N from the full likelihood, with
+        the k of `dof`. The sigma of `Gaussian()` is none of them, as in NIST and lmfit:
+        compare fits of one kind of noise.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
     - `to_go`: how far a further Gauss-Newton step would move, in units of `stderr`
         along its direction, so that no value moves by more of its own.
@@ -87,7 +90,10 @@ class Fit(eqx.Module):
 
     @property
     def chi2_reduced(self) -> Float[Array, ""]:
-        """χ² per degree of freedom."""
+        """χ² per degree of freedom; near 1 in a good fit only by a sigma that is given.
+
+        A sigma that is fitted or judged from the residuals makes it 1, or its square.
+        """
         return self.chi2 / self.dof
 
     @property
@@ -169,7 +175,7 @@ def _numbers(
         root = _root(coordinates, z, state, sigma)
         unit, scale = _conditional(root[0], held), root[1]
     stderr = standard_deviations(unit, scale)
-    aic, bic = _criteria(facts, n, unknown)
+    aic, bic = _criteria(facts, facts.size - dof, unknown)
     return {
         "values": values,
         "stderr": stderr,
@@ -212,14 +218,13 @@ def _conditional(root: Array, held: Array) -> Array:
     return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
 
 
-def _criteria(facts: Facts, n: int, unknown: bool) -> tuple[Array, Array]:
+def _criteria(facts: Facts, k: Array, unknown: bool) -> tuple[Array, Array]:
     """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
     size, tau = facts.size, 2 * jnp.pi
     if unknown:
         deviance = size * (jnp.log(tau * facts.chi2 / size) + 1)
     else:
         deviance = facts.chi2 + 2 * facts.log_sigma + size * jnp.log(tau)
-    k = n + unknown
     return deviance + 2 * k, deviance + k * jnp.log(size)
 
 

@@ -33,15 +33,24 @@ def counted(count: int, one: str, several: str) -> str:
 def _headline(fit: Any) -> str:
     parameters = counted(len(fit.names), "parameter", "parameters")
     data = counted(int(fit.size), "datum", "data")
-    name = "RSS" if fit.convention.startswith("sigma unknown") else "chi2"
-    dof = int(fit.dof)
-    reduced = f", reduced {float(fit.chi2_reduced):.4g}" if dof > 0 else ""
+    freedom = counted(int(fit.dof), "degree", "degrees")
     return (
         f"Fit of {parameters} to {data}: {_sentence(fit)}\n"
-        f"  {name} {float(fit.chi2):.6g}{reduced} "
-        f"({counted(dof, 'degree', 'degrees')} of freedom), AIC {float(fit.aic):.6g}, "
+        f"  {_distance(fit)} ({freedom} of freedom), AIC {float(fit.aic):.6g}, "
         f"BIC {float(fit.bic):.6g}"
     )
+
+
+def _distance(fit: Any) -> str:
+    """How far the data are; a sigma that they chose themselves judges no fit."""
+    total = f"{float(fit.chi2):.6g}"
+    if fit.convention.startswith("sigma unknown"):
+        sigma = float(fit.sigma_scale)
+        return f"RSS {total}" + (f", sigma {sigma:.4g}" if np.isfinite(sigma) else "")
+    if fit.convention.startswith("sigma from"):
+        return f"chi2 {total} by the sigma of the noise model"
+    reduced = f", reduced {float(fit.chi2_reduced):.4g}" if int(fit.dof) > 0 else ""
+    return f"chi2 {total}{reduced}"
 
 
 def _misfit(fit: Any) -> str:
