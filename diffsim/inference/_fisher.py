@@ -60,7 +60,7 @@ def fisher(
     **Limits:** rows are kept, so memory is data × parameters (convenience); it cannot
     see errors of the integration: use tolerances of 1e-8 or so (mathematics).
     """
-    warn_of_single_precision("fisher")
+    warn_of_single_precision("fisher", model, data)
     if kind not in ("expected", "observed"):
         raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
     found = experiment(predict, model, data, noise=noise, free=free)

@@ -78,7 +78,7 @@ def fit(
 
     **Limits:** a local optimum (mathematics); independent noise (convenience).
     """
-    warn_of_single_precision("fit")
+    warn_of_single_precision("fit", model, data)
     run = Run() if run is None else run
     check_count("starts", starts)
     if not isinstance(run, Run):
