@@ -1,6 +1,5 @@
 """`helmholtz` and `poisson`: elliptic problems, checked."""
 
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -127,9 +126,10 @@ def _answered(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
     solver = default_solver(system) if solver is None else solver
     _check_solver(solver, system)
     walls = diffusion(jnp.zeros_like(f), k, domain, t)
-    fields = [x.reshape(-1, *system.shape) for x in (f, walls)]
-    u, left, iterations = _solved(system, sum(fields), solver)
-    status, imbalance = jax.vmap(functools.partial(_judged, system))(*fields, u, left)
+    fields, passing = (x.reshape(-1, *system.shape) for x in (f, walls))
+    u, left, iterations = _solved(system, fields + passing, solver)
+    judge = jax.vmap(lambda *problem: _judged(system, *problem))
+    status, imbalance = judge(fields, passing, u, left)
     proper = domain.grid.proper()
     status = RESULTS.where(proper, status, RESULTS.improper_parameter)
     u = jax.vmap(poisoned)(u, jnp.asarray(status == RESULTS.successful))
