@@ -74,6 +74,11 @@ with warnings.catch_warnings():
             "otherwise try another start or `Free(scale=...)` for badly scaled "
             "parameters."
         )
+        stopped_short = (
+            "The search stopped before the optimum: its updates died out where a "
+            "Gauss-Newton step would still move more than a tenth of an error bar. "
+            "Give it larger updates or a slower decay, or take `LevenbergMarquardt`."
+        )
         no_root = (
             "The solver stopped where the residual does not vanish. Try another guess, "
             "a globally convergent solver such as `optimistix.Dogleg`, or tighter "

@@ -34,7 +34,7 @@ _SYMPLECTIC = integrators.Leapfrog, integrators.Yoshida4
 def derivatives(*, markdown: bool = False) -> int:
     """Prints the Taylor slopes of every equation × stepping.
 
-    **Returns:** 0, or 1 if one is not 2, or forward and reverse mode disagree.
+    **Returns:** 0, or 1 if one falls short of 2, or forward and reverse mode disagree.
     """
     cases = [
         (f"{name}, {solver.__name__ if solver else 'by default'}", (name, solver))

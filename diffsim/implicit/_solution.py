@@ -23,8 +23,8 @@ class Solution(eqx.Module):
 
     value: PyTree[Array]
     status: RESULTS
-    residual: Float[Array, ""]
-    iterations: Int[Array, ""]
+    residual: Float[Array, "..."]
+    iterations: Int[Array, "..."]
     condition: Float[Array, ""] | None = None
 
     def __str__(self) -> str:

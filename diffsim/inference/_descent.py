@@ -14,6 +14,9 @@ from .._results import RESULTS
 from .._sizes import largest
 
 
+# So many small updates in a row are the end; the first of some optimizers is 0.
+_SETTLED = 2
+
 # After this many halvings of the update a trial point is where the last one was.
 _MOST_HALVINGS = 30
 
@@ -26,9 +29,23 @@ class DescentState(eqx.Module):
     value: Float[Array, ""]
     latest: Float[Array, ""]
     halvings: Int[Array, ""]
+    settled: Int[Array, ""]
     non_finite: Int[Array, ""]
     done: Bool[Array, ""]
     result: RESULTS
+
+
+def has_line_search(optimizer: optax.GradientTransformation, z: Array) -> bool:
+    """Whether an optimizer measures the loss, or gradients, along its own steps."""
+    kinds = (
+        optax.ScaleByLBFGSState,
+        optax.ScaleByZoomLinesearchState,
+        optax.ScaleByBacktrackingLinesearchState,
+    )
+    nodes = jax.tree.leaves(
+        jax.eval_shape(optimizer.init, z), is_leaf=lambda node: isinstance(node, kinds)
+    )
+    return any(isinstance(node, kinds) for node in nodes)
 
 
 class Descent(optx.AbstractMinimiser):
@@ -37,7 +54,11 @@ class Descent(optx.AbstractMinimiser):
     The loss is evaluated where the gradient is, and the best point seen is what is
     returned: its loss is the loss reported. A point that is not finite is counted and
     left for the best one, from where updates are halved until a point is finite again.
-    It stops where an update changes no coordinate by more than `atol`.
+    It stops where two updates in a row change no coordinate by more than `atol`.
+
+    Every point is projected onto the bounds. That ends at the optimum for updates that
+    scale the gradient entry by entry; a line search, or a Hessian made of gradients,
+    knows nothing of the projection: see `has_line_search`.
     """
 
     optimizer: optax.GradientTransformation
@@ -54,6 +75,7 @@ class Descent(optx.AbstractMinimiser):
             value=jnp.array(jnp.inf, y.dtype),
             latest=jnp.array(jnp.inf, y.dtype),
             halvings=jnp.array(0),
+            settled=jnp.array(0),
             non_finite=jnp.array(0),
             done=jnp.array(False),
             result=RESULTS.successful,
@@ -84,7 +106,8 @@ class Descent(optx.AbstractMinimiser):
             options.get("upper", jnp.inf),
         )
         lost = jnp.isinf(state.value) & ~finite | (halvings > _MOST_HALVINGS)
-        settled = finite & (largest(new - y) <= self.atol)
+        small = finite & (largest(new - y) <= self.atol)
+        settled = jnp.where(small, state.settled + 1, 0)
         bad, good = RESULTS.prediction_not_finite, RESULTS.successful
         state = DescentState(
             optimizer=jax.tree.map(
@@ -94,8 +117,9 @@ class Descent(optx.AbstractMinimiser):
             value=jnp.where(better, value, state.value),
             latest=value,
             halvings=halvings,
+            settled=settled,
             non_finite=state.non_finite + ~finite,
-            done=lost | settled,
+            done=lost | (settled >= _SETTLED),
             result=RESULTS.where(lost, bad, good),
         )
         return new, state, aux

@@ -63,6 +63,9 @@ class Experiment(eqx.Module):
 
     With noise that does not depend on the model the objective is half the sum of the
     squared rows; else $\sum\tfrac12\rho_i^2 + \ln\sigma_i$.
+
+    `expected`: whether rows stand for the expected information, as error bars do, or
+    for a curvature in $\ln\sigma$ that steps are safe with.
     """
 
     predict: Callable
@@ -70,6 +73,7 @@ class Experiment(eqx.Module):
     data: Float[Array, " datum"] | None
     parameters: Parameters
     layout: Layout | None
+    expected: Bool[Array, ""] | bool = False
 
     def _outcome(self, values: Array) -> tuple[PyTree, RESULTS]:
         """The prediction, NaN where a simulation failed, and how the run went."""
@@ -83,6 +87,7 @@ class Experiment(eqx.Module):
         """The prediction beside the data; beside itself where there are none."""
         states, result = self._outcome(values)
         shape = layout(states) if self.layout is None else self.layout
+        _check_real(states)
         prediction = shape.flat("the prediction", states).astype(values.dtype)
         noise = noise_at(self.noise, self.parameters.model(values))
         sigma = self._sigma(noise, shape, prediction)
@@ -113,22 +118,27 @@ class Experiment(eqx.Module):
     def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
         """Rows e and the loss at the coordinates `z`, for a least-squares solver.
 
-        With A the derivative of the rows, Aᵀe is the gradient of the loss and AᵀA the
-        expected information.
+        With A the derivative of the rows, Aᵀe is the gradient of the loss and AᵀA its
+        curvature: that of the mean, and one in ln σ by `expected`.
         """
         del args
         values = self.parameters.values(z)
         found = self.whitened(values)
         known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, z.dtype)
         loss = self._loss(found, values)
-        return self.rows_of(found, values), Objective(loss, known, Facts.of(found))
+        rows = self.rows_of(found, values, expected=self.expected)
+        return rows, Objective(loss, known, Facts.of(found))
 
-    def rows_of(self, found: Whitened, values: Array) -> Array:
+    def rows_of(self, found: Whitened, values: Array, *, expected: Any) -> Array:
         """A row for each datum, for each ln σ if it varies, and for each prior."""
         prior = self.parameters.prior_rows(values)
         if not callable(self.noise):
             return jnp.concatenate([found.distance, prior])
-        return jnp.concatenate([*_scoring_rows(found), prior])
+        return jnp.concatenate([*_scoring_rows(found, expected), prior])
+
+    def with_expected_information(self) -> "Experiment":
+        """The same with rows that stand for the expected information."""
+        return eqx.tree_at(lambda e: e.expected, self, jnp.array(True))
 
     def loss(self, z: Array, args: Any = None) -> Array:
         """Minus the log posterior up to a constant, for gradient descent."""
@@ -152,18 +162,36 @@ class Experiment(eqx.Module):
         return loss
 
 
-def _scoring_rows(found: Whitened) -> list[Array]:
-    """Rows of the mean and of ln σ: the expected information is a sum of squares.
+def _check_real(states: PyTree):
+    """A cast would drop the imaginary part."""
+    for leaf in jax.tree.leaves(states):
+        if jnp.iscomplexobj(leaf):
+            raise ValueError(
+                f"the prediction must be real numbers, got dtype {leaf.dtype}; return "
+                "its real and imaginary parts, jnp.stack([z.real, z.imag]), and give "
+                "data and sigma of that shape"
+            )
 
-    The gradient, rows times their derivative, is exact all the same.
+
+def _scoring_rows(found: Whitened, expected: Any) -> list[Array]:
+    r"""Rows of the mean and of ln σ: a curvature that is a sum of squares.
+
+    The gradient, rows times their derivative, is exact. Where `expected`, the curvature
+    is the expected information, $(\mu'/\sigma)^2 + 2(\sigma'/\sigma)^2$. Far from the
+    optimum that is none to step by: with a σ that is f times too small the gradient in
+    ln σ is $1 - f^2$ a datum and the step $f^2/2$, e-folds beyond the optimum. The mean
+    of the expected and the observed curvature, $1 + \rho^2$, makes the step tanh of
+    what there is to go, from either side.
     """
-    # So AᵀA is the expected information, (μ'/σ)² + 2 (σ'/σ)²; the derivatives of what
-    # is held constant would put the residuals of these very data into it.
+    # The derivatives of what is held constant would put the residuals of these very
+    # data into the curvature.
     hold = jax.lax.stop_gradient
     mean = jnp.where(found.used, found.difference / hold(found.sigma), 0)
-    score = jnp.where(found.used, (1 - hold(found.distance) ** 2) / jnp.sqrt(2.0), 0)
+    square = hold(found.distance) ** 2
+    weight = jnp.sqrt(jnp.where(expected, 2.0, 1 + square))
+    score = jnp.where(found.used, (1 - square) / weight, 0)
     change = found.log_sigma - hold(found.log_sigma)
-    return [mean, score + jnp.sqrt(2.0) * change]
+    return [mean, score + weight * change]
 
 
 def experiment(
@@ -178,7 +206,7 @@ def experiment(
             "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"
         )
     if data is None:
-        return Experiment(predict, noise, None, found, None)
+        return Experiment(predict, noise, None, found, None, jnp.array(False))
     states = data.states if isinstance(data, Trajectory) else data
     flat, shape = checked_data(states, first)
-    return Experiment(predict, noise, flat, found, shape)
+    return Experiment(predict, noise, flat, found, shape, jnp.array(False))

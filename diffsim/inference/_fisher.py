@@ -60,7 +60,7 @@ def fisher(
     **Limits:** rows are kept, so memory is data × parameters (convenience); it cannot
     see errors of the integration: use tolerances of 1e-8 or so (mathematics).
     """
-    warn_of_single_precision("fisher")
+    warn_of_single_precision("fisher", model, data)
     if kind not in ("expected", "observed"):
         raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
     found = experiment(predict, model, data, noise=noise, free=free)
@@ -101,7 +101,7 @@ def _information(found: Experiment, values: Array):
 
     def rows(values: Array):
         seen = found.whitened(values)
-        return found.rows_of(seen, values), seen
+        return found.rows_of(seen, values, expected=True), seen
 
     _, jacobian, seen = value_and_jacobian(rows, values)
     sigma = _spread(found, seen, values) * seen.sigma
@@ -134,7 +134,7 @@ def _status(seen: Whitened, root: Array) -> RESULTS:
 
 def _observed(found: Experiment, values: Array) -> Fisher:
     """From the scaled second derivative, whose eigenvalues may not be positive."""
-    hessian, status = _second_derivative(found, values)
+    hessian, unit, status = _second_derivative(found, values)
     diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
     scale = jnp.where(diagonal > 0, diagonal, 1)
     eigenvalues, vectors = jnp.linalg.eigh(hessian / scale[:, None] / scale[None, :])
@@ -147,13 +147,16 @@ def _observed(found: Experiment, values: Array) -> Fisher:
             "fit first, or use kind='expected'"
         )
     eigenvalues = jnp.where(eigenvalues > rounding, eigenvalues, 0)
-    rows = jnp.sqrt(eigenvalues)[:, None] * vectors.T * scale
+    rows = jnp.sqrt(eigenvalues)[:, None] * vectors.T * (scale / unit)
     root, scale = scaled_root(rows)
     return Fisher(root, scale, None, None, status, found.parameters.names, "observed")
 
 
 @eqx.filter_jit
 def _second_derivative(found: Experiment, values: Array):
+    """In units of the values, whose squares may be beyond what a float holds."""
     seen = found.whitened(values)
-    hessian = jax.hessian(found.loss_at)(values) / _spread(found, seen, values) ** 2
-    return hessian, _status(seen, hessian)
+    unit = jnp.where(values == 0, 1, jnp.abs(values))
+    hessian = jax.hessian(lambda x: found.loss_at(x * unit))(values / unit)
+    hessian = hessian / _spread(found, seen, values) ** 2
+    return hessian, unit, _status(seen, hessian)

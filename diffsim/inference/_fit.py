@@ -6,7 +6,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import optimistix as optx
 from jaxtyping import Array, PyTree
@@ -14,11 +13,13 @@ from jaxtyping import Array, PyTree
 from .._checks import is_traced
 from .._results import RESULTS
 from ._core import Search, optima, optimum
-from ._descent import Descent
+from ._descent import Descent, has_line_search
 from ._experiment import Experiment, experiment
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._march import linearised, looked, march
 from ._outcome import Fit, outcome
+from ._parameters import Parameters
+from ._plateau import on_plateau
 from ._precision import warn_of_single_precision
 from ._run import Run, check_count
 from ._solver_error import solver_error
@@ -69,14 +70,15 @@ def fit(
     the optimum (implicit function theorem), and there is no history.
 
     **RESULTS** in `fit.status`: `prediction_not_finite` (or what the simulation says)
-    at the start; `no_progress`; `nonlinear_max_steps_reached`.
+    at the start; `no_progress`; `stopped_short` of an optimizer whose updates died out
+    before the optimum; `nonlinear_max_steps_reached`.
 
     **Raises:** `ValueError` for wrong paths and shapes, NaN data, a sigma that is not
-    positive, a start outside its bounds.
+    positive, a start outside its bounds, a solver that cannot keep bounds.
 
     **Limits:** a local optimum (mathematics); independent noise (convenience).
     """
-    warn_of_single_precision("fit")
+    warn_of_single_precision("fit", model, data)
     run = Run() if run is None else run
     check_count("starts", starts)
     if not isinstance(run, Run):
@@ -142,12 +144,18 @@ def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:
 def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     state = end.state
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
-    if state is None and run.covariance:
-        state = linearised(found, by, end.z)
+    # The steps of a search with ln sigma have a curvature of their own.
+    if run.covariance if state is None else callable(found.noise):
+        state = linearised(found.with_expected_information(), by, end.z)
     aux = looked(found, end.z)[0].aux if state is None else state.aux
     fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
-    known = run.covariance and run.solver_error and not is_traced(fitted.chi2)
+    known = run.covariance and not is_traced(fitted.chi2)
     if not known or bool(aux.extra.result != RESULTS.successful):
+        return fitted
+    numbers = fitted.values, fitted.stderr, fitted.sigma_scale
+    flat = fitted.undetermined | on_plateau(found, *numbers)
+    fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
+    if not run.solver_error:
         return fitted
     error = solver_error(found, by, end.z) / fitted.sigma_scale
     return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
@@ -158,7 +166,7 @@ def _solver(given: Any, found: Experiment) -> Any:
     if given is None:
         return LevenbergMarquardt()
     if isinstance(given, optax.GradientTransformation):
-        return Descent(optimizer=given)
+        return _descent(given, found.parameters)
     least_squares = isinstance(given, optx.AbstractLeastSquaresSolver)
     if not isinstance(given, (optx.AbstractMinimiser, LevenbergMarquardt)):
         if not least_squares:
@@ -172,11 +180,21 @@ def _solver(given: Any, found: Experiment) -> Any:
                 "noise that depends on the model adds ln sigma; use LevenbergMarquardt "
                 "or a minimiser"
             )
-    sides = (found.parameters.lower, found.parameters.upper)
     ours = isinstance(given, LevenbergMarquardt)
-    if not ours and not any(map(is_traced, sides)) and np.any(np.isfinite(sides)):
+    if not ours and found.parameters.has_bounds:
         raise ValueError(
             f"solver {type(given).__name__} keeps no bounds; use LevenbergMarquardt, "
             "an Optax optimizer, or Free(transform=...)"
         )
     return given
+
+
+def _descent(given: optax.GradientTransformation, parameters: Parameters) -> Descent:
+    if parameters.has_bounds and has_line_search(given, parameters.z_start):
+        raise ValueError(
+            "solver: an Optax optimizer with a line search, such as optax.lbfgs, knows "
+            "nothing of bounds and stops beside the optimum where one is active; use "
+            "LevenbergMarquardt, an optimizer without one such as optax.adam, or "
+            "Free(transform=...)"
+        )
+    return Descent(optimizer=given)

@@ -13,7 +13,14 @@ from .._products import product
 from .._results import RESULTS
 from .._trees import places
 from ._report import counted
-from ._root import correlation, covariance, scaled_root, singular_directions
+from ._root import (
+    correlation,
+    covariance,
+    scaled_root,
+    singular_directions,
+    standard_deviations,
+    unit_covariance,
+)
 
 
 class Degeneracy(eqx.Module):
@@ -80,17 +87,17 @@ class Fisher(eqx.Module):
 
         Its derivative is NaN if any is open: fix those first.
         """
-        return covariance(self.root, self.scale)
+        return covariance(unit_covariance(self.root), self.scale)
 
     @property
     def stderr(self) -> Float[Array, " parameter"]:
         """Standard deviation of each parameter with all others free."""
-        return jnp.sqrt(jnp.diagonal(self.covariance))
+        return standard_deviations(unit_covariance(self.root), self.scale)
 
     @property
     def correlation(self) -> Float[Array, "parameter parameter"]:
         """Correlation coefficients; NaN beside an undetermined parameter."""
-        return correlation(self.covariance)
+        return correlation(unit_covariance(self.root))
 
     @property
     def logdet(self) -> Float[Array, ""]:
@@ -181,12 +188,13 @@ class Fisher(eqx.Module):
             )
         # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
         delta = jnp.where(self.weights > 0, delta, 0)
-        return self._solved(product(self.rows.T, self.weights * delta))
+        rows = self.rows / self.scale
+        return self._solved(product(rows.T, self.weights * delta))
 
     def _solved(self, vector: Array) -> Array:
-        """F⁻¹ v by two triangular solves."""
+        """F⁻¹ S v by two triangular solves."""
         solve = jax.scipy.linalg.solve_triangular
-        half = solve(self.root, vector / self.scale, trans=1)
+        half = solve(self.root, vector, trans=1)
         return solve(self.root, half) / self.scale
 
     def degeneracies(self, above: float | int = 10.0) -> tuple[Degeneracy, ...]:

@@ -23,7 +23,7 @@ from ._trust_region import (
 
 
 # Below a tenth of an error bar a fit that rounding stops is finished, not stuck.
-_NEAR_ENOUGH = 0.1
+NEAR_ENOUGH = 0.1
 
 
 class Objective(eqx.Module):
@@ -31,7 +31,7 @@ class Objective(eqx.Module):
 
     A residual function that returns it as its auxiliary output has its steps judged by
     `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
-    expected curvature AᵀA of `value` (Fisher scoring).
+    curvature AᵀA of `value`, its expected one (Fisher scoring) or a safer one.
 
     **Fields:** `value`; `sigma`, the standard deviation of a row, 1 if rows are
     whitened by a known noise and 0 if it has to be judged from the rows; `extra`, what
@@ -319,7 +319,7 @@ def _length_or_one(vector: Array) -> Array:
 
 
 def _result(newton: Array, finite: Any, over: Array) -> RESULTS:
-    stuck = over & ~(newton <= _NEAR_ENOUGH)
+    stuck = over & ~(newton <= NEAR_ENOUGH)
     result = RESULTS.where(stuck, RESULTS.no_progress, RESULTS.successful)
     return RESULTS.where(jnp.asarray(finite), result, RESULTS.prediction_not_finite)
 

@@ -7,14 +7,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from .._checks import is_traced
 from .._results import RESULTS
 from ._core import Search
 from ._experiment import Experiment, Facts
+from ._flags import flags_of
 from ._information import Fisher
+from ._levenberg_marquardt import NEAR_ENOUGH
 from ._parameters import Coordinates, Parameters
 from ._report import report
-from ._root import correlation, covariance, scatter
-from ._trust_region import triangular_root
+from ._root import (
+    correlation,
+    covariance,
+    scatter,
+    standard_deviations,
+    unit_covariance,
+)
+from ._trust_region import newton_length, triangular_root
 
 
 class Fit(eqx.Module):
@@ -25,18 +34,24 @@ class Fit(eqx.Module):
     - `model`: the model with the best values; `values`, `start`, `lower`, `upper`,
         `at_bound`: the free parameters, where they started, their bounds, and which
         ended at one.
-    - `stderr`, `covariance`: standard deviations; inf for what the data leave open, NaN
-        at a bound, where the others' hold with it fixed.
+    - `stderr`, `covariance`, `correlation`: standard deviations; inf for what the data
+        leave open, NaN at a bound, where the others' hold with it fixed.
+    - `undetermined`: which ones the data leave open: their error bar is infinite, or it
+        reaches over a plateau where the loss no longer rises.
     - `fisher`: the information behind them (no bound taken into account), a
         `Fisher`; None with `Run(covariance=False)`.
     - `chi2`: of the data, without priors; the residual sum of squares if sigma is
-        unknown. `dof`: data minus parameters. `size`: number of data.
+        unknown. `size`: number of data. `dof`: data minus the k parameters fitted:
+        those in `names`, of the noise as well, less those at a bound.
     - `loss`: minus the log posterior up to a constant, at `values`.
     - `sigma_scale`: √(RSS/dof) where sigma was unknown (NaN if no datum is left to tell
         it), else 1. `convention` says it.
-    - `aic`, `bic`: from the full log likelihood; an unknown sigma is a parameter too.
+    - `aic`, `bic`: −2 ln L + 2k and −2 ln L + k ln N from the full likelihood, with
+        the k of `dof`. The sigma of `Gaussian()` is none of them, as in NIST and lmfit:
+        compare fits of one kind of noise.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
-    - `to_go`: standard deviations that a further Gauss-Newton step would move.
+    - `to_go`: how far a further Gauss-Newton step would move, in units of `stderr`
+        along its direction, so that no value moves by more of its own.
     - `solver_error`: how far finer steps of the simulations inside `predict` (half the
         step, a tenth of the tolerances) would move each best value, in units of its
         standard deviation; NaN where there are none.
@@ -49,11 +64,13 @@ class Fit(eqx.Module):
     values: Float[Array, " parameter"]
     stderr: Float[Array, " parameter"]
     covariance: Float[Array, "parameter parameter"]
+    correlation: Float[Array, "parameter parameter"]
     fisher: Fisher | None
     start: Float[Array, " parameter"]
     lower: Float[Array, " parameter"]
     upper: Float[Array, " parameter"]
     at_bound: Bool[Array, " parameter"]
+    undetermined: Bool[Array, " parameter"]
     chi2: Float[Array, ""]
     dof: Int[Array, ""]
     size: Int[Array, ""]
@@ -72,14 +89,30 @@ class Fit(eqx.Module):
     convention: str = eqx.field(static=True)
 
     @property
-    def correlation(self) -> Float[Array, "parameter parameter"]:
-        """Correlation coefficients; NaN where there is no error bar."""
-        return correlation(self.covariance)
+    def chi2_reduced(self) -> Float[Array, ""]:
+        """χ² per degree of freedom; near 1 in a good fit only by a sigma that is given.
+
+        A sigma that is fitted or judged from the residuals makes it 1, or its square.
+        """
+        return self.chi2 / self.dof
 
     @property
-    def chi2_reduced(self) -> Float[Array, ""]:
-        """χ² per degree of freedom."""
-        return self.chi2 / self.dof
+    def flags(self) -> dict[str, str]:
+        """What to know before error bars are used, a clause by keyword; often empty.
+
+        `"undetermined"`: the data do not determine these; `"solver_error"`: the
+        simulation's own error takes more than 0.3 of an error bar; `"at_bound"`;
+        `"misfit"`: the reduced chi2 by a given sigma is not near 1.
+
+        **Raises:** `ValueError` for a fit that is traced, or one of a batch of fits.
+        """
+        if is_traced(self.chi2) or self.chi2.ndim:
+            raise ValueError(
+                "flags are those of one fit outside jit, vmap and grad; take the "
+                "arrays (.status, .undetermined, .solver_error) inside, and one of a "
+                "batch by jax.tree.map(lambda x: x[0], fits)"
+            )
+        return flags_of(self)
 
     def __str__(self) -> str:
         return report(self)
@@ -110,7 +143,7 @@ def outcome(
         chi2=facts.chi2,
         size=facts.size,
         loss=search.loss,
-        status=_status(search, facts),
+        status=_status(search, facts, state),
         solver_error=jnp.full(z.shape, jnp.nan, z.dtype),
         steps=search.steps,
         rejected=search.rejected,
@@ -137,22 +170,33 @@ def _numbers(
     held = jnp.zeros(n, bool) if state is None else state.held
     dof = facts.size - n + jnp.sum(held)
     sigma = scatter(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
-    root, matrix = None, jnp.full((n, n), jnp.nan, z.dtype)
+    root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
     if state is not None:
         root = _root(coordinates, z, state, sigma)
-        matrix = _conditional(*root, held)
-    aic, bic = _criteria(facts, n, unknown)
+        unit, scale = _conditional(root[0], held), root[1]
+    stderr = standard_deviations(unit, scale)
+    aic, bic = _criteria(facts, facts.size - dof, unknown)
     return {
         "values": values,
-        "stderr": jnp.sqrt(jnp.diagonal(matrix)),
-        "covariance": matrix,
+        "stderr": stderr,
+        "covariance": covariance(unit, scale),
+        "correlation": correlation(unit),
         "at_bound": held,
+        "undetermined": jnp.isinf(stderr),
         "dof": dof,
         "sigma_scale": sigma,
         "aic": aic,
         "bic": bic,
-        "to_go": jnp.full((), jnp.nan, z.dtype) if state is None else state.newton,
+        "to_go": _to_go(state, sigma),
     }, root
+
+
+def _to_go(state: Any, sigma: Array) -> Array:
+    """In units of the error bars; the solver stops by the scatter of its own rows."""
+    if state is None:
+        return jnp.full_like(sigma, jnp.nan)
+    length = newton_length(state.root, state.held)
+    return jnp.where(length == 0, 0, length / sigma)
 
 
 def _root(
@@ -167,30 +211,34 @@ def _root(
     return root / norms, norms * state.scale / jnp.abs(slope) / sigma
 
 
-def _conditional(root: Array, scale: Array, held: Array) -> Array:
-    """Covariance with what a bound holds fixed there, and NaN for its own error bar."""
+def _conditional(root: Array, held: Array) -> Array:
+    """Unit covariance with what a bound holds fixed, and NaN for its own error bar."""
     rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
-    matrix = covariance(triangular_root(jnp.concatenate(rows)), scale)
+    matrix = unit_covariance(triangular_root(jnp.concatenate(rows)))
     return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
 
 
-def _criteria(facts: Facts, n: int, unknown: bool) -> tuple[Array, Array]:
+def _criteria(facts: Facts, k: Array, unknown: bool) -> tuple[Array, Array]:
     """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
     size, tau = facts.size, 2 * jnp.pi
     if unknown:
         deviance = size * (jnp.log(tau * facts.chi2 / size) + 1)
     else:
         deviance = facts.chi2 + 2 * facts.log_sigma + size * jnp.log(tau)
-    k = n + unknown
     return deviance + 2 * k, deviance + k * jnp.log(size)
 
 
-def _status(search: Search, facts: Facts) -> RESULTS:
+def _status(search: Search, facts: Facts, state: Any) -> RESULTS:
     """The search's; where the prediction failed, what the simulation says of it."""
     ran = facts.result == RESULTS.successful
     blind = search.result == RESULTS.prediction_not_finite
     keep = jnp.asarray(ran) | ~jnp.asarray(blind)
-    return RESULTS.where(keep, search.result, facts.result)
+    result = RESULTS.where(keep, search.result, facts.result)
+    if state is None:
+        return result
+    # Small updates are no optimum: what a schedule or a line search makes them is.
+    short = (result == RESULTS.successful) & ~(state.newton <= NEAR_ENOUGH)
+    return RESULTS.where(short, RESULTS.stopped_short, result)
 
 
 def _convention(experiment: Experiment) -> str:

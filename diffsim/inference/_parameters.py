@@ -49,6 +49,7 @@ class Parameters(eqx.Module):
     coordinates: Coordinates
     selection: Selection = eqx.field(static=True)
     has_prior: tuple[int, ...] = eqx.field(static=True)
+    has_bounds: bool = eqx.field(static=True)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,9 +103,16 @@ def parameters(model: PyTree, free: Any) -> Parameters:
             if free.prior is not None
             for i in range(begin, begin + part.size)
         ),
+        has_bounds=any(_bounded(free) for *_, free in spans),
     )
     _object_to_start(found)
     return found
+
+
+def _bounded(free: Free) -> bool:
+    """Whether a side is closed, or traced and may be."""
+    sides = [side for side in free.bounds if side is not None]
+    return any(is_traced(side) or np.any(np.isfinite(side)) for side in sides)
 
 
 def _with_arrays(model: PyTree, selection: Selection) -> PyTree:

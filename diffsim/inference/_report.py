@@ -10,9 +10,6 @@ from .._results import RESULTS
 
 _MOST_PAIRS = 20
 
-#: Standard deviations of the reduced chi2 that nothing but a misfit explains.
-_MISSED = 10
-
 #: A shift of a tenth of an error bar, added in quadrature, would widen it by 0.5 %.
 _MUCH = 0.1
 
@@ -36,41 +33,53 @@ def counted(count: int, one: str, several: str) -> str:
 def _headline(fit: Any) -> str:
     parameters = counted(len(fit.names), "parameter", "parameters")
     data = counted(int(fit.size), "datum", "data")
-    name = "RSS" if fit.convention.startswith("sigma unknown") else "chi2"
-    dof = int(fit.dof)
-    reduced = f", reduced {float(fit.chi2_reduced):.4g}" if dof > 0 else ""
+    freedom = counted(int(fit.dof), "degree", "degrees")
     return (
         f"Fit of {parameters} to {data}: {_sentence(fit)}\n"
-        f"  {name} {float(fit.chi2):.6g}{reduced} "
-        f"({counted(dof, 'degree', 'degrees')} of freedom), AIC {float(fit.aic):.6g}, "
+        f"  {_distance(fit)} ({freedom} of freedom), AIC {float(fit.aic):.6g}, "
         f"BIC {float(fit.bic):.6g}"
     )
 
 
+def _distance(fit: Any) -> str:
+    """How far the data are; a sigma that they chose themselves judges no fit."""
+    total = f"{float(fit.chi2):.6g}"
+    if fit.convention.startswith("sigma unknown"):
+        sigma = float(fit.sigma_scale)
+        return f"RSS {total}" + (f", sigma {sigma:.4g}" if np.isfinite(sigma) else "")
+    if fit.convention.startswith("sigma from"):
+        return f"chi2 {total} by the sigma of the noise model"
+    reduced = f", reduced {float(fit.chi2_reduced):.4g}" if int(fit.dof) > 0 else ""
+    return f"chi2 {total}{reduced}"
+
+
 def _misfit(fit: Any) -> str:
-    """A minimum that does not describe the data, by the sigma that was given."""
-    dof = int(fit.dof)
-    if dof <= 0 or not fit.convention.startswith("sigma given"):
-        return ""
-    spread = np.sqrt(2 / dof)
-    if not float(fit.chi2_reduced) > 1 + _MISSED * spread:
+    clause = fit.flags.get("misfit", "")
+    if not clause:
         return ""
     return (
-        f"  The model misses the data: reduced chi2 would be 1 ± {spread:.2g}. Try "
-        "another start (fit(..., starts=8)), another model or a larger sigma; the "
-        "error bars below are those of a model that fits."
+        f"  {clause[0].upper()}{clause[1:]}. Try another start (fit(..., starts=8)), "
+        "another model or a larger sigma; the error bars below are those of a model "
+        "that fits."
     )
 
 
 def _sentence(fit: Any) -> str:
-    """How it ended; what Optimistix says of too few steps knows nothing of `Run`."""
+    """How it ended, and what error bars are worth.
+
+    What Optimistix says of too few steps knows nothing of `Run`.
+    """
     if fit.status == RESULTS.nonlinear_max_steps_reached:
         steps = counted(int(fit.steps), "step", "steps")
         return (
             f"stopped after {steps}, before it converged; allow more by "
             "fit(..., run=inference.Run(max_steps=...)), or try another start"
         )
-    return RESULTS[fit.status] or "converged"
+    if fit.status != RESULTS.successful:
+        return RESULTS[fit.status]
+    flags = fit.flags
+    doubts = [flags[name] for name in ("undetermined", "solver_error") if name in flags]
+    return ", but ".join(["converged", *[" and ".join(doubts)][: len(doubts)]])
 
 
 def _table(fit: Any) -> str:
@@ -103,7 +112,7 @@ def _flag(fit: Any, i: int) -> str:
     if bool(fit.at_bound[i]):
         lower = abs(fit.values[i] - fit.lower[i]) <= abs(fit.values[i] - fit.upper[i])
         return f"at its {'lower' if lower else 'upper'} bound"
-    if fit.fisher is not None and np.isinf(fit.stderr[i]):
+    if bool(fit.undetermined[i]):
         return "undetermined"
     return ""
 

@@ -11,9 +11,17 @@ from ._trust_region import triangular_root
 
 def scaled_root(rows: Array) -> tuple[Array, Array]:
     """R and S of F = rowsᵀ rows; the columns of R have unit norm, or are 0."""
-    norms = jnp.linalg.norm(rows, axis=0)
+    norms = column_norms(rows)
     scale = jnp.where(norms > 0, norms, 1)
     return triangular_root(rows / scale), scale
+
+
+def column_norms(rows: Array) -> Float[Array, " parameter"]:
+    """Euclidean norms, also where the squares are beyond what a float holds."""
+    largest = jnp.max(jnp.abs(jax.lax.stop_gradient(rows)), axis=0, initial=0)
+    # Any unit gives the same norm, so that the derivative needs none of it.
+    unit = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
+    return unit * jnp.linalg.norm(rows / unit, axis=0)
 
 
 def scatter(squares: Array, dof: Array) -> Array:
@@ -37,43 +45,63 @@ def singular_directions(root: Array) -> tuple[Array, Array, Bool[Array, " direct
 
 
 @jax.jit
-def covariance(
-    root: Float[Array, "parameter parameter"], scale: Float[Array, " parameter"]
+def unit_covariance(
+    root: Float[Array, "parameter parameter"],
 ) -> Float[Array, "parameter parameter"]:
-    """F⁻¹ from R⁻¹; inf for the variance of what no datum determines, NaN beside it."""
-    n = scale.size
+    """(RᵀR)⁻¹, in units of what each parameter alone would be known to.
+
+    Inf is the variance of what no datum determines, with NaN beside it.
+    """
     values, directions, null = singular_directions(root)
     touched = jnp.any(
         null[:, None] & (jnp.abs(directions) > jnp.finfo(root.dtype).eps ** 0.5), axis=0
     )
-    eye = jnp.eye(n, dtype=root.dtype)
+    eye = jnp.eye(root.shape[0], dtype=root.dtype)
     safe = jnp.where(jnp.any(null), eye, root)
     regular = solve_triangular(safe, eye)
     singular = directions.T / jnp.where(null, jnp.inf, values)
-    half = jnp.where(jnp.any(null), singular, regular) / scale[:, None]
-    unknown = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, jnp.nan)
+    half = jnp.where(jnp.any(null), singular, regular)
+    unknown = jnp.where(eye > 0, jnp.inf, jnp.nan)
     # Whether two parameters share an unknown direction or not: there is no number.
     shared = touched[:, None] & touched[None, :]
     found = jnp.where(shared, unknown, product(half, half.T))
-    return _differentiable_unless(found, jnp.any(null))
+    return _differentiable_unless(found, root, jnp.any(null))
 
 
 @jax.custom_jvp
-def _differentiable_unless(x: Array, singular: Array) -> Array:
-    """`x`, whose derivative is NaN if `singular`: the rank may change beside it."""
-    del singular
+def _differentiable_unless(x: Array, root: Array, singular: Array) -> Array:
+    """`x`, whose derivative by `root` is NaN if `singular`: the rank may change."""
+    del root, singular
     return x
 
 
 @_differentiable_unless.defjvp
 def _(primals, tangents):
-    (x, singular), (dx, _) = primals, tangents
-    return _differentiable_unless(x, singular), dx * jnp.where(singular, jnp.nan, 1)
+    (x, root, singular), (dx, droot, _) = primals, tangents
+    # By `root` itself as well: what it is replaced by takes no cotangent further.
+    open_side = jnp.sum(droot) * jnp.where(singular, jnp.nan, 0)
+    return _differentiable_unless(x, root, singular), dx + open_side
+
+
+# The three below take `unit`, a unit covariance: a variance of 1e-600 is no float, the
+# error bar and the correlations of a parameter of 1e-300 are.
 
 
 @jax.jit
-def correlation(covariance: Array) -> Array:
+def covariance(unit: Array, scale: Array) -> Float[Array, "parameter parameter"]:
+    """F⁻¹ = S⁻¹ (RᵀR)⁻¹ S⁻¹."""
+    return unit / scale[:, None] / scale[None, :]
+
+
+@jax.jit
+def standard_deviations(unit: Array, scale: Array) -> Float[Array, " parameter"]:
+    """Roots of the diagonal of F⁻¹."""
+    return jnp.sqrt(jnp.diagonal(unit)) / scale
+
+
+@jax.jit
+def correlation(unit: Array) -> Float[Array, "parameter parameter"]:
     """Correlation coefficients; NaN beside a variance that is not finite."""
-    sd = jnp.sqrt(jnp.diagonal(covariance))
+    sd = jnp.sqrt(jnp.diagonal(unit))
     sd = jnp.where(jnp.isfinite(sd), sd, jnp.nan)
-    return covariance / sd[:, None] / sd[None, :]
+    return unit / sd[:, None] / sd[None, :]

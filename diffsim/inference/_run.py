@@ -19,8 +19,8 @@ class Run:
     - `max_steps`: trial steps before `RESULTS.nonlinear_max_steps_reached`.
     - `progress`: True for a line on stderr that moves, or a function that is called
         after every step with a dict: `step`, `loss`, `to_go` (standard deviations that
-        the Gauss-Newton step before it had to go, NaN in a descent), `rejected`,
-        `non_finite`, `seconds`.
+        the Gauss-Newton step before it had to go, by the scatter of the residuals where
+        that exceeds sigma; NaN in a descent), `rejected`, `non_finite`, `seconds`.
     - `checkpoint`: a file. The fit is written there as it goes, at most once a second
         and at its end; if the file is there at the start, the fit goes on from it.
     - `covariance`: False leaves out the Jacobian that error bars need, for models of

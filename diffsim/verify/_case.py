@@ -64,14 +64,19 @@ class Case:
         return float_outputs(simulate(simulation, self.times, self.method, throw=False))
 
     def functional(self, values: list[Any]) -> Array:
-        """A sum of squares of the states, with weights that differ entry by entry."""
+        """Sums of states and of squares, with weights that differ entry by entry.
+
+        A square alone has no derivative where a state is 0.
+        """
         total = jnp.zeros(())
         for y, base in zip(
             self.states(values), float_outputs(self.trajectory), strict=True
         ):
-            size = float(np.sum(np.abs(np.asarray(base)) ** 2)) or 1.0
-            weights = np.linspace(0.5, 1.5, y.size, dtype=y.real.dtype) / size
-            total = total + jnp.sum(weights.reshape(y.shape) * jnp.abs(y) ** 2)
+            size = float(np.linalg.norm(np.asarray(base))) or 1.0
+            weights = np.linspace(0.5, 1.5, y.size, dtype=y.real.dtype)
+            y = y.reshape(-1) / size
+            total = total + jnp.sum(weights * (jnp.abs(y) ** 2 + y.real))
+            total = total + jnp.sum(weights[::-1] * y.imag)
         return total
 
     def neighbor(self, number: int) -> list[Array]:

@@ -77,15 +77,16 @@ def convergence(
     that the error is a few percent at most.
 
     **Raises:** `ValueError` for steps that are not positive or too few, that are not
-    geometric while `exact` is None, or for an `exact` of other shapes than the runs.
+    geometric while `exact` is None, for a run that is not finite, and for an `exact` of
+    other shapes than the runs.
     """
     descending = _descending(steps, geometric=exact is None)
-    runs = [[np.asarray(y) for y in float_outputs(run(float(h)))] for h in descending]
+    runs = [_finite_arrays(f"run({h:g})", run(float(h))) for h in descending]
     if exact is None:
         pairs = list(itertools.pairwise(runs))
         descending = descending[:-1]
     else:
-        truth = [np.asarray(y) for y in float_outputs(exact)]
+        truth = _finite_arrays("exact", exact)
         pairs = [(found, truth) for found in runs]
     if floor is None:
         floor = 4096 * max(float(jnp.finfo(y.dtype).eps) for y in runs[0])
@@ -114,6 +115,19 @@ def _descending(steps: Sequence[float], *, geometric: bool) -> np.ndarray:
             f"exact is None, got {ordered.tolist()}"
         )
     return ordered
+
+
+def _finite_arrays(name: str, output: PyTree) -> list[np.ndarray]:
+    """Float arrays of `output`; a run that blew up has no error to regress over."""
+    arrays = [np.asarray(y) for y in float_outputs(output)]
+    bad = sum(int(np.sum(~np.isfinite(y))) for y in arrays)
+    if bad or not arrays:
+        found = f"{bad} that are NaN or infinite" if bad else "none"
+        raise ValueError(
+            f"{name} must be finite float arrays, got {found}; leave out steps at "
+            "which a method is unstable"
+        )
+    return arrays
 
 
 def _relative(

@@ -278,13 +278,14 @@ def test_what_no_datum_determines_is_infinite_and_named():
 
 def test_single_precision_in_single_precision_out(oscillator):
     start = {k: jnp.float32(v) for k, v in oscillator.start.items()}
-    found = fit(
-        oscillator.predict,
-        start,
-        oscillator.data.astype(np.float32),
-        noise=Gaussian(0.05),
-        free=oscillator.order,
-    )
+    with pytest.warns(UserWarning, match="below float64 in a float64 session"):
+        found = fit(
+            oscillator.predict,
+            start,
+            oscillator.data.astype(np.float32),
+            noise=Gaussian(0.05),
+            free=oscillator.order,
+        )
     assert found.values.dtype == found.stderr.dtype == found.chi2.dtype == jnp.float32
     assert found.status == RESULTS.successful
     double = fit(

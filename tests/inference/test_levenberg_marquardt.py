@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
+import pytest
 
 from diffsim._results import RESULTS
-from diffsim.inference import Gaussian, LevenbergMarquardt, fit
+from diffsim.inference import Gaussian, LevenbergMarquardt, Run, fit
 
 
 def test_scale_of_a_parameter_does_not_matter_to_levenberg_marquardt(oscillator, best):
@@ -86,3 +87,29 @@ def test_the_jacobian_may_come_in_chunks_and_by_either_mode(oscillator, best):
         )
         np.testing.assert_allclose(found.values, best.values, rtol=1e-9)
         np.testing.assert_allclose(found.stderr, best.stderr, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        Gaussian(0.01),
+        Gaussian(),
+        Gaussian(mask=np.arange(8) < 5),
+        Gaussian(0.01, mask=np.arange(8) < 5),
+    ],
+    ids=["misfit", "unknown sigma", "unknown sigma, mask", "misfit, mask"],
+)
+def test_distance_to_go_is_in_units_of_the_printed_error_bar(noise):
+    """Of one parameter the Gauss-Newton step is Σ μ' r / Σ μ'²."""
+    x, used = np.arange(8.0), np.ones(8) if noise.mask is None else noise.mask
+    data = 1 + 0.3 * x + np.sin(3 * x)
+
+    def curve(model):
+        return jnp.exp(model["a"] * x)
+
+    found = fit(curve, {"a": 0.1}, data, noise=noise, run=Run(2))
+    at = {"a": found.values[0]}
+    slope = used * jax.jacfwd(curve)(at)["a"]
+    step = slope @ (data - curve(at)) / (slope @ slope)
+    assert abs(step) > 1e-3 * found.stderr[0]
+    np.testing.assert_allclose(found.to_go, abs(step) / found.stderr[0], rtol=1e-9)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import optimistix as optx
 import pytest
 
@@ -55,6 +56,10 @@ HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
         (
             {"solver": optx.BFGS(1e-8, 1e-8), "free": {"a": Free(bounds=(0, 2))}},
             "solver BFGS keeps no bounds",
+        ),
+        (
+            {"solver": optax.lbfgs(), "free": {"a": Free(bounds=(0, 2))}},
+            "solver: an Optax optimizer with a line search.*use LevenbergMarquardt",
         ),
         (
             {
@@ -151,3 +156,18 @@ def test_integers_are_data_like_any_other():
     whole = fit(line, model, np.arange(5), noise=Gaussian(0.1), free=["a", "b"])
     np.testing.assert_allclose(whole.values, [0, 1], atol=1e-8)
     assert isinstance(whole.model["n"], int) and jnp.isfinite(whole.loss)
+
+
+@pytest.mark.parametrize("wrap", [lambda z: z, lambda z: {"real": z.real, "z": z}])
+def test_a_complex_prediction_is_refused_by_name(wrap):
+    """A cast would fit its real part and say nothing."""
+
+    def predict(model):
+        return wrap(line(model) * jnp.exp(1j * model["a"]))
+
+    data = jax.tree.map(lambda z: np.asarray(z.real), predict(MODEL))
+    sentence = r"the prediction must be real numbers, got dtype complex128.*jnp.stack"
+    with pytest.raises(ValueError, match=sentence):
+        fit(predict, MODEL, data, noise=Gaussian(0.1))
+    with pytest.raises(ValueError, match=sentence):
+        fisher(predict, MODEL, noise=Gaussian(0.1))

@@ -135,3 +135,53 @@ def test_steps_that_do_not_suffice_name_the_argument_that_allows_more():
     )
     assert "stopped after 1 step, before it converged" in str(found)
     assert "fit(..., run=inference.Run(max_steps=...))" in str(found)
+
+
+def line_with_sigma(model):
+    return model["a"] + model["b"] * np.arange(20.0)
+
+
+NOISY = 1 + 0.5 * np.arange(20.0) + 0.3 * np.random.default_rng(2).normal(size=20)
+LINE = {"a": 1.0, "b": 1.0, "sigma": 1.0}
+FITTED_SIGMA = {"noise": lambda m: Gaussian(m["sigma"])}
+
+
+def test_reduced_chi2_judges_no_fit_whose_sigma_is_free():
+    unknown = fit(line_with_sigma, LINE, NOISY, noise=Gaussian(), free=["a", "b"])
+    line = str(unknown).splitlines()[1]
+    assert f"RSS {float(unknown.chi2):.6g}, sigma {unknown.sigma_scale:.4g} (18" in line
+    fitted = fit(line_with_sigma, LINE, NOISY, **FITTED_SIGMA)
+    line = str(fitted).splitlines()[1]
+    assert "chi2 20 by the sigma of the noise model (17 degrees of freedom)" in line
+    assert "reduced" not in str(unknown) + str(fitted)
+    known = fit(line_with_sigma, LINE, NOISY, noise=Gaussian(0.3), free=["a", "b"])
+    assert f"reduced {float(known.chi2_reduced):.4g} (18" in str(known)
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"noise": Gaussian(0.3), "free": ["a", "b"]}, 2),
+        ({"noise": Gaussian(), "free": ["a", "b"]}, 2),
+        (FITTED_SIGMA, 3),
+        (FITTED_SIGMA | {"free": ["a", "sigma"]}, 2),
+        ({"noise": Gaussian(), "free": {"a": Free(bounds=(None, 1)), "b": Free()}}, 1),
+        ({"noise": Gaussian(mask=np.arange(20) < 9), "free": ["a", "b"]}, 2),
+    ],
+    ids=["known", "unknown", "fitted", "some fixed", "at a bound", "masked"],
+)
+def test_freedom_and_both_criteria_count_the_same_parameters(options, count):
+    """k from AIC and BIC by the likelihood written out."""
+    data = NOISY + 1.0  # so that the bound is active
+    found = fit(line_with_sigma, LINE, data, **options)
+    noise = options["noise"]
+    noise = noise(found.model) if callable(noise) else noise
+    used = np.ones(20, bool) if noise.mask is None else noise.mask
+    residual = np.asarray(data - line_with_sigma(found.model))[used]
+    rms = np.sqrt(np.mean(residual**2))
+    sigma = rms if noise.sigma is None else float(noise.sigma)
+    deviance = np.sum((residual / sigma) ** 2 + np.log(2 * np.pi * sigma**2))
+    size = used.sum()
+    assert int(found.size - found.dof) == count
+    np.testing.assert_allclose(found.aic - deviance, 2 * count, atol=1e-9)
+    np.testing.assert_allclose(found.bic - deviance, count * np.log(size), atol=1e-9)

@@ -104,9 +104,14 @@ def test_the_error_of_the_solver_is_stated_in_error_bars(truth, method):
         np.testing.assert_allclose(near.solver_error, 0.75 * moved, rtol=0.1, atol=0.02)
         assert max(moved) > 0.1
         assert "take a smaller step or tolerance" in str(near)
+        worst = float(np.max(near.solver_error))
+        assert worst > 0.3 and f"is {worst:.2g} sigma in" in near.flags["solver_error"]
+        headline = str(near).splitlines()[0]
+        assert f"converged, but {near.flags['solver_error']}" in headline
     else:
         assert np.all(moved < 1e-6) and np.all(near.solver_error < 1e-6)
         assert "finer steps would move no value by more than" in str(near)
+        assert near.flags == {} and str(near).splitlines()[0].endswith("converged")
 
 
 def test_without_a_simulation_there_is_no_error_of_a_solver():

@@ -214,6 +214,63 @@ def test_data_that_do_not_balance_are_named():
     np.testing.assert_allclose(jnp.mean(u), jnp.mean(f + passing) / 1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize("batch", [(3,), (1,), (2, 2)])
+def test_unbalanced_field_leaves_the_rest_of_its_batch_alone(batch):
+    domain = plate(WALLS["NN"], WALLS["periodic"])
+    count = int(np.prod(batch))
+    fields = [balanced(source((8, 6), seed), domain) for seed in range(count)]
+    alone = jnp.stack([pde.poisson(f, domain) for f in fields])
+    f = jnp.stack(fields).at[-1].add(1.0).reshape(*batch, 8, 6)
+    found = pde.poisson(f, domain, throw=False, full=True)
+    value = found.value.reshape(count, 8, 6)
+    np.testing.assert_allclose(value[:-1], alone[:-1], rtol=1e-12, atol=1e-14)
+    assert np.all(np.isnan(value[-1]))
+    assert found.residual.shape == found.iterations.shape == batch
+    status = np.ravel(found.status == RESULTS.incompatible_data)
+    np.testing.assert_array_equal(status, np.arange(count) == count - 1)
+    last = ", ".join(str(n - 1) for n in batch)
+    with pytest.raises(ValueError, match=rf"f\[{last}\] and the values .* balance"):
+        pde.poisson(f, domain)
+    with pytest.raises(Exception, match="do not balance"):
+        jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))
+
+
+def test_batch_axes_are_as_vmap():
+    """Values, derivatives and statuses; one field unbalanced, one not finite."""
+    domain = plate(WALLS["NN"], WALLS["periodic"])
+    k, _ = varied(domain.grid)
+    f = jnp.stack([balanced(source((8, 6), seed), domain, k) for seed in range(4)])
+    f = f.at[1].add(1.0).at[2, 0, 0].set(jnp.nan)
+
+    def solve(f):
+        return pde.poisson(f, domain, coefficient=k, throw=False, full=True)
+
+    together, each = solve(f), jax.vmap(solve)(f)
+    np.testing.assert_allclose(together.value, each.value, rtol=1e-10, atol=1e-12)
+    for name in ("successful", "incompatible_data", "non_finite"):
+        item = getattr(RESULTS, name)
+        np.testing.assert_array_equal(together.status == item, each.status == item)
+    assert list(map(bool, together.status == RESULTS.successful)) == [1, 0, 0, 1]
+    good = jnp.array([0, 3])
+    gradient = jax.grad(lambda f: jnp.sum(solve(f).value[good] ** 2))(f)
+    assert np.all(np.isfinite(gradient[good]))
+
+
+def test_small_field_is_judged_by_its_own_size():
+    """Beside one 1e12 times as large, what is left of it would seem rounding."""
+    domain = plate(pde.Neumann(), WALLS["periodic"])
+    k, _ = varied(domain.grid)
+    solver = pde.Preconditioned(krylov=Krylov(CG(), max_steps=1))
+    rough = balanced(source((8, 6)), domain, k)
+    f = jnp.stack([1e12 * pde.diffusion(rough, k, domain), rough])
+    options = {"coefficient": k, "solver": solver, "throw": False, "full": True}
+    alone = pde.poisson(rough, domain, **options)
+    assert alone.status == RESULTS.no_linear_solution
+    found = pde.poisson(f, domain, **options)
+    assert (found.status == RESULTS.no_linear_solution)[1]
+    np.testing.assert_allclose(found.residual[1], alone.residual, rtol=1e-9)
+
+
 def test_the_mean_of_what_is_known_up_to_a_constant_is_zero():
     domain = plate(WALLS["NN"], WALLS["periodic"])
     k, _ = varied(domain.grid)

@@ -108,3 +108,21 @@ def test_table_has_a_line_a_step():
 def test_bad_input_is_named(steps, exact, message):
     with pytest.raises(ValueError, match=message):
         convergence(lambda h: 1 + jnp.asarray(h), steps, exact=exact)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("exact", [None, np.ones(3)])
+@pytest.mark.parametrize("step", [0.1, 0.025])
+def test_run_that_is_not_finite_is_named(bad, exact, step):
+    def run(h):
+        return jnp.where(np.isclose(h, step), bad, 1 + h**2) * jnp.ones(3)
+
+    with pytest.raises(ValueError, match=rf"run\({step}\) must be finite.*3 that"):
+        convergence(run, [0.1, 0.05, 0.025], exact=exact)
+
+
+def test_exact_answer_that_is_not_finite_is_named():
+    with pytest.raises(ValueError, match="exact must be finite"):
+        convergence(lambda h: 1 + jnp.asarray(h), [0.1, 0.05], exact=np.nan)
+    with pytest.raises(ValueError, match=r"run\(0.1\) must be finite.*none"):
+        convergence(lambda h: 3, [0.1, 0.05], exact=1.0)

@@ -180,3 +180,53 @@ def test_same_seed_same_slopes():
 def test_bad_input_is_named(function, inputs, options, message):
     with pytest.raises(ValueError, match=message):
         taylor_test(function, *inputs, **options)
+
+
+def _with_derivative(function, derivative):
+    @jax.custom_jvp
+    def wrapped(x):
+        return function(x)
+
+    wrapped.defjvp(lambda x, dx: (function(*x), derivative(*x) * dx[0]))
+    return wrapped
+
+
+# At the point of test each output is 0, or what rounding leaves of 0.
+_AT_ZERO = {
+    "sine at 0": (jnp.sin, jnp.cos, 0.0),
+    "sine at pi": (jnp.sin, jnp.cos, np.pi),
+    "a line": (lambda x: 3 * x, lambda x: 3.0 + 0 * x, 0.0),
+    "a small line": (lambda x: 1e-9 * x, lambda x: 1e-9 + 0 * x, 0.0),
+    "a difference": (lambda x: x**2 - 0.09, lambda x: 2 * x, 0.3),
+}
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 1 + 1e-4, 7.0])
+@pytest.mark.parametrize("name", list(_AT_ZERO))
+def test_wrong_derivative_of_an_output_that_is_zero_is_found(name, factor):
+    function, derivative, at = _AT_ZERO[name]
+    wrong = _with_derivative(function, lambda x: factor * derivative(x))
+    assert taylor_test(_with_derivative(function, derivative), at).passed
+    assert not taylor_test(wrong, at).passed
+    # beside another output that is right, and whose magnitude it has to reach
+    assert taylor_test(lambda x: (function(x), jnp.exp(x)), at).passed
+    assert not taylor_test(lambda x: (wrong(x), jnp.exp(x)), at).passed
+
+
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_power_at_zero_has_a_remainder_that_falls_as_the_power(power):
+    found = taylor_test(lambda x: x**power, jnp.zeros(()))
+    assert found.passed
+    slopes = found.slopes["input"]
+    assert slopes == pytest.approx({"forward": power, "reverse": power}, abs=0.05)
+    wrong = _with_derivative(lambda x: x**power, lambda x: 1e-3 + 0 * x)
+    assert not taylor_test(wrong, jnp.zeros(())).passed
+
+
+def test_complex_output_that_is_zero_is_seen():
+    def function(z):
+        return 1j * jnp.sin(z)
+
+    assert taylor_test(function, jnp.asarray(0j)).passed
+    wrong = _with_derivative(function, lambda z: 7j * jnp.cos(z))
+    assert not taylor_test(wrong, jnp.asarray(0j)).passed

@@ -54,7 +54,8 @@ def helmholtz(
     - `solver`: None is `Elimination()` for one axis, `Transforms()` where α and k are
         numbers, and `Preconditioned()` for fields.
     - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
-    - `full`: return an `implicit.Solution` with status, residual and iterations.
+    - `full`: return an `implicit.Solution` with status, residual and iterations, of
+        the shape (...) of the problems: one that fails is NaN and leaves others alone.
 
     Where α is 0 and only differences of u are determined, all walls being periodic or
     `Neumann`, f and what passes the walls have to balance; rounding is taken out of
@@ -85,8 +86,8 @@ def helmholtz(
     found, imbalance = _answered(f, domain, (alpha, coefficient), t, solver)
     if not throws(throw):
         return found if full else found.value
-    _check_balance(found.status, imbalance)
-    value = raised(found.value, found.status)
+    status = _check_balance(found.status, imbalance)
+    value = raised(found.value, status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
@@ -119,61 +120,65 @@ def poisson(
 
 @eqx.filter_jit
 def _answered(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
-    """A `Solution`, and how far data are from what they have to balance."""
+    """A `Solution` of every field, and how far its data are from a balance."""
     alpha, k = coefficients
     system = system_of(domain, k, alpha, f.dtype)
     solver = default_solver(system) if solver is None else solver
     _check_solver(solver, system)
     walls = diffusion(jnp.zeros_like(f), k, domain, t)
-    b = f + walls
-    u, left, iterations = _solved(system, b, solver)
-    imbalance = _imbalance(system, f, walls)
-    status = _judged(system, b, u, left)
-    balanced = imbalance <= jnp.finfo(f.dtype).eps ** 0.5
-    status = RESULTS.where(balanced, status, RESULTS.incompatible_data)
-    status = RESULTS.where(is_finite(b), status, RESULTS.non_finite)
+    fields, passing = (x.reshape(-1, *system.shape) for x in (f, walls))
+    u, left, iterations = _solved(system, fields + passing, solver)
+    judge = jax.vmap(lambda *problem: _judged(system, *problem))
+    status, imbalance = judge(fields, passing, u, left)
     proper = domain.grid.proper()
     status = RESULTS.where(proper, status, RESULTS.improper_parameter)
-    u = poisoned(u, status == RESULTS.successful)
-    return Solution(u, status, largest(left), iterations), imbalance
+    u = jax.vmap(poisoned)(u, jnp.asarray(status == RESULTS.successful))
+    batch = f.shape[: f.ndim - system.ndim]
+    several = status, jax.vmap(largest)(left), iterations
+    shaped = jax.tree.map(lambda x: x.reshape(batch), (several, imbalance))
+    return Solution(u.reshape(f.shape), *shaped[0]), shaped[1]
 
 
 def _solved(
-    system: System, b: Array, solver: AbstractElliptic
+    system: System, fields: Array, solver: AbstractElliptic
 ) -> tuple[Array, Array, Array]:
-    """The solution for every field of `b`, what is left of it, and the iterations."""
-    fields = b.reshape(-1, *system.shape)
+    """The solution for every field, what is left of it, and the iterations."""
 
     def one(b):
         return system_solution(system, b, solver=solver)
 
     if len(fields) == 1:
         # Under vmap a loop would choose between old and new at every step.
-        u, iterations = one(fields[0])
-        u = u[None]
+        u, iterations = jax.tree.map(lambda x: x[None], one(fields[0]))
     else:
         u, iterations = jax.vmap(one)(fields)
     left = jax.vmap(lambda u, b: system(u) - system.projected(b))(u, fields)
-    return u.reshape(b.shape), left, jnp.max(iterations)
+    return u, left, iterations
+
+
+def _judged(
+    system: System, f: Array, walls: Array, u: Array, left: Array
+) -> tuple[RESULTS, Array]:
+    """How one field was solved for, and how far its data are from a balance."""
+    b = f + walls
+    size = largest(b) + largest(diagonal(system)) * largest(u)
+    # What is left of b is but rounding, or the tolerance of a solver.
+    rounding = jnp.finfo(b.dtype).eps ** 0.5
+    good = (largest(left) <= rounding * size) & is_finite(u)
+    imbalance = _imbalance(system, f, walls)
+    status = RESULTS.where(good, RESULTS.successful, RESULTS.no_linear_solution)
+    status = RESULTS.where(imbalance <= rounding, status, RESULTS.incompatible_data)
+    return RESULTS.where(is_finite(b), status, RESULTS.non_finite), imbalance
 
 
 def _imbalance(system: System, f: Array, walls: Array) -> Array:
-    """The largest mean of what a singular system is given, relative to its size."""
+    """The mean of what a singular system is given, relative to its size."""
     if system.sigma is None:
         return jnp.zeros((), f.dtype)
-    axes = tuple(range(-system.ndim, 0))
-    mean = jnp.abs(jnp.mean(f + walls, axes))
-    size = jnp.mean(jnp.abs(f), axes) + jnp.mean(jnp.abs(walls), axes)
+    mean = jnp.abs(jnp.mean(f + walls))
+    size = jnp.mean(jnp.abs(f)) + jnp.mean(jnp.abs(walls))
     relative = mean / jnp.where(size > 0, size, 1)
-    return jnp.where(system.sigma > 0, jnp.max(relative), 0)
-
-
-def _judged(system: System, b: Array, u: Array, left: Array):
-    """Whether what is left of b is but rounding, or the tolerance of a solver."""
-    size = largest(b) + largest(diagonal(system)) * largest(u)
-    close = largest(left) <= jnp.finfo(b.dtype).eps ** 0.5 * size
-    good = close & is_finite(u)
-    return RESULTS.where(good, RESULTS.successful, RESULTS.no_linear_solution)
+    return jnp.where(system.sigma > 0, relative, 0)
 
 
 def _check_solver(solver: Any, system: System):
@@ -208,14 +213,22 @@ def _check_not_negative(alpha: Array):
         )
 
 
-def _check_balance(status: Any, imbalance: Array):
+def _check_balance(status: Any, imbalance: Array) -> Any:
+    """Of several problems the status of the first that failed."""
+    batch, name, first = imbalance.shape, "f", 0
+    if batch:
+        first = jnp.argmax(jnp.ravel(status != RESULTS.successful))
+        several = status, imbalance
+        status, imbalance = jax.tree.map(lambda x: x.ravel()[first], several)
     # Under vmap it may be that only one of them is.
     if any(map(is_traced, jax.tree.leaves((status, imbalance)))):
-        return
+        return status
     if status != RESULTS.incompatible_data:
-        return
+        return status
+    if batch:
+        name = f"f[{', '.join(map(str, np.unravel_index(int(first), batch)))}]"
     raise ValueError(
-        "f and the values at the walls must balance where they determine u up to a "
-        f"constant: the mean of both together is {float(imbalance):.2g} of their size, "
-        "and has to be 0; subtract it from f, or give an alpha above 0"
+        f"{name} and the values at the walls must balance where they determine u up to "
+        f"a constant: the mean of both together is {float(imbalance):.2g} of their "
+        "size, and has to be 0; subtract it from f, or give an alpha above 0"
     )

@@ -1,0 +1,70 @@
+"""A fit says what its error bars are not worth: in one line and in `fit.flags`."""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.inference import Free, Gaussian, fit
+
+
+FILE = pathlib.Path(__file__).parents[1] / "data_nist/nist_strd.json"
+BOXBOD = json.loads(FILE.read_text())["BoxBOD"]
+X = np.arange(1.0, 6.0)
+
+
+def box_bod(b):
+    return b[0] * (1 - jnp.exp(-b[1] * np.array(BOXBOD["x"][0])))
+
+
+@pytest.mark.parametrize("start", ["start1", "start2"])
+def test_a_parameter_that_ran_away_is_not_called_determined(start):
+    """From Start 1 of BoxBOD b2 → ∞, where the prediction no longer depends on it."""
+    data = np.array(BOXBOD["y"])
+    found = fit(box_bod, jnp.array(BOXBOD[start]), data, noise=Gaussian())
+    headline = str(found).splitlines()[0]
+    lost = start == "start1"
+    assert list(found.undetermined) == [False, lost]
+    assert ("undetermined" in found.flags) is lost
+    clause = "converged, but the data do not determine [1]"
+    assert headline.endswith(clause if lost else "converged")
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-12, 1.0])
+def test_a_parameter_near_zero_may_have_a_large_relative_error(start):
+    """Data without a slope: 0 ± 0.1, to rounding, is a result."""
+    data = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
+    model = {"a": 1.0, "b": start}
+    x = X - 3
+    found = fit(lambda m: m["a"] + m["b"] * x, model, data, noise=Gaussian(0.1))
+    assert not np.any(found.undetermined) and not found.flags.get("undetermined")
+
+
+def test_what_no_datum_determines_is_flagged():
+    found = fit(
+        lambda m: m["a"] * m["b"] * X, {"a": 1.0, "b": 2.0}, 2 * X, noise=Gaussian(0.1)
+    )
+    assert list(found.undetermined) == [True, True]
+    assert found.flags["undetermined"] == "the data do not determine a, b"
+    assert "converged, but the data do not determine a, b" in str(found)
+
+
+def test_a_bound_and_a_misfit_are_flagged():
+    free = {"a": Free(bounds=(0, 0.5))}
+    found = fit(lambda m: m["a"] * X, {"a": 0.4}, X, noise=Gaussian(1e-3), free=free)
+    assert set(found.flags) == {"at_bound", "misfit"}
+    assert found.flags["at_bound"] == "a ended at a bound"
+
+
+def test_flags_are_those_of_one_fit():
+    def fitted(data):
+        return fit(lambda m: m["a"] * X, {"a": 0.4}, data, noise=Gaussian(1.0))
+
+    assert fitted(X).flags == {}
+    batch = jax.vmap(fitted)(jnp.stack([X, 2 * X]))
+    with pytest.raises(ValueError, match="flags are those of one fit outside jit"):
+        _ = batch.flags
+    assert jax.tree.map(lambda x: x[0], batch).flags == {}
