@@ -1,5 +1,6 @@
 """Digests of anything that a fit depends on, the same in every process."""
 
+import copyreg
 import dataclasses
 import functools
 import hashlib
@@ -156,10 +157,12 @@ def _jaxpr(thing: Any) -> _Parts:
 
 def _reduced(thing: Any) -> _Parts:
     """By what copies and pickles of it are made of."""
+    reduce = copyreg.dispatch_table.get(type(thing))
     try:
-        found = thing.__reduce_ex__(4)
+        found = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
     except Exception:  # whatever a class raises that is not to be copied
-        return "opaque", [type(thing), getattr(thing, "__dict__", None)], True
+        name = getattr(thing, "__name__", None)
+        return "opaque", [type(thing), name, getattr(thing, "__dict__", None)], True
     if isinstance(found, str):
         return "name", [getattr(thing, "__module__", None), found], True
     make, args, *rest = found
