@@ -54,8 +54,9 @@ def public_name(thing: Any, where: str) -> str:
     package = next(_homes(thing), None)
     if package is None:
         raise ValueError(
-            f"{where} is {thing.__module__}:{name}, and that name stands for something "
-            "else or nothing; define it at the top level of a module, under its name"
+            f"{where} is {_module_of(thing)}:{name}, and that name stands for "
+            "something else or nothing; define it at the top level of a module, under "
+            "its name"
         )
     return f"{package}:{name}"
 
@@ -96,10 +97,17 @@ def _own_name(thing: Any) -> str | None:
     return getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
 
 
+def _module_of(thing: Any) -> str:
+    return getattr(thing, "__module__", None) or ""
+
+
 def _homes(thing: Any) -> Iterator[str]:
     """Packages in which `thing` stands under its own name, the most public first."""
-    name, module = _own_name(thing) or "", getattr(thing, "__module__", None) or ""
-    for place in _places(module):
+    name = _own_name(thing) or ""
+    places = sorted(
+        _places(_module_of(thing)), key=lambda place: not _exports(place, name)
+    )
+    for place in places:
         if _lookup(place, name) is thing:
             yield place
 
@@ -121,8 +129,8 @@ def _chosen(name: str, given: tuple[Any, ...]) -> Any:
     """What was handed over for `name`; a script is called otherwise when imported."""
     package, _, path = name.partition(":")
     named = [thing for thing in given if _own_name(thing) == path]
-    exact = [x for x in named if package in (*_homes(x), x.__module__)]
-    found = exact or [x for x in named if _SCRIPT in (package, x.__module__)]
+    exact = [x for x in named if package in (*_homes(x), _module_of(x))]
+    found = exact or [x for x in named if _SCRIPT in (package, _module_of(x))]
     if len({id(x) for x in found}) > 1:
         raise ValueError(f"classes holds several that may be {name}; hand over one")
     return found[0] if found else None
@@ -162,12 +170,18 @@ def _member(package: str, name: str) -> Any:
     module = _imported(package)
     found = None if module is None else vars(module).get(name)
     if package == _SCRIPT:
-        return found if getattr(found, "__module__", None) == _SCRIPT else None
+        return found if _module_of(found) == _SCRIPT else None
     if not _is_ours(package):
         return found
-    home = _package_of(getattr(found, "__module__", None) or "")
-    exported = getattr(module, "__all__", (name,) if home is not None else ())
-    return found if name in exported else _private_member(package, name)
+    return found if _exports(package, name) else _private_member(package, name)
+
+
+def _exports(package: str, name: str) -> bool:
+    """Whether `package` makes `name` public; diffsim has no `__all__`."""
+    module, first = sys.modules.get(package), name.partition(".")[0]
+    found = vars(module).get(first) if module is not None else None
+    home = _package_of(_module_of(found))
+    return first in getattr(module, "__all__", (first,) if home is not None else ())
 
 
 def _private_member(package: str, name: str) -> Any:
@@ -176,7 +190,7 @@ def _private_member(package: str, name: str) -> Any:
     found = {
         id(thing): thing
         for thing in (vars(module).get(name) for module in inside)
-        if _package_of(getattr(thing, "__module__", None) or "") == package
+        if _package_of(_module_of(thing)) == package
     }
     return next(iter(found.values())) if len(found) == 1 else None
 

@@ -24,6 +24,9 @@ import diffsim as ds
 from diffsim import integrators, nbody, pde
 from diffsim.simulations import Method, load, save, simulate
 
+# The names alone, also of classes of which no object can be made in a line.
+from diffsim.simulations._class_names import public_name
+
 
 class Orbit(NamedTuple):
     """What a user's state may be."""
@@ -524,6 +527,25 @@ def test_moving_private_files_breaks_nothing(tmp_path, monkeypatch):
     before = (tmp_path / "x.eqx").read_bytes()
     save(tmp_path / "x.eqx", tree)
     assert (tmp_path / "x.eqx").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("thing", "name"),
+    [
+        (ds.Method, "diffsim.simulations:Method"),
+        (ds.RESULTS, "diffsim:RESULTS"),
+        (pde.Sign, "diffsim.pde:Sign"),  # which a private file at the top defines
+        (ds.simulations.failures_as_nan, "diffsim.simulations:failures_as_nan"),
+        (nbody.Gravity.acceleration, "diffsim.nbody:Gravity.acceleration"),
+        (jnp.sin, "jax.numpy:sin"),
+        (jnp.linalg.norm, "jax.numpy.linalg:norm"),
+        (diffrax.Tsit5, "diffrax:Tsit5"),
+        (eqx.nn.MLP, "equinox.nn:MLP"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_the_name_in_a_file_is_that_of_the_package_that_exports_it(thing, name):
+    assert public_name(thing, "it") == name
 
 
 def test_moving_private_classes_breaks_nothing(tmp_path, monkeypatch):
