@@ -1,6 +1,7 @@
 """`save` and `load`: pytrees of modules in one file, without pickle."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -128,11 +129,17 @@ def _sync_folder(folder: Path):
     """Else the name of a file may be lost with the power, its content safe."""
     if os.name != "posix":  # elsewhere folders cannot be opened
         return
-    opened = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        # The file is there, whole; some disks on the network cannot do more, and some
+        # folders may be written to and not read.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            raise
 
 
 def _check_whole(file: BinaryIO, path: str | os.PathLike) -> int:

@@ -202,6 +202,10 @@ PREDICTIONS = {
         for f in (jax.nn.relu, jax.nn.gelu)
     ),
     "rules": lambda x: (ruled(1.0), ruled(2.0)),
+    "structures": lambda x: tuple(
+        shifted(jax.tree.structure([Scaled(None), y, ds.RESULTS.successful]))
+        for y in ((1, 2), (1, {"a": 2}))
+    ),
     "sets": lambda x: (shifted({"a", "b"}), shifted({"a", "c"})),
     "dictionaries": lambda x: (shifted({"a": 1, "b": 2}), shifted({"a": 2, "b": 1})),
     "objects": lambda x: (shifted(Plain(x)), shifted(Plain(x + 1))),
@@ -303,6 +307,18 @@ def test_a_prediction_is_known_again_in_another_process(fingerprints, name):
     first, second = fingerprints
     assert first[name] == second[name]
     assert first[name][0] != first[name][1]
+
+
+def test_a_fit_comes_back_from_its_file(tmp_path):
+    arguments = given(free={"a": Free(transform="log"), "rate": Free(bounds=(0, 2))})
+    first = [arguments.pop(name) for name in ("predict", "model", "data")]
+    before = fit(*first, **arguments)
+    ds.save(tmp_path / "fit.eqx", before)
+    after = ds.load(tmp_path / "fit.eqx")
+    assert str(after) == str(before)
+    assert jax.tree.structure(after) == jax.tree.structure(before)
+    for x, y in zip(jax.tree.leaves(after), jax.tree.leaves(before), strict=True):
+        np.testing.assert_array_equal(x, y, strict=not isinstance(y, float))
 
 
 def same_fingerprints(*things):

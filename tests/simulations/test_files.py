@@ -716,6 +716,19 @@ def test_file_and_folder_are_on_the_disk_before_save_returns(tmp_path, monkeypat
     assert done == ["file", "moved", "folder"]
 
 
+def test_a_disk_that_cannot_sync_folders_keeps_files(tmp_path, monkeypatch):
+    sync = os.fsync
+
+    def refused(number):
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", refused)
+    save(tmp_path / "x.eqx", 1.0)
+    assert load(tmp_path / "x.eqx") == 1.0
+
+
 @pytest.mark.parametrize("failing", ["fsync", "write", "replace"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
     tmp_path, monkeypatch, failing
