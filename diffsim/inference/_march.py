@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from .._checks import is_traced
 from .._results import RESULTS
-from ._checkpoint import load_checkpoint, save_checkpoint
+from ._checkpoint import Checkpoint
 from ._descent import Descent
 from ._experiment import Experiment, Facts
 from ._levenberg_marquardt import (
@@ -26,7 +26,6 @@ from ._run import Run
 
 Solver = LevenbergMarquardt | Descent
 _NO_TAGS = frozenset()
-_BETWEEN_CHECKPOINTS = 1.0  # seconds
 _HISTORY = ("loss", "to_go", "seconds")
 
 
@@ -47,12 +46,11 @@ def march(
     history, arrays over steps. None if the prediction is traced: `predict` closes over
     a tracer, and only the pure core can go on.
     """
-    label = _label(experiment, solver)
+    checkpoint = Checkpoint(run.checkpoint, experiment, solver)
     at = March(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
-    if run.checkpoint is not None:
-        at = load_checkpoint(run.checkpoint, at, label)
+    at = checkpoint.load(at)
     z, state, rows = at.z, at.state, list(np.asarray(at.history))
-    began = saved = time.monotonic()
+    began = time.monotonic()
     while not bool(state.done) and len(rows) < run.max_steps:
         z, state = one_step(experiment, solver, z, state)
         if is_traced(state.value):
@@ -61,15 +59,17 @@ def march(
         told = _told(state, len(rows) + 1, now - began)
         rows.append(np.array([told[name] for name in _HISTORY], float))
         run.show(told)
-        if run.checkpoint is not None and now - saved > _BETWEEN_CHECKPOINTS:
-            save_checkpoint(run.checkpoint, March(z, state, np.array(rows)), label)
-            saved = now
-    if run.checkpoint is not None:
-        save_checkpoint(run.checkpoint, March(z, state, np.array(rows)), label)
+        if checkpoint.is_due():
+            checkpoint.save(March(z, state, _history(rows)))
+    checkpoint.save(March(z, state, _history(rows)))
     run.finish()
-    columns = np.array(rows).reshape(-1, len(_HISTORY)).T
+    columns = _history(rows).T
     history: dict[str, Any] = dict(zip(_HISTORY, columns, strict=True))
     return *_completed(experiment, solver, z, state), history
+
+
+def _history(rows: list[Any]) -> np.ndarray:
+    return np.array(rows).reshape(-1, len(_HISTORY))
 
 
 def initial_state(solver: Solver, z: Array) -> Any:
@@ -174,15 +174,4 @@ def _told(state: Any, step: int, seconds: float) -> dict[str, Any]:
         "rejected": int(getattr(state, "rejected", 0)),
         "non_finite": int(state.non_finite),
         "seconds": seconds,
-    }
-
-
-def _label(experiment: Experiment, solver: Solver) -> dict[str, Any]:
-    """What a checkpoint must share with the fit that goes on from it."""
-    data = np.zeros(0) if experiment.data is None else np.asarray(experiment.data)
-    seen = data[np.isfinite(data)]  # what is masked may be anything
-    return {
-        "names": list(experiment.parameters.names),
-        "solver": type(solver).__name__,
-        "data": [int(data.size), float(np.sum(seen)), float(np.sum(seen**2))],
     }

@@ -22,7 +22,14 @@ class Run:
         the Gauss-Newton step before it had to go, by the scatter of the residuals where
         that exceeds sigma; NaN in a descent), `rejected`, `non_finite`, `seconds`.
     - `checkpoint`: a file. The fit is written there as it goes, at most once a second
-        and at its end; if the file is there at the start, the fit goes on from it.
+        and at its end, as `diffsim.save` writes; if the file is there at the start, the
+        fit goes on from it, to the same answer as without the interruption. It has to
+        be the same fit: data, noise, start, free parameters and all that `Free` says of
+        them, the rest of the model, `predict` and the solver, or it is refused with the
+        names of what differs. Functions count by their code, constants, defaults and
+        what they close over or read of globals, libraries by their names: the same
+        script run again is the same fit, an edited function or another release of
+        Python makes another. A file that cannot be written is a warning.
     - `covariance`: False leaves out the Jacobian that error bars need, for models of
         thousands of parameters fitted by gradient descent.
     - `solver_error`: False leaves out one run at finer steps after the fit, which says

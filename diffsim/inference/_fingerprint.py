@@ -1,0 +1,191 @@
+"""Digests of anything that a fit depends on, the same in every process."""
+
+import copyreg
+import dataclasses
+import functools
+import hashlib
+import re
+import struct
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.extend as jex
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import is_traced
+from ._code import class_parts, code_parts, function_parts
+
+
+# What C makes of a function, which it keeps as `__wrapped__`.
+_WRAPPERS = type(jax.jit(lambda: None)), type(functools.lru_cache(lambda: None))
+_JAXPRS = jex.core.Jaxpr, jex.core.ClosedJaxpr  # pyright: ignore
+_DIGEST = 32  # bytes
+
+
+class TracedError(Exception):
+    """Raised where something is traced, so that nobody knows its value."""
+
+
+def fingerprint(thing: Any) -> str:
+    """A digest of numbers, arrays, containers, modules, functions and classes.
+
+    Equal for what the same script makes in another process, of the same version of
+    Python; of what cannot be looked into, a lock or an open file, the type counts.
+
+    **Raises:** `TracedError` for traced arrays, `ValueError` for what is nested too
+    deeply.
+    """
+    try:
+        return _Walk().digest(thing).hex()
+    except RecursionError as error:
+        raise ValueError(
+            f"checkpoint: a {type(thing).__name__} that the fit depends on is nested "
+            "too deeply to be known again; leave out Run(checkpoint=...)"
+        ) from error
+
+
+class _Walk:
+    """Digests by the way, so that nothing is read twice and cycles end."""
+
+    def __init__(self):
+        self.known: dict[int, tuple[Any, bytes]] = {}
+        self.open: set[int] = set()
+
+    def digest(self, thing: Any) -> bytes:
+        """Of `thing` and all that it refers to."""
+        simple = _simple(thing)
+        if simple is not None:
+            return _joined(type(thing).__name__.encode(), *simple)
+        key = id(thing)
+        if key in self.known:
+            return self.known[key][1]
+        if key in self.open:
+            return _joined(b"cycle", type(thing).__name__.encode())
+        self.open.add(key)
+        found = self._of_parts(thing)
+        self.open.remove(key)
+        # Kept alive, or another object could have its id.
+        self.known[key] = thing, found
+        return found
+
+    def _of_parts(self, thing: Any) -> bytes:
+        kind, parts, ordered = _parts(thing)
+        digests = [self.digest(part) for part in parts]
+        digests = digests if ordered else sorted(digests)
+        return _joined(kind.encode(), *digests)
+
+
+def _joined(*parts: bytes) -> bytes:
+    found = hashlib.blake2b(digest_size=_DIGEST)
+    for part in parts:
+        found.update(struct.pack("<q", len(part)))
+        found.update(part)
+    return found.digest()
+
+
+def _simple(thing: Any) -> tuple[bytes, ...] | None:
+    """What has no parts as bytes; None for what has some."""
+    if is_traced(thing):
+        raise TracedError("a traced array has no value")
+    if thing is None or thing is Ellipsis or type(thing) is bool:
+        return (repr(thing).encode(),)
+    if type(thing) is int:
+        return (hex(thing).encode(),)
+    if type(thing) is float:
+        return (struct.pack("<d", thing),)
+    if type(thing) is complex:
+        return (struct.pack("<dd", thing.real, thing.imag),)
+    if type(thing) is str:
+        return (thing.encode("utf8", "surrogatepass"),)
+    if type(thing) is bytes:
+        return (thing,)
+    if isinstance(thing, types.ModuleType):
+        return (thing.__name__.encode(),)
+    return None
+
+
+_Parts = tuple[str, Iterable[Any], bool]
+
+
+def _parts(thing: Any) -> _Parts:
+    """Kind of `thing`, what it is made of, and whether the order of that counts."""
+    for cls, parts in _BY_TYPE:
+        if isinstance(thing, cls):
+            return parts(thing)
+    if type(thing) in (list, set, frozenset):
+        return type(thing).__name__, thing, type(thing) is list
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        names = [field.name for field in dataclasses.fields(thing)]
+        fields = [(name, getattr(thing, name, "missing")) for name in names]
+        return "dataclass", [type(thing), *fields], True
+    return _reduced(thing)
+
+
+def _array(thing: Any) -> _Parts:
+    if isinstance(thing, jax.Array):
+        if jnp.issubdtype(thing.dtype, jax.dtypes.prng_key):
+            key = str(jax.random.key_impl(thing)), jax.random.key_data(thing)
+            return "key", key, True
+        thing = np.asarray(thing)
+    array, rest = np.asarray(thing), getattr(thing, "__dict__", None)
+    shape = array.dtype.name, array.dtype.str, array.shape
+    content = array.tolist() if array.dtype.hasobject else array.tobytes()
+    return "array", [*shape, content, rest], True
+
+
+def _tuple(thing: tuple) -> _Parts:
+    return "tuple", [type(thing), *thing], True
+
+
+def _partial(thing: Any) -> _Parts:
+    return "partial", [thing.func, thing.args, thing.keywords], True
+
+
+def _tree_structure(thing: Any) -> _Parts:
+    return "structure", [thing.node_data(), thing.children()], True
+
+
+def _jaxpr(thing: Any) -> _Parts:
+    """As it is printed, without the addresses of the functions in it."""
+    consts = getattr(thing, "consts", ())
+    text = re.sub(r"0x[0-9a-f]+", "", str(thing))
+    return "jaxpr", [text, consts], True
+
+
+def _reduced(thing: Any) -> _Parts:
+    """By what copies and pickles of it are made of."""
+    reduce = copyreg.dispatch_table.get(type(thing))
+    try:
+        found = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
+    except Exception:  # whatever a class raises that is not to be copied
+        name = getattr(thing, "__name__", None)
+        return "opaque", [type(thing), name, getattr(thing, "__dict__", None)], True
+    if isinstance(found, str):
+        return "name", [getattr(thing, "__module__", None), found], True
+    make, args, *rest = found
+    state, items, pairs = (*rest[:3], *[None] * (3 - len(rest[:3])))
+    return "object", [make, args, state, list(items or ()), dict(pairs or ())], True
+
+
+def _by(kind: str, parts: Callable[[Any], Iterable[Any]]) -> Callable[[Any], _Parts]:
+    return lambda thing: (kind, parts(thing), True)
+
+
+_BY_TYPE: tuple[tuple[Any, Callable[[Any], _Parts]], ...] = (
+    ((jax.Array, np.ndarray, np.generic), _array),
+    (tuple, _tuple),
+    ((dict, types.MappingProxyType), lambda x: ("dict", list(x.items()), False)),
+    (types.FunctionType, _by("function", function_parts)),
+    (types.MethodType, _by("method", lambda x: (x.__func__, x.__self__))),
+    (types.CodeType, _by("code", code_parts)),
+    ((staticmethod, classmethod), _by("static", lambda x: (x.__func__,))),
+    (property, _by("property", lambda x: (x.fget,))),
+    (_WRAPPERS, _by("compiled", lambda x: (x.__wrapped__,))),
+    (functools.partial, _partial),
+    (type, _by("class", class_parts)),
+    (jax.tree_util.PyTreeDef, _tree_structure),
+    (_JAXPRS, _jaxpr),
+)
