@@ -593,6 +593,17 @@ def test_names_lead_nowhere_else(tmp_path, name, kind):
     assert "this" not in sys.modules, "nothing is imported for a file"
 
 
+def test_what_a_script_imports_is_not_its_own(tmp_path, monkeypatch):
+    main = sys.modules["__main__"]
+    for name, thing in (("system", os.system), ("Drag", Drag)):
+        monkeypatch.setattr(main, name, thing, raising=False)
+        path, kind = tmp_path / "x.eqx", "function" if name == "system" else "module"
+        head = {"format": 2, "arrays": [], "names": [[kind, f"__main__:{name}"]]}
+        path.write_bytes(forged(json.dumps(head).encode() + b"\n" + bytes(64)))
+        with pytest.raises(ValueError, match="found only if handed over"):
+            load(path)
+
+
 def test_only_what_fits_is_made(tmp_path):
     path = tmp_path / "x.eqx"
     for kind, name in (
