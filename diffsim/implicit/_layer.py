@@ -104,12 +104,12 @@ def _typed(kind: Kind, given, guess: PyTree[Array], args: PyTree):
     """The guess, varying over the mesh of a surrounding `shard_map` as f does.
 
     What is traced for a guess that is the same everywhere would be run with a y that
-    is not, which `shard_map` refuses.
+    is not, which `shard_map` refuses. Any leaf of f may come to depend on any of y.
     """
     if not _inside_shard_map():
         return guess
-    value = kind.equation(given)(guess, args)
-    return jax.tree.map(lambda a, f: jnp.where(False, f, a), guess, value)
+    size = largest(kind.equation(given)(guess, args))
+    return jax.tree.map(lambda a: jnp.where(False, size.astype(a.dtype), a), guess)
 
 
 def _inside_shard_map() -> bool:
