@@ -17,7 +17,7 @@ import jax
 import jax.core
 import jax.extend.core
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 
 #: `tangent(outputs, inputs, tangents)`: tangents of the outputs, linear in those of the
@@ -265,3 +265,24 @@ ad.primitive_jvps[_linear] = _linear_jvp
 ad.primitive_transposes[_linear] = _linear_transposed
 batching.primitive_batchers[_linear] = _linear_batched
 mlir.register_lowering(_linear, mlir.lower_fun(_run_linear, multiple_results=True))
+
+
+def tie_tangents(tree: PyTree[Array]) -> PyTree[Array]:
+    """The same arrays, of which all have a tangent, and a cotangent, if any has one.
+
+    JAX drops a tangent that it knows to be zero, leaf by leaf. Rules that do not expect
+    that of some leaves only, such as that of `jax.lax.custom_linear_solve`, fail there.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    if len(leaves) < 2:
+        return tree
+    types = [jax.typeof(leaf) for leaf in leaves]
+    return jax.tree.unflatten(structure, linear(_IDENTITY, [], leaves, types))
+
+
+def _same(known: Sequence[Any], leaves: Sequence[Any]) -> list[Array]:
+    del known
+    return list(leaves)
+
+
+_IDENTITY = Maps(*4 * [Mapped(_same)])

@@ -80,9 +80,10 @@ with warnings.catch_warnings():
             "Give it larger updates or a slower decay, or take `LevenbergMarquardt`."
         )
         no_root = (
-            "The solver stopped where the residual does not vanish. Try another guess, "
+            "The solver stopped where the residual does not vanish: before a root, or "
+            "at a minimum of its size, a pole or a jump. Try another guess or bracket, "
             "a globally convergent solver such as `optimistix.Dogleg`, or tighter "
-            "tolerances."
+            "tolerances; an absolute one presumes units of the unknown."
         )
         no_bracket = (
             "The residual has the same sign at both ends of the bracket, or is not a "

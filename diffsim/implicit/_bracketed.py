@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 
 class Bracketed(eqx.Module):
@@ -24,8 +24,9 @@ class Bracketed(eqx.Module):
     `Rule(Diagonal())` for an array of equations, and `Rule()` for one under `vmap`,
     where each has its own status.
 
-    **Limits:** f real and continuous (mathematics). Without a change of sign, and where
-    the last step was not small, the answer is NaN.
+    **Limits:** f real and continuous (mathematics). Without a change of sign, where it
+    changes at a pole or a jump, and where the last step was not small, the answer of
+    `root` is NaN.
     """
 
     lower: Any
@@ -49,7 +50,7 @@ class Bracketed(eqx.Module):
         ends = jax.vmap(lambda x: function(x, theta))(jnp.stack([lower, upper]))
         below, above = jnp.sign(ends)
 
-        fine = float(jnp.finfo(y.dtype).eps) ** 0.5
+        fine = _fine(y)
 
         def step(_, carry):
             y, lower, upper, last = carry
@@ -75,3 +76,20 @@ class Bracketed(eqx.Module):
         known = (below == 0) | (above == 0)
         y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, y))
         return jnp.where(below * above <= 0, y, jnp.nan), reached | known
+
+    def vanishes(self, function, y: Array, theta) -> Bool[Array, ""]:
+        """Whether f is far smaller at y than beside it, unlike at a pole or a jump."""
+        fine = _fine(y)
+        width = jnp.abs(jnp.asarray(self.upper, y.dtype) - self.lower)
+        # As far as the last step may have been, which left its square.
+        beside = fine * (jnp.abs(y) + 4 * fine * width)
+        below, here, above = jnp.abs(
+            jax.vmap(lambda x: function(x, theta))(
+                jnp.stack([y - beside, y, y + beside])
+            )
+        )
+        return jnp.all((here == 0) | (2 * here <= jnp.maximum(below, above)))
+
+
+def _fine(y: Array) -> float:
+    return float(jnp.finfo(y.dtype).eps) ** 0.5

@@ -73,12 +73,12 @@ def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
 
     def solve(how, function, y, theta):
         solver, rule = how
-        begun = is_finite(y)
+        start, begun = y, is_finite(y)
         y, status, steps, hint = _searched(
             kind, closed, function, y, theta, solver, rule, max_steps
         )
         y = _polished(function, y, theta, rule)
-        value, status, size = _judged(function, theta, y, status, kind)
+        value, status, size = _judged(function, theta, start, y, status, kind, solver)
         status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
         return value, (status, size, steps), hint
 
@@ -104,12 +104,12 @@ def _typed(kind: Kind, given, guess: PyTree[Array], args: PyTree):
     """The guess, varying over the mesh of a surrounding `shard_map` as f does.
 
     What is traced for a guess that is the same everywhere would be run with a y that
-    is not, which `shard_map` refuses.
+    is not, which `shard_map` refuses. Any leaf of f may come to depend on any of y.
     """
     if not _inside_shard_map():
         return guess
-    value = kind.equation(given)(guess, args)
-    return jax.tree.map(lambda a, f: jnp.where(False, f, a), guess, value)
+    size = largest(kind.equation(given)(guess, args))
+    return jax.tree.map(lambda a: jnp.where(False, size.astype(a.dtype), a), guess)
 
 
 def _inside_shard_map() -> bool:
@@ -127,6 +127,9 @@ def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
         late = names.nonlinear_max_steps_reached
         status = names.where(reached, names.successful, late)
         status = names.where(is_finite(y), status, names.no_bracket)
+        met = [solver.vanishes(function, a, theta) for a in jax.tree.leaves(y)]
+        crossed = (status == names.successful) & ~jnp.all(jnp.stack(met))
+        status = names.where(crossed, names.no_root, status)
         return y, status, jnp.asarray(solver.steps), None
     own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
     if own and rule.mode != "unroll":
@@ -159,7 +162,7 @@ def _polished(function, y, theta, rule: Rule):
     return y
 
 
-def _judged(function, theta, y, status, kind: Kind):
+def _judged(function, theta, start, y, status, kind: Kind, solver):
     """The answer or NaN, its status, and the largest entry of f."""
     good, no_answer = RESULTS.successful, getattr(RESULTS, kind.no_answer)
     here = function(y, theta)
@@ -168,28 +171,47 @@ def _judged(function, theta, y, status, kind: Kind):
     status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
     lost = (status == good) & ~is_finite(y)
     status = RESULTS.where(lost, RESULTS.no_linear_solution, status)
-    wrong = jnp.isfinite(size) & (size > _change(function, y, theta, here))
-    status = RESULTS.where((status == good) & wrong, no_answer, status)
+    if not _is_certain(solver):
+        wrong = jnp.isfinite(size) & _is_large(function, y, theta, start, here)
+        status = RESULTS.where((status == good) & wrong, no_answer, status)
     broken = ~jnp.isfinite(size)
     status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
     value = jax.tree.map(lambda a: jnp.where(status == good, a, jnp.nan), y)
     return value, status, size
 
 
-def _change(function, y, theta, here) -> Array:
-    """How much f changes where the entries of y change by up to a hundredth.
+def _is_certain(solver) -> bool:
+    """Whether a solver says itself, by no tolerance in units of y, what a root is."""
+    if isinstance(solver, Bracketed):
+        return True
+    return isinstance(solver, Newton | NewtonKrylov) and solver.atol is None
+
+
+def _is_large(function, y, theta, start, here) -> Array:
+    """Whether |f| is above what f changes by if y does by up to a hundredth.
 
     A solver of rough tolerances stops where |f| is above rounding, but below this; at a
-    minimum of |f| that is no root, f hardly changes. The changes are irregular, so that
-    no stencil is blind to them, and no derivative is needed, so that f may have none.
+    minimum of |f| that is no root, f hardly changes. A hundredth of y or of the way to
+    it, for only these tell in what units y is. The changes are irregular, so that no
+    stencil is blind to them, and no derivative is needed, so that f may have none.
     """
 
-    def moved(a):
+    def moved(a, start):
         wave = jnp.cos(jnp.arange(1.0, a.size + 1) ** 2).astype(a.dtype)
-        return a + 0.01 * wave.reshape(a.shape) * jnp.maximum(jnp.abs(a), 1)
+        size = jnp.maximum(jnp.abs(a), jnp.abs(a - start))
+        # Begun at a root at zero, an unknown tells nothing, and may be of any units.
+        size = jnp.where(size <= jnp.finfo(a.dtype).eps, 1, size)
+        return a + 0.01 * wave.reshape(a.shape) * size
 
-    there = function(jax.tree.map(moved, y), theta)
-    return largest(jax.tree.map(jnp.subtract, there, here))
+    there = function(jax.tree.map(moved, y, start), theta)
+
+    def large(there, here):
+        change = largest(there - here)
+        # What overflows says nothing for a root.
+        return largest(here) > jnp.where(jnp.isfinite(change), change, 0)
+
+    each = jax.tree.leaves(jax.tree.map(large, there, here))
+    return jnp.any(jnp.stack(each))
 
 
 def _conditioned(function, value, theta, rule: Rule) -> Array:

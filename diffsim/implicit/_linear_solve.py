@@ -11,6 +11,7 @@ import lineax as lx
 from jaxtyping import Array, PyTree
 
 from .._failures import is_finite, throws
+from .._primitives import tie_tangents
 from .._products import product
 from .._results import RESULTS, raised
 from .._sizes import largest
@@ -65,7 +66,8 @@ def linear_solve(
 def linear_solved(operator, y, b, *, linear: AbstractLinear, hint: Any = None):
     """x with A x = b, differentiable in A and b."""
     # Without the iterations, a constant that `shard_map` refuses beside what varies.
-    return _linear_solved(operator, y, b, linear, hint, lambda solved: solved[0])
+    x = _linear_solved(operator, y, b, linear, hint, lambda solved: solved[0])
+    return tie_tangents(x)
 
 
 def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False):
@@ -77,9 +79,11 @@ def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False):
         return hold(operator(v))
 
     state = hold(linear.checked(linear.prepared(held, y, hold(hint)), held, y))
+    # Its rules want tangents of all leaves or of none: of b, of what A is applied to
+    # and makes, and of the answer, which are those of Aᵀ the other way round.
     return jax.lax.custom_linear_solve(
-        operator,
-        b,
+        lambda v: tie_tangents(operator(tie_tangents(v))),
+        tie_tangents(b),
         solve=lambda A, b: seen(linear.solved(state, A, b)),
         transpose_solve=lambda At, b: seen(linear.solved_transposed(state, At, b)),
         has_aux=has_aux,
@@ -91,6 +95,7 @@ def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solut
     x, steps = _linear_solved(
         product, b, b, linear, None, lambda solved: solved, has_aux=True
     )
+    x = tie_tangents(x)
     fine = is_finite(x)
     status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
     # A constant in it would make A x of every x, and of none of them b.

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, PyTree
 
 from .._sizes import largest, precision
 from ._strategies import AbstractLinear, Dense
-from ._tolerances import over_tolerance
+from ._tolerances import is_straight, over_tolerance, relative_to, true_where
 
 
 #: Steps by factors that are not theirs are worth their while if each is this much
@@ -23,10 +23,16 @@ _FEW = 3
 
 
 class _State(eqx.Module):
-    """The last factorization; `size` is that of the last step over its tolerance."""
+    """The last factorization and step, and where the search stands.
+
+    `size` is that of the last step over its tolerance, `first` that of f at the guess.
+    """
 
     factor: Any
+    moved: PyTree[Array]
     size: Array
+    first: list[Array]
+    near: Bool[Array, ""]
     singular: Bool[Array, ""]
 
 
@@ -35,20 +41,27 @@ class Newton(optx.AbstractRootFinder):
 
     $$y \leftarrow y - A^{-1} f(y), \qquad A = \partial f/\partial y$$
 
-    until a step is within `atol` + `rtol` |y|; that step is taken, and squares what was
-    left. Near the root two more steps go by the same factors, which makes the order
-    four for one factorization, and the last ones serve the derivative, if that is by
-    `StaleLU`.
+    until a step is within `rtol` |y|, entry by entry; that step is taken, and squares
+    what was left. Near the root two more steps go by the same factors, which makes the
+    order four for one factorization, and the last ones serve the derivative, if that is
+    by `StaleLU`.
+
+    No scale of y is presumed. A root may be zero to rounding, where no step is small
+    beside it: the search ends as well where steps no longer get shorter, and f is
+    linear over 1/`rtol` times the last one; and where |f| is below the fifth power of
+    the precision of what it was at the guess, as at a multiple root at zero.
 
     **Arguments**
 
-    - `rtol`, `atol`: of the last step; None is the 3/5 power of the precision, 4e-10 in
+    - `rtol`: of the last step; None is the 3/5 power of the precision, 4e-10 in
         float64.
+    - `atol`: the search ends where a step is within `atol` + `rtol` |y|, and nowhere
+        else. None presumes nothing.
     - `linear`: what solves for the step.
     - `backward`: make A by reverse mode, for residuals that have no forward mode.
     - `norm`: of the step over its tolerances.
 
-    **Good values:** the defaults, where |y| is about one; else tell `atol`.
+    **Good values:** the defaults, whatever the units of y are.
 
     **Limits:** converges near the root only; `NewtonKrylov` and `optimistix.Dogleg`
     search further away (mathematics). `backward` needs a strategy that has a
@@ -65,29 +78,36 @@ class Newton(optx.AbstractRootFinder):
     norm: Callable[[PyTree], Array] = largest
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
-        del options, aux_struct, tags
+        del options, f_struct, aux_struct, tags
         shapes = eqx.filter_eval_shape(lambda: self._step(fn, y, args)[1])
         # Of the type that a step has, inside shard_map as well.
         nothing = 0 * largest(y)
         factor = jax.tree.map(
             lambda s: jnp.zeros(s.shape, s.dtype) + nothing.astype(s.dtype), shapes
         )
-        return _State(factor, nothing + jnp.inf, nothing != 0)
+        moved = jax.tree.map(lambda a: 0 * a, y)
+        far, no = nothing + jnp.inf, nothing != 0
+        first = [far.astype(a.dtype) for a in jax.tree.leaves(y)]
+        return _State(factor, moved, far, first, no, no)
 
     def step(self, fn, y, args, options, state, tags):
-        del options, tags, state
+        del options, tags
         (value, aux), factor, solve = self._step(fn, y, args)
-        new, size = self._moved(y, solve(value))
-        lost = jnp.isfinite(largest(value)) & ~jnp.isfinite(size)
+        step = solve(value)
+        new, size, rough = self._moved(y, step, state.moved)
+        lost = jnp.isfinite(largest(value)) & ~jnp.isfinite(largest(step))
+        near, first = self._near(fn, y, args, value, step, size, state)
         if jax.tree.leaves(factor) and sum(x.size for x in jax.tree.leaves(y)) > _FEW:
-            new, size = self._again(lambda z: solve(fn(z, args)[0]), new, size)
-        return new, _State(factor, size, lost), aux
+            new, size, step = self._again(
+                lambda z: solve(fn(z, args)[0]), new, step, size, rough
+            )
+        return new, _State(factor, step, size, first, near, lost), aux
 
     def terminate(self, fn, y, args, options, state, tags):
         del fn, y, args, options, tags
         results: Any = optx.RESULTS
         result = results.where(state.singular, results.singular, results.successful)
-        return state.size <= 1, result
+        return (state.size <= 1) | state.near, result
 
     def postprocess(self, fn, y, aux, args, options, state, tags, result):
         del fn, args, options, state, tags, result
@@ -96,12 +116,56 @@ class Newton(optx.AbstractRootFinder):
     def _step(self, fn, y, args):
         return linearized(lambda z: fn(z, args), y, self.linear, backward=self.backward)
 
-    def _moved(self, y: PyTree[Array], step: PyTree[Array]):
-        """y after a step, and the size of the step over its tolerance."""
-        y = jax.tree.map(jnp.subtract, y, step)
-        return y, self.norm(over_tolerance(step, y, self.rtol, self.atol, power=0.6))
+    def _moved(self, y: PyTree[Array], step: PyTree[Array], before: PyTree[Array]):
+        """y after a step, and the size of the step by each entry and by all.
 
-    def _again(self, step: Callable, y: PyTree[Array], size: Array):
+        An entry far below the others need not be known to its own digits if the step
+        before was `before`, and far longer: what is left is far shorter than this one.
+        """
+        y = jax.tree.map(jnp.subtract, y, step)
+        if self.atol is not None:
+            size = self.norm(over_tolerance(step, y, self.rtol, self.atol, power=0.6))
+            return y, size, size
+        rtol, fast = self._relative(y), precision(y) ** 0.25
+
+        def tolerance(a, last):
+            much = rtol * jnp.max(jnp.abs(a), initial=0)
+            return jnp.maximum(
+                rtol * jnp.abs(a), jnp.minimum(much, fast * jnp.abs(last))
+            )
+
+        def rough(a):
+            return jnp.full_like(a, rtol * jnp.max(jnp.abs(a), initial=0))
+
+        fine = relative_to(step, jax.tree.map(tolerance, y, before))
+        return y, self.norm(fine), self.norm(relative_to(step, jax.tree.map(rough, y)))
+
+    def _relative(self, y: PyTree[Array]):
+        return precision(y) ** 0.6 if self.rtol is None else self.rtol
+
+    def _near(self, fn, y, args, value, step, size, state):
+        """Whether f vanishes where no step is small beside y, and |f| at the guess."""
+        if self.atol is not None:
+            return state.near, state.first
+        sizes = [largest(f) for f in jax.tree.leaves(value)]
+        pairs = list(zip(sizes, state.first, strict=True))
+        first = [jnp.where(jnp.isinf(old), new, old) for new, old in pairs]
+        least = precision(y) ** 5
+        gone = jnp.stack([new <= least * old for new, old in pairs])
+        # The first step has none before it.
+        again = jnp.isfinite(state.first[0])
+        stalled = again & (size > 1) & (size >= state.size)
+
+        def straight():
+            back, fall = (jax.tree.map(jnp.negative, a) for a in (step, value))
+            reach = 1 / self._relative(y)
+            return is_straight(lambda z: fn(z, args)[0], y, value, back, fall, reach)
+
+        return true_where(stalled, straight) | (again & jnp.all(gone)), first
+
+    def _again(
+        self, step: Callable, y: PyTree[Array], last: PyTree[Array], size, rough
+    ):
         """More steps by the same factors, as long as each is much shorter.
 
         Two steps s, s' by the factors of one A leave 2K|s||s'| of the error, as a step
@@ -111,22 +175,26 @@ class Newton(optx.AbstractRootFinder):
         good = precision(y) ** 0.25
 
         def again(carry):
-            y, last, _, mean = carry
-            new, size = self._moved(y, step(y))
-            rate = size / last
+            y, last, size, rough, _ = carry
+            move = step(y)
+            new, fine, short = self._moved(y, move, last)
+            rate = short / rough
             taken = rate <= _MUCH
-            y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), new, y)
-            mean = jnp.where(rate <= good, jnp.sqrt(2 * size * last), mean)
-            return y, jnp.where(taken, size, last), rate, mean
+            y, last = jax.tree.map(
+                lambda a, b: jnp.where(taken, a, b), (new, move), (y, last)
+            )
+            mean = jnp.maximum(fine, jnp.sqrt(2 * short * rough))
+            size = jnp.where(rate <= good, mean, size)
+            return y, last, size, jnp.where(taken, short, rough), rate
 
         def more(carry, _):
-            _, _, rate, mean = carry
-            wanted = (rate <= _MUCH) & (mean > 1)
+            _, _, size, _, rate = carry
+            wanted = (rate <= _MUCH) & (size > 1)
             return jax.lax.cond(wanted, again, lambda carry: carry, carry), None
 
-        start = (y, size, 0 * size, size)
-        (y, _, _, mean), _ = jax.lax.scan(more, start, None, length=_AGAIN)
-        return y, mean
+        start = (y, last, size, rough, 0 * size)
+        (y, last, size, _, _), _ = jax.lax.scan(more, start, None, length=_AGAIN)
+        return y, size, last
 
 
 def linearized(function, y, linear: AbstractLinear, *, backward: bool):

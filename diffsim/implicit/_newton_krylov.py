@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._sizes import largest
+from .._sizes import largest, precision
 from ._strategies import AbstractLinear, Krylov
-from ._tolerances import over_tolerance
+from ._tolerances import is_straight, over_tolerance, relative_to, true_where
 
 
 #: Of the tolerances, what the last step may leave. Less is work for nothing, and
@@ -20,8 +20,12 @@ _ENOUGH = 0.1
 
 
 class _State(eqx.Module):
-    """|f|, how well the next step is to be solved, and what the last step left."""
+    """|f|, how well the next step is to be solved, and what the last step left.
 
+    `scale` is the largest that each leaf of y, or a step of it, has been.
+    """
+
+    scale: PyTree[Array]
     residual: Float[Array, ""]
     forcing: Float[Array, ""]
     left: Float[Array, ""]
@@ -43,8 +47,11 @@ class NewtonKrylov(optx.AbstractRootFinder):
 
     **Arguments**
 
-    - `rtol`, `atol`: of what is left after the last step; None is the 3/4 power of the
+    - `rtol`: of what is left after the last step; None is the 3/4 power of the
         precision, 2e-12 in float64.
+    - `atol`: None presumes no units of y: `rtol` is of the largest entry of each leaf,
+        and for a leaf that vanishes of the root of the precision times the largest that
+        it has had on the way.
     - `linear`: a `Krylov`; its own tolerances are not used, all else is.
     - `forcing`: $\eta$ of the first step, and the largest of all.
     - `shortenings`: halvings of one step before it counts as failed.
@@ -74,7 +81,9 @@ class NewtonKrylov(optx.AbstractRootFinder):
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del options, f_struct, aux_struct, tags
         size = self._length(fn(y, args)[0])
-        return _State(size, 0 * size + self.forcing, 0 * size + jnp.inf, size < 0)
+        scale = jax.tree.map(_largest_of, y)
+        far = 0 * size + jnp.inf
+        return _State(scale, size, 0 * size + self.forcing, far, size < 0)
 
     def step(self, fn, y, args, options, state, tags):
         del options, tags
@@ -83,17 +92,32 @@ class NewtonKrylov(optx.AbstractRootFinder):
         tolerance = state.forcing * state.residual
         assert isinstance(self.linear, Krylov)
         move, _ = self.linear.within(operator, downhill, tolerance)
+        start = y
         y, fraction, size = self._shortened(fn, y, args, move, state)
         rate = size / state.residual
-        left = self.norm(over_tolerance(move, y, self.rtol, self.atol, power=0.75))
-        left = left * jnp.maximum(rate, 1 - fraction)
+        scale = jax.tree.map(
+            lambda *sizes: jnp.maximum(sizes[0], jnp.maximum(*sizes[1:])),
+            state.scale,
+            jax.tree.map(_largest_of, y),
+            jax.tree.map(_largest_of, move),
+        )
+        left = self._over(move, y, scale, 0.75) * jnp.maximum(rate, 1 - fraction)
         # A small step that cannot make |f| fall has met its rounding.
-        small = self.norm(over_tolerance(move, y, None, None, power=0.5)) <= 1
+        small = self.norm(_over_scale(move, scale, precision(y) ** 0.5)) <= 1
         # False where Krylov's answer is NaN.
         fell = size < state.residual
+
+        def straight():
+            reach = precision(y) ** -0.5
+            change = operator(move)
+            given = (lambda z: fn(z, args)[0], start, value, move, change)
+            return is_straight(*given, reach)
+
+        small |= true_where(~fell & ~small, straight)
         met = (state.residual == 0) | (~fell & small)
         forcing = self._next_forcing(rate, left, state.forcing)
-        return y, _State(size, forcing, jnp.where(met, 0, left), ~(fell | met)), aux
+        left = jnp.where(met, 0, left)
+        return y, _State(scale, size, forcing, left, ~(fell | met)), aux
 
     def terminate(self, fn, y, args, options, state, tags):
         del fn, y, args, options, tags
@@ -107,6 +131,18 @@ class NewtonKrylov(optx.AbstractRootFinder):
     def postprocess(self, fn, y, aux, args, options, state, tags, result):
         del fn, args, options, state, tags, result
         return y, aux, {}
+
+    def _over(self, move, y, scale, power: float) -> Array:
+        """The size of a step over the tolerances."""
+        rtol = precision(y) ** power if self.rtol is None else self.rtol
+        if self.atol is None:
+            # A leaf that vanishes has to come down to far below what it was.
+            least = precision(y) ** 0.5
+            scale = jax.tree.map(
+                lambda a, s: jnp.maximum(_largest_of(a), least * s), y, scale
+            )
+            return self.norm(_over_scale(move, scale, rtol))
+        return self.norm(over_tolerance(move, y, rtol, self.atol, power=power))
 
     def _length(self, f: PyTree[Array]) -> Array:
         assert isinstance(self.linear, Krylov)
@@ -140,3 +176,12 @@ class NewtonKrylov(optx.AbstractRootFinder):
         before = 0.9 * forcing**2
         chosen = jnp.where(before > 0.1, jnp.maximum(chosen, before), chosen)
         return jnp.minimum(jnp.maximum(chosen, _ENOUGH / left), self.forcing)
+
+
+def _largest_of(a: Array) -> Array:
+    return jnp.max(jnp.abs(a), initial=0)
+
+
+def _over_scale(move: PyTree[Array], scale: PyTree[Array], rtol) -> PyTree[Array]:
+    wide = jax.tree.map(lambda a, s: jnp.full_like(a, rtol * s), move, scale)
+    return relative_to(move, wide)

@@ -97,9 +97,9 @@ def _sealed(equation: Equation, guess, rule: Rule):
     arrays = [eqx.is_array(x) for x in leaves]
     count, ends = len(jax.tree.leaves(guess)), []
 
-    def rebuilt(inputs):
+    def rebuilt(inputs, others=leaves):
         given = iter(inputs)
-        full = [next(given) if a else x for a, x in zip(arrays, leaves, strict=True)]
+        full = [next(given) if a else x for a, x in zip(arrays, others, strict=True)]
         return jax.tree.unflatten(structure, full)
 
     def function(*inputs):
@@ -111,13 +111,14 @@ def _sealed(equation: Equation, guess, rule: Rule):
 
     def tangent(outputs, inputs, tangents):
         _, theta, rule, _ = rebuilt(inputs)
-        _, dtheta, _, _ = rebuilt(tangents)
+        # What is no array has no tangent, and is there all the same.
+        _, dtheta, _, _ = rebuilt(tangents, len(leaves) * [None])
         y, _, hint = jax.tree.unflatten(ends[0], outputs)
         solve = functools.partial(linear_solved, linear=rule.linear, hint=hint)
         dy = _tangent(equation.function, y, (theta, dtheta), solve)
         return [*jax.tree.leaves(dy), *[None] * (len(outputs) - count)]
 
-    inputs = [x for a, x in zip(arrays, leaves, strict=True) if a]
+    inputs = [jnp.asarray(x) for a, x in zip(arrays, leaves, strict=True) if a]
     found = sealed(function, tangent, *inputs)
     y, about, _ = jax.tree.unflatten(ends[0], found)
     return y, about

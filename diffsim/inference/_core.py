@@ -1,17 +1,15 @@
 """The pure core of a fit: traceable, batchable, and differentiable at the optimum."""
 
-import inspect
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import lineax as lx
 import optimistix as optx
-from jaxtyping import Array, Bool, Float, Int
-from optimistix.internal import implicit_jvp
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._results import RESULTS
+from ..implicit import Equation, Rule, solved
 from ._descent import Descent
 from ._experiment import Experiment
 from ._levenberg_marquardt import LevenbergMarquardt
@@ -34,13 +32,26 @@ def optimum(
     r"""Coordinates of the best fit from the start `z`.
 
     Its derivative is that of the condition $\nabla_z\,\text{loss} = 0$, not of the
-    steps: $dz = -H^{-1}\,d(\nabla\text{loss})$, with 0 for what a bound holds.
+    steps: $dz = -H^{-1}\,d(\nabla\text{loss})$, with 0 for what a bound holds, and NaN
+    where the data leave a direction undetermined. That of the loss follows it.
     """
-    inputs = _hoisted(experiment), solver, z, max_steps
-    # implicit_jvp insists on plain functions; a type checker may have wrapped them.
-    functions = inspect.unwrap(_searched), inspect.unwrap(_stationarity)
-    linear = lx.AutoLinearSolver(well_posed=None)
-    return implicit_jvp(*functions, inputs, frozenset(), linear)
+    experiment = _hoisted(experiment)
+    # What finds the optimum has no part in its derivative.
+    z, search = _searched(_held((experiment, solver, z)), max_steps)
+    equation = Equation(_stationarity, (experiment, search.held), None, _known)
+    (z, loss), _ = solved(equation, (z, search.loss), Rule())
+    return z, eqx.tree_at(lambda s: s.loss, search, loss)
+
+
+def _held(tree: PyTree) -> PyTree:
+    return jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree
+    )
+
+
+def _known(how, function, y, theta):
+    del how, function, theta
+    return y, (), None
 
 
 def optima(
@@ -64,8 +75,8 @@ def _hoisted(experiment: Experiment) -> Experiment:
     return Experiment(predict, noise, experiment.data, parameters, experiment.layout)
 
 
-def _searched(inputs):
-    experiment, solver, z, max_steps = inputs
+def _searched(given, max_steps: int):
+    experiment, solver, z = given
     options = experiment.parameters.limits()
     given = {"max_steps": max_steps, "throw": False}
     if isinstance(solver, optx.AbstractLeastSquaresSolver):
@@ -108,9 +119,11 @@ def _ended_elsewhere(found: Any, experiment: Experiment) -> Search:
     )
 
 
-def _stationarity(z, search, inputs):
-    experiment, *_ = inputs
-    gradient = jax.grad(experiment.loss)(z)
+def _stationarity(y, theta):
+    """What vanishes at an optimum and its loss."""
+    (z, loss), (experiment, held) = y, theta
+    value, gradient = jax.value_and_grad(experiment.loss)(z)
     lower, upper = experiment.parameters.limits().values()
     side = jnp.where(jnp.abs(z - lower) < jnp.abs(z - upper), lower, upper)
-    return jnp.where(search.held, z - jnp.where(search.held, side, 0), gradient)
+    gradient = jnp.where(held, z - jnp.where(held, side, 0), gradient)
+    return gradient, loss - value

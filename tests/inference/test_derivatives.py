@@ -1,0 +1,100 @@
+"""A fit has the derivatives of its optimum, in every nesting and in a scan."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.inference import Free, Gaussian, fit
+
+
+DATA = jnp.array([1.0, 2.0, 3.0, 2.5])
+#: d²/dd² of ln of a mean.
+CURVATURE = np.full((4, 4), -1 / (4 * np.mean(DATA)) ** 2)
+
+
+def log_mean(data, **options):
+    def predict(m):
+        return jnp.exp(m["x"]) * jnp.ones(4)
+
+    return fit(predict, {"x": 0.0}, data, noise=Gaussian(1.0), **options)
+
+
+def scanned(value):
+    def total(data):
+        def step(data, _):
+            return data, value(data)
+
+        return jnp.sum(jax.lax.scan(step, data, None, length=2)[1]) / 2
+
+    return total
+
+
+fwd, rev = jax.jacfwd, jax.jacrev
+
+HESSIANS = {
+    "forward over forward": lambda f: fwd(fwd(f)),
+    "forward over reverse": lambda f: fwd(rev(f)),
+    "reverse over forward": lambda f: rev(fwd(f)),
+    "reverse over reverse": lambda f: rev(rev(f)),
+}
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        # Those that a rule by `custom_jvp` does not have.
+        *list(HESSIANS)[2:],
+        *(pytest.param(m, marks=pytest.mark.slow) for m in list(HESSIANS)[:2]),
+    ],
+)
+def test_every_hessian_of_a_fit_in_a_scan_is_right(mode):
+    """ln of a mean: d²x/dd² = −1/(N d̄)²."""
+    hessian = HESSIANS[mode](scanned(lambda data: log_mean(data).values[0]))
+    np.testing.assert_allclose(jax.jit(hessian)(DATA), CURVATURE, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mode", [fwd, rev])
+def test_the_least_loss_follows_the_data(mode):
+    """½ Σ (d − d̄)² has the gradient d − d̄: the fit itself adds nothing to it."""
+    slope = jax.jit(mode(lambda data: log_mean(data).loss))(DATA)
+    np.testing.assert_allclose(slope, DATA - jnp.mean(DATA), atol=1e-12)
+
+
+def test_many_starts_have_the_hessian_of_the_best():
+    def value(data):
+        return log_mean(data, starts=3).values[0]
+
+    hessian = jax.jit(HESSIANS["reverse over reverse"](value))(DATA)
+    np.testing.assert_allclose(hessian, CURVATURE, rtol=1e-9)
+
+
+def test_what_a_bound_holds_has_no_hessian():
+    x = np.arange(4.0)
+    free = {"a": Free(bounds=(None, 0.5)), "b": Free(transform="log")}
+
+    def values(data):
+        model = {"a": 0.0, "b": 1.0}
+        line = Gaussian(0.1)
+        found = fit(lambda m: m["a"] + m["b"] * x, model, data, noise=line, free=free)
+        return jnp.stack([found.values[0], jnp.log(found.values[1])])
+
+    # b = x·(d − ½)/x·x, at the bound ½ of a.
+    b = x @ (DATA - 0.5) / (x @ x)
+    exact = [np.zeros((4, 4)), -np.outer(x, x) / (x @ x * b) ** 2]
+    hessian = jax.jit(HESSIANS["reverse over reverse"](values))(DATA)
+    np.testing.assert_allclose(hessian, exact, atol=1e-10)
+
+
+@pytest.mark.parametrize("mode", [fwd, rev])
+def test_a_direction_that_no_datum_determines_has_no_derivative(mode):
+    """The sum of two numbers is known; neither of them is, and nothing is made up."""
+
+    def values(data):
+        found = fit(lambda m: (m[0] + m[1]) * jnp.ones(4), P, data, noise=Gaussian(1.0))
+        return found.values
+
+    P = jnp.ones(2)
+    total = jnp.sum(jax.jit(values)(DATA))
+    np.testing.assert_allclose(total, jnp.mean(DATA), rtol=1e-12)
+    assert np.all(np.isnan(jax.jit(mode(values))(DATA)))
