@@ -51,6 +51,11 @@ with warnings.catch_warnings():
             "`t0` are traced, so the number of steps cannot follow them: raise "
             "`Method(max_steps=...)`, or pass concrete times and a Python float `t0`."
         )
+        times_not_finite = (
+            "A requested time or `t0` is infinite or not a number, or lies farther "
+            "from `t0` than the type of the state can say. Look at what they are "
+            "computed from."
+        )
         events_beyond_limit = (
             "An event happened more often than can be recorded. Raise "
             "`Event(limit=...)`; a ball that comes to rest bounces without end."

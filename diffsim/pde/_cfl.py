@@ -62,6 +62,7 @@ class CFL(diffrax.AbstractStepSizeController):
 
     number: float | Array
     _direction: Any = eqx.field(repr=False)
+    _epoch: Any = eqx.field(repr=False)
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
 
@@ -69,7 +70,13 @@ class CFL(diffrax.AbstractStepSizeController):
         check_number("number", number)
         check_positive("number", number)
         self.number = number
-        self._direction = 1
+        self._direction, self._epoch = 1, None
+
+    def with_epoch(self, epoch):
+        """Itself, for a run that counts time from its epoch."""
+        return eqx.tree_at(
+            lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None
+        )
 
     def wrap(self, direction):
         return eqx.tree_at(lambda c: c._direction, self, direction)
@@ -105,6 +112,7 @@ class CFL(diffrax.AbstractStepSizeController):
     def _step(self, t, u, evolution):
         # Diffrax turns a run round that goes backwards; the clock does not.
         now = jnp.asarray(t) * jnp.asarray(self._direction, jnp.result_type(t))
+        now = now if self._epoch is None else self._epoch.at(now)
         # Derivatives are those at frozen steps: where they lie changes only the error.
         return jax.lax.stop_gradient(allowed_step(evolution, self.number, now, u))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._checks import check_takes
@@ -94,6 +95,6 @@ class Occurrences(eqx.Module):
     - `count`: how many of them were recorded.
     """
 
-    times: Float[Array, " limit"]
+    times: Float[Array | np.ndarray, " limit"]
     states: PyTree[Array]
     count: Int[Array, ""]

@@ -11,6 +11,9 @@ from .._checks import check_kind, is_traced
 from ._adjoints import AbstractScanAdjoint, Reversible
 
 
+#: The end of a run may be that of its frozen steps but for so many roundings.
+_ULPS_AT_END = 16
+
 #: `max_steps` of adaptive runs where the method does not say: Diffrax's own bound.
 MAX_STEPS = 4096
 
@@ -128,12 +131,34 @@ class GivenSteps(eqx.Module):
 
     ends: np.ndarray
 
-    def towards(self, t0, t1) -> diffrax.StepTo:
-        """Diffrax's controller from `t0` to `t1`, either way; the last step is cut."""
-        lower, upper = min(t0, t1), max(t0, t1)
-        inside = self.ends[(self.ends > lower) & (self.ends < upper)]
-        inside = inside if t1 > t0 else inside[::-1]
-        return diffrax.StepTo(np.concatenate([[t0], inside, [t1]]))
+    def towards(self, t0: float, end: float) -> diffrax.StepTo:
+        """Diffrax's controller in elapsed time from `t0` to `end` after it, either way;
+        the last step is cut.
+        """
+        ends = np.asarray(self.ends, np.float64) - t0
+        _check_spanned(ends, t0, end)
+        inside = ends[(ends > min(0.0, end)) & (ends < max(0.0, end))]
+        inside = inside if end > 0 else inside[::-1]
+        return diffrax.StepTo(np.concatenate([[0.0], inside, [end]]))
+
+
+def _check_spanned(ends: np.ndarray, t0: float, end: float):
+    """Objects to a run that the frozen steps, after `t0`, do not lead through."""
+    if end == 0:
+        return
+    ahead = np.sort(np.sign(end) * ends)
+    rounding = _ULPS_AT_END * np.spacing(max(abs(t0), abs(t0 + end)))
+    covers = ahead.size and ahead[-1] >= abs(end) - rounding
+    # Where the recorded run began is not in its steps, but it was no step away.
+    longest = np.max(np.diff(ahead), initial=0.0)
+    if covers and (ahead.size < 2 or ahead[0] <= 2 * longest):
+        return
+    lower, upper = t0 + np.min(ends, initial=0.0), t0 + np.max(ends, initial=0.0)
+    raise ValueError(
+        f"frozen steps go from {lower:.6g} to {upper:.6g}, and this run from {t0:.6g} "
+        f"to {t0 + end:.6g} would take the rest in one step; freeze those of a run "
+        "that goes as far"
+    )
 
 
 def default_controller(dtype: Any) -> diffrax.PIDController:
@@ -168,10 +193,10 @@ def _checked_step(step):
             f"step must be a Python number, got {type(step).__name__}: it fixes the "
             "number of steps, which compiled code cannot change; float(step) may do"
         )
-    if not step > 0:
+    if not 0 < step < np.inf:
         raise ValueError(
-            f"step must be positive, got {step}; times before t0 run backwards by "
-            "themselves"
+            f"step must be positive and finite, got {step}; times before t0 run "
+            "backwards by themselves"
         )
     return step
 

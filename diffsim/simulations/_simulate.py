@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -22,12 +22,15 @@ from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
 from .._types import Numbers
 from ._adjoints import Reversible
-from ._both_ways import Request, run_both_ways
+from ._both_ways import run_both_ways
 from ._dynamics import check_dynamics
+from ._elapsed_time import Epoch, elapsed_since, time_after
+from ._event import Occurrences
 from ._event_leg import checked_events, event_leg
 from ._finer import as_asked
 from ._method import Method
 from ._plan import in_precision, planned
+from ._request import Request
 from ._simulation import AbstractSimulation
 from ._trajectory import Final, Trajectory
 
@@ -86,25 +89,40 @@ def simulate(
     if observe is not None:
         check_takes("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
-    check_number("t0", t0)
+    _check_epoch(t0)
     plan, end = planned(
         method, times, t0, watched=progress is not None, events=bool(events)
     )
-    hushed = quiet(throw)
     events = checked_events(plan, events)
+    outputs = _Outputs(times, elapsed_since(t0, times))
+    about = _About(observe, meter, quiet(throw))
     with _forward_mode_named(method):
-        trajectory = _simulate(
-            simulation, plan, times, observe, meter, hushed, start, events
-        )
-    if end is not None and not events:
-        trajectory = eqx.tree_at(lambda x: x.final.t, trajectory, end)
+        trajectory = _simulate(simulation, plan, outputs, about, start, events)
+    end = None if events else end
+    trajectory = _on_the_clock(trajectory, t0, times, end)
     return raised(trajectory, trajectory.result) if throws(throw) else trajectory
+
+
+class _Outputs(NamedTuple):
+    """Output times, and how long after the epoch they are, which has more digits."""
+
+    times: Any
+    elapsed: Any
+
+
+class _About(NamedTuple):
+    """What a run is asked for beside its outputs."""
+
+    observe: Callable | None
+    meter: diffrax.AbstractProgressMeter
+    hushed: bool
 
 
 @eqx.filter_jit
 def _simulate(
-    simulation, plan, times, observe, meter, hushed, start, events
+    simulation, plan, outputs: _Outputs, about: _About, start, events
 ) -> Trajectory:
+    """The run; all times in it but those of outputs are elapsed ones."""
     y0 = simulation.initial_state()
     if start is not None:
         _check_same_state(start.y, y0)
@@ -112,33 +130,62 @@ def _simulate(
     y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     # Times take the type of the state, which would otherwise be promoted by them.
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
-    t0 = jnp.asarray(simulation.t0 if start is None else start.t, dtype)
-    times = jnp.asarray(times, dtype)
-    plan = in_precision(plan, dtype)
-    check_dynamics(simulation, plan.method.solver, t0, y0)
-    each = jnp.atleast_1d(times)
-    request = Request(simulation, plan, t0, each, y0, meter)
-    look = simulation.observe if observe is None else observe
+    t0 = simulation.t0 if start is None else start.t
+    epoch, plan = Epoch(t0, dtype), in_precision(plan, t0, dtype)
+    check_dynamics(simulation, plan.method.solver, epoch.at(epoch.zero), y0)
+    times, elapsed = (jnp.atleast_1d(jnp.asarray(x, dtype)) for x in outputs)
+    # Of traced times it is known only here; the run goes nowhere for such a one.
+    known = jnp.isfinite(elapsed)
+    elapsed = jnp.where(known, elapsed, 0)
+    request = Request(simulation, plan, epoch, elapsed, epoch.zero, y0, about.meter)
+    look = simulation.observe if about.observe is None else about.observe
     if events:
         leg, found = event_leg(request, events, look)
     else:
         leg, found = run_both_ways(request), ()
-    states = jax.vmap(look)(each, leg.states)
+    states = jax.vmap(look)(times, leg.states)
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+    result = RESULTS.where(jnp.all(known), result, RESULTS.times_not_finite)
+    if plan.sides is None:
+        states = nan_after(states, known, result == RESULTS.successful)
     if leg.reached is not None:
         states = nan_after(states, leg.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
     proper = simulation.proper()
     result = RESULTS.where(proper, result, RESULTS.improper_parameter)
-    if times.ndim == 0:
+    if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = Final(leg.end_time, leg.end)
     # Until a run fails its states are right; of improper parameters none is.
-    ok = (result == RESULTS.successful) if hushed else proper
+    ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = poisoned((states, final, found), ok)
+    times = outputs.times
     return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
+
+
+def _on_the_clock(
+    trajectory: Trajectory, t0: Any, times: Any, end: float | None
+) -> Trajectory:
+    """`trajectory`, with times and not what has elapsed since `t0`.
+
+    Outside of the compiled run, in which singles may be all that there is.
+    """
+    last, ends = trajectory.final, trajectory.steps
+    events = tuple(
+        Occurrences(time_after(t0, one.times), one.states, one.count)
+        for one in trajectory.events
+    )
+    return Trajectory(
+        times,
+        trajectory.states,
+        trajectory.result,
+        trajectory.stats,
+        Final(time_after(t0, last.t) if end is None else end, last.y),
+        None if ends is None else time_after(t0, ends),
+        events,
+    )
 
 
 @contextlib.contextmanager
@@ -157,7 +204,7 @@ def _forward_mode_named(method: Method):
 
 
 def _checked_times(times: Any) -> Any:
-    """`times` as floats, concrete ones as NumPy in double precision."""
+    """`times` as floats, concrete ones as NumPy, in double precision if not given."""
     if is_traced(times):
         times = as_floating("times", times)
     else:
@@ -183,6 +230,12 @@ def _check_ascending(times: np.ndarray):
             f"times must ascend, got {times[where]} before {times[where + 1]}; sort "
             "them, times before t0 included"
         )
+
+
+def _check_epoch(t0: Any):
+    check_number("t0", t0)
+    if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
+        raise ValueError(f"t0 must be finite, got {t0}")
 
 
 def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):

@@ -11,48 +11,41 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._both_modes import in_both_modes
 from ._leg import Leg
-from ._method import Method
-from ._plan import DiffraxSide
-from ._simulation import AbstractSimulation
+from ._plan import DiffraxSide, Plan
+from ._request import Request
 
 
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
 def diffrax_leg(
-    simulation: AbstractSimulation,
-    method: Method,
-    side: DiffraxSide,
-    y0: PyTree[Array],
-    *,
-    span: tuple[Array, Array],
-    times: Array,
-    meter: diffrax.AbstractProgressMeter,
+    request: Request, side: DiffraxSide, *, span: tuple[Array, Array], times: Array
 ) -> Leg:
-    """States at `times`, which lie in order in the `span` from epoch to end."""
+    """States at `times`, which lie in order in the `span` of elapsed time."""
+    method, meter = request.plan.method, request.meter
 
     def run(adjoint, inputs):
-        simulation, method, controller, y0, span, times = inputs
+        simulation, method, controller, epoch, y0, span, times = inputs
         saved = {
             "states": diffrax.SubSaveAt(ts=times),
             "end": diffrax.SubSaveAt(t1=True),
             "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
         }
         solution = _solved(
-            simulation,
-            method,
+            request._replace(
+                simulation=simulation, plan=Plan(method, None), epoch=epoch, y0=y0
+            ),
             DiffraxSide(side.outputs, side.max_steps, controller),
-            y0,
             span,
             saveat=diffrax.SaveAt(subs=saved),
-            meter=meter,
             adjoint=adjoint,
         )
         stats = {name: solution.stats[name] for name in STATS}
         assert solution.ys is not None
         return solution.ys, RESULTS.promote(solution.result), stats
 
-    inputs = (simulation, method, side.controller, y0, span, times)
+    simulation, y0 = request.simulation, request.y0
+    inputs = (simulation, method, side.controller, request.epoch, y0, span, times)
     if method.adjoint is not None:
         found, result, stats = run(method.adjoint, inputs)
     elif isinstance(meter, diffrax.NoProgressMeter):
@@ -67,24 +60,19 @@ def diffrax_leg(
 
 
 def diffrax_steps(
-    simulation: AbstractSimulation,
-    method: Method,
+    request: Request,
     side: DiffraxSide,
-    y0: PyTree[Array],
     span: tuple[Array, Array],
-    meter: diffrax.AbstractProgressMeter,
+    *,
     until: diffrax.Event | None,
 ) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
     """Ends of the steps, padded with infinity, states there, result and statistics."""
-    given = method.adjoint
+    given = request.plan.method.adjoint
     solution = _solved(
-        simulation,
-        method,
+        request,
         side,
-        y0,
         span,
         saveat=diffrax.SaveAt(steps=True),
-        meter=meter,
         adjoint=diffrax.DirectAdjoint() if given is None else given,
         until=until,
     )
@@ -98,24 +86,25 @@ def diffrax_steps(
 
 
 def _solved(
-    simulation, method, side, y0, span, *, saveat, meter, adjoint, until=None
+    request: Request, side: DiffraxSide, span, *, saveat, adjoint, until=None
 ) -> diffrax.Solution:
     t0, t1 = span
+    method = request.plan.method
     return diffrax.diffeqsolve(
-        simulation.terms(),
+        request.epoch.shift(request.simulation.terms()),
         method.solver,
         t0,
         t1,
         None if method.step is None else jnp.where(t1 >= t0, 1, -1) * method.step,
-        y0,
-        simulation,
+        request.y0,
+        request.simulation,
         saveat=saveat,
         stepsize_controller=_typed(side.controller, t0.dtype),
         adjoint=adjoint,
         event=until,
         max_steps=side.max_steps,
         throw=False,
-        progress_meter=meter,
+        progress_meter=request.meter,
     )
 
 

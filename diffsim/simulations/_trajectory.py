@@ -35,12 +35,12 @@ class Trajectory(eqx.Module):
     - `events`: an `Occurrences` for each `Event` that was asked for.
     """
 
-    times: Array
+    times: Array | np.ndarray
     states: PyTree[Array]
     result: RESULTS
     stats: dict[str, Any]
     final: Final
-    steps: Array | None
+    steps: Array | np.ndarray | None
     events: tuple[Occurrences, ...] = ()
 
     def __str__(self) -> str:
