@@ -17,7 +17,7 @@ from ._event import Event, Occurrences
 from ._event_adaptive import adaptive_rows
 from ._event_steps import event_rows
 from ._leg import Leg, fixed_stats
-from ._method import GivenSteps
+from ._method import MAX_STEPS, GivenSteps
 from ._occurrences import read_off
 from ._plan import DiffraxSide, FixedSide, Plan
 from ._request import Request
@@ -147,15 +147,32 @@ def _fixed(request: Request, watch: Watch, side: FixedSide):
     return rows, stop, RESULTS.successful, fixed_stats(jnp.sum(rows.lengths > 0))
 
 
+#: Bytes of states that a run with events keeps where nobody says how many, and steps
+#: that it takes at least.
+_KEPT, _LEAST = 2**28, 4096
+
+
+def _bounded(request: Request, side: DiffraxSide, runs: int) -> DiffraxSide:
+    """The side with no more steps than there is room for, unless they are given."""
+    if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
+        return side
+    size = sum(y.size * y.dtype.itemsize for y in jax.tree.leaves(request.y0))
+    room = _KEPT // max(1, size * runs)
+    steps = min(MAX_STEPS, max(_LEAST, room))
+    return DiffraxSide(side.outputs, steps, side.controller)
+
+
 def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
     until, last_time = _until(watch), request.elapsed[-1]
+    runs = 1 + _resets(watch.events)
+    side = _bounded(request, side, runs)
 
     def solve(t, y):
         onward = request._replace(y0=y)
         return diffrax_steps(onward, side, (t, last_time), until=until)
 
     rows, last, (results, stats) = adaptive_rows(
-        watch, request.y0, request.begin, solve, 1 + _resets(watch.events)
+        watch, request.y0, request.begin, solve, runs
     )
     failed = results != RESULTS.successful
     first = jnp.argmax(failed)

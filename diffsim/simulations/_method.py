@@ -14,8 +14,8 @@ from ._adjoints import AbstractScanAdjoint, Reversible
 #: The end of a run may be that of its frozen steps but for so many roundings.
 _ULPS_AT_END = 16
 
-#: `max_steps` of adaptive runs where the method does not say: Diffrax's own bound.
-MAX_STEPS = 4096
+#: `max_steps` of adaptive runs where the method does not say.
+MAX_STEPS = 2**16
 
 
 class Method(eqx.Module):
@@ -41,9 +41,10 @@ class Method(eqx.Module):
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
         is `diffrax.diffeqsolve`, which interpolates between steps.
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
-        times or `t0` are traced. Adaptive runs default to 4096, not counting one for
-        each output that a step ends at; memory and time of their second derivatives
-        grow with it.
+        times or `t0` are traced. Of adaptive runs None is 65536 under `jit` and in
+        derivatives, not counting one for each output that a step ends at; elsewhere
+        such a run goes on from where these led. With events, whose steps are all kept,
+        it is less where states are large, and the run does not go on.
 
     **Good values:** see "How to choose" in the documentation.
 
@@ -118,11 +119,12 @@ class Method(eqx.Module):
                 "jit with the trajectory that simulate returned"
             )
         steps = np.asarray(trajectory.steps)
+        ends = steps[np.isfinite(steps)]
         return Method(
             self.solver,
-            controller=GivenSteps(steps[np.isfinite(steps)]),
+            controller=GivenSteps(ends),
             adjoint=self.adjoint,
-            max_steps=steps.size,
+            max_steps=ends.size + 1,
         )
 
 

@@ -108,12 +108,16 @@ def diffrax_side(
     if isinstance(controller, GivenSteps):
         assert span is not None
         controller = controller.towards(*span)
-    elif controller is None and method.step is not None:
+    elif method.step is not None and isinstance(
+        controller, diffrax.ConstantStepSize | None
+    ):
         controller = diffrax.ConstantStepSize()
         if span is not None and method.max_steps is None:
             steps = int(np.ceil(abs(span[1]) / method.step)) + 1
     elif controller is None:
         controller = default_controller(float)
+    elif isinstance(controller, diffrax.StepTo):
+        steps = max(steps, controller.ts.size)
     return DiffraxSide(outputs, steps, controller)
 
 

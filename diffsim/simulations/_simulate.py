@@ -1,6 +1,7 @@
 """`simulate`: run a simulation to the times that are asked for."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,13 +24,16 @@ from .._results import RESULTS, raised
 from .._types import Numbers
 from ._adjoints import Reversible
 from ._both_ways import run_both_ways
+from ._chosen_method import chosen_method
+from ._continuation import Outputs, continued, ran_out, two_sided
+from ._diagnosis import diagnosis, grew
 from ._dynamics import check_dynamics
 from ._elapsed_time import Epoch, elapsed_since, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg
 from ._finer import as_asked
 from ._method import Method
-from ._plan import in_precision, planned
+from ._plan import Plan, in_precision, planned
 from ._request import Request
 from ._simulation import AbstractSimulation
 from ._trajectory import Final, Trajectory
@@ -45,6 +49,9 @@ def simulate(
     progress: diffrax.AbstractProgressMeter | None = None,
     throw: bool | None = None,
     start: Final | None = None,
+    max_steps: int | None = None,
+    step: float | None = None,
+    rtol: float | None = None,
 ) -> Trajectory:
     r"""Runs `simulation` from its epoch to `times`.
 
@@ -67,6 +74,9 @@ def simulate(
         states are what the run came to before it failed, and NaN for parameters that
         cannot be.
     - `start`: `trajectory.final` of an earlier run, to go on from there.
+    - `max_steps`, `step`, `rtol`: change the default method in this call; see `Method`.
+        A `step` makes it one at fixed steps; with `rtol` the absolute tolerance changes
+        by the same factor. Beside a `method` they are refused.
 
     **Returns:** a `Trajectory`.
 
@@ -82,32 +92,28 @@ def simulate(
     so.
     """
     _check_kinds(simulation, method, progress, start)
-    method = as_asked(simulation.default_method() if method is None else method)
-    simulation.check_method(method)
+    options = {"max_steps": max_steps, "step": step, "rtol": rtol}
+    bound = max_steps if method is None else method.max_steps
+    method = as_asked(chosen_method(simulation, method, options))
+    unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
     if observe is not None:
         check_takes("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
     _check_epoch(t0)
-    plan, end = planned(
-        method, times, t0, watched=progress is not None, events=bool(events)
-    )
-    events = checked_events(plan, events)
-    outputs = _Outputs(times, elapsed_since(t0, times))
     about = _About(observe, meter, quiet(throw))
+    run = _Run(simulation, method, start, about, events, bound is not None)
     with _forward_mode_named(method):
-        trajectory = _simulate(simulation, plan, outputs, about, start, events)
-    end = None if events else end
-    trajectory = _on_the_clock(trajectory, t0, times, end)
-    return raised(trajectory, trajectory.result) if throws(throw) else trajectory
-
-
-class _Outputs(NamedTuple):
-    """Output times, and how long after the epoch they are, which has more digits."""
-
-    times: Any
-    elapsed: Any
+        trajectory, plan = _to_the_end(run, times)
+    trajectory = _judged(simulation, trajectory, unstable)
+    if not throws(throw):
+        return trajectory
+    return raised(
+        trajectory,
+        trajectory.result,
+        lambda: diagnosis(simulation, plan, trajectory, start),
+    )
 
 
 class _About(NamedTuple):
@@ -118,11 +124,70 @@ class _About(NamedTuple):
     hushed: bool
 
 
+class _Run(NamedTuple):
+    """A run to be made, whatever its times."""
+
+    simulation: AbstractSimulation
+    method: Method
+    start: Final | None
+    about: _About
+    events: Any
+    #: Whether a person has said how many steps are the most.
+    bounded: bool
+
+    @property
+    def t0(self) -> Any:
+        return self.simulation.t0 if self.start is None else self.start.t
+
+
+def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
+    """The run, part after part where it is not known how many steps it takes."""
+    t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
+    plan, end = planned(run.method, times, t0, watched=watched, events=bool(run.events))
+    events = checked_events(plan, run.events)
+    outputs = Outputs(times, elapsed_since(t0, times))
+
+    def part(outputs, onward=None, about=run.about):
+        begun = (run.start, onward)
+        return _simulate(run.simulation, plan, outputs, about, begun, events)
+
+    found = part(outputs)
+    bounded = run.bounded or bool(events) or plan.sides is None
+    if not bounded and ran_out(run.method, found):
+        if None not in plan.sides:
+            past = outputs.elapsed < 0
+            halves = [_to_the_end(run, times[i])[0] for i in (past, ~past)]
+            return two_sided(*halves, times), plan
+        about = run.about._replace(hushed=False)
+        first = part(outputs, about=about) if run.about.hushed else found
+        found = continued(lambda *a: part(*a, about=about), first, outputs)
+        if run.about.hushed:
+            ok = found.result == RESULTS.successful
+            found = poisoned(found, jnp.asarray(ok))
+    failed = not found.result.is_traced() and found.result != RESULTS.successful
+    end = None if events or failed else end
+    return _on_the_clock(found, t0, times, end), plan
+
+
+def _judged(simulation: Any, trajectory: Trajectory, unstable: Any) -> Trajectory:
+    """`trajectory`, failed if its steps were warned of and it grew beyond reason."""
+    result = trajectory.result
+    if not unstable or result.is_traced() or result != RESULTS.successful:
+        return trajectory
+    if not grew(trajectory, simulation.initial_state()):
+        return trajectory
+    return dataclasses.replace(trajectory, result=RESULTS.unstable_steps)
+
+
 @eqx.filter_jit
 def _simulate(
-    simulation, plan, outputs: _Outputs, about: _About, start, events
+    simulation, plan, outputs: Outputs, about: _About, begun, events
 ) -> Trajectory:
-    """The run; all times in it but those of outputs are elapsed ones."""
+    """The run; all times in it but those of outputs are elapsed ones.
+
+    It has `begun` where it is told, and goes on from later.
+    """
+    start, onward = begun
     y0 = simulation.initial_state()
     if start is not None:
         _check_same_state(start.y, y0)
@@ -137,7 +202,10 @@ def _simulate(
     # Of traced times it is known only here; the run goes nowhere for such a one.
     known = jnp.isfinite(elapsed)
     elapsed = jnp.where(known, elapsed, 0)
-    request = Request(simulation, plan, epoch, elapsed, epoch.zero, y0, about.meter)
+    begin = epoch.zero
+    if onward is not None:
+        begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
+    request = Request(simulation, plan, epoch, elapsed, begin, y0, about.meter)
     look = simulation.observe if about.observe is None else about.observe
     if events:
         leg, found = event_leg(request, events, look)
@@ -146,6 +214,7 @@ def _simulate(
     states = jax.vmap(look)(times, leg.states)
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+    result = _named(simulation, result)
     result = RESULTS.where(jnp.all(known), result, RESULTS.times_not_finite)
     if plan.sides is None:
         states = nan_after(states, known, result == RESULTS.successful)
@@ -163,6 +232,15 @@ def _simulate(
     states, final, found = poisoned((states, final, found), ok)
     times = outputs.times
     return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
+
+
+def _named(simulation: AbstractSimulation, result: Any) -> Any:
+    """`result`, in the words of the simulation where its state was lost."""
+    name = simulation.blow_up()
+    if name == RESULTS.non_finite:
+        return result
+    lost = result == RESULTS.non_finite
+    return RESULTS.where(lost | (result == RESULTS.dt_min_reached), name, result)
 
 
 def _on_the_clock(

@@ -3,17 +3,21 @@
 from typing import Any
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
 from ._both_modes import in_both_modes
+from ._guard import guarded
 from ._leg import Leg
 from ._plan import DiffraxSide, Plan
 from ._request import Request
 
+
+#: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
+#: many as take each of 4096 steps twice, and each of 125 000 three times.
+CHECKPOINTS = 90
 
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
@@ -28,7 +32,7 @@ def diffrax_leg(
         simulation, method, controller, epoch, y0, span, times = inputs
         saved = {
             "states": diffrax.SubSaveAt(ts=times),
-            "end": diffrax.SubSaveAt(t1=True),
+            "end": diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: (t, y)),
             "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
         }
         solution = _solved(
@@ -49,14 +53,19 @@ def diffrax_leg(
     if method.adjoint is not None:
         found, result, stats = run(method.adjoint, inputs)
     elif isinstance(meter, diffrax.NoProgressMeter):
-        found, result, stats = in_both_modes(run, inputs)
+        given = method.max_steps is not None
+        checkpoints = None if given else CHECKPOINTS
+        found, result, stats = in_both_modes(run, inputs, checkpoints)
     else:
         # A meter is an effect, which a primitive cannot have.
         found, result, stats = run(diffrax.DirectAdjoint(), inputs)
-    end = jax.tree.map(lambda a: a[-1], found["end"])
+    reached, end = jax.tree.map(lambda a: a[-1], found["end"])
+    # Where there were steps enough it is the last time, whose derivative is one.
+    fine = result == RESULTS.successful
+    end_time = jnp.where(fine, span[1], jax.lax.stop_gradient(reached))
     # Where the steps ended is bookkeeping: the controller chose them.
     ends = jax.lax.stop_gradient(found["ends"])
-    return Leg(found["states"], end, span[1], result, stats, ends)
+    return Leg(found["states"], end, end_time, result, stats, ends)
 
 
 def diffrax_steps(
@@ -99,17 +108,10 @@ def _solved(
         request.y0,
         request.simulation,
         saveat=saveat,
-        stepsize_controller=_typed(side.controller, t0.dtype),
+        stepsize_controller=guarded(side.controller, t0.dtype),
         adjoint=adjoint,
         event=until,
         max_steps=side.max_steps,
         throw=False,
         progress_meter=request.meter,
     )
-
-
-def _typed(controller: diffrax.AbstractStepSizeController, dtype):
-    """Given steps in the type of the state, which they would otherwise promote."""
-    if not isinstance(controller, diffrax.StepTo):
-        return controller
-    return eqx.tree_at(lambda c: c.ts, controller, controller.ts.astype(dtype))
