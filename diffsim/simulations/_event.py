@@ -90,6 +90,9 @@ class Event(eqx.Module):
 class Occurrences(eqx.Module):
     """When one `Event` happened, padded with NaN to its `limit`.
 
+    Of integers that are observed the padding is the least of their type, of unsigned
+    ones the greatest, and of booleans False: they keep their type, which has no NaN.
+
     - `times`: ascending, shape (limit,).
     - `states`: observed states there, before a reset, with a leading axis `limit`.
     - `count`: how many of them were recorded.

@@ -170,6 +170,28 @@ def default_controller(dtype: Any) -> diffrax.PIDController:
     return diffrax.PIDController(rtol=tolerance, atol=tolerance)
 
 
+def with_root_tolerances(solver: Any, dtype: Any) -> Any:
+    """`solver`, for fixed steps; Diffrax takes the tolerances of implicit stages from
+    a controller, which there is none of.
+    """
+    # What stands in root finders that are to ask a controller.
+    unset = diffrax.ImplicitEuler().root_finder.rtol
+    finder = getattr(solver, "root_finder", None)
+    names = [
+        name
+        for name in ("rtol", "atol", "norm")
+        if finder is not None and getattr(finder, name, None) is unset
+    ]
+    if not names:
+        return solver
+    given = default_controller(dtype)
+    return eqx.tree_at(
+        lambda s: [getattr(s.root_finder, name) for name in names],
+        solver,
+        [getattr(given, name) for name in names],
+    )
+
+
 def is_symmetric(solver: diffrax.AbstractSolver) -> bool:
     """Whether a step with the sign of time reversed undoes a step."""
     return getattr(type(solver), "time_symmetric", False)

@@ -27,7 +27,7 @@ from ._both_ways import run_both_ways
 from ._chosen_method import chosen_method
 from ._continuation import Outputs, continued, ran_out, two_sided
 from ._diagnosis import diagnosis, grew
-from ._dynamics import check_dynamics
+from ._dynamics import check_dynamics, check_precision
 from ._elapsed_time import Epoch, elapsed_since, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg
@@ -189,10 +189,11 @@ def _simulate(
     """
     start, onward = begun
     y0 = simulation.initial_state()
+    y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
+    check_precision(y0)
     if start is not None:
         _check_same_state(start.y, y0)
         y0 = start.y
-    y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     # Times take the type of the state, which would otherwise be promoted by them.
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
     t0 = simulation.t0 if start is None else start.t
@@ -334,4 +335,13 @@ def _check_same_state(start: PyTree, own: PyTree):
         raise ValueError(
             f"start holds a state of shapes {got}, this simulation has {want}; take "
             "trajectory.final of a run of the same system"
+        )
+    got, want = (
+        [str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree)]
+        for tree in (start, own)
+    )
+    if got != want:
+        raise ValueError(
+            f"start holds {got[0]} and this simulation runs in {want[0]}; cast it: "
+            "Final(start.t, jax.tree.map(lambda y: y.astype(...), start.y))"
         )

@@ -12,6 +12,7 @@ from ._dynamics import moves_with_time
 from ._elapsed_time import Epoch
 from ._explicit import explicit_step, is_explicit
 from ._flows import AbstractFlows
+from ._method import with_root_tolerances
 from ._semilinear import Semilinear
 from ._simulation import AbstractSimulation
 
@@ -54,6 +55,7 @@ class Stepper(eqx.Module):
 
     def __init__(self, simulation, solver, epoch: Epoch, step: float):
         # Once a run: what terms work out from the parameters stays out of the loop.
+        solver = with_root_tolerances(solver, epoch.dtype)
         self.terms, self.outer = epoch.shift(simulation.terms()), None
         self.simulation = simulation
         self.solver = self.prepared = solver

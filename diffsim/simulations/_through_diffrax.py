@@ -11,6 +11,7 @@ from .._results import RESULTS
 from ._both_modes import in_both_modes
 from ._guard import guarded
 from ._leg import Leg
+from ._method import with_root_tolerances
 from ._plan import DiffraxSide, Plan
 from ._request import Request
 
@@ -99,9 +100,12 @@ def _solved(
 ) -> diffrax.Solution:
     t0, t1 = span
     method = request.plan.method
+    solver = method.solver
+    if not method.adaptive:
+        solver = with_root_tolerances(solver, request.epoch.dtype)
     return diffrax.diffeqsolve(
         request.epoch.shift(request.simulation.terms()),
-        method.solver,
+        solver,
         t0,
         t1,
         None if method.step is None else jnp.where(t1 >= t0, 1, -1) * method.step,
