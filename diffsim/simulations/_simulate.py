@@ -21,6 +21,7 @@ from .._checks import (
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
+from .._sizes import largest
 from .._types import Numbers
 from ._adjoints import Reversible
 from ._both_ways import run_both_ways
@@ -31,7 +32,7 @@ from ._dynamics import check_dynamics, check_precision
 from ._elapsed_time import Epoch, elapsed_since, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg
-from ._finer import as_asked
+from ._finer import as_asked, compared
 from ._method import Method
 from ._plan import Plan, in_precision, planned
 from ._request import Request
@@ -52,6 +53,7 @@ def simulate(
     max_steps: int | None = None,
     step: float | None = None,
     rtol: float | None = None,
+    error_estimate: bool = False,
 ) -> Trajectory:
     r"""Runs `simulation` from its epoch to `times`.
 
@@ -77,6 +79,10 @@ def simulate(
     - `max_steps`, `step`, `rtol`: change the default method in this call; see `Method`.
         A `step` makes it one at fixed steps; with `rtol` the absolute tolerance changes
         by the same factor. Beside a `method` they are refused.
+    - `error_estimate`: whether to repeat the run with half the step, or a tenth of the
+        tolerance, and report the largest difference of any number in the states as
+        `trajectory.error_estimate`. Tolerances at the rounding of the state are
+        compared with ten times those, scaled by the order.
 
     **Returns:** a `Trajectory`.
 
@@ -106,7 +112,9 @@ def simulate(
     run = _Run(simulation, method, start, about, events, bound is not None)
     with _forward_mode_named(method):
         trajectory, plan = _to_the_end(run, times)
+        error = _error_of(run, times, trajectory) if error_estimate else None
     trajectory = _judged(simulation, trajectory, unstable)
+    trajectory = dataclasses.replace(trajectory, error_estimate=error)
     if not throws(throw):
         return trajectory
     return raised(
@@ -167,6 +175,26 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     failed = not found.result.is_traced() and found.result != RESULTS.successful
     end = None if events or failed else end
     return _on_the_clock(found, t0, times, end), plan
+
+
+def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
+    """The largest difference that other steps make; infinite where those fail."""
+    start = eqx.filter_eval_shape(run.simulation.initial_state)
+    kind = jnp.result_type(*jax.tree.leaves(start))
+    # Integers become the default.
+    kind = kind if jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(float)
+    dtype = jnp.finfo(kind).dtype
+    method, factor = compared(run.method, dtype)
+    other, _ = _to_the_end(run._replace(method=method), times)
+
+    def difference(a, b):
+        # After a terminal event both are NaN.
+        return jnp.where(jnp.isnan(a) & jnp.isnan(b), 0, a - b)
+
+    pairs = (eqx.filter(x.states, eqx.is_inexact_array) for x in (trajectory, other))
+    error = largest(jax.tree.map(difference, *pairs)) / factor
+    fine = other.result == RESULTS.successful
+    return jnp.where(fine, error, jnp.inf)
 
 
 def _judged(simulation: Any, trajectory: Trajectory, unstable: Any) -> Trajectory:
