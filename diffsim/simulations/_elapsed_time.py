@@ -17,6 +17,10 @@ from ._separable import Separable
 from ._split import AbstractSplit
 
 
+#: What t0 + (t - t0) may be off from t, in roundings of the largest of them.
+_ULPS_OF_A_SUM = 2
+
+
 class Epoch(eqx.Module):
     r"""The time $t = t_0 + s$ that is `s` after the epoch.
 
@@ -36,10 +40,10 @@ class Epoch(eqx.Module):
         if isinstance(t0, float | int) and t0 == 0:
             return
         # What is known is in double precision, whatever JAX may hold.
-        t0 = t0 if is_traced(t0) else np.asarray(t0, np.float64)
-        high = t0.astype(dtype)
+        date: Any = t0 if is_traced(t0) else np.asarray(t0, np.float64)
+        high = date.astype(dtype)
         self.high = jnp.asarray(high)
-        self.low = jnp.asarray((t0 - high.astype(t0.dtype)).astype(dtype))
+        self.low = jnp.asarray((date - high.astype(date.dtype)).astype(dtype))
 
     @property
     def zero(self) -> Array:
@@ -85,6 +89,17 @@ def time_after(t0: Any, elapsed: Any) -> Any:
     return jnp.asarray(elapsed, jnp.result_type(float, elapsed)) + t0
 
 
+def ends_after(t0: Any, ends: Any, times: Any) -> Any:
+    """The times of the ends of steps, the outermost ones those of outputs exactly."""
+    ends = time_after(t0, ends)
+    if isinstance(ends, np.ndarray) and not is_traced(times):
+        for t in (np.min(times), np.max(times)):
+            rounding = np.spacing(max(abs(float(t)), abs(float(t0))))
+            close = np.abs(ends - t) <= _ULPS_OF_A_SUM * rounding
+            ends = np.where(close, t, ends)
+    return ends
+
+
 def controller_since(t0: Any, controller: Any, dtype: Any) -> Any:
     """`controller`, of a user who counts from zero, for elapsed time."""
     if isinstance(t0, float | int) and t0 == 0:
@@ -114,7 +129,7 @@ def _shifted(term: Any, epoch: Epoch) -> Any:
     """One term as a function of elapsed time, of the kind that solvers look for."""
 
     def later(function):
-        return None if function is None else _Later(function, epoch)
+        return _Later(function, epoch)
 
     if isinstance(term, diffrax.MultiTerm):
         return diffrax.MultiTerm(*(_shifted(each, epoch) for each in term.terms))

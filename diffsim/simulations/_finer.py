@@ -75,6 +75,7 @@ def compared(method: Method, dtype: Any) -> tuple[Method, float]:
     if not 0 < controller.rtol < least:
         return fine, 1.0
     coarse = _scaled(method, 1 / _TENTH, dtype)
+    assert coarse is not None
     # Steps are proportional to the root of the tolerance that their order says.
     order = method.solver.order(diffrax.ODETerm(lambda t, y, args: y)) or 1
     return coarse, _TENTH ** (-order / (order + 1)) - 1

@@ -32,7 +32,10 @@ class _Guarded(diffrax.AbstractAdaptiveStepSizeController):
     Time is counted from the epoch, so that it tells apart what is short near it.
     """
 
-    controller: diffrax.PIDController
+    controller: Any
+
+    def __init__(self, controller: Any):
+        self.controller = controller
 
     @property
     def rtol(self):

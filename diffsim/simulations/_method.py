@@ -217,11 +217,13 @@ def _checked_step(step):
             f"step must be a Python number, got {type(step).__name__}: it fixes the "
             "number of steps, which compiled code cannot change; float(step) may do"
         )
-    if not 0 < step < np.inf:
+    if not step > 0:
         raise ValueError(
-            f"step must be positive and finite, got {step}; times before t0 run "
-            "backwards by themselves"
+            f"step must be positive, got {step}; times before t0 run backwards by "
+            "themselves"
         )
+    if step == np.inf:
+        raise ValueError("step must be finite, got inf; None lets the error choose")
     return step
 
 

@@ -150,7 +150,7 @@ def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
     return Plan(method, (before, after))
 
 
-def _check_step(step: float | None, dtype: Any):
+def _check_step(step: float | int | None, dtype: Any):
     """Objects to a step that is infinite, or nothing, in the type of the state."""
     if step is None:
         return

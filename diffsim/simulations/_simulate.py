@@ -29,7 +29,7 @@ from ._chosen_method import chosen_method
 from ._continuation import Outputs, continued, ran_out, two_sided
 from ._diagnosis import diagnosis, grew
 from ._dynamics import check_dynamics, check_precision
-from ._elapsed_time import Epoch, elapsed_since, time_after
+from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg
 from ._finer import as_asked, compared
@@ -160,12 +160,12 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
         return _simulate(run.simulation, plan, outputs, about, begun, events)
 
     found = part(outputs)
-    bounded = run.bounded or bool(events) or plan.sides is None
-    if not bounded and ran_out(run.method, found):
+    bounded = run.bounded or bool(events)
+    if not bounded and plan.sides is not None and ran_out(run.method, found):
         if None not in plan.sides:
-            past = outputs.elapsed < 0
-            halves = [_to_the_end(run, times[i])[0] for i in (past, ~past)]
-            return two_sided(*halves, times), plan
+            is_past = outputs.elapsed < 0
+            past, future = (_to_the_end(run, times[i])[0] for i in (is_past, ~is_past))
+            return two_sided(past, future, times), plan
         about = run.about._replace(hushed=False)
         first = part(outputs, about=about) if run.about.hushed else found
         found = continued(lambda *a: part(*a, about=about), first, outputs)
@@ -290,7 +290,7 @@ def _on_the_clock(
         trajectory.result,
         trajectory.stats,
         Final(time_after(t0, last.t) if end is None else end, last.y),
-        None if ends is None else time_after(t0, ends),
+        None if ends is None else ends_after(t0, ends, times),
         events,
     )
 

@@ -68,7 +68,7 @@ def test_an_epoch_that_is_not_finite_is_refused(driven, method, wrong, kind):
 
 @pytest.mark.parametrize("step", [np.inf, np.nan, 0.0, -0.1])
 def test_a_step_that_is_not_positive_and_finite_is_refused(step):
-    with pytest.raises(ValueError, match="step must be positive and finite, got"):
+    with pytest.raises(ValueError, match=r"step must be (positive|finite), got"):
         Method(Yoshida4(), step)
 
 
