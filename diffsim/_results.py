@@ -1,6 +1,7 @@
 """Every way a run can fail, one sentence each that says what to try."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import diffrax
@@ -21,9 +22,24 @@ with warnings.catch_warnings():
         successful = ""
         max_steps_reached = (
             "The maximum number of solver steps was reached before the last time. For "
-            "a long run raise `Method(max_steps=...)`, 4096 where it is not given, or "
-            "loosen the tolerances, in float32 to 1e-5 say; a parameter that is not "
-            "finite rejects every step."
+            "a long run raise `Method(max_steps=...)`, 65536 where it is not given, or "
+            "loosen the tolerances, in float32 to 1e-5 say. Outside `jit` and "
+            "derivatives a run without `max_steps` and without events goes on."
+        )
+        dt_min_reached = (
+            "The steps became too short to go on. Bodies collide or are in one place, "
+            "for which a softening length helps, the state goes to infinity in finite "
+            "time, or it or a parameter is not a number, which rejects every step."
+        )
+        positivity_lost = (
+            "A density, pressure or depth was lost to values that are not positive, "
+            "and with it the state. `scheme=pde.MUSCL()` or `pde.Upwind()` keeps more "
+            "of it than WENO5, and so do shorter steps, `controller=pde.CFL(0.3)`."
+        )
+        unstable_steps = (
+            "The state grew more than a millionfold by steps that are longer than the "
+            "solver is stable for, as the warning said. Take shorter ones, or "
+            "`method=None`."
         )
         initial_state_not_finite = (
             "The initial state is infinite or not a number before the first step. Look "
@@ -50,6 +66,11 @@ with warnings.catch_warnings():
             "A requested time lies more than `max_steps` steps from `t0`. Times or "
             "`t0` are traced, so the number of steps cannot follow them: raise "
             "`Method(max_steps=...)`, or pass concrete times and a Python float `t0`."
+        )
+        times_not_finite = (
+            "A requested time or `t0` is infinite or not a number, or lies farther "
+            "from `t0` than the type of the state can say. Look at what they are "
+            "computed from."
         )
         events_beyond_limit = (
             "An event happened more often than can be recorded. Raise "
@@ -129,13 +150,18 @@ with warnings.catch_warnings():
         )
 
 
-def raised(tree: PyTree, result: Any) -> PyTree:
-    """`tree`; raises if `result` is a failure, at once or, in compiled code, at run."""
+def raised(
+    tree: PyTree, result: Any, sentence: Callable[[], str] | None = None
+) -> PyTree:
+    """`tree`; raises if `result` is a failure, at once or, in compiled code, at run.
+
+    At once with the `sentence` for it, where there is one to be found.
+    """
     failed = result != RESULTS.successful
     if result.is_traced():
         return result.error_if(tree, failed)
     if failed:
-        raise RuntimeError(RESULTS[result])
+        raise RuntimeError(RESULTS[result] if sentence is None else sentence())
     return tree
 
 

@@ -62,6 +62,7 @@ class CFL(diffrax.AbstractStepSizeController):
 
     number: float | Array
     _direction: Any = eqx.field(repr=False)
+    _epoch: Any = eqx.field(repr=False)
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
 
@@ -69,7 +70,15 @@ class CFL(diffrax.AbstractStepSizeController):
         check_number("number", number)
         check_positive("number", number)
         self.number = number
-        self._direction = 1
+        self._direction, self._epoch = 1, None
+
+    def with_epoch(self, epoch):
+        """Itself, for a run that counts time from its epoch."""
+        return eqx.tree_at(lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None)
+
+    def scaled(self, factor):
+        """Itself, with steps that are longer by a factor, to see what they do."""
+        return eqx.tree_at(lambda c: c.number, self, factor * self.number)
 
     def wrap(self, direction):
         return eqx.tree_at(lambda c: c._direction, self, direction)
@@ -94,17 +103,22 @@ class CFL(diffrax.AbstractStepSizeController):
         off = jax.lax.stop_gradient(_relative(y_error, y0, y1_candidate))
         # Written so that NaN fails.
         good = (step <= _FASTER * allowed) & (off <= _OFF)
-        keep = good | (step <= _LEAST * controller_state)
+        last = ~(step > _LEAST * controller_state)
+        keep = good | (last & jnp.isfinite(off) & jnp.isfinite(allowed))
+        lost = diffrax.RESULTS.where(
+            last & ~keep, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful
+        )
         wanted = jnp.minimum(allowed, 0.9 * step * jnp.cbrt(_OFF / off))
         shorter = jnp.clip(jnp.where(wanted > 0, wanted, 0), step / 10, step / 2)
         after = jnp.where(keep, jnp.minimum(wanted, _GROWTH * step), shorter)
         start = jnp.where(keep, t1, t0)
         asked = jnp.where(keep, allowed, controller_state)
-        return keep, start, start + after, False, asked, diffrax.RESULTS.successful
+        return keep, start, start + after, False, asked, lost
 
     def _step(self, t, u, evolution):
         # Diffrax turns a run round that goes backwards; the clock does not.
         now = jnp.asarray(t) * jnp.asarray(self._direction, jnp.result_type(t))
+        now = now if self._epoch is None else self._epoch.at(now)
         # Derivatives are those at frozen steps: where they lie changes only the error.
         return jax.lax.stop_gradient(allowed_step(evolution, self.number, now, u))
 

@@ -4,9 +4,11 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._checks import all_hold, as_floating, check_kind, check_number
+from .._checks import all_hold, as_floating, check_kind, check_number, is_traced
+from .._results import RESULTS
 from .._types import Numbers
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractOneStepSolver, AbstractSimulation
@@ -21,6 +23,7 @@ from ._equations import (
 )
 from ._grid import Grid
 from ._long_steps import Waves, warn_of_long_steps
+from ._lost import where_lost
 from ._spaces import AbstractSpace, Cells, Fourier
 
 
@@ -102,7 +105,7 @@ class Evolution(AbstractSimulation):
 
     def check_method(self, method):
         _check_solver(self, method.solver)
-        warn_of_long_steps(self, method)
+        return warn_of_long_steps(self, method)
 
     def crossings(self, t: Any, y: Any) -> Array | None:
         """Cells that the fastest waves of a state cross a time; None of no waves."""
@@ -115,6 +118,13 @@ class Evolution(AbstractSimulation):
 
     def proper(self):
         return self.grid.proper() & all_hold(self.equation.signs())
+
+    def blow_up(self):
+        lost = bool(self.equation.positive_fields)
+        return RESULTS.positivity_lost if lost else RESULTS.non_finite
+
+    def locate(self, t, y):
+        return where_lost(self, t, y)
 
     def observe(self, t, y):
         del t
@@ -150,6 +160,12 @@ def _checked(initial: Any, channels: int, grid: Grid) -> Array:
         raise ValueError(
             f"initial must have shape {(channels, *grid.shape)}, the channels of the "
             f"equation and the grid, got {field.shape}"
+        )
+    if not is_traced(field) and not np.all(np.isfinite(np.asarray(field))):
+        bad = np.argwhere(~np.isfinite(np.asarray(field)))
+        raise ValueError(
+            f"initial must be finite, got {len(bad)} values that are infinite or not a "
+            f"number, the first at {tuple(bad[0].tolist())} of (channel, *grid)"
         )
     return field
 

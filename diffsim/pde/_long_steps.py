@@ -37,23 +37,23 @@ class Waves(NamedTuple):
     turning: Array
 
 
-def warn_of_long_steps(simulation: Any, method: Method):
-    """Where the first step is known before a run."""
+def warn_of_long_steps(simulation: Any, method: Method) -> bool:
+    """Where the first step is known before a run; whether it did."""
     if _unknown((simulation, method.step, method.controller)):
-        return
+        return False
     with worked_out():
         step = _first_step(simulation, method)
         if step is None:
-            return
+            return False
         waves = _waves(simulation, method.solver)
         if _unknown(waves):
-            return
+            return False
         if waves is None:
             limit, advice = _limit_of_crossings(simulation, method.solver)
         else:
             limit, advice = _limit_of_growth(waves, method.solver, step)
         if not step > limit:
-            return
+            return False
         follows = _may_follow(simulation, method, limit)
     chosen = (
         f"step={step:.4g}" if method.step else f"the first step of {method.controller}"
@@ -65,6 +65,7 @@ def warn_of_long_steps(simulation: Any, method: Method):
         f"{', or controller=pde.CFL()' if follows else ''}",
         stacklevel=5,
     )
+    return True
 
 
 def _unknown(given: Any) -> bool:

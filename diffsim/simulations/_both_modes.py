@@ -17,7 +17,9 @@ from .._primitives import Maps, hoisted, linear, sealed
 Run = Callable[[diffrax.AbstractAdjoint, PyTree], PyTree[Array]]
 
 
-def in_both_modes(run: Run, inputs: PyTree) -> PyTree[Array]:
+def in_both_modes(
+    run: Run, inputs: PyTree, checkpoints: int | None = None
+) -> PyTree[Array]:
     """`run`, differentiable in every mode and nesting.
 
     Tangents are carried along by `ForwardMode`, cotangents back by
@@ -41,13 +43,13 @@ def in_both_modes(run: Run, inputs: PyTree) -> PyTree[Array]:
     else:
 
         def tangent(outputs, known, tangents):
-            return _tangent(flat, outputs, known, tangents)
+            return _tangent(flat, checkpoints, outputs, known, tangents)
 
         found = sealed(lambda *x: value(consts, *x), tangent, *arrays)
     return jax.tree.unflatten(ends[0], found)
 
 
-def _tangent(flat, outputs, known, tangents):
+def _tangent(flat, checkpoints, outputs, known, tangents):
     moving = [i for i, t in enumerate(tangents) if t is not None]
     floats = [i for i, y in enumerate(outputs) if jnp.issubdtype(y.dtype, jnp.floating)]
 
@@ -80,7 +82,7 @@ def _tangent(flat, outputs, known, tangents):
     exact = diffrax.DirectAdjoint()
     maps = Maps(
         push(diffrax.ForwardMode()),
-        pull(diffrax.RecursiveCheckpointAdjoint()),
+        pull(diffrax.RecursiveCheckpointAdjoint(checkpoints)),
         push(exact),
         pull(exact),
     )

@@ -1,31 +1,18 @@
 """Both directions of time, put together."""
 
-from typing import NamedTuple
-
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._results import RESULTS
 from ._fixed_steps import fixed_leg
 from ._leg import Leg
-from ._plan import DiffraxSide, Plan, Side, diffrax_side, landing
-from ._simulation import AbstractSimulation
+from ._plan import DiffraxSide, Side, diffrax_side, landing
+from ._request import Request
 from ._stepper import Stepper
 from ._through_diffrax import diffrax_leg
 from ._traced_times import traced_leg
-
-
-class Request(NamedTuple):
-    """A run: what, how, from where, to which times."""
-
-    simulation: AbstractSimulation
-    plan: Plan
-    t0: Array
-    times: Array
-    y0: PyTree[Array]
-    meter: diffrax.AbstractProgressMeter
 
 
 def run_both_ways(request: Request) -> Leg:
@@ -36,35 +23,34 @@ def run_both_ways(request: Request) -> Leg:
     split = 0 if before is None else before.outputs
     legs = []
     if before is not None:
-        legs.append(_reversed(_one_way(request, before, request.times[:split][::-1])))
+        times = request.elapsed[:split][::-1]
+        legs.append(_reversed(_one_way(request, before, times)))
     if after is not None:
-        legs.append(_one_way(request, after, request.times[split:]))
+        legs.append(_one_way(request, after, request.elapsed[split:]))
     return legs[0] if len(legs) == 1 else _joined(*legs)
 
 
 def _one_way(request: Request, side: Side, times: Array) -> Leg:
-    simulation, plan, t0, _, y0, meter = request
-    method = plan.method
+    method = request.plan.method
     if isinstance(side, DiffraxSide):
-        side, span = landing(side, method, times), (t0, times[-1])
-        return diffrax_leg(
-            simulation, method, side, y0, span=span, times=times, meter=meter
-        )
-    assert not isinstance(method.adjoint, diffrax.AbstractAdjoint)
-    stepper = Stepper(simulation, method.solver, t0, side.step)
-    return fixed_leg(stepper, y0, side, adjoint=method.adjoint, meter=meter)
+        side, span = landing(side, method, times), (request.begin, times[-1])
+        return diffrax_leg(request, side, span=span, times=times)
+    adjoint, meter = method.adjoint, request.meter
+    assert not isinstance(adjoint, diffrax.AbstractAdjoint)
+    stepper = Stepper(request.simulation, method.solver, request.epoch, side.step)
+    return fixed_leg(stepper, request.y0, side, adjoint=adjoint, meter=meter)
 
 
 def _traced(request: Request) -> Leg:
     """Every output from both legs; which one counts is known only when it runs."""
-    is_past = request.times < request.t0
+    is_past = request.elapsed < 0
     past, future = _traced_way(request, is_past, -1), _traced_way(request, ~is_past, 1)
     states = jax.tree.map(
         lambda a, b: jnp.where(is_past.reshape(-1, *[1] * (a.ndim - 1)), a, b),
         past.states,
         future.states,
     )
-    onward = jnp.any(request.times > request.t0)
+    onward = jnp.any(request.elapsed > 0)
     end, end_time = jax.tree.map(
         lambda a, b: jnp.where(onward, b, a),
         (past.end, past.end_time),
@@ -76,8 +62,8 @@ def _traced(request: Request) -> Leg:
 
 def _traced_way(request: Request, here: Array, sign: int) -> Leg:
     """The outputs that lie `here`, in one direction; the others stay at the epoch."""
-    method, t0 = request.plan.method, request.t0
-    times = jnp.where(here, request.times, t0)
+    method = request.plan.method
+    times = jnp.where(here, request.elapsed, 0)
     if not method.scans:
         # Diffrax wants them in order; whether they are, is known only when it runs.
         order = jnp.argsort(sign * times)
@@ -86,8 +72,9 @@ def _traced_way(request: Request, here: Array, sign: int) -> Leg:
         states = jax.tree.map(lambda a: a[jnp.argsort(order)], leg.states)
         return leg._replace(states=states, ends=_ascending(leg.ends))
     assert method.step is not None and method.max_steps is not None
-    stepper = Stepper(request.simulation, method.solver, t0, sign * float(method.step))
-    return traced_leg(stepper, request.y0, sign * (times - t0), method.max_steps)
+    step = sign * float(method.step)
+    stepper = Stepper(request.simulation, method.solver, request.epoch, step)
+    return traced_leg(stepper, request.y0, sign * times, method.max_steps)
 
 
 def _reversed(leg: Leg) -> Leg:

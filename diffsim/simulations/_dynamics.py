@@ -39,6 +39,21 @@ def check_dynamics(
     eqx.filter_eval_shape(check, simulation, t0, y0)
 
 
+def check_precision(y0: PyTree[Array]):
+    """Objects to states of no numbers, and of several precisions."""
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(y0)}
+    if not kinds:
+        raise ValueError(
+            f"initial_state() must hold at least one array, got {y0!r:.60}"
+        )
+    if len(kinds) > 1:
+        got = " and ".join(sorted(kinds))
+        raise ValueError(
+            f"initial_state() must be of one precision, got {got}; a step "
+            "would cast what is coarser: cast it there, x.astype(jnp.float64) say"
+        )
+
+
 def moves_with_time(terms: Any) -> bool:
     """Whether a step multiplies the vector field by its length, and no other control.
 
@@ -56,6 +71,16 @@ def _check_terms(terms: Any):
         raise ValueError(
             f"terms() must return a Diffrax term, got a {type(terms).__name__}; "
             "diffrax.ODETerm(vector_field) makes one of a function"
+        )
+
+    def is_noise(x):
+        return isinstance(x, diffrax.AbstractBrownianPath)
+
+    noises = [x for x in jax.tree.leaves(terms, is_leaf=is_noise) if is_noise(x)]
+    if noises:
+        raise ValueError(
+            f"terms() must be of an ordinary differential equation, got a "
+            f"{type(noises[0]).__name__}; stochastic ones are for diffrax.diffeqsolve"
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._checks import check_takes
@@ -89,11 +90,14 @@ class Event(eqx.Module):
 class Occurrences(eqx.Module):
     """When one `Event` happened, padded with NaN to its `limit`.
 
+    Of integers that are observed the padding is the least of their type, of unsigned
+    ones the greatest, and of booleans False: they keep their type, which has no NaN.
+
     - `times`: ascending, shape (limit,).
     - `states`: observed states there, before a reset, with a leading axis `limit`.
     - `count`: how many of them were recorded.
     """
 
-    times: Float[Array, " limit"]
+    times: Float[Array | np.ndarray, " limit"]
     states: PyTree[Array]
     count: Int[Array, ""]

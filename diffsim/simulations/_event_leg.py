@@ -13,14 +13,14 @@ from jaxtyping import Array
 from .._failures import is_finite
 from .._results import RESULTS
 from ._adjoints import AbstractScanAdjoint
-from ._both_ways import Request
 from ._event import Event, Occurrences
 from ._event_adaptive import adaptive_rows
 from ._event_steps import event_rows
 from ._leg import Leg, fixed_stats
-from ._method import GivenSteps
+from ._method import MAX_STEPS, GivenSteps
 from ._occurrences import read_off
 from ._plan import DiffraxSide, FixedSide, Plan
+from ._request import Request
 from ._rows import Rows, begun_by
 from ._stepper import Stepper
 from ._through_diffrax import STATS, diffrax_steps
@@ -30,21 +30,29 @@ from ._watch import Watch
 def event_leg(
     request: Request, events: tuple[Event, ...], look: Callable
 ) -> tuple[Leg, tuple[Occurrences, ...]]:
-    """The outputs of `request`, all after the epoch, and the events on the way."""
-    simulation, plan, t0, times, _, _ = request
+    """The outputs of `request`, all after the epoch, and the events on the way.
+
+    Their times are those elapsed; `look` is told times.
+    """
+    simulation, plan, epoch, times = request[:4]
     assert plan.sides is not None
     (_, side) = plan.sides
     assert side is not None
-    check_conditions(events, simulation, t0, request.y0)
+    check_conditions(events, simulation, epoch.at(epoch.zero), request.y0)
     step = plan.method.step if isinstance(side, DiffraxSide) else side.step
-    stepper = Stepper(simulation, plan.method.solver, t0, 1.0 if step is None else step)
+    step = 1.0 if step is None else step
+    stepper = Stepper(simulation, plan.method.solver, epoch, step)
     quick = functools.partial(stepper.aside, rolled=True)
-    watch = Watch(events, stepper.aside, quick, simulation)
+    watch = Watch(events, epoch, stepper.aside, quick, simulation)
     if isinstance(side, FixedSide):
         rows, stop, result, stats = _fixed(request, watch, side)
     else:
         rows, stop, result, stats = _adaptive(request, watch, side)
-    states, found = read_off(rows, watch, jnp.minimum(times, stop), times[-1], look)
+
+    def seen(elapsed, y):
+        return look(epoch.at(elapsed), y)
+
+    states, found = read_off(rows, watch, jnp.minimum(times, stop), times[-1], seen)
     result = _judged(rows, watch, times[-1], result)
     end_time, end = begun_by(rows, times[-1])
     reached = times <= stop
@@ -129,27 +137,42 @@ def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
 
 
 def _fixed(request: Request, watch: Watch, side: FixedSide):
-    step = jnp.asarray(side.step, request.t0.dtype)
+    step = jnp.asarray(side.step, request.epoch.dtype)
     # One for what lies beyond the last grid point, and one for each that is cut short.
     steps = side.schedule.steps + 1 + _resets(watch.events)
-    rows, last = event_rows(watch, request.y0, request.t0, step, steps)
+    rows, last = event_rows(watch, request.y0, request.begin, step, steps)
     # Behind more resets than its limit the steps do not reach all outputs.
     behind = jnp.where(last.stopped, 0, last.n.astype(step.dtype) * step)
     stop = last.anchor + behind
     return rows, stop, RESULTS.successful, fixed_stats(jnp.sum(rows.lengths > 0))
 
 
+#: Bytes of states that a run with events keeps where nobody says how many, and steps
+#: that it takes at least.
+_KEPT, _LEAST = 2**28, 4096
+
+
+def _bounded(request: Request, side: DiffraxSide, runs: int) -> DiffraxSide:
+    """The side with no more steps than there is room for, unless they are given."""
+    if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
+        return side
+    size = sum(y.size * y.dtype.itemsize for y in jax.tree.leaves(request.y0))
+    room = _KEPT // max(1, size * runs)
+    steps = min(MAX_STEPS, max(_LEAST, room))
+    return DiffraxSide(side.outputs, steps, side.controller)
+
+
 def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
-    simulation, plan, t0, times, y0, meter = request
-    acting = [event for event in watch.events if event.acts]
+    until, last_time = _until(watch), request.elapsed[-1]
+    runs = 1 + _resets(watch.events)
+    side = _bounded(request, side, runs)
 
     def solve(t, y):
-        return diffrax_steps(
-            simulation, plan.method, side, y, (t, times[-1]), meter, _until(acting)
-        )
+        onward = request._replace(y0=y)
+        return diffrax_steps(onward, side, (t, last_time), until=until)
 
     rows, last, (results, stats) = adaptive_rows(
-        watch, y0, t0, solve, 1 + _resets(watch.events)
+        watch, request.y0, request.begin, solve, runs
     )
     failed = results != RESULTS.successful
     first = jnp.argmax(failed)
@@ -157,13 +180,14 @@ def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
     return rows, last.anchor, result, {name: jnp.sum(stats[name]) for name in STATS}
 
 
-def _until(acting: list[Event]) -> diffrax.Event | None:
+def _until(watch: Watch) -> diffrax.Event | None:
+    acting = [event for event in watch.events if event.acts]
     if not acting:
         return None
     ways = {"up": True, "down": False, None: None}
 
     def condition(event):
-        return lambda t, y, args, **_: event.value(t, y, args)
+        return lambda t, y, args, **_: event.value(watch.epoch.at(t), y, args)
 
     return diffrax.Event(
         [condition(event) for event in acting],

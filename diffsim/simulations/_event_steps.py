@@ -91,7 +91,7 @@ def acted(watch: Watch, t, here: Onward, step, soon, acting) -> Acted:
     for i, event in enumerate(events):
         stopped |= (first == i) & event.terminal
         if event.reset is not None:
-            new = event.reset(t, reached, args)
+            new = event.reset(watch.epoch.at(t), reached, args)
             y = jax.tree.map(lambda a, b, i=i: jnp.where(first == i, a, b), new, y)
     _, (back, on) = _looked(watch, t, y, 0 * soon, jnp.stack([-soon, soon]))
     other = jnp.arange(len(events)) != first

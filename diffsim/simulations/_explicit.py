@@ -116,7 +116,10 @@ def _rolled(rate: Callable, y: PyTree[Array], rows, nodes, last) -> PyTree[Array
 
 def _is_number(y: PyTree[Array]) -> Array:
     """True as far as anybody but the compiler knows; false beside NaN."""
-    first = jax.tree.leaves(y)[0].reshape(-1)[0]
+    some = [leaf for leaf in jax.tree.leaves(y) if leaf.size]
+    if not some:
+        return jnp.asarray(True)
+    first = some[0].reshape(-1)[0]
     return first == first
 
 

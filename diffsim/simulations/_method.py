@@ -11,8 +11,11 @@ from .._checks import check_kind, is_traced
 from ._adjoints import AbstractScanAdjoint, Reversible
 
 
-#: `max_steps` of adaptive runs where the method does not say: Diffrax's own bound.
-MAX_STEPS = 4096
+#: The end of a run may be that of its frozen steps but for so many roundings.
+_ULPS_AT_END = 16
+
+#: `max_steps` of adaptive runs where the method does not say.
+MAX_STEPS = 2**16
 
 
 class Method(eqx.Module):
@@ -38,9 +41,10 @@ class Method(eqx.Module):
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
         is `diffrax.diffeqsolve`, which interpolates between steps.
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
-        times or `t0` are traced. Adaptive runs default to 4096, not counting one for
-        each output that a step ends at; memory and time of their second derivatives
-        grow with it.
+        times or `t0` are traced. Of adaptive runs None is 65536 under `jit` and in
+        derivatives, not counting one for each output that a step ends at; elsewhere
+        such a run goes on from where these led. With events, whose steps are all kept,
+        it is less where states are large, and the run does not go on.
 
     **Good values:** see "How to choose" in the documentation.
 
@@ -115,11 +119,12 @@ class Method(eqx.Module):
                 "jit with the trajectory that simulate returned"
             )
         steps = np.asarray(trajectory.steps)
+        ends = steps[np.isfinite(steps)]
         return Method(
             self.solver,
-            controller=GivenSteps(steps[np.isfinite(steps)]),
+            controller=GivenSteps(ends),
             adjoint=self.adjoint,
-            max_steps=steps.size,
+            max_steps=ends.size + 1,
         )
 
 
@@ -128,12 +133,34 @@ class GivenSteps(eqx.Module):
 
     ends: np.ndarray
 
-    def towards(self, t0, t1) -> diffrax.StepTo:
-        """Diffrax's controller from `t0` to `t1`, either way; the last step is cut."""
-        lower, upper = min(t0, t1), max(t0, t1)
-        inside = self.ends[(self.ends > lower) & (self.ends < upper)]
-        inside = inside if t1 > t0 else inside[::-1]
-        return diffrax.StepTo(np.concatenate([[t0], inside, [t1]]))
+    def towards(self, t0: float, end: float) -> diffrax.StepTo:
+        """Diffrax's controller in elapsed time from `t0` to `end` after it, either way;
+        the last step is cut.
+        """
+        ends = np.asarray(self.ends, np.float64) - t0
+        _check_spanned(ends, t0, end)
+        inside = ends[(ends > min(0.0, end)) & (ends < max(0.0, end))]
+        inside = inside if end > 0 else inside[::-1]
+        return diffrax.StepTo(np.concatenate([[0.0], inside, [end]]))
+
+
+def _check_spanned(ends: np.ndarray, t0: float, end: float):
+    """Objects to a run that the frozen steps, after `t0`, do not lead through."""
+    if end == 0:
+        return
+    ahead = np.sort(np.sign(end) * ends)
+    rounding = _ULPS_AT_END * np.spacing(max(abs(t0), abs(t0 + end)))
+    covers = ahead.size and ahead[-1] >= abs(end) - rounding
+    # Where the recorded run began is not in its steps, but it was no step away.
+    longest = np.max(np.diff(ahead), initial=0.0)
+    if covers and (ahead.size < 2 or ahead[0] <= 2 * longest):
+        return
+    lower, upper = t0 + np.min(ends, initial=0.0), t0 + np.max(ends, initial=0.0)
+    raise ValueError(
+        f"frozen steps go from {lower:.6g} to {upper:.6g}, and this run from {t0:.6g} "
+        f"to {t0 + end:.6g} would take the rest in one step; freeze those of a run "
+        "that goes as far"
+    )
 
 
 def default_controller(dtype: Any) -> diffrax.PIDController:
@@ -141,6 +168,28 @@ def default_controller(dtype: Any) -> diffrax.PIDController:
     # Rounding alone makes an error of a few of the precision, whatever the step.
     tolerance = max(1e-8, 25 * float(jnp.finfo(dtype).eps))
     return diffrax.PIDController(rtol=tolerance, atol=tolerance)
+
+
+def with_root_tolerances(solver: Any, dtype: Any) -> Any:
+    """`solver`, for fixed steps; Diffrax takes the tolerances of implicit stages from
+    a controller, which there is none of.
+    """
+    # What stands in root finders that are to ask a controller.
+    unset = diffrax.ImplicitEuler().root_finder.rtol
+    finder = getattr(solver, "root_finder", None)
+    names = [
+        name
+        for name in ("rtol", "atol", "norm")
+        if finder is not None and getattr(finder, name, None) is unset
+    ]
+    if not names:
+        return solver
+    given = default_controller(dtype)
+    return eqx.tree_at(
+        lambda s: [getattr(s.root_finder, name) for name in names],
+        solver,
+        [getattr(given, name) for name in names],
+    )
 
 
 def is_symmetric(solver: diffrax.AbstractSolver) -> bool:
@@ -173,6 +222,8 @@ def _checked_step(step):
             f"step must be positive, got {step}; times before t0 run backwards by "
             "themselves"
         )
+    if step == np.inf:
+        raise ValueError("step must be finite, got inf; None lets the error choose")
     return step
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +42,7 @@ def read_off(
     when = waits.t + waits.s
     seen = jax.vmap(look)(when, states)
     good = there & (when <= end)
-    when, seen = jax.tree.map(lambda a: _where(good, a, jnp.nan), (when, seen))
+    when, seen = jax.tree.map(lambda a: _where(good, a, _nothing(a)), (when, seen))
     bounds = np.cumsum([0, *(event.limit for event in watch.events)])
     events = tuple(
         jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
@@ -77,6 +77,16 @@ def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
         waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
     waits = _Aside(rows.times, rows.states, waits)
     return there, jax.vmap(heeded)(waits, there)
+
+
+def _nothing(a: Array) -> Any:
+    """What stands where nothing happened, in the type of `a`."""
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.nan
+    if a.dtype == bool:
+        return False
+    info = jnp.iinfo(a.dtype)
+    return info.min if info.min < 0 else info.max
 
 
 def _where(good: Array, a: Array, other) -> Array:

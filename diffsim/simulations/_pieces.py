@@ -73,7 +73,7 @@ def taken_counts(schedule: Schedule) -> Array | None:
 
 def length_of(stepper: Stepper, index: Array | None, count: Array | None) -> Array:
     """The step at `index` of a piece: zero, the identity, once `count` are taken."""
-    step = jnp.asarray(stepper.step, stepper.t0.dtype)
+    step = jnp.asarray(stepper.step, stepper.begin.dtype)
     if index is None or count is None:
         return step
     return jnp.where(index < count, step, 0)

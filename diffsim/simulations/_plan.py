@@ -4,11 +4,13 @@ from typing import Any
 
 import diffrax
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._checks import is_traced
 from ._adjoints import AbstractScanAdjoint, Checkpointed
+from ._elapsed_time import controller_since, elapsed_since
 from ._explicit import AbstractOneStepSolver
 from ._landing import Landing
 from ._method import MAX_STEPS, GivenSteps, Method, default_controller
@@ -63,8 +65,9 @@ def planned(
         _check_bounded(method)
         return Plan(method, None), None
     times, t0 = np.atleast_1d(times), float(t0)
+    elapsed = elapsed_since(t0, times)
     # The epoch belongs to the past where nothing lies after it: the run ends there.
-    past = times < t0 if times[-1] > t0 else times <= t0
+    past = elapsed < 0 if elapsed[-1] > 0 else elapsed <= 0
     before = _side(method, times[past][::-1], t0, watched=watched)
     after = _side(method, times[~past], t0, watched=watched)
     last = before if after is None else after
@@ -77,12 +80,13 @@ def planned(
 def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | None:
     if times.size == 0:
         return None
+    elapsed = elapsed_since(t0, times)
     if not method.scans:
-        _check_not_interpolated(method, np.abs(times - t0), t0)
-        return diffrax_side(method, times.size, span=(t0, float(times[-1])))
+        _check_not_interpolated(method, times, t0)
+        return diffrax_side(method, times.size, span=(t0, float(elapsed[-1])))
     assert method.step is not None
-    sign = -1 if times[-1] < t0 else 1
-    points, beyond = grid_steps(np.abs(times - t0), float(method.step))
+    sign = -1 if elapsed[-1] < 0 else 1
+    points, beyond = grid_steps(times, t0, float(method.step))
     pieces = max(_TICKS if watched else 1, _segments(method, int(points[-1])))
     return FixedSide(
         times.size,
@@ -96,28 +100,41 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
 def diffrax_side(
     method: Method, outputs: int, *, span: tuple[float, float] | None
 ) -> DiffraxSide:
-    """How `diffeqsolve` reaches the outputs; `span` is None if times are traced."""
+    """How `diffeqsolve` reaches the outputs.
+
+    `span` are the epoch and how long after it the run ends, None if times are traced.
+    """
     controller, steps = method.controller, method.max_steps or MAX_STEPS
     if isinstance(controller, GivenSteps):
         assert span is not None
         controller = controller.towards(*span)
-    elif controller is None and method.step is not None:
+    elif method.step is not None and isinstance(
+        controller, diffrax.ConstantStepSize | None
+    ):
         controller = diffrax.ConstantStepSize()
         if span is not None and method.max_steps is None:
-            steps = int(np.ceil(abs(span[1] - span[0]) / method.step)) + 1
+            steps = int(np.ceil(abs(span[1]) / method.step)) + 1
     elif controller is None:
         controller = default_controller(float)
+    elif isinstance(controller, diffrax.StepTo):
+        steps = max(steps, controller.ts.size)
     return DiffraxSide(outputs, steps, controller)
 
 
-def in_precision(plan: Plan, dtype: Any) -> Plan:
-    """The plan with default tolerances that states of this type can meet."""
+def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
+    """The plan with a controller of elapsed time, and default tolerances that states of
+    this type can meet.
+    """
     given = plan.method
-    if given.step is not None or given.controller is not None:
+    _check_step(given.step, dtype)
+    if not given.adaptive or isinstance(given.controller, GivenSteps):
         return plan
     controller = default_controller(dtype)
+    if given.controller is not None:
+        controller = controller_since(t0, given.controller, dtype)
     method = Method(
         given.solver,
+        given.step,
         controller=controller,
         adjoint=given.adjoint,
         max_steps=given.max_steps,
@@ -131,6 +148,19 @@ def in_precision(plan: Plan, dtype: Any) -> Plan:
         for side in plan.sides
     )
     return Plan(method, (before, after))
+
+
+def _check_step(step: float | int | None, dtype: Any):
+    """Objects to a step that is infinite, or nothing, in the type of the state."""
+    if step is None:
+        return
+    info = jnp.finfo(dtype)
+    least, most = float(info.tiny), float(info.max)
+    if not least <= step <= most:
+        raise ValueError(
+            f"step must lie between {least:.3g} and {most:.3g}, which {dtype} can "
+            f"hold, got {step:g}; take a step in proportion to the times"
+        )
 
 
 def landing(side: DiffraxSide, method: Method, times: Array) -> DiffraxSide:
@@ -185,16 +215,16 @@ def _interpolates_by_a_line(method: Method) -> bool:
     return one_step and method.step is not None and not method.scans
 
 
-def _check_not_interpolated(method: Method, distances: np.ndarray, t0: float):
+def _check_not_interpolated(method: Method, times: np.ndarray, t0: float):
     if not _interpolates_by_a_line(method):
         return
     assert method.step is not None
-    beyond = grid_steps(distances, float(method.step))[1]
+    beyond = grid_steps(times, t0, float(method.step))[1]
     if beyond.any():
-        worst = distances[int(np.argmax(beyond != 0))]
+        worst = times[int(np.argmax(beyond != 0))]
         solver, adjoint = type(method.solver).__name__, type(method.adjoint).__name__
         raise ValueError(
             f"times must lie on the grid t0 + n step where {solver} runs under "
-            f"{adjoint}, which interpolates by a line, got {t0 + worst:g}; with an "
+            f"{adjoint}, which interpolates by a line, got {worst:.17g}; with an "
             "adjoint of ours, or None, any times will do"
         )

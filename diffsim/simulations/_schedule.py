@@ -9,6 +9,9 @@ import numpy as np
 #: `linspace` differ from the grid by a few roundings.
 ULPS_ON_GRID = 16
 
+#: Dates tell steps from one another if their rounding is less than this of a step.
+_FINE = 1e-6
+
 #: Cost of writing an output, and of masking a step, in units of a plain step; leapfrog
 #: of 5 bodies, 12 500 steps: a row a step costs 1.2, a masked tail 1.4 times the run.
 _WRITE, _MASK = 0.5, 1.4
@@ -60,16 +63,25 @@ class Schedule:
         return self.size * self.pieces if self.counts is None else sum(self.counts)
 
 
-def grid_steps(times: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Whole steps to each of `times` (from the epoch, ≥ 0), and what remains beyond.
+def grid_steps(
+    times: np.ndarray, t0: float, step: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whole steps from `t0` to each of `times`, all on one side of it, and what remains
+    beyond.
 
-    The remainder is exactly zero for times on the grid to rounding.
+    The remainder is exactly zero for times on the grid but for their rounding.
     """
-    ratio = times / step
+    elapsed = np.abs(np.asarray(times, np.float64) - t0)
+    ratio = elapsed / step
     nearest = np.rint(ratio)
-    on_grid = np.abs(ratio - nearest) <= ULPS_ON_GRID * np.spacing(np.maximum(ratio, 1))
+    # By the type in which times were given, and where a date is large by its own digits
+    # as long as they tell one step from another.
+    rounding = ULPS_ON_GRID * np.spacing(elapsed.astype(times.dtype))
+    dates = ULPS_ON_GRID * np.spacing(np.maximum(np.abs(times), abs(t0)))
+    rounding = np.where(dates < _FINE * step, np.maximum(rounding, dates), rounding)
+    on_grid = np.abs(elapsed - nearest * step) <= rounding
     steps = np.where(on_grid, nearest, np.floor(ratio)).astype(np.int64)
-    return steps, np.where(on_grid, 0.0, times - steps * step)
+    return steps, np.where(on_grid, 0.0, elapsed - steps * step)
 
 
 def _cheapest_size(gaps: np.ndarray, *, ceiling: int) -> int:

@@ -1,8 +1,9 @@
 """`simulate`: run a simulation to the times that are asked for."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -20,14 +21,21 @@ from .._checks import (
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
+from .._sizes import largest
 from .._types import Numbers
 from ._adjoints import Reversible
-from ._both_ways import Request, run_both_ways
-from ._dynamics import check_dynamics
+from ._both_ways import run_both_ways
+from ._chosen_method import chosen_method
+from ._continuation import Outputs, continued, ran_out, two_sided
+from ._diagnosis import diagnosis, grew
+from ._dynamics import check_dynamics, check_precision
+from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
+from ._event import Occurrences
 from ._event_leg import checked_events, event_leg
-from ._finer import as_asked
+from ._finer import as_asked, compared
 from ._method import Method
-from ._plan import in_precision, planned
+from ._plan import Plan, in_precision, planned
+from ._request import Request
 from ._simulation import AbstractSimulation
 from ._trajectory import Final, Trajectory
 
@@ -42,6 +50,10 @@ def simulate(
     progress: diffrax.AbstractProgressMeter | None = None,
     throw: bool | None = None,
     start: Final | None = None,
+    max_steps: int | None = None,
+    step: float | None = None,
+    rtol: float | None = None,
+    error_estimate: bool = False,
 ) -> Trajectory:
     r"""Runs `simulation` from its epoch to `times`.
 
@@ -64,6 +76,13 @@ def simulate(
         states are what the run came to before it failed, and NaN for parameters that
         cannot be.
     - `start`: `trajectory.final` of an earlier run, to go on from there.
+    - `max_steps`, `step`, `rtol`: change the default method in this call; see `Method`.
+        A `step` makes it one at fixed steps; with `rtol` the absolute tolerance changes
+        by the same factor. Beside a `method` they are refused.
+    - `error_estimate`: whether to repeat the run with half the step, or a tenth of the
+        tolerance, and report the largest difference of any number in the states as
+        `trajectory.error_estimate`. Tolerances at the rounding of the state are
+        compared with ten times those, scaled by the order.
 
     **Returns:** a `Trajectory`.
 
@@ -79,66 +98,201 @@ def simulate(
     so.
     """
     _check_kinds(simulation, method, progress, start)
-    method = as_asked(simulation.default_method() if method is None else method)
-    simulation.check_method(method)
+    options = {"max_steps": max_steps, "step": step, "rtol": rtol}
+    bound = max_steps if method is None else method.max_steps
+    method = as_asked(chosen_method(simulation, method, options))
+    unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
     if observe is not None:
         check_takes("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
-    check_number("t0", t0)
-    plan, end = planned(
-        method, times, t0, watched=progress is not None, events=bool(events)
-    )
-    hushed = quiet(throw)
-    events = checked_events(plan, events)
+    _check_epoch(t0)
+    about = _About(observe, meter, quiet(throw))
+    run = _Run(simulation, method, start, about, events, bound is not None)
     with _forward_mode_named(method):
-        trajectory = _simulate(
-            simulation, plan, times, observe, meter, hushed, start, events
-        )
-    if end is not None and not events:
-        trajectory = eqx.tree_at(lambda x: x.final.t, trajectory, end)
-    return raised(trajectory, trajectory.result) if throws(throw) else trajectory
+        trajectory, plan = _to_the_end(run, times)
+        error = _error_of(run, times, trajectory) if error_estimate else None
+    trajectory = _judged(simulation, trajectory, unstable)
+    trajectory = dataclasses.replace(trajectory, error_estimate=error)
+    if not throws(throw):
+        return trajectory
+    return raised(
+        trajectory,
+        trajectory.result,
+        lambda: diagnosis(simulation, plan, trajectory, start),
+    )
+
+
+class _About(NamedTuple):
+    """What a run is asked for beside its outputs."""
+
+    observe: Callable | None
+    meter: diffrax.AbstractProgressMeter
+    hushed: bool
+
+
+class _Run(NamedTuple):
+    """A run to be made, whatever its times."""
+
+    simulation: AbstractSimulation
+    method: Method
+    start: Final | None
+    about: _About
+    events: Any
+    #: Whether a person has said how many steps are the most.
+    bounded: bool
+
+    @property
+    def t0(self) -> Any:
+        return self.simulation.t0 if self.start is None else self.start.t
+
+
+def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
+    """The run, part after part where it is not known how many steps it takes."""
+    t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
+    plan, end = planned(run.method, times, t0, watched=watched, events=bool(run.events))
+    events = checked_events(plan, run.events)
+    outputs = Outputs(times, elapsed_since(t0, times))
+
+    def part(outputs, onward=None, about=run.about):
+        begun = (run.start, onward)
+        return _simulate(run.simulation, plan, outputs, about, begun, events)
+
+    found = part(outputs)
+    bounded = run.bounded or bool(events)
+    if not bounded and plan.sides is not None and ran_out(run.method, found):
+        if None not in plan.sides:
+            is_past = outputs.elapsed < 0
+            past, future = (_to_the_end(run, times[i])[0] for i in (is_past, ~is_past))
+            return two_sided(past, future, times), plan
+        about = run.about._replace(hushed=False)
+        first = part(outputs, about=about) if run.about.hushed else found
+        found = continued(lambda *a: part(*a, about=about), first, outputs)
+        if run.about.hushed:
+            ok = found.result == RESULTS.successful
+            found = poisoned(found, jnp.asarray(ok))
+    failed = not found.result.is_traced() and found.result != RESULTS.successful
+    end = None if events or failed else end
+    return _on_the_clock(found, t0, times, end), plan
+
+
+def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
+    """The largest difference that other steps make; infinite where those fail."""
+    start = eqx.filter_eval_shape(run.simulation.initial_state)
+    kind = jnp.result_type(*jax.tree.leaves(start))
+    # Integers become the default.
+    kind = kind if jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(float)
+    dtype = jnp.finfo(kind).dtype
+    method, factor = compared(run.method, dtype)
+    other, _ = _to_the_end(run._replace(method=method), times)
+
+    def difference(a, b):
+        # After a terminal event both are NaN.
+        return jnp.where(jnp.isnan(a) & jnp.isnan(b), 0, a - b)
+
+    pairs = (eqx.filter(x.states, eqx.is_inexact_array) for x in (trajectory, other))
+    error = largest(jax.tree.map(difference, *pairs)) / factor
+    fine = other.result == RESULTS.successful
+    return jnp.where(fine, error, jnp.inf)
+
+
+def _judged(simulation: Any, trajectory: Trajectory, unstable: Any) -> Trajectory:
+    """`trajectory`, failed if its steps were warned of and it grew beyond reason."""
+    result = trajectory.result
+    if not unstable or result.is_traced() or result != RESULTS.successful:
+        return trajectory
+    if not grew(trajectory, simulation.initial_state()):
+        return trajectory
+    return dataclasses.replace(trajectory, result=RESULTS.unstable_steps)
 
 
 @eqx.filter_jit
 def _simulate(
-    simulation, plan, times, observe, meter, hushed, start, events
+    simulation, plan, outputs: Outputs, about: _About, begun, events
 ) -> Trajectory:
+    """The run; all times in it but those of outputs are elapsed ones.
+
+    It has `begun` where it is told, and goes on from later.
+    """
+    start, onward = begun
     y0 = simulation.initial_state()
+    y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
+    check_precision(y0)
     if start is not None:
         _check_same_state(start.y, y0)
         y0 = start.y
-    y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     # Times take the type of the state, which would otherwise be promoted by them.
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
-    t0 = jnp.asarray(simulation.t0 if start is None else start.t, dtype)
-    times = jnp.asarray(times, dtype)
-    plan = in_precision(plan, dtype)
-    check_dynamics(simulation, plan.method.solver, t0, y0)
-    each = jnp.atleast_1d(times)
-    request = Request(simulation, plan, t0, each, y0, meter)
-    look = simulation.observe if observe is None else observe
+    t0 = simulation.t0 if start is None else start.t
+    epoch, plan = Epoch(t0, dtype), in_precision(plan, t0, dtype)
+    check_dynamics(simulation, plan.method.solver, epoch.at(epoch.zero), y0)
+    times, elapsed = (jnp.atleast_1d(jnp.asarray(x, dtype)) for x in outputs)
+    # Of traced times it is known only here; the run goes nowhere for such a one.
+    known = jnp.isfinite(elapsed)
+    elapsed = jnp.where(known, elapsed, 0)
+    begin = epoch.zero
+    if onward is not None:
+        begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
+    request = Request(simulation, plan, epoch, elapsed, begin, y0, about.meter)
+    look = simulation.observe if about.observe is None else about.observe
     if events:
         leg, found = event_leg(request, events, look)
     else:
         leg, found = run_both_ways(request), ()
-    states = jax.vmap(look)(each, leg.states)
+    states = jax.vmap(look)(times, leg.states)
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+    result = _named(simulation, result)
+    result = RESULTS.where(jnp.all(known), result, RESULTS.times_not_finite)
+    if plan.sides is None:
+        states = nan_after(states, known, result == RESULTS.successful)
     if leg.reached is not None:
         states = nan_after(states, leg.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
     proper = simulation.proper()
     result = RESULTS.where(proper, result, RESULTS.improper_parameter)
-    if times.ndim == 0:
+    if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = Final(leg.end_time, leg.end)
     # Until a run fails its states are right; of improper parameters none is.
-    ok = (result == RESULTS.successful) if hushed else proper
+    ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = poisoned((states, final, found), ok)
+    times = outputs.times
     return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
+
+
+def _named(simulation: AbstractSimulation, result: Any) -> Any:
+    """`result`, in the words of the simulation where its state was lost."""
+    name = simulation.blow_up()
+    if name == RESULTS.non_finite:
+        return result
+    lost = result == RESULTS.non_finite
+    return RESULTS.where(lost | (result == RESULTS.dt_min_reached), name, result)
+
+
+def _on_the_clock(
+    trajectory: Trajectory, t0: Any, times: Any, end: float | None
+) -> Trajectory:
+    """`trajectory`, with times and not what has elapsed since `t0`.
+
+    Outside of the compiled run, in which singles may be all that there is.
+    """
+    last, ends = trajectory.final, trajectory.steps
+    events = tuple(
+        Occurrences(time_after(t0, one.times), one.states, one.count)
+        for one in trajectory.events
+    )
+    return Trajectory(
+        times,
+        trajectory.states,
+        trajectory.result,
+        trajectory.stats,
+        Final(time_after(t0, last.t) if end is None else end, last.y),
+        None if ends is None else ends_after(t0, ends, times),
+        events,
+    )
 
 
 @contextlib.contextmanager
@@ -157,7 +311,7 @@ def _forward_mode_named(method: Method):
 
 
 def _checked_times(times: Any) -> Any:
-    """`times` as floats, concrete ones as NumPy in double precision."""
+    """`times` as floats, concrete ones as NumPy, in double precision if not given."""
     if is_traced(times):
         times = as_floating("times", times)
     else:
@@ -185,6 +339,12 @@ def _check_ascending(times: np.ndarray):
         )
 
 
+def _check_epoch(t0: Any):
+    check_number("t0", t0)
+    if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
+        raise ValueError(f"t0 must be finite, got {t0}")
+
+
 def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):
     meter = diffrax.AbstractProgressMeter | None
     kinds = {
@@ -203,4 +363,13 @@ def _check_same_state(start: PyTree, own: PyTree):
         raise ValueError(
             f"start holds a state of shapes {got}, this simulation has {want}; take "
             "trajectory.final of a run of the same system"
+        )
+    got, want = (
+        [str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree)]
+        for tree in (start, own)
+    )
+    if got != want:
+        raise ValueError(
+            f"start holds {got[0]} and this simulation runs in {want[0]}; cast it: "
+            "Final(start.t, jax.tree.map(lambda y: y.astype(...), start.y))"
         )

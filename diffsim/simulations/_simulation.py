@@ -1,13 +1,14 @@
 """`AbstractSimulation`: physics, initial state and epoch in one pytree."""
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
+from .._results import RESULTS
 from ._method import Method
 
 
@@ -55,9 +56,29 @@ class AbstractSimulation(eqx.Module):
     def default_method(self) -> Method:
         """A good choice, so that nobody must know integrators to start."""
 
-    def check_method(self, method: Method) -> None:
-        """Objects to a method before a run, or warns of it; to none by default."""
+    def check_method(self, method: Method) -> bool | None:
+        """Object to a method before a run, or warn of it; to none by default.
+
+        **Returns:** True where it warned that fixed steps are unstable, so that a run
+        which then grows a millionfold is `RESULTS.unstable_steps`.
+        """
         del method
+
+    def blow_up(self) -> RESULTS:
+        """Return the name of a failure in which the state is lost to infinity or NaN.
+
+        `RESULTS.non_finite` by default, which may have any cause.
+        """
+        return RESULTS.non_finite
+
+    def locate(self, t: Any, y: PyTree[Array]) -> str | None:
+        """Return a sentence on what is wrong with the last state before a failure.
+
+        For a person, outside compiled code; None where nothing is known, and by
+        default.
+        """
+        del t, y
+        return None
 
     def proper(self) -> Bool[Array, ""]:
         """Whether its parameters can be; a run of others is `improper_parameter`.

@@ -9,8 +9,10 @@ from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
 from ._dynamics import moves_with_time
+from ._elapsed_time import Epoch
 from ._explicit import explicit_step, is_explicit
 from ._flows import AbstractFlows
+from ._method import with_root_tolerances
 from ._semilinear import Semilinear
 from ._simulation import AbstractSimulation
 
@@ -33,10 +35,11 @@ class Prepares(Protocol):
 
 
 class Stepper(eqx.Module):
-    """Steps `simulation` by `solver` on the grid `t0 + n step`; `step` has a sign.
+    """Steps `simulation` by `solver` on the grid `begin + n step`; `step` has a sign.
 
-    The time of a step is a product, not a sum of steps; explicit steps are told their
-    length, which is not the difference of two rounded times.
+    Times are those elapsed since the epoch. The time of a step is a product, not a sum
+    of steps; explicit steps are told their length, which is not the difference of two
+    rounded times.
     """
 
     #: The dynamics of what steps hand on, the state or its transform.
@@ -47,18 +50,19 @@ class Stepper(eqx.Module):
     solver: diffrax.AbstractSolver
     #: The same, told the length of its steps where it wants to know.
     prepared: diffrax.AbstractSolver
-    t0: Array
+    begin: Array
     step: float = eqx.field(static=True)
 
-    def __init__(self, simulation, solver, t0: Array, step: float):
+    def __init__(self, simulation, solver, epoch: Epoch, step: float):
         # Once a run: what terms work out from the parameters stays out of the loop.
-        self.terms, self.outer = simulation.terms(), None
+        solver = with_root_tolerances(solver, epoch.dtype)
+        self.terms, self.outer = epoch.shift(simulation.terms()), None
         self.simulation = simulation
         self.solver = self.prepared = solver
-        self.t0 = t0
+        self.begin = epoch.zero
         self.step = step
         if isinstance(solver, Prepares):
-            self.prepared = solver.prepared(self.terms, jnp.full_like(t0, step))
+            self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))
             if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
                 self.outer, self.terms = self.terms, self.terms.transformed()
 
@@ -72,7 +76,7 @@ class Stepper(eqx.Module):
         if self.explicit:
             return Carry(y, None, None)
         y = y if self.outer is None else self.outer.forward(y)
-        t0, length = self.time(n), jnp.full_like(self.t0, self.step)
+        t0, length = self.time(n), jnp.full_like(self.begin, self.step)
         state = self.solver.init(self.terms, t0, t0 + length, y, self.simulation)
         carry = Carry(y, state, RESULTS.successful)
         may_fail: list[bool] = []
@@ -100,12 +104,12 @@ class Stepper(eqx.Module):
         if rolled and self.explicit:
             given = (self.solver, self.terms, t, length, y, self.simulation)
             return explicit_step(*given, rolled=True)
-        there = eqx.tree_at(lambda s: s.t0, self, t)
+        there = eqx.tree_at(lambda s: s.begin, self, t)
         return there.state(there.advance(there.start(y), 0, length))
 
     def time(self, n) -> Array:
         """Time of grid point `n`."""
-        return self.t0 + jnp.asarray(n, self.t0.dtype) * self.step
+        return self.begin + jnp.asarray(n, self.begin.dtype) * self.step
 
     def advance(self, carry: Carry, n, length=None) -> Carry:
         """A step from grid point `n`, of another length than `step` if given."""
@@ -118,7 +122,7 @@ class Stepper(eqx.Module):
     def _advanced(self, carry: Carry, n, length) -> Carry:
         solver = self.prepared if length is None else self.solver
         length = self.step if length is None else length
-        length = jnp.asarray(length, self.t0.dtype)
+        length = jnp.asarray(length, self.begin.dtype)
         terms, t0, args = self.terms, self.time(n), self.simulation
         if self.explicit:
             y = explicit_step(self.solver, terms, t0, length, carry.y, args)
@@ -147,7 +151,7 @@ def with_closures(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
     """
     if not isinstance(stepper.terms, AbstractFlows):
         return stepper
-    terms = stepper.terms.opened(stepper.t0, y0, stepper.simulation)
+    terms = stepper.terms.opened(stepper.begin, y0, stepper.simulation)
     return eqx.tree_at(lambda s: s.terms, stepper, terms)
 
 

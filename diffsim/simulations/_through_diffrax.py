@@ -3,88 +3,86 @@
 from typing import Any
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
 from ._both_modes import in_both_modes
+from ._guard import guarded
 from ._leg import Leg
-from ._method import Method
-from ._plan import DiffraxSide
-from ._simulation import AbstractSimulation
+from ._method import with_root_tolerances
+from ._plan import DiffraxSide, Plan
+from ._request import Request
 
+
+#: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
+#: many as take each of 4096 steps twice, and each of 125 000 three times.
+CHECKPOINTS = 90
 
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
 def diffrax_leg(
-    simulation: AbstractSimulation,
-    method: Method,
-    side: DiffraxSide,
-    y0: PyTree[Array],
-    *,
-    span: tuple[Array, Array],
-    times: Array,
-    meter: diffrax.AbstractProgressMeter,
+    request: Request, side: DiffraxSide, *, span: tuple[Array, Array], times: Array
 ) -> Leg:
-    """States at `times`, which lie in order in the `span` from epoch to end."""
+    """States at `times`, which lie in order in the `span` of elapsed time."""
+    method, meter = request.plan.method, request.meter
 
     def run(adjoint, inputs):
-        simulation, method, controller, y0, span, times = inputs
+        simulation, method, controller, epoch, y0, span, times = inputs
         saved = {
             "states": diffrax.SubSaveAt(ts=times),
-            "end": diffrax.SubSaveAt(t1=True),
+            "end": diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: (t, y)),
             "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
         }
         solution = _solved(
-            simulation,
-            method,
+            request._replace(
+                simulation=simulation, plan=Plan(method, None), epoch=epoch, y0=y0
+            ),
             DiffraxSide(side.outputs, side.max_steps, controller),
-            y0,
             span,
             saveat=diffrax.SaveAt(subs=saved),
-            meter=meter,
             adjoint=adjoint,
         )
         stats = {name: solution.stats[name] for name in STATS}
         assert solution.ys is not None
         return solution.ys, RESULTS.promote(solution.result), stats
 
-    inputs = (simulation, method, side.controller, y0, span, times)
+    simulation, y0 = request.simulation, request.y0
+    inputs = (simulation, method, side.controller, request.epoch, y0, span, times)
     if method.adjoint is not None:
         found, result, stats = run(method.adjoint, inputs)
     elif isinstance(meter, diffrax.NoProgressMeter):
-        found, result, stats = in_both_modes(run, inputs)
+        given = method.max_steps is not None
+        checkpoints = None if given else CHECKPOINTS
+        found, result, stats = in_both_modes(run, inputs, checkpoints)
     else:
         # A meter is an effect, which a primitive cannot have.
         found, result, stats = run(diffrax.DirectAdjoint(), inputs)
-    end = jax.tree.map(lambda a: a[-1], found["end"])
+    reached, end = jax.tree.map(lambda a: a[-1], found["end"])
+    # Where there were steps enough it is the last time, whose derivative is one.
+    fine = result == RESULTS.successful
+    end_time = jnp.where(fine, span[1], jax.lax.stop_gradient(reached))
     # Where the steps ended is bookkeeping: the controller chose them.
     ends = jax.lax.stop_gradient(found["ends"])
-    return Leg(found["states"], end, span[1], result, stats, ends)
+    return Leg(found["states"], end, end_time, result, stats, ends)
 
 
 def diffrax_steps(
-    simulation: AbstractSimulation,
-    method: Method,
+    request: Request,
     side: DiffraxSide,
-    y0: PyTree[Array],
     span: tuple[Array, Array],
-    meter: diffrax.AbstractProgressMeter,
+    *,
     until: diffrax.Event | None,
 ) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
     """Ends of the steps, padded with infinity, states there, result and statistics."""
-    given = method.adjoint
+    given = request.plan.method.adjoint
     solution = _solved(
-        simulation,
-        method,
+        request,
         side,
-        y0,
         span,
         saveat=diffrax.SaveAt(steps=True),
-        meter=meter,
         adjoint=diffrax.DirectAdjoint() if given is None else given,
         until=until,
     )
@@ -98,29 +96,26 @@ def diffrax_steps(
 
 
 def _solved(
-    simulation, method, side, y0, span, *, saveat, meter, adjoint, until=None
+    request: Request, side: DiffraxSide, span, *, saveat, adjoint, until=None
 ) -> diffrax.Solution:
     t0, t1 = span
+    method = request.plan.method
+    solver = method.solver
+    if not method.adaptive:
+        solver = with_root_tolerances(solver, request.epoch.dtype)
     return diffrax.diffeqsolve(
-        simulation.terms(),
-        method.solver,
+        request.epoch.shift(request.simulation.terms()),
+        solver,
         t0,
         t1,
         None if method.step is None else jnp.where(t1 >= t0, 1, -1) * method.step,
-        y0,
-        simulation,
+        request.y0,
+        request.simulation,
         saveat=saveat,
-        stepsize_controller=_typed(side.controller, t0.dtype),
+        stepsize_controller=guarded(side.controller, t0.dtype),
         adjoint=adjoint,
         event=until,
         max_steps=side.max_steps,
         throw=False,
-        progress_meter=meter,
+        progress_meter=request.meter,
     )
-
-
-def _typed(controller: diffrax.AbstractStepSizeController, dtype):
-    """Given steps in the type of the state, which they would otherwise promote."""
-    if not isinstance(controller, diffrax.StepTo):
-        return controller
-    return eqx.tree_at(lambda c: c.ts, controller, controller.ts.astype(dtype))

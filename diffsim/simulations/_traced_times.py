@@ -53,7 +53,7 @@ def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
     """Whole steps to each time, and whether it is on the grid but for rounding."""
     ratio = ahead / length
     nearest = jnp.rint(ratio)
-    rounding = ULPS_ON_GRID * jnp.finfo(ratio.dtype).eps * jnp.maximum(ratio, 1)
+    rounding = ULPS_ON_GRID * jnp.finfo(ratio.dtype).eps * ratio
     on_grid = jnp.abs(ratio - nearest) <= rounding
     return jnp.where(on_grid, nearest, jnp.floor(ratio)).astype(int), on_grid
 

@@ -33,15 +33,18 @@ class Trajectory(eqx.Module):
     - `steps`: ends of the accepted steps of an adaptive run, ascending, padded with
         infinity; None at fixed steps. `Method.frozen` replays them.
     - `events`: an `Occurrences` for each `Event` that was asked for.
+    - `error_estimate`: of the solver, in any number of the states, if
+        `simulate(..., error_estimate=True)`; else None.
     """
 
-    times: Array
+    times: Array | np.ndarray
     states: PyTree[Array]
     result: RESULTS
     stats: dict[str, Any]
     final: Final
-    steps: Array | None
+    steps: Array | np.ndarray | None
     events: tuple[Occurrences, ...] = ()
+    error_estimate: Array | None = None
 
     def __str__(self) -> str:
         outcome = told(self.result)
@@ -53,6 +56,8 @@ class Trajectory(eqx.Module):
             f"{outcome}: t = {ends}, {self.stats['num_accepted_steps']} steps",
             f"  states {eqx.tree_pformat(self.states)}",
         ]
+        if self.error_estimate is not None:
+            lines.append(f"  error of the solver about {self.error_estimate:.2g}")
         for i, found in enumerate(self.events):
             when = ", ".join(f"{t:.6g}" for t in found.times[: int(found.count)][:3])
             lines.append(f"  event {i}: {found.count} of up to {found.times.size}")

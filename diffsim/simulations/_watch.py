@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from .._primitives import hoisted
 from ..implicit import Bracketed, Equation, Rule, solved
+from ._elapsed_time import Epoch
 from ._event import Event
 
 
@@ -27,12 +28,14 @@ class Watch(NamedTuple):
     """
 
     events: tuple[Event, ...]
+    epoch: Epoch
     aside: Aside
     quick: Aside
     args: Any
 
     def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
-        found = [event.value(t, y, self.args) for event in self.events]
+        at = self.epoch.at(t)
+        found = [event.value(at, y, self.args) for event in self.events]
         return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
 
     def acts(self) -> Bool[Array, " event"]:

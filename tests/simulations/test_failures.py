@@ -124,7 +124,7 @@ def test_too_few_adaptive_steps_is_a_named_failure(run):
     trajectory = run(2.0, method, throw=False)
     assert trajectory.result == ds.RESULTS.max_steps_reached
     assert ds.RESULTS[trajectory.result]
-    with pytest.raises(RuntimeError, match=r"Method\(max_steps=...\)`, 4096"):
+    with pytest.raises(RuntimeError, match=r"Method\(max_steps=...\)`, 65536"):
         run(2.0, method)
 
 

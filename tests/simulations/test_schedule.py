@@ -58,7 +58,7 @@ def test_steps_and_remainder_add_up_to_the_time():
     for _ in range(500):
         step = float(10 ** random.uniform(-3, 2))
         times = np.sort(random.uniform(0, 300, 20)) * step
-        steps, beyond = grid_steps(times, step)
+        steps, beyond = grid_steps(times, 0.0, step)
         assert np.all(beyond >= 0) and np.all(beyond < step)
         np.testing.assert_allclose(steps * step + beyond, times, rtol=1e-15, atol=0)
 
@@ -69,13 +69,13 @@ def test_grid_times_however_rounded_have_no_remainder(step, many):
     k = np.arange(many + 1)
     summed = np.cumsum(np.full(10, step))
     for times in (k * step, np.linspace(0, many * step, many + 1), k / (1 / step)):
-        steps, beyond = grid_steps(times, step)
+        steps, beyond = grid_steps(times, 0.0, step)
         np.testing.assert_array_equal(steps, k)
         assert not beyond.any()
-    np.testing.assert_array_equal(grid_steps(summed, step)[0], np.arange(1, 11))
+    np.testing.assert_array_equal(grid_steps(summed, 0.0, step)[0], np.arange(1, 11))
 
 
 def test_a_time_just_off_the_grid_is_off_it():
-    steps, beyond = grid_steps(np.array([1.0 - 1e-9, 1.0 + 1e-9]), 0.1)
+    steps, beyond = grid_steps(np.array([1.0 - 1e-9, 1.0 + 1e-9]), 0.0, 0.1)
     np.testing.assert_array_equal(steps, [9, 10])
     assert np.all(beyond > 0)

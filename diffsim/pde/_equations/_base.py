@@ -1,7 +1,7 @@
 """`AbstractEquation`: how a field changes, whatever grid it is on."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array
@@ -43,6 +43,17 @@ class AbstractEquation(eqx.Module):
         Those that are not raise where an equation is made, and end a run of one with
         `RESULTS.improper_parameter`.
         """
+        return ()
+
+    #: Names of what `positive` returns.
+    positive_fields: ClassVar[tuple[str, ...]] = ()
+
+    def positive(self, u: Array) -> tuple[Array, ...]:
+        """Fields of u that are physical only above zero; none by default.
+
+        A run that loses them is `RESULTS.positivity_lost`.
+        """
+        del u
         return ()
 
     def __check_init__(self):

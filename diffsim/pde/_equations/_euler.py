@@ -61,6 +61,7 @@ class Euler(AbstractConservationLaw):
     riemann: AbstractRiemann
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
+    positive_fields: ClassVar[tuple[str, ...]] = ("density", "pressure")
 
     def __init__(
         self,
@@ -160,6 +161,10 @@ class Euler(AbstractConservationLaw):
 
     def odd(self, axis):
         return (1 + axis,)
+
+    def positive(self, u):
+        density, *_, pressure = self.primitive(tuple(u))
+        return density, pressure
 
     def crossings(self, t, u, domain):
         del t

@@ -74,6 +74,7 @@ class ShallowWater(AbstractConservationLaw):
         "10.1016/S0021-9991(03)00184-3",
         "10.1016/j.jcp.2005.02.006",
     )
+    positive_fields: ClassVar[tuple[str, ...]] = ("depth",)
 
     def __init__(
         self,
@@ -144,6 +145,9 @@ class ShallowWater(AbstractConservationLaw):
             forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
         rate = gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
         return fed(rate, self.source, t, domain.grid.centers, u)
+
+    def positive(self, u):
+        return (u[0],)
 
     def crossings(self, t, u, domain):
         del t

@@ -139,7 +139,7 @@ class IncompressibleFlow(AbstractSimulation):
         return Flowing(self._forces)
 
     def check_method(self, method):
-        warn_of_long_steps(self, method)
+        return warn_of_long_steps(self, method)
 
     def proper(self):
         drag = () if self.obstacle is None else self.obstacle.signs()

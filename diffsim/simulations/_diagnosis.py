@@ -1,0 +1,110 @@
+"""When and where a run failed, for a person who waits for it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .._failures import is_finite
+from .._results import RESULTS
+from ._elapsed_time import Epoch, time_after
+from ._plan import FixedSide, Plan
+from ._simulation import AbstractSimulation
+from ._stepper import Stepper
+from ._trajectory import Final, Trajectory
+
+
+def diagnosis(
+    simulation: AbstractSimulation,
+    plan: Plan,
+    trajectory: Trajectory,
+    start: Final | None,
+) -> str:
+    """The sentence of a failure, with when it was and, if the simulation knows, where.
+
+    **Arguments**
+
+    - `start`: where the run began, None for the initial state.
+    """
+    result = trajectory.result
+    sentence = RESULTS[result]
+    if result == RESULTS.max_steps_reached:
+        return f"{sentence} {_how_far(trajectory)}"
+    lost = (RESULTS.non_finite, RESULTS.positivity_lost, RESULTS.dt_min_reached)
+    if plan.sides is None or not any(bool(result == one) for one in lost):
+        return sentence
+    last = trajectory.final
+    fixed = [side for side in plan.sides if isinstance(side, FixedSide)]
+    if fixed:
+        found = _last_finite(simulation, plan, fixed, start)
+        if found is None:
+            return sentence
+        last = found
+    if not bool(is_finite(last.y)):
+        return sentence
+    where = simulation.locate(last.t, last.y)
+    if where is None:
+        return f"{sentence} It was at t = {float(last.t):.6g}."
+    return f"{where} {sentence}"
+
+
+def _how_far(trajectory: Trajectory) -> str:
+    steps, last = int(trajectory.stats["num_steps"]), float(trajectory.final.t)
+    ends = np.min(trajectory.times), np.max(trajectory.times)
+    farthest = max(ends, key=lambda t: abs(t - last))
+    return f"Here {steps} steps led to t = {last:.6g} on the way to {farthest:.6g}."
+
+
+def _last_finite(
+    simulation: AbstractSimulation, plan: Plan, sides: list, start: Final | None
+) -> Final | None:
+    """The run at fixed steps again, up to the last state that is finite."""
+    t0 = simulation.t0 if start is None else start.t
+    y0 = simulation.initial_state() if start is None else start.y
+    for side in reversed(sides):
+        found = _followed(
+            simulation, plan.method.solver, t0, y0, side.step, side.schedule.steps
+        )
+        n, y, bad = found
+        if bad:
+            return Final(time_after(t0, float(n) * side.step), y)
+    return None
+
+
+@eqx.filter_jit
+def _followed(simulation, solver, t0, y0, step: float, steps: int):
+    """The number of the last step with a finite state, that state, and if it is."""
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
+    stepper = Stepper(simulation, solver, Epoch(t0, dtype), step)
+
+    def goes_on(loop):
+        _, n, _, bad = loop
+        return ~bad & (n < steps)
+
+    def one(loop):
+        carry, n, y, _ = loop
+        after = stepper.advance(carry, n)
+        new = stepper.state(after)
+        bad = ~is_finite(new)
+        y = jax.tree.map(lambda a, b: jnp.where(bad, a, b), y, new)
+        return after, jnp.where(bad, n, n + 1), y, bad
+
+    first = (stepper.start(y0), jnp.asarray(0), y0, jnp.asarray(False))
+    _, n, y, bad = jax.lax.while_loop(goes_on, one, first)
+    return n, y, bad
+
+
+#: What physics makes of a state in a run is less.
+_GREW = 1e6
+
+
+def grew(trajectory: Trajectory, y0: PyTree[Array]) -> bool:
+    """Whether a run ended a million times as large as it began."""
+    return _largest(trajectory.final.y) > _GREW * _largest(y0) > 0
+
+
+def _largest(tree: Any) -> float:
+    return max(float(np.max(np.abs(x), initial=0.0)) for x in jax.tree.leaves(tree))

@@ -1,0 +1,253 @@
+"""`Epoch`: time counted from `t0` inside a run, and from zero for everybody else."""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .._checks import is_traced
+from ._flows import AbstractFlows
+from ._semilinear import Semilinear
+from ._separable import Separable
+from ._split import AbstractSplit
+
+
+#: What t0 + (t - t0) may be off from t, in roundings of the largest of them.
+_ULPS_OF_A_SUM = 2
+
+
+class Epoch(eqx.Module):
+    r"""The time $t = t_0 + s$ that is `s` after the epoch.
+
+    A run counts s, whose steps are as fine as its type has digits; near a Julian date
+    a number in single precision resolves six hours. What depends on t is given the sum,
+    rounded once: $t_0$ is held as two numbers of that type.
+    """
+
+    #: Both None where t0 is the number zero, to which nothing is added.
+    high: Array | None
+    low: Array | None
+    dtype: Any = eqx.field(static=True)
+
+    def __init__(self, t0: float | Array, dtype: Any):
+        self.dtype = dtype
+        self.high = self.low = None
+        if isinstance(t0, float | int) and t0 == 0:
+            return
+        # What is known is in double precision, whatever JAX may hold.
+        date: Any = t0 if is_traced(t0) else np.asarray(t0, np.float64)
+        high = date.astype(dtype)
+        self.high = jnp.asarray(high)
+        self.low = jnp.asarray((date - high.astype(date.dtype)).astype(dtype))
+
+    @property
+    def zero(self) -> Array:
+        """The time of the epoch itself."""
+        return jnp.zeros((), self.dtype)
+
+    def at(self, elapsed: Any) -> Any:
+        """The time `elapsed` after the epoch."""
+        if self.high is None:
+            return elapsed
+        return self.high + (self.low + elapsed)
+
+    def shift(self, terms: PyTree[diffrax.AbstractTerm]) -> Any:
+        """`terms` as functions of elapsed time."""
+        if self.high is None:
+            return terms
+        is_term = _is_term
+        return jax.tree.map(lambda x: _shifted(x, self), terms, is_leaf=is_term)
+
+
+@runtime_checkable
+class ReadsTime(Protocol):
+    """A step-size controller that is told the epoch, for what depends on time."""
+
+    def with_epoch(self, epoch: Epoch) -> diffrax.AbstractStepSizeController:
+        """Itself, for times that are counted from the epoch."""
+        ...
+
+
+def elapsed_since(t0: Any, times: Any) -> Any:
+    """Differences of times: in double precision where all of them are known."""
+    if is_traced(t0) or is_traced(times):
+        return jnp.asarray(times) - t0
+    return np.asarray(times, np.float64) - np.asarray(t0, np.float64)
+
+
+def time_after(t0: Any, elapsed: Any) -> Any:
+    """The time `elapsed` after `t0`, for a user: as precise as can be held."""
+    if isinstance(t0, float | int) and t0 == 0:
+        return elapsed
+    if not is_traced(t0) and not is_traced(elapsed):
+        return np.asarray(elapsed, np.float64) + np.asarray(t0, np.float64)
+    return jnp.asarray(elapsed, jnp.result_type(float, elapsed)) + t0
+
+
+def ends_after(t0: Any, ends: Any, times: Any) -> Any:
+    """The times of the ends of steps, the outermost ones those of outputs exactly."""
+    ends = time_after(t0, ends)
+    if isinstance(ends, np.ndarray) and not is_traced(times):
+        for t in (np.min(times), np.max(times)):
+            rounding = np.spacing(max(abs(float(t)), abs(float(t0))))
+            close = np.abs(ends - t) <= _ULPS_OF_A_SUM * rounding
+            ends = np.where(close, t, ends)
+    return ends
+
+
+def controller_since(t0: Any, controller: Any, dtype: Any) -> Any:
+    """`controller`, of a user who counts from zero, for elapsed time."""
+    if isinstance(t0, float | int) and t0 == 0:
+        return controller
+    if isinstance(controller, diffrax.StepTo):
+        return diffrax.StepTo(elapsed_since(t0, controller.ts))
+    if isinstance(controller, diffrax.ClipStepSizeController):
+        inner = controller_since(t0, controller.controller, dtype)
+        at, jumps = controller.step_ts, controller.jump_ts
+        since = [None if ts is None else elapsed_since(t0, ts) for ts in (at, jumps)]
+        return diffrax.ClipStepSizeController(
+            inner, *since, store_rejected_steps=controller.store_rejected_steps
+        )
+    if isinstance(controller, diffrax.PIDController | diffrax.ConstantStepSize):
+        return controller
+    epoch = Epoch(t0, dtype)
+    if isinstance(controller, ReadsTime):
+        return controller.with_epoch(epoch)
+    return _OnTheClock(controller, epoch, 1)
+
+
+def _is_term(x: Any) -> bool:
+    return isinstance(x, diffrax.AbstractTerm)
+
+
+def _shifted(term: Any, epoch: Epoch) -> Any:
+    """One term as a function of elapsed time, of the kind that solvers look for."""
+
+    def later(function):
+        return _Later(function, epoch)
+
+    if isinstance(term, diffrax.MultiTerm):
+        return diffrax.MultiTerm(*(_shifted(each, epoch) for each in term.terms))
+    if isinstance(term, diffrax.ODETerm):
+        return diffrax.ODETerm(later(term.vector_field))
+    if isinstance(term, Separable):
+        return Separable(later(term.drift), later(term.kick))
+    if isinstance(term, Semilinear):
+        return eqx.tree_at(lambda x: x.nonlinear, term, later(term.nonlinear))
+    if isinstance(term, AbstractFlows):
+        return _LaterFlows(term, epoch)
+    if isinstance(term, AbstractSplit):
+        return _LaterSplit(term, epoch)
+    return _LaterTerm(term, epoch) if _is_term(term) else term
+
+
+class _Later(eqx.Module):
+    """A function of time first, of elapsed time."""
+
+    function: Callable
+    epoch: Epoch
+
+    def __call__(self, t, *others):
+        return self.function(self.epoch.at(t), *others)
+
+
+class _LaterFlows(AbstractFlows):
+    term: AbstractFlows
+    epoch: Epoch
+
+    def first(self, t, y, length, args):
+        return self.term.first(self.epoch.at(t), y, length, args)
+
+    def second(self, t, y, length, args):
+        return self.term.second(self.epoch.at(t), y, length, args)
+
+    def opened(self, t, y, args):
+        return _LaterFlows(self.term.opened(self.epoch.at(t), y, args), self.epoch)
+
+    def vf(self, t, y, args):
+        return self.term.vf(self.epoch.at(t), y, args)
+
+
+class _LaterSplit(AbstractSplit):
+    term: AbstractSplit
+    epoch: Epoch
+
+    @property
+    def whole(self):
+        return self.term.whole
+
+    def explicit(self, t, y, args):
+        return self.term.explicit(self.epoch.at(t), y, args)
+
+    def implicit(self, t, y, args):
+        return self.term.implicit(self.epoch.at(t), y, args)
+
+    def solve(self, t, rhs, length, guess, args):
+        return self.term.solve(self.epoch.at(t), rhs, length, guess, args)
+
+    def vf(self, t, y, args):
+        return self.term.vf(self.epoch.at(t), y, args)
+
+
+class _LaterTerm(diffrax.AbstractTerm):
+    """Of a term that nothing is known about, its control included."""
+
+    term: diffrax.AbstractTerm
+    epoch: Epoch
+
+    def vf(self, t, y, args):
+        return self.term.vf(self.epoch.at(t), y, args)
+
+    def contr(self, t0, t1, **kwargs):
+        return self.term.contr(self.epoch.at(t0), self.epoch.at(t1), **kwargs)
+
+    def prod(self, vf, control):
+        return self.term.prod(vf, control)
+
+    def vf_prod(self, t, y, args, control):
+        return self.term.vf_prod(self.epoch.at(t), y, args, control)
+
+    def is_vf_expensive(self, t0, t1, y, args):
+        return self.term.is_vf_expensive(self.epoch.at(t0), self.epoch.at(t1), y, args)
+
+
+class _OnTheClock(diffrax.AbstractStepSizeController):
+    """A user's own controller, which is told times and not what has elapsed."""
+
+    controller: Any
+    epoch: Epoch
+    direction: Any
+
+    def wrap(self, direction):
+        inner = self.controller.wrap(direction)
+        return _OnTheClock(inner, self.epoch, direction)
+
+    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
+        def evaluated(terms, t, y, args):
+            return func(terms, self._back(t), y, args)
+
+        t0, t1 = self._ahead(t0), self._ahead(t1)
+        end, state = self.controller.init(
+            terms, t0, t1, y0, dt0, args, evaluated, error_order
+        )
+        return self._back(end), state
+
+    def adapt_step_size(
+        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
+    ):
+        t0, t1 = self._ahead(t0), self._ahead(t1)
+        keep, start, end, *rest = self.controller.adapt_step_size(
+            t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
+        )
+        return keep, self._back(start), self._back(end), *rest
+
+    def _ahead(self, t):
+        return self.direction * self.epoch.at(self.direction * t)
+
+    def _back(self, t):
+        return t - self._ahead(jnp.zeros_like(t))

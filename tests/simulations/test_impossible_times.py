@@ -1,0 +1,116 @@
+"""Times, epochs and steps that no run can have are errors, never initial states."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.integrators import Yoshida4
+from diffsim.simulations import Method, failures_as_nan, simulate
+
+
+_FIXED = Method(Yoshida4(), 0.1, max_steps=20)
+_BOTH = pytest.mark.parametrize(
+    "method", [_FIXED, Method(diffrax.Tsit5())], ids=["fixed", "adaptive"]
+)
+
+
+def moved(driven, t0):
+    return eqx.tree_at(lambda s: s.t0, driven(), t0)
+
+
+@_BOTH
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_traced_time_that_is_not_finite_is_named(driven, method, wrong):
+    @jax.jit
+    def run(times):
+        found = simulate(driven(), times, method, throw=False)
+        return found.states, found.result
+
+    states, result = run(jnp.array([0.3, wrong, 0.7]))
+    assert result == ds.RESULTS.times_not_finite
+    assert np.all(np.isnan(states[1]))
+    good, fine = run(jnp.array([0.3, 0.5, 0.7]))
+    assert fine == ds.RESULTS.successful
+    np.testing.assert_allclose(states[::2], good[::2], rtol=1e-7)
+
+
+@_BOTH
+def test_it_raises_where_it_runs_and_is_nan_in_a_fit(driven, method):
+    def run(time):
+        return simulate(driven(), time, method).states
+
+    with pytest.raises(Exception, match="A requested time or `t0` is infinite or not"):
+        jax.jit(run)(np.nan)
+    with failures_as_nan():
+        assert np.all(np.isnan(jax.jit(lambda time: run(time))(np.nan)))
+
+
+@_BOTH
+def test_a_traced_epoch_that_is_not_finite_is_named(driven, method):
+    def run(t0):
+        return simulate(moved(driven, t0), 1.0, method, throw=False).result
+
+    assert jax.jit(run)(jnp.nan) == ds.RESULTS.times_not_finite
+    assert jax.jit(run)(0.2) == ds.RESULTS.successful
+
+
+@_BOTH
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", [float, jnp.asarray])
+def test_an_epoch_that_is_not_finite_is_refused(driven, method, wrong, kind):
+    with pytest.raises(ValueError, match="t0 must be finite, got"):
+        simulate(moved(driven, kind(wrong)), 1.0, method)
+
+
+@pytest.mark.parametrize("step", [np.inf, np.nan, 0.0, -0.1])
+def test_a_step_that_is_not_positive_and_finite_is_refused(step):
+    with pytest.raises(ValueError, match=r"step must be (positive|finite), got"):
+        Method(Yoshida4(), step)
+
+
+@pytest.mark.parametrize("bound", [None, 4])
+@pytest.mark.parametrize("step", [3.0, 1e20])
+def test_a_step_beyond_the_outputs_is_cut_to_them(driven, step, bound):
+    """And does not make the first output the initial state."""
+    method = Method(diffrax.Dopri8(), step, max_steps=bound)
+
+    def run(times):
+        return simulate(driven(), times, method).states
+
+    run = run if bound is None else jax.jit(run)
+    times = np.array([0.01, 0.02])
+    exact = [driven().exact(t) for t in times]
+    np.testing.assert_allclose(run(times), exact, rtol=1e-13)
+
+
+def test_a_step_that_singles_cannot_hold_is_refused(driven):
+    with pytest.raises(ValueError, match=r"step must lie between .* float32 can hold"):
+        simulate(driven(dtype=jnp.float32), 1.0, Method(Yoshida4(), 1e60))
+
+
+@pytest.mark.parametrize("times", [[1.5], [-0.5, 1.0], [-1.0]])
+def test_frozen_steps_beyond_their_span_are_refused(driven, times):
+    method = Method(diffrax.Tsit5())
+    frozen = method.frozen(simulate(driven(), [0.5, 1.0], method))
+    simulate(driven(), [0.3, 1.0], frozen)
+    with pytest.raises(ValueError, match="freeze those of a run that goes as far"):
+        simulate(driven(), times, frozen)
+
+
+def test_frozen_steps_from_another_epoch_are_refused(driven):
+    method = Method(diffrax.Tsit5())
+    frozen = method.frozen(simulate(driven(), [1.0], method))
+    with pytest.raises(ValueError, match="freeze those of a run that goes as far"):
+        simulate(driven(t0=-3.0), [1.0], frozen)
+
+
+def test_frozen_steps_serve_both_directions(driven):
+    method = Method(diffrax.Tsit5())
+    run = simulate(driven(t0=0.2), [-1.0, 1.0], method)
+    again = simulate(driven(t0=0.2), [-0.9, -0.3, 0.9], method.frozen(run))
+    exact = [driven(t0=0.2).exact(t) for t in (-0.9, -0.3, 0.9)]
+    np.testing.assert_allclose(again.states, exact, atol=1e-7)

@@ -1,0 +1,127 @@
+"""No default bound ends an ordinary run, and a bound that does says so."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim.integrators import Leapfrog
+from diffsim.simulations import Event, Method, _plan, failures_as_nan, simulate
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """Sixteen steps, where a run would have 65536."""
+    monkeypatch.setattr(_plan, "MAX_STEPS", 16)
+
+
+_TIMES = np.array([0.2, 3.0, 3.1, 7.7, 11.0])
+
+
+def exact(simulation, times):
+    return [simulation.exact(t) for t in times]
+
+
+@pytest.mark.parametrize("times", [_TIMES, -_TIMES[::-1], 9.0])
+@pytest.mark.parametrize("t0", [0.0, 100.0])
+def test_a_run_goes_on_where_its_steps_run_out(driven, few_steps, times, t0):
+    simulation = driven(t0=t0)
+    found = simulate(simulation, t0 + times)
+    expected = exact(simulation, np.atleast_1d(t0 + times))
+    np.testing.assert_allclose(np.atleast_2d(found.states), expected, atol=2e-7)
+    assert found.result == ds.RESULTS.successful
+    assert int(found.stats["num_steps"]) > 16
+    farthest = np.atleast_1d(times)[np.argmax(np.abs(times))]
+    assert float(found.final.t) == t0 + farthest
+    ends = found.steps[np.isfinite(found.steps)]
+    assert ends.size == int(found.stats["num_accepted_steps"])
+    assert np.all(np.diff(ends) > 0)
+
+
+def test_both_directions_of_a_run_go_on(driven, few_steps):
+    times = np.array([-9.0, -0.1, 0.3, 8.0])
+    found = simulate(driven(), times)
+    np.testing.assert_allclose(found.states, exact(driven(), times), atol=2e-7)
+    assert float(found.final.t) == 8.0
+    np.testing.assert_array_equal(found.times, times)
+
+
+def test_inside_a_fit_a_run_that_is_known_goes_on_too(driven, few_steps):
+    with failures_as_nan():
+        found = simulate(driven(), _TIMES)
+    np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=2e-7)
+
+
+def test_float32_runs_go_on(driven, few_steps):
+    found = simulate(driven(dtype=jnp.float32), _TIMES)
+    assert found.states.dtype == jnp.float32
+    np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=1e-4)
+
+
+def test_a_run_that_is_traced_ends_at_its_bound(driven, few_steps):
+    run = jax.jit(lambda k: simulate(driven(), k * _TIMES[-1], throw=False).result)
+    assert run(1.0) == ds.RESULTS.max_steps_reached
+    assert run(0.01) == ds.RESULTS.successful
+
+
+def test_a_bound_that_is_given_ends_a_run_and_says_how_far_it_came(driven):
+    message = r"Here 16 steps led to t = [\d.]+ on the way to 40\."
+    with pytest.raises(RuntimeError, match=message):
+        simulate(driven(), [0.5, 40.0], max_steps=16)
+    found = simulate(driven(), [0.5, 40.0], max_steps=16, throw=False)
+    assert 0.5 < float(found.final.t) < 10.0
+    last = found.steps[np.isfinite(found.steps)][-1]
+    assert float(found.final.t) == last, "it is where the last step ended"
+    np.testing.assert_allclose(found.final.y, driven().exact(last), atol=1e-7)
+
+
+def test_default_steps_are_those_of_three_hundred_periods(driven):
+    """Of which 4096 took 85."""
+    found = simulate(driven(), 300 * 2 * np.pi / np.sqrt(2.0))
+    assert int(found.stats["num_steps"]) > 4096
+    # Tsit5 at 1e-8 loses a phase of 1e-8 a step
+    np.testing.assert_allclose(found.states, driven().exact(found.times), atol=2e-4)
+
+
+def test_events_of_a_long_run_fit_its_steps(driven):
+    passes = Event(lambda t, y, args: y[0], direction="up", limit=400)
+    simulation = driven(a=0.0)
+    found = simulate(simulation, 1400.0, events=passes)
+    assert int(found.stats["num_steps"]) > 4096
+    gaps = np.diff(found.events[0].times[: int(found.events[0].count)])
+    np.testing.assert_allclose(gaps, 2 * np.pi / np.sqrt(2.0), atol=1e-6)
+
+
+def test_options_change_the_default_method(driven):
+    simulation = driven()
+    loose = simulate(simulation, 5.0, rtol=1e-3)
+    tight = simulate(simulation, 5.0, rtol=1e-11)
+    assert loose.stats["num_steps"] < tight.stats["num_steps"]
+    np.testing.assert_allclose(tight.states, simulation.exact(5.0), atol=1e-10)
+    fixed = simulate(simulation, 5.0, step=0.05)
+    assert fixed.steps is None
+    assert int(fixed.stats["num_steps"]) == 100
+    same = simulate(simulation, 5.0, Method(diffrax.Tsit5(), 0.05))
+    np.testing.assert_array_equal(fixed.states, same.states)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rtol": 1e-3}, "rtol=0.001 changes the default method, and method=Leapfrog"),
+        ({"step": 0.1}, r"write it into that, Method\(..., step=...\)"),
+        ({"max_steps": 9}, "max_steps=9 changes the default method"),
+    ],
+)
+def test_options_beside_a_method_are_refused(driven, options, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(driven(), 1.0, Method(Leapfrog(), 0.1), **options)
+
+
+def test_options_that_contradict_each_other_are_refused(driven):
+    with pytest.raises(ValueError, match="give one"):
+        simulate(driven(), 1.0, step=0.1, rtol=1e-3)
+    with pytest.raises(ValueError, match="rtol must be positive"):
+        simulate(driven(), 1.0, rtol=0.0)
