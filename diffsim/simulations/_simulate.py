@@ -16,6 +16,7 @@ from .._checks import (
     check_kind,
     check_number,
     check_takes,
+    check_unitless,
     is_traced,
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
@@ -138,7 +139,9 @@ def _simulate(
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if hushed else proper
     states, final, found = poisoned((states, final, found), ok)
-    return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
+    # Of what `observe` makes of them nobody knows which axis has the bodies.
+    names = simulation.body_names if observe is None else None
+    return Trajectory(times, states, result, leg.stats, final, leg.ends, found, names)
 
 
 @contextlib.contextmanager
@@ -161,6 +164,7 @@ def _checked_times(times: Any) -> Any:
     if is_traced(times):
         times = as_floating("times", times)
     else:
+        check_unitless("times", times)
         times = np.asarray(times)
         if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
             raise ValueError(f"times must be real numbers, got dtype {times.dtype}")

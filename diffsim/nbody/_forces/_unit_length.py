@@ -12,10 +12,10 @@ _RUNG = 40
 
 
 def inverse_unit(x: Float[Array, "*any"], softening: Any = 0.0) -> Array | float:
-    """1 / unit, a power of two, so that the largest position is of the order of 2²⁰.
+    r"""1 / unit, a power of two, so that no position is far beyond 2²⁰ of the unit.
 
-    $a(x, \\mu, \\epsilon) = s\\, a(s x, s \\mu, s \\epsilon)$ for any s, and for a power
-    of two to the last bit. In SI units the third power of a distance of 47 au is beyond
+    $a(x, \mu, \epsilon) = s\, a(s x, s \mu, s \epsilon)$ for any s, and to the last bit
+    for a power of two. In SI units the third power of a distance of 47 au is beyond
     what a float32 holds, and gravity was zero there; in double precision it is never.
     """
     if jnp.finfo(x.dtype).maxexp > 1000:

@@ -1,6 +1,6 @@
 """`RegularElements`: elements without a singularity at circles and at the plane."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -10,9 +10,10 @@ from jaxtyping import Array, Float
 from ..._checks import alike, check_broadcast
 from ..._primitives import sealed
 from ..._types import Numbers
+from ._angles import warn_of_degrees
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
-from ._inputs import phase
+from ._inputs import phase, refuse_aliases
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -33,6 +34,7 @@ class RegularElements(eqx.Module):
     - `h`, `k`: eccentricity vector; h² + k² < 1.
     - `ix`, `iy`: inclination vector; ix² + iy² < 4.
     - `mean_longitude`: λ, radians.
+    - `unknown`: nothing; `a`, `l` are answered by the names above.
 
     What is not given is zero. Numbers or arrays of any shapes that broadcast; the
     leaves have the common one.
@@ -61,7 +63,10 @@ class RegularElements(eqx.Module):
         ix: Numbers = 0.0,
         iy: Numbers = 0.0,
         mean_longitude: Numbers = 0.0,
+        **unknown: Any,
     ):
+        refuse_aliases(unknown)
+        warn_of_degrees(mean_longitude=mean_longitude)
         given = {
             "semi_major_axis": semi_major_axis,
             "h": h,

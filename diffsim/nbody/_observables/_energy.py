@@ -6,11 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._forces import inverse_unit
-from .._nbody import NBody
-from .._state import checked_state
+from ._arguments import checked_arguments
 
 
-def energy(simulation: NBody, state: Any) -> Float[Array, "*time"]:
+def energy(simulation: Any, state: Any) -> Float[Array, "*time"]:
     r"""Kinetic energy and the mutual potential energy of `Gravity`.
 
     $$E = \tfrac12 \sum_i m_i v_i^2
@@ -27,7 +26,8 @@ def energy(simulation: NBody, state: Any) -> Float[Array, "*time"]:
     in it (convenience). All pairs are formed at once, O(time × body²) memory
     (convenience).
     """
-    state, masses = checked_state(state), simulation.bodies.masses
+    state = checked_arguments("energy", simulation, state)
+    masses = simulation.bodies.masses
     n = masses.size
     x, v = state.positions[..., :n, :], state.velocities[..., :n, :]
     kinetic = 0.5 * jnp.sum(masses * jnp.sum(v * v, -1), -1)
