@@ -27,12 +27,13 @@ def worked_out() -> contextlib.AbstractContextManager[None]:
 def check_unitless(name: str, value: Any):
     """Objects to quantities of Astropy and Pint, whose unit an array would lose."""
     # Of several the first tells.
-    while isinstance(value, list | tuple) and value:
-        value = value[0]
-    if hasattr(value, "unit") and hasattr(value, "to_value"):
-        unit, convert = value.unit, "to_value"
-    elif hasattr(value, "units") and hasattr(value, "m_as"):
-        unit, convert = value.units, "m_as"
+    first: Any = value
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if hasattr(first, "unit") and hasattr(first, "to_value"):
+        unit, convert = first.unit, "to_value"
+    elif hasattr(first, "units") and hasattr(first, "m_as"):
+        unit, convert = first.units, "m_as"
     else:
         return
     raise ValueError(

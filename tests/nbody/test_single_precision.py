@@ -177,3 +177,30 @@ def test_a_lone_body_at_the_origin_feels_nothing():
         gm, x = jnp.asarray([mass], jnp.float32), jnp.zeros((3, 1), jnp.float32)
         acceleration = nbody.Gravity().acceleration(0.0, x, None, gm)
         np.testing.assert_array_equal(acceleration, np.zeros((3, 1)))
+
+
+@jax.jit
+def _two_bodies(x, v, gm):
+    """There and back by both kinds of elements, and a tenth of a radius ahead."""
+    time = 0.1 * jnp.max(abs(x)) / jnp.max(abs(v))
+    orbits = nbody.elements(x, v, gm), nbody.regular_elements(x, v, gm)
+    states = [*(orbit.state(gm) for orbit in orbits), nbody.kepler_step(x, v, time, gm)]
+    return [orbit.semi_major_axis for orbit in orbits], states
+
+
+@pytest.mark.parametrize("size", list(_SIZES))
+@pytest.mark.parametrize("units", list(_UNITS))
+def test_orbits_of_two_bodies_are_those_of_double_precision(units, size):
+    p = problem(units, size, 4, 0)
+    x, gm = p["x"].T[1:], p["G"] * p["masses"][:1]
+    # Half of the speed of escape, across: ellipses from their apocenter.
+    speed = np.sqrt(0.5 * gm / np.linalg.norm(x, axis=1))
+    across = np.cross([0.0, 0, 1], x)
+    v = speed[:, None] * across / np.linalg.norm(across, axis=1, keepdims=True)
+    at = [jnp.asarray(a, jnp.float32) for a in (x, v, gm)]
+    single = _two_bodies(*at)
+    double = _two_bodies(*(a.astype(jnp.float64) for a in at))
+    for a, b in zip(jax.tree.leaves(single), jax.tree.leaves(double), strict=True):
+        assert a.dtype == jnp.float32
+        # A hundred roundings, relative to the largest.
+        np.testing.assert_allclose(a, b, rtol=0, atol=6e-6 * np.max(abs(b)))

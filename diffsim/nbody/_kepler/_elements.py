@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from ..._checks import alike, check_broadcast, is_traced
 from ..._types import Numbers
+from .._forces import inverse_unit
 from ._angles import check_inclination, warn_of_degrees
 from ._anomalies import mean_anomaly, true_anomaly
 from ._inputs import phase, refuse_aliases
@@ -211,6 +212,8 @@ def _plane(orbit):
 
 @jax.jit
 def _elements(x, v, gm):
+    s = inverse_unit(x)
+    x, gm = s * x, s * gm
     r, sigma = jnp.sqrt(dot(x, x)), dot(x, v)
     momentum = jnp.cross(x, v)
     h2 = dot(momentum, momentum)
@@ -225,7 +228,7 @@ def _elements(x, v, gm):
     ahead = jnp.cross(momentum, to_node) / jnp.sqrt(h2)[..., None]
     latitude = jnp.arctan2(dot(x, ahead), dot(x, to_node))
     return {
-        "semi_major_axis": 1 / (2 / r - dot(v, v) / gm),
+        "semi_major_axis": 1 / (2 / r - dot(v, v) / gm) / s,
         "eccentricity": jnp.hypot(radial, transverse),
         "inclination": jnp.arctan2(jnp.hypot(hx, hy), hz),
         "longitude_of_ascending_node": node,

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from ..._checks import alike, check_broadcast
 from ..._primitives import sealed
 from ..._types import Numbers
+from .._forces import inverse_unit
 from ._angles import warn_of_degrees
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
@@ -110,8 +111,8 @@ def _state(orbit, gm):
     sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
     xx, xy, yy = _shape(h, k)
     r = a * (1 - k * cosine - h * sine)
-    # n a² / r
-    speed = jnp.sqrt(gm * a) / r
+    # n a² / r; gm a is beyond float32 in cgs units
+    speed = jnp.sqrt(gm / a) * (a / r)
     along, across = _frame(orbit.ix, orbit.iy)
     ahead, aside = xx * cosine + xy * sine - k, xy * cosine + yy * sine - h
     x = combined(a * ahead, along, a * aside, across)
@@ -136,6 +137,8 @@ def _frame(ix, iy):
 
 @jax.jit
 def _elements(x, v, gm):
+    s = inverse_unit(x)
+    x, gm = s * x, s * gm
     r = jnp.sqrt(dot(x, x))
     momentum = jnp.cross(x, v)
     unit = momentum / jnp.sqrt(dot(momentum, momentum))[..., None]
@@ -155,7 +158,7 @@ def _elements(x, v, gm):
     circle = jnp.hypot(sine, cosine)
     mean = longitude + (h * cosine - k * sine) / circle
     return {
-        "semi_major_axis": a,
+        "semi_major_axis": a / s,
         "h": h,
         "k": k,
         "ix": ix,
