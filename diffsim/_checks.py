@@ -24,8 +24,27 @@ def worked_out() -> contextlib.AbstractContextManager[None]:
     return jax.ensure_compile_time_eval() if staged else contextlib.nullcontext()
 
 
+def check_unitless(name: str, value: Any):
+    """Objects to quantities of Astropy and Pint, whose unit an array would lose."""
+    # Of several the first tells.
+    first: Any = value
+    while isinstance(first, list | tuple) and first:
+        first = first[0]
+    if hasattr(first, "unit") and hasattr(first, "to_value"):
+        unit, convert = first.unit, "to_value"
+    elif hasattr(first, "units") and hasattr(first, "m_as"):
+        unit, convert = first.units, "m_as"
+    else:
+        return
+    raise ValueError(
+        f"{name} must be plain numbers in units of your choice, got a quantity in "
+        f"{unit}; take {name}.{convert}(unit), the same units everywhere"
+    )
+
+
 def as_floating(name: str, value: Any) -> Array:
     """`value` as a floating array: integers become JAX's default float, floats stay."""
+    check_unitless(name, value)
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:

@@ -12,6 +12,7 @@ from ._kepler import (
 )
 from ._nbody import NBody
 from ._observables import angular_momentum, energy, momentum, separations
+from ._recommend import recommend_method
 from ._state import State
 from ._units import G
 
@@ -33,6 +34,7 @@ __all__ = [
     "energy",
     "kepler_step",
     "momentum",
+    "recommend_method",
     "regular_elements",
     "separations",
 ]

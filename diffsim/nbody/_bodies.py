@@ -11,7 +11,7 @@ from .._checks import as_floating, check_shape
 from .._types import Numbers
 from ._arrangement import placed
 from ._kepler import Elements, RegularElements
-from ._sources import columns_of, particles_of
+from ._sources import check_not_softened, columns_of, particles_of
 
 
 class Bodies(eqx.Module):
@@ -25,6 +25,9 @@ class Bodies(eqx.Module):
     - `names`: one a body, so that paths may read `bodies.masses[Jupiter]`.
 
     Units are yours, as long as `Gravity(G=...)` has the same; see `nbody.G`.
+
+    Fields cannot be assigned: `eqx.tree_at(lambda s: s.bodies.masses, system, masses)`
+    is `system` with other masses, instead of `system.bodies.masses = masses`.
 
     **Raises:** `ValueError` if shapes or names do not agree.
     """
@@ -84,13 +87,13 @@ class Bodies(eqx.Module):
     def from_rebound(cls, simulation: Any) -> "Bodies":
         """The particles of a `rebound.Simulation`, with their names if all have one.
 
-        G and the time are not the bodies': `NBody(bodies, Gravity(simulation.G),
-        t0=simulation.t)` has all three. REBOUND is not imported, only its attributes
-        are read.
+        G and the time are not the bodies': `NBody.from_rebound(simulation)` has them
+        as well. REBOUND is not imported, only its attributes are read.
 
         **Raises:** `ValueError` for what bodies would not feel as particles do:
         softening, and mass beyond `N_active`.
         """
+        check_not_softened(simulation)
         masses, positions, velocities, names = particles_of(simulation)
         return cls(masses, positions, velocities, names=names)
 

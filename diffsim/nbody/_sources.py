@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_unitless
+
 
 def particles_of(simulation: Any):
     """Masses, positions, velocities and names of one like `rebound.Simulation`."""
@@ -16,13 +18,22 @@ def particles_of(simulation: Any):
     return masses, positions, velocities, names if len(names) == masses.size else None
 
 
-def _check_same_physics(simulation: Any, masses: np.ndarray):
+def check_not_softened(simulation: Any):
+    """Objects to a softening, which bodies alone cannot hold."""
     softening = getattr(simulation, "softening", 0.0)
     if softening != 0:
         raise ValueError(
             f"simulation has a softening of {softening:g}, which bodies cannot hold; "
-            "set simulation.softening = 0 and give NBody the force "
-            f"Gravity(simulation.G, softening={softening:g})"
+            "NBody.from_rebound(simulation) keeps it, with G and the time"
+        )
+
+
+def _check_same_physics(simulation: Any, masses: np.ndarray):
+    gravity = getattr(simulation, "gravity", "basic")
+    if gravity == "none":
+        raise ValueError(
+            'simulation has gravity = "none"; take Bodies.from_rebound while it is '
+            '"basic", and NBody(bodies, forces, gravity=False)'
         )
     # REBOUND's -1 is all of them.
     active = getattr(simulation, "N_active", -1)
@@ -45,7 +56,9 @@ def columns_of(table: Any, *, G: float, names: str):
             raise ValueError(
                 f"table has no column {name}; it has {', '.join(_keys(table))}"
             )
-        return np.atleast_1d(np.asarray(table[columns[name.lower()]]))
+        found = table[columns[name.lower()]]
+        check_unitless(name, found)
+        return np.atleast_1d(np.asarray(found))
 
     mass = column("mass") if "mass" in columns else column("GM") / G
     positions = np.stack([column(c) for c in "XYZ"], axis=-1)

@@ -1,6 +1,7 @@
 """G in named systems of units."""
 
-from types import MappingProxyType
+import difflib
+from collections.abc import Iterator, Mapping
 
 
 # IAU 2015 Resolution B3: GM of the Sun and of the Earth, m³/s²; IAU 2012: the au, m;
@@ -11,12 +12,38 @@ _DAY = 86_400.0
 _YEAR = 365.25 * _DAY
 _PARSEC = 648_000 / 3.141592653589793 * _AU
 
+
+class _Constants(Mapping[str, float]):
+    """Numbers by name, and the names in the error for one that is not there."""
+
+    def __init__(self, values: dict[str, float]):
+        self._values = values
+
+    def __getitem__(self, units: str) -> float:
+        if units in self._values:
+            return self._values[units]
+        lower = {name.lower(): name for name in self._values}
+        near = difflib.get_close_matches(str(units).lower(), lower, n=1, cutoff=0.5)
+        guess = f"did you mean {lower[near[0]]!r}? " if near else ""
+        listed = "; ".join(map(repr, self._values))
+        raise KeyError(f"G is not known in {units!r}: {guess}There are {listed}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+
 #: G by units of length, mass and time: `nbody.G["au, Msun, day"]`.
 #:
 #: From the IAU nominal solar mass parameter, known to ten digits, and not from G and a
 #: mass in kilograms, known to four. Sources: IAU 2015 Resolutions B2 and B3
 #: (arXiv:1510.07674), IAU 2012 Resolution B2, CODATA 2018.
-G = MappingProxyType(
+G = _Constants(
     {
         "natural": 1.0,
         "au, Msun, day": _GM_SUN / _AU**3 * _DAY**2,

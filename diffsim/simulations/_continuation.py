@@ -83,4 +83,5 @@ def _together(parts: list[Trajectory], times, states, result) -> Trajectory:
     """One trajectory of several, the last of which says where the run ended."""
     stats = jax.tree.map(lambda *counts: sum(counts), *(part.stats for part in parts))
     steps = np.sort(np.concatenate([np.asarray(part.steps) for part in parts]))
-    return Trajectory(times, states, result, stats, parts[-1].final, steps)
+    found = (times, states, result, stats, parts[-1].final, steps)
+    return Trajectory(*found, names=parts[0].names)

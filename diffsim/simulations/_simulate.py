@@ -17,6 +17,7 @@ from .._checks import (
     check_kind,
     check_number,
     check_takes,
+    check_unitless,
     is_traced,
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
@@ -259,8 +260,18 @@ def _simulate(
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = poisoned((states, final, found), ok)
-    times = outputs.times
-    return Trajectory(times, states, result, leg.stats, final, leg.ends, found)
+    # Of what `observe` makes of them nobody knows which axis has the bodies.
+    names = simulation.body_names if observe is None else None
+    return Trajectory(
+        outputs.times,
+        states,
+        result,
+        leg.stats,
+        final,
+        leg.ends,
+        found,
+        names=names,
+    )
 
 
 def _named(simulation: AbstractSimulation, result: Any) -> Any:
@@ -292,6 +303,7 @@ def _on_the_clock(
         Final(time_after(t0, last.t) if end is None else end, last.y),
         None if ends is None else ends_after(t0, ends, times),
         events,
+        names=trajectory.names,
     )
 
 
@@ -315,6 +327,7 @@ def _checked_times(times: Any) -> Any:
     if is_traced(times):
         times = as_floating("times", times)
     else:
+        check_unitless("times", times)
         times = np.asarray(times)
         if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
             raise ValueError(f"times must be real numbers, got dtype {times.dtype}")

@@ -56,6 +56,11 @@ class AbstractSimulation(eqx.Module):
     def default_method(self) -> Method:
         """A good choice, so that nobody must know integrators to start."""
 
+    @property
+    def body_names(self) -> tuple[str, ...] | None:
+        """Of the last axis but one of all that `observe` returns; None by default."""
+        return None
+
     def check_method(self, method: Method) -> bool | None:
         """Object to a method before a run, or warn of it; to none by default.
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -35,6 +36,8 @@ class Trajectory(eqx.Module):
     - `events`: an `Occurrences` for each `Event` that was asked for.
     - `error_estimate`: of the solver, in any number of the states, if
         `simulate(..., error_estimate=True)`; else None.
+    - `names`: of the bodies, where they have any: `trajectory["Earth"]` has the states
+        of that one.
     """
 
     times: Array | np.ndarray
@@ -45,6 +48,18 @@ class Trajectory(eqx.Module):
     steps: Array | np.ndarray | None
     events: tuple[Occurrences, ...] = ()
     error_estimate: Array | None = None
+    names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+
+    def __getitem__(self, name: Any) -> PyTree[Array]:
+        """The states of the body of this name, without the axis of bodies."""
+        if self.names is None or name not in self.names:
+            listed = ", ".join(self.names or ()) or "no names"
+            raise KeyError(
+                f"trajectory has {listed}, got {name!r}; trajectory.states has the "
+                "states of all, by time"
+            )
+        row = self.names.index(name)
+        return jax.tree.map(lambda a: a[..., row, :], self.states)
 
     def __str__(self) -> str:
         outcome = told(self.result)

@@ -111,7 +111,7 @@ def test_test_particles_without_mass_move_alike():
         (
             "softening",
             0.1,
-            r"softening of 0.1, .* Gravity\(simulation.G, softening=0",
+            r"softening of 0.1, .* NBody\.from_rebound\(simulation\) keeps it",
         ),
     ],
 )

@@ -45,7 +45,7 @@ class Network(eqx.Module):
 
 
 def test_a_plain_function_is_a_force():
-    system = nbody.NBody(_BODIES, spring)
+    system = nbody.NBody(_BODIES, spring, gravity=False)
     states = simulate(system, 1.3, Method(KahanLi6(), 0.1)).states
     c, s = np.cos(2.6), np.sin(2.6)
     expected = _BODIES.positions * c + _BODIES.velocities * s / 2
@@ -54,14 +54,14 @@ def test_a_plain_function_is_a_force():
 
 
 def test_a_force_of_time_is_a_force():
-    system = nbody.NBody(_BODIES, [drive], t0=0.5)
+    system = nbody.NBody(_BODIES, [drive], t0=0.5, gravity=False)
     states = simulate(system, 1.7, Method(KahanLi6(), 0.1)).states
     expected = _BODIES.velocities + np.sin(1.7) - np.sin(0.5)
     np.testing.assert_allclose(states.velocities, expected, atol=1e-9)
 
 
 def test_a_force_of_velocity_runs_with_runge_kutta():
-    system = nbody.NBody(_BODIES, drag)
+    system = nbody.NBody(_BODIES, drag, gravity=False)
     states = simulate(system, 2.0, Method(diffrax.Dopri8(), 0.25)).states
     np.testing.assert_allclose(
         states.velocities, _BODIES.velocities * np.exp(-1.0), atol=1e-10
@@ -69,15 +69,17 @@ def test_a_force_of_velocity_runs_with_runge_kutta():
 
 
 def test_a_force_of_velocity_is_refused_by_symplectic_solvers():
-    for forces in (drag, [nbody.Gravity(), drag], [spring, functools.partial(drag)]):
+    alone = nbody.NBody(_BODIES, [spring, functools.partial(drag)], gravity=False)
+    for system in (alone, nbody.NBody(_BODIES, [nbody.Gravity(), drag])):
         with pytest.raises(ValueError, match="Leapfrog needs Separable dynamics"):
-            simulate(nbody.NBody(_BODIES, forces), 1.0, _LEAPFROG)
+            simulate(system, 1.0, _LEAPFROG)
 
 
 def test_forces_add_up():
     forces = [nbody.Gravity(1.5), spring, drag]
     x, v = nbody.NBody(_BODIES).initial_state()
-    parts = [nbody.NBody(_BODIES, f).terms().vf(0.0, (x, v), None)[1] for f in forces]
+    systems = [nbody.NBody(_BODIES, f, gravity=i == 0) for i, f in enumerate(forces)]
+    parts = [system.terms().vf(0.0, (x, v), None)[1] for system in systems]
     _, together = nbody.NBody(_BODIES, forces).terms().vf(0.0, (x, v), None)
     np.testing.assert_allclose(together, sum(parts), rtol=1e-15)
     _, default = nbody.NBody(_BODIES).terms().vf(0.0, (x, v), None)
@@ -109,7 +111,7 @@ def test_a_network_is_stepped_backwards_like_any_force():
 
 def test_tracers_feel_a_users_force():
     tracers = nbody.Tracers([[1.0, 1, 1]], [[0.0, 0, 0]])
-    system = nbody.NBody(_BODIES, spring, tracers=tracers)
+    system = nbody.NBody(_BODIES, spring, tracers=tracers, gravity=False)
     states = simulate(system, 0.5, Method(KahanLi6(), 0.1)).states
     np.testing.assert_allclose(states.positions[2], np.full(3, np.cos(1.0)), atol=1e-8)
 
@@ -122,7 +124,7 @@ def test_an_acceleration_of_another_shape_is_named():
         ValueError,
         match=r"acceleration by uniform must have shape \(2, 3\), got \(3,\)",
     ):
-        simulate(nbody.NBody(_BODIES, uniform), 1.0, _HEUN)
+        simulate(nbody.NBody(_BODIES, uniform, gravity=False), 1.0, _HEUN)
 
 
 def test_a_compiled_force_is_a_force():
@@ -141,3 +143,29 @@ def test_a_compiled_force_is_a_force():
 def test_units_are_no_gravitational_constant():
     with pytest.raises(ValueError, match="G must be a number, got 'au, Msun, day'; nb"):
         nbody.Gravity("au, Msun, day")
+
+
+@pytest.mark.parametrize("force", [spring, [spring, drag]])
+def test_forces_without_gravity_are_warned_of_with_both_ways_out(force):
+    # `with pytest.warns` finds more than one as well; there is one.
+    with pytest.warns(UserWarning, match="do not attract each other") as found:
+        nbody.NBody(_BODIES, force)
+    (warning,) = found
+    sentence = str(warning.message)
+    assert "(nbody.Gravity(), spring" in sentence
+    assert "NBody(..., gravity=False)" in sentence
+
+
+def test_forces_with_gravity_or_meant_without_it_are_not_warned_of():
+    for forces, gravity in ((None, True), ([nbody.Gravity(), drag], True)):
+        nbody.NBody(_BODIES, forces, gravity=gravity)
+    nbody.NBody(_BODIES, drag, gravity=False)
+    system = nbody.NBody(_BODIES, [nbody.Gravity(), drag])
+    # No pytree operation makes it anew.
+    jax.tree.map(lambda a: a, eqx.tree_at(lambda s: s.forces, system, (drag,)))
+
+
+@pytest.mark.parametrize("forces", [None, nbody.Gravity(), [nbody.Gravity(), drag]])
+def test_gravity_beside_gravity_false_is_refused(forces):
+    with pytest.raises(ValueError, match="gravity=False contradicts forces, which"):
+        nbody.NBody(_BODIES, forces, gravity=False)

@@ -133,3 +133,35 @@ def test_single_precision_is_kept(massive):
     gradient = jax.eval_shape(jax.grad(lambda *at: jnp.sum(ours(*at)), 0), *single)
     assert value.dtype == gradient.dtype == jnp.float32
     np.testing.assert_allclose(value, plain(*at), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("massive", [3, 70])
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40], ids=["large", "small"])
+def test_derivatives_do_not_depend_on_the_unit_of_length(massive, unit):
+    # A body's own place among its sources cancels to rounding only: in metres that
+    # rounding was larger than all there is.
+    (x, gm, _), _, weights = case(massive, 2)
+    c = jnp.asarray(1e3)
+    v = jnp.asarray(np.random.default_rng(1).normal(size=x.shape))
+
+    def accelerations(x, gm, v, c):
+        newton = nbody.Gravity().acceleration(0.0, x, None, gm)
+        return newton, nbody.PostNewtonian(c).acceleration(0.0, x, v, gm)
+
+    @jax.jit
+    def derivatives(at, along, weights):
+        value, forward = jax.jvp(accelerations, at, along)
+        return value, forward, jax.vjp(accelerations, *at)[1]((weights, weights))[0]
+
+    time = unit**1.5
+    in_units = (unit * x, gm, x.dtype.type(unit / time) * v, c * unit / time)
+    along = tuple(jnp.sin(1 + a) for a in (x, gm, v, c))
+    scaled = (unit * along[0], along[1], unit / time * along[2], along[3] * unit / time)
+    value, forward, reverse = derivatives((x, gm, v, c), along, weights)
+    found = derivatives(in_units, scaled, weights)
+    for a, b in zip((value, forward), found[:2], strict=True):
+        for one, other in zip(a, b, strict=True):
+            back = other * unit**2
+            np.testing.assert_allclose(back, one, rtol=0, atol=1e-14 * abs(one).max())
+    back = found[2] * unit**3
+    np.testing.assert_allclose(back, reverse, rtol=0, atol=1e-14 * abs(reverse).max())

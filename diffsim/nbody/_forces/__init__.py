@@ -3,6 +3,7 @@
 from ._base import AbstractForce
 from ._gravity import Gravity
 from ._post_newtonian import PostNewtonian
+from ._unit_length import inverse_unit
 
 
-__all__ = ["AbstractForce", "Gravity", "PostNewtonian"]
+__all__ = ["AbstractForce", "Gravity", "PostNewtonian", "inverse_unit"]

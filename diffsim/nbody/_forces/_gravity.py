@@ -9,6 +9,7 @@ from ..._checks import as_floating, check_shape
 from ..._types import Numbers
 from ._base import AbstractForce
 from ._pairs import field_sum, mutual_sum
+from ._unit_length import inverse_unit
 
 
 class Gravity(AbstractForce):
@@ -47,10 +48,12 @@ class Gravity(AbstractForce):
 
     def acceleration(self, t, x, v, gm):
         del t, v
-        eps2 = jnp.square(self.softening.astype(x.dtype))
+        softening = self.softening.astype(x.dtype)
+        s = inverse_unit(x, softening)
+        x, gm, eps2 = s * x, s * gm, jnp.square(s * softening)
         massive = x[:, : gm.size]
         mutual = mutual_sum(massive, gm, eps2)
         if x.shape[1] == gm.size:
-            return mutual
+            return s * mutual
         tracers = field_sum(x[:, gm.size :], massive, gm, eps2)
-        return jnp.concatenate([mutual, tracers], axis=1)
+        return s * jnp.concatenate([mutual, tracers], axis=1)

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from . import _block_tangents as blocked
 from ._block_tangents import Tangents
 from ._blocks import blocked_sum
+from ._unit_length import self_distance2
 
 
 #: Number of bodies up to which all pairs are formed at once. Measured on one core,
@@ -35,7 +36,7 @@ def mutual_sum(
     d, r2 = _separations(x, x, eps2)
     # eye keeps the diagonal finite in every derivative; masking after the division
     # does not
-    r2 = r2 + jnp.eye(gm.size, dtype=x.dtype)
+    r2 = r2 + _own(x)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
 
 
@@ -92,9 +93,13 @@ def _separations(at, x, eps2):
     return d, (d * d).sum(0) + eps2
 
 
+def _own(x):
+    return self_distance2(x.dtype) * jnp.eye(x.shape[1], dtype=x.dtype)
+
+
 def _mutual_tangent(x, gm, eps2, move: Tangents):
     d, r2 = _separations(x, x, eps2)
-    inverse2 = 1 / (r2 + jnp.eye(gm.size, dtype=x.dtype))
+    inverse2 = 1 / (r2 + _own(x))
     s = inverse2 * jnp.sqrt(inverse2)
     total, weight = jnp.zeros_like(x), 0.0
     if move.x is not None:

@@ -10,6 +10,7 @@ from jaxtyping import Array
 from ..._checks import as_floating, check_shape
 from ..._types import Numbers
 from ._base import AbstractForce
+from ._unit_length import inverse_unit, self_distance2
 
 
 class PostNewtonian(AbstractForce):
@@ -61,10 +62,13 @@ class PostNewtonian(AbstractForce):
 
     def acceleration(self, t, x, v, gm):
         del t
-        inverse_c2 = 1 / jnp.square(self.c.astype(x.dtype))
+        # squared last: the derivative of 1/c² by way of c⁴ is beyond float32 in cgs
+        inverse_c2 = jnp.square(1 / self.c.astype(x.dtype))
+        s = inverse_unit(x)
+        x, gm = s * x, s * gm
         if self.central is None:
-            return inverse_c2 * _all_pairs(x, v, gm)
-        return inverse_c2 * _central(x, v, gm, self.central)
+            return s * (inverse_c2 * _all_pairs(x, v, gm))
+        return s * (inverse_c2 * _central(x, v, gm, self.central))
 
 
 def _checked_index(central: Any) -> int | None:
@@ -84,11 +88,11 @@ def _all_pairs(x, v, gm):
     xs, vs = x[:, :massive], v[:, :massive]
     d = xs[:, None, :] - x[:, :, None]
     eye = jnp.eye(x.shape[1], massive, dtype=x.dtype)
-    r2 = (d * d).sum(0) + eye
+    r2 = (d * d).sum(0) + self_distance2(x.dtype) * eye
     inverse = 1 / jnp.sqrt(r2)
     s = gm * inverse / r2
     a = (s * d).sum(2)[:, :massive]
-    # the self-pair has r = 1 by the eye, which the potential must not see
+    # the self-pair is far away by the eye, and the potential must not see it at all
     phi = (gm * inverse * (1 - eye)).sum(1)
     radial = (d * vs[:, None, :]).sum(0) * inverse
     bracket = (
@@ -115,8 +119,10 @@ def _central(x, v, gm, central):
     u = v - v[:, central, None]
     at_center = jnp.arange(x.shape[1]) == central
     r2 = (r * r).sum(0) + at_center
-    distance = jnp.sqrt(r2)
-    a = mu / (r2 * distance)
-    a = a * ((4 * mu / distance - (u * u).sum(0)) * r + 4 * (r * u).sum(0) * u)
-    recoil = (gm * a[:, : gm.size]).sum(1) / mu
+    inverse = 1 / jnp.sqrt(r2)
+    phi = mu * inverse
+    a = phi * inverse * inverse
+    a = a * ((4 * phi - (u * u).sum(0)) * r + 4 * (r * u).sum(0) * u)
+    # the ratio of masses first: their product with a is beyond float32 in cgs units
+    recoil = ((gm / mu) * a[:, : gm.size]).sum(1)
     return a.at[:, central].set(-recoil)

@@ -10,8 +10,10 @@ from jaxtyping import Array, Float
 
 from ..._checks import alike, check_broadcast, is_traced
 from ..._types import Numbers
+from .._forces import inverse_unit
+from ._angles import check_inclination, warn_of_degrees
 from ._anomalies import mean_anomaly, true_anomaly
-from ._inputs import phase
+from ._inputs import phase, refuse_aliases
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -31,12 +33,15 @@ class Elements(eqx.Module):
     - `longitude_of_ascending_node`: Ω.
     - `argument_of_pericenter`: ω.
     - `true_anomaly`: f; `Elements.from_mean_anomaly` takes M in its place.
+    - `unknown`: nothing; `a`, `e`, `inc`, `P` are answered by the names above.
 
     Angles are in radians, and what is not given is zero. Numbers or arrays of any
-    shapes that broadcast; the leaves have the common one.
+    shapes that broadcast; the leaves have the common one. Where all of Ω, ω and f are
+    beyond 2π a warning asks whether they are degrees.
 
     **Raises:** `ValueError` for shapes that do not broadcast, a negative e, an a of the
-    wrong sign, and an f beyond the asymptotes of a hyperbola.
+    wrong sign, an i outside [0, π], and an f beyond the asymptotes of a hyperbola;
+    `TypeError` for the short names of other programs, with the long one.
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
     angles ω and Ω are arbitrary, and the elements have no derivative by the state: what
@@ -61,7 +66,9 @@ class Elements(eqx.Module):
         longitude_of_ascending_node: Numbers = 0.0,
         argument_of_pericenter: Numbers = 0.0,
         true_anomaly: Numbers = 0.0,
+        **unknown: Any,
     ):
+        refuse_aliases(unknown)
         given = {
             "semi_major_axis": semi_major_axis,
             "eccentricity": eccentricity,
@@ -72,6 +79,12 @@ class Elements(eqx.Module):
         }
         for name, leaf in leaves_of(given).items():
             setattr(self, name, leaf)
+        check_inclination(self.inclination)
+        warn_of_degrees(
+            longitude_of_ascending_node=self.longitude_of_ascending_node,
+            argument_of_pericenter=self.argument_of_pericenter,
+            true_anomaly=self.true_anomaly,
+        )
         _check_conic(self.semi_major_axis, self.eccentricity)
         _check_reached(self.true_anomaly, self.eccentricity)
 
@@ -83,6 +96,8 @@ class Elements(eqx.Module):
 
         M is that of n t since pericenter, n = √(GM/|a|³), and of any sign and size.
         """
+        given = {k: v for k, v in others.items() if k in _ANGLES}
+        warn_of_degrees(mean_anomaly=mean_anomaly, **given)
         m, e = alike(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
         check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
         return cls(eccentricity=e, true_anomaly=true_anomaly(m, e), **others)
@@ -103,6 +118,9 @@ class Elements(eqx.Module):
         gm, _ = alike(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
         return _state(self, gm)
+
+
+_ANGLES = ("longitude_of_ascending_node", "argument_of_pericenter")
 
 
 def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
@@ -194,6 +212,8 @@ def _plane(orbit):
 
 @jax.jit
 def _elements(x, v, gm):
+    s = inverse_unit(x)
+    x, gm = s * x, s * gm
     r, sigma = jnp.sqrt(dot(x, x)), dot(x, v)
     momentum = jnp.cross(x, v)
     h2 = dot(momentum, momentum)
@@ -208,7 +228,7 @@ def _elements(x, v, gm):
     ahead = jnp.cross(momentum, to_node) / jnp.sqrt(h2)[..., None]
     latitude = jnp.arctan2(dot(x, ahead), dot(x, to_node))
     return {
-        "semi_major_axis": 1 / (2 / r - dot(v, v) / gm),
+        "semi_major_axis": 1 / (2 / r - dot(v, v) / gm) / s,
         "eccentricity": jnp.hypot(radial, transverse),
         "inclination": jnp.arctan2(jnp.hypot(hx, hy), hz),
         "longitude_of_ascending_node": node,

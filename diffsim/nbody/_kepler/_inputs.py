@@ -20,3 +20,35 @@ def phase(x: Any, v: Any, **scalars: Any) -> list[Array]:
     given = {name: a.shape for name, a in zip(scalars, rest, strict=True)}
     check_broadcast(**leading, **given)
     return arrays
+
+
+#: Of REBOUND and of the literature.
+_ALIASES = {
+    "a": "semi_major_axis",
+    "e": "eccentricity",
+    "i": "inclination",
+    "inc": "inclination",
+    "Omega": "longitude_of_ascending_node",
+    "node": "longitude_of_ascending_node",
+    "omega": "argument_of_pericenter",
+    "argument_of_periapsis": "argument_of_pericenter",
+    "f": "true_anomaly",
+    "nu": "true_anomaly",
+    "M": "Elements.from_mean_anomaly(mean_anomaly, ...)",
+    "mean_anomaly": "Elements.from_mean_anomaly(mean_anomaly, ...)",
+    "l": "RegularElements(mean_longitude=...)",
+    "P": "semi_major_axis=(gm * P**2 / (4 * pi**2)) ** (1 / 3)",
+    "period": "semi_major_axis=(gm * period**2 / (4 * pi**2)) ** (1 / 3)",
+}
+
+
+def refuse_aliases(unknown: dict[str, Any]):
+    """Objects to elements by names that are not ours, with those that are."""
+    if not unknown:
+        return
+    known = [f"{name} is {_ALIASES[name]}" for name in unknown if name in _ALIASES]
+    others = [name for name in unknown if name not in _ALIASES]
+    got = [*known, *(f"{name} is no element" for name in others)]
+    raise TypeError(
+        f"elements have long names: {', '.join(got)}; see help(nbody.Elements)"
+    )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..._types import Numbers
+from .._forces import inverse_unit
 from ._inputs import phase
 from ._stumpff import universal
 from ._universal_anomaly import universal_anomaly
@@ -75,7 +76,8 @@ def _units(x, v, gm):
 
     Nothing depends on them but rounding and overflow, so they have no derivative.
     """
-    r = jnp.sqrt(dot(x, x))
+    s = inverse_unit(x)
+    r = jnp.sqrt(dot(s * x, s * x)) / s
     speed = jnp.sqrt(dot(v, v) + gm / r)
     return tuple(
         jnp.ldexp(jnp.ones_like(a), jnp.frexp(a)[1])

@@ -1,6 +1,6 @@
 """`RegularElements`: elements without a singularity at circles and at the plane."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -10,9 +10,11 @@ from jaxtyping import Array, Float
 from ..._checks import alike, check_broadcast
 from ..._primitives import sealed
 from ..._types import Numbers
+from .._forces import inverse_unit
+from ._angles import warn_of_degrees
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
-from ._inputs import phase
+from ._inputs import phase, refuse_aliases
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -33,6 +35,7 @@ class RegularElements(eqx.Module):
     - `h`, `k`: eccentricity vector; h² + k² < 1.
     - `ix`, `iy`: inclination vector; ix² + iy² < 4.
     - `mean_longitude`: λ, radians.
+    - `unknown`: nothing; `a`, `l` are answered by the names above.
 
     What is not given is zero. Numbers or arrays of any shapes that broadcast; the
     leaves have the common one.
@@ -61,7 +64,10 @@ class RegularElements(eqx.Module):
         ix: Numbers = 0.0,
         iy: Numbers = 0.0,
         mean_longitude: Numbers = 0.0,
+        **unknown: Any,
     ):
+        refuse_aliases(unknown)
+        warn_of_degrees(mean_longitude=mean_longitude)
         given = {
             "semi_major_axis": semi_major_axis,
             "h": h,
@@ -105,8 +111,8 @@ def _state(orbit, gm):
     sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
     xx, xy, yy = _shape(h, k)
     r = a * (1 - k * cosine - h * sine)
-    # n a² / r
-    speed = jnp.sqrt(gm * a) / r
+    # n a² / r; gm a is beyond float32 in cgs units
+    speed = jnp.sqrt(gm / a) * (a / r)
     along, across = _frame(orbit.ix, orbit.iy)
     ahead, aside = xx * cosine + xy * sine - k, xy * cosine + yy * sine - h
     x = combined(a * ahead, along, a * aside, across)
@@ -131,6 +137,8 @@ def _frame(ix, iy):
 
 @jax.jit
 def _elements(x, v, gm):
+    s = inverse_unit(x)
+    x, gm = s * x, s * gm
     r = jnp.sqrt(dot(x, x))
     momentum = jnp.cross(x, v)
     unit = momentum / jnp.sqrt(dot(momentum, momentum))[..., None]
@@ -150,7 +158,7 @@ def _elements(x, v, gm):
     circle = jnp.hypot(sine, cosine)
     mean = longitude + (h * cosine - k * sine) / circle
     return {
-        "semi_major_axis": a,
+        "semi_major_axis": a / s,
         "h": h,
         "k": k,
         "ix": ix,

@@ -5,11 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._nbody import NBody
-from .._state import checked_state
+from ._arguments import checked_arguments
 
 
-def angular_momentum(simulation: NBody, state: Any) -> Float[Array, "*time 3"]:
+def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     r"""$L = \sum_i m_i\, x_i \times v_i$ about the origin, mass length² / time.
 
     **Arguments**
@@ -19,7 +18,8 @@ def angular_momentum(simulation: NBody, state: Any) -> Float[Array, "*time 3"]:
 
     **Returns:** shape (time, 3) or (3,).
     """
-    state, masses = checked_state(state), simulation.bodies.masses
+    state = checked_arguments("angular_momentum", simulation, state)
+    masses = simulation.bodies.masses
     x = state.positions[..., : masses.size, :]
     v = state.velocities[..., : masses.size, :]
     return jnp.sum(masses[:, None] * jnp.cross(x, v), -2)

@@ -5,11 +5,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._nbody import NBody
-from .._state import checked_state
+from ._arguments import checked_arguments
 
 
-def momentum(simulation: NBody, state: Any) -> Float[Array, "*time 3"]:
+def momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     r"""$P = \sum_i m_i v_i$, mass length / time, shape (time, 3) or (3,).
 
     **Arguments**
@@ -17,5 +16,6 @@ def momentum(simulation: NBody, state: Any) -> Float[Array, "*time 3"]:
     - `simulation`: gives the masses.
     - `state`: one state, or states with a leading time axis; tracers weigh nothing.
     """
-    state, masses = checked_state(state), simulation.bodies.masses
+    state = checked_arguments("momentum", simulation, state)
+    masses = simulation.bodies.masses
     return jnp.sum(masses[:, None] * state.velocities[..., : masses.size, :], -2)

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._forces import inverse_unit
 from .._state import checked_state
 
 
@@ -19,6 +20,7 @@ def separations(state: Any) -> Float[Array, "*time body body"]:
     (mathematics); on the diagonal it is zero.
     """
     x = checked_state(state).positions
-    d = x[..., None, :, :] - x[..., :, None, :]
+    s = inverse_unit(x)
+    d = s * (x[..., None, :, :] - x[..., :, None, :])
     eye = jnp.eye(x.shape[-2], dtype=x.dtype)
-    return jnp.sqrt(jnp.sum(d * d, -1) + eye) * (1 - eye)
+    return jnp.sqrt(jnp.sum(d * d, -1) + eye) * (1 - eye) / s
