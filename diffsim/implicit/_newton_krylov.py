@@ -152,7 +152,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         """y + λ s, λ and |f| there, for the first λ that makes |f| fall enough."""
 
         def moved(fraction):
-            return jax.tree.map(lambda a, s: a + fraction * s, y, move)
+            return jax.tree.map(lambda a, s: a + fraction.astype(a.dtype) * s, y, move)
 
         def wanted(carry):
             fraction, size, n = carry

@@ -14,6 +14,8 @@ import optimistix as optx
 import pytest
 
 from diffsim.implicit import (
+    GMRES,
+    BiCGStab,
     ImplicitAdjoint,
     Krylov,
     Rule,
@@ -278,3 +280,26 @@ def test_a_shard_has_a_parameter_in_one_equation_of_two():
 
     slopes = jax.jit(jax.grad(lambda a: jnp.sum(each(a))))(jnp.array([4.0, 1.0]))
     np.testing.assert_allclose(slopes, [0.25, 0.5], rtol=1e-12)
+
+
+MIXED = (jnp.ones((), jnp.float32), jnp.ones(2))
+
+
+def mixed(y, a):
+    """The root is √a and (a − √a/10)/2, in single and in double precision."""
+    return (y[0] ** 2 - a).astype(jnp.float32), 2 * y[1] - a + 0.1 * y[0]
+
+
+@pytest.mark.parametrize("method", [GMRES(), BiCGStab()])
+def test_leaves_of_two_precisions_are_solved_by_products(method):
+    def solve(a):
+        return root(mixed, MIXED, a, rule=Rule(Krylov(method)))
+
+    found = jax.jit(solve)(4.0)
+    assert [leaf.dtype for leaf in found] == [jnp.float32, jnp.float64]
+    # All of it to single precision, which each equation has its part of.
+    np.testing.assert_allclose(found[0], 2, rtol=1e-5)
+    np.testing.assert_allclose(found[1], 1.9, rtol=1e-5)
+    for mode in (jax.jacfwd, jax.jacrev):
+        slope = jax.jit(mode(lambda a: solve(a)[1][0]))(4.0)
+        np.testing.assert_allclose(slope, 0.4875, rtol=1e-5)

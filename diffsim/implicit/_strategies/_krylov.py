@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._primitives import Opened
+from ..._sizes import precision
 from ._base import AbstractLinear
 from ._gmres import GMRES
 from ._method import AbstractKrylovMethod, Inner
@@ -31,7 +32,7 @@ class Krylov(AbstractLinear):
 
     - `method`: `GMRES()`, `FGMRES()`, `BiCGStab()`; `CG()` for symmetric positive
         definite and `MINRES()` for symmetric systems.
-    - `rtol`, `atol`: None is the 3/4 power of the precision, 2e-12 in float64.
+    - `rtol`, `atol`: None is the 3/4 power of the coarsest precision, 2e-12 in float64.
     - `max_steps`: products with the operator.
     - `preconditioner`: v ↦ M⁻¹ v, linear, a function or an Equinox module whose arrays
         may be traced; None is the identity. Adjoints use its transpose.
@@ -77,25 +78,26 @@ class Krylov(AbstractLinear):
 
     def tolerance(self, b: PyTree[Array]) -> Array:
         """What |b − A x| has to come down to."""
-        rtol = (
-            float(jnp.finfo(_type(b)).eps) ** 0.75 if self.rtol is None else self.rtol
-        )
+        rtol = precision(b) ** 0.75 if self.rtol is None else self.rtol
         return jnp.maximum(rtol * jnp.sqrt(self.inner(b, b)), self.atol)
 
     def within(self, operator, b, tolerance, precondition=None):
         """x with |b − A x| at most `tolerance`, or NaN, and its iterations."""
         if precondition is None:
             precondition = self.preconditioner or (lambda v: v)
+        # Of several precisions, vectors have the finest: theirs are sums over all.
+        wide = _type(b)
         x, residual, steps = self.method.iterated(
-            operator,
-            b,
-            precondition=precondition,
+            _widened(operator, b),
+            jax.tree.map(lambda a: a.astype(wide), b),
+            precondition=_widened(precondition, b),
             inner=self.inner,
             tolerance=tolerance,
             max_steps=self.max_steps,
         )
         # Written so that NaN fails.
         good = residual <= tolerance
+        x = jax.tree.map(lambda a, like: a.astype(like.dtype), x, b)
         return jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), x), steps
 
     def opened(self, y):
@@ -103,6 +105,20 @@ class Krylov(AbstractLinear):
             return self
         opened = Opened.of(self.preconditioner, y)
         return eqx.tree_at(lambda s: s.preconditioner, self, opened)
+
+
+def _widened(product: Callable, like: PyTree[Array]) -> Callable:
+    """A product with vectors like `like`, of vectors of their finest precision."""
+    types = [leaf.dtype for leaf in jax.tree.leaves(like)]
+    if len(set(types)) == 1:
+        return product
+    wide = _type(like)
+
+    def widened(v):
+        narrow = jax.tree.map(lambda a, b: a.astype(b.dtype), v, like)
+        return jax.tree.map(lambda a: a.astype(wide), product(narrow))
+
+    return widened
 
 
 def _type(tree: PyTree[Array]):
