@@ -24,12 +24,15 @@ def worked_out() -> contextlib.AbstractContextManager[None]:
     return jax.ensure_compile_time_eval() if staged else contextlib.nullcontext()
 
 
+def _first(value: Any) -> Any:
+    """The first of the numbers in lists of lists."""
+    return _first(value[0]) if isinstance(value, list | tuple) and value else value
+
+
 def check_unitless(name: str, value: Any):
     """Objects to quantities of Astropy and Pint, whose unit an array would lose."""
     # Of several the first tells.
-    first: Any = value
-    while isinstance(first, list | tuple) and first:
-        first = first[0]
+    first = _first(value)
     if hasattr(first, "unit") and hasattr(first, "to_value"):
         unit, convert = first.unit, "to_value"
     elif hasattr(first, "units") and hasattr(first, "m_as"):
