@@ -261,7 +261,7 @@ def _simulate(
     ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = poisoned((states, final, found), ok)
     # Of what `observe` makes of them nobody knows which axis has the bodies.
-    names = simulation.body_names if observe is None else None
+    names = simulation.body_names if about.observe is None else None
     return Trajectory(
         outputs.times,
         states,
