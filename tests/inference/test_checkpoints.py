@@ -89,10 +89,6 @@ def with_default(model, by=0.0):
     return decay(model) + by
 
 
-def with_another_default(model, by=0.1):
-    return decay(model) + by
-
-
 def swapped(data):
     data = np.array(data)
     data[[2, 5]] = data[[5, 2]]
@@ -178,7 +174,12 @@ PREDICTIONS = {
         lambda m: jax.vmap(lambda y: y + 1)(m),
         lambda m: jax.vmap(lambda y: y + 2)(m),
     ),
-    "defaults": lambda x: (with_default, with_another_default),
+    "defaults": lambda x: (lambda m, by=x: m + by, lambda m, by=x + 1: m + by),
+    "keyword defaults": lambda x: (
+        lambda m, *, by=x: m + by,
+        lambda m, *, by=x + 1: m + by,
+    ),
+    "methods of objects": lambda x: (Plain(x).add, Plain(x + 1).add),
     "partial": lambda x: (
         functools.partial(with_default, by=x),
         functools.partial(with_default, by=x + 1),
@@ -256,6 +257,9 @@ class Plain:
 
     def __init__(self, number):
         self.number = number
+
+    def add(self, model):
+        return decay(model) + self.number
 
 
 def checked(by):
