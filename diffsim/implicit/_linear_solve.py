@@ -70,7 +70,7 @@ def linear_solved(operator, y, b, *, linear: AbstractLinear, hint: Any = None):
     return tie_tangents(x)
 
 
-def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False):
+def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
     # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
     y = hold(y)
