@@ -4,7 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,26 @@ from ._tiles import Layout, Task, run_tiles
 #: Another layout is tried if the runs that remain take so many times its compilation:
 #: three that are no better then cost a sixth. It is tried for so many seconds.
 _WORTH_TRYING, _TRIAL = 20.0, 0.1
+#: Seconds that runs take, at least, where a chunk is over sooner than an empty one.
+_LEAST_TIME = 1e-5
 #: Seconds to compile, at least.
 _LEAST_COST = 0.5
 #: Seconds of a chunk once the speed is known, so that progress is seen.
 _CHUNK = 3.0
+
+
+class Fitting(NamedTuple):
+    """A layout that fits into memory, compiled.
+
+    - `capacity`: how many tiles do.
+    - `overhead`: seconds that a chunk takes of which no tile is run. All of its outputs
+        are made and fetched; taken for the time of runs, a first chunk of one tile in
+        10^5 would seem so slow that three other layouts were compiled.
+    """
+
+    layout: Layout
+    capacity: int
+    overhead: float = 0.0
 
 
 @dataclasses.dataclass
@@ -38,8 +54,8 @@ class Chunks:
     """largest number of runs in a chunk, once the device ran out of memory"""
     collected: PyTree = None
     """outcomes, in arrays of the host with a leading axis for all runs"""
-    sizes: dict[Layout, tuple[Layout, int]] = dataclasses.field(default_factory=dict)
-    """by layout that was asked for: the one that fits, and how many tiles do"""
+    sizes: dict[Layout, Fitting] = dataclasses.field(default_factory=dict)
+    """by layout that was asked for"""
 
     @property
     def remaining(self) -> int:
@@ -58,7 +74,7 @@ class Chunks:
             tiles = max(1, int(_CHUNK / (speed * layout.tile)))
             speed = self.advance(layout, tiles=tiles)
             tell()
-        return self.sizes.get(layout, (layout, 1))[0]
+        return self.sizes.get(layout, Fitting(layout, 1)).layout
 
     def _fastest(self, candidates: Sequence[Layout], tell: Callable[[], None]):
         """Times layouts on runs that are to be done anyway, while that is worth it."""
@@ -80,19 +96,20 @@ class Chunks:
 
         Infinite if the device ran out of memory; the next chunk is then half as large.
         """
-        fitting, capacity = layout, 1
+        fitting = Fitting(layout, 1)
         try:
-            fitting, capacity = self._fitting(layout)
-            return self._do(fitting, capacity, min(tiles, capacity))
+            fitting = self._fitting(layout)
+            return self._do(fitting, min(tiles, fitting.capacity))
         except jax.errors.JaxRuntimeError as error:
-            size = fitting.tile * capacity
+            size = fitting.layout.tile * fitting.capacity
             if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
                 raise
             self.most = size // 2
             self.sizes.clear()
             return math.inf
 
-    def _do(self, layout: Layout, capacity: int, tiles: int) -> float:
+    def _do(self, fitting: Fitting, tiles: int) -> float:
+        layout, capacity, overhead = fitting
         rows = self.table[self.done : self.done + tiles * layout.tile]
         count = -(-len(rows) // layout.tile)
         # The places that stay empty repeat a run, so that nothing new is compiled.
@@ -106,7 +123,7 @@ class Chunks:
         seconds = time.perf_counter() - start
         self.run_seconds += seconds
         self.chunks += 1
-        return seconds / (count * layout.tile)
+        return max(seconds - overhead, _LEAST_TIME) / (count * layout.tile)
 
     def _collect(self, found: PyTree, runs: int):
         if self.collected is None:
@@ -120,15 +137,23 @@ class Chunks:
             all_[here] = new[:runs]
         self.done += runs
 
-    def _fitting(self, layout: Layout) -> tuple[Layout, int]:
-        """The layout and the number of tiles that fit into memory, compiled."""
+    def _fitting(self, layout: Layout) -> Fitting:
+        """How the layout fits into memory, compiled and tried without a run."""
         if layout not in self.sizes:
             start = time.perf_counter()
-            self.sizes[layout] = self._searched(layout)
+            fitting = self._searched(layout)
+            layout_, capacity, _ = fitting
+            rows = self._empty(layout_, capacity)
+            for _ in range(2):  # what the first one prepares the second one has
+                began = time.perf_counter()
+                nothing = run_tiles(self.task, *_inputs(rows, capacity, layout_, 0))
+                jax.device_get(nothing)
+            overhead = time.perf_counter() - began
+            self.sizes[layout] = fitting._replace(overhead=overhead)
             self.compile_seconds += time.perf_counter() - start
         return self.sizes[layout]
 
-    def _searched(self, layout: Layout) -> tuple[Layout, int]:
+    def _searched(self, layout: Layout) -> Fitting:
         tile, runs = layout.tile, len(self.table)
         most = min(
             self.most or runs, max(1, self.memory // (2 * self._bytes_per_run()))
@@ -140,7 +165,7 @@ class Chunks:
             size = capacity * layout.tile
             needed = self._needed(layout, capacity)
             if needed <= self.memory or size == 1:
-                return layout, capacity
+                return Fitting(layout, capacity)
             measured.append((size, needed))
             most = min(size - 1, _size_that_fits(measured, self.memory))
 
@@ -149,9 +174,12 @@ class Chunks:
         found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
         return sum(found) + self.table[0].nbytes
 
+    def _empty(self, layout: Layout, capacity: int) -> np.ndarray:
+        return np.zeros((capacity * layout.tile, self.table.shape[1]), self.table.dtype)
+
     def _needed(self, layout: Layout, capacity: int) -> int:
         """Bytes of the compiled program, with what goes in and comes out."""
-        rows = np.zeros((capacity * layout.tile, self.table.shape[1]), self.table.dtype)
+        rows = self._empty(layout, capacity)
         lowered = run_tiles.lower(self.task, *_inputs(rows, capacity, layout, 1))
         found = lowered.compile().compiled.memory_analysis()
         if found is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
