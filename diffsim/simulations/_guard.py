@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from ._landing import Landing
 
 
-#: A step of so many roundings of the time, or fewer, leads nowhere: at a pole of y' = y²
-#: steps of two go on for ever. Singles late in a long run, 0.2 at 1e5, do take steps of a
-#: few.
+#: A step of so many roundings of the time, or fewer, leads nowhere: at a pole of
+#: y' = y² steps of two go on for ever. Singles late in a long run do take steps of a
+#: few, 0.2 at 1e5.
 _ULPS = 4
 
 
