@@ -109,8 +109,10 @@ def test_events_steps_and_the_end_are_dates_in_double_precision(driven, method):
     np.testing.assert_allclose(got - _DATE, want, atol=2e-6)
     assert float(far.final.t) == pytest.approx(_DATE + 8.0, abs=1e-5)
     if far.steps is not None:
-        ends = np.asarray(far.steps)[:5] - _DATE
-        np.testing.assert_allclose(ends, np.asarray(near.steps)[:5], atol=2e-6)
+        # Which steps are taken hangs on roundings; the first does not.
+        ends = far.steps[np.isfinite(far.steps)] - _DATE
+        assert np.all(np.diff(ends) > 0)
+        np.testing.assert_allclose(ends[[0, -1]], [near.steps[0], 8.0], atol=2e-6)
 
 
 def test_an_event_in_time_itself_happens_at_its_date(driven):
