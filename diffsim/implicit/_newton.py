@@ -116,29 +116,28 @@ class Newton(optx.AbstractRootFinder):
     def _step(self, fn, y, args):
         return linearized(lambda z: fn(z, args), y, self.linear, backward=self.backward)
 
-    def _moved(self, y: PyTree[Array], step: PyTree[Array], before: PyTree[Array]):
+    def _moved(self, y: PyTree[Array], step: PyTree[Array], before, *, same=False):
         """y after a step, and the size of the step by each entry and by all.
 
         An entry far below the others need not be known to its own digits if the step
         before was `before`, and far longer: what is left is far shorter than this one.
+        Where it went by the `same` factors, the mean of both is what counts.
         """
         y = jax.tree.map(jnp.subtract, y, step)
         if self.atol is not None:
             size = self.norm(over_tolerance(step, y, self.rtol, self.atol, power=0.6))
             return y, size, size
-        rtol, fast = self._relative(y), precision(y) ** 0.25
+        rtol, fast = self._relative(y), precision(y) ** 0.5
+        rough = jax.tree.map(lambda a: rtol * jnp.max(jnp.abs(a), initial=0) + 0 * a, y)
 
-        def tolerance(a, last):
-            much = rtol * jnp.max(jnp.abs(a), initial=0)
-            return jnp.maximum(
-                rtol * jnp.abs(a), jnp.minimum(much, fast * jnp.abs(last))
-            )
+        def fine(s, last, a, much):
+            shorter = relative_to(s, jnp.minimum(much, fast * jnp.abs(last)))
+            mean = jnp.sqrt(2 * jnp.abs(s)) * jnp.sqrt(jnp.abs(last)) if same else s
+            by_itself = relative_to(mean, rtol * jnp.abs(a))
+            return jnp.minimum(jnp.abs(by_itself), jnp.abs(shorter))
 
-        def rough(a):
-            return jnp.full_like(a, rtol * jnp.max(jnp.abs(a), initial=0))
-
-        fine = relative_to(step, jax.tree.map(tolerance, y, before))
-        return y, self.norm(fine), self.norm(relative_to(step, jax.tree.map(rough, y)))
+        each = jax.tree.map(fine, step, before, y, rough)
+        return y, self.norm(each), self.norm(relative_to(step, rough))
 
     def _relative(self, y: PyTree[Array]):
         return precision(y) ** 0.6 if self.rtol is None else self.rtol
@@ -177,7 +176,7 @@ class Newton(optx.AbstractRootFinder):
         def again(carry):
             y, last, size, rough, _ = carry
             move = step(y)
-            new, fine, short = self._moved(y, move, last)
+            new, fine, short = self._moved(y, move, last, same=True)
             rate = short / rough
             taken = rate <= _MUCH
             y, last = jax.tree.map(
