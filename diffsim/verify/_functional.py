@@ -45,12 +45,12 @@ class Functional:
                 "function(*inputs) must return finite float arrays at the point of test"
             )
         self.eps = max(float(jnp.finfo(x.dtype).eps) for x in [*values, *base])
-        random = np.random.default_rng(seed + 1)
+        random, shifts = (np.random.default_rng(seed + n) for n in (1, 2))
         self._square, self._linear = [], []
         for y, raw, response in zip(
             self._base, base, self._responses(directions), strict=True
         ):
-            shifted = y + _offsets(y, response, random)
+            shifted = y + _offsets(y, response, shifts)
             size = float(np.sum(np.abs(shifted) ** 2)) or max(1, y.size)
             weights = random.uniform(0.5, 1.5, y.shape) / size
             self._square.append(weights)
