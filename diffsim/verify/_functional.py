@@ -13,18 +13,19 @@ _quiet = np.errstate(invalid="ignore", over="ignore")
 #: The response of outputs is measured at the largest of these fractions of the
 #: directions at which they are finite.
 _PROBES = (2.0**-2, 2.0**-6, 2.0**-12, 2.0**-20)
+#: Offsets in units of the response: enough for what is 0, and small beside others.
+_OFFSET = 1 / 8
 
 
 class Functional:
-    r"""A functional of the change of outputs, and its derivatives in either mode.
+    r"""A sum of squares of outputs with offsets, and its derivatives in either mode.
 
-    $$J = \sum_k \mathrm{Re}\,(c_k d_k) + w_k |d_k|^2, \qquad
-        d = \frac{f(x + hv) - f(x)}{s}$$
+    $$J = \sum_k w_k\,|f_k + o_k|^2$$
 
-    The first sum sees every output, one that is 0 at x as well, whose square has no
-    derivative there; the second gives a linear function a remainder. The scale s of an
-    array is its magnitude, and its response to the directions, so that one that is 0 or
-    rounding at x counts as much as others.
+    The squares give a linear function a remainder; the offsets let them see an output
+    that is 0, or rounding, at the point: its square alone has no derivative there. An
+    offset is a fraction of how much its array responds to the directions, so that
+    outputs that are large are weighed by themselves, whose error a solver controls.
 
     Outputs, tangents and cotangents are computed by JAX; squares and sums are taken on
     the host in double precision, so that only the rounding of the function remains.
@@ -44,28 +45,32 @@ class Functional:
                 "function(*inputs) must return finite float arrays at the point of test"
             )
         self.eps = max(float(jnp.finfo(x.dtype).eps) for x in [*values, *base])
-        random = np.random.default_rng(seed + 1)
-        scales = self._scales(directions)
-        pairs = list(zip(base, scales, strict=True))
-        # In the precision of the outputs, so that both modes see the same numbers.
-        self._linear = [jnp.asarray(_linear(y, random) / s, y.dtype) for y, s in pairs]
-        self._square = [random.uniform(0.5, 1.5, y.shape) / s**2 for y, s in pairs]
+        random, shifts = (np.random.default_rng(seed + n) for n in (1, 2))
+        self._square, self._linear = [], []
+        for y, raw, response in zip(
+            self._base, base, self._responses(directions), strict=True
+        ):
+            shifted = y + _offsets(y, response, shifts)
+            size = float(np.sum(np.abs(shifted) ** 2)) or max(1, y.size)
+            weights = random.uniform(0.5, 1.5, y.shape) / size
+            self._square.append(weights)
+            # In the precision of the outputs, so that both modes see the same numbers.
+            linear = jnp.asarray(2 * weights * np.conj(shifted), raw.dtype)
+            self._linear.append(linear)
 
     @_quiet
-    def _scales(self, directions) -> list[float]:
-        """Of every output array, its norm and that of its response; never 0."""
-        sizes = [float(np.linalg.norm(y)) for y in self._base]
+    def _responses(self, directions) -> list[float]:
+        """Root mean square change of every output array by all directions at once."""
         for h in _PROBES:
             moved = map(_double, self._outputs(self._values, directions, h))
             pairs = zip(moved, self._base, strict=True)
-            response = [float(np.linalg.norm(y - base)) / h for y, base in pairs]
-            if np.all(np.isfinite(response)):
-                sizes = [a + b for a, b in zip(sizes, response, strict=True)]
-                break
-        return [
-            size or max(1.0, float(np.sqrt(y.size)))
-            for size, y in zip(sizes, self._base, strict=True)
-        ]
+            found = [
+                float(np.linalg.norm(y - base)) / np.sqrt(max(1, y.size)) / h
+                for y, base in pairs
+            ]
+            if np.all(np.isfinite(found)):
+                return found
+        return [0.0] * len(self._base)
 
     @_quiet
     def change(self, along, h: float) -> float:
@@ -104,9 +109,9 @@ def _double(x: Array) -> np.ndarray:
     return np.asarray(x, np.complex128 if jnp.iscomplexobj(x) else np.float64)
 
 
-def _linear(y: Array, random: np.random.Generator) -> np.ndarray:
-    """Random weights of either sign, or of any phase."""
-    weights = random.uniform(0.5, 1.5, y.shape) * random.choice([-1.0, 1.0], y.shape)
-    if jnp.iscomplexobj(y):
-        weights = weights * np.exp(2j * np.pi * random.uniform(size=y.shape))
-    return np.asarray(weights)
+def _offsets(y: np.ndarray, response: float, random: np.random.Generator) -> np.ndarray:
+    """Random, of either sign or of any phase."""
+    draw = random.uniform(0.5, 1.5, y.shape) * random.choice([-1.0, 1.0], y.shape)
+    if np.iscomplexobj(y):
+        draw = draw * np.exp(2j * np.pi * random.uniform(size=y.shape))
+    return np.asarray(_OFFSET * response * draw)

@@ -95,14 +95,14 @@ def taylor_test(
     r"""Compares the derivative of `function` with the function itself, leaf by leaf.
 
     $$|J(x + hv) - J(x) - h\,J'(x)v| = O(h^2), \qquad
-        J = \sum_k c_k d_k + w_k d_k^2, \quad d = \frac{f(x + hv) - f(x)}{s}$$
+        J = \sum_k w_k |f_k(x) + o_k|^2$$
 
     A derivative that is right makes the remainder fall with slope 2 in $h$, or faster
     where the function has no second derivative either, as $x^3$ at 0; one that misses a
-    term, with slope 1. The functional $J$ of the output is fixed, sees every output to
-    first order, also one that is 0 at the point, and is nonlinear (a linear problem has
-    no remainder otherwise). Every output array counts the same: $s$ is its magnitude
-    and its response to the largest step; $c$, $w$ and $v$ are random and seeded.
+    term, with slope 1. The functional $J$ of the output is fixed and nonlinear, for a
+    linear problem has no remainder otherwise, and weighs every output array by its own
+    magnitude; its offsets $o$, an eighth of the response to a step, let it see what is
+    0 at the point. $o$, $w$ and $v$ are random and seeded.
 
     The remainder is followed upwards from where it leaves the rounding of the function,
     which is measured: there it sees the smallest error of a derivative.
