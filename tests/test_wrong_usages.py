@@ -104,7 +104,6 @@ def test_information_adds_and_scales_as_matrices_do(information):
         (np.eye(3), "shape"),
         ([[1.0, 0.5], [0.0, 1.0]], "symmetric"),
         ([[1.0, 2.0], [2.0, 1.0]], "positive semidefinite"),
-        (3.0, "shape"),
     ],
 )
 def test_only_information_matrices_are_added(information, matrix, words):

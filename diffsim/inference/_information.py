@@ -127,6 +127,8 @@ class Fisher(eqx.Module):
         if isinstance(other, int | float) and other == 0:
             return self  # where `sum` begins
         if not isinstance(other, Fisher):
+            if not isinstance(other, list | tuple) and np.ndim(other) == 0:
+                return NotImplemented
             return self._with_matrix(other)
         if self.names != other.names:
             only = sorted(set(self.names) ^ set(other.names))

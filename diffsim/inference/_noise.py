@@ -75,8 +75,8 @@ def _object_to_covariance(sigma: PyTree[Any]):
     if symmetric and np.all(diagonal > 0) and np.any(others <= 0):
         raise ValueError(
             f"sigma of shape {shape} looks like a covariance matrix; sigma are "
-            "standard deviations, one a datum: give sqrt(diagonal(C)); correlated noise is not "
-            "there yet"
+            "standard deviations, one a datum: give sqrt(diagonal(C)); correlated "
+            "noise is not there yet"
         )
 
 

@@ -147,7 +147,7 @@ def sweep(
         raise ValueError(f"run must be a sweeps.Run(...), got {run!r}")
     check_takes("predict", predict, ("model",))
     runs = varied(model, over)
-    batch = int(batch) if is_positive_integer(batch) else batch
+    batch = batch if batch in (None, "auto") else int(batch)
     task = Task(predict, model, runs.selection)
     candidates = layouts(task, jnp.asarray(runs.table[0]), len(runs.table), batch)
     chunks = Chunks(task, runs.table, run.budget())
