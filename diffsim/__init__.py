@@ -24,6 +24,7 @@ from .simulations import (
     AbstractSimulation as AbstractSimulation,
     Method as Method,
     Trajectory as Trajectory,
+    failures_as_nan as failures_as_nan,
     load as load,
     save as save,
     simulate as simulate,

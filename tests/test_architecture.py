@@ -22,6 +22,7 @@ FOUNDATION = {
     "_sizes",
     "_trees",
     "_types",
+    "_user_code",
 }
 MAY_IMPORT = {
     "implicit": set(),

@@ -1,6 +1,7 @@
 """`main`: what the command `diffsim` does."""
 
 import argparse
+import os
 import pathlib
 import sys
 import time
@@ -29,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         return _run(given, importing)
+    except BrokenPipeError:
+        # Who reads has heard enough; what is left to flush at exit goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, ImportError, OSError) as error:
         print(f"diffsim {given.command}: {error}", file=sys.stderr)
         return 2
@@ -39,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace, importing: float) -> int:
     if given.command == "info":
-        print(info())
+        print(info(), flush=True)
         return 0
     # A command owns its process; the library leaves JAX's flags to its user.
     jax.config.update("jax_enable_x64", True)

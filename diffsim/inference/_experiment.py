@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from .._checks import check_takes
 from .._products import product
 from .._results import RESULTS
+from .._user_code import in_jax
 from ..simulations import Trajectory, failures_as_nan
 from ._levenberg_marquardt import Objective
 from ._noise import Layout, checked_data, layout, noise_at
@@ -77,7 +79,7 @@ class Experiment(eqx.Module):
 
     def _outcome(self, values: Array) -> tuple[PyTree, RESULTS]:
         """The prediction, NaN where a simulation failed, and how the run went."""
-        with failures_as_nan():
+        with failures_as_nan(), in_jax("predict", self.predict):
             found = self.predict(self.parameters.model(values))
         if isinstance(found, Trajectory):
             return found.states, found.result
@@ -195,9 +197,10 @@ def _scoring_rows(found: Whitened, expected: Any) -> list[Array]:
 
 
 def experiment(
-    predict: Callable, model: PyTree, data: PyTree, *, noise: Any, free: Any
+    predict: Any, model: PyTree, data: PyTree, *, noise: Any, free: Any
 ) -> Experiment:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
+    check_takes("predict", predict, ("model",))
     found = parameters(model, free)
     first = noise_at(noise, found.model(found.start))
     if first.sigma is None and found.has_prior:

@@ -1,6 +1,5 @@
 """`fisher`: what an experiment can tell about the parameters of a model."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +19,7 @@ from ._root import scaled_root, scatter
 
 
 def fisher(
-    predict: Callable[[PyTree], Any],
+    predict: Any,
     model: PyTree,
     *,
     noise: Any,

@@ -1,6 +1,6 @@
 """`fit`: the parameters of a model from data, with error bars."""
 
-from collections.abc import Callable
+import inspect
 from typing import Any
 
 import equinox as eqx
@@ -26,7 +26,7 @@ from ._solver_error import solver_error
 
 
 def fit(
-    predict: Callable[[PyTree], Any],
+    predict: Any,
     model: PyTree,
     data: PyTree,
     *,
@@ -167,6 +167,13 @@ def _solver(given: Any, found: Experiment) -> Any:
         return LevenbergMarquardt()
     if isinstance(given, optax.GradientTransformation):
         return _descent(given, found.parameters)
+    if inspect.isroutine(given) or isinstance(given, type):
+        name = given.__name__
+        call = "1e-2" if inspect.isfunction(given) else ""
+        raise ValueError(
+            f"solver must be an optimizer and not what makes one, got {name}; call it: "
+            f"{name}({call})"
+        )
     least_squares = isinstance(given, optx.AbstractLeastSquaresSolver)
     if not isinstance(given, (optx.AbstractMinimiser, LevenbergMarquardt)):
         if not least_squares:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from .._checks import as_floating
+from .._checks import as_floating, check_not_negative, check_number, check_shape
 from .._products import product
 from .._results import RESULTS
 from .._trees import places
@@ -16,6 +16,7 @@ from ._report import counted
 from ._root import (
     correlation,
     covariance,
+    information_root,
     scaled_root,
     singular_directions,
     standard_deviations,
@@ -62,8 +63,13 @@ class Fisher(eqx.Module):
     - `status`: `RESULTS.successful`, or why there is no information.
 
     `F1 + F2` is the information of two independent experiments on the same parameters.
-    A prior counted in both is counted twice.
+    A prior counted in both is counted twice. `n * F` is that of n such experiments, and
+    `F + matrix` adds a matrix of information in the order of `names`, as a prior's
+    C⁻¹; it must be symmetric and positive semidefinite.
     """
+
+    #: NumPy leaves `array + F` and `number * F` to this class.
+    __array_ufunc__: ClassVar = None
 
     root: Float[Array, "parameter parameter"]
     scale: Float[Array, " parameter"]
@@ -118,8 +124,12 @@ class Fisher(eqx.Module):
         return self.scale * product(self.root.T, rows)
 
     def __add__(self, other: Any) -> "Fisher":
+        if isinstance(other, int | float) and other == 0:
+            return self  # where `sum` begins
         if not isinstance(other, Fisher):
-            return NotImplemented
+            if not isinstance(other, list | tuple) and np.ndim(other) == 0:
+                return NotImplemented
+            return self._with_matrix(other)
         if self.names != other.names:
             only = sorted(set(self.names) ^ set(other.names))
             raise ValueError(
@@ -132,6 +142,31 @@ class Fisher(eqx.Module):
         status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
         root, scale = scaled_root(jnp.concatenate(stacked))
         return Fisher(root, scale, None, None, status, self.names, kind)
+
+    def __radd__(self, other: Any) -> "Fisher":
+        return self + other
+
+    def __mul__(self, factor: Any) -> "Fisher":
+        if isinstance(factor, Fisher):
+            raise ValueError("two Fisher matrices add, F1 + F2; they do not multiply")
+        check_number("factor", factor)
+        check_not_negative("factor", factor, "it counts experiments")
+        rows = self.root * self.scale
+        root, scale = scaled_root(rows * jnp.sqrt(jnp.asarray(factor, rows.dtype)))
+        return Fisher(root, scale, None, None, self.status, self.names, self.kind)
+
+    __rmul__ = __mul__
+
+    def _with_matrix(self, matrix: Any) -> "Fisher":
+        """The sum with an information matrix in the order of `names`."""
+        array = as_floating("matrix", matrix)
+        hint = f"in the order of names, {self.names[:6]}"
+        check_shape("matrix", array, (len(self.names),) * 2, hint)
+        root, scale = information_root(array.astype(self.root.dtype))
+        other = Fisher(
+            root, scale, None, None, RESULTS.successful, self.names, self.kind
+        )
+        return self + other
 
     def fix(self, names: Any) -> "Fisher":
         """The information if the parameters `names` were known exactly.

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._checks import as_floating, check_positive, is_traced
+from .._checks import as_floating, check_positive, check_takes, is_traced
+from .._user_code import in_jax
 
 
 class Gaussian(eqx.Module):
@@ -54,8 +55,29 @@ class Gaussian(eqx.Module):
         # Arrays, so that another value compiles nothing new.
         self.sigma = jax.tree.map(lambda leaf: as_floating("sigma", leaf), sigma)
         self.mask = mask
+        if mask is None:
+            _object_to_covariance(self.sigma)
         for leaf in _used(sigma, mask):
             check_positive("sigma", leaf, "it is a standard deviation")
+
+
+def _object_to_covariance(sigma: PyTree[Any]):
+    """Objects to a matrix that can only be meant as a covariance."""
+    shape = np.shape(sigma) if eqx.is_array(sigma) else ()
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 2 or is_traced(sigma):
+        return
+    matrix: Any = np.asarray(sigma)
+    diagonal = np.diagonal(matrix)
+    others = matrix[~np.eye(len(matrix), dtype=bool)]
+    symmetric = np.array_equal(matrix, matrix.T)
+    # A table of standard deviations has no zero, and is no positive definite matrix
+    # with a diagonal of its own by chance.
+    if symmetric and np.all(diagonal > 0) and np.any(others <= 0):
+        raise ValueError(
+            f"sigma of shape {shape} looks like a covariance matrix; sigma are "
+            "standard deviations, one a datum: give sqrt(diagonal(C)); correlated "
+            "noise is not there yet"
+        )
 
 
 def _used(sigma: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
@@ -132,6 +154,12 @@ def _joined(leaves: list[Any]) -> Array:
 
 def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, Layout]:
     """The data as a vector and their layout; objects to NaN that is not masked."""
+    for leaf in jax.tree.leaves(data):
+        if isinstance(leaf, np.ma.MaskedArray):
+            raise ValueError(
+                "data must be plain arrays, got a NumPy masked array, whose mask would "
+                "be lost; give data.data and Gaussian(sigma, mask=~data.mask)"
+            )
     shape = layout(data)
     if shape.size == 0:
         raise ValueError("data must hold at least one number, got none")
@@ -151,13 +179,22 @@ def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, Layout]:
     return flat, shape
 
 
+def _kind(found: Any) -> str:
+    is_class = isinstance(found, type)
+    return f"the class {found.__name__}" if is_class else type(found).__name__
+
+
 def noise_at(noise: Any, model: PyTree[Any]) -> Gaussian:
     """The `Gaussian` of `model`; objects unless `noise` is one or a function to one."""
-    found = noise(model) if callable(noise) else noise
+    found = noise
+    if callable(noise) and not isinstance(noise, type):
+        check_takes("noise", noise, ("model",))
+        with in_jax("noise", noise):
+            found = noise(model)
     if not isinstance(found, Gaussian):
         raise ValueError(
             "noise must be a Gaussian or a function from the model to one, got "
-            f"{type(found).__name__}; for a known standard deviation write "
+            f"{_kind(found)}; for a known standard deviation write "
             "Gaussian(sigma)"
         )
     if callable(noise) and found.sigma is None:

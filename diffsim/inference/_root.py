@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
+from .._checks import is_traced
 from .._products import product
 from ._trust_region import triangular_root
 
@@ -14,6 +15,26 @@ def scaled_root(rows: Array) -> tuple[Array, Array]:
     norms = column_norms(rows)
     scale = jnp.where(norms > 0, norms, 1)
     return triangular_root(rows / scale), scale
+
+
+def information_root(matrix: Array) -> tuple[Array, Array]:
+    """R and S of a symmetric matrix without negative eigenvalues; objects to others."""
+    diagonal = jnp.diagonal(matrix)
+    unit = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1))
+    scaled = matrix / unit[:, None] / unit[None, :]
+    eigenvalues, vectors = jnp.linalg.eigh(scaled)
+    if not is_traced(matrix):
+        rounding = float(jnp.finfo(matrix.dtype).eps ** 0.8)
+        if not bool(jnp.allclose(scaled, scaled.T, rtol=0, atol=rounding)):
+            raise ValueError("matrix must be symmetric, as an information matrix is")
+        if not bool(eigenvalues[0] >= -rounding):
+            raise ValueError(
+                "matrix must be positive semidefinite, as an information matrix is; "
+                f"in units of its diagonal it has the eigenvalue {eigenvalues[0]:.3g}"
+            )
+    # Below zero there is only rounding.
+    weights = jnp.sqrt(jnp.where(eigenvalues > 0, eigenvalues, 0))
+    return scaled_root(weights[:, None] * vectors.T * unit)
 
 
 def column_norms(rows: Array) -> Float[Array, " parameter"]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._checks import check_takes
+from .._user_code import in_jax
 
 
 _DIRECTIONS = (None, "up", "down")
@@ -79,7 +80,9 @@ class Event(eqx.Module):
 
     def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
         """g at an internal state."""
-        return self.condition(t, simulation.observe(t, y), simulation)
+        state = simulation.observe(t, y)
+        with in_jax("condition", self.condition):
+            return self.condition(t, state, simulation)
 
     @property
     def acts(self) -> bool:

@@ -24,6 +24,7 @@ from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
 from .._sizes import largest
 from .._types import Numbers
+from .._user_code import in_jax
 from ._adjoints import Reversible
 from ._both_ways import run_both_ways
 from ._chosen_method import chosen_method
@@ -236,7 +237,7 @@ def _simulate(
     if onward is not None:
         begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
     request = Request(simulation, plan, epoch, elapsed, begin, y0, about.meter)
-    look = simulation.observe if about.observe is None else about.observe
+    look = _look(simulation, about)
     if events:
         leg, found = event_leg(request, events, look)
     else:
@@ -272,6 +273,17 @@ def _simulate(
         found,
         names=names,
     )
+
+
+def _look(simulation: AbstractSimulation, about: _About) -> Callable:
+    """What is observed of a state at a time."""
+    look = simulation.observe if about.observe is None else about.observe
+
+    def named(t, y):
+        with in_jax("observe", look):
+            return look(t, y)
+
+    return named
 
 
 def _named(simulation: AbstractSimulation, result: Any) -> Any:

@@ -10,6 +10,7 @@ from jaxtyping import Array, PyTree
 
 from .._failures import failures_as_nan, is_finite
 from .._results import RESULTS
+from .._user_code import in_jax
 from ..simulations import Trajectory
 
 
@@ -21,7 +22,7 @@ def outcome(
     The status is the first failure among the trajectories that were returned, else
     whether all outputs are finite.
     """
-    with failures_as_nan():
+    with failures_as_nan(), in_jax("predict", predict):
         returned = predict(model)
     found = jax.tree.leaves(returned, is_leaf=_is_trajectory)
     status: Any = RESULTS.successful

@@ -29,7 +29,7 @@ def varied(model: PyTree, over: Any) -> Varied:
         raise ValueError(
             "over must map paths to arrays of values, "
             "{'bodies.masses[5]': masses} say; got "
-            f"{type(over).__name__ if over else over}"
+            f"{over if isinstance(over, Mapping) else type(over).__name__}"
         )
     if any(map(is_traced, jax.tree.leaves((model, dict(over))))):
         raise ValueError(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Run:
 
 def is_positive_integer(x: Any) -> bool:
     """Whether `x` counts something."""
-    return isinstance(x, int) and not isinstance(x, bool) and x > 0
+    return isinstance(x, int | np.integer) and not isinstance(x, bool) and bool(x > 0)
 
 
 def _physical_memory() -> int:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from .._checks import check_takes
 from .._results import RESULTS
 from ._chunks import Chunks
 from ._over import varied
@@ -144,7 +145,9 @@ def sweep(
     run = Run() if run is None else run
     if not isinstance(run, Run):
         raise ValueError(f"run must be a sweeps.Run(...), got {run!r}")
+    check_takes("predict", predict, ("model",))
     runs = varied(model, over)
+    batch = batch if batch in (None, "auto") else int(batch)
     task = Task(predict, model, runs.selection)
     candidates = layouts(task, jnp.asarray(runs.table[0]), len(runs.table), batch)
     chunks = Chunks(task, runs.table, run.budget())

@@ -1,0 +1,54 @@
+"""Calling functions that a user wrote, and saying in one sentence why JAX cannot."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+
+_ERRORS = jax.errors
+#: Of both kinds JAX has one base, and the narrower one comes first.
+_SENTENCES = (
+    (
+        _ERRORS.TracerBoolConversionError,
+        "decides by a value that is not known while JAX traces it, as in `if t < 0.5`, "
+        "`and` or `max(a, b)`; write jnp.where(condition, a, b), jnp.logical_and or "
+        "jnp.maximum",
+    ),
+    (
+        _ERRORS.TracerArrayConversionError,
+        "calls NumPy or SciPy on a value that JAX traces; use jax.numpy, jnp.sin for "
+        "np.sin, which also knows the derivative",
+    ),
+    (
+        _ERRORS.TracerIntegerConversionError,
+        "uses a value that JAX traces as a Python integer, an index of a list or a "
+        "length; use a jax.numpy array and index that, or jnp.take",
+    ),
+    (
+        _ERRORS.NonConcreteBooleanIndexError,
+        "selects by a condition, as in x[x > 0], whose number of entries is not known "
+        "while JAX traces it; write jnp.where(condition, x, 0)",
+    ),
+    (
+        _ERRORS.ConcretizationTypeError,
+        "makes a Python number of a value that JAX traces, by math.sin, float or int; "
+        "use jax.numpy, jnp.sin for math.sin, and leave float out",
+    ),
+)
+
+
+@contextlib.contextmanager
+def in_jax(name: str, function: Any) -> Iterator[None]:
+    """Inside, where `function` is called, errors of tracing name it and the remedy."""
+    try:
+        yield
+    except tuple(kind for kind, _ in _SENTENCES) as error:
+        what = next(text for kind, text in _SENTENCES if isinstance(error, kind))
+        raise ValueError(f"{name}{_called(name, function)} {what}") from error
+
+
+def _called(argument: str, function: Any) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return "" if name in ("<lambda>", argument) else f" ({name})"
