@@ -1,5 +1,6 @@
 """`Evolution`: an equation, where it holds, and what it starts from."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -7,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._checks import all_hold, as_floating, check_kind, check_number, is_traced
+from .._checks import (
+    all_hold,
+    as_floating,
+    check_kind,
+    check_number,
+    check_takes,
+    is_traced,
+    returned,
+)
 from .._results import RESULTS
 from .._types import Numbers
 from ..integrators import AbstractExponentialSolver
@@ -20,8 +29,13 @@ from ._equations import (
     AbstractSecondOrder,
     AbstractSpectral,
     AbstractSplitStep,
+    Euler,
+    NavierStokes,
+    Schrodinger,
+    ShallowWater,
 )
 from ._grid import Grid
+from ._jax_functions import followed_by_jax
 from ._long_steps import Waves, warn_of_long_steps
 from ._lost import where_lost
 from ._spaces import AbstractSpace, Cells, Fourier
@@ -46,7 +60,9 @@ class Evolution(AbstractSimulation):
 
     - `equation`: a `Diffusion` or another of this package, or your own
         `AbstractEquation`.
-    - `initial`: the field at `t0`, shape (channel, *grid), or (*grid) for one channel.
+    - `initial`: the field at `t0`, shape (channel, *grid), or (*grid) for one channel;
+        or a function of x, shape (axis, *grid), that returns one, a number or one a
+        channel. It is taken at `grid.centers` here, and what it returns is kept.
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
         both of its sides or a pair; None is periodic. Of one axis the pair will do.
@@ -75,7 +91,7 @@ class Evolution(AbstractSimulation):
     def __init__(
         self,
         equation: AbstractEquation,
-        initial: Numbers,
+        initial: Numbers | Callable[[Array], Any],
         grid: Grid,
         boundary: Any = None,
         *,
@@ -86,7 +102,7 @@ class Evolution(AbstractSimulation):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        self.initial = _checked(initial, equation.channels(grid.ndim), grid)
+        self.initial = _checked(initial, equation, grid)
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
         check_number("t0", t0)
@@ -152,14 +168,15 @@ def _space_of(equation: AbstractEquation) -> AbstractSpace:
     return Cells() if in_cells else Fourier()
 
 
-def _checked(initial: Any, channels: int, grid: Grid) -> Array:
-    field = as_floating("initial", initial)
+def _checked(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
+    channels = equation.channels(grid.ndim)
+    field = _at_centers(initial, channels, grid)
     if field.shape == grid.shape and channels == 1:
         field = field[None]
     if field.shape != (channels, *grid.shape):
         raise ValueError(
             f"initial must have shape {(channels, *grid.shape)}, the channels of the "
-            f"equation and the grid, got {field.shape}"
+            f"equation and the grid, got {field.shape}{_channels_of(equation, field)}"
         )
     if not is_traced(field) and not np.all(np.isfinite(np.asarray(field))):
         bad = np.argwhere(~np.isfinite(np.asarray(field)))
@@ -168,6 +185,45 @@ def _checked(initial: Any, channels: int, grid: Grid) -> Array:
             f"number, the first at {tuple(bad[0].tolist())} of (channel, *grid)"
         )
     return field
+
+
+def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
+    """The field given, or what a function returns in the centers of cells."""
+    if not callable(initial):
+        return as_floating("initial", initial)
+    check_takes("initial", initial, ("x",))
+    x = grid.centers
+    with followed_by_jax("initial"):
+        found = initial(x)
+    field, shape = returned("initial", found, x.dtype), (channels, *grid.shape)
+    if field.shape == (channels,):
+        field = field.reshape(-1, *[1] * grid.ndim)
+    one = field.shape == (1, *grid.shape) and channels > 1
+    fits = field.ndim in (0, len(shape)) and not one
+    if fits and all(a in (1, n) for a, n in zip(field.shape, shape, strict=False)):
+        return jnp.broadcast_to(field, shape)
+    return field
+
+
+def _channels_of(equation: AbstractEquation, field: Array) -> str:
+    """What the channels are, where a newcomer would expect others."""
+    if isinstance(equation, AbstractSecondOrder):
+        return (
+            "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "
+            "rest"
+        )
+    if isinstance(equation, NavierStokes) and len(field) == 2:
+        return (
+            "; in two dimensions the field is the vorticity of a velocity, "
+            "pde.curl(velocity, pde.Domain(grid))"
+        )
+    words = {
+        Schrodinger: "the real and the imaginary part, jnp.stack([a, b])",
+        Euler: "density, momentum and energy, Euler.state(density, velocity, pressure)",
+        ShallowWater: "depth and momentum along each axis, jnp.stack([h, h * v])",
+    }
+    kind = next((k for k in words if isinstance(equation, k)), None)
+    return "" if kind is None else f"; they are {words[kind]}"
 
 
 def _check_solver(evolution: Evolution, solver: Any):

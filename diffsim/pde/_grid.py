@@ -49,7 +49,8 @@ class Grid(eqx.Module):
             if corner.shape not in ((), (self.ndim,)):
                 raise ValueError(
                     f"{name} must be one number or one an axis, shape "
-                    f"({self.ndim},), got shape {corner.shape}"
+                    f"({self.ndim},), got shape {corner.shape}; a grid is "
+                    "pde.Grid(shape, lower, upper)"
                 )
         self.lower, self.upper = (jnp.broadcast_to(c, (self.ndim,)) for c in corners)
         _check_order(self.lower, self.upper)
@@ -118,6 +119,9 @@ def _check_order(lower: Array, upper: Array):
     if is_traced(lower) or is_traced(upper):
         return
     if not np.all(np.asarray(upper) > np.asarray(lower)):
-        raise ValueError(f"upper must lie above lower, got {upper} and {lower}")
+        raise ValueError(
+            f"upper must lie above lower, got {upper} and {lower}; a grid is "
+            "pde.Grid(shape, lower, upper), pde.Grid(64, 0.0, length) for a length"
+        )
     if not np.all(np.isfinite([lower, upper])):
         raise ValueError(f"lower and upper must be finite, got {lower} and {upper}")

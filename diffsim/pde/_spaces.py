@@ -20,6 +20,7 @@ from ._equations import (
     AbstractSecondOrder,
     AbstractSpectral,
     AbstractSplitStep,
+    NavierStokes,
 )
 from ._grid import Grid
 from ._long_steps import Waves
@@ -152,7 +153,7 @@ class Fourier(AbstractSpace):
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
                 f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
-                "away" + _or_cells(equation)
+                f"away{_elsewhere(equation)}"
             )
         if isinstance(equation, AbstractSpectral):
             equation.symbol(Modes(domain.grid))
@@ -242,6 +243,8 @@ def _nonlinear(equation, modes, low, t, z, args):
     return low.filled(found)
 
 
-def _or_cells(equation: AbstractEquation) -> str:
+def _elsewhere(equation: AbstractEquation) -> str:
+    if isinstance(equation, NavierStokes):
+        return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
     finite = isinstance(equation, AbstractFiniteVolume)
     return ", or take space=pde.Cells()" if finite else ""

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._checks import as_floating, check_takes, returned
+from .._jax_functions import followed_by_jax
 
 
 class Ghosts(NamedTuple):
@@ -52,7 +53,10 @@ def prescribed(name: str, given: Any) -> Any:
 def prescribed_at(given: Any, t: Array, x: Array) -> Array:
     """What was prescribed, along the wall."""
     if callable(given):
-        return returned("the value of a boundary", given(t, x), x.dtype)
+        name = "the value of a boundary"
+        with followed_by_jax(name):
+            found = given(t, x)
+        return returned(name, found, x.dtype)
     given = given.astype(x.dtype)
     # One number a channel.
     walls = x.ndim - 1

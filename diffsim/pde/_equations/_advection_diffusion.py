@@ -13,6 +13,7 @@ from .._advection import advection, checked_velocity
 from .._cfl import CFL
 from .._chosen import chosen
 from .._domain import Domain
+from .._jax_functions import followed_by_jax
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
 from ._coefficients import evaluated, fed, optional, spreads
@@ -113,7 +114,9 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     def _velocity_at(self, t: Any, x: Array, domain: Domain) -> Any:
         if not callable(self.velocity):
             return self.velocity
-        found = _velocity(self.velocity(t, x))
+        with followed_by_jax("velocity"):
+            found = self.velocity(t, x)
+        found = _velocity(found)
         # Where x are, in the cells: a tuple from outside could mean faces.
         if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
             found = jnp.stack(found)

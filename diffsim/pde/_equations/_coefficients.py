@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._checks import Sign, as_floating, check_takes, returned
+from .._jax_functions import followed_by_jax
 from .._modes import Modes
 
 
@@ -67,7 +68,11 @@ def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Ar
 
 def evaluated(name: str, given: Any, t: Any, x: Array, *fields: Array) -> Array:
     """What it is at t, x and where it is told of fields, in the type of x."""
-    return fitting(name, given(t, x, *fields) if callable(given) else given, x)
+    if not callable(given):
+        return fitting(name, given, x)
+    with followed_by_jax(name):
+        found = given(t, x, *fields)
+    return fitting(name, found, x)
 
 
 def fitting(name: str, given: Any, x: Array) -> Array:

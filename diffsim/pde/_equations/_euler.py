@@ -166,6 +166,10 @@ class Euler(AbstractConservationLaw):
         density, *_, pressure = self.primitive(tuple(u))
         return density, pressure
 
+    def energy(self, t, u, domain):
+        del t, domain
+        return u[-1]
+
     def crossings(self, t, u, domain):
         del t
         return crossed(self, self.primitive(tuple(u)), domain)

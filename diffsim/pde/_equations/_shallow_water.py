@@ -149,6 +149,12 @@ class ShallowWater(AbstractConservationLaw):
     def positive(self, u):
         return (u[0],)
 
+    def energy(self, t, u, domain):
+        depth, *momentum = u
+        kinetic = sum(m**2 for m in momentum) / depth
+        level = depth + 2 * self._bottom(t, u, domain)
+        return (kinetic + self._gravity(u) * depth * level) / 2
+
     def crossings(self, t, u, domain):
         del t
         return crossed(self, self.primitive(tuple(u)), domain)

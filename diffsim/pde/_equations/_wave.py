@@ -11,6 +11,7 @@ from ..._checks import Sign
 from ..._types import Numbers
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
+from .._jax_functions import followed_by_jax
 from .._long_steps import Waves
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
@@ -152,4 +153,8 @@ def _mean_decay(z: Array) -> Array:
 
 def _at(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
     x = domain.grid.centers.astype(dtype)
-    return fitting(name, given(x) if callable(given) else given, x)
+    if not callable(given):
+        return fitting(name, given, x)
+    with followed_by_jax(name):
+        found = given(x)
+    return fitting(name, found, x)

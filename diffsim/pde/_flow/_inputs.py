@@ -113,6 +113,7 @@ def checked_start(given: Any, space: Staggered) -> Any:
         )
     if given.ndim <= 1:
         check_on_axes("initial", given, shape)
+    _check_finite(given)
     return given
 
 
@@ -142,4 +143,13 @@ def _checked_faces(given: Any, space: Staggered) -> Faces:
             f"initial must have the components on unknown faces, of shapes {wanted} "
             f"for this grid and these walls, got {shapes}; or give a function of x"
         )
+    for a in arrays:
+        _check_finite(a)
     return arrays
+
+
+def _check_finite(initial: Array):
+    if not is_traced(initial) and not np.all(np.isfinite(np.asarray(initial))):
+        raise ValueError(
+            "initial must be finite, got values that are infinite or not a number"
+        )

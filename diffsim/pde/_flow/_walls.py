@@ -12,6 +12,7 @@ from ..._checks import as_floating, check_takes, is_traced, returned
 from ..._types import Numbers
 from .._boundaries import Ghosts, Inflow, Outflow, Periodic, pairs_of
 from .._grid import Grid
+from .._jax_functions import followed_by_jax
 
 
 class NoSlip(eqx.Module):
@@ -73,8 +74,10 @@ def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
 def on_axes(given: Any, t: Any, x: Array) -> Array:
     """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
     if callable(given):
-        found = returned("a velocity or forcing", given(t, x), x.dtype)
-        return jnp.broadcast_to(found, x.shape)
+        name = "a velocity or forcing"
+        with followed_by_jax(name):
+            found = given(t, x)
+        return jnp.broadcast_to(returned(name, found, x.dtype), x.shape)
     found = jnp.asarray(given, x.dtype)
     if found.ndim == 1:
         found = found.reshape(-1, *[1] * (x.ndim - 1))
@@ -131,7 +134,10 @@ def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
     if callable(given):
         check_takes(name, given, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
-        got = jax.eval_shape(lambda t, x: returned(name, given(t, x), x.dtype), t, x)
+        with followed_by_jax(name):
+            got = jax.eval_shape(
+                lambda t, x: returned(name, given(t, x), x.dtype), t, x
+            )
         got = got.shape
         fits = len(got) in (0, len(shape)) and _broadcasts(got, shape)
     else:

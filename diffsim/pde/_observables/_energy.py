@@ -24,6 +24,9 @@ def energy(simulation: Any, state: Array) -> Array:
         of `Robin` walls hold, without what walls hold where u = 0,
     - `Schrodinger`:
         $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
+    - `Euler`: the total energy, its last channel,
+    - `ShallowWater`: $\tfrac12\int h|v|^2 + g\,h(h + 2b)\,dx$ over the bottom b, over
+        the density, which bores lower,
     - your own: the integral of what its method `energy(t, u, domain)` returns.
 
     **Arguments**
