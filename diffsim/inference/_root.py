@@ -18,13 +18,16 @@ def scaled_root(rows: Array) -> tuple[Array, Array]:
 
 
 def information_root(matrix: Array) -> tuple[Array, Array]:
-    """R and S of a symmetric matrix without negative eigenvalues; objects to others."""
+    """R and S of a symmetric matrix without negative eigenvalues.
+
+    Others raise, and are NaN where they are traced.
+    """
     diagonal = jnp.diagonal(matrix)
     unit = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1))
     scaled = matrix / unit[:, None] / unit[None, :]
     eigenvalues, vectors = jnp.linalg.eigh(scaled)
+    rounding = float(jnp.finfo(matrix.dtype).eps ** 0.8)
     if not is_traced(matrix):
-        rounding = float(jnp.finfo(matrix.dtype).eps ** 0.8)
         if not bool(jnp.allclose(scaled, scaled.T, rtol=0, atol=rounding)):
             raise ValueError("matrix must be symmetric, as an information matrix is")
         if not bool(eigenvalues[0] >= -rounding):
@@ -32,8 +35,11 @@ def information_root(matrix: Array) -> tuple[Array, Array]:
                 "matrix must be positive semidefinite, as an information matrix is; "
                 f"in units of its diagonal it has the eigenvalue {eigenvalues[0]:.3g}"
             )
-    # Below zero there is only rounding.
+    symmetric = jnp.max(jnp.abs(scaled - scaled.T)) <= rounding
+    fits = symmetric & (eigenvalues[0] >= -rounding)
+    # Just below zero there is only rounding.
     weights = jnp.sqrt(jnp.where(eigenvalues > 0, eigenvalues, 0))
+    weights = jnp.where(fits, weights, jnp.nan)
     return scaled_root(weights[:, None] * vectors.T * unit)
 
 
