@@ -58,10 +58,14 @@ class Bracketed(eqx.Module):
             left = jnp.sign(value) == below
             lower, upper = jnp.where(left, y, lower), jnp.where(left, upper, y)
             newton = y - value / jnp.where(slope == 0, jnp.nan, slope)
+            move = jnp.abs(newton - y)
+            # At the root steps are rounding, which may lead out of a bracket that ends
+            # there, and whose middle is far away.
+            still = move <= 4 * fine**2 * jnp.abs(y)
+            newton = jnp.where(still, jnp.clip(newton, lower, upper), newton)
             # False for NaN.
             taken = (newton >= lower) & (newton <= upper)
-            move = jnp.abs(newton - y)
-            # At the root steps are rounding, and need not get shorter.
+            # Nor need they get shorter.
             taken &= (2 * move <= last) | (move <= fine * jnp.abs(y))
             new = jnp.where(taken, newton, (lower + upper) / 2)
             new = jnp.where(value == 0, y, new)

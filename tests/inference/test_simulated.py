@@ -66,7 +66,7 @@ def test_data_may_be_a_trajectory_and_the_fit_can_be_kept(truth, tmp_path):
     assert isinstance(found.model, Oscillator)
     np.testing.assert_allclose(found.values, [1.0, 0.1, 2.0, 0.3], rtol=1e-7)
     save(tmp_path / "fit.eqx", found)
-    kept = load(tmp_path / "fit.eqx")
+    kept = load(tmp_path / "fit.eqx", classes=[Oscillator])
     assert str(kept) == str(found) and kept.status == RESULTS.successful
 
 
