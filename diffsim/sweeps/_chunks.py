@@ -96,11 +96,11 @@ class Chunks:
 
         Infinite if the device ran out of memory; the next chunk is then half as large.
         """
-        fitting = Fitting(layout, 1)
         try:
             fitting = self._fitting(layout)
             return self._do(fitting, min(tiles, fitting.capacity))
         except jax.errors.JaxRuntimeError as error:
+            fitting = self.sizes.get(layout, Fitting(layout, 1))
             size = fitting.layout.tile * fitting.capacity
             if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
                 raise
@@ -141,17 +141,23 @@ class Chunks:
         """How the layout fits into memory, compiled and tried without a run."""
         if layout not in self.sizes:
             start = time.perf_counter()
-            fitting = self._searched(layout)
-            layout_, capacity, _ = fitting
-            rows = self._empty(layout_, capacity)
-            for _ in range(2):  # what the first one prepares the second one has
-                began = time.perf_counter()
-                nothing = run_tiles(self.task, *_inputs(rows, capacity, layout_, 0))
-                jax.device_get(nothing)
-            overhead = time.perf_counter() - began
-            self.sizes[layout] = fitting._replace(overhead=overhead)
+            fitting = self.sizes[layout] = self._searched(layout)
+            # A single tile is run whatever the count says, and then all is its time.
+            if fitting.capacity > 1:
+                overhead = self._overhead(fitting)
+                self.sizes[layout] = fitting._replace(overhead=overhead)
             self.compile_seconds += time.perf_counter() - start
         return self.sizes[layout]
+
+    def _overhead(self, fitting: Fitting) -> float:
+        """Seconds that a chunk takes of which no tile is run."""
+        layout, capacity, _ = fitting
+        rows, seconds = self._empty(layout, capacity), 0.0
+        for _ in range(2):  # what the first one prepares the second one has
+            start = time.perf_counter()
+            jax.device_get(run_tiles(self.task, *_inputs(rows, capacity, layout, 0)))
+            seconds = time.perf_counter() - start
+        return seconds
 
     def _searched(self, layout: Layout) -> Fitting:
         tile, runs = layout.tile, len(self.table)

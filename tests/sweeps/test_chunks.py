@@ -49,7 +49,7 @@ def test_chunks_stay_within_the_memory_they_are_given(batch):
 
 def test_the_compiled_program_says_what_it_takes():
     chunks = _chunks_of(_ramp, 200_000)
-    layout, capacity = chunks._fitting(Layout("first", 100))
+    layout, capacity, _ = chunks._fitting(Layout("first", 100))
     assert chunks._needed(layout, capacity) <= 200_000
     # not needlessly small: a quarter of what the outputs alone would allow
     assert layout.tile * capacity >= 200_000 / 8000 / 4
