@@ -535,7 +535,7 @@ def test_moving_private_files_breaks_nothing(tmp_path, monkeypatch):
         (ds.Method, "diffsim.simulations:Method"),
         (ds.RESULTS, "diffsim:RESULTS"),
         (pde.Sign, "diffsim.pde:Sign"),  # which a private file at the top defines
-        (ds.simulations.failures_as_nan, "diffsim.simulations:failures_as_nan"),
+        (ds.simulations.failures_as_nan, "diffsim:failures_as_nan"),
         (nbody.Gravity.acceleration, "diffsim.nbody:Gravity.acceleration"),
         (jnp.sin, "jax.numpy:sin"),
         (jnp.linalg.norm, "jax.numpy.linalg:norm"),
