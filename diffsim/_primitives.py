@@ -134,6 +134,9 @@ def _batched(inputs, axes, *, jaxpr, tangent):
 ad.primitive_jvps[_sealed] = _jvp
 batching.primitive_batchers[_sealed] = _batched
 mlir.register_lowering(_sealed, mlir.lower_fun(_run, multiple_results=True))
+# JAX 0.12 rewrites what holds references, as Equinox's checkpointed loops do, once all
+# derivatives are taken; then the rule has done its work.
+_sealed.to_lojax = _run  # pyright: ignore[reportAttributeAccessIssue]
 
 
 #: `map(known, arguments)`, of arrays.

@@ -203,3 +203,30 @@ def test_outputs_that_diffrax_would_interpolate_by_a_line_are_refused(driven):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     with pytest.raises(ValueError, match=r"times must lie on the grid .* got 0.55"):
         simulate(driven(), [0.5, 0.55], method)
+
+
+def test_a_clipped_controller_has_both_modes():
+    """Equinox's loops inside hold references, which JAX 0.12 rewrites."""
+
+    class Decay(AbstractSimulation):
+        rate: jax.Array
+        t0: float = 0.0
+
+        def initial_state(self):
+            return jnp.ones(1)
+
+        def terms(self):
+            return diffrax.ODETerm(lambda t, y, args: -args.rate * y)
+
+        def default_method(self):
+            tight = diffrax.PIDController(rtol=1e-9, atol=1e-9)
+            ends = jnp.asarray([0.25, 1.0])
+            clipped = diffrax.ClipStepSizeController(tight, step_ts=ends)
+            return Method(diffrax.Tsit5(), controller=clipped)
+
+    def last(rate):
+        return simulate(Decay(rate), 1.0).states[0]
+
+    for mode in (jax.jacfwd, jax.jacrev):
+        # the tolerance of the steps
+        np.testing.assert_allclose(mode(last)(jnp.asarray(2.0)), -np.exp(-2), rtol=1e-7)
