@@ -18,8 +18,8 @@ FEW = 64
 
 #: Of the closest pair: Dopri8 leaves 1.6e-10 after 100 periods of two planets and
 #: 3.2e-10 after 50 years of the Solar System, at 6 and 7 times the steps of a tolerance
-#: of 1e-8, which leaves 1e-3 and 5e-3. Derivatives err by 7.6e-9 of the largest of their
-#: row at most, in that of the Sun; at 1.8e-14 by 1.4e-8.
+#: of 1e-8, which leaves 1e-3 and 5e-3. Derivatives err by 7.6e-9 of the largest of
+#: their row at most, in that of the Sun; at 1.8e-14 by 1.4e-8.
 _FEW_TOLERANCE = 1e-14
 
 _MANY_TOLERANCE = 1e-10

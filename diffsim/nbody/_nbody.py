@@ -151,7 +151,7 @@ class NBody(AbstractSimulation):
         derivatives at most 7.6e-9 of the largest of their row. In single precision
         2e-2 for two planets.
 
-        A step errs by at most 1.8e-14 of the distance and the speed of the pair that is
+        A step errs by at most 1e-14 of the distance and the speed of the pair that is
         closest at `t0`, in single precision 1.2e-7, and by no less than the rounding of
         that distance. Of more than 64 bodies that attract, whose orbits are chaotic, by
         1e-10 of the typical distance and speed; without `Gravity` by 1.8e-14 of them.
