@@ -1,4 +1,4 @@
-"""Calling functions that a user wrote, and saying in one sentence why JAX cannot."""
+"""One sentence for a user's function that JAX cannot trace."""
 
 import contextlib
 from collections.abc import Iterator
@@ -40,8 +40,12 @@ _SENTENCES = (
 
 
 @contextlib.contextmanager
-def in_jax(name: str, function: Any) -> Iterator[None]:
-    """Inside, where `function` is called, errors of tracing name it and the remedy."""
+def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
+    """Raise `ValueError` with the remedy where a call inside cannot be traced.
+
+    **Arguments:** `name` of the argument that holds the `function`, whose own name is
+    added if it is given and has one.
+    """
     try:
         yield
     except tuple(kind for kind, _ in _SENTENCES) as error:
@@ -50,5 +54,7 @@ def in_jax(name: str, function: Any) -> Iterator[None]:
 
 
 def _called(argument: str, function: Any) -> str:
+    if function is None:
+        return ""
     name = getattr(function, "__name__", type(function).__name__)
     return "" if name in ("<lambda>", argument) else f" ({name})"

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .._checks import check_takes
 from .._products import product
 from .._results import RESULTS
-from .._user_code import in_jax
+from .._user_code import explain_tracer_errors
 from ..simulations import Trajectory, failures_as_nan
 from ._levenberg_marquardt import Objective
 from ._noise import Layout, checked_data, layout, noise_at
@@ -79,7 +79,7 @@ class Experiment(eqx.Module):
 
     def _outcome(self, values: Array) -> tuple[PyTree, RESULTS]:
         """The prediction, NaN where a simulation failed, and how the run went."""
-        with failures_as_nan(), in_jax("predict", self.predict):
+        with failures_as_nan(), explain_tracer_errors("predict", self.predict):
             found = self.predict(self.parameters.model(values))
         if isinstance(found, Trajectory):
             return found.states, found.result

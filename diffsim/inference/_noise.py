@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import as_floating, check_positive, check_takes, is_traced
-from .._user_code import in_jax
+from .._user_code import explain_tracer_errors
 
 
 class Gaussian(eqx.Module):
@@ -189,7 +189,7 @@ def noise_at(noise: Any, model: PyTree[Any]) -> Gaussian:
     found = noise
     if callable(noise) and not isinstance(noise, type):
         check_takes("noise", noise, ("model",))
-        with in_jax("noise", noise):
+        with explain_tracer_errors("noise", noise):
             found = noise(model)
     if not isinstance(found, Gaussian):
         raise ValueError(

@@ -19,6 +19,7 @@ from .._checks import (
 )
 from .._results import RESULTS
 from .._types import Numbers
+from .._user_code import explain_tracer_errors
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractOneStepSolver, AbstractSimulation
 from ._boundaries import AbstractSide
@@ -35,7 +36,6 @@ from ._equations import (
     ShallowWater,
 )
 from ._grid import Grid
-from ._jax_functions import followed_by_jax
 from ._long_steps import Waves, warn_of_long_steps
 from ._lost import where_lost
 from ._spaces import AbstractSpace, Cells, Fourier
@@ -193,7 +193,7 @@ def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
         return as_floating("initial", initial)
     check_takes("initial", initial, ("x",))
     x = grid.centers
-    with followed_by_jax("initial"):
+    with explain_tracer_errors("initial"):
         found = initial(x)
     field, shape = returned("initial", found, x.dtype), (channels, *grid.shape)
     if field.shape == (channels,):

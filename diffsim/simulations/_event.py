@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._checks import check_takes
-from .._user_code import in_jax
+from .._user_code import explain_tracer_errors
 
 
 _DIRECTIONS = (None, "up", "down")
@@ -81,7 +81,7 @@ class Event(eqx.Module):
     def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
         """g at an internal state."""
         state = simulation.observe(t, y)
-        with in_jax("condition", self.condition):
+        with explain_tracer_errors("condition", self.condition):
             return self.condition(t, state, simulation)
 
     @property

@@ -24,7 +24,7 @@ from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._results import RESULTS, raised
 from .._sizes import largest
 from .._types import Numbers
-from .._user_code import in_jax
+from .._user_code import explain_tracer_errors
 from ._adjoints import Reversible
 from ._both_ways import run_both_ways
 from ._chosen_method import chosen_method
@@ -280,7 +280,7 @@ def _look(simulation: AbstractSimulation, about: _About) -> Callable:
     look = simulation.observe if about.observe is None else about.observe
 
     def named(t, y):
-        with in_jax("observe", look):
+        with explain_tracer_errors("observe", look):
             return look(t, y)
 
     return named

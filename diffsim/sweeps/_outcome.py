@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from .._failures import failures_as_nan, is_finite
 from .._results import RESULTS
-from .._user_code import in_jax
+from .._user_code import explain_tracer_errors
 from ..simulations import Trajectory
 
 
@@ -22,7 +22,7 @@ def outcome(
     The status is the first failure among the trajectories that were returned, else
     whether all outputs are finite.
     """
-    with failures_as_nan(), in_jax("predict", predict):
+    with failures_as_nan(), explain_tracer_errors("predict", predict):
         returned = predict(model)
     found = jax.tree.leaves(returned, is_leaf=_is_trajectory)
     status: Any = RESULTS.successful

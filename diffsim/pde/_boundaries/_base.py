@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._checks import as_floating, check_takes, returned
-from .._jax_functions import followed_by_jax
+from ..._user_code import explain_tracer_errors
 
 
 class Ghosts(NamedTuple):
@@ -54,7 +54,7 @@ def prescribed_at(given: Any, t: Array, x: Array) -> Array:
     """What was prescribed, along the wall."""
     if callable(given):
         name = "the value of a boundary"
-        with followed_by_jax(name):
+        with explain_tracer_errors(name):
             found = given(t, x)
         return returned(name, found, x.dtype)
     given = given.astype(x.dtype)

@@ -7,13 +7,13 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_takes
 from ..._types import Numbers
+from ..._user_code import explain_tracer_errors
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._advection import advection, checked_velocity
 from .._cfl import CFL
 from .._chosen import chosen
 from .._domain import Domain
-from .._jax_functions import followed_by_jax
 from .._schemes import MUSCL, AbstractScheme
 from ._base import AbstractFiniteVolume
 from ._coefficients import evaluated, fed, optional, spreads
@@ -114,7 +114,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     def _velocity_at(self, t: Any, x: Array, domain: Domain) -> Any:
         if not callable(self.velocity):
             return self.velocity
-        with followed_by_jax("velocity"):
+        with explain_tracer_errors("velocity"):
             found = self.velocity(t, x)
         found = _velocity(found)
         # Where x are, in the cells: a tuple from outside could mean faces.

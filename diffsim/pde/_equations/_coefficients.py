@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._checks import Sign, as_floating, check_takes, returned
-from .._jax_functions import followed_by_jax
+from ..._user_code import explain_tracer_errors
 from .._modes import Modes
 
 
@@ -70,7 +70,7 @@ def evaluated(name: str, given: Any, t: Any, x: Array, *fields: Array) -> Array:
     """What it is at t, x and where it is told of fields, in the type of x."""
     if not callable(given):
         return fitting(name, given, x)
-    with followed_by_jax(name):
+    with explain_tracer_errors(name):
         found = given(t, x, *fields)
     return fitting(name, found, x)
 

@@ -9,9 +9,9 @@ from jaxtyping import Array, PyTree
 
 from ..._checks import Sign
 from ..._types import Numbers
+from ..._user_code import explain_tracer_errors
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
-from .._jax_functions import followed_by_jax
 from .._long_steps import Waves
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
@@ -155,6 +155,6 @@ def _at(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
     x = domain.grid.centers.astype(dtype)
     if not callable(given):
         return fitting(name, given, x)
-    with followed_by_jax(name):
+    with explain_tracer_errors(name):
         found = given(x)
     return fitting(name, found, x)

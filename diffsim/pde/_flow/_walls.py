@@ -10,9 +10,9 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_takes, is_traced, returned
 from ..._types import Numbers
+from ..._user_code import explain_tracer_errors
 from .._boundaries import Ghosts, Inflow, Outflow, Periodic, pairs_of
 from .._grid import Grid
-from .._jax_functions import followed_by_jax
 
 
 class NoSlip(eqx.Module):
@@ -75,7 +75,7 @@ def on_axes(given: Any, t: Any, x: Array) -> Array:
     """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
     if callable(given):
         name = "a velocity or forcing"
-        with followed_by_jax(name):
+        with explain_tracer_errors(name):
             found = given(t, x)
         return jnp.broadcast_to(returned(name, found, x.dtype), x.shape)
     found = jnp.asarray(given, x.dtype)
@@ -134,7 +134,7 @@ def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
     if callable(given):
         check_takes(name, given, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
-        with followed_by_jax(name):
+        with explain_tracer_errors(name):
             got = jax.eval_shape(
                 lambda t, x: returned(name, given(t, x), x.dtype), t, x
             )
