@@ -3,12 +3,14 @@
 import math
 
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import optax
 import pytest
 
 import diffsim as ds
-from diffsim.inference import Gaussian, fisher, fit
+from diffsim import integrators, nbody, pde
+from diffsim.inference import Free, Gaussian, fisher, fit
 from diffsim.sweeps import sweep
 
 
@@ -35,6 +37,35 @@ def by_numpy(model):
 
 def by_math(model):
     return math.sin(model["a"]) * X
+
+
+def noise_by_numpy(model):
+    return Gaussian(np.exp(model["a"]))
+
+
+def noise_by_float(model):
+    return Gaussian(float(model["a"]))
+
+
+PAIR = nbody.NBody(
+    nbody.Bodies([1.0, 1e-3], [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [0, 1, 0]])
+)
+STRING = pde.Evolution(
+    pde.Wave(1.0), np.zeros((2, 8)), pde.Grid(8, 0, 1), pde.Periodic()
+)
+STEPS = ds.Method(integrators.Leapfrog(), step=0.5)
+
+
+def run(times=(1.0,), *, system=PAIR, method=STEPS, **options):
+    return ds.simulate(system, times, method, **options)
+
+
+def pushed(force):
+    return nbody.NBody(PAIR.bodies, (nbody.Gravity(), force))
+
+
+def event(condition, **options):
+    return ds.simulations.Event(condition, **options)
 
 
 MASKED = np.ma.masked_array(DATA, X > 0.5)
@@ -67,12 +98,74 @@ ROWS = {
         "same number of runs",
     ),
     "batch of zero": (lambda: sweep(line, MODEL, OVER, batch=0), "batch must"),
+    "list of models": (lambda: sweep(line, [MODEL, MODEL], OVER), "over='a' names no"),
+    "numpy in noise": (lambda: fitted(noise=noise_by_numpy), "noise .*jax.numpy"),
+    "float in noise": (lambda: fitted(noise=noise_by_float), "noise .*leave float out"),
+    "list for sigma": (lambda: fitted(noise=Gaussian([0.1] * 5)), "np.asarray"),
+    "list for data": (lambda: fitted(data=[1.0] * 5), "np.asarray"),
+    "array for noise": (lambda: fitted(noise=DATA), "Gaussian\\(sigma\\)"),
+    "simulation for data": (lambda: fitted(data=PAIR), "fit\\(predict, model, data\\)"),
+    "short data": (lambda: fitted(data=DATA[1:]), "shape of the data"),
+    "nothing returned": (lambda: fitted(lambda model: None), "the prediction must"),
+    "integer model": (lambda: fitted(model={"a": 1, "k": 2.0}), "write 1.0 for 1"),
+    "unknown name": (lambda: fitted(free=["b"]), "there are 'a', 'k'"),
+    "negative sigma": (lambda: Gaussian(-1.0), "sigma must be positive"),
+    "text for times": (lambda: run(["1", "2"]), "times must be real numbers"),
+    "no times": (lambda: run(None), "times must be real numbers"),
+    "times not sorted": (lambda: run([2.0, 1.0]), "times must ascend"),
+    "solver for method": (
+        lambda: ds.simulate(PAIR, [1.0], integrators.Leapfrog()),
+        "method must be",
+    ),
+    "class for solver": (
+        lambda: run(method=ds.Method(integrators.Leapfrog, step=0.1)),
+        "the class Leapfrog",
+    ),
+    "text for step": (
+        lambda: ds.Method(integrators.Leapfrog(), step="0.1"),
+        "step must be a Python number",
+    ),
+    "numpy in observe": (
+        lambda: run(observe=lambda t, y: np.sin(y[0])),
+        "observe .*jax.numpy",
+    ),
+    "math in observe": (
+        lambda: run(observe=lambda t, y: math.sin(t)),
+        "observe .*jax.numpy",
+    ),
+    "numpy in a condition": (
+        lambda: run(events=event(lambda t, s, _: np.sin(s.positions[1, 1]))),
+        "condition .*jax.numpy",
+    ),
+    "if in a condition": (
+        lambda: run(events=event(lambda t, s, _: 1.0 if t > 0.5 else -1.0)),
+        "condition .*jnp.where",
+    ),
+    "condition of t alone": (lambda: event(lambda t: t), "condition must take"),
+    "numpy in a force": (
+        lambda: run(system=pushed(lambda t, s: np.sin(s.positions))),
+        "force .*jax.numpy",
+    ),
+    "if in a force": (
+        lambda: run(system=pushed(lambda t, s: s.positions if t > 1 else -s.positions)),
+        "force .*jnp.where",
+    ),
+    "trajectory for a state": (
+        lambda: nbody.energy(PAIR, run()),
+        "trajectory.states",
+    ),
+    "trajectory for a field": (
+        lambda: pde.energy(STRING, run()),
+        "trajectory.states",
+    ),
 }
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_wrong_usage_is_answered_by_a_sentence(row):
+def test_wrong_usage_is_answered_by_a_sentence(row, monkeypatch):
     act, words = ROWS[row]
+    # Users have no checks of annotations, which would come before the sentence.
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=words):
         act()
 
@@ -95,7 +188,8 @@ def test_information_adds_and_scales_as_matrices_do(information):
         (0 * information, 0 * matrix),
     )
     for found, expected in cases:
-        np.testing.assert_allclose(found.matrix, expected, rtol=1e-5, atol=1e-3)
+        # roots of sums of squares, squared again: some roundings of the largest entry
+        np.testing.assert_allclose(found.matrix, expected, rtol=1e-12, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +207,19 @@ def test_only_information_matrices_are_added(information, matrix, words):
 
 def test_a_batch_may_be_a_number_of_numpy():
     assert sweep(line, MODEL, OVER, batch=np.int64(2)).outputs.shape == (3, 5)
+
+
+def test_events_beyond_their_limit_are_named():
+    def passes(t, state, simulation):
+        return state.positions[1, 1]
+
+    events = event(lambda t, s, _: s.positions[1, 0]), event(passes, limit=2)
+    with pytest.raises(RuntimeError, match=r"events\[1\] \(passes, limit=2\)"):
+        run([12.0], events=events)
+
+
+@pytest.mark.parametrize("free", [["k", "a"], {"k": Free(), "a": Free()}])
+def test_parameters_keep_the_order_in_which_they_are_named(free):
+    found = fitted(data=1 + 2 * X, free=free)
+    assert found.names == ("k", "a")
+    np.testing.assert_allclose(found.values, [2.0, 1.0])

@@ -114,7 +114,8 @@ class Layout(eqx.Module):
         if jax.tree.structure(tree) != self.structure:
             raise ValueError(
                 f"{name} must be a pytree like the data, {self.structure}, got "
-                f"{jax.tree.structure(tree)}"
+                f"{jax.tree.structure(tree)}; a list is a pytree of as many numbers, "
+                "and np.asarray(...) makes one array of it"
             )
         leaves = jax.tree.leaves(tree)
         for leaf, shape in zip(leaves, self.shapes, strict=True):

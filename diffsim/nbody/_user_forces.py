@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._checks import check_shape
+from .._user_code import explain_tracer_errors
 from ._state import State
 
 
@@ -29,7 +30,8 @@ class _Positions(eqx.Module):
 def user_acceleration(force: Callable[..., Any], t, x, v):
     """`force(t, state)` as a component-first array; `v` None withholds velocities."""
     state = _Positions(x.T) if v is None else State(x.T, v.T)
-    acceleration = jnp.asarray(force(t, state))
+    with explain_tracer_errors("force", force):
+        acceleration = jnp.asarray(force(t, state))
     name = getattr(force, "__name__", type(force).__name__)
     check_shape(f"acceleration by {name}", acceleration, (x.shape[1], 3))
     return acceleration.astype(x.dtype).T

@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 from .._failures import is_finite
 from .._results import RESULTS
 from ._elapsed_time import Epoch, time_after
+from ._event import Event
 from ._plan import FixedSide, Plan
 from ._simulation import AbstractSimulation
 from ._stepper import Stepper
@@ -22,15 +23,19 @@ def diagnosis(
     plan: Plan,
     trajectory: Trajectory,
     start: Final | None,
+    events: tuple[Event, ...],
 ) -> str:
     """The sentence of a failure, with when it was and, if the simulation knows, where.
 
     **Arguments**
 
     - `start`: where the run began, None for the initial state.
+    - `events`: those of `trajectory.events`.
     """
     result = trajectory.result
     sentence = RESULTS[result]
+    if result == RESULTS.events_beyond_limit:
+        return f"{sentence} {_full_events(events, trajectory)}"
     if result == RESULTS.max_steps_reached:
         return f"{sentence} {_how_far(trajectory)}"
     lost = (RESULTS.non_finite, RESULTS.positivity_lost, RESULTS.dt_min_reached)
@@ -49,6 +54,21 @@ def diagnosis(
     if where is None:
         return f"{sentence} It was at t = {float(last.t):.6g}."
     return f"{where} {sentence}"
+
+
+def _full_events(events: tuple[Event, ...], trajectory: Trajectory) -> str:
+    """The events of which as many were recorded as `limit` allows."""
+    pairs = zip(events, trajectory.events, strict=True)
+    full = [
+        f"events[{i}] ({_name(event.condition)}, limit={event.limit})"
+        for i, (event, found) in enumerate(pairs)
+        if int(found.count) >= event.limit
+    ]
+    return f"Here it was {' or '.join(full)}."
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _how_far(trajectory: Trajectory) -> str:

@@ -106,10 +106,15 @@ def _check_reset(event: Event, simulation, t0, y0):
         )
 
 
+def listed(events: Any) -> tuple[Any, ...]:
+    """One event or several as a tuple."""
+    several = isinstance(events, Sequence) and not isinstance(events, str)
+    return tuple(events) if several else (events,)
+
+
 def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
     """The events as a tuple, where `plan` can look out for them."""
-    several = isinstance(events, Sequence) and not isinstance(events, str)
-    events = tuple(events) if several else (events,)
+    events = listed(events)
     if not events:
         return events
     for event in events:

@@ -33,7 +33,7 @@ from ._diagnosis import diagnosis, grew
 from ._dynamics import check_dynamics, check_precision
 from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
 from ._event import Occurrences
-from ._event_leg import checked_events, event_leg
+from ._event_leg import checked_events, event_leg, listed
 from ._finer import as_asked, compared
 from ._method import Method
 from ._plan import Plan, in_precision, planned
@@ -122,7 +122,7 @@ def simulate(
     return raised(
         trajectory,
         trajectory.result,
-        lambda: diagnosis(simulation, plan, trajectory, start),
+        lambda: diagnosis(simulation, plan, trajectory, start, listed(events)),
     )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from ..._trees import cast
 from .._evolution import Evolution
 from ._integral import integral
-from ._velocity import check_state, velocity, vorticity
+from ._velocity import check_state, refuse_trajectory, velocity, vorticity
 
 
 @eqx.filter_jit
@@ -52,6 +52,7 @@ def energy(simulation: Any, state: Array) -> Array:
 
 def _density(simulation: Any, state: Array) -> Array | None:
     """What an equation says, in every cell; None of those that say nothing."""
+    refuse_trajectory(state)
     if not isinstance(simulation, Evolution):
         return None
     simulation = cast(simulation, state.dtype)

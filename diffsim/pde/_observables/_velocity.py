@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._trees import cast
+from ...simulations import Trajectory
 from .._equations import NavierStokes
 from .._evolution import Evolution
 from .._faces import difference
@@ -107,7 +108,8 @@ def _check(simulation: Any, state: Array):
 
 
 def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
-    """Objects to states that are not of a simulation."""
+    """Raise `ValueError` for states that are not of a simulation."""
+    refuse_trajectory(state)
     if state.shape[-len(shape) :] != shape:
         raise ValueError(
             f"state must have shape (..., {', '.join(map(str, shape))}), as those of "
@@ -115,8 +117,16 @@ def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
         )
 
 
+def refuse_trajectory(state: Any):
+    """Raise `ValueError` for a trajectory in place of its states."""
+    if isinstance(state, Trajectory):
+        raise ValueError(
+            "state must be an array, got a Trajectory; its states are trajectory.states"
+        )
+
+
 def _name(simulation: Any) -> str:
-    name = type(simulation).__name__
+    name = "an array" if eqx.is_array(simulation) else type(simulation).__name__
     if not isinstance(simulation, Evolution):
         return name
     return f"{name} of {type(simulation.equation).__name__}"
