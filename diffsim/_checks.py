@@ -30,7 +30,7 @@ def _first(value: Any) -> Any:
 
 
 def check_unitless(name: str, value: Any):
-    """Objects to quantities of Astropy and Pint, whose unit an array would lose."""
+    """Refuse quantities of Astropy and Pint, whose unit an array would lose."""
     # Of several the first tells.
     first = _first(value)
     if hasattr(first, "unit") and hasattr(first, "to_value"):

@@ -1,4 +1,4 @@
-"""What a function or class does, in parts that are the same in every process."""
+"""The code of a function or class, in parts that are the same in every process."""
 
 import builtins
 import dis

@@ -44,6 +44,7 @@ def optimum(
 
 
 def _held(tree: PyTree) -> PyTree:
+    """`tree` without derivatives, which are those of the condition and not of steps."""
     return jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree
     )
@@ -120,7 +121,7 @@ def _ended_elsewhere(found: Any, experiment: Experiment) -> Search:
 
 
 def _stationarity(y, theta):
-    """What vanishes at an optimum and its loss."""
+    """Return the gradient, which vanishes at an optimum, and the loss there."""
     (z, loss), (experiment, held) = y, theta
     value, gradient = jax.value_and_grad(experiment.loss)(z)
     lower, upper = experiment.parameters.limits().values()

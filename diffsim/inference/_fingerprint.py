@@ -55,7 +55,7 @@ class _Walk:
         self.open: set[int] = set()
 
     def digest(self, thing: Any) -> bytes:
-        """Of `thing` and all that it refers to."""
+        """Return the digest of `thing` and of all that it refers to."""
         simple = _simple(thing)
         if simple is not None:
             return _joined(type(thing).__name__.encode(), *simple)
@@ -87,7 +87,7 @@ def _joined(*parts: bytes) -> bytes:
 
 
 def _simple(thing: Any) -> tuple[bytes, ...] | None:
-    """What has no parts as bytes; None for what has some."""
+    """Return a thing without parts as bytes; None if it has parts."""
     if is_traced(thing):
         raise TracedError("a traced array has no value")
     if thing is None or thing is Ellipsis or type(thing) is bool:

@@ -1,4 +1,4 @@
-"""What to know of a fit before its error bars are believed."""
+"""Warnings about a fit whose error bars should not be believed as they stand."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ class Gaussian(eqx.Module):
 
 
 def _object_to_covariance(sigma: PyTree[Any]):
-    """Objects to a matrix that can only be meant as a covariance."""
+    """Refuse a matrix that can only be meant as a covariance."""
     shape = np.shape(sigma) if eqx.is_array(sigma) else ()
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 2 or is_traced(sigma):
         return

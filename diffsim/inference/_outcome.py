@@ -98,7 +98,7 @@ class Fit(eqx.Module):
 
     @property
     def flags(self) -> dict[str, str]:
-        """What to know before error bars are used, a clause by keyword; often empty.
+        """Warnings about the error bars, a clause by keyword; often empty.
 
         `"undetermined"`: the data do not determine these; `"solver_error"`: the
         simulation's own error takes more than 0.3 of an error bar; `"at_bound"`;

@@ -39,5 +39,5 @@ def on_plateau(
 
 @eqx.filter_jit
 def _rise(experiment: Experiment, values: Array, end: Array) -> Array:
-    """Of the loss from `values` to `end`; NaN where that is not finite."""
+    """Rise of the loss from `values` to `end`; NaN where that is not finite."""
     return experiment.loss_at(end) - experiment.loss_at(values)

@@ -89,7 +89,7 @@ def _root_mean_square(x):
 
 
 def _closest_pair(x, v, a, massive, softening):
-    """Of the two that are closest: distance, speed, and distance from the origin.
+    """Distance and speed of the closest pair, and its distance from the origin.
 
     The speed is that of free fall if it is larger, for bodies at rest.
     """

@@ -19,7 +19,7 @@ def particles_of(simulation: Any):
 
 
 def check_not_softened(simulation: Any):
-    """Objects to a softening, which bodies alone cannot hold."""
+    """Refuse a softening, which bodies alone cannot hold."""
     softening = getattr(simulation, "softening", 0.0)
     if softening != 0:
         raise ValueError(

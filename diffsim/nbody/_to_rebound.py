@@ -11,7 +11,7 @@ from ._forces import Gravity
 
 
 def rebound_simulation(system: Any) -> Any:
-    """What `NBody.to_rebound` returns."""
+    """Build the simulation that `NBody.to_rebound` returns."""
     if any(not isinstance(force, Gravity) for force in system.forces):
         raise ValueError(
             "to_rebound needs Gravity alone, got other forces, which REBOUND knows "

@@ -206,7 +206,7 @@ def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
 
 
 def _channels_of(equation: AbstractEquation, field: Array) -> str:
-    """What the channels are, where a newcomer would expect others."""
+    """Say what the channels are, where a newcomer would expect others."""
     if isinstance(equation, AbstractSecondOrder):
         return (
             "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "

@@ -126,7 +126,7 @@ def _places(module: str) -> Iterator[str]:
 
 
 def _chosen(name: str, given: tuple[Any, ...]) -> Any:
-    """What was handed over for `name`; a script is called otherwise when imported."""
+    """Return what was handed over for `name`; imported scripts have another name."""
     package, _, path = name.partition(":")
     named = [thing for thing in given if _own_name(thing) == path]
     exact = [x for x in named if package in (*_homes(x), _module_of(x))]
@@ -166,7 +166,7 @@ def _lookup(package: str, path: str) -> Any:
 
 
 def _member(package: str, name: str) -> Any:
-    """What `package` defines or exports as `name`."""
+    """Return what `package` defines or exports as `name`."""
     module = _imported(package)
     found = None if module is None else vars(module).get(name)
     if package == _SCRIPT:
@@ -185,7 +185,7 @@ def _exports(package: str, name: str) -> bool:
 
 
 def _private_member(package: str, name: str) -> Any:
-    """What private modules of `package` define as `name`; None if it is ambiguous."""
+    """Return the `name` of private modules of `package`; None if it is ambiguous."""
     inside = [m for key, m in list(sys.modules.items()) if _package_of(key) == package]
     found = {
         id(thing): thing

@@ -40,7 +40,7 @@ def check_dynamics(
 
 
 def check_precision(y0: PyTree[Array]):
-    """Objects to states of no numbers, and of several precisions."""
+    """Refuse states of no numbers, and of several precisions."""
     kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(y0)}
     if not kinds:
         raise ValueError(

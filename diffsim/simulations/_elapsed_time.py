@@ -195,7 +195,7 @@ class _LaterSplit(AbstractSplit):
 
 
 class _LaterTerm(diffrax.AbstractTerm):
-    """Of a term that nothing is known about, its control included."""
+    """A term that nothing is known about, its control included, in elapsed time."""
 
     term: diffrax.AbstractTerm
     epoch: Epoch

@@ -145,7 +145,7 @@ class GivenSteps(eqx.Module):
 
 
 def _check_spanned(ends: np.ndarray, t0: float, end: float):
-    """Objects to a run that the frozen steps, after `t0`, do not lead through."""
+    """Refuse a run that the frozen steps, after `t0`, do not lead through."""
     if end == 0:
         return
     ahead = np.sort(np.sign(end) * ends)

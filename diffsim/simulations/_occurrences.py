@@ -80,7 +80,7 @@ def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
 
 
 def _nothing(a: Array) -> Any:
-    """What stands where nothing happened, in the type of `a`."""
+    """Return the padding where nothing happened, in the type of `a`."""
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return jnp.nan
     if a.dtype == bool:

@@ -151,7 +151,7 @@ def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
 
 
 def _check_step(step: float | int | None, dtype: Any):
-    """Objects to a step that is infinite, or nothing, in the type of the state."""
+    """Refuse a step that is infinite, or nothing, in the type of the state."""
     if step is None:
         return
     info = jnp.finfo(dtype)

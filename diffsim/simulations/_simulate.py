@@ -127,7 +127,7 @@ def simulate(
 
 
 class _About(NamedTuple):
-    """What a run is asked for beside its outputs."""
+    """Options of a run beside its outputs."""
 
     observe: Callable | None
     meter: diffrax.AbstractProgressMeter
@@ -276,7 +276,7 @@ def _simulate(
 
 
 def _look(simulation: AbstractSimulation, about: _About) -> Callable:
-    """What is observed of a state at a time."""
+    """Return the function that observes a state at a time."""
     look = simulation.observe if about.observe is None else about.observe
 
     def named(t, y):

@@ -58,7 +58,7 @@ class AbstractSimulation(eqx.Module):
 
     @property
     def body_names(self) -> tuple[str, ...] | None:
-        """Of the last axis but one of all that `observe` returns; None by default."""
+        """Names along the last axis but one of what `observe` returns, if any."""
         return None
 
     def check_method(self, method: Method) -> bool | None:

@@ -28,7 +28,7 @@ _LARGEST_INTEGER = 2**63
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """What nodes refer to by position: arrays, and classes and functions by kind."""
+    """Tables that nodes refer to by position: arrays, classes and functions."""
 
     arrays: list[Any] = dataclasses.field(default_factory=list)
     names: list[Any] = dataclasses.field(default_factory=list)
@@ -68,7 +68,7 @@ def dtype_name(dtype: np.dtype) -> str | None:
 
 
 def field_names(cls: type) -> tuple[str, ...]:
-    """Of a module or a named tuple."""
+    """Describe a module or a named tuple."""
     if issubclass(cls, eqx.Module):
         return tuple(field.name for field in dataclasses.fields(cls))
     return getattr(cls, "_fields", ())

@@ -88,7 +88,7 @@ def left_to_vmap(closed: Any) -> dict[str, int]:
 
 
 def _obstacles(closed: Any) -> dict[str, int]:
-    """What speaks against the batch as last axis altogether."""
+    """Reasons against the batch as last axis altogether, and how many."""
     names = [eqn.primitive.name for eqn in equations(closed)]
     found = _counted(name for name in names if name in _OBSTACLES)
     if closed.effects:

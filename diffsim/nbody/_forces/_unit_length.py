@@ -31,7 +31,7 @@ def inverse_unit(x: Float[Array, "*any"], softening: Any = 0.0) -> Array | float
 
 
 def self_distance2(dtype: Any) -> float:
-    """What is added to the squared distance, zero, of a body to itself.
+    """Return what is added to the squared distance, zero, of a body to itself.
 
     It keeps every derivative finite, and it must be far beyond all other distances:
     derivatives by both ends of a pair cancel to rounding only, and with a 1 that

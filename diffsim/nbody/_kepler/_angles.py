@@ -10,7 +10,7 @@ from ..._checks import as_floating, is_traced
 
 
 def check_inclination(inclination: Array):
-    """Objects to concrete inclinations outside [0, π]."""
+    """Refuse concrete inclinations outside [0, π]."""
     if is_traced(inclination):
         return
     i = np.ravel(inclination)

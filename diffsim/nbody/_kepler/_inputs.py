@@ -43,7 +43,7 @@ _ALIASES = {
 
 
 def refuse_aliases(unknown: dict[str, Any]):
-    """Objects to elements by names that are not ours, with those that are."""
+    """Refuse elements by other names than ours, and say ours."""
     if not unknown:
         return
     known = [f"{name} is {_ALIASES[name]}" for name in unknown if name in _ALIASES]

@@ -1,4 +1,4 @@
-"""What observables of a system are given."""
+"""Checks of the arguments of observables."""
 
 from typing import Any
 

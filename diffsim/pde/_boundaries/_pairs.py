@@ -52,7 +52,7 @@ def _check_pair(axis: int, sides: Any, name: str, kinds: Any, expected: str):
 
 
 def _check_made(given: Any, name: str):
-    """Objects to the class of a side in place of one that it makes."""
+    """Refuse the class of a side in place of one that it makes."""
     if isinstance(given, type):
         kind = given.__name__
         raise ValueError(
@@ -62,7 +62,7 @@ def _check_made(given: Any, name: str):
 
 
 def _for_flows(given: Any, name: str) -> str:
-    """Of walls of a flow, whose kinds are above this package, where they belong."""
+    """Say where walls of a flow belong, whose classes are above this package."""
     if name == "boundary" and type(given).__name__ in ("NoSlip", "FreeSlip"):
         return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, walls)"
     return ""

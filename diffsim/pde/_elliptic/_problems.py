@@ -214,7 +214,7 @@ def _check_not_negative(alpha: Array):
 
 
 def _check_balance(status: Any, imbalance: Array) -> Any:
-    """Of several problems the status of the first that failed."""
+    """Return the status of the first of several problems that failed."""
     batch, name, first = imbalance.shape, "f", 0
     if batch:
         first = jnp.argmax(jnp.ravel(status != RESULTS.successful))
