@@ -1,5 +1,6 @@
 """`corner`: uncertainties of parameters, one by one and two by two."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from ._canvas import INK, look, module, new_figure
 
 #: How far the axes reach, in standard deviations of the widest outcome.
 _REACH = 3.2
+#: Characters that fit beside a panel.
+_WIDTH = 15
 #: Outcomes that are drawn over each other: blue, red, sand, green.
 _INKS = ("#4477AA", "#CC6677", "#DDAA33", "#117733")
 
@@ -90,7 +93,8 @@ def corner(
             f"labels must be one a parameter, got {len(labels)} for {len(drawn)}"
         )
     scale = _scale(clouds, truths, labels)
-    size = 1.6 + 0.95 * len(drawn)
+    wide = max(len(_lines(label)) for label in labels)
+    size = 1.6 + (0.95 + 0.12 * (wide - 1)) * len(drawn)
     figure = new_figure((size, size)) if figure is None else figure
     _draw(figure, clouds, scale, marked=truths is not None)
     return figure
@@ -243,7 +247,9 @@ def _dress(axes: Any, scale: _Scale, row: int, column: int):
         axes.set_ylim(0, 1.15)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        axes.set_title(scale.labels[row], loc="center")
+        # Long names stand at the axes only, where they are broken into lines.
+        if all(len(label) <= _WIDTH for label in scale.labels):
+            axes.set_title(scale.labels[row], loc="center")
         return
     axes.set_ylim(-reach[row], reach[row])
     axes.yaxis.set_major_locator(ticker.MaxNLocator(3, symmetric=True, prune="both"))
@@ -258,4 +264,18 @@ def _label(scale: _Scale, which: int) -> str:
     unit = f"\n[$10^{{{exponent}}}$]" if exponent else ""
     origin = scale.origin[which]
     shift = f" − {origin:.4g}" if origin else ""
-    return f"{scale.labels[which]}{shift}{unit}"
+    lines = _lines(scale.labels[which])
+    apart = "\n" if len(lines[-1] + shift) > _WIDTH else ""
+    return "\n".join(lines) + apart + (shift.strip() if apart else shift) + unit
+
+
+def _lines(text: str) -> list[str]:
+    """Lines of at most `_WIDTH` characters, broken where the parts of a path meet."""
+    if "$" in text or len(text) <= _WIDTH:
+        return [text]
+    lines = [""]
+    for part in re.findall(r"\[[^\]]*\]|[^.\[_ ]*[._ ]|[^.\[_ ]+", text):
+        if lines[-1] and len(lines[-1]) + len(part.rstrip()) > _WIDTH:
+            lines.append("")
+        lines[-1] += part
+    return [line.strip() for line in lines]

@@ -223,3 +223,30 @@ def test_pictures_need_no_display(tmp_path):
     command = [sys.executable, "-c", code]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "p.png").stat().st_size > 2000
+
+
+def test_long_names_do_not_overlap_in_a_corner_plot():
+    names = [
+        "bodies.velocities[Jupiter, 1]",
+        "forces[0].softening_length",
+        "equation.diffusivity_of_salt",
+        "bodies.masses[Enceladus]",
+        "initial.amplitude_of_wave",
+        "boundary.inflow_temperature",
+    ]
+    known = types.SimpleNamespace(
+        names=names, covariance=1e-4 * np.eye(6), values=np.ones(6)
+    )
+    figure = plots.corner(known)
+    figure.canvas.draw()
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    labels = [
+        label for axes in panels for label in (axes.xaxis.label, axes.yaxis.label)
+    ]
+    labels += [axes.title for axes in panels]
+    boxes = [text.get_window_extent() for text in labels if text.get_text()]
+    assert len(boxes) >= 11  # six below, five at the side
+    for i, box in enumerate(boxes):
+        assert figure.bbox.contains(box.x0, box.y0)
+        assert figure.bbox.contains(box.x1, box.y1)
+        assert not any(box.overlaps(other) for other in boxes[i + 1 :])
