@@ -61,6 +61,27 @@ def test_memory_for_less_than_one_run_still_does_one_at_a_time():
     assert found.stats["chunks"] == 3
 
 
+def test_time_that_a_chunk_takes_without_runs_is_not_that_of_runs(monkeypatch):
+    """One tile of 10⁵ takes as long as all outputs; the other layouts look no better.
+
+    A clock that only an empty chunk moves: a run costs nothing, and nothing else is
+    worth its compilation.
+    """
+    chunks = _chunks_of(_spring, 10**9, np.ones(100_000))
+    clock, run_tiles = [0.0], _chunks.run_tiles
+    monkeypatch.setattr(_chunks.time, "perf_counter", lambda: clock[0])
+
+    def slow(*inputs):
+        clock[0] += 1.0  # whatever is run
+        return run_tiles(*inputs)
+
+    slow.lower = run_tiles.lower
+    monkeypatch.setattr(_chunks, "run_tiles", slow)
+    candidates = [Layout("first", 16), Layout("first", 64), Layout("single", 1)]
+    assert chunks.complete(candidates, lambda: None) == candidates[0]
+    assert set(chunks.sizes) == {candidates[0]}
+
+
 def test_size_is_found_on_the_line_through_two_measurements():
     # m0 = 1000, m1 = 10
     assert _chunks._size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
