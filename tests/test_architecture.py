@@ -14,7 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1] / "diffsim"
 FOUNDATION = {
     "_checks",
     "_citations",
+    "_code",
     "_failures",
+    "_fingerprint",
+    "_fresh_jit",
     "_paths",
     "_primitives",
     "_products",

@@ -11,6 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._failures import is_finite, throws
+from .._fresh_jit import fresh_jit
 from .._primitives import hoisted
 from .._results import RESULTS, raised
 from .._sizes import largest
@@ -65,7 +66,7 @@ def answer(
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
-@eqx.filter_jit
+@fresh_jit
 def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
     guess = _typed(kind, given, guess, args)
     closed, theta = opened(given, guess, args)

@@ -11,6 +11,7 @@ import lineax as lx
 from jaxtyping import Array, PyTree
 
 from .._failures import is_finite, throws
+from .._fresh_jit import fresh_jit
 from .._primitives import tie_tangents
 from .._products import product
 from .._results import RESULTS, raised
@@ -90,7 +91,7 @@ def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
     )
 
 
-@eqx.filter_jit
+@fresh_jit
 def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solution:
     x, steps = _linear_solved(
         product, b, b, linear, None, lambda solved: solved, has_aux=True

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .._checks import is_traced
+from .._fingerprint import TracedError, fingerprint
 from .._results import RESULTS
 from .._trees import put
 from ..simulations import load, save
 from ._experiment import Experiment
-from ._fingerprint import TracedError, fingerprint
 from ._noise import noise_at
 
 
@@ -121,7 +121,7 @@ def identity(experiment: Experiment, solver: Any) -> dict[str, str]:
         # An outcome is kept as its number, which another release may give another.
         "solver": (solver, list(RESULTS._name_to_item)),
     }
-    return {name: fingerprint(part) for name, part in parts.items()}
+    return {name: fingerprint(part).hex() for name, part in parts.items()}
 
 
 def _data(experiment: Experiment) -> Any:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
+from .._fresh_jit import fresh_jit
 from .._products import product
 from .._results import RESULTS
 from ._experiment import Experiment, Whitened, experiment
@@ -94,7 +94,7 @@ def _expected(found: Experiment, values: Array) -> Fisher:
     )
 
 
-@eqx.filter_jit
+@fresh_jit
 def _information(found: Experiment, values: Array):
     """Root and scale, whitened derivative of the prediction, weights, status."""
 
@@ -151,7 +151,7 @@ def _observed(found: Experiment, values: Array) -> Fisher:
     return Fisher(root, scale, None, None, status, found.parameters.names, "observed")
 
 
-@eqx.filter_jit
+@fresh_jit
 def _second_derivative(found: Experiment, values: Array):
     """In units of the values, whose squares may be beyond what a float holds."""
     seen = found.whitened(values)

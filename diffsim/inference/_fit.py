@@ -11,6 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
+from .._fresh_jit import fresh_jit
 from .._results import RESULTS
 from ._core import Search, optima, optimum
 from ._descent import Descent, has_line_search
@@ -118,12 +119,15 @@ def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End
     return _End(z, search, state if complete else None, history)
 
 
+_optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
+
+
 def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> _End:
     """The pure core, compiled, from one start or from many."""
     if starts.shape[0] == 1:
-        z, search = eqx.filter_jit(optimum)(found, solver, starts[0], max_steps)
+        z, search = _optimum(found, solver, starts[0], max_steps)
         return _End(z, search, None, {})
-    every, searches = eqx.filter_jit(optima)(found, solver, starts, max_steps)
+    every, searches = _optima(found, solver, starts, max_steps)
     values = jax.vmap(found.parameters.values)(every)
     converged = jnp.asarray(searches.result == RESULTS.successful)
     history = {

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from .._fresh_jit import fresh_jit
 from .._products import product
 from ..simulations import finer_steps
 from ._experiment import Experiment
@@ -41,7 +42,7 @@ def _rows(experiment: Experiment, z: Array) -> Array:
     return experiment.rows(z)[0]
 
 
-@eqx.filter_jit
+@fresh_jit
 def _finer_rows(experiment: Experiment, z: Array) -> Array:
     with finer_steps():
         return _rows(experiment, z)

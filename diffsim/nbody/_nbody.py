@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._checks import as_floating
+from .._fresh_jit import fresh_jit
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, Tracers
@@ -270,7 +271,7 @@ def _check_central(forces: tuple[Force, ...], bodies: Bodies):
             )
 
 
-@eqx.filter_jit
+@fresh_jit
 def _default_method(system: NBody) -> Method:
     x, v = system.initial_state()
     a = jnp.asarray(Attraction(system)(system.t0, x, v))

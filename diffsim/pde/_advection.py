@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array
 
 from .._checks import as_floating
+from .._fresh_jit import fresh_jit
 from ._chosen import chosen
 from ._domain import Domain, as_field, check_domain
 from ._faces import divergence
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
         return Flow(self.face * factor, [v * factor for v in self.cells])
 
 
-@eqx.filter_jit
+@fresh_jit
 def advection(
     u: Array,
     velocity: Any,

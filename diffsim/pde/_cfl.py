@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._checks import check_number, check_positive
+from .._fresh_jit import fresh_jit
 from .._sizes import largest
 from .._types import Numbers
 
@@ -173,7 +174,7 @@ def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
     return jnp.asarray(number, rate.dtype) / jnp.maximum(rate, least)
 
 
-@eqx.filter_jit
+@fresh_jit
 def crossings_of(simulation: Any, t: Any, y: Any) -> Array | None:
     """Of the state y at the time t, None where nothing is known of them."""
     if not hasattr(simulation, "crossings"):

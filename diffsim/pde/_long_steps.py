@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._checks import is_traced, worked_out
+from .._fresh_jit import fresh_jit
 from ..integrators import AbstractExponentialSolver, AbstractStiffSolver
 from ..simulations import AbstractOneStepSolver, Method, Semilinear
 from ._cfl import CFL, crossings_of, largest_step
@@ -100,7 +101,7 @@ def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
     return found if jnp.any(found.turning != 0) else None
 
 
-@eqx.filter_jit
+@fresh_jit
 def _moving(simulation: Any, t: Any, y: Any) -> Waves | None:
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
     return simulation.waves(jnp.asarray(t, dtype), y)

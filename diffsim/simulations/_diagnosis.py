@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._failures import is_finite
+from .._fresh_jit import fresh_jit
 from .._results import RESULTS
 from ._elapsed_time import Epoch, time_after
 from ._event import Event
@@ -94,7 +94,7 @@ def _last_finite(
     return None
 
 
-@eqx.filter_jit
+@fresh_jit
 def _followed(simulation, solver, t0, y0, step: float, steps: int):
     """The number of the last step with a finite state, that state, and if it is."""
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype

@@ -21,6 +21,7 @@ from .._checks import (
     is_traced,
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
+from .._fresh_jit import fresh_jit
 from .._results import RESULTS, raised
 from .._sizes import largest
 from .._types import Numbers
@@ -209,7 +210,7 @@ def _judged(simulation: Any, trajectory: Trajectory, unstable: Any) -> Trajector
     return dataclasses.replace(trajectory, result=RESULTS.unstable_steps)
 
 
-@eqx.filter_jit
+@fresh_jit
 def _simulate(
     simulation, plan, outputs: Outputs, about: _About, begun, events
 ) -> Trajectory:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
+from .._fresh_jit import fresh_jit
 from .._trees import Selection, put
 from ._jaxpr import largest_in_loops, operations
 from ._outcome import outcome
@@ -55,7 +56,7 @@ class Task(eqx.Module):
         return eqx.filter_eval_shape(_traced, self, row)
 
 
-@eqx.filter_jit
+@fresh_jit
 def _traced(task: Task, row: Array) -> PyTree[Array]:
     """One run, traced once and not in every call of `sweep`."""
     return task(row)
@@ -97,7 +98,7 @@ def _evened(order: str, tile: int, runs: int) -> Layout:
     return Layout(order, -(-runs // -(-runs // tile)))
 
 
-@eqx.filter_jit
+@fresh_jit
 def run_tiles(
     task: Task,
     table: Float[Array, "tile run number"],

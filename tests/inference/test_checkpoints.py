@@ -24,10 +24,10 @@ from beartype import beartype
 from jaxtyping import Array, Float, jaxtyped
 
 import diffsim as ds
-from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fit
 
 # Told apart are functions without a fit of each, which would compile them all.
-from diffsim.inference._fingerprint import fingerprint
+from diffsim._fingerprint import fingerprint
+from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fit
 
 
 TIMES = np.linspace(0.0, 1.0, 12)
@@ -281,7 +281,7 @@ def ruled(slope):
 
 def print_fingerprints():
     for name, pair in PREDICTIONS.items():
-        print(name, *map(fingerprint, pair(3)), sep=": ")
+        print(name, *(fingerprint(x).hex() for x in pair(3)), sep=": ")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_positive, is_traced
 from ..._failures import is_finite, poisoned, throws
+from ..._fresh_jit import fresh_jit
 from ..._results import RESULTS, raised
 from ..._sizes import largest
 from ..._types import Numbers
@@ -118,7 +119,7 @@ def poisson(
     )
 
 
-@eqx.filter_jit
+@fresh_jit
 def _answered(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
     """A `Solution` of every field, and how far its data are from a balance."""
     alpha, k = coefficients

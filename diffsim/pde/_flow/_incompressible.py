@@ -3,13 +3,13 @@
 from typing import Any, ClassVar
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..._checks import all_hold, as_floating, check_number
+from ..._fresh_jit import fresh_jit
 from ..._trees import cast
 from ..._types import Numbers
 from ...simulations import AbstractSimulation, Method
@@ -179,13 +179,13 @@ class IncompressibleFlow(AbstractSimulation):
         space, t = self._space, self._time(t)
         return space.centered(solenoidal(space, y, t), t)
 
-    @eqx.filter_jit
+    @fresh_jit
     def velocities(self, t: Any, y: Faces) -> Faces:
         """The components of an internal state, each on all faces across its axis."""
         space, t = self._space, self._time(t)
         return space.faces(solenoidal(space, y, t), t)
 
-    @eqx.filter_jit
+    @fresh_jit
     def pressure(self, t: Any, y: Faces) -> Array:
         """p of an internal state over the density, in the centers of cells.
 
@@ -194,7 +194,7 @@ class IncompressibleFlow(AbstractSimulation):
         forces, t = self._forces, self._time(t)
         return projected(forces.space, forces.total(t, y), t)[1]
 
-    @eqx.filter_jit
+    @fresh_jit
     def force(self, t: Any, y: Faces) -> Array:
         r"""What the flow exerts on the obstacle over the density, one number an axis.
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool
 
 from ..._checks import check_takes
 from ..._failures import is_finite, poisoned, throws
+from ..._fresh_jit import fresh_jit
 from ..._primitives import hoisted
 from ..._results import RESULTS, raised
 from ..._sizes import precision
@@ -97,7 +98,7 @@ def steady(
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
-@eqx.filter_jit
+@fresh_jit
 def _answered(simulation, solver, observe, max_steps) -> Solution:
     rate, lead = rate_of(simulation)
     guess = simulation.initial_state()

@@ -15,7 +15,7 @@ import jax.extend as jex
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import is_traced
+from ._checks import is_traced
 from ._code import class_parts, code_parts, function_parts
 
 
@@ -29,17 +29,18 @@ class TracedError(Exception):
     """Raised where something is traced, so that nobody knows its value."""
 
 
-def fingerprint(thing: Any) -> str:
+def fingerprint(thing: Any, *, traced: bool = False) -> bytes:
     """A digest of numbers, arrays, containers, modules, functions and classes.
 
     Equal for what the same script makes in another process, of the same version of
-    Python; of what cannot be looked into, a lock or an open file, the type counts.
+    Python; of what cannot be looked into, a lock or an open file, the type counts, and
+    so it does of arrays that are `traced` if these are allowed.
 
-    **Raises:** `TracedError` for traced arrays, `ValueError` for what is nested too
-    deeply.
+    **Raises:** `TracedError` for traced arrays otherwise, `ValueError` for what is
+    nested too deeply.
     """
     try:
-        return _Walk().digest(thing).hex()
+        return _Walk(traced).digest(thing)
     except RecursionError as error:
         raise ValueError(
             f"checkpoint: a {type(thing).__name__} that the fit depends on is nested "
@@ -50,13 +51,14 @@ def fingerprint(thing: Any) -> str:
 class _Walk:
     """Digests by the way, so that nothing is read twice and cycles end."""
 
-    def __init__(self):
+    def __init__(self, traced: bool):
+        self.traced = traced
         self.known: dict[int, tuple[Any, bytes]] = {}
         self.open: set[int] = set()
 
     def digest(self, thing: Any) -> bytes:
         """Return the digest of `thing` and of all that it refers to."""
-        simple = _simple(thing)
+        simple = self._of_traced(thing) or _simple(thing)
         if simple is not None:
             return _joined(type(thing).__name__.encode(), *simple)
         key = id(thing)
@@ -70,6 +72,13 @@ class _Walk:
         # Kept alive, or another object could have its id.
         self.known[key] = thing, found
         return found
+
+    def _of_traced(self, thing: Any) -> tuple[bytes, ...]:
+        if not is_traced(thing):
+            return ()
+        if not self.traced:
+            raise TracedError("a traced array has no value")
+        return (b"traced",)
 
     def _of_parts(self, thing: Any) -> bytes:
         kind, parts, ordered = _parts(thing)
@@ -88,8 +97,6 @@ def _joined(*parts: bytes) -> bytes:
 
 def _simple(thing: Any) -> tuple[bytes, ...] | None:
     """Return a thing without parts as bytes; None if it has parts."""
-    if is_traced(thing):
-        raise TracedError("a traced array has no value")
     if thing is None or thing is Ellipsis or type(thing) is bool:
         return (repr(thing).encode(),)
     if type(thing) is int:
