@@ -11,6 +11,7 @@ from .._checks import as_floating, check_shape
 from .._types import Numbers
 from ._arrangement import placed
 from ._kepler import Elements, RegularElements
+from ._names import checked_names
 from ._sources import check_not_softened, columns_of, particles_of
 
 
@@ -22,7 +23,8 @@ class Bodies(eqx.Module):
     - `masses`: shape (body,); mass. Zero is allowed; `Tracers` are cheaper.
     - `positions`: shape (body, 3); length.
     - `velocities`: shape (body, 3); length / time.
-    - `names`: one a body, so that paths may read `bodies.masses[Jupiter]`.
+    - `names`: one a body, so that paths may read `bodies.masses[Jupiter]`; no two
+        alike, and none that a path would take for an index, as "4" or "1:".
 
     Units are yours, as long as `Gravity(G=...)` has the same; see `nbody.G`.
 
@@ -43,13 +45,13 @@ class Bodies(eqx.Module):
         positions: Numbers,
         velocities: Numbers,
         *,
-        names: Sequence[str] | None = None,
+        names: Sequence[Any] | None = None,
     ):
         masses = jnp.atleast_1d(as_floating("masses", masses))
         check_shape("masses", masses, (None,), "one mass a body")
         self.masses = masses
         self.positions, self.velocities = _phase(positions, velocities, masses.size)
-        self.names = _checked_names(names, masses.size)
+        self.names = checked_names(names, masses.size)
 
     @classmethod
     def from_elements(
@@ -91,7 +93,7 @@ class Bodies(eqx.Module):
         as well. REBOUND is not imported, only its attributes are read.
 
         **Raises:** `ValueError` for what bodies would not feel as particles do:
-        softening, and mass beyond `N_active`.
+        softening, and all that `NBody.from_rebound` refuses.
         """
         check_not_softened(simulation)
         masses, positions, velocities, names = particles_of(simulation)
@@ -121,7 +123,7 @@ class Tracers(eqx.Module):
 
     - `positions`: shape (tracer, 3); length.
     - `velocities`: shape (tracer, 3); length / time.
-    - `names`: one a tracer, or None.
+    - `names`: one a tracer, or None; as those of `Bodies`, and unlike them.
     """
 
     positions: Float[Array, "tracer 3"]
@@ -133,10 +135,10 @@ class Tracers(eqx.Module):
         positions: Numbers,
         velocities: Numbers,
         *,
-        names: Sequence[str] | None = None,
+        names: Sequence[Any] | None = None,
     ):
         self.positions, self.velocities = _phase(positions, velocities, None)
-        self.names = _checked_names(names, self.positions.shape[0])
+        self.names = checked_names(names, self.positions.shape[0])
 
 
 def _phase(positions, velocities, count: int | None):
@@ -152,15 +154,3 @@ def _phase(positions, velocities, count: int | None):
 def _hint(vectors: Array) -> str:
     planar = vectors.shape[-1:] == (2,)
     return "for planar systems set z to zero" if planar else "one row x, y, z a body"
-
-
-def _checked_names(names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    names = tuple(str(name) for name in names)
-    if len(names) != count:
-        raise ValueError(f"names must be one a body, got {len(names)} for {count}")
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"names must differ, got {', '.join(repeated)} more than once")
-    return names

@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import as_floating
+from .._checks import as_floating, check_kind
 from .._fresh_jit import fresh_jit
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, Tracers
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
+from ._names import check_different
 from ._sources import particles_of
 from ._state import State
 from ._to_rebound import rebound_simulation
@@ -82,6 +83,7 @@ class NBody(AbstractSimulation):
         self.forces = _checked_forces(forces)
         _check_meant(self.forces, forces, gravity=gravity)
         _check_central(self.forces, bodies)
+        _check_tracers(tracers, bodies)
         self.tracers = tracers
         self.t0 = float(t0) if isinstance(t0, float | int) else as_floating("t0", t0)
 
@@ -90,10 +92,12 @@ class NBody(AbstractSimulation):
         """The bodies, names, G, softening and time of a `rebound.Simulation`.
 
         Massless particles beyond `N_active` are tracers. REBOUND is not imported, only
-        its attributes are read; its integrator stays behind, as does every additional
-        force.
+        its attributes are read. What stays behind: the integrator, variations, radii,
+        hashes, exit distances and, with a warning, additional forces.
 
-        **Raises:** `ValueError` for `gravity = "none"`, and for mass beyond `N_active`.
+        **Raises:** `ValueError` for what would change the run: a `boundary`, ghost
+        boxes, a `collision` search, a `gravity` other than Newton's, mass beyond
+        `N_active`; and for a simulation without particles.
         """
         masses, positions, velocities, names = particles_of(simulation)
         n = masses.size if simulation.N_active < 0 else simulation.N_active
@@ -257,6 +261,14 @@ def _check_meant(forces: tuple[Force, ...], given: Any, *, gravity: bool):
             # this function, __init__, Equinox's constructor, the caller
             stacklevel=4,
         )
+
+
+def _check_tracers(tracers: Any, bodies: Bodies):
+    if tracers is None:
+        return
+    check_kind("tracers", tracers, Tracers, "nbody.Tracers(positions, velocities)")
+    names = (bodies.names or ()) + (tracers.names or ())
+    check_different(names, " of bodies and tracers")
 
 
 def _check_central(forces: tuple[Force, ...], bodies: Bodies):

@@ -1,5 +1,6 @@
 """Initial conditions as other programs hold them."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from .._checks import check_unitless
 
 def particles_of(simulation: Any):
     """Masses, positions, velocities and names of one like `rebound.Simulation`."""
+    _check_simulation(simulation)
     particles = list(simulation.particles)
     masses = np.array([p.m for p in particles])
     _check_same_physics(simulation, masses)
@@ -28,13 +30,66 @@ def check_not_softened(simulation: Any):
         )
 
 
+#: Ways of REBOUND to sum the same Newtonian gravity.
+_NEWTONIAN = ("basic", "compensated", "tree", "jacobi", "mercurius", "trace")
+
+#: In REBOUND 5 and 4, and in 3.
+_GHOSTS = ("N_ghost_x", "N_ghost_y", "N_ghost_z", "nghostx", "nghosty", "nghostz")
+
+
+def _check_simulation(simulation: Any):
+    if not hasattr(simulation, "particles"):
+        got = f"{simulation!r:.60}"
+        raise ValueError(
+            f"simulation must be a rebound.Simulation, got {got}; rebound.Simulation("
+            "file) reads one from a file"
+        )
+    if not len(simulation.particles):
+        raise ValueError(
+            "simulation has no particles, and a run needs at least one; add them first"
+        )
+
+
 def _check_same_physics(simulation: Any, masses: np.ndarray):
     gravity = getattr(simulation, "gravity", "basic")
-    if gravity == "none":
+    if gravity not in _NEWTONIAN:
         raise ValueError(
-            'simulation has gravity = "none"; take Bodies.from_rebound while it is '
-            '"basic", and NBody(bodies, forces, gravity=False)'
+            f'simulation has gravity = "{gravity}"; take Bodies.from_rebound while it '
+            'is "basic", and NBody(bodies, forces, gravity=False)'
         )
+    _check_unbounded(simulation)
+    _check_active(simulation, masses)
+    if getattr(simulation, "_additional_forces", None):
+        warnings.warn(
+            "simulation has additional_forces, which are code of REBOUND and stay "
+            "behind; give them again, NBody(system.bodies, (system.gravity, force))",
+            # this function, particles_of, from_rebound, the caller
+            stacklevel=4,
+        )
+
+
+def _check_unbounded(simulation: Any):
+    """Refuse walls, copies of the box, and particles that meet."""
+    for name, what in (
+        ("boundary", "bodies move in unbounded space"),
+        ("collision", "bodies are points that never collide"),
+    ):
+        found = getattr(simulation, name, "none")
+        if found != "none":
+            raise ValueError(
+                f'simulation has {name} = "{found}", and here {what}; set '
+                f'simulation.{name} = "none" if that is meant'
+            )
+    ghosts = [name for name in _GHOSTS if getattr(simulation, name, 0)]
+    if ghosts:
+        raise ValueError(
+            f"simulation has ghost boxes, {ghosts[0]} = "
+            f"{getattr(simulation, ghosts[0])}, and here no copies of the bodies "
+            f"attract; set simulation.{ghosts[0]} = 0 if that is meant"
+        )
+
+
+def _check_active(simulation: Any, masses: np.ndarray):
     # REBOUND's -1 is all of them.
     active = getattr(simulation, "N_active", -1)
     beyond = np.flatnonzero(masses[active:]) if active >= 0 else []

@@ -6,6 +6,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
+from diffsim._trees import select
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import Method, simulate
 
@@ -55,6 +56,18 @@ def test_shapes_that_do_not_agree_are_named(arguments, sentence):
     [
         (["Sun"], "names must be one a body, got 1 for 2"),
         (["Sun", "Sun"], "names must differ, got Sun more than once"),
+        ("ab", "names must be a sequence, one a body, got 'ab'"),
+        (["1", "a"], "names must not read as an index or a slice, got '1'"),
+        (["a", "-1"], "write 'asteroid -1'"),
+        (["a", "1:"], "names must not read as an index or a slice, got '1:'"),
+        (["a", ":"], "names must not read as an index or a slice, got ':'"),
+        (["a", " 4 "], "write 'asteroid 4'"),
+        (["a", "0, 1"], "names must not read as an index or a slice, got '0, 1'"),
+        (["a", "*"], r"names must not read as an index or a slice, got '\*'"),
+        ([1, 2], "names must be strings, got 1, which a path .* write 'body 1'"),
+        ([b"a", "b"], "names must be strings, got b'a'"),
+        (["a", "b]"], "brackets that close, .* got 'b]'"),
+        (["a", ""], "names must have a letter"),
     ],
 )
 def test_names_are_one_a_body_and_differ(names, sentence):
@@ -231,3 +244,20 @@ def test_units_agree_with_the_published_constants():
     assert nbody.G["km, Mearth, s"] == pytest.approx(398600.4, rel=1e-6)
     assert nbody.G["SI"] == 6.67430e-11
     assert nbody.G["natural"] == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["67P", "Barnard's", "a.b", "HD 1 [b]", "2000-01", "'x'", "B, 1"]
+)
+def test_other_names_lead_to_their_body(name):
+    bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["A", name])
+    chosen = select(bodies, f"masses[{name}]")
+    assert chosen.names == (f"masses[{name}]",)
+    assert chosen.parts[0].entries == (1,)
+
+
+def test_a_tracer_has_no_name_of_a_body():
+    bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["Sun", "Earth"])
+    tracers = nbody.Tracers(_X, _V, names=["rock", "Earth"])
+    with pytest.raises(ValueError, match="of bodies and tracers must differ.*Earth"):
+        nbody.NBody(bodies, tracers=tracers)

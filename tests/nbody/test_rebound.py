@@ -96,3 +96,46 @@ def test_what_rebound_cannot_hold_is_refused(monkeypatch):
         system.to_rebound()
     monkeypatch.undo()
     assert importlib.import_module("rebound") is rebound
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("boundary", "periodic"),
+        ("boundary", "shear"),
+        ("boundary", "open"),
+        ("collision", "direct"),
+        ("collision", "line"),
+        ("N_ghost_x", 2),
+        ("N_ghost_z", 1),
+    ],
+)
+@pytest.mark.parametrize("kind", [nbody.NBody, nbody.Bodies])
+def test_boxes_and_collisions_of_rebound_are_refused(kind, name, value):
+    simulation = softened_planets()
+    simulation.softening = 0.0
+    setattr(simulation, name, value)
+    with pytest.raises(ValueError, match=f"simulation has .*{name} = .*{value}"):
+        kind.from_rebound(simulation)
+
+
+def test_other_sums_of_the_same_gravity_are_taken():
+    simulation = softened_planets()
+    for gravity in ("compensated", "tree", "jacobi", "mercurius"):
+        simulation.gravity = gravity
+        assert nbody.NBody.from_rebound(simulation).bodies.masses.size == 3
+
+
+def test_additional_forces_of_rebound_are_warned_of():
+    simulation = softened_planets()
+    simulation.additional_forces = lambda pointer: None
+    with pytest.warns(UserWarning, match="additional_forces"):
+        nbody.NBody.from_rebound(simulation)
+
+
+@pytest.mark.parametrize("kind", [nbody.NBody, nbody.Bodies])
+def test_what_is_no_simulation_of_rebound_is_refused(kind):
+    with pytest.raises(ValueError, match="simulation must be a rebound.Simulation"):
+        kind.from_rebound("x.bin")
+    with pytest.raises(ValueError, match="simulation has no particles"):
+        kind.from_rebound(rebound.Simulation())
