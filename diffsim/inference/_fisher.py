@@ -81,7 +81,7 @@ def fisher(
     information, at = inform(found, values)
     if not error_estimate:
         return information
-    return _compared(information, at, at_finer_steps(inform, found, values))
+    return _with_refinement(information, at, at_finer_steps(inform, found, values))
 
 
 def _object_to_few_data(found: Experiment):
@@ -97,7 +97,7 @@ def _object_to_few_data(found: Experiment):
         )
 
 
-def _compared(information: Fisher, at: Array, finer: Any) -> Fisher:
+def _with_refinement(information: Fisher, at: Array, finer: Any) -> Fisher:
     """The information with what finer steps make of it, if there are any.
 
     `at` is the prediction where the information is the expected one, and the gradient
@@ -106,12 +106,12 @@ def _compared(information: Fisher, at: Array, finer: Any) -> Fisher:
     if finer is None:
         unknown = jnp.full_like(information.root, jnp.nan)
         refined = eqx.tree_at(lambda f: f.root, information, unknown)
-        return information.compared(refined, unknown[0])
+        return information.with_refinement(refined, unknown[0])
     refined, other = finer
     change = at - other
     if information.rows is not None and information.weights is not None:
         change = product(information.rows.T, information.weights * change)
-    return information.compared(refined, change)
+    return information.with_refinement(refined, change)
 
 
 def _expected(found: Experiment, values: Array) -> tuple[Fisher, Array]:

@@ -13,7 +13,7 @@ from .._checks import as_floating, check_not_negative, check_number, check_shape
 from .._products import product
 from .._results import RESULTS
 from .._trees import places
-from ._report import counted, error_of_fisher
+from ._report import counted, fisher_solver_error
 from ._root import (
     correlation,
     covariance,
@@ -158,8 +158,10 @@ class Fisher(eqx.Module):
         error = jnp.where(fails, jnp.inf, error)
         return jnp.where(self.status == RESULTS.successful, error, jnp.nan)
 
-    def compared(self, refined: "Fisher | None", score: Array | None) -> "Fisher":
-        """This with what finer steps make of it."""
+    def with_refinement(
+        self, refined: "Fisher | None", score: Array | None
+    ) -> "Fisher":
+        """Return this information with what finer steps make of it."""
         return dataclasses.replace(self, refined=refined, score=score)
 
     def mv(self, vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
@@ -189,7 +191,7 @@ class Fisher(eqx.Module):
         one, two = self.score, other.score
         if self.refined is None or other.refined is None or one is None or two is None:
             return total
-        return total.compared(self.refined + other.refined, one + two)
+        return total.with_refinement(self.refined + other.refined, one + two)
 
     def __radd__(self, other: Any) -> "Fisher":
         return self + other
@@ -204,7 +206,7 @@ class Fisher(eqx.Module):
         found = Fisher(root, scale, None, None, self.status, self.names, self.kind)
         if self.refined is None or self.score is None:
             return found
-        return found.compared(factor * self.refined, factor * self.score)
+        return found.with_refinement(factor * self.refined, factor * self.score)
 
     __rmul__ = __mul__
 
@@ -218,7 +220,7 @@ class Fisher(eqx.Module):
             root, scale, None, None, RESULTS.successful, self.names, self.kind
         )
         # No step decides what is given.
-        return self + other.compared(other, jnp.zeros_like(scale))
+        return self + other.with_refinement(other, jnp.zeros_like(scale))
 
     def fix(self, names: Any) -> "Fisher":
         """The information if the parameters `names` were known exactly.
@@ -233,7 +235,7 @@ class Fisher(eqx.Module):
         found = Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
         if self.refined is None or self.score is None:
             return found
-        return found.compared(self.refined.fix(names), self.score[keep])
+        return found.with_refinement(self.refined.fix(names), self.score[keep])
 
     def marginalize(self, names: Any) -> "Fisher":
         """The information on the other parameters when `names` are free as well.
@@ -256,7 +258,7 @@ class Fisher(eqx.Module):
             return found
         # What moves the values of some does so whether others are looked at or not.
         score = found.mv(self._solved(self.score / self.scale)[keep])
-        return found.compared(self.refined.marginalize(names), score)
+        return found.with_refinement(self.refined.marginalize(names), score)
 
     def bias(self, delta_prediction: PyTree) -> Float[Array, " parameter"]:
         r"""Shift of the best fit if predictions are wrong by `delta_prediction`.
@@ -344,6 +346,6 @@ class Fisher(eqx.Module):
                 repr(self),
                 "standard deviations",
                 *lines,
-                *filter(None, [*weak, error_of_fisher(self)]),
+                *filter(None, [*weak, fisher_solver_error(self)]),
             ]
         )

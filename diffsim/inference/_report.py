@@ -189,7 +189,7 @@ def _solver_error(fit: Any) -> str:
     )
 
 
-def error_of_fisher(fisher: Any) -> str:
+def fisher_solver_error(fisher: Any) -> str:
     """What finer steps make of a Fisher matrix, if that was asked."""
     if fisher.refined is None:
         return ""

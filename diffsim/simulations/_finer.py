@@ -109,7 +109,7 @@ def state_type(simulation: AbstractSimulation) -> Any:
     return jnp.finfo(kind).dtype
 
 
-def extrapolated(
+def extrapolate(
     trajectory: Trajectory, other: Trajectory, comparison: Comparison
 ) -> Trajectory:
     """`trajectory` less its error, which is told from `other`, a run as compared."""

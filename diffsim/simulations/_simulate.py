@@ -34,7 +34,7 @@ from ._dynamics import check_dynamics, check_precision
 from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg, listed
-from ._finer import as_asked, compared, extrapolated, state_type
+from ._finer import as_asked, compared, extrapolate, state_type
 from ._method import Method
 from ._plan import Plan, in_precision, planned
 from ._request import Request
@@ -117,7 +117,7 @@ def simulate(
         trajectory, plan = _to_the_end(run, times)
         if base is not None:
             other, _ = _to_the_end(run._replace(method=base.method), times)
-            trajectory = extrapolated(trajectory, other, base)
+            trajectory = extrapolate(trajectory, other, base)
         error = _error_of(run, times, trajectory) if error_estimate else None
     trajectory = _judged(simulation, trajectory, unstable)
     trajectory = dataclasses.replace(trajectory, error_estimate=error)
