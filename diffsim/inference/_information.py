@@ -20,6 +20,7 @@ from ._root import (
     information_root,
     scaled_root,
     singular_directions,
+    solve_information,
     standard_deviations,
     unit_covariance,
 )
@@ -257,7 +258,8 @@ class Fisher(eqx.Module):
         if self.refined is None or self.score is None:
             return found
         # What moves the values of some does so whether others are looked at or not.
-        score = found.mv(self._solved(self.score / self.scale)[keep])
+        shift, _ = solve_information(self.root, self.score / self.scale)
+        score = found.mv((shift / self.scale)[keep])
         return found.with_refinement(self.refined.marginalize(names), score)
 
     def bias(self, delta_prediction: PyTree) -> Float[Array, " parameter"]:
@@ -266,7 +268,7 @@ class Fisher(eqx.Module):
         $$\delta\theta = F^{-1}\,\mu'^T C^{-1}\,\delta\mu$$
 
         with δµ = true − predicted (Cutler & Vallisneri 2007), to first order in δµ.
-        Compare with `stderr`.
+        NaN for what no datum determines. Compare with `stderr`.
         """
         if self.rows is None or self.weights is None:
             raise ValueError(
@@ -289,10 +291,9 @@ class Fisher(eqx.Module):
         return self._solved(product(rows.T, self.weights * delta))
 
     def _solved(self, vector: Array) -> Array:
-        """F⁻¹ S v by two triangular solves."""
-        solve = jax.scipy.linalg.solve_triangular
-        half = solve(self.root, vector, trans=1)
-        return solve(self.root, half) / self.scale
+        """F⁻¹ S v; NaN for what no datum determines."""
+        found, is_open = solve_information(self.root, vector)
+        return jnp.where(is_open, jnp.nan, found) / self.scale
 
     def degeneracies(self, above: float | int = 10.0) -> tuple[Degeneracy, ...]:
         """Directions `above` times less certain than their parameters alone."""

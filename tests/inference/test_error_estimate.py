@@ -152,6 +152,24 @@ def test_the_estimate_goes_with_sums_and_parts(found):
         )
 
 
+def test_what_no_datum_determines_leaves_the_rest_its_estimate(found):
+    def predict(model):
+        return fixed(model["of"]) + 0 * model["unused"]
+
+    model = {"of": _MODEL, "unused": jnp.array(3.0)}
+    wider = fisher(predict, model, noise=_NOISE, error_estimate=True)
+    alike = wider.error_estimate, wider.solver_error
+    expected = found.error_estimate, found.solver_error
+    for got, want in zip(alike, expected, strict=True):
+        np.testing.assert_allclose(got[:2], want, rtol=1e-8)
+    assert wider.error_estimate[2] == 0 and np.isnan(wider.solver_error[2])
+    assert "sigma (of.rate); take a smaller" in str(wider)
+    for part in (wider.marginalize("unused"), wider.fix("unused")):
+        np.testing.assert_allclose(part.solver_error, found.solver_error, rtol=1e-8)
+    part = wider.marginalize("of.start")
+    np.testing.assert_allclose(part.solver_error[0], found.solver_error[0], rtol=1e-8)
+
+
 def test_a_prior_takes_its_share_of_the_error(found):
     free = {"rate": Free(prior=(1.2, 1e-3)), "start": Free()}
     given = fisher(fixed, _MODEL, noise=_NOISE, free=free, error_estimate=True)
