@@ -21,6 +21,7 @@ from ._parameters import Parameters, parameters
 class Whitened(eqx.Module):
     """A prediction beside its data; 0 and 0, with σ = 1, where masked."""
 
+    prediction: Float[Array, " datum"]
     difference: Float[Array, " datum"]
     sigma: Float[Array, " datum"]
     used: Bool[Array, " datum"]
@@ -57,7 +58,8 @@ class Facts(eqx.Module):
     def none(cls, dtype: Any) -> "Facts":
         """Of no data, in the types that `of` returns."""
         nothing = jnp.zeros(0, dtype)
-        return cls.of(Whitened(nothing, nothing, nothing > 0, RESULTS.successful))
+        good = RESULTS.successful
+        return cls.of(Whitened(nothing, nothing, nothing, nothing > 0, good))
 
 
 class Experiment(eqx.Module):
@@ -104,7 +106,7 @@ class Experiment(eqx.Module):
         data, sigma = jnp.where(used, data, 0), jnp.where(used, sigma, 1)
         prediction = jnp.where(used, prediction, 0)
         difference = prediction - data.astype(values.dtype)
-        return Whitened(difference, sigma, used, result)
+        return Whitened(prediction, difference, sigma, used, result)
 
     def sigma(self, values: Array) -> Array:
         """Of each datum; 1 where it is unknown."""

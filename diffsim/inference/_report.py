@@ -189,6 +189,32 @@ def _solver_error(fit: Any) -> str:
     )
 
 
+def fisher_solver_error(fisher: Any) -> str:
+    """What finer steps make of a Fisher matrix, if that was asked."""
+    if fisher.refined is None:
+        return ""
+    if fisher.refined.status != RESULTS.successful:
+        return "Solver error: unknown, the simulation failed at finer steps"
+    change, moved = (
+        np.asarray(x) for x in (fisher.error_estimate, fisher.solver_error)
+    )
+    if np.all(np.isnan(change)):
+        return "Solver error: none, no step in predict can be made finer"
+    shift, worst = "", int(np.nanargmax(change))
+    if not np.all(np.isnan(moved)):
+        most = int(np.nanargmax(moved))
+        shift = (
+            f" and move no best value by more than {moved[most]:.1e} sigma "
+            f"({fisher.names[most]})"
+        )
+    much = max(change[worst], np.max(moved, initial=0, where=~np.isnan(moved))) > _MUCH
+    advice = "; take a smaller step or tolerance" if much else ""
+    return (
+        "Solver error: finer steps would change no standard deviation by more than "
+        f"{change[worst]:.1e} of it ({fisher.names[worst]}){shift}{advice}"
+    )
+
+
 def _error_bars(fit: Any) -> str:
     if np.isnan(fit.sigma_scale) and int(fit.dof) <= 0:
         return (

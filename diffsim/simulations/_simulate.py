@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +22,7 @@ from .._checks import (
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS, raised
-from .._sizes import largest
+from .._sizes import largest_difference
 from .._types import Numbers
 from .._user_code import explain_tracer_errors
 from ._adjoints import Reversible
@@ -35,7 +34,7 @@ from ._dynamics import check_dynamics, check_precision
 from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg, listed
-from ._finer import as_asked, compared
+from ._finer import as_asked, compared, extrapolate, state_type
 from ._method import Method
 from ._plan import Plan, in_precision, planned
 from ._request import Request
@@ -103,7 +102,8 @@ def simulate(
     _check_kinds(simulation, method, progress, start)
     options = {"max_steps": max_steps, "step": step, "rtol": rtol}
     bound = max_steps if method is None else method.max_steps
-    method = as_asked(chosen_method(simulation, method, options))
+    method = chosen_method(simulation, method, options)
+    method, base = as_asked(method, simulation)
     unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = _checked_times(times)
@@ -115,6 +115,9 @@ def simulate(
     run = _Run(simulation, method, start, about, events, bound is not None)
     with _forward_mode_named(method):
         trajectory, plan = _to_the_end(run, times)
+        if base is not None:
+            other, _ = _to_the_end(run._replace(method=base.method), times)
+            trajectory = extrapolate(trajectory, other, base)
         error = _error_of(run, times, trajectory) if error_estimate else None
     trajectory = _judged(simulation, trajectory, unstable)
     trajectory = dataclasses.replace(trajectory, error_estimate=error)
@@ -182,20 +185,9 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
 
 def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
     """The largest difference that other steps make; infinite where those fail."""
-    start = eqx.filter_eval_shape(run.simulation.initial_state)
-    kind = jnp.result_type(*jax.tree.leaves(start))
-    # Integers become the default.
-    kind = kind if jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(float)
-    dtype = jnp.finfo(kind).dtype
-    method, factor = compared(run.method, dtype)
+    method, factor, _ = compared(run.method, state_type(run.simulation))
     other, _ = _to_the_end(run._replace(method=method), times)
-
-    def difference(a, b):
-        # After a terminal event both are NaN.
-        return jnp.where(jnp.isnan(a) & jnp.isnan(b), 0, a - b)
-
-    pairs = (eqx.filter(x.states, eqx.is_inexact_array) for x in (trajectory, other))
-    error = largest(jax.tree.map(difference, *pairs)) / factor
+    error = largest_difference(trajectory.states, other.states) / factor
     fine = other.result == RESULTS.successful
     return jnp.where(fine, error, jnp.inf)
 
