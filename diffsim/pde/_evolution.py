@@ -107,7 +107,8 @@ class Evolution(AbstractSimulation):
         self.boundary = sides_of(boundary, grid.ndim)
         field = _field(initial, equation, grid)
         _check_finite(field)
-        self.initial = initial if _has_parameters(initial) else field
+        kept: Any = initial if _has_parameters(initial) else field
+        self.initial = kept
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
         check_number("t0", t0)
