@@ -12,7 +12,8 @@ from .._checks import check_takes
 from .._products import product
 from .._results import RESULTS
 from .._user_code import explain_tracer_errors
-from ..simulations import AbstractSimulation, Trajectory, failures_as_nan
+from ..simulations import Trajectory, failures_as_nan
+from ._argument_order import object_to_simulations
 from ._levenberg_marquardt import Objective
 from ._noise import Layout, checked_data, layout, noise_at
 from ._parameters import Parameters, parameters
@@ -203,11 +204,7 @@ def experiment(
 ) -> Experiment:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
     check_takes("predict", predict, ("model",))
-    if isinstance(data, AbstractSimulation):
-        raise ValueError(
-            "data must be arrays as predict returns them, got the simulation "
-            f"{type(data).__name__}; the order is fit(predict, model, data)"
-        )
+    object_to_simulations(data)
     found = parameters(model, free)
     first = noise_at(noise, found.model(found.start))
     if first.sigma is None and found.has_prior:

@@ -11,6 +11,7 @@ from .._checks import is_traced
 from .._fresh_jit import fresh_jit
 from .._products import product
 from .._results import RESULTS
+from ._argument_order import explain_swapped
 from ._experiment import Experiment, Whitened, experiment
 from ._information import Fisher
 from ._jacobian import value_and_jacobian
@@ -70,8 +71,13 @@ def fisher(
     warn_of_single_precision("fisher", model, data)
     if kind not in ("expected", "observed"):
         raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
-    found = experiment(predict, model, data, noise=noise, free=free)
-    if data is None and (kind == "observed" or found.scale_is_unknown):
+    order = "fisher(predict, model, data=data)"
+    with explain_swapped(predict, model, data, order=order):
+        return _informed(experiment(predict, model, data, noise=noise, free=free), kind)
+
+
+def _informed(found: Experiment, kind: str) -> Fisher:
+    if found.data is None and (kind == "observed" or found.scale_is_unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")
     if found.scale_is_unknown:

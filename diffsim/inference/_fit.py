@@ -13,6 +13,7 @@ from jaxtyping import Array, PyTree
 from .._checks import is_traced
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS
+from ._argument_order import explain_swapped
 from ._core import Search, optima, optimum
 from ._descent import Descent, has_line_search
 from ._experiment import Experiment, experiment
@@ -85,8 +86,12 @@ def fit(
     check_count("starts", starts)
     if not isinstance(run, Run):
         raise ValueError(f"run must be an inference.Run(...), got {run!r}")
-    found = experiment(predict, model, data, noise=noise, free=free)
-    solver = _solver(solver, found)
+    with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
+        found = experiment(predict, model, data, noise=noise, free=free)
+        return _fitted(found, _solver(solver, found), starts, run)
+
+
+def _fitted(found: Experiment, solver: Any, starts: int, run: Run) -> Fit:
     z = found.parameters.z_start
     marched = None
     ours = isinstance(solver, (LevenbergMarquardt, Descent))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,7 +63,9 @@ class Evolution(AbstractSimulation):
         `AbstractEquation`.
     - `initial`: the field at `t0`, shape (channel, *grid), or (*grid) for one channel;
         or a function of x, shape (axis, *grid), that returns one, a number or one a
-        channel. It is taken at `grid.centers` here, and what it returns is kept.
+        channel, taken at `grid.centers`. A function that is a pytree with numbers, as
+        an `eqx.Module` is, is kept, and they are parameters, `initial.amplitude`; of
+        any other what it returns is kept, and that is a parameter.
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
         both of its sides or a pair; None is periodic. Of one axis the pair will do.
@@ -80,7 +83,7 @@ class Evolution(AbstractSimulation):
     """
 
     equation: AbstractEquation
-    initial: Float[Array, "channel *grid"]
+    initial: Float[Array, "channel *grid"] | Callable[[Array], Any]
     grid: Grid
     boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
     space: AbstractSpace
@@ -102,22 +105,30 @@ class Evolution(AbstractSimulation):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        self.initial = _checked(initial, equation, grid)
+        field = _field(initial, equation, grid)
+        _check_finite(field)
+        kept: Any = initial if _has_parameters(initial) else field
+        self.initial = kept
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
         check_number("t0", t0)
         self.t0 = t0
-        _check_walls(self.domain, equation, self.initial.dtype, t0)
+        _check_walls(self.domain, equation, field.dtype, t0)
         if isinstance(equation, AbstractFiniteVolume):
-            equation.check(self.initial, self.domain)
+            equation.check(field, self.domain)
 
     @property
     def domain(self) -> Domain:
         """The grid with its boundaries."""
         return Domain(self.grid, self.boundary)
 
+    @property
+    def initial_field(self) -> Float[Array, "channel *grid"]:
+        """The field at `t0`, also where `initial` is a function."""
+        return _field(self.initial, self.equation, self.grid)
+
     def initial_state(self):
-        return self.space.state(self.equation, self.initial, self.domain)
+        return self.space.state(self.equation, self.initial_field, self.domain)
 
     def check_method(self, method):
         _check_solver(self, method.solver)
@@ -147,7 +158,8 @@ class Evolution(AbstractSimulation):
         return self.space.field(self.equation, y)
 
     def terms(self):
-        return self.space.terms(self.equation, self.domain, self.initial.dtype)
+        dtype = jax.eval_shape(lambda: self.initial_field).dtype
+        return self.space.terms(self.equation, self.domain, dtype)
 
     def default_method(self):
         return self.space.default_method(self.equation, self.domain)
@@ -168,7 +180,7 @@ def _space_of(equation: AbstractEquation) -> AbstractSpace:
     return Cells() if in_cells else Fourier()
 
 
-def _checked(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
+def _field(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
     channels = equation.channels(grid.ndim)
     field = _at_centers(initial, channels, grid)
     if field.shape == grid.shape and channels == 1:
@@ -178,13 +190,16 @@ def _checked(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
             f"initial must have shape {(channels, *grid.shape)}, the channels of the "
             f"equation and the grid, got {field.shape}{_channels_of(equation, field)}"
         )
+    return field
+
+
+def _check_finite(field: Array):
     if not is_traced(field) and not np.all(np.isfinite(np.asarray(field))):
         bad = np.argwhere(~np.isfinite(np.asarray(field)))
         raise ValueError(
             f"initial must be finite, got {len(bad)} values that are infinite or not a "
             f"number, the first at {tuple(bad[0].tolist())} of (channel, *grid)"
         )
-    return field
 
 
 def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
@@ -203,6 +218,12 @@ def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
     if fits and all(a in (1, n) for a, n in zip(field.shape, shape, strict=False)):
         return jnp.broadcast_to(field, shape)
     return field
+
+
+def _has_parameters(function: Any) -> bool:
+    """Whether it is a function with numbers of its own, as a module is."""
+    floating = map(eqx.is_inexact_array_like, jax.tree.leaves(function))
+    return callable(function) and any(floating)
 
 
 def _channels_of(equation: AbstractEquation, field: Array) -> str:

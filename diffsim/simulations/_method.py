@@ -43,7 +43,8 @@ class Method(eqx.Module):
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
         times or `t0` are traced. Of adaptive runs None is 65536 under `jit` and in
         derivatives, not counting one for each output that a step ends at; elsewhere
-        such a run goes on from where these led. With events, whose steps are all kept,
+        such a run goes on from where these led, and warns once if it will take far
+        more than a million. With events, whose steps are all kept,
         it is less where states are large, and the run does not go on.
 
     **Good values:** see "How to choose" in the documentation.

@@ -69,7 +69,9 @@ class IncompressibleFlow(AbstractSimulation):
         one an axis, a field in the centers of cells, shape (axis, *grid), whose means
         are taken on the faces, or, to go on exactly, the components on the unknown
         faces, as `trajectory.final.y` and `pde.steady(flow, observe=lambda t, y: y)`
-        have them. What diverges in it is projected out. None is at rest.
+        have them. What diverges in it is projected out. None is at rest. The numbers of
+        a function that is a pytree, as an `eqx.Module` is, are parameters,
+        `initial.amplitude`.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States are velocities in the centers of cells, shape (time, axis, *grid). Methods of

@@ -100,6 +100,7 @@ def checked_start(given: Any, space: Staggered) -> Any:
     if callable(given):
         check_takes("initial", given, ("x",))
         check_on_axes("initial", lambda t, x: given(x), (ndim, *space.grid.shape))
+        _check_finite_on_faces(given, space)
         return given
     if isinstance(given, tuple | list) and any(map(np.ndim, given)):
         return _checked_faces(given, space)
@@ -146,6 +147,14 @@ def _checked_faces(given: Any, space: Staggered) -> Faces:
     for a in arrays:
         _check_finite(a)
     return arrays
+
+
+def _check_finite_on_faces(function: Any, space: Staggered):
+    if any(is_traced(leaf) for leaf in jax.tree.leaves((function, space))):
+        return
+    with worked_out():
+        for component in start_of(function, space):
+            _check_finite(component)
 
 
 def _check_finite(initial: Array):

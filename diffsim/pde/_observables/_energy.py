@@ -61,8 +61,9 @@ def _density(simulation: Any, state: Array) -> Array | None:
     def found(u):
         return simulation.equation.energy(t, u, simulation.domain)
 
-    shape = simulation.initial.shape
-    if eqx.filter_eval_shape(found, simulation.initial) is None:
+    initial = jax.eval_shape(lambda: simulation.initial_field)
+    shape = initial.shape
+    if eqx.filter_eval_shape(found, initial) is None:
         return None
     check_state(simulation, state, shape)
     for _ in range(state.ndim - len(shape)):
