@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,10 +74,11 @@ def fisher(
         raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
-        return _informed(experiment(predict, model, data, noise=noise, free=free), kind)
+        found = experiment(predict, model, data, noise=noise, free=free)
+        return _informed(found, kind, error_estimate)
 
 
-def _informed(found: Experiment, kind: str) -> Fisher:
+def _informed(found: Experiment, kind: str, error_estimate: bool) -> Fisher:
     if found.data is None and (kind == "observed" or found.scale_is_unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")

@@ -49,8 +49,8 @@ def fit(
     - `predict`: any JAX function of the model; returns a pytree of arrays, or a
         `Trajectory`, of which the states count. A simulation that fails inside counts
         as a prediction that is not finite: a trial step there is rejected. Define it
-        once, for a new function is compiled anew, and leave it without `jit`, which
-        may remember the version that raises.
+        once, for a new function is compiled anew, and so is one that reads a global, an
+        attribute or an array that has changed since.
     - `model`: a pytree, the start.
     - `data`: a pytree like the prediction.
     - `noise`: a `Gaussian`, or a function from the model to one.
