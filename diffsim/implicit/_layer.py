@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._failures import is_finite, throws
+from .._failures import failures_as_nan, is_finite, throws
 from .._fresh_jit import fresh_jit
 from .._primitives import hoisted
 from .._results import RESULTS, raised
@@ -51,6 +51,7 @@ def answer(
     full: bool,
 ) -> Any:
     """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
+    _check_solver(solver)
     if not isinstance(rule, Rule):
         raise ValueError(
             f"rule must be a Rule, got {rule!r:.60}; write Rule(linear) for a strategy"
@@ -66,10 +67,26 @@ def answer(
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
+def _check_solver(solver: Any) -> None:
+    if isinstance(solver, type):
+        raise ValueError(
+            f"solver must be a solver, got the class {solver.__name__}; call it, "
+            f"{solver.__name__}(...)"
+        )
+    if not isinstance(solver, optx.AbstractIterativeSolver | Bracketed):
+        raise ValueError(
+            f"solver must be a solver of diffsim.implicit or of Optimistix, or None, "
+            f"got {solver!r:.60}; try Newton() or optimistix.Dogleg(1e-8, 1e-8)"
+        )
+
+
 @fresh_jit
 def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
-    guess = _typed(kind, given, guess, args)
-    closed, theta = opened(given, guess, args)
+    # A layer inside the function is asked at trial steps and, of a batch, for members
+    # that have long ended: it has no say in what fails, this one judges what it made.
+    with failures_as_nan():
+        guess = _typed(kind, given, guess, args)
+        closed, theta = opened(given, guess, args)
     function = kind.equation(closed)
 
     def solve(how, function, y, theta):

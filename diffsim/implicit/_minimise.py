@@ -10,7 +10,8 @@ from jaxtyping import Array, PyTree
 
 from .._checks import check_takes
 from .._sizes import precision
-from ._inputs import floating
+from .._user_code import explain_tracer_errors
+from ._inputs import check_arrays, floating
 from ._layer import Kind, answer
 from ._rule import Rule
 
@@ -57,7 +58,8 @@ def minimise(
     """
     guess = floating("guess", guess)
     check_takes("objective", objective, ("y", "args"))
-    shape = eqx.filter_eval_shape(objective, guess, args)
+    with explain_tracer_errors("objective", objective):
+        shape = eqx.filter_eval_shape(objective, guess, args)
     if getattr(shape, "shape", None) != ():
         raise ValueError(
             f"objective must return one number, got {shape}; sum what is to be least, "
@@ -110,6 +112,8 @@ def least_squares(
     """
     guess = floating("guess", guess)
     check_takes("residuals", residuals, ("y", "args"))
+    with explain_tracer_errors("residuals", residuals):
+        check_arrays("residuals", eqx.filter_eval_shape(residuals, guess, args))
     if hessian not in _HESSIANS:
         raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON
