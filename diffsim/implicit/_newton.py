@@ -88,7 +88,9 @@ class Newton(optx.AbstractRootFinder):
     **Good values:** the defaults, whatever the units of y are.
 
     **Limits:** stops at minima of |f| that are no roots (mathematics); another guess or
-    `optimistix.Dogleg` may find one. `backward` needs a strategy that has a
+    `optimistix.Dogleg` may find one. Where f bends over less than `rtol` |y|, as with a
+    date in days since long ago, the first step ends it: count from nearby, or give a
+    smaller `rtol` (convenience). `backward` needs a strategy that has a
     factorization (mathematics).
 
     **References:** C. T. Kelley, *Iterative Methods for Linear and Nonlinear Equations*

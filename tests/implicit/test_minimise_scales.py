@@ -1,5 +1,7 @@
 """A minimum is one in whatever units it is written, and nothing else is reported."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from diffsim._results import RESULTS
 from diffsim.implicit import Newton, least_squares, minimise
 
 
-def found_by(solve, function, guess, args=1.0, **options):
+def found_by(solve, function, guess, args: Any = 1.0, **options):
     # Arrays, so that what is compiled for one number serves for the next.
     guess, args = jnp.asarray(guess), jnp.asarray(args)
     return solve(function, guess, args, throw=False, full=True, **options)
