@@ -112,8 +112,10 @@ with warnings.catch_warnings():
             "does not change its sign needs another solver."
         )
         no_minimum = (
-            "The solver stopped where the gradient does not vanish. Try another guess, "
-            "tighter tolerances, or units in which the unknowns are about one."
+            "The solver stopped where there is no minimum: the gradient does not "
+            "vanish, or the objective rose or falls from there to some side, as from a "
+            "maximum or a ridge. Try another guess; of a `solver` of your own, tighter "
+            "tolerances, of which an absolute one presumes units."
         )
         operator_not_linear = (
             "The operator is not linear: of zeros it does not make zeros. Leave out "
