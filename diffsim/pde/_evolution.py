@@ -76,7 +76,12 @@ class Evolution(AbstractSimulation):
     boundary, and an equation without a form in this space or so many dimensions.
 
     **Limits:** backwards in time what spreads, or damps, makes rounding grow without
-    bound, of which nothing warns (mathematics).
+    bound, of which nothing warns (mathematics). What acts for less than a hundredth of
+    an adaptive run, a pulse of a source say, may be skipped (mathematics: nothing is
+    seen between two evaluations): bound the steps there, `Method(solver,
+    controller=diffrax.PIDController(rtol=1e-8, atol=1e-8, dtmax=0.1))`, let them end
+    where it begins, `diffrax.ClipStepSizeController(controller, jump_ts=times)`, or
+    take fixed ones, `Method(solver, step=0.1)`.
     """
 
     equation: AbstractEquation
@@ -87,6 +92,7 @@ class Evolution(AbstractSimulation):
     t0: float | Array
 
     repeats: ClassVar[bool] = True
+    bounds_steps: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -103,6 +103,7 @@ class IncompressibleFlow(AbstractSimulation):
     initial: Any
     t0: float | Array
 
+    bounds_steps: ClassVar[bool] = True
     references: ClassVar[tuple[str, ...]] = (
         "10.1063/1.1761178",
         "10.1016/j.jcp.2011.11.028",
