@@ -16,6 +16,7 @@ from .._long_steps import Waves
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
 from ._coefficients import coefficient, fed, fitting, optional
+from ._wall_energy import energy_at_walls
 
 
 class Wave(AbstractSecondOrder):
@@ -100,7 +101,8 @@ class Wave(AbstractSecondOrder):
         squared = self._squared(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = spread(place, squared, domain, t) + spread(0 * place, squared, domain, t)
-        return (speed**2 - place * pull)[0] / 2
+        held = energy_at_walls(squared, domain, t)
+        return ((speed**2 - place * pull) / 2 + held)[0]
 
     def default_method(self, domain):
         del domain

@@ -20,8 +20,9 @@ def energy(simulation: Any, state: Array) -> Array:
     $dE/dt = -2\nu Z$ in a periodic box and between walls at rest, with Z the
     `enstrophy`. Of other equations what stays while nothing drives or damps them:
 
-    - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$ and what the springs
-        of `Robin` walls hold, without what walls hold where u = 0,
+    - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$, the slopes from
+        the last cells to the values of walls included, and at `Robin` and `Neumann`
+        walls what their springs and pulls hold, none where u = 0 there,
     - `Schrodinger`:
         $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
     - `Euler`: the total energy, its last channel,
