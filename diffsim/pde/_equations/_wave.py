@@ -43,7 +43,7 @@ class Wave(AbstractSecondOrder):
     20 cells a wavelength, whose phase is then 0.4 % slow. A step just below the bound
     is the most accurate one of `Leapfrog`. By default Dopri8 chooses its steps.
 
-    **Raises:** `ValueError` for a speed that is not positive.
+    **Raises:** `ValueError` for a speed that is not positive, and a negative damping.
 
     **Limits:** `Outflow` and `Neumann` walls reflect: waves leave through a damping
     layer (convenience). c² is averaged onto faces, so that a jump of c costs one order
@@ -56,6 +56,7 @@ class Wave(AbstractSecondOrder):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
+    coefficients: ClassVar[tuple[str, ...]] = ("speed", "damping", "source")
 
     def __init__(
         self,
@@ -69,7 +70,10 @@ class Wave(AbstractSecondOrder):
         self.source = optional("source", source)
 
     def signs(self):
-        return (Sign("speed", self.speed, hint="waves of speed zero stand still"),)
+        return (
+            Sign("speed", self.speed, hint="waves of speed zero stand still"),
+            Sign("damping", self.damping, zero=True, hint="waves grow without bound"),
+        )
 
     def channels(self, ndim):
         del ndim

@@ -10,7 +10,14 @@ from jaxtyping import Array
 from ..._trees import cast
 from .._evolution import Evolution
 from ._integral import integral
-from ._velocity import check_state, refuse_trajectory, velocity, vorticity
+from ._velocity import (
+    check_state,
+    is_flow,
+    name_of,
+    refuse_trajectory,
+    velocity,
+    vorticity,
+)
 
 
 @eqx.filter_jit
@@ -46,6 +53,13 @@ def energy(simulation: Any, state: Array) -> Array:
     """
     density = _density(simulation, state)
     if density is None:
+        if not is_flow(simulation):
+            raise ValueError(
+                "simulation must have an energy: an IncompressibleFlow, or an "
+                "Evolution of NavierStokes, Wave, Schrodinger, Euler, ShallowWater or "
+                "an equation of your own with a method energy(t, u, domain); got "
+                f"{name_of(simulation)}; pde.integral takes any field"
+            )
         u = velocity(simulation, state)
         density = jnp.sum(u**2, -simulation.grid.ndim - 1) / 2
     return integral(density, simulation.grid)
