@@ -1,6 +1,7 @@
 """Sources, walls and velocities that set in late, or act for a short time."""
 
 import diffrax
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -110,6 +111,27 @@ def test_a_flow_is_moved_by_a_force_that_acts_for_a_hundredth_of_a_run():
     flow = pde.IncompressibleFlow(1e-3, pde.Grid((4, 4)), walls, forcing=push)
     run = ds.simulate(flow, 100.0)
     np.testing.assert_allclose(run.states[0], 1.0, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_derivatives_of_onsets_are_the_same_in_both_modes_and_in_singles():
+    grid = pde.Grid(8)
+
+    def total(speed):
+        start = jnp.sin(2 * jnp.pi * grid.centers[0]).astype(speed.dtype)
+        law = pde.AdvectionDiffusion(
+            None, lambda t, x: speed * jnp.where(t > 0.25, jnp.sin(t), 0.0)
+        )
+        ring = pde.Evolution(law, start, grid)
+        return jnp.sum(ds.simulate(ring, [0.2, 0.6]).states[1, 0, :3])
+
+    one = jnp.ones(())
+    forward, reverse = (jax.jit(d(total))(one) for d in (jax.jacfwd, jax.jacrev))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10)
+    np.testing.assert_allclose(jax.jit(total)(one), total(one), rtol=1e-12)
+    single = jax.jit(total)(jnp.float32(1.0))
+    assert single.dtype == jnp.float32
+    np.testing.assert_allclose(single, total(one), atol=1e-3)
 
 
 def test_longest_steps_are_those_a_caller_gives():
