@@ -271,15 +271,9 @@ def _simulate(
     states, final, found = poisoned((states, final, found), ok)
     # Of what `observe` makes of them nobody knows which axis has the bodies.
     names = simulation.body_names if about.observe is None else None
+    times, steps = outputs.times, leg.ends
     return Trajectory(
-        outputs.times,
-        states,
-        result,
-        leg.stats,
-        final,
-        leg.ends,
-        found,
-        names=names,
+        times, states, result, leg.stats, final, steps, found, names=names
     )
 
 
