@@ -102,11 +102,11 @@ CASES = {
     ),
     "D of another grid": (
         lambda: evolved(pde.Diffusion([1.0, 2.0])),
-        r"diffusivity must be a number or a field .* got shape \(2,\)",
+        r"diffusivity must be a number or have the grid .* got shape \(2,\)",
     ),
     "D with channels": (
         lambda: evolved(pde.Diffusion(jnp.ones((1, 8)))),
-        r"diffusivity must be a number or a field .* got shape \(1, 8\)",
+        r"diffusivity must be a number or have the grid .* got shape \(1, 8\)",
     ),
     "a speed of another grid": (
         lambda: evolved(pde.Wave(jnp.ones(5)), jnp.zeros((2, 8))),
@@ -114,7 +114,7 @@ CASES = {
     ),
     "a source of another grid": (
         lambda: evolved(pde.Burgers(source=jnp.ones(3))),
-        r"source must be .* the channels before it, got shape \(3,\)",
+        r"source must be .* got shape \(3,\); before those axes there are 1 ch",
     ),
     "diffusivities of another grid": (
         lambda: evolved(pde.GrayScott(0.1, 0.1, (1.0, jnp.ones(3))), jnp.ones((2, 8))),

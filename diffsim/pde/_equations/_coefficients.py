@@ -56,10 +56,10 @@ def _check_shape(
     pairs = zip(reversed(shape), reversed(most), strict=False)
     if fits and all(a in (1, n) for a, n in pairs):
         return
-    fields = f" or {most}, the channels before it" if fed_in else ""
+    others = f"{channels} channels or none" if fed_in else "nothing"
     raise ValueError(
-        f"{name} must be a number or a field of the shape of the grid, {grid}{fields}, "
-        f"got shape {shape}; a function of x may return one"
+        f"{name} must be a number or have the grid as its last axes, {grid}, got shape "
+        f"{shape}; before those axes there are {others}"
     )
 
 
