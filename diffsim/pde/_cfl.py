@@ -112,7 +112,8 @@ class CFL(diffrax.AbstractStepSizeController):
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         del terms, func, error_order
         # Held as all that steps are chosen by, see `_step`.
-        allowed, span = self._step(t0, y0, args), jax.lax.stop_gradient(t1 - t0)
+        allowed = self._step(t0, y0, args)
+        span = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         # Where nothing moves yet it may soon.
         step = jnp.where(allowed < span, allowed, self._part * _FIRST * span)
         step = self._bounded(step if dt0 is None else jnp.minimum(dt0, step))
@@ -124,7 +125,7 @@ class CFL(diffrax.AbstractStepSizeController):
         del error_order
         # Held: no tangent of a step comes back through the length of the next one, nor
         # through an estimate of its error.
-        step = jax.lax.stop_gradient(t1 - t0)
+        step = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         paces, tolerated = controller_state, self._tolerated(step.dtype)
         allowed = self._step(t1, y1_candidate, args)
         least = self._least(allowed, t0 + step / 2, y1_candidate, args)

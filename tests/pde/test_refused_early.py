@@ -1,6 +1,7 @@
 """What cannot be run is named where it is made."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,8 +17,8 @@ FLAT = pde.Grid((4, 4))
 SLIP = pde.FreeSlip()
 
 
-def evolved(law, initial=X, walls=None, grid=GRID):
-    return pde.Evolution(law, initial, grid, walls)
+def evolved(law, initial: Any = X, walls: Any = None):
+    return pde.Evolution(law, initial, GRID, walls)
 
 
 def written(t, x, u):
