@@ -14,6 +14,7 @@ from .._checks import (
     as_floating,
     check_kind,
     check_number,
+    check_precision,
     check_takes,
     is_traced,
     returned,
@@ -35,11 +36,13 @@ from ._equations import (
     NavierStokes,
     Schrodinger,
     ShallowWater,
+    check_coefficients,
 )
 from ._grid import Grid
 from ._long_steps import Waves, warn_of_long_steps
 from ._lost import where_lost
 from ._spaces import AbstractSpace, Cells, Fourier
+from ._wall_values import check_walls
 
 
 class Evolution(AbstractSimulation):
@@ -75,11 +78,17 @@ class Evolution(AbstractSimulation):
 
     States have shape (time, channel, *grid), in either space.
 
-    **Raises:** `ValueError` for an initial field of another shape, sides without a
-    boundary, and an equation without a form in this space or so many dimensions.
+    **Raises:** `ValueError` for an initial field or a coefficient of another shape,
+    sides without a boundary, values at walls that are not finite, and an equation
+    without a form in this space or so many dimensions.
 
     **Limits:** backwards in time what spreads, or damps, makes rounding grow without
-    bound, of which nothing warns (mathematics).
+    bound, of which nothing warns (mathematics). What acts for less than a hundredth of
+    an adaptive run, a pulse of a source say, may be skipped (mathematics: nothing is
+    seen between two evaluations): bound the steps there, `Method(solver,
+    controller=diffrax.PIDController(rtol=1e-8, atol=1e-8, dtmax=0.1))`, let them end
+    where it begins, `diffrax.ClipStepSizeController(controller, jump_ts=times)`, or
+    take fixed ones, `Method(solver, step=0.1)`.
     """
 
     equation: AbstractEquation
@@ -90,6 +99,7 @@ class Evolution(AbstractSimulation):
     t0: float | Array
 
     repeats: ClassVar[bool] = True
+    bounds_steps: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -111,9 +121,10 @@ class Evolution(AbstractSimulation):
         self.initial = kept
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
+        check_coefficients(equation, len(field), grid.shape)
         check_number("t0", t0)
         self.t0 = t0
-        _check_walls(self.domain, equation, field.dtype, t0)
+        check_walls(self.domain, equation, field.dtype, t0)
         if isinstance(equation, AbstractFiniteVolume):
             equation.check(field, self.domain)
 
@@ -194,6 +205,7 @@ def _field(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
 
 
 def _check_finite(field: Array):
+    check_precision("initial", field)
     if not is_traced(field) and not np.all(np.isfinite(np.asarray(field))):
         bad = np.argwhere(~np.isfinite(np.asarray(field)))
         raise ValueError(
@@ -263,24 +275,3 @@ def _check_solver(evolution: Evolution, solver: Any):
         f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
         f"{type(space).__name__}(), for which method=None takes {chosen}"
     )
-
-
-def _check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):
-    """Objects to values that do not fit along their wall."""
-    channels = equation.channels(domain.grid.ndim)
-    if isinstance(equation, AbstractSecondOrder):
-        channels = channels // 2
-    for axis in range(domain.grid.ndim):
-        for end, side in enumerate(domain.walls(axis) or ()):
-            wall = domain.grid.wall(axis, end).astype(dtype)
-            t = jnp.asarray(t0, dtype)
-            given = jax.eval_shape(side.at, t, wall).shape
-            fits = channels, *wall.shape[1:]
-            pairs = zip(reversed(given), reversed(fits), strict=False)
-            if len(given) > len(fits) or any(a not in (1, n) for a, n in pairs):
-                raise ValueError(
-                    f"the value at the {('lower', 'upper')[end]} side of axis {axis} "
-                    f"must be a number, one for each of {channels} channels, or have "
-                    f"shape {fits}, got shape {given}; profiles along a wall are "
-                    "functions of (t, x) or arrays of that shape"
-                )

@@ -178,6 +178,11 @@ def _scaled(method: Method, factor: float, dtype: Any) -> Method | None:
     controller = eqx.tree_at(
         lambda c: (c.rtol, c.atol), controller, replace_fn=lambda x: factor * x
     )
+    if controller.dtmax is not None:
+        longer = 0.5 if factor < 1 else 2.0
+        controller = eqx.tree_at(
+            lambda c: c.dtmax, controller, longer * controller.dtmax
+        )
     return _with(method, method.step, controller)
 
 

@@ -35,7 +35,8 @@ class Method(eqx.Module):
     - `controller`: a `diffrax.AbstractStepSizeController`; None means fixed steps where
         `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not, 3e-6
         for states in float32. Of solvers with implicit stages the steps it chooses end
-        at outputs.
+        at outputs. Fields whose rate reads the time give a `PIDController` without
+        `dtmax` that of a hundredth of the run.
     - `adjoint`: None serves forward and reverse mode and their nestings, adaptive runs
         by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run

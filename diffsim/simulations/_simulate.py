@@ -8,16 +8,12 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import (
     as_floating,
     check_kind,
-    check_number,
     check_takes,
-    check_unitless,
-    is_traced,
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._fresh_jit import fresh_jit
@@ -35,7 +31,9 @@ from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg, listed
 from ._finer import as_asked, compared, extrapolate, state_type
+from ._longest_step import with_longest_step
 from ._method import Method
+from ._output_times import check_epoch, checked_times
 from ._plan import Plan, in_precision, planned
 from ._request import Request
 from ._simulation import AbstractSimulation
@@ -82,7 +80,8 @@ def simulate(
         A `step` makes it one at fixed steps; with `rtol` the absolute tolerance changes
         by the same factor. Beside a `method` they are refused.
     - `error_estimate`: whether to repeat the run with half the step, or a tenth of the
-        tolerance, and report the largest difference of any number in the states as
+        tolerance and half the longest step where there is one, and report the largest
+        difference of any number in the states as
         `trajectory.error_estimate`. Tolerances at the rounding of the state are
         compared with ten times those, scaled by the order.
 
@@ -102,21 +101,23 @@ def simulate(
     _check_kinds(simulation, method, progress, start)
     options = {"max_steps": max_steps, "step": step, "rtol": rtol}
     bound = max_steps if method is None else method.max_steps
-    method = chosen_method(simulation, method, options)
-    method, base = as_asked(method, simulation)
+    chosen = chosen_method(simulation, method, options)
+    method, base = as_asked(chosen, simulation)
+    halved = 0 if method is chosen else 1
     unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
-    times = _checked_times(times)
+    times = checked_times(times)
     if observe is not None:
         check_takes("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
-    _check_epoch(t0)
+    check_epoch(t0)
     about = _About(observe, meter, quiet(throw))
-    run = _Run(simulation, method, start, about, events, bound is not None)
+    run = _Run(simulation, method, start, about, events, bound is not None, halved)
     with _forward_mode_named(method):
         trajectory, plan = _to_the_end(run, times)
         if base is not None:
-            other, _ = _to_the_end(run._replace(method=base.method), times)
+            coarser = run._replace(method=base.method, halved=-1)
+            other, _ = _to_the_end(coarser, times)
             trajectory = extrapolate(trajectory, other, base)
         error = _error_of(run, times, trajectory) if error_estimate else None
     trajectory = _judged(simulation, trajectory, unstable)
@@ -148,6 +149,8 @@ class _Run(NamedTuple):
     events: Any
     #: Whether a person has said how many steps are the most.
     bounded: bool
+    #: How often the longest step was, see `Plan`.
+    halved: int
 
     @property
     def t0(self) -> Any:
@@ -158,6 +161,7 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     """The run, part after part where it is not known how many steps it takes."""
     t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
     plan, end = planned(run.method, times, t0, watched=watched, events=bool(run.events))
+    plan = Plan(plan.method, plan.sides, run.halved)
     events = checked_events(plan, run.events)
     outputs = Outputs(times, elapsed_since(t0, times))
 
@@ -185,8 +189,10 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
 
 def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
     """The largest difference that other steps make; infinite where those fail."""
-    method, factor, _ = compared(run.method, state_type(run.simulation))
-    other, _ = _to_the_end(run._replace(method=method), times)
+    method, factor, coarser = compared(run.method, state_type(run.simulation))
+    # Where tolerances are larger, to see what they do, so is the longest step.
+    halved = run.halved + (-1 if coarser else 1)
+    other, _ = _to_the_end(run._replace(method=method, halved=halved), times)
     error = largest_difference(trajectory.states, other.states) / factor
     fine = other.result == RESULTS.successful
     return jnp.where(fine, error, jnp.inf)
@@ -226,6 +232,7 @@ def _simulate(
     # Of traced times it is known only here; the run goes nowhere for such a one.
     known = jnp.isfinite(elapsed)
     elapsed = jnp.where(known, elapsed, 0)
+    plan = with_longest_step(plan, simulation, elapsed, y0)
     begin = epoch.zero
     if onward is not None:
         begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
@@ -256,15 +263,9 @@ def _simulate(
     states, final, found = poisoned((states, final, found), ok)
     # Of what `observe` makes of them nobody knows which axis has the bodies.
     names = simulation.body_names if about.observe is None else None
+    times, steps = outputs.times, leg.ends
     return Trajectory(
-        outputs.times,
-        states,
-        result,
-        leg.stats,
-        final,
-        leg.ends,
-        found,
-        names=names,
+        times, states, result, leg.stats, final, steps, found, names=names
     )
 
 
@@ -325,42 +326,6 @@ def _forward_mode_named(method: Method):
                 "simulations.Checkpointed() where memory is short"
             ) from error
         raise
-
-
-def _checked_times(times: Any) -> Any:
-    """`times` as floats, concrete ones as NumPy, in double precision if not given."""
-    if is_traced(times):
-        times = as_floating("times", times)
-    else:
-        check_unitless("times", times)
-        times = np.asarray(times)
-        if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
-            raise ValueError(f"times must be real numbers, got dtype {times.dtype}")
-        times = times.astype(np.promote_types(times.dtype, np.float32))
-    if times.ndim > 1 or times.size == 0:
-        raise ValueError(
-            f"times must have shape (time,) or (), one or more, got {times.shape}"
-        )
-    if not is_traced(times):
-        _check_ascending(times)
-    return times
-
-
-def _check_ascending(times: np.ndarray):
-    if not np.all(np.isfinite(times)):
-        raise ValueError("times must be finite, got NaN or infinity among them")
-    if times.ndim and np.any(np.diff(times) < 0):
-        where = int(np.argmax(np.diff(times) < 0))
-        raise ValueError(
-            f"times must ascend, got {times[where]} before {times[where + 1]}; sort "
-            "them, times before t0 included"
-        )
-
-
-def _check_epoch(t0: Any):
-    check_number("t0", t0)
-    if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
-        raise ValueError(f"t0 must be finite, got {t0}")
 
 
 def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):

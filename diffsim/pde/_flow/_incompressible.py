@@ -93,8 +93,10 @@ class IncompressibleFlow(AbstractSimulation):
 
     **Limits:** where cells are longer than 2 ν / |u| central fluxes leave wiggles
     beside what is sharp (convenience); forces know the time and the place, not the
-    flow, and viscosity is a number (convenience); flow that comes back in through an
-    `Outflow` may grow without bound (mathematics of this condition).
+    flow, and viscosity is a number (convenience); forces and walls that act for less
+    than a hundredth of a run may be skipped, see `Evolution` (mathematics); flow that
+    comes back in through an `Outflow` may grow without bound (mathematics of this
+    condition).
     """
 
     viscosity: Array
@@ -105,6 +107,7 @@ class IncompressibleFlow(AbstractSimulation):
     initial: Any
     t0: float | Array
 
+    bounds_steps: ClassVar[bool] = True
     references: ClassVar[tuple[str, ...]] = (
         "10.1063/1.1761178",
         "10.1016/j.jcp.2011.11.028",

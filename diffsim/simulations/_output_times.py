@@ -1,0 +1,43 @@
+"""Times as a caller gives them."""
+
+from typing import Any
+
+import numpy as np
+
+from .._checks import as_floating, check_number, check_unitless, is_traced
+
+
+def checked_times(times: Any) -> Any:
+    """`times` as floats, concrete ones as NumPy, in double precision if not given."""
+    if is_traced(times):
+        times = as_floating("times", times)
+    else:
+        check_unitless("times", times)
+        times = np.asarray(times)
+        if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
+            raise ValueError(f"times must be real numbers, got dtype {times.dtype}")
+        times = times.astype(np.promote_types(times.dtype, np.float32))
+    if times.ndim > 1 or times.size == 0:
+        raise ValueError(
+            f"times must have shape (time,) or (), one or more, got {times.shape}"
+        )
+    if not is_traced(times):
+        _check_ascending(times)
+    return times
+
+
+def _check_ascending(times: np.ndarray):
+    if not np.all(np.isfinite(times)):
+        raise ValueError("times must be finite, got NaN or infinity among them")
+    if times.ndim and np.any(np.diff(times) < 0):
+        where = int(np.argmax(np.diff(times) < 0))
+        raise ValueError(
+            f"times must ascend, got {times[where]} before {times[where + 1]}; sort "
+            "them, times before t0 included"
+        )
+
+
+def check_epoch(t0: Any):
+    check_number("t0", t0)
+    if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
+        raise ValueError(f"t0 must be finite, got {t0}")
