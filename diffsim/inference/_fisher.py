@@ -97,13 +97,12 @@ def _expected(found: Experiment, values: Array) -> Fisher:
 @fresh_jit
 def _information(found: Experiment, values: Array):
     """Root and scale, whitened derivative of the prediction, weights, status."""
-
-    def rows(values: Array):
-        seen = found.whitened(values)
-        return found.rows_of(seen, values, expected=True), seen
-
-    _, jacobian, seen = value_and_jacobian(rows, values)
+    found = found.with_expected_information()
+    _, jacobian, seen = value_and_jacobian(found.numbers, values)
     sigma = _spread(found, seen, values) * seen.sigma
+    # Divided here and not before, so that a derivative of the information sees how σ
+    # varies, which the information itself must not.
+    jacobian = jacobian / found.spreads(seen)[:, None]
     jacobian = jacobian / _spread(found, seen, values)
     root, scale = scaled_root(jacobian)
     status = _status(seen, root)
