@@ -105,6 +105,7 @@ class Experiment(eqx.Module):
         data, sigma = jnp.where(used, data, 0), jnp.where(used, sigma, 1)
         prediction = jnp.where(used, prediction, 0)
         difference = prediction - data.astype(values.dtype)
+        result = _blamed(difference, sigma, result)
         return Whitened(prediction, difference, sigma, used, result)
 
     def sigma(self, values: Array) -> Array:
@@ -226,6 +227,15 @@ def _check_real(states: PyTree):
                 "its real and imaginary parts, jnp.stack([z.real, z.imag]), and give "
                 "data and sigma of that shape"
             )
+
+
+def _blamed(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
+    """`result`, or that sigma is what makes χ² infinite."""
+    overflows = jnp.all(jnp.isfinite(difference)) & ~jnp.isfinite(
+        jnp.sum((difference / sigma) ** 2)
+    )
+    blamed = overflows & jnp.asarray(result == RESULTS.successful)
+    return RESULTS.where(blamed, RESULTS.chi2_not_finite, result)
 
 
 def experiment(
