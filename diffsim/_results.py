@@ -85,6 +85,11 @@ with warnings.catch_warnings():
             "The guess is infinite or not a number. Begin at finite numbers near the "
             "answer."
         )
+        chi2_not_finite = (
+            "The prediction is finite, but chi2, the sum of its squared distances from "
+            "the data over sigma, is not: a sigma is too small beside them. Give sigma "
+            "in the units of the data, and look at its smallest."
+        )
         prediction_not_finite = (
             "The prediction is not finite. If `predict` runs a simulation or solves an "
             "equation, call that at these parameter values on its own: it raises the "

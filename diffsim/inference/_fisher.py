@@ -133,13 +133,12 @@ def _expected(found: Experiment, values: Array) -> tuple[Fisher, Array]:
 @fresh_jit
 def _information(found: Experiment, values: Array):
     """Root and scale, whitened derivative, weights, status, prediction."""
-
-    def rows(values: Array):
-        seen = found.whitened(values)
-        return found.rows_of(seen, values, expected=True), seen
-
-    _, jacobian, seen = value_and_jacobian(rows, values)
+    found = found.with_expected_information()
+    _, jacobian, seen = value_and_jacobian(found.numbers, values)
     sigma = _spread(found, seen, values) * seen.sigma
+    # Divided here and not before, so that a derivative of the information sees how σ
+    # varies, which the information itself must not.
+    jacobian = jacobian / found.spreads(seen)[:, None]
     jacobian = jacobian / _spread(found, seen, values)
     root, scale = scaled_root(jacobian)
     status = _status(seen, root)

@@ -50,7 +50,8 @@ def fit(
         `Trajectory`, of which the states count. A simulation that fails inside counts
         as a prediction that is not finite: a trial step there is rejected. Define it
         once, for a new function is compiled anew, and so is one that reads a global, an
-        attribute or an array that has changed since.
+        attribute or an array that has changed since. What `numpy.random` draws inside
+        is drawn once, while JAX traces it: make random numbers of `jax.random` keys.
     - `model`: a pytree, the start.
     - `data`: a pytree like the prediction.
     - `noise`: a `Gaussian`, or a function from the model to one.
@@ -76,12 +77,17 @@ def fit(
     at the start; `no_progress`; `stopped_short` of an optimizer whose updates died out
     before the optimum; `nonlinear_max_steps_reached`.
 
-    **Raises:** `ValueError` for wrong paths and shapes, NaN data, a sigma that is not
-    positive, a start outside its bounds, a solver that cannot keep bounds.
+    **Raises:** `ValueError` for wrong paths and shapes, no data, NaN data, a sigma that
+    is not positive, a start outside its bounds, a solver that cannot keep bounds.
 
     **Limits:** a local optimum (mathematics); independent noise (convenience).
     """
     warn_of_single_precision("fit", model, data)
+    if data is None:
+        raise ValueError(
+            "data must be arrays as predict returns them, got None; what data would "
+            "tell, fisher(predict, model, noise=...) says without them"
+        )
     run = Run() if run is None else run
     check_count("starts", starts)
     if not isinstance(run, Run):

@@ -13,7 +13,7 @@ from .._checks import as_floating, check_not_negative, check_number, check_shape
 from .._products import product
 from .._results import RESULTS
 from .._trees import places
-from ._report import counted, fisher_solver_error
+from ._report import check_alone, counted, fisher_solver_error
 from ._root import (
     correlation,
     covariance,
@@ -68,7 +68,8 @@ class Fisher(eqx.Module):
         NaN where nothing takes steps that can be finer.
     - `score`: by how much finer steps change the gradient of the log likelihood.
 
-    `F1 + F2` is the information of two independent experiments on the same parameters.
+    `F1 + F2` is the information of two independent experiments on the same parameters,
+    added by name, in the order of the first.
     A prior counted in both is counted twice. `n * F` is that of n such experiments, and
     `F + matrix` adds a matrix of information in the order of `names`, as a prior's
     C⁻¹; it must be symmetric and positive semidefinite.
@@ -101,21 +102,27 @@ class Fisher(eqx.Module):
 
         Its derivative is NaN if any is open: fix those first.
         """
-        return covariance(unit_covariance(self.root), self.scale)
+        return covariance(self._unit_covariance, self.scale)
 
     @property
     def stderr(self) -> Float[Array, " parameter"]:
         """Standard deviation of each parameter with all others free."""
-        return standard_deviations(unit_covariance(self.root), self.scale)
+        return standard_deviations(self._unit_covariance, self.scale)
 
     @property
     def correlation(self) -> Float[Array, "parameter parameter"]:
         """Correlation coefficients; NaN beside an undetermined parameter."""
-        return correlation(unit_covariance(self.root))
+        return correlation(self._unit_covariance)
+
+    @property
+    def _unit_covariance(self) -> Float[Array, "parameter parameter"]:
+        check_alone("fisher", self.root.shape[:-2])
+        return unit_covariance(self.root)
 
     @property
     def logdet(self) -> Float[Array, ""]:
         """ln det F; D-optimal experiments maximize it."""
+        check_alone("fisher", self.root.shape[:-2])
         diagonal = jnp.abs(jnp.diagonal(self.root))
         return 2 * jnp.sum(jnp.log(diagonal) + jnp.log(self.scale))
 
@@ -177,13 +184,15 @@ class Fisher(eqx.Module):
             if not isinstance(other, list | tuple) and np.ndim(other) == 0:
                 return NotImplemented
             return self._with_matrix(other)
-        if self.names != other.names:
-            only = sorted(set(self.names) ^ set(other.names))
+        only = sorted(set(self.names) ^ set(other.names))
+        if only:
             raise ValueError(
-                "two Fisher matrices add if they have the same names in the same "
-                f"order, and only one has {only[:6]}; use fix or marginalize first"
+                "two Fisher matrices add if they have the same names, and only one has "
+                f"{only[:6]}; use fix or marginalize first"
             )
-        stacked = [self.root * self.scale, other.root * other.scale]
+        order = np.array([other.names.index(name) for name in self.names])
+        added = (other.root * other.scale)[:, order]
+        stacked = [self.root * self.scale, added]
         kind = self.kind if self.kind == other.kind else "expected + observed"
         failed = self.status != RESULTS.successful
         status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
@@ -192,7 +201,7 @@ class Fisher(eqx.Module):
         one, two = self.score, other.score
         if self.refined is None or other.refined is None or one is None or two is None:
             return total
-        return total.with_refinement(self.refined + other.refined, one + two)
+        return total.with_refinement(self.refined + other.refined, one + two[order])
 
     def __radd__(self, other: Any) -> "Fisher":
         return self + other
@@ -333,6 +342,7 @@ class Fisher(eqx.Module):
         return f"Fisher({counted(len(self.names), 'parameter', 'parameters')}, {what})"
 
     def __str__(self) -> str:
+        check_alone("fisher", self.root.shape[:-2])
         if self.status != RESULTS.successful:
             return f"{self!r}\n{RESULTS[self.status]}"
         width = max(map(len, self.names))

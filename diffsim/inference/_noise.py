@@ -35,8 +35,9 @@ class Gaussian(eqx.Module):
     `noise=lambda model: Gaussian(model.jitter)`: then numbers in the noise are
     parameters like any other, and ln σ enters the objective and the Fisher matrix.
 
-    **Raises:** `ValueError` for a sigma that is not positive, and for a covariance
-    matrix; one of positive entries, beside data of its own shape, is an array of σ.
+    **Raises:** `ValueError` for a sigma that is not positive, or infinite: what is not
+    measured is masked. And for a covariance matrix; one of positive entries, beside
+    data of its own shape, is an array of σ.
 
     **Limits:** no correlations between data (convenience); of a covariance matrix C
     multiply data and prediction by `inv(cholesky(C))`, which makes their noise
@@ -63,6 +64,16 @@ class Gaussian(eqx.Module):
             _object_to_covariance(self.sigma)
         for leaf in _used(sigma, mask):
             check_positive("sigma", leaf, "it is a standard deviation")
+            _object_to_infinite(leaf)
+
+
+def _object_to_infinite(sigma: Any):
+    """Refuse what would count as a datum and weigh nothing."""
+    if not is_traced(sigma) and not np.all(np.isfinite(np.asarray(sigma, float))):
+        raise ValueError(
+            "sigma must be finite, got inf; leave a datum out by mask=, False where "
+            "there is none"
+        )
 
 
 def _object_to_covariance(sigma: PyTree[Any]):

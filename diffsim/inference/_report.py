@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import is_traced
 from .._results import RESULTS
 
 
@@ -16,6 +17,12 @@ _MUCH = 0.1
 
 def report(fit: Any) -> str:
     """What `print(fit)` shows."""
+    if is_traced(fit.chi2):
+        raise ValueError(
+            "fit must be known to be printed, and is traced; print it outside jit, "
+            "vmap and grad"
+        )
+    check_alone("fit", fit.chi2.shape)
     blocks = [_headline(fit), _misfit(fit), _table(fit)]
     if fit.fisher is not None:
         blocks += [_correlations(fit), _weakest(fit)]
@@ -23,6 +30,15 @@ def report(fit: Any) -> str:
     if "starts_loss" in fit.history:
         blocks.append(_waterfall(fit))
     return "\n".join(filter(None, blocks))
+
+
+def check_alone(name: str, shape: tuple[int, ...]):
+    """Refuse a batch, as `vmap` makes it, where one is shown."""
+    if shape:
+        raise ValueError(
+            f"{name} must be one, got a batch of shape {shape}; take one of them by "
+            f"jax.tree.map(lambda x: x[0], {name})"
+        )
 
 
 def counted(count: int, one: str, several: str) -> str:

@@ -137,7 +137,8 @@ def sweep(
     **Arguments**
 
     - `predict`: any JAX function of the model that returns arrays or a `Trajectory`;
-        it may take gradients, fit or solve inside.
+        it may take gradients, fit or solve inside. What `numpy.random` draws inside is
+        drawn once, for all runs: put `jax.random` keys in the model.
     - `model`: any pytree.
     - `over`: paths to arrays with a leading run axis, taken together (run 3 has the
         third entry of each); `sweeps.grid` makes all combinations. Below the run axis
