@@ -65,6 +65,15 @@ def as_floating(name: str, value: Any) -> Array:
     raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
 
 
+def check_precision(name: str, value: Array):
+    """Objects to half precision, in which steps are lost to rounding."""
+    if value.dtype not in (jnp.float32, jnp.float64):
+        raise ValueError(
+            f"{name} must be float32 or float64, got {value.dtype}; "
+            f"{name}.astype(jnp.float32) makes it so"
+        )
+
+
 def check_number(name: str, value: Any):
     """Objects to what is not one real number."""
     if not isinstance(value, float | int):

@@ -1,7 +1,6 @@
 """What a failure does: raise for a person, poison inside a fit or a sweep."""
 
 import contextlib
-import contextvars
 
 import equinox as eqx
 import jax
@@ -9,7 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 
-_poisoning = contextvars.ContextVar("poisoning", default=False)
+#: Part of the key by which JAX finds what it has compiled, or a `predict` that was
+#: compiled outside would raise inside.
+_poisoning = jax.make_user_context(False)
 
 
 @contextlib.contextmanager
@@ -20,21 +21,18 @@ def failures_as_nan():
     `fit`, `fisher` and `sweep` call `predict` inside it, so that one trial step or one
     member of a batch that fails does not end the others.
     """
-    token = _poisoning.set(True)
-    try:
+    with _poisoning(True):
         yield
-    finally:
-        _poisoning.reset(token)
 
 
 def quiet(throw: bool | None) -> bool:
     """Whether `throw` makes a failure NaN here."""
-    return throw is None and _poisoning.get()
+    return throw is None and _poisoning.value
 
 
 def throws(throw: bool | None) -> bool:
     """Whether `throw` makes a failure raise here."""
-    return throw is True or (throw is None and not _poisoning.get())
+    return throw is True or (throw is None and not _poisoning.value)
 
 
 def poisoned(tree: PyTree, ok: Bool[Array, "*shape"]) -> PyTree:

@@ -14,6 +14,8 @@ from ._fingerprint import fingerprint
 
 
 _SIMPLE = (bool, int, float, complex, str, bytes, np.generic, np.dtype, jax.Array)
+#: Part of the key by which JAX finds what it has compiled, here and in what is called.
+_reading = jax.make_user_context(b"")
 #: Digests of what users wrote, as tracing left it, with those that it was traced for.
 _BEFORE_TRACING: dict[bytes, bytes] = {}
 _MOST = 4096
@@ -32,8 +34,9 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     traces = []
 
-    def traced(state: bytes, args: Any, options: Any) -> Any:
-        traces.append(state)
+    @functools.wraps(function)
+    def traced(*args: Any, **options: Any) -> Any:
+        traces.append(function)
         return function(*args, **options)
 
     compiled = eqx.filter_jit(traced)
@@ -41,17 +44,20 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         written = tuple(_written((args, options)))
-        before = [_known(_digest(part)) for part in written]
-        known = len(traces)
-        found = compiled(b"".join(before), args, options)
+        if not written:
+            return compiled(*args, **options)
+        before, known = [_known(_digest(part)) for part in written], len(traces)
+        with _reading(b"".join(before)):
+            found = compiled(*args, **options)
         if len(traces) > known:
             _note(written, before)
-        traces.clear()
+        del traces[known:]
         return found
 
     def lower(*args: Any) -> Any:
-        before = [_known(_digest(part)) for part in _written((args, {}))]
-        return compiled.lower(b"".join(before), args, {})
+        before = [_known(_digest(part)) for part in _written(args)]
+        with _reading(b"".join(before)):
+            return compiled.lower(*args)
 
     call.lower = lower  # pyright: ignore
     return call

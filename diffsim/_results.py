@@ -85,6 +85,11 @@ with warnings.catch_warnings():
             "The guess is infinite or not a number. Begin at finite numbers near the "
             "answer."
         )
+        chi2_not_finite = (
+            "The prediction is finite, but chi2, the sum of its squared distances from "
+            "the data over sigma, is not: a sigma is too small beside them. Give sigma "
+            "in the units of the data, and look at its smallest."
+        )
         prediction_not_finite = (
             "The prediction is not finite. If `predict` runs a simulation or solves an "
             "equation, call that at these parameter values on its own: it raises the "
@@ -112,8 +117,10 @@ with warnings.catch_warnings():
             "does not change its sign needs another solver."
         )
         no_minimum = (
-            "The solver stopped where the gradient does not vanish. Try another guess, "
-            "tighter tolerances, or units in which the unknowns are about one."
+            "The solver stopped where there is no minimum: the gradient does not "
+            "vanish, or the objective rose or falls from there to some side, as from a "
+            "maximum or a ridge. Try another guess; of a `solver` of your own, tighter "
+            "tolerances, of which an absolute one presumes units."
         )
         operator_not_linear = (
             "The operator is not linear: of zeros it does not make zeros. Leave out "

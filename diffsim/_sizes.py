@@ -15,6 +15,28 @@ def largest(tree: PyTree[Array]) -> Array:
     return jnp.max(jnp.stack([jnp.max(x) for x in sizes]))
 
 
+def largest_difference(a: PyTree[Array], b: PyTree[Array]) -> Array:
+    """The largest magnitude of any difference, 0 where both are NaN.
+
+    Infinite where one is not a number and the other is.
+    """
+
+    def difference(x, y):
+        # After a terminal event both are NaN.
+        return jnp.where(jnp.isnan(x) & jnp.isnan(y), 0, x - y)
+
+    pairs = (jax.tree.map(_number, jax.tree.leaves(tree)) for tree in (a, b))
+    return largest(jax.tree.map(difference, *pairs))
+
+
+def _number(x: Array) -> Array | None:
+    """`x`, integers as floats, which have no overflow; None for keys and the like."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    is_countable = jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == bool
+    return x.astype(float) if is_countable else None
+
+
 def precision(tree: PyTree[Array]) -> float:
     """The coarsest epsilon of any leaf."""
     return max(float(jnp.finfo(x.dtype).eps) for x in jax.tree.leaves(tree))

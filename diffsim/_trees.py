@@ -76,8 +76,8 @@ def select(
     the label in place of `i` where there is one: `bodies.positions[Jupiter, 0]`.
 
     **Raises:** a `ValueError` for a path that leads nowhere (with the near ones), that
-    ends at something that is not floating, that repeats a number, or if nothing is
-    chosen.
+    ends at something that is not floating, that repeats a number, that names two
+    leaves, or if nothing is chosen.
     """
     leaves = _leaves(tree)
     if callable(paths):
@@ -95,6 +95,8 @@ def select(
         )
     _object_to_repeats(parts, leaves, argument)
     names = tuple(name for part in parts for name in _names(part, leaves[part.leaf]))
+    if len(set(names)) < len(names):
+        _object_to_shared_name(tree, parts, leaves, argument)
     return Selection(parts, names)
 
 
@@ -242,8 +244,9 @@ def _depths(leaf: _Leaf) -> range:
 
 def _object_to_kind(leaf: _Leaf, argument: str):
     kind = getattr(leaf.value, "dtype", type(leaf.value).__name__)
+    name = repr(leaf.name) if leaf.name else "the array itself"
     raise ValueError(
-        f"{argument}: {leaf.name!r} is {kind}, and only floating-point numbers can "
+        f"{argument}: {name} is {kind}, and only floating-point numbers can "
         "vary; store it as a float if it is a quantity"
     )
 
@@ -326,6 +329,24 @@ def _object_to_repeats(parts: Sequence[Part], leaves: list[_Leaf], argument: str
                 f"{argument} names {name!r} twice, by {by[0]!r} and by {by[1]!r}; "
                 "name every number once"
             )
+
+
+def _object_to_shared_name(
+    tree: PyTree, parts: Sequence[Part], leaves: list[_Leaf], argument: str
+):
+    """A dict key with dots or brackets may spell the path of another leaf."""
+    keys = [keys for keys, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+    seen: dict[str, int] = {}
+    for part in parts:
+        for name in _names(part, leaves[part.leaf]):
+            if seen.setdefault(name, part.leaf) != part.leaf:
+                one, other = (
+                    jax.tree_util.keystr(keys[i]) for i in (seen[name], part.leaf)
+                )
+                raise ValueError(
+                    f"{argument} names {name!r}, which is both model{one} and "
+                    f"model{other}; give one of the keys another name"
+                )
 
 
 def cast(tree: Any, dtype: Any) -> Any:

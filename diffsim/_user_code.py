@@ -8,14 +8,22 @@ import jax
 
 
 _ERRORS = jax.errors
+_DECIDES = (
+    "decides by a value that is not known while JAX traces it, as in `if t < 0.5`, "
+    "`and` or `max(a, b)`; write jnp.where(condition, a, b), jnp.logical_and or "
+    "jnp.maximum"
+)
+_INDEXES = (
+    "uses a value that JAX traces as a Python integer, an index of a list or a "
+    "length; use a jax.numpy array and index that, or jnp.take"
+)
+_MAKES_A_NUMBER = (
+    "makes a Python number of a value that JAX traces, by math.sin, float or int; "
+    "use jax.numpy, jnp.sin for math.sin, and leave float out"
+)
 #: Of both kinds JAX has one base, and the narrower one comes first.
 _SENTENCES = (
-    (
-        _ERRORS.TracerBoolConversionError,
-        "decides by a value that is not known while JAX traces it, as in `if t < 0.5`, "
-        "`and` or `max(a, b)`; write jnp.where(condition, a, b), jnp.logical_and or "
-        "jnp.maximum",
-    ),
+    (_ERRORS.TracerBoolConversionError, _DECIDES),
     (
         _ERRORS.TracerArrayConversionError,
         "calls NumPy or SciPy on a value that JAX traces; use jax.numpy, jnp.sin for "
@@ -23,8 +31,7 @@ _SENTENCES = (
     ),
     (
         _ERRORS.TracerIntegerConversionError,
-        "uses a value that JAX traces as a Python integer, an index of a list or a "
-        "length; use a jax.numpy array and index that, or jnp.take",
+        _INDEXES,
     ),
     (
         _ERRORS.NonConcreteBooleanIndexError,
@@ -33,9 +40,19 @@ _SENTENCES = (
     ),
     (
         _ERRORS.ConcretizationTypeError,
-        "makes a Python number of a value that JAX traces, by math.sin, float or int; "
-        "use jax.numpy, jnp.sin for math.sin, and leave float out",
+        _MAKES_A_NUMBER,
     ),
+)
+#: What errors of no kind of their own say, of arrays that are traced and that are not.
+_SAID = (
+    (
+        "do not support in-place item assignment",
+        "writes into an array, which JAX does not do in place; make a new one, "
+        "u = u.at[0].set(1.0) for u[0] = 1.0, u.at[0].add(1.0) for u[0] += 1.0",
+    ),
+    ("converted to Python scalars", _MAKES_A_NUMBER),
+    ("converted to a scalar index", _INDEXES),
+    ("truth value of an array", _DECIDES),
 )
 
 
@@ -50,6 +67,11 @@ def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
         yield
     except tuple(kind for kind, _ in _SENTENCES) as error:
         what = next(text for kind, text in _SENTENCES if isinstance(error, kind))
+        raise ValueError(f"{name}{_called(name, function)} {what}") from error
+    except (TypeError, ValueError) as error:
+        what = next((text for said, text in _SAID if said in str(error)), None)
+        if what is None:
+            raise
         raise ValueError(f"{name}{_called(name, function)} {what}") from error
 
 

@@ -1,10 +1,11 @@
 """The largest entry is the largest, or infinite where one is no number."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._sizes import largest, precision
+from diffsim._sizes import largest, largest_difference, precision
 
 
 @pytest.mark.parametrize("count", [1, 3, 5000])
@@ -18,3 +19,11 @@ def test_what_is_no_number_is_larger_than_all_others(count):
 def test_the_precision_of_a_tree_is_that_of_its_coarsest_leaf():
     tree = [jnp.ones(2), jnp.ones(1, jnp.float32)]
     assert precision(tree) == np.finfo(np.float32).eps
+
+
+def test_trees_differ_by_the_largest_of_their_numbers():
+    a = {"x": jnp.array([1.0, jnp.nan]), "n": jnp.array([3]), "key": jax.random.key(0)}
+    b = {"x": jnp.array([1.5, jnp.nan]), "n": jnp.array([5]), "key": jax.random.key(1)}
+    assert largest_difference(a, b) == 2
+    b["x"] = b["x"].at[1].set(0)
+    assert np.isposinf(largest_difference(a, b))

@@ -68,6 +68,20 @@ def event(condition, **options):
     return ds.simulations.Event(condition, **options)
 
 
+COVARIANCE = np.exp(-np.abs(X[:, None] - X))
+SWAPPED = "model and data look swapped.*fit\\(predict, model, data\\)"
+ORBIT = nbody.Elements(semi_major_axis=1.0)
+CURVES = {"u": np.ones(5), "v": np.ones(3)}
+
+
+def by_curves(model):
+    return {"u": line(model), "v": model["a"] * jnp.ones(3)}
+
+
+def curves(**options):
+    return fitted(by_curves, **{"data": CURVES, **options})
+
+
 MASKED = np.ma.masked_array(DATA, X > 0.5)
 OVER = {"a": np.arange(3.0)}
 ROWS = {
@@ -92,6 +106,19 @@ ROWS = {
     ),
     "masked array": (lambda: fitted(data=MASKED), "mask=~data.mask"),
     "covariance": (lambda: Gaussian(np.eye(5)), "standard deviations"),
+    "positive covariance": (lambda: fitted(noise=Gaussian(COVARIANCE)), "cholesky"),
+    "covariance in fisher": (
+        lambda: fisher(line, MODEL, noise=Gaussian(COVARIANCE)),
+        "cholesky",
+    ),
+    "covariance in a dict": (
+        lambda: curves(noise=Gaussian({"u": COVARIANCE, "v": 1.0})),
+        "cholesky",
+    ),
+    "covariance of all data": (
+        lambda: curves(noise=Gaussian(np.eye(8) + 0.1)),
+        "cholesky",
+    ),
     "array for over": (lambda: sweep(line, MODEL, np.arange(3.0)), "over must map"),
     "unequal lengths": (
         lambda: sweep(line, MODEL, {"a": np.ones(2), "k": np.ones(3)}),
@@ -105,6 +132,36 @@ ROWS = {
     "list for data": (lambda: fitted(data=[1.0] * 5), "np.asarray"),
     "array for noise": (lambda: fitted(noise=DATA), "Gaussian\\(sigma\\)"),
     "simulation for data": (lambda: fitted(data=PAIR), "fit\\(predict, model, data\\)"),
+    "simulation in data": (
+        lambda: fit(lambda m: m["s"], DATA, {"s": PAIR}, noise=NOISE),
+        "fit\\(predict, model, data\\)",
+    ),
+    "model for an array": (lambda: fitted(model=DATA, data=MODEL), SWAPPED),
+    "model for a dict": (lambda: curves(model=CURVES, data=MODEL), SWAPPED),
+    "model for a tuple": (
+        lambda: fitted(lambda m: (m["a"] * X, m["k"] * X), (DATA, DATA), MODEL),
+        SWAPPED,
+    ),
+    "model for integers": (
+        lambda: fitted(model=np.arange(5), data=MODEL),
+        SWAPPED,
+    ),
+    "tuples for tuples": (
+        lambda: fitted(lambda m: (m[0] * X, m[1] * X), (DATA, DATA), (1.0, 2.0)),
+        SWAPPED,
+    ),
+    "arrays for arrays": (
+        lambda: fitted(lambda m: m[0] + m[1] * X, DATA, np.ones(2)),
+        SWAPPED,
+    ),
+    "module for data": (
+        lambda: fitted(lambda m: {"u": m.semi_major_axis * X}, {"u": DATA}, ORBIT),
+        SWAPPED,
+    ),
+    "model in fisher": (
+        lambda: fisher(by_curves, CURVES, data=MODEL, noise=NOISE),
+        "fisher\\(predict, model, data=data\\)",
+    ),
     "short data": (lambda: fitted(data=DATA[1:]), "shape of the data"),
     "nothing returned": (lambda: fitted(lambda model: None), "the prediction must"),
     "integer model": (lambda: fitted(model={"a": 1, "k": 2.0}), "write 1.0 for 1"),
@@ -223,3 +280,25 @@ def test_parameters_keep_the_order_in_which_they_are_named(free):
     found = fitted(data=1 + 2 * X, free=free)
     assert found.names == ("k", "a")
     np.testing.assert_allclose(found.values, [2.0, 1.0])
+
+
+def test_what_fails_the_other_way_too_is_no_swap():
+    """A model that is laid out like the data, and a function that fails on both."""
+    with pytest.raises(ValueError, match=r"starts at 2\.0, outside its bounds"):
+        fitted(lambda m: m, 2 * DATA, DATA, free={"*": Free(bounds=(0, 1))})
+    with pytest.raises(KeyError, match="b"):
+        fitted(lambda m: m["b"])
+    with pytest.raises(ValueError, match="shape of the data"):
+        fitted(lambda m: m.T, np.ones((2, 3)), np.ones((2, 3)))
+
+
+def test_data_whitened_by_their_covariance_give_generalized_least_squares():
+    whiten = np.linalg.inv(np.linalg.cholesky(COVARIANCE))
+    data = np.array([1.0, 1.7, 2.4, 2.2, 3.1])
+    found = fitted(lambda m: whiten @ line(m), data=whiten @ data, noise=Gaussian(1.0))
+    A = np.stack([np.ones(5), X], axis=1)
+    matrix = A.T @ np.linalg.solve(COVARIANCE, A)
+    exact = np.linalg.solve(matrix, A.T @ np.linalg.solve(COVARIANCE, data))
+    # the default tolerance of a fit
+    np.testing.assert_allclose(found.values, exact, rtol=1e-8)
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(matrix), rtol=1e-8)

@@ -16,6 +16,7 @@ from . import (
     spectral,
     stiff_diffusion,
     sweep_64x5,
+    sweep_layouts,
     weigh_the_planets,
 )
 
@@ -26,6 +27,7 @@ CASES = (
     direct_sum_4096.CASE,
     gradient_1024.CASE,
     sweep_64x5.CASE,
+    sweep_layouts.CASE,
     weigh_the_planets.CASE,
     implicit_layers.CASE,
     kepler_equation.CASE,

@@ -23,17 +23,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     process.
 
     **Returns:** the exit code: 0 if all is well, 1 if the demo or a check failed (what
-    failed is said), 2 for a command that makes no sense or cannot run.
+    failed is said), 2 for a command that makes no sense or cannot run, 130 where it was
+    stopped, and 141 where nobody reads on, as in `diffsim verify | head -1`.
     """
     # Until here the process has done nothing but import, on one core.
     importing = time.process_time() if arguments is None else 0.0
-    given = _parser().parse_args(arguments)
     try:
-        return _run(given, importing)
+        try:
+            return _run(_parser().parse_args(arguments), importing)
+        finally:
+            # Else a pipe is found closed at exit only, where Python complains of it.
+            sys.stdout.flush()
+            sys.stderr.flush()
     except BrokenPipeError:
-        # Who reads has heard enough; what is left to flush at exit goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        _discard_what_is_left()
+        return 141
+
+
+def _discard_what_is_left():
+    """Send what is still to be written to a pipe that is closed nowhere."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _run(given: argparse.Namespace, importing: float) -> int:
+    try:
+        return _command(given, importing)
+    except BrokenPipeError:
+        raise
     except (ValueError, ImportError, OSError) as error:
         print(f"diffsim {given.command}: {error}", file=sys.stderr)
         return 2
@@ -42,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _run(given: argparse.Namespace, importing: float) -> int:
+def _command(given: argparse.Namespace, importing: float) -> int:
     if given.command == "info":
-        print(info(), flush=True)
+        print(info())
         return 0
     # A command owns its process; the library leaves JAX's flags to its user.
     jax.config.update("jax_enable_x64", True)

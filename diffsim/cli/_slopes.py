@@ -82,7 +82,7 @@ def _steppings(system: AbstractSimulation) -> tuple[type, ...]:
         return _EXPONENTIAL + _EXPLICIT
     if not isinstance(system.equation, pde.AbstractImplicit):
         return _EXPLICIT
-    start = system.initial
+    start = system.initial_field
     whole = system.equation.explicit(system.t0, start, system.domain) is None
     return _EXPLICIT + _SPLIT + (_IMPLICIT if whole else ())
 

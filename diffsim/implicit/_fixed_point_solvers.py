@@ -12,11 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._products import product
 from .._sizes import largest
-from ._tolerances import over_tolerance
-
-
-class _PicardState(eqx.Module):
-    size: Float[Array, ""]
+from ._fixed_point_convergence import Convergence
 
 
 class Picard(optx.AbstractFixedPointSolver):
@@ -24,10 +20,17 @@ class Picard(optx.AbstractFixedPointSolver):
 
     It converges where g contracts, as fast as g does.
 
+    No scale of y is presumed: the search ends where g(y) − y is within `rtol` |y|,
+    entry by entry; where it is so beside the largest entry of each array and eight
+    steps have not made it smaller, as an entry that vanishes to rounding; or where y is
+    rounding of what it was and g(0) is 0, a fixed point at zero.
+
     **Arguments**
 
-    - `rtol`, `atol`: of $|g(y) - y|$; None is the 3/4 power of the precision, 2e-12 in
+    - `rtol`: of $|g(y) - y|$ over |y|; None is the 3/4 power of the precision, 2e-12 in
         float64.
+    - `atol`: the search ends where $|g(y) - y|$ is within `atol` + `rtol` |y|, and
+        nowhere else. None presumes nothing.
     - `damping`: $\beta$; less than one tames maps that overshoot.
     - `norm`: of the step over its tolerances.
     """
@@ -39,19 +42,19 @@ class Picard(optx.AbstractFixedPointSolver):
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del fn, args, options, f_struct, aux_struct, tags
-        return _PicardState(self.norm(y) * 0 + jnp.inf)
+        return Convergence.begin(y)
 
     def step(self, fn, y, args, options, state, tags):
-        del options, state, tags
+        del options, tags
         mapped, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, mapped, y)
-        size = self.norm(over_tolerance(f, y, self.rtol, self.atol, power=0.75))
+        state = state.after(fn, y, f, args, self)
         y = jax.tree.map(lambda a, d: a + self.damping * d, y, f)
-        return y, _PicardState(size), aux
+        return y, state, aux
 
     def terminate(self, fn, y, args, options, state, tags):
         del fn, y, args, options, tags
-        return state.size <= 1, optx.RESULTS.successful
+        return state.is_reached, optx.RESULTS.successful
 
     def postprocess(self, fn, y, aux, args, options, state, tags, result):
         del fn, args, options, state, tags, result
@@ -64,7 +67,7 @@ class _AndersonState(eqx.Module):
     points: Float[Array, "memory n"]
     values: Float[Array, "memory n"]
     last: tuple[Float[Array, " n"], Float[Array, " n"]]
-    size: Float[Array, ""]
+    convergence: Convergence
     count: Int[Array, ""]
 
 
@@ -78,7 +81,7 @@ class Anderson(optx.AbstractFixedPointSolver):
 
     **Arguments**
 
-    - `rtol`, `atol`: of |f|; None is the 3/4 power of the precision, 2e-12 in float64.
+    - `rtol`, `atol`: of |f|, as those of `Picard`.
     - `memory`: how many differences are kept.
     - `damping`: $\beta$.
     - `norm`: of f over its tolerances.
@@ -106,14 +109,14 @@ class Anderson(optx.AbstractFixedPointSolver):
         del fn, args, options, f_struct, aux_struct, tags
         none = 0 * ravel_pytree(y)[0]
         history = jnp.tile(none, (self.memory, 1))
-        size = jnp.sum(none) + jnp.inf
-        return _AndersonState(history, history, (none, none), size, jnp.asarray(0))
+        start = Convergence.begin(y)
+        return _AndersonState(history, history, (none, none), start, jnp.asarray(0))
 
     def step(self, fn, y, args, options, state, tags):
         del options, tags
         mapped, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, mapped, y)
-        size = self.norm(over_tolerance(f, y, self.rtol, self.atol, power=0.75))
+        reached = state.convergence.after(fn, y, f, args, self)
         flat, unravel = ravel_pytree(y)
         flat_f = ravel_pytree(f)[0]
         # Before the second point there is no difference.
@@ -130,12 +133,12 @@ class Anderson(optx.AbstractFixedPointSolver):
             + self.damping * flat_f
             - product(weights, points + self.damping * values)
         )
-        state = _AndersonState(points, values, (flat, flat_f), size, state.count + 1)
+        state = _AndersonState(points, values, (flat, flat_f), reached, state.count + 1)
         return unravel(flat_next), state, aux
 
     def terminate(self, fn, y, args, options, state, tags):
         del fn, y, args, options, tags
-        return state.size <= 1, optx.RESULTS.successful
+        return state.convergence.is_reached, optx.RESULTS.successful
 
     def postprocess(self, fn, y, aux, args, options, state, tags, result):
         del fn, args, options, state, tags, result
@@ -147,7 +150,10 @@ def _mixture(values: Array, f: Array) -> Array:
 
     By the normal equations of scaled differences: γ only has to be nearly the best.
     """
-    size = jnp.sqrt(jnp.sum(values**2, axis=1))
+    # Squares of unknowns of 1e-200 are no floats.
+    top = jnp.max(jnp.abs(values), axis=1)
+    unit = values / jnp.where(top == 0, 1, top)[:, None]
+    size = top * jnp.sqrt(jnp.sum(unit**2, axis=1))
     scale = 1 / jnp.where(size == 0, 1, size)
     scaled = values * scale[:, None]
     ridge = 10 * jnp.finfo(f.dtype).eps * values.shape[0]

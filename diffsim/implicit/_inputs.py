@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._checks import check_takes
+from .._user_code import explain_tracer_errors
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
@@ -21,12 +22,24 @@ def floating(name: str, given: PyTree) -> PyTree[Array]:
     return given
 
 
+def check_arrays(name: str, found: PyTree) -> None:
+    """That a function of y `found` nothing that no y can have changed."""
+    for leaf in jax.tree.leaves(found):
+        if not hasattr(leaf, "shape"):
+            raise ValueError(
+                f"{name} must return arrays made of y, got {leaf!r:.60}, which does "
+                "not depend on it"
+            )
+
+
 def check_fits(
     name: str, function: Callable, like: str, y: PyTree[Array], args: PyTree
 ) -> None:
     """That `function(y, args)` is possible, of the structure and shapes of y."""
     check_takes(name, function, ("y", "args"))
-    found = eqx.filter_eval_shape(function, y, args)
+    with explain_tracer_errors(name, function):
+        found = eqx.filter_eval_shape(function, y, args)
+    check_arrays(name, found)
     if any(jnp.iscomplexobj(x) for x in jax.tree.leaves(found)):
         raise ValueError(
             f"{name} must return real numbers, got complex ones; write a complex "

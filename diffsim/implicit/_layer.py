@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._failures import is_finite, throws
+from .._failures import failures_as_nan, is_finite, throws
 from .._fresh_jit import fresh_jit
 from .._primitives import hoisted
 from .._results import RESULTS, raised
-from .._sizes import largest
+from .._sizes import largest, precision
 from ._bracketed import Bracketed
 from ._condition import condition
+from ._curvature import is_bowl
 from ._fixed_point_solvers import Anderson, Picard
 from ._iterate import iterated
 from ._newton import Newton, linearized
@@ -30,12 +31,15 @@ class Kind(NamedTuple):
 
     `equation(given)` is the f with f(y, θ) = 0 that is differentiated; `find` runs a
     solver of Optimistix on what was given; `no_answer` names the `RESULTS` of a solver
-    that stops where f does not vanish.
+    that stops where f does not vanish. `objective(given)` is what y makes least, if it
+    does, and then f is its gradient, or with `held` part of that.
     """
 
     equation: Callable[[Callable], Callable]
     find: Callable[..., optx.Solution]
     no_answer: str
+    objective: Callable[[Callable], Callable] | None = None
+    held: bool = False
 
 
 def answer(
@@ -51,6 +55,7 @@ def answer(
     full: bool,
 ) -> Any:
     """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
+    _check_solver(solver)
     if not isinstance(rule, Rule):
         raise ValueError(
             f"rule must be a Rule, got {rule!r:.60}; write Rule(linear) for a strategy"
@@ -66,10 +71,26 @@ def answer(
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
+def _check_solver(solver: Any) -> None:
+    if isinstance(solver, type):
+        raise ValueError(
+            f"solver must be a solver, got the class {solver.__name__}; call it, "
+            f"{solver.__name__}(...)"
+        )
+    if not isinstance(solver, optx.AbstractIterativeSolver | Bracketed):
+        raise ValueError(
+            f"solver must be a solver of diffsim.implicit or of Optimistix, or None, "
+            f"got {solver!r:.60}; try Newton() or optimistix.Dogleg(1e-8, 1e-8)"
+        )
+
+
 @fresh_jit
 def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
-    guess = _typed(kind, given, guess, args)
-    closed, theta = opened(given, guess, args)
+    # A layer inside the function is asked at trial steps and, of a batch, for members
+    # that have long ended: it has no say in what fails, this one judges what it made.
+    with failures_as_nan():
+        guess = _typed(kind, given, guess, args)
+        closed, theta = opened(given, guess, args)
     function = kind.equation(closed)
 
     def solve(how, function, y, theta):
@@ -78,7 +99,12 @@ def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
         y, status, steps, hint = _searched(
             kind, closed, function, y, theta, solver, rule, max_steps
         )
-        y = _polished(function, y, theta, rule)
+        least = None if kind.objective is None else kind.objective(closed)
+        y = _polished(function, least, y, theta, rule)
+        if least is not None:
+            good = _is_minimum(least, None if kind.held else function, start, y, theta)
+            wrong = (status == RESULTS.successful) & is_finite(y) & ~good
+            status = RESULTS.where(wrong, RESULTS.no_minimum, status)
         value, status, size = _judged(function, theta, start, y, status, kind, solver)
         status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
         return value, (status, size, steps), hint
@@ -151,7 +177,7 @@ def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
     return found.value, RESULTS.promote(found.result), steps, None
 
 
-def _polished(function, y, theta, rule: Rule):
+def _polished(function, objective, y, theta, rule: Rule):
     for _ in range(rule.polish):
         (value, _), _, solve = linearized(
             lambda z: (function(z, theta), None),
@@ -159,8 +185,31 @@ def _polished(function, y, theta, rule: Rule):
             rule.linear,
             backward=rule.mode == "reverse",
         )
-        y = jax.tree.map(jnp.subtract, y, solve(value))
+        new = jax.tree.map(jnp.subtract, y, solve(value))
+        if objective is not None:
+            # Far from a minimum a step may lead to a maximum, or anywhere.
+            worse = _rose(objective(y, theta), objective(new, theta), y)
+            new = _chosen(worse, y, new)
+        y = new
     return y
+
+
+def _chosen(first: Array, a: PyTree[Array], b: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda a, b: jnp.where(first, a, b), a, b)
+
+
+def _rose(before, after, y) -> Array:
+    allowed = precision(y) ** 0.75 * jnp.abs(before)
+    # False where a step is NaN: that is said of it elsewhere.
+    return (after - before > allowed) | jnp.isinf(after)
+
+
+def _is_minimum(objective, gradient, start, y, theta) -> Array:
+    """Whether y is no worse than the guess, and the objective bends up around it."""
+    better = ~_rose(objective(start, theta), objective(y, theta), y)
+    if gradient is None:
+        return better
+    return better & is_bowl(lambda z: gradient(z, theta), y, start)
 
 
 def _judged(function, theta, start, y, status, kind: Kind, solver):
@@ -173,7 +222,7 @@ def _judged(function, theta, start, y, status, kind: Kind, solver):
     lost = (status == good) & ~is_finite(y)
     status = RESULTS.where(lost, RESULTS.no_linear_solution, status)
     if not _is_certain(solver):
-        wrong = jnp.isfinite(size) & _is_large(function, y, theta, start, here)
+        wrong = jnp.isfinite(size) & _is_large(kind, function, y, theta, start, here)
         status = RESULTS.where((status == good) & wrong, no_answer, status)
     broken = ~jnp.isfinite(size)
     status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
@@ -188,7 +237,7 @@ def _is_certain(solver) -> bool:
     return isinstance(solver, Newton | NewtonKrylov) and solver.atol is None
 
 
-def _is_large(function, y, theta, start, here) -> Array:
+def _is_large(kind: Kind, function, y, theta, start, here) -> Array:
     """Whether |f| is above what f changes by if y does by up to a hundredth.
 
     A solver of rough tolerances stops where |f| is above rounding, but below this; at a
@@ -201,15 +250,17 @@ def _is_large(function, y, theta, start, here) -> Array:
         wave = jnp.cos(jnp.arange(1.0, a.size + 1) ** 2).astype(a.dtype)
         size = jnp.maximum(jnp.abs(a), jnp.abs(a - start))
         # Begun at a root at zero, an unknown tells nothing, and may be of any units.
-        size = jnp.where(size <= jnp.finfo(a.dtype).eps, 1, size)
+        unknown = (start == 0) & (size <= jnp.finfo(a.dtype).eps)
+        size = jnp.where(unknown, 1, size)
         return a + 0.01 * wave.reshape(a.shape) * size
 
     there = function(jax.tree.map(moved, y, start), theta)
 
     def large(there, here):
         change = largest(there - here)
-        # What overflows says nothing for a root.
-        return largest(here) > jnp.where(jnp.isfinite(change), change, 0)
+        # What overflows says nothing for a root, of which nothing else is known.
+        unknown = 0 if kind.objective is None else jnp.inf
+        return largest(here) > jnp.where(jnp.isfinite(change), change, unknown)
 
     each = jax.tree.leaves(jax.tree.map(large, there, here))
     return jnp.any(jnp.stack(each))

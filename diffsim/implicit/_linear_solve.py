@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, PyTree
 
-from .._failures import is_finite, throws
+from .._failures import failures_as_nan, is_finite, throws
 from .._fresh_jit import fresh_jit
-from .._primitives import tie_tangents
+from .._primitives import Opened, tie_tangents
 from .._products import product
 from .._results import RESULTS, raised
 from .._sizes import largest
@@ -31,7 +31,11 @@ def linear_solve(
     throw: bool | None = None,
     full: bool = False,
 ) -> Any:
-    r"""The $x$ with $A x = b$, differentiable in $A$ and $b$ in every mode:
+    r"""The $x$ with $A x = b$, differentiable in $A$ and $b$ in every mode.
+
+    Of an array `b` the last axis is solved along, and all others are a batch: of the
+    rows of a matrix B, where `numpy.linalg.solve(A, B)` takes its columns. Write
+    `linear_solve(A, B.T).T` for that.
 
     $$A\,\dot x = \dot b - \dot A\,x, \qquad A^T \bar b = \bar x, \quad
       \bar A = -\bar b\,x^T .$$
@@ -49,19 +53,35 @@ def linear_solve(
     **RESULTS:** `no_linear_solution`; `operator_not_linear` for a function that makes
     something of zeros.
 
-    **Raises:** `ValueError` for an operator that is not square or `b` that is not
-    floating; `RuntimeError` if it fails and `throw`.
+    **Raises:** `ValueError` for an operator that is not square, for a function that is
+    not linear, and for `b` that is not floating; `RuntimeError` if it fails and
+    `throw`.
     """
     b = floating("b", b)
     product = _product(operator, b)
     check_fits("operator", lambda x, _: product(x), "b", b, None)
     linear = Dense() if linear is None else linear
     check_strategy(linear)
-    found = _answered(product, b, linear.opened(b), full)
+    try:
+        found = _answered(product, b, linear.opened(b), full)
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        # JAX has no name for it, and transposes what is linear only.
+        _check_linear(product, b, error)
+        raise
     if not throws(throw):
         return found if full else found.value
     value = raised(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
+
+
+def _check_linear(product: Operator, b, error: Exception):
+    try:
+        jax.eval_shape(jax.linear_transpose(product, b), b)
+    except (AssertionError, NotImplementedError, RuntimeError):
+        raise ValueError(
+            "operator must be linear in the array it is given, got a function that JAX "
+            "cannot transpose; solve an equation that is not linear by root"
+        ) from error
 
 
 def linear_solved(operator, y, b, *, linear: AbstractLinear, hint: Any = None):
@@ -93,6 +113,9 @@ def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
 
 @fresh_jit
 def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solution:
+    # As in `root`, a layer inside the operator is judged here.
+    with failures_as_nan():
+        product = Opened.of(product, b)
     x, steps = _linear_solved(
         product, b, b, linear, None, lambda solved: solved, has_aux=True
     )
@@ -100,7 +123,8 @@ def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solut
     fine = is_finite(x)
     status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
     # A constant in it would make A x of every x, and of none of them b.
-    straight = largest(product(jax.tree.map(jnp.zeros_like, b))) == 0
+    constant = largest(product(jax.tree.map(jnp.zeros_like, b)))
+    straight = (constant == 0) | ~jnp.isfinite(constant)
     status = RESULTS.where(straight, status, RESULTS.operator_not_linear)
     x = jax.tree.map(lambda a: jnp.where(straight, a, jnp.nan), x)
     size = largest(jax.tree.map(jnp.subtract, product(x), b))
@@ -118,7 +142,13 @@ def _product(operator: Any, b: PyTree[Array]) -> Callable:
         return operator.mv
     if callable(operator):
         return operator
-    matrix = jnp.asarray(operator)
+    try:
+        matrix = jnp.asarray(operator)
+    except TypeError as error:
+        raise ValueError(
+            f"operator must be a square matrix, a linear function or an operator of "
+            f"Lineax, got {operator!r:.60}"
+        ) from error
     if not isinstance(b, jax.Array) or matrix.shape != 2 * b.shape[-1:]:
         raise ValueError(
             f"operator must be a square matrix that fits b, one array: got shape "

@@ -5,14 +5,17 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._checks import check_takes
 from .._sizes import precision
-from ._inputs import floating
+from .._user_code import explain_tracer_errors
+from ._inputs import check_arrays, floating
 from ._layer import Kind, answer
 from ._rule import Rule
+from ._units import least_squares_scaled, minimise_scaled
 
 
 _HESSIANS = ("full", "gauss_newton")
@@ -38,10 +41,13 @@ def minimise(
     **Arguments**
 
     - `objective`: `objective(y, args)`, a scalar.
-    - `solver`: what `optimistix.minimise` takes; None is `optimistix.BFGS` with
-        tolerances of the root of the precision.
+    - `solver`: what `optimistix.minimise` takes; None is `optimistix.BFGS` in units of
+        the problem, the curvatures at the guess and the decrease that they promise,
+        with a tolerance of the root of the precision of how far it went. No scale of
+        the objective or of an unknown is presumed.
     - `rule`: None is `Rule(polish=1)`: minimisers stop at half of the digits, and a
-        Newton step with the Hessian gives the other half.
+        Newton step with the Hessian gives the other half. A step that raises the
+        objective is not taken.
     - `guess`, `args`, `max_steps`, `throw`, `full`: as for `root`. The residual of a
         `Solution` is the largest entry of the gradient, its condition that of the
         Hessian.
@@ -49,24 +55,31 @@ def minimise(
     **Returns:** the minimum, like `guess`, or a `Solution`.
 
     **RESULTS:** as `root`; `no_minimum` if the solver stopped where the gradient does
-    not vanish; `no_linear_solution` if the Hessian is singular.
+    not vanish, the objective is above that at the guess, or the Hessian is negative in
+    a direction; `no_linear_solution` if the Hessian is singular.
 
     **Raises:** as `root`, and `ValueError` for an objective that is not a scalar.
 
     **Limits:** the minimum that the solver runs into, of those there are (mathematics).
+    Of more than 32 unknowns, the Hessian is tested in two directions and units are
+    those of arrays, not of entries (convenience).
     """
     guess = floating("guess", guess)
     check_takes("objective", objective, ("y", "args"))
-    shape = eqx.filter_eval_shape(objective, guess, args)
+    with explain_tracer_errors("objective", objective):
+        shape = eqx.filter_eval_shape(objective, guess, args)
     if getattr(shape, "shape", None) != ():
         raise ValueError(
             f"objective must return one number, got {shape}; sum what is to be least, "
             "or give residuals to least_squares"
         )
-    solver = _bounded(optx.BFGS, guess) if solver is None else solver
+    kind = _MINIMISE if solver is None else _MINIMISE_BY
+    # Of unknowns that begin at far below their unit: relative, and hardly else.
+    rtol, atol = precision(guess) ** 0.5, precision(guess)
+    solver = optx.BFGS(rtol, atol) if solver is None else solver
     rule = Rule(polish=1) if rule is None else rule
     return answer(
-        _MINIMISE,
+        kind,
         objective,
         guess,
         args,
@@ -102,7 +115,8 @@ def least_squares(
         r by y, and exact where r vanishes: its error is of the order of the residuals
         times the curvature of the model. Use it for first derivatives only.
     - `solver`: what `optimistix.least_squares` takes; None is
-        `optimistix.LevenbergMarquardt` with tolerances of the root of the precision.
+        `optimistix.LevenbergMarquardt` in units of the problem, the residuals and the
+        columns of $J$ at the guess, with a tolerance of the root of the precision.
     - `guess`, `args`, `rule`, `max_steps`, `throw`, `full`: as for `minimise`.
 
     **Returns, raises, RESULTS, limits:** as `minimise`, and `ValueError` for another
@@ -110,19 +124,31 @@ def least_squares(
     """
     guess = floating("guess", guess)
     check_takes("residuals", residuals, ("y", "args"))
+    with explain_tracer_errors("residuals", residuals):
+        check_arrays("residuals", eqx.filter_eval_shape(residuals, guess, args))
     if hessian not in _HESSIANS:
         raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON
-    solver = _bounded(optx.LevenbergMarquardt, guess) if solver is None else solver
+    if solver is None:
+        kind = kind._replace(find=least_squares_scaled)
+        tolerance = precision(guess) ** 0.5
+        solver = optx.LevenbergMarquardt(tolerance, tolerance)
     rule = Rule(polish=1) if rule is None else rule
     return answer(
         kind, residuals, guess, args, solver, rule, max_steps, throw=throw, full=full
     )
 
 
-def _bounded(solver: Any, guess: PyTree[Array]) -> Any:
-    tolerance = precision(guess) ** 0.5
-    return solver(rtol=tolerance, atol=tolerance)
+def _itself(objective):
+    return objective
+
+
+def _half_square(residuals):
+    def objective(y, theta):
+        squares = [jnp.sum(r**2) for r in jax.tree.leaves(residuals(y, theta))]
+        return sum(squares, start=jnp.zeros(())) / 2
+
+    return objective
 
 
 def _gradient(objective):
@@ -148,6 +174,7 @@ def _normal_of_held_jacobian(residuals):
     return equation
 
 
-_MINIMISE = Kind(_gradient, optx.minimise, "no_minimum")
-_LEAST_SQUARES = Kind(_normal, optx.least_squares, "no_minimum")
-_GAUSS_NEWTON = Kind(_normal_of_held_jacobian, optx.least_squares, "no_minimum")
+_MINIMISE_BY = Kind(_gradient, optx.minimise, "no_minimum", _itself)
+_MINIMISE = _MINIMISE_BY._replace(find=minimise_scaled)
+_LEAST_SQUARES = Kind(_normal, optx.least_squares, "no_minimum", _half_square)
+_GAUSS_NEWTON = _LEAST_SQUARES._replace(equation=_normal_of_held_jacobian, held=True)

@@ -11,12 +11,25 @@ from jaxtyping import Array, Bool, PyTree
 
 from .._sizes import largest, precision
 from ._strategies import AbstractLinear, Dense
-from ._tolerances import is_straight, over_tolerance, relative_to, true_where
+from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
 
 
 #: Steps by factors that are not theirs are worth their while if each is this much
 #: shorter than the last, and up to so many.
 _MUCH, _AGAIN = 0.25, 2
+
+#: A step is halved up to so many times.
+_HALVINGS = 30
+
+#: Of what the derivative promises, f has to fall by so much.
+_ENOUGH = 1e-4
+
+#: A step so many times the last one is no step nearer, whatever it is beside y.
+_LONGER = 10
+
+#: By how much steps to a multiple root at zero shorten at least, to one of order ten.
+#: To a root at infinity, as of exp(-y), they do not.
+_SHORTER = 0.9
 
 #: Up to so many unknowns new factors cost no more than another value of f.
 _FEW = 3
@@ -25,13 +38,19 @@ _FEW = 3
 class _State(eqx.Module):
     """The last factorization and step, and where the search stands.
 
-    `size` is that of the last step over its tolerance, `first` that of f at the guess.
+    `size` is that of the last step over its tolerance, `first` that of f at the guess,
+    leaf by leaf. The last step began at `origin`, where f had the size `before`, and
+    `fraction` of it was taken; once one had to be halved, |f| is `watched`.
     """
 
     factor: Any
     moved: PyTree[Array]
     size: Array
     first: list[Array]
+    origin: PyTree[Array]
+    before: list[Array]
+    fraction: Array
+    watched: Bool[Array, ""]
     near: Bool[Array, ""]
     singular: Bool[Array, ""]
 
@@ -46,10 +65,15 @@ class Newton(optx.AbstractRootFinder):
     order four for one factorization, and the last ones serve the derivative, if that is
     by `StaleLU`.
 
+    A step after which steps grow and |f| has not fallen, or is not a number, is halved
+    until it does, up to 30 times, and so is every one from then on. That costs nothing
+    where whole steps are good: |f| is looked at where the next one begins.
+
     No scale of y is presumed. A root may be zero to rounding, where no step is small
-    beside it: the search ends as well where steps no longer get shorter, and f is
-    linear over 1/`rtol` times the last one; and where |f| is below the fifth power of
-    the precision of what it was at the guess, as at a multiple root at zero.
+    beside it: the search ends as well where steps no longer get shorter, f is linear
+    over 1/`rtol` times the last one, and rounding hides what a small part of it
+    changes; and where |f| is below the fifth power of the precision of what it was at
+    the guess while steps get shorter, as at a multiple root at zero.
 
     **Arguments**
 
@@ -63,8 +87,10 @@ class Newton(optx.AbstractRootFinder):
 
     **Good values:** the defaults, whatever the units of y are.
 
-    **Limits:** converges near the root only; `NewtonKrylov` and `optimistix.Dogleg`
-    search further away (mathematics). `backward` needs a strategy that has a
+    **Limits:** stops at minima of |f| that are no roots (mathematics); another guess or
+    `optimistix.Dogleg` may find one. Where f bends over less than `rtol` |y|, as with a
+    date in days since long ago, the first step ends it: count from nearby, or give a
+    smaller `rtol` (convenience). `backward` needs a strategy that has a
     factorization (mathematics).
 
     **References:** C. T. Kelley, *Iterative Methods for Linear and Nonlinear Equations*
@@ -88,7 +114,8 @@ class Newton(optx.AbstractRootFinder):
         moved = jax.tree.map(lambda a: 0 * a, y)
         far, no = nothing + jnp.inf, nothing != 0
         first = [far.astype(a.dtype) for a in jax.tree.leaves(y)]
-        return _State(factor, moved, far, first, no, no)
+        one = nothing + 1
+        return _State(factor, moved, far, first, y, first, one, no, no, no)
 
     def step(self, fn, y, args, options, state, tags):
         del options, tags
@@ -96,12 +123,26 @@ class Newton(optx.AbstractRootFinder):
         step = solve(value)
         new, size, rough = self._moved(y, step, state.moved)
         lost = jnp.isfinite(largest(value)) & ~jnp.isfinite(largest(step))
-        near, first = self._near(fn, y, args, value, step, size, state)
+        sizes = [largest(f) for f in jax.tree.leaves(value)]
+        first = [
+            jnp.where(jnp.isinf(old), new, old)
+            for new, old in zip(sizes, state.first, strict=True)
+        ]
+        near = self._near(fn, y, args, value, step, size, sizes, state)
+        longer = largest(step) > _LONGER * largest(state.moved)
+        grew = ~(size < state.size) | longer
+        # NaN counts as growth.
+        grew &= ~(size <= 1)
         if jax.tree.leaves(factor) and sum(x.size for x in jax.tree.leaves(y)) > _FEW:
             new, size, step = self._again(
                 lambda z: solve(fn(z, args)[0]), new, step, size, rough
             )
-        return new, _State(factor, step, size, first, near, lost), aux
+        taken = (y, new, step, size, sizes)
+        taken, fraction, watched = _unless_worse(taken, near, grew, state)
+        origin, new, step, size, before = taken
+        near, lost = near & (fraction == 1), lost & (fraction == 1)
+        about = (origin, before, fraction, watched, near, lost)
+        return new, _State(factor, step, size, first, *about), aux
 
     def terminate(self, fn, y, args, options, state, tags):
         del fn, y, args, options, tags
@@ -142,25 +183,25 @@ class Newton(optx.AbstractRootFinder):
     def _relative(self, y: PyTree[Array]):
         return precision(y) ** 0.6 if self.rtol is None else self.rtol
 
-    def _near(self, fn, y, args, value, step, size, state):
-        """Whether f vanishes where no step is small beside y, and |f| at the guess."""
+    def _near(self, fn, y, args, value, step, size, sizes, state):
+        """Whether f vanishes where no step is small beside y."""
         if self.atol is not None:
-            return state.near, state.first
-        sizes = [largest(f) for f in jax.tree.leaves(value)]
-        pairs = list(zip(sizes, state.first, strict=True))
-        first = [jnp.where(jnp.isinf(old), new, old) for new, old in pairs]
+            return state.near
         least = precision(y) ** 5
-        gone = jnp.stack([new <= least * old for new, old in pairs])
+        gone = jnp.stack(
+            [new <= least * old for new, old in zip(sizes, state.first, strict=True)]
+        )
         # The first step has none before it.
         again = jnp.isfinite(state.first[0])
+        shorter = largest(step) <= _SHORTER * largest(state.moved)
         stalled = again & (size > 1) & (size >= state.size)
 
-        def straight():
+        def rounding():
             back, fall = (jax.tree.map(jnp.negative, a) for a in (step, value))
             reach = 1 / self._relative(y)
-            return is_straight(lambda z: fn(z, args)[0], y, value, back, fall, reach)
+            return is_rounding(lambda z: fn(z, args)[0], y, value, back, fall, reach)
 
-        return true_where(stalled, straight) | (again & jnp.all(gone)), first
+        return true_where(stalled, rounding) | (again & shorter & jnp.all(gone))
 
     def _again(
         self, step: Callable, y: PyTree[Array], last: PyTree[Array], size, rough
@@ -194,6 +235,32 @@ class Newton(optx.AbstractRootFinder):
         start = (y, last, size, rough, 0 * size)
         (y, last, size, _, _), _ = jax.lax.scan(more, start, None, length=_AGAIN)
         return y, size, last
+
+
+def _unless_worse(taken, near, grew, state: _State):
+    """A step as `taken`, or half of the last one; the fraction, and if |f| is watched.
+
+    Half of the last one where |f| has not fallen, and steps grow or |f| is watched.
+    Where no part of it is better, the search goes on from there as it would without.
+    """
+    y, _, _, size, sizes = taken
+    finite = jnp.all(jnp.isfinite(jnp.stack(sizes)))
+    enough = 1 - _ENOUGH * state.fraction
+    fell = jnp.stack(
+        [new < enough * old for new, old in zip(sizes, state.before, strict=True)]
+    )
+    unmet = state.watched & ~(size <= 1)
+    worse = ~finite | ((grew | unmet) & ~jnp.any(fell))
+    begun = jnp.all(jnp.isfinite(jnp.stack(state.before)))
+    tried = state.fraction <= 0.5**_HALVINGS
+    back = begun & worse & ~near & ~tried
+    half = jax.tree.map(lambda a, b: b + (a - b) / 2, y, state.origin)
+    moved = jax.tree.map(lambda a: a / 2, state.moved)
+    far = jnp.full_like(size, jnp.inf)
+    instead = (state.origin, half, moved, far, state.before)
+    taken = jax.tree.map(lambda a, b: jnp.where(back, a, b), instead, taken)
+    fraction = jnp.where(back, state.fraction / 2, 0 * state.fraction + 1)
+    return taken, fraction, (state.watched | back) & ~(begun & worse & tried)
 
 
 def linearized(function, y, linear: AbstractLinear, *, backward: bool):

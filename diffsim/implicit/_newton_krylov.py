@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from .._sizes import largest, precision
 from ._strategies import AbstractLinear, Krylov
-from ._tolerances import is_straight, over_tolerance, relative_to, true_where
+from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
 
 
 #: Of the tolerances, what the last step may leave. Less is work for nothing, and
@@ -107,13 +107,13 @@ class NewtonKrylov(optx.AbstractRootFinder):
         # False where Krylov's answer is NaN.
         fell = size < state.residual
 
-        def straight():
+        def rounding():
             reach = precision(y) ** -0.5
             change = operator(move)
             given = (lambda z: fn(z, args)[0], start, value, move, change)
-            return is_straight(*given, reach)
+            return is_rounding(*given, reach)
 
-        small |= true_where(~fell & ~small, straight)
+        small |= true_where(~fell & ~small, rounding)
         met = (state.residual == 0) | (~fell & small)
         forcing = self._next_forcing(rate, left, state.forcing)
         left = jnp.where(met, 0, left)

@@ -60,7 +60,9 @@ def root(
     structure; `RuntimeError` if it fails and `throw`.
 
     **Limits:** the root nearest to the solver's path, not all of them (mathematics); at
-    a double root there is no derivative (mathematics).
+    a double root there is no derivative (mathematics). A residual that falls while y
+    runs away, as exp(−y) does, has no root, until it is zero to the last bit: then y is
+    one in the numbers that a computer has (mathematics).
     """
     guess = floating("guess", guess)
     check_fits("residual", residual, "guess", guess, args)

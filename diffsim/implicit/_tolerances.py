@@ -23,27 +23,39 @@ def relative_to(step: PyTree[Array], tolerance: PyTree[Array]) -> PyTree[Array]:
     )
 
 
-def is_straight(
+def is_rounding(
     function: Callable, y: PyTree[Array], value, step, change, reach: float
 ) -> Bool[Array, ""]:
-    """Whether f is linear along a multiple of a step as far as it is known.
+    """Whether f at y is rounding, of constants that y need not be comparable with.
 
     `change` is A `step`. Where f is straight over `reach` times the step that makes it
-    vanish, that step is small by the measure of f itself, in whatever units y is: what
-    is left of f is rounding, of constants that y need not be comparable with.
+    vanish, that step is small by the measure of f itself, in whatever units y is. What
+    is left of f is rounding if it hides as well how f changes over a small part of the
+    step: at a corner or a jump, f beside it is known far better than it is large.
     """
-    far = function(jax.tree.map(lambda a, s: a + reach * s, y, step))
+    part = precision(y) ** 0.25
+    parts = jnp.asarray([reach, part, 2 * part, -part, -2 * part])
 
-    def one(far, value, change):
-        return jnp.abs(far - value - reach * change) <= reach / 4 * largest(value)
+    def at(part):
+        return function(
+            jax.tree.map(lambda a, s: a + part.astype(a.dtype) * s, y, step)
+        )
 
-    each = jax.tree.map(one, far, value, change)
-    # What vanishes has nothing to be compared with.
-    known = [
-        jnp.all(a) | (largest(f) == 0)
-        for a, f in zip(jax.tree.leaves(each), jax.tree.leaves(value), strict=True)
-    ]
-    return jnp.all(jnp.stack(known))
+    # One after the other: f is compiled once.
+    values = jax.lax.map(at, parts)
+
+    def one(values, value, change):
+        far, *beside = values
+        size = largest(value)
+        straight = jnp.abs(far - value - reach * change) <= reach / 4 * size
+        pairs = (beside[1] - beside[0], beside[2] - beside[3])
+        misses = jnp.stack([largest(by - part * change) for by in pairs])
+        hidden = jnp.all(misses > part / 2 * size)
+        # What vanishes has nothing to be compared with.
+        return (jnp.all(straight) & hidden) | (size == 0)
+
+    each = jax.tree.leaves(jax.tree.map(one, values, value, change))
+    return jnp.all(jnp.stack(each))
 
 
 def true_where(wanted: Bool[Array, ""], test: Callable[[], Array]) -> Bool[Array, ""]:

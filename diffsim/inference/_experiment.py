@@ -12,7 +12,9 @@ from .._checks import check_takes
 from .._products import product
 from .._results import RESULTS
 from .._user_code import explain_tracer_errors
-from ..simulations import AbstractSimulation, Trajectory, failures_as_nan
+from ..simulations import Trajectory, failures_as_nan
+from ._argument_order import object_to_simulations
+from ._jacobian import value_and_jacobian
 from ._levenberg_marquardt import Objective
 from ._noise import Layout, checked_data, layout, noise_at
 from ._parameters import Parameters, parameters
@@ -21,6 +23,7 @@ from ._parameters import Parameters, parameters
 class Whitened(eqx.Module):
     """A prediction beside its data; 0 and 0, with σ = 1, where masked."""
 
+    prediction: Float[Array, " datum"]
     difference: Float[Array, " datum"]
     sigma: Float[Array, " datum"]
     used: Bool[Array, " datum"]
@@ -57,7 +60,8 @@ class Facts(eqx.Module):
     def none(cls, dtype: Any) -> "Facts":
         """Of no data, in the types that `of` returns."""
         nothing = jnp.zeros(0, dtype)
-        return cls.of(Whitened(nothing, nothing, nothing > 0, RESULTS.successful))
+        numbers = nothing, nothing, nothing, nothing > 0
+        return cls.of(Whitened(*numbers, RESULTS.successful))
 
 
 class Experiment(eqx.Module):
@@ -96,15 +100,14 @@ class Experiment(eqx.Module):
         used = jnp.ones(prediction.shape, bool)
         if noise.mask is not None:
             used = shape.flat("mask", noise.mask)
-        # Data that are yet to come do not follow the parameters: only the prediction
-        # varies in the difference, so that its derivative is that of the prediction.
-        data = jax.lax.stop_gradient(prediction) if self.data is None else self.data
+        data = prediction if self.data is None else self.data
         # What is masked goes before anything is made of it: NaN times zero is NaN, and
         # that is what the derivative of a choice made afterwards is.
         data, sigma = jnp.where(used, data, 0), jnp.where(used, sigma, 1)
         prediction = jnp.where(used, prediction, 0)
         difference = prediction - data.astype(values.dtype)
-        return Whitened(difference, sigma, used, result)
+        result = _blamed(difference, sigma, result)
+        return Whitened(prediction, difference, sigma, used, result)
 
     def sigma(self, values: Array) -> Array:
         """Of each datum; 1 where it is unknown."""
@@ -118,25 +121,77 @@ class Experiment(eqx.Module):
         return shape.spread("sigma", noise.sigma).astype(like.dtype)
 
     def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
-        """Rows e and the loss at the coordinates `z`, for a least-squares solver.
+        """Rows e and the loss at `z`, for a solver that differentiates them to step.
 
         With A the derivative of the rows, Aᵀe is the gradient of the loss and AᵀA its
-        curvature: that of the mean, and one in ln σ by `expected`.
+        curvature, if σ varies with the model. That is no derivative to go on from: one
+        that is differentiated again is `rows_and_jacobian`.
         """
         del args
         values = self.parameters.values(z)
-        found = self.whitened(values)
-        known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, z.dtype)
-        loss = self._loss(found, values)
-        rows = self.rows_of(found, values, expected=self.expected)
-        return rows, Objective(loss, known, Facts.of(found))
+        numbers, found = self.numbers(values)
+        rows = self._rows_of(found, values)
+        if callable(self.noise):
+            hold = jax.lax.stop_gradient
+            away = (numbers - hold(numbers)) / hold(self.spreads(found))
+            rows = hold(rows) + away
+        return rows, self._objective(found, values)
 
-    def rows_of(self, found: Whitened, values: Array, *, expected: Any) -> Array:
+    def rows_and_jacobian(
+        self, z: Array, **options: Any
+    ) -> tuple[Array, Array, Objective]:
+        """Rows e, the A of `rows`, and the loss: functions of `z` like any other.
+
+        A is the derivative of the mean and of ln σ over what these are measured in. It
+        is divided after the derivative is taken, so that the derivative of A is whole.
+
+        **Arguments:** `options`, those of `value_and_jacobian`.
+        """
+
+        def numbers(z: Array):
+            return self.numbers(self.parameters.values(z))
+
+        _, jacobian, found = value_and_jacobian(numbers, z, **options)
+        values = self.parameters.values(z)
+        jacobian = jacobian / self.spreads(found)[:, None]
+        return self._rows_of(found, values), jacobian, self._objective(found, values)
+
+    def numbers(self, values: Array) -> tuple[Array, Whitened]:
+        """What rows are made of: the mean, ln σ if it varies, whitened priors."""
+        found = self.whitened(values)
+        log_sigma = [found.log_sigma] if callable(self.noise) else []
+        prior = self.parameters.prior_rows(values)
+        return jnp.concatenate([found.prediction, *log_sigma, prior]), found
+
+    def spreads(self, found: Whitened) -> Array:
+        r"""What the `numbers` are measured in: σ for the mean, and 1 for a prior.
+
+        For ln σ where `expected`: √½, of the expected information,
+        $(\mu'/\sigma)^2 + 2(\sigma'/\sigma)^2$. Far from the optimum that is none to
+        step by: with a σ that is f times too small the gradient in ln σ is $1 - f^2$ a
+        datum and the step $f^2/2$, e-folds beyond the optimum. The mean of the expected
+        and the observed curvature, $1 + \rho^2$, makes the step tanh of what there is
+        to go, from either side.
+        """
+        log_sigma = [1 / self._weight(found)] if callable(self.noise) else []
+        prior = jnp.ones(len(self.parameters.has_prior), found.sigma.dtype)
+        return jnp.concatenate([found.sigma, *log_sigma, prior])
+
+    def _weight(self, found: Whitened) -> Array:
+        return jnp.sqrt(jnp.where(self.expected, 2.0, 1 + found.distance**2))
+
+    def _rows_of(self, found: Whitened, values: Array) -> Array:
         """A row for each datum, for each ln σ if it varies, and for each prior."""
         prior = self.parameters.prior_rows(values)
         if not callable(self.noise):
             return jnp.concatenate([found.distance, prior])
-        return jnp.concatenate([*_scoring_rows(found, expected), prior])
+        score = (1 - found.distance**2) / self._weight(found)
+        score = jnp.where(found.used, score, 0)
+        return jnp.concatenate([found.distance, score, prior])
+
+    def _objective(self, found: Whitened, values: Array) -> Objective:
+        known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
+        return Objective(self._loss(found, values), known, Facts.of(found))
 
     def with_expected_information(self) -> "Experiment":
         """The same with rows that stand for the expected information."""
@@ -175,25 +230,13 @@ def _check_real(states: PyTree):
             )
 
 
-def _scoring_rows(found: Whitened, expected: Any) -> list[Array]:
-    r"""Rows of the mean and of ln σ: a curvature that is a sum of squares.
-
-    The gradient, rows times their derivative, is exact. Where `expected`, the curvature
-    is the expected information, $(\mu'/\sigma)^2 + 2(\sigma'/\sigma)^2$. Far from the
-    optimum that is none to step by: with a σ that is f times too small the gradient in
-    ln σ is $1 - f^2$ a datum and the step $f^2/2$, e-folds beyond the optimum. The mean
-    of the expected and the observed curvature, $1 + \rho^2$, makes the step tanh of
-    what there is to go, from either side.
-    """
-    # The derivatives of what is held constant would put the residuals of these very
-    # data into the curvature.
-    hold = jax.lax.stop_gradient
-    mean = jnp.where(found.used, found.difference / hold(found.sigma), 0)
-    square = hold(found.distance) ** 2
-    weight = jnp.sqrt(jnp.where(expected, 2.0, 1 + square))
-    score = jnp.where(found.used, (1 - square) / weight, 0)
-    change = found.log_sigma - hold(found.log_sigma)
-    return [mean, score + weight * change]
+def _blamed(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
+    """`result`, or that sigma is what makes χ² infinite."""
+    overflows = jnp.all(jnp.isfinite(difference)) & ~jnp.isfinite(
+        jnp.sum((difference / sigma) ** 2)
+    )
+    blamed = overflows & jnp.asarray(result == RESULTS.successful)
+    return RESULTS.where(blamed, RESULTS.chi2_not_finite, result)
 
 
 def experiment(
@@ -201,11 +244,7 @@ def experiment(
 ) -> Experiment:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
     check_takes("predict", predict, ("model",))
-    if isinstance(data, AbstractSimulation):
-        raise ValueError(
-            "data must be arrays as predict returns them, got the simulation "
-            f"{type(data).__name__}; the order is fit(predict, model, data)"
-        )
+    object_to_simulations(data)
     found = parameters(model, free)
     first = noise_at(noise, found.model(found.start))
     if first.sigma is None and found.has_prior:

@@ -13,6 +13,7 @@ from jaxtyping import Array, PyTree
 from .._checks import is_traced
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS
+from ._argument_order import explain_swapped
 from ._core import Search, optima, optimum
 from ._descent import Descent, has_line_search
 from ._experiment import Experiment, experiment
@@ -48,8 +49,9 @@ def fit(
     - `predict`: any JAX function of the model; returns a pytree of arrays, or a
         `Trajectory`, of which the states count. A simulation that fails inside counts
         as a prediction that is not finite: a trial step there is rejected. Define it
-        once, for a new function is compiled anew, and leave it without `jit`, which
-        may remember the version that raises.
+        once, for a new function is compiled anew, and so is one that reads a global, an
+        attribute or an array that has changed since. What `numpy.random` draws inside
+        is drawn once, while JAX traces it: make random numbers of `jax.random` keys.
     - `model`: a pytree, the start.
     - `data`: a pytree like the prediction.
     - `noise`: a `Gaussian`, or a function from the model to one.
@@ -75,18 +77,27 @@ def fit(
     at the start; `no_progress`; `stopped_short` of an optimizer whose updates died out
     before the optimum; `nonlinear_max_steps_reached`.
 
-    **Raises:** `ValueError` for wrong paths and shapes, NaN data, a sigma that is not
-    positive, a start outside its bounds, a solver that cannot keep bounds.
+    **Raises:** `ValueError` for wrong paths and shapes, no data, NaN data, a sigma that
+    is not positive, a start outside its bounds, a solver that cannot keep bounds.
 
     **Limits:** a local optimum (mathematics); independent noise (convenience).
     """
     warn_of_single_precision("fit", model, data)
+    if data is None:
+        raise ValueError(
+            "data must be arrays as predict returns them, got None; what data would "
+            "tell, fisher(predict, model, noise=...) says without them"
+        )
     run = Run() if run is None else run
     check_count("starts", starts)
     if not isinstance(run, Run):
         raise ValueError(f"run must be an inference.Run(...), got {run!r}")
-    found = experiment(predict, model, data, noise=noise, free=free)
-    solver = _solver(solver, found)
+    with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
+        found = experiment(predict, model, data, noise=noise, free=free)
+        return _fitted(found, _solver(solver, found), starts, run)
+
+
+def _fitted(found: Experiment, solver: Any, starts: int, run: Run) -> Fit:
     z = found.parameters.z_start
     marched = None
     ours = isinstance(solver, (LevenbergMarquardt, Descent))

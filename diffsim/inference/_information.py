@@ -1,5 +1,6 @@
 """`Fisher`: an information matrix with the names of its parameters."""
 
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,13 +13,14 @@ from .._checks import as_floating, check_not_negative, check_number, check_shape
 from .._products import product
 from .._results import RESULTS
 from .._trees import places
-from ._report import counted
+from ._report import check_alone, counted, fisher_solver_error
 from ._root import (
     correlation,
     covariance,
     information_root,
     scaled_root,
     singular_directions,
+    solve_information,
     standard_deviations,
     unit_covariance,
 )
@@ -61,8 +63,13 @@ class Fisher(eqx.Module):
         1/σ, for `bias`; None where they no longer belong to the matrix.
     - `kind`: "expected" or "observed" (static).
     - `status`: `RESULTS.successful`, or why there is no information.
+    - `refined`: the same with finer steps of the simulations inside `predict`, if
+        `fisher(..., error_estimate=True)`; else None, and in a sum where one lacks it.
+        NaN where nothing takes steps that can be finer.
+    - `score`: by how much finer steps change the gradient of the log likelihood.
 
-    `F1 + F2` is the information of two independent experiments on the same parameters.
+    `F1 + F2` is the information of two independent experiments on the same parameters,
+    added by name, in the order of the first.
     A prior counted in both is counted twice. `n * F` is that of n such experiments, and
     `F + matrix` adds a matrix of information in the order of `names`, as a prior's
     C⁻¹; it must be symmetric and positive semidefinite.
@@ -78,6 +85,8 @@ class Fisher(eqx.Module):
     status: RESULTS
     names: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
+    refined: "Fisher | None" = None
+    score: Float[Array, " parameter"] | None = None
 
     references: ClassVar = ("10.1103/PhysRevD.76.104018",)
 
@@ -93,21 +102,27 @@ class Fisher(eqx.Module):
 
         Its derivative is NaN if any is open: fix those first.
         """
-        return covariance(unit_covariance(self.root), self.scale)
+        return covariance(self._unit_covariance, self.scale)
 
     @property
     def stderr(self) -> Float[Array, " parameter"]:
         """Standard deviation of each parameter with all others free."""
-        return standard_deviations(unit_covariance(self.root), self.scale)
+        return standard_deviations(self._unit_covariance, self.scale)
 
     @property
     def correlation(self) -> Float[Array, "parameter parameter"]:
         """Correlation coefficients; NaN beside an undetermined parameter."""
-        return correlation(unit_covariance(self.root))
+        return correlation(self._unit_covariance)
+
+    @property
+    def _unit_covariance(self) -> Float[Array, "parameter parameter"]:
+        check_alone("fisher", self.root.shape[:-2])
+        return unit_covariance(self.root)
 
     @property
     def logdet(self) -> Float[Array, ""]:
         """ln det F; D-optimal experiments maximize it."""
+        check_alone("fisher", self.root.shape[:-2])
         diagonal = jnp.abs(jnp.diagonal(self.root))
         return 2 * jnp.sum(jnp.log(diagonal) + jnp.log(self.scale))
 
@@ -117,6 +132,45 @@ class Fisher(eqx.Module):
         values = jnp.linalg.svd(self.root, compute_uv=False)
         _, _, null = singular_directions(self.root)
         return jnp.where(jnp.any(null), jnp.inf, values[0] / values[-1])
+
+    @property
+    def error_estimate(self) -> Float[Array, " parameter"] | None:
+        """By which fraction finer steps of the simulations change each `stderr`.
+
+        None if it was not asked of `fisher`, NaN where no step can be finer, infinite
+        where the simulation fails at finer steps.
+        """
+        if self.refined is None:
+            return None
+        own, finer = self.stderr, self.refined.stderr
+        change = jnp.abs(finer - own) / jnp.minimum(finer, own)
+        # Two that are infinite leave a parameter open alike.
+        return self._where_finer(jnp.where(finer == own, 0, change))
+
+    @property
+    def solver_error(self) -> Float[Array, " parameter"] | None:
+        """How far finer steps would move each best value, in its `stderr`.
+
+        To first order, as `Fit.solver_error`; None, NaN and infinite as
+        `error_estimate`.
+        """
+        if self.score is None:
+            return None
+        shift = jnp.abs(self._solved(self.score / self.scale))
+        return self._where_finer(shift / self.stderr)
+
+    def _where_finer(self, error: Array) -> Array:
+        """`error`, infinite where finer steps fail, and NaN where all do."""
+        assert self.refined is not None
+        fails = jnp.asarray(self.refined.status != RESULTS.successful)
+        error = jnp.where(fails, jnp.inf, error)
+        return jnp.where(self.status == RESULTS.successful, error, jnp.nan)
+
+    def with_refinement(
+        self, refined: "Fisher | None", score: Array | None
+    ) -> "Fisher":
+        """Return this information with what finer steps make of it."""
+        return dataclasses.replace(self, refined=refined, score=score)
 
     def mv(self, vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
         """F v, without F."""
@@ -130,18 +184,24 @@ class Fisher(eqx.Module):
             if not isinstance(other, list | tuple) and np.ndim(other) == 0:
                 return NotImplemented
             return self._with_matrix(other)
-        if self.names != other.names:
-            only = sorted(set(self.names) ^ set(other.names))
+        only = sorted(set(self.names) ^ set(other.names))
+        if only:
             raise ValueError(
-                "two Fisher matrices add if they have the same names in the same "
-                f"order, and only one has {only[:6]}; use fix or marginalize first"
+                "two Fisher matrices add if they have the same names, and only one has "
+                f"{only[:6]}; use fix or marginalize first"
             )
-        stacked = [self.root * self.scale, other.root * other.scale]
+        order = np.array([other.names.index(name) for name in self.names])
+        added = (other.root * other.scale)[:, order]
+        stacked = [self.root * self.scale, added]
         kind = self.kind if self.kind == other.kind else "expected + observed"
         failed = self.status != RESULTS.successful
         status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
         root, scale = scaled_root(jnp.concatenate(stacked))
-        return Fisher(root, scale, None, None, status, self.names, kind)
+        total = Fisher(root, scale, None, None, status, self.names, kind)
+        one, two = self.score, other.score
+        if self.refined is None or other.refined is None or one is None or two is None:
+            return total
+        return total.with_refinement(self.refined + other.refined, one + two[order])
 
     def __radd__(self, other: Any) -> "Fisher":
         return self + other
@@ -153,7 +213,10 @@ class Fisher(eqx.Module):
         check_not_negative("factor", factor, "it counts experiments")
         rows = self.root * self.scale
         root, scale = scaled_root(rows * jnp.sqrt(jnp.asarray(factor, rows.dtype)))
-        return Fisher(root, scale, None, None, self.status, self.names, self.kind)
+        found = Fisher(root, scale, None, None, self.status, self.names, self.kind)
+        if self.refined is None or self.score is None:
+            return found
+        return found.with_refinement(factor * self.refined, factor * self.score)
 
     __rmul__ = __mul__
 
@@ -166,7 +229,8 @@ class Fisher(eqx.Module):
         other = Fisher(
             root, scale, None, None, RESULTS.successful, self.names, self.kind
         )
-        return self + other
+        # No step decides what is given.
+        return self + other.with_refinement(other, jnp.zeros_like(scale))
 
     def fix(self, names: Any) -> "Fisher":
         """The information if the parameters `names` were known exactly.
@@ -178,7 +242,10 @@ class Fisher(eqx.Module):
         root, scale = scaled_root(self.root[:, keep] * self.scale[keep])
         rows = None if self.rows is None else self.rows[:, keep]
         kept = tuple(self.names[i] for i in keep)
-        return Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
+        found = Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
+        if self.refined is None or self.score is None:
+            return found
+        return found.with_refinement(self.refined.fix(names), self.score[keep])
 
     def marginalize(self, names: Any) -> "Fisher":
         """The information on the other parameters when `names` are free as well.
@@ -196,7 +263,13 @@ class Fisher(eqx.Module):
         wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
         root, scale = scaled_root(wanted * self.scale[keep])
         kept = tuple(self.names[i] for i in keep)
-        return Fisher(root, scale, None, None, self.status, kept, self.kind)
+        found = Fisher(root, scale, None, None, self.status, kept, self.kind)
+        if self.refined is None or self.score is None:
+            return found
+        # What moves the values of some does so whether others are looked at or not.
+        shift, _ = solve_information(self.root, self.score / self.scale)
+        score = found.mv((shift / self.scale)[keep])
+        return found.with_refinement(self.refined.marginalize(names), score)
 
     def bias(self, delta_prediction: PyTree) -> Float[Array, " parameter"]:
         r"""Shift of the best fit if predictions are wrong by `delta_prediction`.
@@ -204,7 +277,7 @@ class Fisher(eqx.Module):
         $$\delta\theta = F^{-1}\,\mu'^T C^{-1}\,\delta\mu$$
 
         with δµ = true − predicted (Cutler & Vallisneri 2007), to first order in δµ.
-        Compare with `stderr`.
+        NaN for what no datum determines. Compare with `stderr`.
         """
         if self.rows is None or self.weights is None:
             raise ValueError(
@@ -227,10 +300,9 @@ class Fisher(eqx.Module):
         return self._solved(product(rows.T, self.weights * delta))
 
     def _solved(self, vector: Array) -> Array:
-        """F⁻¹ S v by two triangular solves."""
-        solve = jax.scipy.linalg.solve_triangular
-        half = solve(self.root, vector, trans=1)
-        return solve(self.root, half) / self.scale
+        """F⁻¹ S v; NaN for what no datum determines."""
+        found, is_open = solve_information(self.root, vector)
+        return jnp.where(is_open, jnp.nan, found) / self.scale
 
     def degeneracies(self, above: float | int = 10.0) -> tuple[Degeneracy, ...]:
         """Directions `above` times less certain than their parameters alone."""
@@ -270,6 +342,7 @@ class Fisher(eqx.Module):
         return f"Fisher({counted(len(self.names), 'parameter', 'parameters')}, {what})"
 
     def __str__(self) -> str:
+        check_alone("fisher", self.root.shape[:-2])
         if self.status != RESULTS.successful:
             return f"{self!r}\n{RESULTS[self.status]}"
         width = max(map(len, self.names))
@@ -280,5 +353,10 @@ class Fisher(eqx.Module):
             for found in self.degeneracies()
         ]
         return "\n".join(
-            [repr(self), "standard deviations", *lines, *filter(None, weak)]
+            [
+                repr(self),
+                "standard deviations",
+                *lines,
+                *filter(None, [*weak, fisher_solver_error(self)]),
+            ]
         )

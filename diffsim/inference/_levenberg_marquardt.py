@@ -191,13 +191,15 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
 
     def linear(self, rows: Callable, flat: Array, state) -> Linear:
         """The function of rows around `flat`."""
-        e, jacobian, aux = value_and_jacobian(
-            rows, flat, chunk=self.chunk, mode=self.mode
-        )
+        found = value_and_jacobian(rows, flat, chunk=self.chunk, mode=self.mode)
+        return self.linear_by(*found, state)
+
+    def linear_by(self, e: Array, jacobian: Array, aux: Any, state) -> Linear:
+        """The same by rows and a Jacobian that are known."""
         scale = jnp.maximum(state.scale, jnp.linalg.norm(jacobian, axis=0))
         scale = jnp.where(scale > 0, scale, 1)
         root = triangular_root(jnp.concatenate([jacobian / scale, e[:, None]], axis=1))
-        value, sigma = _judgment(e, aux, flat.size)
+        value, sigma = _judgment(e, aux, jacobian.shape[1])
         return Linear(root, scale, value, sigma, aux)
 
     def adopted(self, flat: Array, bounds: tuple, linear: Linear, state):

@@ -125,7 +125,8 @@ def _descended(experiment: Experiment, solver: Descent, z: Array, state: Any):
 def _linear(
     experiment: Experiment, solver: LevenbergMarquardt, z: Array, state: Any
 ) -> Linear:
-    return solver.linear(experiment.rows, z, state)
+    options = {"chunk": solver.chunk, "mode": solver.mode}
+    return solver.linear_by(*experiment.rows_and_jacobian(z, **options), state)
 
 
 @fresh_jit

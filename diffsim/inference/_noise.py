@@ -1,5 +1,6 @@
 """`Gaussian`: what separates data from prediction."""
 
+import contextlib
 from typing import Any
 
 import equinox as eqx
@@ -34,11 +35,15 @@ class Gaussian(eqx.Module):
     `noise=lambda model: Gaussian(model.jitter)`: then numbers in the noise are
     parameters like any other, and ln σ enters the objective and the Fisher matrix.
 
-    **Raises:** `ValueError` for a sigma that is not positive.
+    **Raises:** `ValueError` for a sigma that is not positive, or infinite: what is not
+    measured is masked. And for a covariance matrix; one of positive entries, beside
+    data of its own shape, is an array of σ.
 
-    **Limits:** no correlations between data (convenience). A prediction may be NaN
-    under the mask where its derivative is taken forward, as Levenberg-Marquardt does;
-    reverse mode makes NaN of zero times NaN inside `predict` (mathematics).
+    **Limits:** no correlations between data (convenience); of a covariance matrix C
+    multiply data and prediction by `inv(cholesky(C))`, which makes their noise
+    independent, and give `Gaussian(1.0)`. A prediction may be NaN under the mask where
+    its derivative is taken forward, as Levenberg-Marquardt does; reverse mode makes NaN
+    of zero times NaN inside `predict` (mathematics).
     """
 
     sigma: PyTree[Any]
@@ -59,6 +64,16 @@ class Gaussian(eqx.Module):
             _object_to_covariance(self.sigma)
         for leaf in _used(sigma, mask):
             check_positive("sigma", leaf, "it is a standard deviation")
+            _object_to_infinite(leaf)
+
+
+def _object_to_infinite(sigma: Any):
+    """Refuse what would count as a datum and weigh nothing."""
+    if not is_traced(sigma) and not np.all(np.isfinite(np.asarray(sigma, float))):
+        raise ValueError(
+            "sigma must be finite, got inf; leave a datum out by mask=, False where "
+            "there is none"
+        )
 
 
 def _object_to_covariance(sigma: PyTree[Any]):
@@ -73,11 +88,16 @@ def _object_to_covariance(sigma: PyTree[Any]):
     # A table of standard deviations has no zero, and is no positive definite matrix
     # with a diagonal of its own by chance.
     if symmetric and np.all(diagonal > 0) and np.any(others <= 0):
-        raise ValueError(
-            f"sigma of shape {shape} looks like a covariance matrix; sigma are "
-            "standard deviations, one a datum: give sqrt(diagonal(C)); correlated "
-            "noise is not there yet"
-        )
+        raise _covariance_error(shape)
+
+
+def _covariance_error(shape: tuple[int, ...]) -> ValueError:
+    return ValueError(
+        f"sigma of shape {shape} looks like a covariance matrix C; sigma are standard "
+        "deviations, one a datum: give sqrt(diagonal(C)), or, where noise is "
+        "correlated, Gaussian(1.0) beside data and a prediction that are both "
+        "multiplied by inv(cholesky(C))"
+    )
 
 
 def _used(sigma: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
@@ -131,16 +151,19 @@ class Layout(eqx.Module):
         leaves, structure = jax.tree.flatten(tree)
         if jax.tree_util.treedef_is_leaf(structure) and np.shape(leaves[0]) == ():
             tree = jax.tree.unflatten(self.structure, leaves * len(self.shapes))
-        if jax.tree.structure(tree) != self.structure:
-            return self.flat(name, tree)
-        try:
-            leaves = [
-                jnp.broadcast_to(jnp.asarray(leaf), shape)
-                for leaf, shape in zip(jax.tree.leaves(tree), self.shapes, strict=True)
-            ]
-        except ValueError:
-            return self.flat(name, tree)
-        return _joined(leaves)
+        if jax.tree.structure(tree) == self.structure:
+            pairs = zip(jax.tree.leaves(tree), self.shapes, strict=True)
+            with contextlib.suppress(ValueError):
+                return _joined([jnp.broadcast_to(jnp.asarray(x), s) for x, s in pairs])
+        self._object_to_covariance(tree)
+        return self.flat(name, tree)
+
+    def _object_to_covariance(self, sigma: PyTree[Any]):
+        """Refuse a square matrix with a row a datum, of one leaf or of all data."""
+        sizes = {self.size, *(int(np.prod(shape, dtype=int)) for shape in self.shapes)}
+        for shape in map(np.shape, jax.tree.leaves(sigma)):
+            if len(shape) == 2 and shape[0] == shape[1] > 1 and shape[0] in sizes:
+                raise _covariance_error(shape)
 
 
 def layout(tree: PyTree[Any]) -> Layout:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from .._checks import is_traced
 from .._trees import Part, Selection, integers, put, select, take
+from .._user_code import explain_tracer_errors
 from ..simulations import AbstractSimulation
 from ._free import Free, Transform
 
@@ -26,7 +27,8 @@ class Coordinates(eqx.Module):
         """Physical values of the coordinates `z`."""
         x = z * self.scale
         for (begin, end), transform in zip(self.spans, self.transforms, strict=True):
-            x = x.at[begin:end].set(transform.inverse(x[begin:end]))
+            with explain_tracer_errors("transform", transform.inverse):
+                x = x.at[begin:end].set(transform.inverse(x[begin:end]))
         return x
 
 
@@ -139,9 +141,10 @@ def _object_to_integers(model: PyTree):
     """Where every float is free, a 1 for 1.0 would be left out without a word."""
     found = integers(model)
     if found:
+        names = ", ".join(name or "the array itself" for name in found[:6])
         raise ValueError(
             "model: free=None varies every float, and not the integers of "
-            f"{', '.join(found[:6])}; write 1.0 for 1 where a quantity is meant, or "
+            f"{names}; write 1.0 for 1 where a quantity is meant, or "
             "name what varies, free=[...]"
         )
 
@@ -164,7 +167,8 @@ def _vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]]:
         for part, begin, free in spans:
             if free.transform is not None:
                 here = slice(begin, begin + part.size)
-                z = z.at[here].set(free.transform.forward(values[here]))
+                with explain_tracer_errors("transform", free.transform.forward):
+                    z = z.at[here].set(free.transform.forward(values[here]))
         return z / scale
 
     slope = jax.jvp(coordinates, (start,), (jnp.ones_like(start),))[1]

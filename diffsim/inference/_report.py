@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import is_traced
 from .._results import RESULTS
 
 
@@ -16,6 +17,12 @@ _MUCH = 0.1
 
 def report(fit: Any) -> str:
     """What `print(fit)` shows."""
+    if is_traced(fit.chi2):
+        raise ValueError(
+            "fit must be known to be printed, and is traced; print it outside jit, "
+            "vmap and grad"
+        )
+    check_alone("fit", fit.chi2.shape)
     blocks = [_headline(fit), _misfit(fit), _table(fit)]
     if fit.fisher is not None:
         blocks += [_correlations(fit), _weakest(fit)]
@@ -23,6 +30,15 @@ def report(fit: Any) -> str:
     if "starts_loss" in fit.history:
         blocks.append(_waterfall(fit))
     return "\n".join(filter(None, blocks))
+
+
+def check_alone(name: str, shape: tuple[int, ...]):
+    """Refuse a batch, as `vmap` makes it, where one is shown."""
+    if shape:
+        raise ValueError(
+            f"{name} must be one, got a batch of shape {shape}; take one of them by "
+            f"jax.tree.map(lambda x: x[0], {name})"
+        )
 
 
 def counted(count: int, one: str, several: str) -> str:
@@ -186,6 +202,32 @@ def _solver_error(fit: Any) -> str:
     return (
         "Solver error: finer steps would move no value by more than "
         f"{error[worst]:.1e} sigma ({fit.names[worst]}){advice}"
+    )
+
+
+def fisher_solver_error(fisher: Any) -> str:
+    """What finer steps make of a Fisher matrix, if that was asked."""
+    if fisher.refined is None:
+        return ""
+    if fisher.refined.status != RESULTS.successful:
+        return "Solver error: unknown, the simulation failed at finer steps"
+    change, moved = (
+        np.asarray(x) for x in (fisher.error_estimate, fisher.solver_error)
+    )
+    if np.all(np.isnan(change)):
+        return "Solver error: none, no step in predict can be made finer"
+    shift, worst = "", int(np.nanargmax(change))
+    if not np.all(np.isnan(moved)):
+        most = int(np.nanargmax(moved))
+        shift = (
+            f" and move no best value by more than {moved[most]:.1e} sigma "
+            f"({fisher.names[most]})"
+        )
+    much = max(change[worst], np.max(moved, initial=0, where=~np.isnan(moved))) > _MUCH
+    advice = "; take a smaller step or tolerance" if much else ""
+    return (
+        "Solver error: finer steps would change no standard deviation by more than "
+        f"{change[worst]:.1e} of it ({fisher.names[worst]}){shift}{advice}"
     )
 
 

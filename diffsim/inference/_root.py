@@ -80,9 +80,7 @@ def unit_covariance(
     Inf is the variance of what no datum determines, with NaN beside it.
     """
     values, directions, null = singular_directions(root)
-    touched = jnp.any(
-        null[:, None] & (jnp.abs(directions) > jnp.finfo(root.dtype).eps ** 0.5), axis=0
-    )
+    touched = _is_open(directions, null)
     eye = jnp.eye(root.shape[0], dtype=root.dtype)
     safe = jnp.where(jnp.any(null), eye, root)
     regular = solve_triangular(safe, eye)
@@ -93,6 +91,28 @@ def unit_covariance(
     shared = touched[:, None] & touched[None, :]
     found = jnp.where(shared, unknown, product(half, half.T))
     return _differentiable_unless(found, root, jnp.any(null))
+
+
+@jax.jit
+def solve_information(
+    root: Float[Array, "parameter parameter"], vector: Float[Array, " parameter"]
+) -> tuple[Float[Array, " parameter"], Bool[Array, " parameter"]]:
+    """(RᵀR)⁻¹ v, the shortest solution if R is singular, and what that leaves open."""
+    values, directions, null = singular_directions(root)
+    eye = jnp.eye(root.shape[0], dtype=root.dtype)
+    safe = jnp.where(jnp.any(null), eye, root)
+    half = solve_triangular(safe, vector, trans=1)
+    weights = product(directions, vector) / jnp.where(null, jnp.inf, values**2)
+    shortest = product(directions.T, weights)
+    found = jnp.where(jnp.any(null), shortest, solve_triangular(safe, half))
+    found = _differentiable_unless(found, root, jnp.any(null))
+    return found, _is_open(directions, null)
+
+
+def _is_open(directions: Array, null: Array) -> Bool[Array, " parameter"]:
+    """Which parameters have a part in a direction that no datum determines."""
+    some = jnp.abs(directions) > jnp.finfo(directions.dtype).eps ** 0.5
+    return jnp.any(null[:, None] & some, axis=0)
 
 
 @jax.custom_jvp

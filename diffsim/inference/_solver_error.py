@@ -1,5 +1,8 @@
 """What the error of the simulation itself does to the best values."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
@@ -23,11 +26,10 @@ def solver_error(
     at finer steps is compiled. NaN where no simulation ran whose error a step decides,
     and infinite where finer steps fail.
     """
-    with finer_steps() as methods:
-        eqx.filter_eval_shape(_rows, experiment, z)
-    if not methods or experiment.data is None:
+    finer = at_finer_steps(_rows, experiment, z)
+    if finer is None or experiment.data is None:
         return jnp.full(z.shape, jnp.nan, z.dtype)
-    change = _finer_rows(experiment, z) - looked(experiment, z)[1]
+    change = finer - looked(experiment, z)[1]
     if not bool(jnp.all(jnp.isfinite(change))):
         return jnp.full(z.shape, jnp.inf, z.dtype)
     sigma = experiment.sigma(experiment.parameters.values(z))
@@ -38,11 +40,13 @@ def solver_error(
     return jnp.abs(product(inverse, root[:-1, -1])) / jnp.linalg.norm(inverse, axis=1)
 
 
+@fresh_jit
+def at_finer_steps(function: Callable, experiment: Experiment, at: Array) -> Any:
+    """`function(experiment, at)` by finer steps; None where there are none."""
+    with finer_steps() as methods:
+        found = function(experiment, at)
+    return found if methods else None
+
+
 def _rows(experiment: Experiment, z: Array) -> Array:
     return experiment.rows(z)[0]
-
-
-@fresh_jit
-def _finer_rows(experiment: Experiment, z: Array) -> Array:
-    with finer_steps():
-        return _rows(experiment, z)

@@ -15,6 +15,7 @@ from .._fresh_jit import fresh_jit
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, Tracers
+from ._closest_pair import closest_pair
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
@@ -164,6 +165,9 @@ class NBody(AbstractSimulation):
         their dtype, never of values, so that it is the same under `jit`.
         """
         return _default_method(self)
+
+    def locate(self, t, y):
+        return closest_pair(self, t, y)
 
     def observe(self, t, y):
         del t

@@ -7,6 +7,7 @@ import numpy as np
 from .._checks import check_kind, is_traced
 from ..integrators import KahanLi8
 from ..simulations import Method, Separable
+from ._closest_pair import pair_names
 from ._nbody import NBody
 
 
@@ -82,7 +83,7 @@ def _shortest_orbit(system: NBody) -> tuple[float, float, str] | None:
         )
         i = int(np.argmin(time)) if time.size else 0
         if time.size and time[i] < (np.inf if best is None else best[0]):
-            best = float(time[i]), float(e[i]), _pair(system, j + 1 + i, j)
+            best = float(time[i]), float(e[i]), pair_names(system, j, j + 1 + i)
     return best
 
 
@@ -96,11 +97,6 @@ def _pericenter_times(x, v, mu) -> tuple[np.ndarray, np.ndarray]:
         q = p / (1 + e)
         time = 2 * np.pi * np.sqrt(q**3 / (mu * (1 + e)))
     return np.where((energy < 0) & np.isfinite(time), time, np.inf), e
-
-
-def _pair(system: NBody, i: int, j: int) -> str:
-    names = system.body_names
-    return f"bodies {j} and {i}" if names is None else f"{names[j]} and {names[i]}"
 
 
 def _tracers(system: NBody) -> int:

@@ -1,6 +1,6 @@
 """`CFL`: steps as long as the waves allow."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -19,8 +19,12 @@ from .._types import Numbers
 #: than 0.005 at C = 0.5, and than 0.02 at 0.9.
 _FASTER, _OFF = 1.5, 0.02
 
+#: And by so much at C = 0.5 where time itself is read: what sets in at once has no
+#: other sign, and 0.02 of the field are lost or made at every onset.
+_OFF_IN_TIME = 0.005
+
 #: Steps grow by no more, and are tried again, shorter, down to so much of what the flow
-#: asked for.
+#: asked for, or of the run where it asks for nothing.
 _GROWTH, _LEAST = 2.0, 1e-6
 
 #: Of the run, where nothing moves yet.
@@ -36,9 +40,12 @@ class CFL(diffrax.AbstractStepSizeController):
     measured before every step, D the largest diffusivity or viscosity; an
     `IncompressibleFlow` counts the drag of its obstacle as well. A step is taken back
     and made shorter if the flow became half as fast again on the way, or if the solver
-    says that it is off by 2 % of the field, which sources, walls and velocities that
-    change with time may make it. Else it follows no error: take a
-    `diffrax.PIDController` for one. How steps depend on parameters is not
+    says that it is off by 2 % of the field. Where sources, walls or velocities change
+    with time it may be off by 0.5 % at C = 0.5, the flow is measured in the middle of
+    the step as well, steps end at outputs, and none is longer than a hundredth of the
+    run, so that what lasts as long is seen; for what is shorter see `Evolution`. Else
+    it follows no error: take a `diffrax.PIDController` for one. How steps depend on
+    parameters is not
     differentiated, as with Diffrax's own controllers: `Method.frozen` keeps the steps
     where that matters.
 
@@ -64,6 +71,8 @@ class CFL(diffrax.AbstractStepSizeController):
     number: float | Array
     _direction: Any = eqx.field(repr=False)
     _epoch: Any = eqx.field(repr=False)
+    _longest: Any = eqx.field(repr=False)
+    _part: Any = eqx.field(repr=False)
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
 
@@ -72,14 +81,30 @@ class CFL(diffrax.AbstractStepSizeController):
         check_positive("number", number)
         self.number = number
         self._direction, self._epoch = 1, None
+        self._longest, self._part = None, 1.0
 
     def with_epoch(self, epoch):
         """Itself, for a run that counts time from its epoch."""
         return eqx.tree_at(lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None)
 
+    def with_longest_step(self, longest):
+        """Itself, for dynamics that change with time, of which no step skips more."""
+        return eqx.tree_at(
+            lambda c: c._longest, self, longest, is_leaf=lambda x: x is None
+        )
+
+    @property
+    def ends_steps_at_outputs(self) -> bool:
+        """Dense output would put what sets in late in a step before it does."""
+        return self._longest is not None
+
     def scaled(self, factor):
         """Itself, with steps that are longer by a factor, to see what they do."""
-        return eqx.tree_at(lambda c: c.number, self, factor * self.number)
+        return eqx.tree_at(
+            lambda c: (c.number, c._part),
+            self,
+            (factor * self.number, factor * self._part),
+        )
 
     def wrap(self, direction):
         return eqx.tree_at(lambda c: c._direction, self, direction)
@@ -87,11 +112,12 @@ class CFL(diffrax.AbstractStepSizeController):
     def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
         del terms, func, error_order
         # Held as all that steps are chosen by, see `_step`.
-        allowed, span = self._step(t0, y0, args), jax.lax.stop_gradient(t1 - t0)
+        allowed = self._step(t0, y0, args)
+        span = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         # Where nothing moves yet it may soon.
-        step = jnp.where(allowed < span, allowed, _FIRST * span)
-        step = step if dt0 is None else jnp.minimum(dt0, step)
-        return t0 + step, jnp.minimum(allowed, span)
+        step = jnp.where(allowed < span, allowed, self._part * _FIRST * span)
+        step = self._bounded(step if dt0 is None else jnp.minimum(dt0, step))
+        return t0 + step, _Paces(jnp.minimum(allowed, span), step, span)
 
     def adapt_step_size(
         self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
@@ -99,22 +125,47 @@ class CFL(diffrax.AbstractStepSizeController):
         del error_order
         # Held: no tangent of a step comes back through the length of the next one, nor
         # through an estimate of its error.
-        step = jax.lax.stop_gradient(t1 - t0)
+        step = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
+        paces, tolerated = controller_state, self._tolerated(step.dtype)
         allowed = self._step(t1, y1_candidate, args)
+        least = self._least(allowed, t0 + step / 2, y1_candidate, args)
         off = jax.lax.stop_gradient(_relative(y_error, y0, y1_candidate))
         # Written so that NaN fails.
-        good = (step <= _FASTER * allowed) & (off <= _OFF)
-        last = ~(step > _LEAST * controller_state)
+        good = (step <= _FASTER * least) & (off <= tolerated)
+        last = ~(step > _LEAST * paces.asked)
         keep = good | (last & jnp.isfinite(off) & jnp.isfinite(allowed))
         lost = diffrax.RESULTS.where(
             last & ~keep, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful
         )
-        wanted = jnp.minimum(allowed, 0.9 * step * jnp.cbrt(_OFF / off))
+        by_error = 0.9 * step * jnp.cbrt(tolerated / off)
+        wanted = jnp.minimum(jnp.where(keep, allowed, least), by_error)
         shorter = jnp.clip(jnp.where(wanted > 0, wanted, 0), step / 10, step / 2)
-        after = jnp.where(keep, jnp.minimum(wanted, _GROWTH * step), shorter)
+        # One that an output has cut is no reason for the next ones to be short.
+        grown = _GROWTH * jnp.maximum(step, jnp.where(good, paces.planned, 0))
+        after = jnp.where(keep, self._bounded(jnp.minimum(wanted, grown)), shorter)
         start = jnp.where(keep, t1, t0)
-        asked = jnp.where(keep, allowed, controller_state)
-        return keep, start, start + after, False, asked, lost
+        asked = jnp.where(keep, jnp.minimum(allowed, paces.span), paces.asked)
+        paces = _Paces(asked, after, paces.span)
+        return keep, start, start + after, False, paces, lost
+
+    def _tolerated(self, dtype: Any) -> Array:
+        """What a step may be off by, of the field."""
+        if self._longest is None:
+            part = jnp.asarray(_OFF, dtype)
+        else:
+            # An error of third order, beside shocks as well.
+            usual = jnp.maximum(1, (self.number / 0.5) ** 3)
+            part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
+        return jax.lax.stop_gradient(part * self._part**2)
+
+    def _least(self, allowed: Array, middle: Any, u: Any, evolution: Any) -> Array:
+        """What is allowed at the end of a step, and in the middle if time is read."""
+        if self._longest is None:
+            return allowed
+        return jnp.minimum(allowed, self._step(middle, u, evolution))
+
+    def _bounded(self, step: Array) -> Array:
+        return step if self._longest is None else jnp.minimum(step, self._longest)
 
     def _step(self, t, u, evolution):
         # Diffrax turns a run round that goes backwards; the clock does not.
@@ -122,6 +173,14 @@ class CFL(diffrax.AbstractStepSizeController):
         now = now if self._epoch is None else self._epoch.at(now)
         # Derivatives are those at frozen steps: where they lie changes only the error.
         return jax.lax.stop_gradient(allowed_step(evolution, self.number, now, u))
+
+
+class _Paces(NamedTuple):
+    """What the flow asked for, the step that was planned, and the whole run."""
+
+    asked: Array
+    planned: Array
+    span: Array
 
 
 def _relative(error: Any, before: Any, after: Any) -> Array:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from .._checks import (
     as_floating,
     check_kind,
     check_number,
+    check_precision,
     check_takes,
     is_traced,
     returned,
@@ -34,11 +36,13 @@ from ._equations import (
     NavierStokes,
     Schrodinger,
     ShallowWater,
+    check_coefficients,
 )
 from ._grid import Grid
 from ._long_steps import Waves, warn_of_long_steps
 from ._lost import where_lost
 from ._spaces import AbstractSpace, Cells, Fourier
+from ._wall_values import check_walls
 
 
 class Evolution(AbstractSimulation):
@@ -62,7 +66,9 @@ class Evolution(AbstractSimulation):
         `AbstractEquation`.
     - `initial`: the field at `t0`, shape (channel, *grid), or (*grid) for one channel;
         or a function of x, shape (axis, *grid), that returns one, a number or one a
-        channel. It is taken at `grid.centers` here, and what it returns is kept.
+        channel, taken at `grid.centers`. A function that is a pytree with numbers, as
+        an `eqx.Module` is, is kept, and they are parameters, `initial.amplitude`; of
+        any other what it returns is kept, and that is a parameter.
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
         both of its sides or a pair; None is periodic. Of one axis the pair will do.
@@ -72,21 +78,28 @@ class Evolution(AbstractSimulation):
 
     States have shape (time, channel, *grid), in either space.
 
-    **Raises:** `ValueError` for an initial field of another shape, sides without a
-    boundary, and an equation without a form in this space or so many dimensions.
+    **Raises:** `ValueError` for an initial field or a coefficient of another shape,
+    sides without a boundary, values at walls that are not finite, and an equation
+    without a form in this space or so many dimensions.
 
     **Limits:** backwards in time what spreads, or damps, makes rounding grow without
-    bound, of which nothing warns (mathematics).
+    bound, of which nothing warns (mathematics). What acts for less than a hundredth of
+    an adaptive run, a pulse of a source say, may be skipped (mathematics: nothing is
+    seen between two evaluations): bound the steps there, `Method(solver,
+    controller=diffrax.PIDController(rtol=1e-8, atol=1e-8, dtmax=0.1))`, let them end
+    where it begins, `diffrax.ClipStepSizeController(controller, jump_ts=times)`, or
+    take fixed ones, `Method(solver, step=0.1)`.
     """
 
     equation: AbstractEquation
-    initial: Float[Array, "channel *grid"]
+    initial: Float[Array, "channel *grid"] | Callable[[Array], Any]
     grid: Grid
     boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
     space: AbstractSpace
     t0: float | Array
 
     repeats: ClassVar[bool] = True
+    bounds_steps: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -102,22 +115,31 @@ class Evolution(AbstractSimulation):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        self.initial = _checked(initial, equation, grid)
+        field = _field(initial, equation, grid)
+        _check_finite(field)
+        kept: Any = initial if _has_parameters(initial) else field
+        self.initial = kept
         self.space = _space_of(equation) if space is None else space
         self.space.check(equation, self.domain)
+        check_coefficients(equation, len(field), grid.shape)
         check_number("t0", t0)
         self.t0 = t0
-        _check_walls(self.domain, equation, self.initial.dtype, t0)
+        check_walls(self.domain, equation, field.dtype, t0)
         if isinstance(equation, AbstractFiniteVolume):
-            equation.check(self.initial, self.domain)
+            equation.check(field, self.domain)
 
     @property
     def domain(self) -> Domain:
         """The grid with its boundaries."""
         return Domain(self.grid, self.boundary)
 
+    @property
+    def initial_field(self) -> Float[Array, "channel *grid"]:
+        """The field at `t0`, also where `initial` is a function."""
+        return _field(self.initial, self.equation, self.grid)
+
     def initial_state(self):
-        return self.space.state(self.equation, self.initial, self.domain)
+        return self.space.state(self.equation, self.initial_field, self.domain)
 
     def check_method(self, method):
         _check_solver(self, method.solver)
@@ -147,7 +169,8 @@ class Evolution(AbstractSimulation):
         return self.space.field(self.equation, y)
 
     def terms(self):
-        return self.space.terms(self.equation, self.domain, self.initial.dtype)
+        dtype = jax.eval_shape(lambda: self.initial_field).dtype
+        return self.space.terms(self.equation, self.domain, dtype)
 
     def default_method(self):
         return self.space.default_method(self.equation, self.domain)
@@ -168,7 +191,7 @@ def _space_of(equation: AbstractEquation) -> AbstractSpace:
     return Cells() if in_cells else Fourier()
 
 
-def _checked(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
+def _field(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
     channels = equation.channels(grid.ndim)
     field = _at_centers(initial, channels, grid)
     if field.shape == grid.shape and channels == 1:
@@ -178,13 +201,17 @@ def _checked(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
             f"initial must have shape {(channels, *grid.shape)}, the channels of the "
             f"equation and the grid, got {field.shape}{_channels_of(equation, field)}"
         )
+    return field
+
+
+def _check_finite(field: Array):
+    check_precision("initial", field)
     if not is_traced(field) and not np.all(np.isfinite(np.asarray(field))):
         bad = np.argwhere(~np.isfinite(np.asarray(field)))
         raise ValueError(
             f"initial must be finite, got {len(bad)} values that are infinite or not a "
             f"number, the first at {tuple(bad[0].tolist())} of (channel, *grid)"
         )
-    return field
 
 
 def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
@@ -203,6 +230,12 @@ def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
     if fits and all(a in (1, n) for a, n in zip(field.shape, shape, strict=False)):
         return jnp.broadcast_to(field, shape)
     return field
+
+
+def _has_parameters(function: Any) -> bool:
+    """Whether it is a function with numbers of its own, as a module is."""
+    floating = map(eqx.is_inexact_array_like, jax.tree.leaves(function))
+    return callable(function) and any(floating)
 
 
 def _channels_of(equation: AbstractEquation, field: Array) -> str:
@@ -242,24 +275,3 @@ def _check_solver(evolution: Evolution, solver: Any):
         f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
         f"{type(space).__name__}(), for which method=None takes {chosen}"
     )
-
-
-def _check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):
-    """Objects to values that do not fit along their wall."""
-    channels = equation.channels(domain.grid.ndim)
-    if isinstance(equation, AbstractSecondOrder):
-        channels = channels // 2
-    for axis in range(domain.grid.ndim):
-        for end, side in enumerate(domain.walls(axis) or ()):
-            wall = domain.grid.wall(axis, end).astype(dtype)
-            t = jnp.asarray(t0, dtype)
-            given = jax.eval_shape(side.at, t, wall).shape
-            fits = channels, *wall.shape[1:]
-            pairs = zip(reversed(given), reversed(fits), strict=False)
-            if len(given) > len(fits) or any(a not in (1, n) for a, n in pairs):
-                raise ValueError(
-                    f"the value at the {('lower', 'upper')[end]} side of axis {axis} "
-                    f"must be a number, one for each of {channels} channels, or have "
-                    f"shape {fits}, got shape {given}; profiles along a wall are "
-                    "functions of (t, x) or arrays of that shape"
-                )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._checks import alike, is_traced
+from .._checks import alike, check_precision, is_traced
 from .._types import Numbers
 
 
@@ -46,6 +46,7 @@ class Grid(eqx.Module):
         self.shape = _checked_shape(shape)
         corners = alike(lower=lower, upper=upper)
         for name, corner in zip(("lower", "upper"), corners, strict=True):
+            check_precision(name, corner)
             if corner.shape not in ((), (self.ndim,)):
                 raise ValueError(
                     f"{name} must be one number or one an axis, shape "
@@ -106,7 +107,10 @@ class Grid(eqx.Module):
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:
     counts = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
-    whole = all(isinstance(n, int | np.integer) and n > 0 for n in counts)
+    whole = all(
+        isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
+        for n in counts
+    )
     if not whole or not 1 <= len(counts) <= 3:
         raise ValueError(
             f"shape must be one to three positive ints, cells along each axis, got "

@@ -24,7 +24,8 @@ def where_lost(evolution: Any, t: Any, y: Any) -> str:
     else:
         # Positive in cells, and not on the faces between them.
         rate = jax.tree.leaves(evolution.terms().vf(t, y, evolution))[0]
-        bad = ~np.isfinite(np.asarray(rate)).all(axis=0)
+        # A source may close over what is differentiated.
+        bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
         words, cell = "", _place(bad if bad.any() else -np.min(fields, axis=0))
     kept = isinstance(getattr(equation, "scheme", None), MUSCL | Upwind)
     advice = "shorter steps may keep it" if kept else "MUSCL keeps it"

@@ -85,6 +85,10 @@ def corner(
     first = next(iter(outcomes.values()))
     drawn = _drawn(first.names, names)
     units = _each("units", 1.0 if units is None else units, len(drawn))
+    if not np.all(units > 0):
+        raise ValueError(
+            f"units must be positive, got {units.min()}; everything is divided by them"
+        )
     truths = None if truths is None else _each("truths", truths, len(drawn))
     clouds = _clouds(outcomes, [first.names[i] for i in drawn], units, truths)
     labels = [first.names[i] for i in drawn] if labels is None else labels
@@ -100,12 +104,18 @@ def corner(
     return figure
 
 
-def _check_outcomes(outcomes: Mapping[Any, Any]):
+def _check_outcomes(outcomes: Any):
     for outcome in outcomes.values() or (outcomes,):
         if not (hasattr(outcome, "names") and hasattr(outcome, "covariance")):
             raise ValueError(
                 "outcome must be a Fit, a Fisher, or a dict from labels to one or more "
                 f"of these, got {type(outcome).__name__}"
+            )
+        shape = np.shape(outcome.covariance)
+        if len(shape) != 2:
+            raise ValueError(
+                f"outcome must be one, got a batch with covariances of shape {shape}; "
+                "take one of them by jax.tree.map(lambda x: x[0], outcome)"
             )
 
 
@@ -117,13 +127,16 @@ def _drawn(known: Sequence[str], names: Any) -> list[int]:
 
 
 def _each(name: str, given: Any, count: int) -> np.ndarray:
-    given = np.asarray(given, float)
-    if given.shape not in ((), (count,)):
-        raise ValueError(
-            f"{name} must be a number or one for each of the {count} parameters drawn, "
-            f"got shape {given.shape}"
-        )
-    return np.broadcast_to(given, count)
+    wanted = f"{name} must be a number or one for each of the {count} parameters drawn"
+    try:
+        numbers = np.asarray(given, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{wanted}, got {given!r:.60}") from error
+    if numbers.shape not in ((), (count,)):
+        raise ValueError(f"{wanted}, got shape {numbers.shape}")
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"{name} must be finite, got {given!r:.60}")
+    return np.broadcast_to(numbers, count)
 
 
 def _clouds(

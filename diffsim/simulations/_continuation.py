@@ -1,5 +1,6 @@
 """Adaptive runs that go on from where the default number of steps has led them."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,11 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._method import Method
 from ._trajectory import Trajectory
+
+
+#: Parts after which a person is told how long a run will take, a million steps of the
+#: default bound, if that is this many times as long as it has taken.
+_PARTS, _TIMES = 16, 4
 
 
 class Outputs(NamedTuple):
@@ -44,13 +50,36 @@ def continued(
     it at its beginning, so that no other part needs compiling.
     """
     sign = 1 if np.all(outputs.elapsed >= 0) else -1
-    parts = [first]
+    parts, warned = [first], False
     while parts[-1].result == RESULTS.max_steps_reached:
         last = parts[-1].final
         begin = np.asarray(last.t)
         ahead = sign * np.maximum(sign * outputs.elapsed, sign * begin)
         parts.append(run(outputs._replace(elapsed=ahead), Onward(begin, last.y)))
+        if not warned and len(parts) >= _PARTS:
+            warned = _warn_of_long_run(parts, sign * np.max(np.abs(outputs.elapsed)))
     return _joined(parts, np.asarray(sign * outputs.elapsed), sign)
+
+
+def _warn_of_long_run(parts: list[Trajectory], end: float) -> bool:
+    """Warn of a run that will take far longer to its `end`; return whether it does."""
+    before, now = (float(part.final.t) for part in parts[-2:])
+    steps = sum(int(part.stats["num_steps"]) for part in parts)
+    # At the rate of the last part, for steps may become shorter and shorter.
+    with np.errstate(divide="ignore"):
+        ahead = np.float64(abs(end - now)) / abs(now - before)
+    total = steps + ahead * int(parts[-1].stats["num_steps"])
+    if not total > _TIMES * steps:
+        return False
+    warnings.warn(
+        f"a run has taken {steps} steps to t0 + {now:.6g} on the way to t0 + {end:.6g} "
+        f"and goes on; at the rate of the last ones it takes {total:.2g}. Interrupt "
+        "it, or bound it by simulate(max_steps=...); larger tolerances, rtol=..., take "
+        "fewer steps, and so does an implicit solver where stability makes them short",
+        # this function, `continued`, `_to_the_end`, `simulate`, the caller
+        stacklevel=5,
+    )
+    return True
 
 
 def _joined(parts: list[Trajectory], elapsed: np.ndarray, sign: int) -> Trajectory:

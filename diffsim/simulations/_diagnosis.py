@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,19 +42,27 @@ def diagnosis(
     lost = (RESULTS.non_finite, RESULTS.positivity_lost, RESULTS.dt_min_reached)
     if plan.sides is None or not any(bool(result == one) for one in lost):
         return sentence
-    last = trajectory.final
+    # Of what is differentiated only the values are wanted, and they are known.
+    simulation, start, last = map(_held, (simulation, start, trajectory.final))
     fixed = [side for side in plan.sides if isinstance(side, FixedSide)]
     if fixed:
         found = _last_finite(simulation, plan, fixed, start)
         if found is None:
             return sentence
-        last = found
+        # A force may close over what is differentiated.
+        last = _held(found)
     if not bool(is_finite(last.y)):
         return sentence
     where = simulation.locate(last.t, last.y)
     if where is None:
         return f"{sentence} It was at t = {float(last.t):.6g}."
     return f"{where} {sentence}"
+
+
+def _held(tree: PyTree) -> PyTree:
+    return jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree
+    )
 
 
 def _full_events(events: tuple[Event, ...], trajectory: Trajectory) -> str:

@@ -2,20 +2,29 @@
 
 import contextlib
 import contextvars
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import diffrax
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from .._checks import is_traced
+from .._failures import poisoned
+from .._results import RESULTS
 from ._method import MAX_STEPS, Method, default_controller
+from ._simulation import AbstractSimulation
+from ._trajectory import Trajectory
 
 
 #: The methods made finer so far; None outside `finer_steps`.
 _refined: contextvars.ContextVar[list[Method] | None] = contextvars.ContextVar(
     "refined", default=None
 )
+
+#: Part of the key by which JAX finds what it has compiled: a function that was compiled
+#: before has the steps of then in it.
+_compiled_for = jax.make_user_context(None)
 
 #: A tenth of the tolerance, as half the step of a fourth-order solver, leaves about a
 #: tenth of the error, so the difference is nearly all of it.
@@ -29,56 +38,115 @@ _ULPS_OF_TOLERANCE = 25 * 0.99
 def finer_steps():
     """Inside, `simulate` takes half the step, or a tenth of the tolerances.
 
+    Tolerances at the rounding of the state have no tenth that could be reached; such a
+    run is extrapolated from itself and one with ten times its tolerances. Steps that
+    are given, `Method.frozen`, stay as they are.
+
+    Nothing that was compiled outside or in an earlier block is used again: for many
+    calls have the block inside a function that is compiled.
+
     **Returns:** a list that receives every method made finer; still empty at the end if
     nothing ran whose error a step decides.
     """
     methods: list[Method] = []
     token = _refined.set(methods)
     try:
-        yield methods
+        with _compiled_for(object()):
+            yield methods
     finally:
         _refined.reset(token)
 
 
-def as_asked(method: Method) -> Method:
-    """`method`, made finer inside `finer_steps` if it has an error to make smaller."""
+class Comparison(NamedTuple):
+    """A method whose answer differs by the error of another, times `factor`.
+
+    It has finer steps, and the factor is 1; or coarser ones, where the other method is
+    at the rounding of the state, so that none is finer.
+    """
+
+    method: Method
+    factor: float
+    coarser: bool
+
+
+def as_asked(
+    method: Method, simulation: AbstractSimulation
+) -> tuple[Method, Comparison | None]:
+    """`method`, made finer inside `finer_steps` if it has an error to make smaller.
+
+    Beside it the run that it is to be extrapolated from, where it cannot be finer.
+    """
     methods = _refined.get()
-    if methods is None:
-        return method
-    fine = _finer(method)
-    if fine is None:
-        return method
-    methods.append(fine)
-    return fine
+    found = None if methods is None else _compared(method, state_type(simulation))
+    if methods is None or found is None:
+        return method, None
+    methods.append(found.method)
+    return (method, found) if found.coarser else (found.method, None)
 
 
-def compared(method: Method, dtype: Any) -> tuple[Method, float]:
-    """A method whose answer differs by the error of `method`, times a factor.
-
-    One with finer steps, and the factor 1; where `method` is at the rounding of states
-    of this type, so that none is finer, one with coarser steps.
+def compared(method: Method, dtype: Any) -> Comparison:
+    """A run to tell the error of `method` from, on states of this type.
 
     **Raises:** `ValueError` for steps that are given.
     """
-    fine = _finer(method, dtype)
-    if fine is None:
+    found = _compared(method, dtype)
+    if found is None:
         kind = type(method.controller).__name__
         raise ValueError(
             f"error_estimate=True repeats a run with other steps, and those of "
             f"{type(method.solver).__name__} under {kind} are given; take a step, or "
             "a controller that follows the error"
         )
+    return found
+
+
+def state_type(simulation: AbstractSimulation) -> Any:
+    """The real type that a simulation runs in."""
+    start = eqx.filter_eval_shape(simulation.initial_state)
+    kind = jnp.result_type(*jax.tree.leaves(start))
+    # Integers become the default.
+    kind = kind if jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(float)
+    return jnp.finfo(kind).dtype
+
+
+def extrapolate(
+    trajectory: Trajectory, other: Trajectory, comparison: Comparison
+) -> Trajectory:
+    """`trajectory` less its error, which is told from `other`, a run as compared."""
+
+    def one(a, b):
+        if not eqx.is_inexact_array(a):
+            return a
+        change = (a - b) / comparison.factor
+        # Where both are infinite or no number there is nothing to extrapolate.
+        return jnp.where(jnp.isnan(change), a, a + change)
+
+    def numbers(x):
+        return x.states, x.final, x.events
+
+    result = RESULTS.where(
+        jnp.asarray(other.result == RESULTS.successful), trajectory.result, other.result
+    )
+    found = jax.tree.map(one, numbers(trajectory), numbers(other))
+    found = poisoned(found, jnp.asarray(other.result == RESULTS.successful))
+    return eqx.tree_at(lambda x: (*numbers(x), x.result), trajectory, (*found, result))
+
+
+def _compared(method: Method, dtype: Any) -> Comparison | None:
+    fine = _finer(method, dtype)
+    if fine is None:
+        return None
     controller = fine.controller
     if not isinstance(controller, diffrax.PIDController) or is_traced(controller.rtol):
-        return fine, 1.0
+        return Comparison(fine, 1.0, False)
     least = _ULPS_OF_TOLERANCE * float(jnp.finfo(dtype).eps)
     if not 0 < controller.rtol < least:
-        return fine, 1.0
+        return Comparison(fine, 1.0, False)
     coarse = _scaled(method, 1 / _TENTH, dtype)
     assert coarse is not None
     # Steps are proportional to the root of the tolerance that their order says.
     order = method.solver.order(diffrax.ODETerm(lambda t, y, args: y)) or 1
-    return coarse, _TENTH ** (-order / (order + 1)) - 1
+    return Comparison(coarse, _TENTH ** (-order / (order + 1)) - 1, True)
 
 
 @runtime_checkable
@@ -90,7 +158,7 @@ class ScalesSteps(Protocol):
         ...
 
 
-def _finer(method: Method, dtype: Any = None) -> Method | None:
+def _finer(method: Method, dtype: Any) -> Method | None:
     controller = method.controller
     if isinstance(controller, ScalesSteps):
         return _with(method, method.step, controller.scaled(0.5))
@@ -104,13 +172,17 @@ def _scaled(method: Method, factor: float, dtype: Any) -> Method | None:
     """`method` with tolerances that are larger by a factor, if it has some."""
     controller = method.controller
     if controller is None:
-        kind = jnp.result_type(float) if dtype is None else dtype
-        controller = default_controller(kind)
+        controller = default_controller(dtype)
     if not isinstance(controller, diffrax.PIDController):
         return None
     controller = eqx.tree_at(
         lambda c: (c.rtol, c.atol), controller, replace_fn=lambda x: factor * x
     )
+    if controller.dtmax is not None:
+        longer = 0.5 if factor < 1 else 2.0
+        controller = eqx.tree_at(
+            lambda c: c.dtmax, controller, longer * controller.dtmax
+        )
     return _with(method, method.step, controller)
 
 

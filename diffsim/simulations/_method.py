@@ -35,7 +35,8 @@ class Method(eqx.Module):
     - `controller`: a `diffrax.AbstractStepSizeController`; None means fixed steps where
         `step` is given and `PIDController(rtol=1e-8, atol=1e-8)` where it is not, 3e-6
         for states in float32. Of solvers with implicit stages the steps it chooses end
-        at outputs.
+        at outputs. Fields whose rate reads the time give a `PIDController` without
+        `dtmax` that of a hundredth of the run.
     - `adjoint`: None serves forward and reverse mode and their nestings, adaptive runs
         by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
@@ -43,7 +44,8 @@ class Method(eqx.Module):
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
         times or `t0` are traced. Of adaptive runs None is 65536 under `jit` and in
         derivatives, not counting one for each output that a step ends at; elsewhere
-        such a run goes on from where these led. With events, whose steps are all kept,
+        such a run goes on from where these led, and warns once if it will take far
+        more than a million. With events, whose steps are all kept,
         it is less where states are large, and the run does not go on.
 
     **Good values:** see "How to choose" in the documentation.

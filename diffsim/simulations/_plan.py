@@ -46,10 +46,14 @@ Side = FixedSide | DiffraxSide
 
 
 class Plan(eqx.Module):
-    """How to reach the outputs; `sides` is None where times or epoch are traced."""
+    """How to reach the outputs; `sides` is None where times or epoch are traced.
+
+    `halved` counts how often the longest step was, to see what that does.
+    """
 
     method: Method
     sides: tuple[Side | None, Side | None] | None
+    halved: int = eqx.field(static=True, default=0)
 
 
 def planned(
@@ -140,14 +144,14 @@ def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
         max_steps=given.max_steps,
     )
     if plan.sides is None:
-        return Plan(method, None)
+        return Plan(method, None, plan.halved)
     before, after = (
         eqx.tree_at(lambda s: s.controller, side, controller)
         if isinstance(side, DiffraxSide)
         else side
         for side in plan.sides
     )
-    return Plan(method, (before, after))
+    return Plan(method, (before, after), plan.halved)
 
 
 def _check_step(step: float | int | None, dtype: Any):
@@ -164,14 +168,15 @@ def _check_step(step: float | int | None, dtype: Any):
 
 
 def landing(side: DiffraxSide, method: Method, times: Array) -> DiffraxSide:
-    """The side with a step that ends at each output, for solvers that ask for it.
+    """The side with a step that ends at each output, for what asks for it.
 
-    Between their steps they are coarse. A controller that the caller has clipped is as
-    the caller wants it.
+    Solvers do that are coarse between their steps, and controllers of their own accord.
+    One that the caller has clipped is as the caller wants it.
     """
     asked = getattr(type(method.solver), "ends_steps_at_outputs", False)
-    followed = isinstance(side.controller, diffrax.PIDController)
-    if not (asked and followed) or times.size == 1:
+    asked = asked and isinstance(side.controller, diffrax.PIDController)
+    asked = asked or getattr(side.controller, "ends_steps_at_outputs", False)
+    if not asked or times.size == 1:
         return side
     controller = Landing(side.controller, times)
     # What outputs add is not the dynamics' doing, so it does not count.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
@@ -19,7 +18,7 @@ from .._checks import (
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS, raised
-from .._sizes import largest
+from .._sizes import largest_difference
 from .._types import Numbers
 from .._user_code import explain_tracer_errors
 from ._adjoints import Reversible
@@ -31,12 +30,13 @@ from ._dynamics import check_dynamics, check_precision
 from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
 from ._event import Occurrences
 from ._event_leg import checked_events, event_leg, listed
-from ._finer import as_asked, compared
+from ._finer import as_asked, compared, extrapolate, state_type
+from ._longest_step import with_longest_step
 from ._method import Method
+from ._output_times import check_epoch, checked_times, warn_of_a_far_start
 from ._plan import Plan, in_precision, planned
 from ._request import Request
 from ._simulation import AbstractSimulation
-from ._times import check_epoch, checked_times, warn_of_a_far_start
 from ._trajectory import Final, Trajectory
 
 
@@ -80,7 +80,8 @@ def simulate(
         A `step` makes it one at fixed steps; with `rtol` the absolute tolerance changes
         by the same factor. Beside a `method` they are refused.
     - `error_estimate`: whether to repeat the run with half the step, or a tenth of the
-        tolerance, and report the largest difference of any number in the states as
+        tolerance and half the longest step where there is one, and report the largest
+        difference of any number in the states as
         `trajectory.error_estimate`. Tolerances at the rounding of the state are
         compared with ten times those, scaled by the order.
 
@@ -100,7 +101,9 @@ def simulate(
     _check_kinds(simulation, method, progress, start)
     options = {"max_steps": max_steps, "step": step, "rtol": rtol}
     bound = max_steps if method is None else method.max_steps
-    method = as_asked(chosen_method(simulation, method, options))
+    chosen = chosen_method(simulation, method, options)
+    method, base = as_asked(chosen, simulation)
+    halved = 0 if method is chosen else 1
     unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = checked_times(times)
@@ -111,9 +114,13 @@ def simulate(
     if start is None:
         warn_of_a_far_start(t0, times)
     about = _About(observe, meter, quiet(throw))
-    run = _Run(simulation, method, start, about, events, bound is not None)
+    run = _Run(simulation, method, start, about, events, bound is not None, halved)
     with _forward_mode_named(method):
         trajectory, plan = _to_the_end(run, times)
+        if base is not None:
+            coarser = run._replace(method=base.method, halved=-1)
+            other, _ = _to_the_end(coarser, times)
+            trajectory = extrapolate(trajectory, other, base)
         error = _error_of(run, times, trajectory) if error_estimate else None
     trajectory = _judged(simulation, trajectory, unstable)
     trajectory = dataclasses.replace(trajectory, error_estimate=error)
@@ -144,6 +151,8 @@ class _Run(NamedTuple):
     events: Any
     #: Whether a person has said how many steps are the most.
     bounded: bool
+    #: How often the longest step was, see `Plan`.
+    halved: int
 
     @property
     def t0(self) -> Any:
@@ -154,6 +163,7 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     """The run, part after part where it is not known how many steps it takes."""
     t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
     plan, end = planned(run.method, times, t0, watched=watched, events=bool(run.events))
+    plan = Plan(plan.method, plan.sides, run.halved)
     events = checked_events(plan, run.events)
     outputs = Outputs(times, elapsed_since(t0, times))
 
@@ -181,20 +191,11 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
 
 def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
     """The largest difference that other steps make; infinite where those fail."""
-    start = eqx.filter_eval_shape(run.simulation.initial_state)
-    kind = jnp.result_type(*jax.tree.leaves(start))
-    # Integers become the default.
-    kind = kind if jnp.issubdtype(kind, jnp.inexact) else jnp.result_type(float)
-    dtype = jnp.finfo(kind).dtype
-    method, factor = compared(run.method, dtype)
-    other, _ = _to_the_end(run._replace(method=method), times)
-
-    def difference(a, b):
-        # After a terminal event both are NaN.
-        return jnp.where(jnp.isnan(a) & jnp.isnan(b), 0, a - b)
-
-    pairs = (eqx.filter(x.states, eqx.is_inexact_array) for x in (trajectory, other))
-    error = largest(jax.tree.map(difference, *pairs)) / factor
+    method, factor, coarser = compared(run.method, state_type(run.simulation))
+    # Where tolerances are larger, to see what they do, so is the longest step.
+    halved = run.halved + (-1 if coarser else 1)
+    other, _ = _to_the_end(run._replace(method=method, halved=halved), times)
+    error = largest_difference(trajectory.states, other.states) / factor
     fine = other.result == RESULTS.successful
     return jnp.where(fine, error, jnp.inf)
 
@@ -233,6 +234,7 @@ def _simulate(
     # Of traced times it is known only here; the run goes nowhere for such a one.
     known = jnp.isfinite(elapsed)
     elapsed = jnp.where(known, elapsed, 0)
+    plan = with_longest_step(plan, simulation, elapsed, y0)
     begin = epoch.zero
     if onward is not None:
         begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
@@ -263,15 +265,9 @@ def _simulate(
     states, final, found = poisoned((states, final, found), ok)
     # Of what `observe` makes of them nobody knows which axis has the bodies.
     names = simulation.body_names if about.observe is None else None
+    times, steps = outputs.times, leg.ends
     return Trajectory(
-        outputs.times,
-        states,
-        result,
-        leg.stats,
-        final,
-        leg.ends,
-        found,
-        names=names,
+        times, states, result, leg.stats, final, steps, found, names=names
     )
 
 

@@ -39,6 +39,9 @@ class AbstractSimulation(eqx.Module):
     #: time, from its start, and does not store what it goes through. For fields, of
     #: which that is up to fifty times as much as the state; not for bodies.
     repeats: ClassVar[bool] = False
+    #: Whether adaptive steps are a hundredth of a run at most where the rate reads the
+    #: time, so that what acts as long is not skipped.
+    bounds_steps: ClassVar[bool] = False
 
     @abc.abstractmethod
     def initial_state(self) -> PyTree[Array]:

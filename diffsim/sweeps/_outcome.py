@@ -10,8 +10,9 @@ from jaxtyping import Array, PyTree
 
 from .._failures import failures_as_nan, is_finite
 from .._results import RESULTS
+from .._sizes import largest_difference
 from .._user_code import explain_tracer_errors
-from ..simulations import Trajectory
+from ..simulations import Trajectory, finer_steps
 
 
 def outcome(
@@ -29,10 +30,32 @@ def outcome(
     for trajectory in filter(_is_trajectory, found):
         earlier = jnp.asarray(status != RESULTS.successful)
         status = RESULTS.where(earlier, status, trajectory.result)
-    judged = [x.states if _is_trajectory(x) else x for x in found]
-    usable = jnp.asarray(status != RESULTS.successful) | is_finite(judged)
+    usable = jnp.asarray(status != RESULTS.successful) | is_finite(_numbers(found))
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
     return jax.tree.map(_kept, returned, is_leaf=_is_trajectory), status
+
+
+def solver_error(
+    predict: Callable[[Any], Any], model: PyTree, outputs: PyTree, status: RESULTS
+) -> Array | None:
+    """The largest difference of any number in `outputs` from those of finer steps.
+
+    Of trajectories the states count. NaN where the run failed, infinite where it fails
+    at finer steps, and None where nothing ran whose steps can be finer.
+    """
+    with finer_steps() as methods:
+        finer, result = outcome(predict, model)
+    if not methods:
+        return None
+    error = largest_difference(_numbers(outputs), _numbers(finer))
+    error = jnp.where(jnp.asarray(result == RESULTS.successful), error, jnp.inf)
+    return jnp.where(jnp.asarray(status == RESULTS.successful), error, jnp.nan)
+
+
+def _numbers(outputs: PyTree) -> PyTree:
+    return jax.tree.map(
+        lambda x: x.states if _is_trajectory(x) else x, outputs, is_leaf=_is_trajectory
+    )
 
 
 def _is_trajectory(x: Any) -> bool:

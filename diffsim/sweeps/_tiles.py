@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from .._fresh_jit import fresh_jit
 from .._trees import Selection, put
 from ._jaxpr import largest_in_loops, operations
-from ._outcome import outcome
+from ._outcome import outcome, solver_error
 from ._system_last import supports_system_last, system_last
 
 
@@ -40,9 +40,15 @@ class Task(eqx.Module):
     predict: Callable[[Any], Any]
     model: PyTree
     selection: Selection
+    error_estimate: bool = eqx.field(static=True, default=False)
 
     def __call__(self, row: Float[Array, " number"]) -> PyTree[Array]:
-        return outcome(self.predict, put(self.model, self.selection, row))
+        """Outputs, how the run went, and the error of its solver, if that is asked."""
+        model = put(self.model, self.selection, row)
+        found = outcome(self.predict, model)
+        if not self.error_estimate:
+            return *found, None
+        return *found, solver_error(self.predict, model, *found)
 
     def jaxpr(self, row: Array) -> Any:
         """The jaxpr of one run."""

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._user_code import explain_tracer_errors
 from ._functional import Functional
 from ._leaves import Leaves, float_outputs, random_directions
 from ._remainder import Slopes, remainder_slopes
@@ -114,7 +116,8 @@ def taylor_test(
         (its states are tested). Adaptive runs belong at frozen steps:
         `method.frozen(trajectory)`.
     - `inputs`: pytrees. Every float or complex array in them is tested, as a whole,
-        along one random direction; Python floats among `inputs` become arrays.
+        along one random direction. Python floats become arrays, also those in dicts,
+        lists and tuples; those of a module are settings.
     - `scale`: the step is $h$ times the largest entry of the leaf, $h \le 1/4$. A
         number is used instead for leaves that are all zero; a mapping from the names of
         leaves states sizes of its own, for an epoch far from zero, say.
@@ -136,7 +139,7 @@ def taylor_test(
     """
     if not modes or set(modes) - set(_MODES):
         raise ValueError(f"modes must be among {_MODES}, got {tuple(modes)}")
-    inputs = tuple(jnp.asarray(x) if isinstance(x, float) else x for x in inputs)
+    inputs = jax.tree.map(_as_array, inputs, is_leaf=_is_module)
     leaves = Leaves.of(inputs[0] if len(inputs) == 1 else inputs)
     if not leaves.names:
         raise ValueError(
@@ -145,7 +148,9 @@ def taylor_test(
 
     def outputs(values):
         tree = leaves.rebuild(values)
-        return float_outputs(function(tree) if len(inputs) == 1 else function(*tree))
+        with explain_tracer_errors("function", function):
+            found = function(tree) if len(inputs) == 1 else function(*tree)
+        return float_outputs(found)
 
     directions = random_directions(leaves.values, _sizes(leaves, scale), seed)
     functional = Functional(outputs, leaves.values, directions, seed)
@@ -165,6 +170,15 @@ def taylor_test(
         leaf = _judged(name, slopes, derivatives, terms=terms, tolerance=tolerance)
         found.append(leaf)
     return Taylor(tuple(found))
+
+
+def _is_module(node: Any) -> bool:
+    return isinstance(node, eqx.Module)
+
+
+def _as_array(leaf: Any) -> Any:
+    """Python floats become arrays, but those of a module, which are settings."""
+    return jnp.asarray(leaf) if isinstance(leaf, float) else leaf
 
 
 def _judged(name: str, found: Slopes, derivatives, *, terms, tolerance) -> LeafTaylor:

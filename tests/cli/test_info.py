@@ -1,4 +1,4 @@
-"""`diffsim info`: versions, devices, precision."""
+"""`diffsim info`: versions, devices, precision; and what no command may do."""
 
 import importlib.metadata
 import os
@@ -36,3 +36,37 @@ def test_a_command_that_does_not_exist_is_refused(words, capsys):
         main(words)
     assert stop.value.code == 2
     assert "usage: diffsim" in capsys.readouterr().err
+
+
+#: Stands for commands that take minutes.
+_QUICK = """
+import sys
+import diffsim.cli._main as command
+
+def row(*folder, **given):
+    print("a row")
+    return 1
+
+command.verify = command.demo = row
+sys.exit(command.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [("info", ""), ("verify", ""), ("demo", "1"), ("verify --help", ""), ("dance", "")],
+)
+def test_nobody_who_stops_reading_sees_a_traceback(words, unbuffered):
+    """`diffsim verify 2>&1 | head -1`: the shell says 141 of a closed pipe."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _QUICK, *words.split()],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if words == "dance" else subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    if words != "dance":
+        assert process.stderr.read() == ""
+        process.stderr.close()
+    assert process.wait(timeout=120) == 141

@@ -133,3 +133,25 @@ def test_an_operator_that_is_not_linear_is_named():
         linear_solve(lambda v: 2 * v + 1, jnp.ones(2))
     found = linear_solve(lambda v: 2 * v + 1, jnp.ones(2), throw=False)
     assert np.all(np.isnan(found))
+
+
+NOT_LINEAR = {
+    "power": lambda v: v**2,
+    "product": lambda v: v * v,
+    "size": jnp.abs,
+    "function": jnp.sin,
+    "case": lambda v: jnp.where(v > 0, 2 * v, v),
+}
+
+
+@pytest.mark.parametrize("case", NOT_LINEAR)
+def test_a_function_that_is_not_linear_is_named(case):
+    with pytest.raises(ValueError, match="operator must be linear in the array"):
+        linear_solve(NOT_LINEAR[case], jnp.ones(3))
+
+
+def test_an_operator_that_is_none_is_named():
+    with pytest.raises(ValueError, match="operator must be a square matrix, a linear"):
+        linear_solve("A", jnp.ones(3))
+    with pytest.raises(ValueError, match="operator calls NumPy or SciPy"):
+        linear_solve(np.sin, jnp.ones(3))

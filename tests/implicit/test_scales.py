@@ -114,6 +114,57 @@ def test_an_unknown_that_vanishes_beside_others_costs_few_steps():
     assert found.iterations <= 6
 
 
+def friction(y, a):
+    """A force against Coulomb friction, smoothed over a thousandth."""
+    return y + a * jnp.tanh(y / 1e-3) - jnp.linspace(0.1, 0.5, y.size).reshape(y.shape)
+
+
+def friction_by_bisection(y):
+    value, _ = solved(friction, y, 1.0, solver=Bracketed(0 * y - 1, 0 * y + 1))
+    return value
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,)])
+def test_newton_leaves_a_cycle_by_halving_its_steps(shape):
+    value, status = solved(friction, jnp.ones(shape), 1.0)
+    assert status == RESULTS.successful
+    exact = friction_by_bisection(jnp.ones(shape))
+    np.testing.assert_allclose(value, exact, rtol=1e-12)
+
+
+def test_newton_comes_back_from_afar_and_from_what_is_no_number():
+    cases = {
+        "corner": (lambda y, _: y + 1000 * jnp.clip(y, -1e-3, 1e-3), 1.0, 0.0),
+        "flat beyond": (lambda y, _: jnp.arctan(y - 2), 30.0, 2.0),
+        "logarithm": (lambda y, _: jnp.log(y) - 1, 30.0, np.e),
+    }
+    for residual, guess, exact in cases.values():
+        value, status = solved(residual, guess)
+        assert status == RESULTS.successful
+        np.testing.assert_allclose(value, exact, rtol=1e-14)
+
+
+@pytest.mark.parametrize("newton", NEWTONS)
+@pytest.mark.parametrize("guess", [0.0, 0.3, 1.0])
+def test_newton_calls_no_jump_and_no_corner_a_root(newton, guess):
+    for residual in (
+        lambda y, _: y + jnp.sign(y) - 0.5,
+        lambda y, _: jnp.abs(y - 0.1) + 0.1,
+        lambda y, _: 1e-12 * (y + jnp.sign(y) - 0.5),
+    ):
+        value, status = solved(residual, guess, **NEWTONS[newton])
+        assert status != RESULTS.successful
+        assert np.isnan(value)
+
+
+@pytest.mark.parametrize("newton", NEWTONS)
+def test_a_root_at_infinity_is_none(newton):
+    for residual in (lambda y, _: jnp.exp(-y), lambda y, _: jnp.exp(-(y**2))):
+        value, status = solved(residual, 0.5, **NEWTONS[newton])
+        assert status != RESULTS.successful
+        assert np.isnan(value)
+
+
 def jump(y, _):
     return jnp.where(y > 0.3, y + 1, y - 1)
 

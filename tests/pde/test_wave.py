@@ -77,6 +77,40 @@ def test_energy_is_that_of_speeds_and_slopes_and_of_what_walls_hold():
     np.testing.assert_allclose(pde.energy(string, state), exact, rtol=1e-13)
 
 
+@pytest.mark.parametrize("n", [8, 64])
+def test_energy_of_lines_between_walls_is_half_their_squared_slope(n):
+    """Of a line differences are exact; pulls add −c² g u and springs c² k u²/2."""
+    grid, c = pde.Grid(n), 1.5
+    x = grid.centers[0]
+    level = pde.Dirichlet(3.0)
+    rising = pde.Dirichlet(lambda t, x: x[0])
+    cases = [
+        (3 + 0 * x, level, 0.0),
+        (x, rising, c**2 / 2),
+        (x, (pde.Dirichlet(0.0), pde.Dirichlet(1.0)), c**2 / 2),
+        # A slope of one, pulled at its end, where u = 1.
+        (x, (pde.Dirichlet(0.0), pde.Neumann(1.0)), c**2 / 2 - c**2),
+        # u + u' / 2 = 3/2, a spring of k = 2 at 3/2.
+        (x, (pde.Dirichlet(0.0), pde.Robin(1.0, 0.5, 1.5)), c**2 / 2 + c**2 - 3 * c**2),
+        (x, (pde.Robin(1.0, 0.0, 0.0), pde.Robin(2.0, 0.0, 2.0)), c**2 / 2),
+        # Ghosts are a whole cell away.
+        (3 + 0 * x, (pde.Inflow(3.0), pde.Outflow()), 0.0),
+        (3 + 0 * x, pde.Wall(), 0.0),
+    ]
+    for u, walls, exact in cases:
+        string = pde.Evolution(pde.Wave(c), jnp.stack([u, 0 * u]), grid, walls)
+        found = pde.energy(string, string.initial)
+        np.testing.assert_allclose(found, exact, atol=1e-12)
+
+
+def test_energy_of_a_membrane_between_a_level_of_any_height_is_zero():
+    grid = pde.Grid((5, 6), 0.0, (1.0, 2.0))
+    level = 0 * grid.centers[0] + 2.0
+    walls = (pde.Dirichlet(2.0), pde.Dirichlet(lambda t, x: 2 + 0 * x[0]))
+    drum = pde.Evolution(pde.Wave(uneven), jnp.stack([level, 0 * level]), grid, walls)
+    np.testing.assert_allclose(pde.energy(drum, drum.initial), 0, atol=1e-12)
+
+
 WALLS = {
     "ring": pde.Periodic(),
     "held": pde.Dirichlet(0.4),

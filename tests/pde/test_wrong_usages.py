@@ -108,6 +108,15 @@ _ROWS = {
     "initial of (x, y)": (lambda: heat(initial=lambda x, y: x), "lambda x"),
     "NaN field": (lambda: heat(initial=_ONE.at[3].set(jnp.nan)), "finite"),
     "NaN flow": (lambda: flow(initial=jnp.full((2, 8, 8), jnp.nan)), "finite"),
+    "NaN of a function": (lambda: heat(initial=lambda x: jnp.log(x - 0.5)), "finite"),
+    "NaN of a function of a flow": (
+        lambda: flow(initial=lambda x: jnp.log(x - 0.5)),
+        "initial must be finite",
+    ),
+    "NaN of a module of a flow": (
+        lambda: flow(initial=jax.tree_util.Partial(jnp.add, jnp.nan)),
+        "initial must be finite",
+    ),
     "negative diffusivity": (lambda: pde.Diffusion(-1.0), "positive"),
     "negative viscosity": (lambda: flow(viscosity=-0.1), "negative"),
     "source of another length": (

@@ -1,5 +1,7 @@
 """Failures are named by their cause, with when and where it was."""
 
+import re
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -59,11 +61,81 @@ def test_it_is_so_in_both_precisions_and_directions(dtype, times):
 def test_bodies_that_collide_or_coincide_are_no_lack_of_steps():
     # A fall from rest takes π/2 √(r³ / 2 G m), 0.785 of two unit masses 1 apart.
     late = 10.0 * np.pi / 8
-    with pytest.raises(RuntimeError, match=r"Bodies collide .* at t = 0\.785398"):
+    message = r"bodies 0 and 1, were .* apart at t = 0\.785398, .* Bodies collide"
+    with pytest.raises(RuntimeError, match=message):
         simulate(falling(1.0), late, _DOPRI)
     found = simulate(falling(0.0), 1.0, _DOPRI, throw=False)
     assert found.result == ds.RESULTS.dt_min_reached
     assert int(found.stats["num_steps"]) < 500
+
+
+def three(names=None):
+    """The first and the last of them fall onto each other."""
+    positions = [[0.0, 0, 0], [60, 5, 0], [1, 0, 0]]
+    return nbody.Bodies([1.0, 1e-9, 1.0], positions, np.zeros((3, 3)), names=names)
+
+
+@pytest.mark.parametrize(
+    ("system", "pair"),
+    [
+        (nbody.NBody(three()), "bodies 0 and 2"),
+        (nbody.NBody(three(("Sun", "Halley", "Vulcan"))), "Sun and Vulcan"),
+        # Of the tracers one falls; those that coincide do not meet.
+        (
+            nbody.NBody(
+                nbody.Bodies([2.0], np.zeros((1, 3)), np.zeros((1, 3))),
+                tracers=nbody.Tracers(
+                    [[9.0, 9, 0], [9, 9, 0], [0, 1, 0]], np.zeros((3, 3))
+                ),
+            ),
+            "bodies 0 and 3",
+        ),
+    ],
+)
+def test_bodies_that_collide_are_named(system, pair):
+    message = (
+        rf"The closest two, {pair}, were (\S+) apart at t = 0\.785\d*, and 1 at t0"
+    )
+    with pytest.raises(RuntimeError, match=message) as failure:
+        simulate(system, 4.0, _DOPRI)
+    assert float(re.search(message, str(failure.value))[1]) < 1e-6
+
+
+def test_bodies_in_one_place_are_named_at_fixed_steps():
+    message = r"bodies 0 and 1, were 0 apart at t = 0, and 0 at t0\. The state became"
+    with pytest.raises(RuntimeError, match=message):
+        simulate(falling(0.0), 1.0, Method(integrators.Leapfrog(), 0.1))
+
+
+def test_one_body_that_is_lost_has_no_pair():
+    body = nbody.Bodies([1.0], np.zeros((1, 3)), np.ones((1, 3)))
+    lost = nbody.NBody(body, lambda t, s: s.positions**3 * 1e9, gravity=False)
+    with pytest.raises(RuntimeError, match=r"It was at t = "):
+        simulate(lost, 4.0, _DOPRI)
+
+
+@pytest.mark.parametrize("mode", [jax.grad, jax.jacfwd])
+def test_a_derivative_of_a_run_that_fails_has_the_same_sentence(mode):
+    def fallen(distance):
+        return jnp.sum(simulate(falling(distance), 4.0, _DOPRI).states.positions)
+
+    with pytest.raises(RuntimeError, match=r"bodies 0 and 1, .* at t = 0\.785398"):
+        mode(fallen)(1.0)
+
+    def lost(pressure):
+        return jnp.sum(simulate(tube(pressure, 1e-2, pde.WENO5()), 0.01).states)
+
+    with pytest.raises(RuntimeError, match=r"Euler lost positivity at t = .* in cell"):
+        mode(lost)(1e3)
+
+    def sourced(strength):
+        """By a source that closes over what is differentiated, at fixed steps."""
+        source = pde.Diffusion(0.1, source=lambda t, x, u: strength * u**2)
+        heat = pde.Evolution(source, jnp.ones(8), pde.Grid(8, 0.0, 8.0))
+        return jnp.sum(simulate(heat, 4.0, Method(integrators.SSPRK3(), 0.1)).states)
+
+    with pytest.raises(RuntimeError, match="Diffusion blew up after t = "):
+        mode(sourced)(1.0)
 
 
 def test_under_jit_the_sentence_has_no_numbers():

@@ -138,3 +138,14 @@ def test_every_result_has_a_sentence():
     for name in ("non_finite", "times_beyond_max_steps", "max_steps_reached"):
         assert len(ds.RESULTS[getattr(ds.RESULTS, name)]) > 20
     assert ds.RESULTS[ds.RESULTS.successful] == ""
+
+
+def test_what_was_compiled_before_raises_outside_only(run):
+    compiled = eqx.filter_jit(lambda k: run(k).states)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=_SENTENCE):
+            compiled(np.nan)
+        with failures_as_nan():
+            assert np.all(np.isnan(compiled(np.nan)))
+    found = ds.sweep(lambda k: compiled(k), jnp.array(1.0), {"value": [1.0, np.nan]})
+    np.testing.assert_array_equal(found.successful, [True, False])

@@ -1,6 +1,7 @@
 """Inside `finer_steps` every run has a smaller error, and it is said which were."""
 
 import diffrax
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,3 +43,39 @@ def test_given_steps_stay_as_given(driven):
         second = simulate(driven(), TIMES, method.frozen(first))
     assert not methods
     np.testing.assert_allclose(second.states[0], first.states[0], rtol=1e-12)
+
+
+def test_tolerances_at_rounding_are_extrapolated(driven):
+    """A tenth of 3e-15 is less than rounding leaves of the error of a step."""
+    at_rounding = diffrax.PIDController(rtol=3e-15, atol=3e-15)
+    method = Method(diffrax.Dopri8(), controller=at_rounding)
+    with finer_steps() as methods:
+        fine = simulate(driven(), TIMES, method)
+    assert methods[0].controller.rtol == pytest.approx(3e-14, abs=0)
+    exact = driven().exact(TIMES[-1])
+    # rounding of 20 to 60 steps, an ulp each
+    assert np.max(np.abs(fine.states[-1] - exact)) < 1e-14
+
+
+def test_the_default_tolerance_is_that_of_the_state(driven):
+    """Of singles 25 ulps, which are at rounding, and not that of doubles."""
+    with finer_steps() as methods:
+        simulate(driven(dtype=jnp.float32), TIMES, Method(diffrax.Tsit5()))
+        simulate(driven(), TIMES, Method(diffrax.Tsit5()))
+    single, double = (method.controller.rtol for method in methods)
+    assert single == pytest.approx(10 * 25 * np.finfo(np.float32).eps)
+    assert double == pytest.approx(1e-9)
+
+
+def test_what_was_compiled_before_is_refined_as_well(driven):
+    @jax.jit
+    def run(k):
+        return simulate(driven(k=k), TIMES, Method(Leapfrog(), 0.1)).states
+
+    plain = run(2.0)
+    for _ in range(2):
+        with finer_steps() as methods:
+            fine = run(2.0)
+        assert len(methods) == 1
+        assert jnp.max(jnp.abs(fine - plain)) > 1e-4
+    np.testing.assert_array_equal(run(2.0), plain)

@@ -1,5 +1,10 @@
 """No default bound ends an ordinary run, and a bound that does says so."""
 
+import _thread
+import re
+import threading
+import time
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -58,6 +63,47 @@ def test_float32_runs_go_on(driven, few_steps):
     found = simulate(driven(dtype=jnp.float32), _TIMES)
     assert found.states.dtype == jnp.float32
     np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=1e-4)
+
+
+def interrupt_after(record):
+    """As a person would, some parts after the first warning, or without one at last."""
+    for _ in range(200):
+        time.sleep(0.1)
+        if len(record):
+            break
+    time.sleep(0.5)
+    _thread.interrupt_main()
+
+
+def run_until_interrupted(simulation, end, record):
+    threading.Thread(target=interrupt_after, args=(record,), daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        simulate(simulation, end)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_a_run_without_an_end_in_sight_says_so_once_and_can_be_stopped(
+    driven, few_steps, side
+):
+    simulation = driven(t0=7.0)
+    with pytest.warns(UserWarning, match="goes on") as record:
+        run_until_interrupted(simulation, 7.0 + side * 1e9, record)
+    assert len(record) == 1
+    found = re.search(
+        r"(\d+) steps to t0 \+ (\S+) on the way to t0 \+ (\S+) .* takes (\S+)\. .*"
+        r"simulate\(max_steps=...\)",
+        str(record[0].message),
+    )
+    steps, reached, end, total = map(float, found.groups())
+    assert steps == 16 * 16
+    assert end == side * 1e9
+    # Steps are alike all the way.
+    assert total == pytest.approx(steps * end / reached, rel=0.3)
+
+
+def test_a_run_of_a_few_parts_says_nothing(driven, few_steps):
+    found = simulate(driven(), 25.0)
+    assert int(found.stats["num_steps"]) > 17 * 16
 
 
 def test_a_run_that_is_traced_ends_at_its_bound(driven, few_steps):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, returned
+from ..._checks import as_floating, check_takes, is_traced, returned
 from ..._user_code import explain_tracer_errors
 
 
@@ -47,7 +47,13 @@ def prescribed(name: str, given: Any) -> Any:
     if callable(given):
         check_takes(name, given, ("t", "x"))
         return given
-    return as_floating(name, given)
+    given = as_floating(name, given)
+    if not is_traced(given) and not np.all(np.isfinite(np.asarray(given))):
+        raise ValueError(
+            f"{name} of a boundary must be finite, got values that are infinite or not "
+            "a number"
+        )
+    return given
 
 
 def prescribed_at(given: Any, t: Array, x: Array) -> Array:

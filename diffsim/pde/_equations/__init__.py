@@ -12,6 +12,7 @@ from ._base import (
 )
 from ._burgers import Burgers
 from ._cahn_hilliard import CahnHilliard
+from ._coefficients import check_coefficients
 from ._conservation import AbstractConservationLaw, transport
 from ._diffusion import Diffusion
 from ._euler import Euler
@@ -49,5 +50,6 @@ __all__ = [
     "Schrodinger",
     "ShallowWater",
     "Wave",
+    "check_coefficients",
     "transport",
 ]

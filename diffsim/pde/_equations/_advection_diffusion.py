@@ -1,6 +1,6 @@
 """Advection with diffusion and reaction."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -54,6 +54,8 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     velocity: Any
     source: Any
     scheme: AbstractScheme
+
+    coefficients: ClassVar[tuple[str, ...]] = ("diffusivity", "source")
 
     def __init__(
         self,

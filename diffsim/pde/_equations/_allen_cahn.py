@@ -27,6 +27,7 @@ class AllenCahn(AbstractReactionDiffusion):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1016/0001-6160(79)90196-2",)
+    coefficients: ClassVar[tuple[str, ...]] = ("diffusivity", "reaction_rate", "source")
 
     def __init__(
         self,

@@ -45,6 +45,10 @@ class AbstractEquation(eqx.Module):
         """
         return ()
 
+    #: Names of its numbers, fields or functions of x, whose shapes `Evolution` checks:
+    #: of a source with or without the channels, of others that of the grid.
+    coefficients: ClassVar[tuple[str, ...]] = ()
+
     #: Names of what `positive` returns.
     positive_fields: ClassVar[tuple[str, ...]] = ()
 

@@ -49,6 +49,7 @@ class Burgers(AbstractConservationLaw):
     riemann: AbstractRiemann
 
     references: ClassVar[tuple[str, ...]] = ("10.1016/S0065-2156(08)70100-5",)
+    coefficients: ClassVar[tuple[str, ...]] = ("viscosity", "source")
 
     def __init__(
         self,

@@ -45,6 +45,7 @@ class CahnHilliard(AbstractSpectral):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1063/1.1744102",)
+    coefficients: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(
         self,

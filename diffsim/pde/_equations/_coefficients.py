@@ -13,6 +13,9 @@ from .._modes import Modes
 #: What functions are told: the time, the places (axis, *grid), and the field.
 _TOLD = ("t", "x", "u")
 
+#: Coefficients that are added to rates, whose channels they may have.
+_FED = ("source", "forcing")
+
 
 def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     """A number, a field or a function, as an equation keeps it."""
@@ -33,6 +36,31 @@ def spreads(name: str, value: Any, *, zero: bool = False) -> Sign:
 def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     """A coefficient, or None where there is none."""
     return None if given is None else coefficient(name, given, takes)
+
+
+def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
+    """Objects to those of an equation that do not fit a grid of this shape."""
+    for name in equation.coefficients:
+        given = getattr(equation, name)
+        for one in given if isinstance(given, tuple) else (given,):
+            if one is not None and not callable(one):
+                _check_shape(name, jnp.shape(one), channels, grid)
+
+
+def _check_shape(
+    name: str, shape: tuple[int, ...], channels: int, grid: tuple[int, ...]
+):
+    fed_in = name in _FED
+    most = (channels, *grid) if fed_in else grid
+    fits = not shape or len(grid) <= len(shape) <= len(most)
+    pairs = zip(reversed(shape), reversed(most), strict=False)
+    if fits and all(a in (1, n) for a, n in pairs):
+        return
+    others = f"{channels} channels or none" if fed_in else "nothing"
+    raise ValueError(
+        f"{name} must be a number or have the grid as its last axes, {grid}, got shape "
+        f"{shape}; before those axes there are {others}"
+    )
 
 
 def fed(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:

@@ -50,6 +50,14 @@ class AbstractConservationLaw(AbstractFiniteVolume):
     def odd(self, axis: int) -> tuple[int, ...]:
         """Channels that change sign in a mirror across `axis`: the normal momentum."""
 
+    def positive_primitive(self, w: Channels) -> Channels:
+        """Those of w that `positive_fields` names, physical only above zero.
+
+        Walls that hold w are asked for them; none by default.
+        """
+        del w
+        return ()
+
     @abc.abstractmethod
     def crossings(self, t: Any, u: Array, domain: Domain) -> Array: ...
 

@@ -1,6 +1,6 @@
 """Diffusion, of heat for instance."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -33,6 +33,8 @@ class Diffusion(AbstractReactionDiffusion):
 
     diffusivity: Any
     source: Any
+
+    coefficients: ClassVar[tuple[str, ...]] = ("diffusivity", "source")
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
         self.diffusivity = coefficient("diffusivity", diffusivity)

@@ -48,8 +48,8 @@ class Euler(AbstractConservationLaw):
     vortices. `Wall` reflects, `Outflow` lets waves out, and `Inflow` sets what comes
     in: boundaries are for density, velocity along each axis and pressure.
 
-    **Raises:** `ValueError` for γ ≤ 1, and for a start without positive density and
-    pressure.
+    **Raises:** `ValueError` for γ ≤ 1, and for a start, or a wall that holds one,
+    without positive density and pressure.
 
     **Limits:** no positivity: near a vacuum the run ends in NaN and a RESULTS
     (convenience). Derivatives at shocks: see `MUSCL`.
@@ -62,6 +62,7 @@ class Euler(AbstractConservationLaw):
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
     positive_fields: ClassVar[tuple[str, ...]] = ("density", "pressure")
+    coefficients: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(
         self,
@@ -165,6 +166,9 @@ class Euler(AbstractConservationLaw):
     def positive(self, u):
         density, *_, pressure = self.primitive(tuple(u))
         return density, pressure
+
+    def positive_primitive(self, w):
+        return w[0], w[-1]
 
     def energy(self, t, u, domain):
         del t, domain

@@ -29,6 +29,12 @@ class FisherKPP(AbstractReactionDiffusion):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1111/j.1469-1809.1937.tb02153.x",)
+    coefficients: ClassVar[tuple[str, ...]] = (
+        "diffusivity",
+        "growth",
+        "capacity",
+        "source",
+    )
 
     def __init__(
         self,

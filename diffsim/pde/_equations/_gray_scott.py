@@ -34,6 +34,12 @@ class GrayScott(AbstractReactionDiffusion):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1126/science.261.5118.189",)
+    coefficients: ClassVar[tuple[str, ...]] = (
+        "feed",
+        "kill",
+        "diffusivities",
+        "source",
+    )
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class KortewegDeVries(AbstractSpectral):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1080/14786449508620739",)
+    coefficients: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(
         self,

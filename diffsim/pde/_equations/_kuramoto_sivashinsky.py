@@ -46,6 +46,7 @@ class KuramotoSivashinsky(AbstractSpectral):
         "10.1143/PTP.55.356",
         "10.1016/0094-5765(77)90096-0",
     )
+    coefficients: ClassVar[tuple[str, ...]] = ("source",)
 
     def __init__(
         self,

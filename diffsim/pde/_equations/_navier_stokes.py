@@ -56,6 +56,7 @@ class NavierStokes(AbstractSpectral):
         "10.1103/PhysRevLett.28.76",
         "10.1016/0021-9991(83)90064-5",
     )
+    coefficients: ClassVar[tuple[str, ...]] = ("forcing",)
 
     def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
         self.viscosity = as_floating("viscosity", viscosity)

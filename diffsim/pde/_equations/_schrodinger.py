@@ -62,6 +62,7 @@ class Schrodinger(AbstractSplitStep):
         "10.1016/0021-9991(82)90091-2",
         "10.1137/0723033",
     )
+    coefficients: ClassVar[tuple[str, ...]] = ("potential",)
 
     def __init__(
         self,

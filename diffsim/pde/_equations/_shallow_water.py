@@ -56,8 +56,8 @@ class ShallowWater(AbstractConservationLaw):
 
     **Good values:** `Wall` for a shore, `Outflow` for open water.
 
-    **Raises:** `ValueError` for a gravity that is not positive, and for a start that is
-    dry somewhere.
+    **Raises:** `ValueError` for a gravity that is not positive, and for a start, or a
+    wall that holds a depth, that is dry somewhere.
 
     **Limits:** water everywhere: where it runs dry the run ends in NaN and a RESULTS
     (convenience: no wetting). At `Wall` the bottom is mirrored, at `Inflow` and
@@ -75,6 +75,7 @@ class ShallowWater(AbstractConservationLaw):
         "10.1016/j.jcp.2005.02.006",
     )
     positive_fields: ClassVar[tuple[str, ...]] = ("depth",)
+    coefficients: ClassVar[tuple[str, ...]] = ("bottom", "source")
 
     def __init__(
         self,
@@ -148,6 +149,9 @@ class ShallowWater(AbstractConservationLaw):
 
     def positive(self, u):
         return (u[0],)
+
+    def positive_primitive(self, w):
+        return (w[0],)
 
     def energy(self, t, u, domain):
         depth, *momentum = u

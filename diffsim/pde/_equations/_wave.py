@@ -16,6 +16,7 @@ from .._long_steps import Waves
 from .._operators import on_faces, spread
 from ._base import AbstractSecondOrder
 from ._coefficients import coefficient, fed, fitting, optional
+from ._wall_energy import energy_at_walls
 
 
 class Wave(AbstractSecondOrder):
@@ -42,7 +43,7 @@ class Wave(AbstractSecondOrder):
     20 cells a wavelength, whose phase is then 0.4 % slow. A step just below the bound
     is the most accurate one of `Leapfrog`. By default Dopri8 chooses its steps.
 
-    **Raises:** `ValueError` for a speed that is not positive.
+    **Raises:** `ValueError` for a speed that is not positive, and a negative damping.
 
     **Limits:** `Outflow` and `Neumann` walls reflect: waves leave through a damping
     layer (convenience). c² is averaged onto faces, so that a jump of c costs one order
@@ -55,6 +56,7 @@ class Wave(AbstractSecondOrder):
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
+    coefficients: ClassVar[tuple[str, ...]] = ("speed", "damping", "source")
 
     def __init__(
         self,
@@ -68,7 +70,10 @@ class Wave(AbstractSecondOrder):
         self.source = optional("source", source)
 
     def signs(self):
-        return (Sign("speed", self.speed, hint="waves of speed zero stand still"),)
+        return (
+            Sign("speed", self.speed, hint="waves of speed zero stand still"),
+            Sign("damping", self.damping, zero=True, hint="waves grow without bound"),
+        )
 
     def channels(self, ndim):
         del ndim
@@ -100,7 +105,8 @@ class Wave(AbstractSecondOrder):
         squared = self._squared(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = spread(place, squared, domain, t) + spread(0 * place, squared, domain, t)
-        return (speed**2 - place * pull)[0] / 2
+        held = energy_at_walls(squared, domain, t)
+        return ((speed**2 - place * pull) / 2 + held)[0]
 
     def default_method(self, domain):
         del domain

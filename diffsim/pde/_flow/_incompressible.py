@@ -69,7 +69,9 @@ class IncompressibleFlow(AbstractSimulation):
         one an axis, a field in the centers of cells, shape (axis, *grid), whose means
         are taken on the faces, or, to go on exactly, the components on the unknown
         faces, as `trajectory.final.y` and `pde.steady(flow, observe=lambda t, y: y)`
-        have them. What diverges in it is projected out. None is at rest.
+        have them. What diverges in it is projected out. None is at rest. The numbers of
+        a function that is a pytree, as an `eqx.Module` is, are parameters,
+        `initial.amplitude`.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States are velocities in the centers of cells, shape (time, axis, *grid). Methods of
@@ -91,8 +93,10 @@ class IncompressibleFlow(AbstractSimulation):
 
     **Limits:** where cells are longer than 2 ν / |u| central fluxes leave wiggles
     beside what is sharp (convenience); forces know the time and the place, not the
-    flow, and viscosity is a number (convenience); flow that comes back in through an
-    `Outflow` may grow without bound (mathematics of this condition).
+    flow, and viscosity is a number (convenience); forces and walls that act for less
+    than a hundredth of a run may be skipped, see `Evolution` (mathematics); flow that
+    comes back in through an `Outflow` may grow without bound (mathematics of this
+    condition).
     """
 
     viscosity: Array
@@ -103,6 +107,7 @@ class IncompressibleFlow(AbstractSimulation):
     initial: Any
     t0: float | Array
 
+    bounds_steps: ClassVar[bool] = True
     references: ClassVar[tuple[str, ...]] = (
         "10.1063/1.1761178",
         "10.1016/j.jcp.2011.11.028",

@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_kind, check_takes, is_traced, worked_out
+from ..._checks import (
+    Sign,
+    as_floating,
+    check_kind,
+    check_precision,
+    check_takes,
+    is_traced,
+    worked_out,
+)
 from .._grid import Grid
 from ._centers import domain_of
 from ._obstacle import Obstacle
@@ -100,6 +108,7 @@ def checked_start(given: Any, space: Staggered) -> Any:
     if callable(given):
         check_takes("initial", given, ("x",))
         check_on_axes("initial", lambda t, x: given(x), (ndim, *space.grid.shape))
+        _check_finite_on_faces(given, space)
         return given
     if isinstance(given, tuple | list) and any(map(np.ndim, given)):
         return _checked_faces(given, space)
@@ -111,6 +120,7 @@ def checked_start(given: Any, space: Staggered) -> Any:
             f"{given.shape}; or give one number an axis, a function of x, or the tuple "
             "of components on the unknown faces"
         )
+    check_precision("initial", given)
     if given.ndim <= 1:
         check_on_axes("initial", given, shape)
     _check_finite(given)
@@ -144,8 +154,17 @@ def _checked_faces(given: Any, space: Staggered) -> Faces:
             f"for this grid and these walls, got {shapes}; or give a function of x"
         )
     for a in arrays:
+        check_precision("initial", a)
         _check_finite(a)
     return arrays
+
+
+def _check_finite_on_faces(function: Any, space: Staggered):
+    if any(is_traced(leaf) for leaf in jax.tree.leaves((function, space))):
+        return
+    with worked_out():
+        for component in start_of(function, space):
+            _check_finite(component)
 
 
 def _check_finite(initial: Array):

@@ -10,7 +10,14 @@ from jaxtyping import Array
 from ..._trees import cast
 from .._evolution import Evolution
 from ._integral import integral
-from ._velocity import check_state, refuse_trajectory, velocity, vorticity
+from ._velocity import (
+    check_state,
+    is_flow,
+    name_of,
+    refuse_trajectory,
+    velocity,
+    vorticity,
+)
 
 
 @eqx.filter_jit
@@ -20,8 +27,9 @@ def energy(simulation: Any, state: Array) -> Array:
     $dE/dt = -2\nu Z$ in a periodic box and between walls at rest, with Z the
     `enstrophy`. Of other equations what stays while nothing drives or damps them:
 
-    - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$ and what the springs
-        of `Robin` walls hold, without what walls hold where u = 0,
+    - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$, the slopes from
+        the last cells to the values of walls included, and at `Robin` and `Neumann`
+        walls what their springs and pulls hold, none where u = 0 there,
     - `Schrodinger`:
         $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
     - `Euler`: the total energy, its last channel,
@@ -45,6 +53,13 @@ def energy(simulation: Any, state: Array) -> Array:
     """
     density = _density(simulation, state)
     if density is None:
+        if not is_flow(simulation):
+            raise ValueError(
+                "simulation must have an energy: an IncompressibleFlow, or an "
+                "Evolution of NavierStokes, Wave, Schrodinger, Euler, ShallowWater or "
+                "an equation of your own with a method energy(t, u, domain); got "
+                f"{name_of(simulation)}; pde.integral takes any field"
+            )
         u = velocity(simulation, state)
         density = jnp.sum(u**2, -simulation.grid.ndim - 1) / 2
     return integral(density, simulation.grid)
@@ -61,8 +76,9 @@ def _density(simulation: Any, state: Array) -> Array | None:
     def found(u):
         return simulation.equation.energy(t, u, simulation.domain)
 
-    shape = simulation.initial.shape
-    if eqx.filter_eval_shape(found, simulation.initial) is None:
+    initial = jax.eval_shape(lambda: simulation.initial_field)
+    shape = initial.shape
+    if eqx.filter_eval_shape(found, initial) is None:
         return None
     check_state(simulation, state, shape)
     for _ in range(state.ndim - len(shape)):

@@ -91,15 +91,19 @@ def _modes(simulation: Flow, state: Array) -> Modes:
     return Modes(cast(simulation.grid, state.dtype))
 
 
+def is_flow(simulation: Any) -> bool:
+    """Whether its states are velocities or vorticities."""
+    evolves = isinstance(simulation, Evolution)
+    navier_stokes = evolves and isinstance(simulation.equation, NavierStokes)
+    return navier_stokes or isinstance(simulation, IncompressibleFlow)
+
+
 def _check(simulation: Any, state: Array):
     """Objects to what is no flow, and to states that are not of it."""
-    navier_stokes = isinstance(simulation, Evolution) and isinstance(
-        simulation.equation, NavierStokes
-    )
-    if not navier_stokes and not isinstance(simulation, IncompressibleFlow):
+    if not is_flow(simulation):
         raise ValueError(
             f"simulation must be an IncompressibleFlow or an Evolution of NavierStokes,"
-            f" whose states are flows, got {_name(simulation)}; pde.integral and "
+            f" whose states are flows, got {name_of(simulation)}; pde.integral and "
             "pde.curl take any field"
         )
     shape = simulation.grid.shape
@@ -113,7 +117,7 @@ def check_state(simulation: Any, state: Array, shape: tuple[int, ...]):
     if state.shape[-len(shape) :] != shape:
         raise ValueError(
             f"state must have shape (..., {', '.join(map(str, shape))}), as those of "
-            f"this {_name(simulation)}, got {state.shape}"
+            f"this {name_of(simulation)}, got {state.shape}"
         )
 
 
@@ -125,7 +129,8 @@ def refuse_trajectory(state: Any):
         )
 
 
-def _name(simulation: Any) -> str:
+def name_of(simulation: Any) -> str:
+    """What it is, for a sentence."""
     name = "an array" if eqx.is_array(simulation) else type(simulation).__name__
     if not isinstance(simulation, Evolution):
         return name

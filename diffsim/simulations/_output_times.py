@@ -46,7 +46,7 @@ def _check_ascending(times: np.ndarray):
 def check_epoch(t0: Any):
     """Objects to an epoch that is not one finite number."""
     check_number("t0", t0)
-    if not is_traced(t0) and not np.isfinite(float(t0)):
+    if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
         raise ValueError(f"t0 must be finite, got {t0}")
 
 

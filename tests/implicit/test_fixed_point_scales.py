@@ -1,0 +1,153 @@
+"""A fixed point is one in whatever units it is written."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.implicit import Anderson, Picard, Rule, fixed_point
+
+
+#: cos y = y
+DOTTIE = 0.7390851332151607
+SOLVERS = {"Anderson": Anderson(), "Picard": Picard(), "damped": Picard(damping=0.6)}
+#: |g(y) − y| is within 2e-12 |y|, and the error is it over 1 − g' = 1.7.
+LEFT = 1.3e-12
+
+
+def cosine(y, unit):
+    return unit * jnp.cos(y / unit)
+
+
+def solved(function, guess, args=None, **options):
+    given = [jnp.asarray(a) if a is not None else None for a in (guess, args)]
+    found = fixed_point(function, *given, throw=False, full=True, **options)
+    return found.value, found.status
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e-10, 1e-5, 1.0, 1e10, 1e100])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_fixed_point_has_its_digits_in_any_unit(unit, solver):
+    for guess in (0.0, unit, 3 * unit):
+        value, status = solved(cosine, guess, unit, solver=SOLVERS[solver])
+        assert status == RESULTS.successful
+        np.testing.assert_allclose(value, unit * DOTTIE, rtol=LEFT)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-10, 1e10, 1e100])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_its_derivative_has_its_digits_too(unit, solver):
+    """It is proportional to the unit."""
+
+    def solve(unit):
+        return fixed_point(cosine, jnp.asarray(0.0), unit, solver=SOLVERS[solver])
+
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(mode(solve)(unit), DOTTIE, rtol=4 * LEFT)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_single_precision_has_its_digits_in_any_unit(unit):
+    unit = jnp.float32(unit)
+    for solver in SOLVERS.values():
+        found = fixed_point(cosine, 0 * unit, unit, solver=solver)
+        assert found.dtype == jnp.float32
+        # ε^(3/4) is 6e-6
+        np.testing.assert_allclose(found, unit * DOTTIE, rtol=5e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_unknowns_of_one_array_or_of_several_may_have_different_units(solver):
+    units = jnp.array([1.0, 1e-10, 1e8, 1e-3])
+    found = fixed_point(cosine, 0 * units, units, solver=SOLVERS[solver])
+    np.testing.assert_allclose(found, units * DOTTIE, rtol=LEFT)
+
+    def both(y, units):
+        return jax.tree.map(cosine, y, units)
+
+    units = {"a": jnp.array(1e-20), "b": jnp.array([1e20])}
+    found = fixed_point(
+        both, jax.tree.map(jnp.zeros_like, units), units, solver=SOLVERS[solver]
+    )
+    for name, unit in units.items():
+        np.testing.assert_allclose(found[name], unit * DOTTIE, rtol=LEFT)
+
+
+def test_a_batch_of_units_is_its_members():
+    units = 10.0 ** jnp.array([-30, -10, 0, 10])
+    found = jax.vmap(lambda unit: fixed_point(cosine, unit, unit))(units)
+    np.testing.assert_allclose(found, units * DOTTIE, rtol=LEFT)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("square", [1e-60, 1e-30, 1e-12, 1e30])
+def test_a_fixed_point_far_from_the_guess_has_its_digits(solver, square):
+    """Heron's: it halves y until it is near."""
+
+    def heron(y, a):
+        return (y + a / y) / 2
+
+    value, status = solved(heron, 1.0, square, solver=SOLVERS[solver])
+    assert status == RESULTS.successful
+    np.testing.assert_allclose(value, np.sqrt(square), rtol=LEFT)
+
+
+ZEROS = {
+    "linear": lambda y, _: y / 2,
+    "sine": lambda y, _: jnp.sin(y) / 3,
+    "square": lambda y, _: y**2 / 2,
+    "constants that cancel": lambda y, _: (jnp.cos(y) - 1) / 2,
+    # Its fixed point is 4e-17, below the rounding of the sum.
+    "rounding": lambda y, _: jnp.cos(y + jnp.pi / 2) / 2,
+}
+
+
+@pytest.mark.parametrize("zero", ZEROS)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_zero_is_a_fixed_point_from_anywhere(zero, solver):
+    for guess in (0.0, 1e-17, 0.3):
+        value, status = solved(ZEROS[zero], guess, solver=SOLVERS[solver])
+        assert status == RESULTS.successful
+        assert abs(value) < 1e-16
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_entry_that_vanishes_beside_others_is_found(solver):
+    """The differences of what converges to one value are rounding."""
+    mixing = jnp.array([[0.5, 0.2, 0.1], [0.1, 0.5, 0.2], [0.2, 0.1, 0.5]])
+
+    def mixed(y, _):
+        x, d = y[:3], y[3:]
+        new = mixing @ x + 0.2
+        return jnp.concatenate([new, 0.1 * d + jnp.roll(new, 1) - new])
+
+    value, status = solved(mixed, jnp.arange(6.0), solver=SOLVERS[solver])
+    assert status == RESULTS.successful
+    np.testing.assert_allclose(value[:3], 1.0, rtol=1e-11)
+    np.testing.assert_allclose(value[3:], 0.0, atol=1e-11)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_step_that_is_small_beside_the_unknown_is_no_fixed_point(solver):
+    value, status = solved(lambda y, _: y + 1e-13, 1.0, solver=SOLVERS[solver])
+    assert status != RESULTS.successful
+    assert np.isnan(value)
+
+
+@pytest.mark.parametrize("solver", ["Anderson", "Picard"])
+def test_unrolled_iterations_have_the_same_derivative(solver):
+    """Also past the test for a fixed point at zero, which one of the two has."""
+
+    def both(y, theta):
+        return jnp.stack([theta * jnp.cos(y[0] / theta), theta * y[1] / 2])
+
+    def solve(theta):
+        rule = Rule(mode="unroll")
+        guess = jnp.array([1.0, 1.0])
+        return fixed_point(both, guess, theta, solver=SOLVERS[solver], rule=rule)
+
+    found = jax.jacrev(solve)(1.0)
+    # of the last step of iterations that contract by 0.67
+    np.testing.assert_allclose(found[0], DOTTIE, rtol=1e-9)
+    np.testing.assert_allclose(found[1], 0.0, atol=1e-9)

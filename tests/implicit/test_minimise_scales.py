@@ -1,0 +1,145 @@
+"""A minimum is one in whatever units it is written, and nothing else is reported."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix as optx
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.implicit import Newton, least_squares, minimise
+
+
+def found_by(solve, function, guess, args: Any = 1.0, **options):
+    # Arrays, so that what is compiled for one number serves for the next.
+    guess, args = jnp.asarray(guess), jnp.asarray(args)
+    return solve(function, guess, args, throw=False, full=True, **options)
+
+
+def well(y, scale):
+    return scale * (y**2 - 1) ** 2
+
+
+def root_of_well(y, scale):
+    return jnp.stack([scale * (y**2 - 1)])
+
+
+def bent(y, scale):
+    """Least where exp(y) (exp(y) - 2) + (y / 10 - 3 / 10) / 10 vanishes."""
+    return scale * jnp.stack([jnp.exp(y) - 2, 0.1 * y - 0.3])
+
+
+SCALES = [1e-100, 1e-12, 1e-8, 1.0, 1e12]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_factor_of_the_objective_changes_neither_minimum_nor_path(scale):
+    for solve, function in ((minimise, well), (least_squares, root_of_well)):
+        ours, same = (found_by(solve, function, 0.05, s) for s in (scale, 1.0))
+        assert ours.status == RESULTS.successful
+        np.testing.assert_allclose(ours.value, 1, rtol=1e-14)
+        assert ours.iterations == same.iterations
+
+
+@pytest.mark.parametrize("hessian", ["full", "gauss_newton"])
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e12])
+def test_a_factor_of_residuals_does_not_change_their_minimum(scale, hessian):
+    found = found_by(least_squares, bent, 0.0, scale, hessian=hessian)
+    assert found.status == RESULTS.successful
+    y = found.value
+    slope = jnp.exp(y) * (jnp.exp(y) - 2) + 0.1 * (0.1 * y - 0.3)
+    # J^T J is the Hessian but for a hundredth, which the polishing step leaves.
+    assert abs(slope) < (1e-15 if hessian == "full" else 1e-9)
+
+
+def test_a_decay_is_fitted_in_few_steps_in_any_unit_of_the_data():
+    t = jnp.linspace(0, 3, 20)
+
+    def residuals(y, scale):
+        return scale * (jnp.exp(-y * t) - jnp.exp(-0.7 * t))
+
+    for scale in (1e-12, 1e-4, 1.0, 1e12):
+        found = found_by(least_squares, residuals, 1.0, scale)
+        np.testing.assert_allclose(found.value, 0.7, rtol=1e-13)
+        assert found.iterations <= 14
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e-5, 1.0, 1e20, 1e100])
+@pytest.mark.parametrize("guess", [0.0, 2.0])
+def test_a_minimum_has_its_digits_in_any_unit(unit, guess):
+    def objective(y, unit):
+        return (y / unit - 1) ** 2 + (y / unit - 1) ** 4
+
+    found = found_by(minimise, objective, guess * unit, unit)
+    assert found.status == RESULTS.successful
+    np.testing.assert_allclose(found.value, unit, rtol=1e-14)
+    assert found.iterations < 20
+
+    def residuals(y, unit):
+        return bent(y / unit, 1.0)
+
+    found = found_by(least_squares, residuals, guess * unit, unit)
+    one = found_by(least_squares, bent, guess)
+    np.testing.assert_allclose(found.value, unit * one.value, rtol=1e-14)
+
+
+def test_unknowns_of_one_array_may_have_different_units_in_a_minimum():
+    units = jnp.array([1e-20, 1e20])
+
+    def valley(y, units):
+        x = y / units
+        return jnp.stack([1 - x[0], 10 * (x[1] - x[0] ** 2)])
+
+    guess = jnp.array([-1.2, 1.0]) * units
+    by_squares = found_by(least_squares, valley, guess, units)
+    least = found_by(minimise, lambda y, u: jnp.sum(valley(y, u) ** 2), guess, units)
+    for found in (by_squares, least):
+        np.testing.assert_allclose(found.value, units, rtol=1e-13)
+
+
+def test_many_unknowns_and_several_arrays_have_their_own_units():
+    units = {"a": 1e-4, "b": 1e6}
+
+    def chain(y, units):
+        x = jnp.concatenate([y["a"] / units["a"], y["b"] / units["b"]])
+        return jnp.sum(jnp.cosh(x - 1)) + jnp.sum((x[1:] - x[:-1]) ** 2)
+
+    guess = {name: jnp.zeros(20) for name in units}
+    found = minimise(chain, guess, units)
+    for name, unit in units.items():
+        np.testing.assert_allclose(found[name], unit, rtol=1e-13)
+
+
+def test_single_precision_has_its_digits_in_any_unit_of_a_minimum():
+    for unit in (1e-12, 1.0, 1e12):
+        unit = jnp.float32(unit)
+        found = minimise(lambda y, u: jnp.cosh(y / u - 1), 3 * unit, unit)
+        assert found.dtype == jnp.float32
+        np.testing.assert_allclose(found, unit, rtol=1e-6)
+
+
+def test_a_batch_of_scales_is_its_members():
+    scales = jnp.array(SCALES[1:])
+    found = jax.vmap(lambda s: minimise(well, 0.05, s))(scales)
+    np.testing.assert_allclose(found, 1, rtol=1e-14)
+
+
+SADDLES = {
+    "maximum": (minimise, well, 0.0, {}),
+    "beside a maximum": (minimise, well, 1e-9, {}),
+    "maximum of squares": (least_squares, root_of_well, 0.0, {}),
+    "saddle": (minimise, lambda y, _: y[0] ** 2 - y[1] ** 2, [1.0, 0.0], {}),
+    "Newton's": (minimise, well, 0.05, {"solver": Newton()}),
+    "stops early": (minimise, well, 0.05, {"solver": optx.BFGS(1e-8, 1e-8)}),
+}
+
+
+@pytest.mark.parametrize("case", SADDLES)
+def test_what_is_no_minimum_is_not_reported(case):
+    solve, function, guess, options = SADDLES[case]
+    scale = 1e-8 if case == "stops early" else 1.0
+    found = found_by(solve, function, jnp.asarray(guess), scale, **options)
+    assert found.status == RESULTS.no_minimum
+    assert np.all(np.isnan(found.value))

@@ -1,0 +1,185 @@
+"""What a user's function reads may change between two calls; answers follow it."""
+
+import functools
+import sys
+import types
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffsim as ds
+from diffsim import implicit, pde
+from diffsim._fresh_jit import fresh_jit
+from diffsim.inference import Gaussian
+
+
+FACTOR = 1.0
+HERE = sys.modules[__name__]
+
+
+def by_global(x):
+    return FACTOR * x
+
+
+class Line:
+    factor = 1.0
+
+    def value(self, x):
+        return self.factor * x
+
+
+class Module(eqx.Module):
+    """Its code reads a global; its field is traced."""
+
+    zero: jax.Array
+
+    def __call__(self, x):
+        return FACTOR * x + self.zero
+
+
+def sets(holder, name):
+    return lambda value: setattr(holder, name, value)
+
+
+def entry():
+    table = np.ones(2)
+    return lambda x: table[1] * x, lambda value: table.__setitem__(1, value)
+
+
+def attribute():
+    space = types.SimpleNamespace(factor=1.0)
+    return lambda x: space.factor * x, sets(space, "factor")
+
+
+def method():
+    line = Line()
+    return line.value, sets(line, "factor")
+
+
+def of_class():
+    return Line().value, sets(Line, "factor")
+
+
+def by(function):
+    return lambda: (function, sets(HERE, "FACTOR"))
+
+
+WAYS = {
+    "global": by(by_global),
+    "global of a function that is called": by(lambda x: by_global(x)),
+    "global of a compiled function": by(jax.jit(by_global)),
+    "global of a partial function": by(functools.partial(by_global)),
+    "global of a batched function": by(lambda x: jax.vmap(by_global)(x[None])[0]),
+    "global of a module": by(Module(jnp.zeros(()))),
+    "entry of an array": entry,
+    "attribute": attribute,
+    "method": method,
+    "attribute of a class": of_class,
+}
+
+
+@pytest.fixture(autouse=True)
+def factors():
+    yield
+    HERE.FACTOR = Line.factor = 1.0
+
+
+@fresh_jit
+def called(function, x):
+    return function(x)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_function_is_compiled_for_what_it_reads_now(way):
+    function, change = WAYS[way]()
+    for factor in (1.0, 3.0, 1.0, 2.0):
+        change(factor)
+        assert called(function, jnp.ones(())) == factor
+
+
+def gap(y, args):
+    return y - FACTOR * 2
+
+
+def halfway(y, args):
+    return (y + FACTOR * 2) / 2
+
+
+def square(y, args):
+    return (y - FACTOR * 2) ** 2
+
+
+def scaled(x):
+    return x / FACTOR
+
+
+def source(t, x, u):
+    return FACTOR * jnp.ones_like(u)
+
+
+TWO, NOISE = 2 * jnp.ones(2), Gaussian(0.1)
+
+#: A call, and its answers to factors of 1 and of 4.
+CALLS = {
+    "root": (lambda: implicit.root(gap, 1.0), 2, 8),
+    "fixed_point": (lambda: implicit.fixed_point(halfway, 1.0), 2, 8),
+    "minimise": (lambda: implicit.minimise(square, 1.0), 2, 8),
+    "least_squares": (lambda: implicit.least_squares(gap, 1.0), 2, 8),
+    "linear_solve": (lambda: implicit.linear_solve(scaled, jnp.ones(())), 1, 4),
+    "fit": (lambda: ds.fit(by_global, TWO, TWO, noise=NOISE).values[0], 2, 0.5),
+    "fisher": (lambda: ds.fisher(by_global, TWO, noise=NOISE).stderr[0], 0.1, 0.025),
+    "sweep": (lambda: ds.sweep(by_global, TWO, {"[0]": [1.0]}).outputs[0, 0], 1, 4),
+    "simulate": (lambda: simulated(), 0.5, 2),
+}
+
+
+def simulated():
+    diffusion, cells = pde.Diffusion(0.1, source), pde.Grid(8)
+    run = pde.Evolution(diffusion, jnp.zeros(8), cells, pde.Neumann())
+    return ds.simulate(run, 0.5, step=0.5).states[0, 0]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_answer_is_that_of_what_the_function_reads_now(name):
+    call, before, after = CALLS[name]
+    np.testing.assert_allclose(call(), before, rtol=1e-9)
+    HERE.FACTOR = 4.0
+    np.testing.assert_allclose(call(), after, rtol=1e-9)
+
+
+def test_what_has_not_changed_is_not_compiled_again():
+    """A count that tracing itself makes is no change."""
+    traced = []
+
+    def counted(x):
+        traced.append(x.shape)
+        return FACTOR * x
+
+    for _ in range(3):
+        assert called(counted, jnp.ones(())) == 1.0
+    assert len(traced) == 1
+    HERE.FACTOR = 2.0
+    assert called(counted, jnp.ones(())) == 2.0
+    assert len(traced) == 2
+
+
+def test_a_function_that_closes_over_a_traced_value_is_compiled():
+    def outer(a):
+        return called(lambda x: a * x, jnp.ones(()))
+
+    assert jax.jit(jax.grad(outer))(3.0) == 1.0
+
+
+def test_functions_that_call_each_other_are_compiled():
+    def even(x, n=4):
+        return x if n == 0 else odd(x, n - 1)
+
+    def odd(x, n):
+        return even(x, n - 1) * FACTOR
+
+    assert called(even, jnp.ones(())) == 1.0
+    HERE.FACTOR = 3.0
+    assert called(even, jnp.ones(())) == 9.0
