@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
+from ._numbers import as_jax_takes
+
 
 def is_traced(x: Any) -> bool:
     """Whether the value of `x` is unknown while Python runs."""
@@ -48,9 +50,10 @@ def check_unitless(name: str, value: Any):
 def as_floating(name: str, value: Any) -> Array:
     """`value` as a floating array: integers become JAX's default float, floats stay."""
     check_unitless(name, value)
+    value = as_jax_takes(name, value)
     try:
         array = jnp.asarray(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} must be real numbers, an array or nested lists of one shape, got "
             f"{value!r:.60}"
@@ -146,6 +149,7 @@ def check_positive(name: str, value: Any, hint: str = ""):
     """Objects to concrete values that are zero, negative or not numbers."""
     if is_traced(value):
         return
+    as_floating(name, value)
     smallest = np.min(np.asarray(value, float), initial=np.inf)
     if not smallest > 0:
         hint = f"; {hint}" if hint else ""
@@ -160,6 +164,16 @@ def check_not_negative(name: str, value: Any, hint: str = ""):
     if not smallest >= 0:
         hint = f"; {hint}" if hint else ""
         raise ValueError(f"{name} must not be negative, got {smallest}{hint}")
+
+
+def check_finite(name: str, value: Any):
+    """Objects to concrete values that are NaN or infinite."""
+    if is_traced(value):
+        return
+    array = np.asarray(value, float)
+    if not np.all(np.isfinite(array)):
+        worst = np.ravel(array)[np.argmin(np.isfinite(np.ravel(array)))]
+        raise ValueError(f"{name} must be finite, got {worst}")
 
 
 class Sign(NamedTuple):

@@ -37,7 +37,7 @@ def throws(throw: bool | None) -> bool:
     return throw is True or (throw is None and not _poisoning.get())
 
 
-def poisoned(tree: PyTree, ok: Bool[Array, ""]) -> PyTree:
+def poisoned(tree: PyTree, ok: Bool[Array, "*shape"]) -> PyTree:
     """`tree`, and NaN in values and derivatives where not `ok`."""
     # A product and not `where`: `where` would hand out a derivative of zero.
     return jax.tree.map(

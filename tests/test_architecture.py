@@ -18,6 +18,7 @@ FOUNDATION = {
     "_failures",
     "_fingerprint",
     "_fresh_jit",
+    "_numbers",
     "_paths",
     "_primitives",
     "_products",

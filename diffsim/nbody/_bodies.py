@@ -148,6 +148,11 @@ def _phase(positions, velocities, count: int | None):
     rows = len(positions), 3
     check_shape("velocities", velocities, rows, _hint(velocities))
     dtype = jnp.result_type(positions, velocities)
+    if dtype in (jnp.float16, jnp.bfloat16):
+        raise ValueError(
+            f"positions and velocities must be in float32 or float64, got {dtype}, "
+            "whose rounding a run would add up; cast them, x.astype(jnp.float32) say"
+        )
     return positions.astype(dtype), velocities.astype(dtype)
 
 

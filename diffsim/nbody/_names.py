@@ -17,8 +17,6 @@ def checked_names(names: Any, count: int) -> tuple[str, ...] | None:
     """One name a body, each fit for a path; None where there are none."""
     if names is None:
         return None
-    if isinstance(names, str):
-        raise ValueError(f"names must be a sequence, one a body, got {names!r:.60}")
     names = tuple(names)
     for name in names:
         _check_name(name)

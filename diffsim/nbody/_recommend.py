@@ -52,7 +52,8 @@ def recommend_method(system: Any) -> Method:
         return _default(system, "no two bodies are bound to each other")
     time, eccentricity, pair = found
     if eccentricity > _ECCENTRIC:
-        return _default(system, f"{pair} has an eccentricity of {eccentricity:.2g}")
+        why = f"the orbit of {pair} has an eccentricity of {eccentricity:.2g}"
+        return _default(system, why)
     step = _rounded_down(time / _STEPS)
     print(
         f"KahanLi8 at step {step:g}, {_STEPS} a pericenter time of {time:.4g} "

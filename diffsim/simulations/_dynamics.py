@@ -46,6 +46,12 @@ def check_precision(y0: PyTree[Array]):
         raise ValueError(
             f"initial_state() must hold at least one array, got {y0!r:.60}"
         )
+    coarse = sorted(kinds & {"float16", "bfloat16"})
+    if coarse:
+        raise ValueError(
+            f"initial_state() must be in float32 or float64, got {coarse[0]}, whose "
+            "rounding a run would add up; cast it, x.astype(jnp.float32) say"
+        )
     if len(kinds) > 1:
         got = " and ".join(sorted(kinds))
         raise ValueError(

@@ -9,16 +9,12 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import (
     as_floating,
     check_kind,
-    check_number,
     check_takes,
-    check_unitless,
-    is_traced,
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._fresh_jit import fresh_jit
@@ -40,6 +36,7 @@ from ._method import Method
 from ._plan import Plan, in_precision, planned
 from ._request import Request
 from ._simulation import AbstractSimulation
+from ._times import check_epoch, checked_times, warn_of_a_far_start
 from ._trajectory import Final, Trajectory
 
 
@@ -106,11 +103,13 @@ def simulate(
     method = as_asked(chosen_method(simulation, method, options))
     unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
-    times = _checked_times(times)
+    times = checked_times(times)
     if observe is not None:
         check_takes("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
-    _check_epoch(t0)
+    check_epoch(t0)
+    if start is None:
+        warn_of_a_far_start(t0, times)
     about = _About(observe, meter, quiet(throw))
     run = _Run(simulation, method, start, about, events, bound is not None)
     with _forward_mode_named(method):
@@ -333,42 +332,6 @@ def _forward_mode_named(method: Method):
                 "simulations.Checkpointed() where memory is short"
             ) from error
         raise
-
-
-def _checked_times(times: Any) -> Any:
-    """`times` as floats, concrete ones as NumPy, in double precision if not given."""
-    if is_traced(times):
-        times = as_floating("times", times)
-    else:
-        check_unitless("times", times)
-        times = np.asarray(times)
-        if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
-            raise ValueError(f"times must be real numbers, got dtype {times.dtype}")
-        times = times.astype(np.promote_types(times.dtype, np.float32))
-    if times.ndim > 1 or times.size == 0:
-        raise ValueError(
-            f"times must have shape (time,) or (), one or more, got {times.shape}"
-        )
-    if not is_traced(times):
-        _check_ascending(times)
-    return times
-
-
-def _check_ascending(times: np.ndarray):
-    if not np.all(np.isfinite(times)):
-        raise ValueError("times must be finite, got NaN or infinity among them")
-    if times.ndim and np.any(np.diff(times) < 0):
-        where = int(np.argmax(np.diff(times) < 0))
-        raise ValueError(
-            f"times must ascend, got {times[where]} before {times[where + 1]}; sort "
-            "them, times before t0 included"
-        )
-
-
-def _check_epoch(t0: Any):
-    check_number("t0", t0)
-    if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
-        raise ValueError(f"t0 must be finite, got {t0}")
 
 
 def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from .._checks import is_traced
+from .._numbers import as_jax_takes
 from .._trees import Selection, select
 
 
@@ -59,7 +60,7 @@ def varied(model: PyTree, over: Any) -> Varied:
 
 
 def _real(path: str, values: Any) -> np.ndarray:
-    array = np.asarray(values)
+    array = np.asarray(as_jax_takes(f"over[{path!r}]", values))
     if array.dtype.kind not in "fiu":
         raise ValueError(f"over[{path!r}] must be real numbers, got {array.dtype}")
     if array.ndim == 0 or len(array) == 0:

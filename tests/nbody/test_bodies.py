@@ -56,7 +56,6 @@ def test_shapes_that_do_not_agree_are_named(arguments, sentence):
     [
         (["Sun"], "names must be one a body, got 1 for 2"),
         (["Sun", "Sun"], "names must differ, got Sun more than once"),
-        ("ab", "names must be a sequence, one a body, got 'ab'"),
         (["1", "a"], "names must not read as an index or a slice, got '1'"),
         (["a", "-1"], "write 'asteroid -1'"),
         (["a", "1:"], "names must not read as an index or a slice, got '1:'"),
@@ -259,5 +258,5 @@ def test_other_names_lead_to_their_body(name):
 def test_a_tracer_has_no_name_of_a_body():
     bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["Sun", "Earth"])
     tracers = nbody.Tracers(_X, _V, names=["rock", "Earth"])
-    with pytest.raises(ValueError, match="of bodies and tracers must differ.*Earth"):
+    with pytest.raises(ValueError, match=r"of bodies and tracers must differ.*Earth"):
         nbody.NBody(bodies, tracers=tracers)

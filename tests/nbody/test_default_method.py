@@ -229,7 +229,7 @@ def _drag(t, state):
             nbody.NBody(two_planets().bodies, (nbody.Gravity(), _drag)),
             "forces depend on velocity",
         ),
-        (two_planets(0.6), "bodies 0 and 1 has an eccentricity of 0.6"),
+        (two_planets(0.6), "the orbit of bodies 0 and 1 has an eccentricity of 0.6"),
         (
             nbody.NBody(nbody.Bodies([1.0, 1.0], np.eye(3)[:2], 9 * np.eye(3)[:2])),
             "no two bodies are bound",

@@ -135,7 +135,7 @@ def test_additional_forces_of_rebound_are_warned_of():
 
 @pytest.mark.parametrize("kind", [nbody.NBody, nbody.Bodies])
 def test_what_is_no_simulation_of_rebound_is_refused(kind):
-    with pytest.raises(ValueError, match="simulation must be a rebound.Simulation"):
+    with pytest.raises(ValueError, match=r"simulation must be a rebound.Simulation"):
         kind.from_rebound("x.bin")
     with pytest.raises(ValueError, match="simulation has no particles"):
         kind.from_rebound(rebound.Simulation())

@@ -10,6 +10,7 @@ import pytest
 import diffsim as ds
 from diffsim.integrators import Yoshida4
 from diffsim.simulations import Method, failures_as_nan, simulate
+from diffsim.simulations._times import warn_of_a_far_start
 
 
 _FIXED = Method(Yoshida4(), 0.1, max_steps=20)
@@ -114,3 +115,19 @@ def test_frozen_steps_serve_both_directions(driven):
     again = simulate(driven(t0=0.2), [-0.9, -0.3, 0.9], method.frozen(run))
     exact = [driven(t0=0.2).exact(t) for t in (-0.9, -0.3, 0.9)]
     np.testing.assert_allclose(again.states, exact, atol=1e-7)
+
+
+def test_a_start_far_from_all_outputs_is_warned_of(driven, recwarn):
+    with pytest.warns(UserWarning, match=r"far from t0 = 0.*give it .* as t0="):
+        warn_of_a_far_start(0.0, np.array([2451545.0, 2451546.0]))
+    with pytest.warns(UserWarning, match="times from -2451546 to -2451545 lie far"):
+        warn_of_a_far_start(0, np.array([-2451546.0, -2451545.0]))
+    with pytest.warns(UserWarning, match="far from t0 = 0"):
+        simulate(moved(driven, 0.0), [30.0, 30.001], Method(Yoshida4(), 0.5))
+    assert not recwarn.list
+    warn_of_a_far_start(2451540.0, np.array([2451545.0, 2451546.0]))
+    warn_of_a_far_start(0.0, np.array([900.0, 901.0]))
+    warn_of_a_far_start(0.0, np.array([-1e5, 1e5]))
+    warn_of_a_far_start(0.0, np.array([1e5, 1e5]))
+    warn_of_a_far_start(0.0, np.array(1e5))
+    assert not recwarn.list

@@ -5,7 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_shape
+from ..._checks import as_floating, check_finite, check_not_negative, check_shape
 from ..._types import Numbers
 from ._base import AbstractForce
 from ._pairs import field_sum, mutual_sum
@@ -29,6 +29,8 @@ class Gravity(AbstractForce):
     **Limits:** direct summation, O(massive × body) (mathematics of exactness). Without
     softening, coincident bodies give a state that is not finite, and the run says so.
 
+    **Raises:** `ValueError` for numbers that are not finite, and a negative ε.
+
     Masses and G enter only as their product: free one of them, not both.
     """
 
@@ -45,6 +47,9 @@ class Gravity(AbstractForce):
         check_shape("softening", softening, ())
         self.G = as_floating("G", G)
         self.softening = as_floating("softening", softening)
+        check_finite("G", self.G)
+        check_finite("softening", self.softening)
+        check_not_negative("softening", self.softening, "it is a length")
 
     def acceleration(self, t, x, v, gm):
         del t, v

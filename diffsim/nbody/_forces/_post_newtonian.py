@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_shape
+from ..._checks import as_floating, check_finite, check_positive, check_shape
 from ..._types import Numbers
 from ._base import AbstractForce
 from ._unit_length import inverse_unit, self_distance2
@@ -41,6 +41,9 @@ class PostNewtonian(AbstractForce):
     **Good values:** all pairs for ephemerides (Mercury's perihelion 42.98″ a century in
     both); `central=0` costs a tenth and is off by about the mass ratio.
 
+    **Raises:** `ValueError` for a c that is not positive and finite, and a `central`
+    that is no index.
+
     **Limits:** point masses without softening; only `Gravity` supplies G (both
     convenience). Velocity dependent, so symplectic solvers are refused (mathematics).
     All pairs are formed at once: for tens of bodies, not thousands (convenience).
@@ -58,6 +61,8 @@ class PostNewtonian(AbstractForce):
     def __init__(self, c: Numbers, *, central: Any = None):
         check_shape("c", c, ())
         self.c = as_floating("c", c)
+        check_finite("c", self.c)
+        check_positive("c", self.c, "it is the speed of light in your units")
         self.central = _checked_index(central)
 
     def acceleration(self, t, x, v, gm):
@@ -75,7 +80,8 @@ def _checked_index(central: Any) -> int | None:
     """`central`; negative ones would stand for no body in the comparison below."""
     if central is None:
         return None
-    if not isinstance(central, int | np.integer) or central < 0:
+    whole = isinstance(central, int | np.integer) and not isinstance(central, bool)
+    if not whole or central < 0:
         raise ValueError(
             "central must be the index of a body, 0 or more, or None for all pairs, "
             f"got {central!r}"

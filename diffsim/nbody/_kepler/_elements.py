@@ -8,12 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._checks import alike, check_broadcast, is_traced
+from ..._checks import (
+    alike,
+    check_broadcast,
+    check_not_negative,
+    check_positive,
+    is_traced,
+)
+from ..._failures import poisoned
 from ..._types import Numbers
 from .._forces import inverse_unit
 from ._angles import check_inclination, warn_of_degrees
 from ._anomalies import mean_anomaly, true_anomaly
-from ._inputs import phase, refuse_aliases
+from ._inputs import GM_HINT, phase, refuse_aliases
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -96,11 +103,17 @@ class Elements(eqx.Module):
 
         M is that of n t since pericenter, n = √(GM/|a|³), and of any sign and size.
         """
-        given = {k: v for k, v in others.items() if k in _ANGLES}
-        warn_of_degrees(mean_anomaly=mean_anomaly, **given)
         m, e = alike(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
         check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
-        return cls(eccentricity=e, true_anomaly=true_anomaly(m, e), **others)
+        e = jnp.broadcast_to(e, np.broadcast_shapes(m.shape, e.shape))
+        f = true_anomaly(m, e)
+        if any(name in others for name in _ANGLES):
+            return cls(eccentricity=e, true_anomaly=f, **others)
+        # M grows with time: alone it does not tell whether angles are in degrees.
+        orbit = cls(eccentricity=e, **others)
+        f = jnp.broadcast_to(f, orbit.true_anomaly.shape)
+        f = f.astype(orbit.true_anomaly.dtype)
+        return eqx.tree_at(lambda orbit: orbit.true_anomaly, orbit, f)
 
     @property
     def mean_anomaly(self) -> Float[Array, "*shape"]:
@@ -117,6 +130,7 @@ class Elements(eqx.Module):
         _check_curved(self.eccentricity)
         gm, _ = alike(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
+        check_not_negative("gm", gm, GM_HINT)
         return _state(self, gm)
 
 
@@ -131,12 +145,16 @@ def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
     - `x`, `v`: shape (..., 3); of one body relative to the other.
     - `gm`: shape (...); G times the sum of both masses, positive.
 
+    **Raises:** `ValueError` for a gm that is not positive.
+
     **Returns:** `Elements` of shape (...). Ω is 0 for an orbit in the plane of x and y,
     and ω is 0 for a circle; ω and f are from −π to π, Ω as well.
 
     **Limits:** as `Elements`; a fall through the center has no plane (mathematics).
     """
-    return Elements(**_elements(*phase(x, v, gm=gm)))
+    x, v, gm = phase(x, v, gm=gm)
+    check_positive("gm", gm, GM_HINT)
+    return Elements(**_elements(x, v, gm))
 
 
 def _check_conic(semi_major_axis: Array, eccentricity: Array):
@@ -189,6 +207,9 @@ def leaves_of(given: dict[str, Any]) -> dict[str, Array]:
 
 @jax.jit
 def _state(orbit, gm):
+    e, f, a = orbit.eccentricity, orbit.true_anomaly, orbit.semi_major_axis
+    conic = (e >= 0) & (a * (1 - e) > 0) & (1 + e * jnp.cos(f) > 0)
+    orbit = poisoned(orbit, conic & (gm >= 0))
     e, f = orbit.eccentricity, orbit.true_anomaly
     p = orbit.semi_major_axis * (1 - e * e)
     r, speed = p / (1 + e * jnp.cos(f)), jnp.sqrt(gm / p)

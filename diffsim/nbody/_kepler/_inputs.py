@@ -7,6 +7,10 @@ from jaxtyping import Array
 from ..._checks import alike, check_broadcast
 
 
+#: What gm is, for a sentence.
+GM_HINT = "it is G times the sum of both masses"
+
+
 def phase(x: Any, v: Any, **scalars: Any) -> list[Array]:
     """`x`, `v` of shape (..., 3) and `scalars` of shape (...), all of one dtype."""
     x, v, *rest = arrays = alike(x=x, v=v, **scalars)

@@ -5,16 +5,24 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..._checks import alike, check_broadcast
+from ..._checks import (
+    alike,
+    check_broadcast,
+    check_not_negative,
+    check_positive,
+    is_traced,
+)
+from ..._failures import poisoned
 from ..._primitives import sealed
 from ..._types import Numbers
 from .._forces import inverse_unit
 from ._angles import warn_of_degrees
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
-from ._inputs import phase, refuse_aliases
+from ._inputs import GM_HINT, phase, refuse_aliases
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -40,10 +48,11 @@ class RegularElements(eqx.Module):
     What is not given is zero. Numbers or arrays of any shapes that broadcast; the
     leaves have the common one.
 
-    **Raises:** `ValueError` for shapes that do not broadcast.
+    **Raises:** `ValueError` for shapes that do not broadcast, an a that is not
+    positive, h² + k² ≥ 1 and ix² + iy² > 4.
 
-    **Limits:** NaN for e ≥ 1 (mathematics: λ is of bound orbits); singular at i = π
-    (mathematics: some inclination has to be).
+    **Limits:** NaN for such elements where they are traced (mathematics: λ is of bound
+    orbits); singular at i = π (mathematics: some inclination has to be).
     """
 
     semi_major_axis: Float[Array, "*shape"]
@@ -78,6 +87,7 @@ class RegularElements(eqx.Module):
         }
         for name, leaf in leaves_of(given).items():
             setattr(self, name, leaf)
+        _check_ellipse(self)
 
     def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
         """Position and velocity relative to the other body, shape (..., 3).
@@ -86,7 +96,32 @@ class RegularElements(eqx.Module):
         """
         gm, _ = alike(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
+        check_not_negative("gm", gm, GM_HINT)
         return _state(self, gm)
+
+
+def _check_ellipse(orbit: RegularElements):
+    leaves = jax.tree.leaves(orbit)
+    if any(is_traced(leaf) for leaf in leaves):
+        return
+    a, h, k, ix, iy, _ = (np.ravel(leaf) for leaf in leaves)
+    if np.any(a <= 0):
+        raise ValueError(
+            f"semi_major_axis must be positive, got {a[a <= 0][0]}: these are elements "
+            "of ellipses; hyperbolas are nbody.Elements with a negative one"
+        )
+    e2, tilt = h * h + k * k, ix * ix + iy * iy
+    if np.any(e2 >= 1):
+        raise ValueError(
+            f"h and k must have h² + k² below 1, got {e2[e2 >= 1][0]:g}: these are "
+            "elements of ellipses; take nbody.Elements, or the position and velocity"
+        )
+    beyond = tilt > 4 * (1 + 8 * np.finfo(tilt.dtype).eps)
+    if np.any(beyond):
+        raise ValueError(
+            f"ix and iy must have ix² + iy² of at most 4, got {tilt[beyond][0]:g}: "
+            "they are 2 sin(i/2) cos Ω and 2 sin(i/2) sin Ω"
+        )
 
 
 def regular_elements(x: Numbers, v: Numbers, gm: Numbers) -> RegularElements:
@@ -101,11 +136,17 @@ def regular_elements(x: Numbers, v: Numbers, gm: Numbers) -> RegularElements:
 
     **Limits:** as `RegularElements`.
     """
-    return RegularElements(**_elements(*phase(x, v, gm=gm)))
+    x, v, gm = phase(x, v, gm=gm)
+    check_positive("gm", gm, GM_HINT)
+    return RegularElements(**_elements(x, v, gm))
 
 
 @jax.jit
 def _state(orbit, gm):
+    ellipse = (orbit.semi_major_axis > 0) & (orbit.h**2 + orbit.k**2 < 1)
+    # At a half turn the sum is 4 to rounding, and no more than its root is NaN.
+    tilted = orbit.ix**2 + orbit.iy**2 <= 4 * (1 + 8 * jnp.finfo(orbit.ix.dtype).eps)
+    orbit = poisoned(orbit, ellipse & tilted & (gm >= 0))
     a, h, k = orbit.semi_major_axis, orbit.h, orbit.k
     longitude = _eccentric_longitude(orbit.mean_longitude, h, k)
     sine, cosine = jnp.sin(longitude), jnp.cos(longitude)

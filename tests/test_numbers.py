@@ -1,0 +1,111 @@
+"""Numbers as users hold them: byte orders, precisions, masks and dates."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import nbody, sweeps
+from diffsim._checks import as_floating
+from diffsim.inference import Free, Gaussian
+from diffsim.integrators import Leapfrog
+from diffsim.simulations import Method, simulate
+
+
+_X, _V = np.array([[0.0, 0, 0], [1, 0, 0]]), np.array([[0.0, 0, 0], [0, 1, 0]])
+_SYSTEM = nbody.NBody(nbody.Bodies([1.0, 1e-3], _X, _V))
+_METHOD = Method(Leapfrog(), 0.5)
+_MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (np.array([1.5, 2], ">f8"), jnp.float64),
+        (np.array([1.5, 2], ">f4"), jnp.float32),
+        (np.array([1.5, 2], "<f4"), jnp.float32),
+        (np.array([1.5, 2], "g"), jnp.float64),
+        ([np.longdouble(1.5), 2], jnp.float64),
+        ((np.array(1.5, ">f8"), 2), jnp.float64),
+        ([[1.5, 2]], jnp.float64),
+        (np.ma.array([1.5, 2]), jnp.float64),
+    ],
+)
+def test_foreign_types_are_converted(given, dtype):
+    found = as_floating("a", given)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.reshape(-1), [1.5, 2])
+
+
+@pytest.mark.parametrize(
+    "given", [[10**30, 10**24], (10**30, 10**24), np.array([10**30, 10**24])]
+)
+def test_large_integers_are_numbers(given):
+    found = nbody.Bodies(given, _X, _V).masses
+    np.testing.assert_array_equal(found, [1e30, 1e24])
+
+
+def test_one_large_integer_is_a_number():
+    assert as_floating("a", 10**30) == 1e30
+    assert as_floating("a", -(10**30)) == -1e30
+    assert as_floating("a", np.array([1, 2], ">i4")).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("dtype", [">f8", "g", ">f4", ">i4"])
+def test_times_of_foreign_types_are_those_times(dtype):
+    found = simulate(_SYSTEM, np.array([1, 2], dtype), _METHOD)
+    expected = simulate(_SYSTEM, [1.0, 2.0], _METHOD)
+    np.testing.assert_array_equal(found.times, [1, 2])
+    np.testing.assert_array_equal(found.states.positions, expected.states.positions)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("times", lambda m: simulate(_SYSTEM, m, _METHOD)),
+        ("times", lambda m: simulate(_SYSTEM, [1.0, np.ma.masked], _METHOD)),
+        ("masses", lambda m: nbody.Bodies(m, _X, _V)),
+        ("masses", lambda m: nbody.Bodies([1.0, np.ma.masked], _X, _V)),
+        ("positions", lambda m: nbody.Bodies([1, 2], np.ma.masked_equal(_X, 1), _V)),
+        ("velocities", lambda m: nbody.Tracers(_X, np.ma.masked_equal(_V, 1))),
+        ("G", lambda m: nbody.Gravity(np.ma.masked)),
+        ("semi_major_axis", lambda m: nbody.Elements(semi_major_axis=m)),
+        ("h", lambda m: nbody.RegularElements(semi_major_axis=1.0, h=m)),
+        ("x", lambda m: nbody.elements(np.ma.masked_equal(_X, 1), _V, 1.0)),
+        ("sigma", lambda m: Gaussian(m)),
+        ("scale", lambda m: Free(scale=m)),
+        ("bounds", lambda m: Free(bounds=(np.ma.masked, 1.0))),
+        ("prior", lambda m: Free(prior=(m, 1.0))),
+    ],
+)
+def test_masks_are_refused(name, call):
+    with pytest.raises(ValueError, match=rf"{name} must be plain numbers.* masked"):
+        call(_MASKED)
+
+
+@pytest.mark.parametrize("dtype", ["m8[s]", "M8[D]"])
+def test_dates_are_refused(dtype):
+    dates = np.array([1, 2], "i8").astype(dtype)
+    with pytest.raises(ValueError, match="times must be plain numbers, got dates"):
+        simulate(_SYSTEM, dates, _METHOD)
+    with pytest.raises(ValueError, match="masses must be plain numbers, got dates"):
+        nbody.Bodies(dates, _X, _V)
+    with pytest.raises(ValueError, match="times must be plain numbers, got dates"):
+        simulate(_SYSTEM, list(dates), _METHOD)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_half_precision_is_refused(dtype):
+    x, v = jnp.asarray(_X, dtype), jnp.asarray(_V, dtype)
+    with pytest.raises(ValueError, match="must be in float32 or float64, got"):
+        nbody.Bodies(jnp.ones(2, dtype), x, v)
+    system = eqx.tree_at(
+        lambda s: (s.bodies.positions, s.bodies.velocities), _SYSTEM, (x, v)
+    )
+    with pytest.raises(ValueError, match=r"initial_state\(\) must be in float32 or"):
+        simulate(system, [1.0], _METHOD)
+
+
+def test_masked_values_of_a_sweep_are_refused():
+    with pytest.raises(ValueError, match=r"over\['bodies.masses\[0\]'\] must be plain"):
+        sweeps.sweep(lambda m: m, _SYSTEM, over={"bodies.masses[0]": _MASKED})
