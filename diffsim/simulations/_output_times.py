@@ -10,7 +10,7 @@ from .._numbers import as_jax_takes
 
 
 #: A way to the first output of so many times the span of all is one that nobody means.
-_FAR = 1e3
+_FAR = 1e4
 
 
 def checked_times(times: Any) -> Any:

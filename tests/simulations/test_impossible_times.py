@@ -123,7 +123,7 @@ def test_a_start_far_from_all_outputs_is_warned_of(driven, recwarn):
     with pytest.warns(UserWarning, match="times from -2451546 to -2451545 lie far"):
         warn_of_a_far_start(0, np.array([-2451546.0, -2451545.0]))
     with pytest.warns(UserWarning, match="far from t0 = 0"):
-        simulate(moved(driven, 0.0), [30.0, 30.01], Method(Yoshida4(), 0.5))
+        simulate(moved(driven, 0.0), [30.0, 30.001], Method(Yoshida4(), 0.5))
     assert not recwarn.list
     warn_of_a_far_start(2451540.0, np.array([2451545.0, 2451546.0]))
     warn_of_a_far_start(0.0, np.array([900.0, 901.0]))
