@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import as_floating, check_kind
+from .._checks import as_floating, check_kind, check_takes
 from .._fresh_jit import fresh_jit
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method, Separable
@@ -22,7 +22,7 @@ from ._names import check_different
 from ._sources import particles_of
 from ._state import State
 from ._to_rebound import rebound_simulation
-from ._user_forces import reads_velocities, user_acceleration
+from ._user_forces import called, reads_velocities, user_acceleration
 
 
 Force = AbstractForce | Callable[..., Any]
@@ -80,6 +80,8 @@ class NBody(AbstractSimulation):
         if not isinstance(bodies, Bodies):
             kind = type(bodies).__name__
             raise ValueError(f"bodies must be nbody.Bodies(...), got a {kind}")
+        if bodies.masses.size == 0:
+            raise ValueError("bodies must hold at least one, got none")
         self.bodies = bodies
         self.forces = _checked_forces(forces)
         _check_meant(self.forces, forces, gravity=gravity)
@@ -239,6 +241,8 @@ def _checked_forces(forces: Any) -> tuple[Force, ...]:
             raise ValueError(
                 f"forces must be callables force(t, state), got {type(force).__name__}"
             )
+        if not isinstance(force, AbstractForce):
+            check_takes(called(force), force, ("t", "state"))
     count = sum(isinstance(force, Gravity) for force in forces)
     if count > 1:
         raise ValueError(f"forces must hold at most one Gravity, got {count}")

@@ -5,10 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import check_shape
+from .._checks import as_floating, check_shape
 from .._user_code import explain_tracer_errors
 from ._state import State
 
@@ -31,10 +30,27 @@ def user_acceleration(force: Callable[..., Any], t, x, v):
     """`force(t, state)` as a component-first array; `v` None withholds velocities."""
     state = _Positions(x.T) if v is None else State(x.T, v.T)
     with explain_tracer_errors("force", force):
-        acceleration = jnp.asarray(force(t, state))
-    name = getattr(force, "__name__", type(force).__name__)
-    check_shape(f"acceleration by {name}", acceleration, (x.shape[1], 3))
+        acceleration = _called(force, t, state)
+    acceleration = as_floating(f"the acceleration by {called(force)}", acceleration)
+    check_shape(f"acceleration by {called(force)}", acceleration, (x.shape[1], 3))
     return acceleration.astype(x.dtype).T
+
+
+def called(force: Callable[..., Any]) -> str:
+    """What to call a force in a sentence."""
+    return getattr(force, "__name__", type(force).__name__)
+
+
+def _called(force: Callable[..., Any], t, state):
+    try:
+        return force(t, state)
+    except AttributeError as error:
+        if getattr(error, "obj", None) is not t:
+            raise
+        raise ValueError(
+            f"{called(force)} reads .{error.name} of the time: a force takes the time "
+            "first, force(t, state)"
+        ) from error
 
 
 def reads_velocities(force: Callable[..., Any], x: jax.ShapeDtypeStruct) -> bool:

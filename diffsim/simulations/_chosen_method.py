@@ -5,7 +5,7 @@ from typing import Any
 import diffrax
 import equinox as eqx
 
-from .._checks import check_positive
+from .._checks import as_floating, check_positive
 from ._method import Method, default_controller
 from ._simulation import AbstractSimulation
 
@@ -58,7 +58,7 @@ def _as_written(name: str) -> str:
 
 
 def _with_tolerance(method: Method, rtol: Any) -> diffrax.PIDController:
-    check_positive("rtol", rtol)
+    check_positive("rtol", as_floating("rtol", rtol))
     controller = method.controller
     if controller is None and method.step is None:
         controller = default_controller(float)

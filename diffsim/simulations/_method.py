@@ -90,8 +90,10 @@ class Method(eqx.Module):
                 f"{type(self.solver).__name__}; take Leapfrog or Yoshida4, or the "
                 "adjoint Checkpointed()"
             )
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {self.max_steps}")
+        if self.max_steps is not None and not _is_count(self.max_steps):
+            raise ValueError(
+                f"max_steps must be an int of at least 1, got {self.max_steps!r:.60}"
+            )
 
     @property
     def adaptive(self) -> bool:
@@ -242,3 +244,8 @@ def _check_kinds(method: Method):
     }
     for name, (kind, example) in kinds.items():
         check_kind(name, getattr(method, name), kind, example)
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return bool(whole and value >= 1)

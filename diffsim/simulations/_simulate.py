@@ -98,7 +98,7 @@ def simulate(
     `RuntimeError` with the sentence of the RESULTS if the run fails and `throw` says
     so.
     """
-    _check_kinds(simulation, method, progress, start)
+    _check_kinds(simulation, method, progress, start, throw)
     options = {"max_steps": max_steps, "step": step, "rtol": rtol}
     bound = max_steps if method is None else method.max_steps
     chosen = chosen_method(simulation, method, options)
@@ -330,13 +330,14 @@ def _forward_mode_named(method: Method):
         raise
 
 
-def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any):
+def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any, throw: Any):
     meter = diffrax.AbstractProgressMeter | None
     kinds = {
         "simulation": (simulation, AbstractSimulation, "nbody.NBody(bodies)"),
         "method": (method, Method | None, "Method(integrators.Leapfrog(), step=0.01)"),
         "progress": (progress, meter, "diffrax.TextProgressMeter()"),
         "start": (start, Final | None, "trajectory.final"),
+        "throw": (throw, bool | None, "True, False or None"),
     }
     for name, (given, kind, example) in kinds.items():
         check_kind(name, given, kind, example)

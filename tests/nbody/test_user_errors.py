@@ -1,5 +1,6 @@
 """What users give by mistake, each with the sentence that helps."""
 
+import os
 import warnings
 
 import equinox as eqx
@@ -216,3 +217,43 @@ def test_swapped_arguments_of_observables_are_named(observable):
     sentence = rf"got a State; write nbody\.{observable.__name__}\(system, trajectory"
     with pytest.raises(ValueError, match=sentence):
         observable(state, _SYSTEM)
+
+
+def _none(t, state):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("force", "sentence"),
+    [
+        (_none, "the acceleration by _none must be real numbers.*got None"),
+        (lambda state: 0 * state.positions, r"must take \(t, state\), got a function"),
+        (lambda s, t: 0 * s.positions, r"reads .positions of the time.*force\(t, sta"),
+    ],
+)
+def test_a_force_of_another_form_is_explained(force, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        simulate(nbody.NBody(_BODIES, (nbody.Gravity(), force)), 1.0, _METHOD)
+
+
+# Where annotations are checked, they object first.
+@pytest.mark.slow
+@pytest.mark.skipif("DIFFSIM_UNCHECKED" not in os.environ, reason="types are checked")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"max_steps": 10.0}, "max_steps must be an int of at least 1, got 10.0"),
+        ({"max_steps": True}, "max_steps must be an int of at least 1, got True"),
+        ({"rtol": "a"}, "rtol must be real numbers"),
+        ({"throw": "no"}, "throw must be .*True, False or None, got 'no'"),
+    ],
+)
+def test_an_option_of_another_kind_is_named(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        simulate(_SYSTEM, 1.0, **options)
+
+
+def test_no_bodies_are_no_system():
+    nothing = np.zeros((0, 3))
+    with pytest.raises(ValueError, match="bodies must hold at least one"):
+        nbody.NBody(nbody.Bodies([], nothing, nothing))
