@@ -1,9 +1,6 @@
 """No default bound ends an ordinary run, and a bound that does says so."""
 
-import _thread
 import re
-import threading
-import time
 
 import diffrax
 import jax
@@ -13,7 +10,14 @@ import pytest
 
 import diffsim as ds
 from diffsim.integrators import Leapfrog
-from diffsim.simulations import Event, Method, _plan, failures_as_nan, simulate
+from diffsim.simulations import (
+    Event,
+    Method,
+    _plan,
+    _simulate,
+    failures_as_nan,
+    simulate,
+)
 
 
 @pytest.fixture
@@ -65,29 +69,28 @@ def test_float32_runs_go_on(driven, few_steps):
     np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=1e-4)
 
 
-def interrupt_after(record):
-    """As a person would, some parts after the first warning, or without one at last."""
-    for _ in range(200):
-        time.sleep(0.1)
-        if len(record):
-            break
-    time.sleep(0.5)
-    _thread.interrupt_main()
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A person who stops a run some parts after its first warning."""
+    parts, part = [], _simulate._simulate
 
+    def counted(*inputs):
+        parts.append(inputs)
+        if len(parts) > 40:
+            raise KeyboardInterrupt
+        return part(*inputs)
 
-def run_until_interrupted(simulation, end, record):
-    threading.Thread(target=interrupt_after, args=(record,), daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        simulate(simulation, end)
+    monkeypatch.setattr(_simulate, "_simulate", counted)
 
 
 @pytest.mark.parametrize("side", [1, -1])
 def test_a_run_without_an_end_in_sight_says_so_once_and_can_be_stopped(
-    driven, few_steps, side
+    driven, few_steps, interrupted, side
 ):
-    simulation = driven(t0=7.0)
-    with pytest.warns(UserWarning, match="goes on") as record:
-        run_until_interrupted(simulation, 7.0 + side * 1e9, record)
+    simulation, end = driven(t0=7.0), 7.0 + side * 1e9
+    stopped = pytest.raises(KeyboardInterrupt)
+    with pytest.warns(UserWarning, match="goes on") as record, stopped:
+        simulate(simulation, end)
     assert len(record) == 1
     found = re.search(
         r"(\d+) steps to t0 \+ (\S+) on the way to t0 \+ (\S+) .* takes (\S+)\. .*"
