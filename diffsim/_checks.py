@@ -66,7 +66,7 @@ def as_floating(name: str, value: Any) -> Array:
 
 
 def check_precision(name: str, value: Array):
-    """Objects to half precision, in which steps are lost to rounding."""
+    """Raise `ValueError` for half precision, in which steps are lost to rounding."""
     if value.dtype not in (jnp.float32, jnp.float64):
         raise ValueError(
             f"{name} must be float32 or float64, got {value.dtype}; "
@@ -176,7 +176,7 @@ def check_not_negative(name: str, value: Any, hint: str = ""):
 
 
 def check_finite(name: str, value: Any):
-    """Objects to concrete values that are NaN or infinite."""
+    """Raise `ValueError` for concrete values that are NaN or infinite."""
     if is_traced(value):
         return
     array = np.asarray(value, float)

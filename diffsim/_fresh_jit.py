@@ -30,7 +30,6 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     therefore part of the key; arrays in the arguments themselves are traced as ever.
 
     **Limits:** of what cannot be looked into, an open file or a lock, the type counts.
-    A function that a person has wrapped in `jax.jit` is JAX's own to compile.
     """
     traces = []
 
@@ -85,7 +84,7 @@ def _digest(part: Any) -> bytes:
 
 
 def _written(tree: Any) -> Iterator[Any]:
-    """What a user wrote in a pytree: functions, and objects and classes of theirs."""
+    """Functions in a pytree, and the objects and classes in it that a user wrote."""
     leaves, structure = jax.tree.flatten(tree)
     yield from _in_structure(structure)
     for leaf in leaves:

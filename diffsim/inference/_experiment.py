@@ -132,6 +132,7 @@ class Experiment(eqx.Module):
         numbers, found = self.numbers(values)
         rows = self._rows_of(found, values)
         if callable(self.noise):
+            # Steps are by this curvature; of what they reach it is no derivative.
             hold = jax.lax.stop_gradient
             away = (numbers - hold(numbers)) / hold(self.spreads(found))
             rows = hold(rows) + away
@@ -157,14 +158,14 @@ class Experiment(eqx.Module):
         return self._rows_of(found, values), jacobian, self._objective(found, values)
 
     def numbers(self, values: Array) -> tuple[Array, Whitened]:
-        """What rows are made of: the mean, ln σ if it varies, whitened priors."""
+        """The mean, ln σ if it varies and whitened priors, of which rows are made."""
         found = self.whitened(values)
         log_sigma = [found.log_sigma] if callable(self.noise) else []
         prior = self.parameters.prior_rows(values)
         return jnp.concatenate([found.prediction, *log_sigma, prior]), found
 
     def spreads(self, found: Whitened) -> Array:
-        r"""What the `numbers` are measured in: σ for the mean, and 1 for a prior.
+        r"""Units of the `numbers`: σ for the mean, and 1 for a prior.
 
         For ln σ where `expected`: √½, of the expected information,
         $(\mu'/\sigma)^2 + 2(\sigma'/\sigma)^2$. Far from the optimum that is none to

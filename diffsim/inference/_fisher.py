@@ -17,7 +17,7 @@ from ._experiment import Experiment, Whitened, experiment
 from ._information import Fisher
 from ._jacobian import value_and_jacobian
 from ._precision import warn_of_single_precision
-from ._root import scaled_root, scatter
+from ._root import eigen_rows, scaled_root, scatter
 from ._solver_error import at_finer_steps
 
 
@@ -174,7 +174,8 @@ def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
     hessian, gradient, unit, status = _second_derivative(found, values)
     diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
     scale = jnp.where(diagonal > 0, diagonal, 1)
-    eigenvalues, vectors = jnp.linalg.eigh(hessian / scale[:, None] / scale[None, :])
+    scaled = hessian / scale[:, None] / scale[None, :]
+    eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = jnp.finfo(values.dtype).eps ** 0.8
     if not is_traced(eigenvalues) and eigenvalues[0] < -rounding:
         worst = found.parameters.names[int(jnp.argmax(jnp.abs(vectors[:, 0])))]
@@ -183,9 +184,8 @@ def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
             f"along {worst!r}): it is a curvature, positive only near the best fit; "
             "fit first, or use kind='expected'"
         )
-    eigenvalues = jnp.where(eigenvalues > rounding, eigenvalues, 0)
-    rows = jnp.sqrt(eigenvalues)[:, None] * vectors.T * (scale / unit)
-    root, scale = scaled_root(rows)
+    rows = eigen_rows(scaled, eigenvalues, vectors, least=float(rounding))
+    root, scale = scaled_root(rows * (scale / unit))
     names = found.parameters.names
     information = Fisher(root, scale, None, None, status, names, "observed")
     return information, gradient

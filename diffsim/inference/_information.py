@@ -17,7 +17,7 @@ from ._report import check_alone, counted, fisher_solver_error
 from ._root import (
     correlation,
     covariance,
-    information_root,
+    information_rows,
     scaled_root,
     singular_directions,
     solve_information,
@@ -225,9 +225,11 @@ class Fisher(eqx.Module):
         array = as_floating("matrix", matrix)
         hint = f"in the order of names, {self.names[:6]}"
         check_shape("matrix", array, (len(self.names),) * 2, hint)
-        root, scale = information_root(array.astype(self.root.dtype))
+        # Not made a triangle: one that is singular has no derivative.
+        rows = information_rows(array.astype(self.root.dtype))
+        scale = jnp.ones(len(self.names), rows.dtype)
         other = Fisher(
-            root, scale, None, None, RESULTS.successful, self.names, self.kind
+            rows, scale, None, None, RESULTS.successful, self.names, self.kind
         )
         # No step decides what is given.
         return self + other.with_refinement(other, jnp.zeros_like(scale))

@@ -206,7 +206,7 @@ def _solver_error(fit: Any) -> str:
 
 
 def fisher_solver_error(fisher: Any) -> str:
-    """What finer steps make of a Fisher matrix, if that was asked."""
+    """Lines on the change of a Fisher matrix by finer steps, if that was asked."""
     if fisher.refined is None:
         return ""
     if fisher.refined.status != RESULTS.successful:

@@ -17,15 +17,15 @@ def scaled_root(rows: Array) -> tuple[Array, Array]:
     return triangular_root(rows / scale), scale
 
 
-def information_root(matrix: Array) -> tuple[Array, Array]:
-    """R and S of a symmetric matrix without negative eigenvalues.
+def information_rows(matrix: Array) -> Array:
+    """Rows W of a symmetric matrix WᵀW without negative eigenvalues.
 
     Others raise, and are NaN where they are traced.
     """
     diagonal = jnp.diagonal(matrix)
     unit = jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1))
     scaled = matrix / unit[:, None] / unit[None, :]
-    eigenvalues, vectors = jnp.linalg.eigh(scaled)
+    eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = float(jnp.finfo(matrix.dtype).eps ** 0.8)
     if not is_traced(matrix):
         if not bool(jnp.allclose(scaled, scaled.T, rtol=0, atol=rounding)):
@@ -37,10 +37,31 @@ def information_root(matrix: Array) -> tuple[Array, Array]:
             )
     symmetric = jnp.max(jnp.abs(scaled - scaled.T)) <= rounding
     fits = symmetric & (eigenvalues[0] >= -rounding)
+    rows = eigen_rows(scaled, eigenvalues, vectors, least=0.0)
+    return jnp.where(fits, rows, jnp.nan) * unit
+
+
+def eigen_rows(matrix: Array, eigenvalues: Array, vectors: Array, least: float):
+    r"""Rows W of $W^TW = V\Lambda V^T$, of the eigenvalues above `least`.
+
+    The derivative is that of the `matrix` and not of its eigenvectors, which have none
+    where eigenvalues are equal: with $W_0$ the value, $E = dM$ and
+    $LL^T = 1 + W_0^{-T}EW_0^{-1}$, $W = L^TW_0$ to any order. Where M is singular, what
+    E has beside its range follows from the sum of squares that it must stay.
+    """
+    kept = eigenvalues > max(least, matrix.shape[0] * jnp.finfo(matrix.dtype).eps)
     # Just below zero there is only rounding.
-    weights = jnp.sqrt(jnp.where(eigenvalues > 0, eigenvalues, 0))
-    weights = jnp.where(fits, weights, jnp.nan)
-    return scaled_root(weights[:, None] * vectors.T * unit)
+    sizes = jnp.sqrt(jnp.where(eigenvalues > least, eigenvalues, 0))
+    rows = sizes[:, None] * vectors.T
+    inverse = vectors * jnp.where(kept, 1 / jnp.where(kept, sizes, 1), 0)
+    # Zero in value: the rows are a function of it.
+    change = (matrix + matrix.T) / 2
+    change = change - jax.lax.stop_gradient(change)
+    one = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    factor = jnp.linalg.cholesky(one + product(product(inverse.T, change), inverse))
+    beside = product(product(inverse.T, change), one - product(inverse, rows))
+    beside = solve_triangular(factor, beside, lower=True)
+    return product(factor.T, rows) + beside
 
 
 def column_norms(rows: Array) -> Float[Array, " parameter"]:

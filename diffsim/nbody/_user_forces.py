@@ -37,7 +37,7 @@ def user_acceleration(force: Callable[..., Any], t, x, v):
 
 
 def called(force: Callable[..., Any]) -> str:
-    """What to call a force in a sentence."""
+    """Name of a force, for a sentence."""
     return getattr(force, "__name__", type(force).__name__)
 
 

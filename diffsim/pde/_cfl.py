@@ -149,7 +149,7 @@ class CFL(diffrax.AbstractStepSizeController):
         return keep, start, start + after, False, paces, lost
 
     def _tolerated(self, dtype: Any) -> Array:
-        """What a step may be off by, of the field."""
+        """Largest error of a step, as a part of the field."""
         if self._longest is None:
             part = jnp.asarray(_OFF, dtype)
         else:
@@ -159,7 +159,7 @@ class CFL(diffrax.AbstractStepSizeController):
         return jax.lax.stop_gradient(part * self._part**2)
 
     def _least(self, allowed: Array, middle: Any, u: Any, evolution: Any) -> Array:
-        """What is allowed at the end of a step, and in the middle if time is read."""
+        """Least step allowed at the end of one, and in its middle if time is read."""
         if self._longest is None:
             return allowed
         return jnp.minimum(allowed, self._step(middle, u, evolution))
@@ -176,7 +176,7 @@ class CFL(diffrax.AbstractStepSizeController):
 
 
 class _Paces(NamedTuple):
-    """What the flow asked for, the step that was planned, and the whole run."""
+    """Step that the flow asked for, step that was planned, and span of the run."""
 
     asked: Array
     planned: Array

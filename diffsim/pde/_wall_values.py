@@ -1,4 +1,4 @@
-"""What boundaries hold at their walls, checked."""
+"""Checks of the values that boundaries hold at their walls."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from ._equations import AbstractConservationLaw, AbstractEquation, AbstractSecon
 
 
 def check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):
-    """Objects to values that do not fit along their wall, or cannot be there."""
+    """Raise `ValueError` for values that do not fit their wall, or cannot be there."""
     channels = equation.channels(domain.grid.ndim)
     if isinstance(equation, AbstractSecondOrder):
         channels = channels // 2
@@ -41,7 +41,7 @@ def check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any)
 
 
 def _known(side: AbstractBoundary, t: Array, x: Array) -> np.ndarray | None:
-    """What is held at a wall at the time t, if that is known."""
+    """Value held at a wall at the time t, if that is known."""
     # While a function is traced, one of a user's would be worked out in it.
     if any(map(is_traced, (t, x, jnp.zeros(()), *jax.tree.leaves(side)))):
         return None

@@ -165,3 +165,41 @@ def test_information_passes_the_taylor_test(noise):
 
     found = taylor_test(numbers, arrays(MODEL))
     assert found.passed and found.disagreement < 1e-10, found
+
+
+CENTERED = jnp.stack([jnp.ones(21), jnp.asarray(X) - 0.5], axis=1)
+
+
+def information(s, kind):
+    """Of a straight line about the mean of X, whose scaled eigenvalues are equal."""
+
+    def centered(m):
+        return m["a"] + m["b"] * (X - 0.5)
+
+    model = {"a": 1.0, "b": 2.0}
+    return fisher(centered, model, data=centered(model), noise=Gaussian(s), kind=kind)
+
+
+#: Eigenvalues that are equal, one that is zero, two that are, and none of these.
+PRIORS = {
+    "equal": lambda s: jnp.eye(2) / s**2,
+    "of one": lambda s: jnp.diag(jnp.array([1.0, 0.0])) / s**2,
+    "of a sum": lambda s: jnp.ones((2, 2)) / s,
+    "of both": lambda s: jnp.array([[2.0, 0.5], [0.5, 1.0 + s]]),
+    "none": lambda s: s * jnp.zeros((2, 2)),
+}
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("kind", ["expected", "observed"])
+def test_error_bars_follow_a_matrix_that_is_added(prior, kind):
+    def stderr(s):
+        return (information(s, kind) + PRIORS[prior](s)).stderr
+
+    def closed(s):
+        matrix = CENTERED.T @ CENTERED / s**2 + PRIORS[prior](s)
+        return jnp.sqrt(jnp.diagonal(jnp.linalg.inv(matrix)))
+
+    for order in (jax.jacfwd, jax.jacrev, lambda f: jax.jacfwd(jax.jacrev(f))):
+        found, want = jax.jit(order(stderr))(0.3), order(closed)(0.3)
+        np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12)

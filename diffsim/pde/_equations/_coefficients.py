@@ -39,7 +39,7 @@ def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
 
 
 def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
-    """Objects to those of an equation that do not fit a grid of this shape."""
+    """Raise `ValueError` for those that do not fit a grid of this shape."""
     for name in equation.coefficients:
         given = getattr(equation, name)
         for one in given if isinstance(given, tuple) else (given,):

@@ -10,7 +10,7 @@ from .._domain import Domain
 
 
 def energy_at_walls(squared: list[Array], domain: Domain, t: Any) -> Array:
-    r"""What $\tfrac12 c^2|\nabla u|^2$ has beside walls where u = 0, (1, *grid).
+    r"""Part of $\tfrac12 c^2|\nabla u|^2$ beside walls where u = 0, (1, *grid).
 
     With the part that grows with u, which is work against ∇·(c²∇u), it is a square: of
     the slope to the value at the wall. c² is on faces.
