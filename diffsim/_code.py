@@ -85,7 +85,7 @@ def _content(cell: Any) -> Any:
 
 
 def _globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    for path in sorted(set(_paths_of(function.__code__))):
+    for path in _read_by(function.__code__):
         first, *rest = path
         places = function.__globals__, vars(builtins)
         value = next((p[first] for p in places if first in p), "missing")
@@ -96,6 +96,11 @@ def _globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 break
             value = getattr(value, step, "missing")
             yield ".".join(path), value
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_by(code: CodeType) -> tuple[tuple[str, ...], ...]:
+    return tuple(sorted(set(_paths_of(code))))
 
 
 def _paths_of(code: CodeType) -> Iterator[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """`jit` for functions that users write, which read what may have changed."""
 
+import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
         written = tuple(_written((args, options)))
         if not written:
             return compiled(*args, **options)
-        before, known = [_known(_digest(part)) for part in written], len(traces)
+        before, known = _digests(written), len(traces)
         with _reading(b"".join(before)):
             found = compiled(*args, **options)
         if len(traces) > known:
@@ -54,12 +55,25 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     def lower(*args: Any) -> Any:
-        before = [_known(_digest(part)) for part in _written(args)]
-        with _reading(b"".join(before)):
+        with _reading(b"".join(_digests(tuple(_written(args))))):
             return compiled.lower(*args)
 
     call.lower = lower  # pyright: ignore
     return call
+
+
+@contextlib.contextmanager
+def reading(*tree: Any) -> Iterator[None]:
+    """The same for all that is compiled inside, with one look at the code in `tree`."""
+    written = tuple(_written(tree))
+    before = _digests(written)
+    with _reading(b"".join(before)):
+        yield
+    _note(written, before)
+
+
+def _digests(written: tuple[Any, ...]) -> list[bytes]:
+    return [_known(_digest(part)) for part in written]
 
 
 def _known(digest: bytes) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
-from .._fresh_jit import fresh_jit
+from .._fresh_jit import reading
 from .._products import product
 from .._results import RESULTS
 from ._argument_order import explain_swapped
@@ -75,7 +75,8 @@ def fisher(
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
         found = experiment(predict, model, data, noise=noise, free=free)
-        return _informed(found, kind, error_estimate)
+        with reading(found):
+            return _informed(found, kind, error_estimate)
 
 
 def _informed(found: Experiment, kind: str, error_estimate: bool) -> Fisher:
@@ -130,7 +131,7 @@ def _expected(found: Experiment, values: Array) -> tuple[Fisher, Array]:
     return information, prediction
 
 
-@fresh_jit
+@eqx.filter_jit
 def _information(found: Experiment, values: Array):
     """Root and scale, whitened derivative, weights, status, prediction."""
     found = found.with_expected_information()
@@ -191,7 +192,7 @@ def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
     return information, gradient
 
 
-@fresh_jit
+@eqx.filter_jit
 def _second_derivative(found: Experiment, values: Array):
     """In units of the values, whose squares may be beyond what a float holds."""
     seen = found.whitened(values)

@@ -11,7 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
-from .._fresh_jit import fresh_jit
+from .._fresh_jit import reading
 from .._results import RESULTS
 from ._argument_order import explain_swapped
 from ._core import Search, optima, optimum
@@ -94,7 +94,9 @@ def fit(
         raise ValueError(f"run must be an inference.Run(...), got {run!r}")
     with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
         found = experiment(predict, model, data, noise=noise, free=free)
-        return _fitted(found, _solver(solver, found), starts, run)
+        solver = _solver(solver, found)
+        with reading(found, solver):
+            return _fitted(found, solver, starts, run)
 
 
 def _fitted(found: Experiment, solver: Any, starts: int, run: Run) -> Fit:
@@ -130,15 +132,12 @@ def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End
     return _End(z, search, state if complete else None, history)
 
 
-_optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
-
-
 def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> _End:
     """The pure core, compiled, from one start or from many."""
     if starts.shape[0] == 1:
-        z, search = _optimum(found, solver, starts[0], max_steps)
+        z, search = eqx.filter_jit(optimum)(found, solver, starts[0], max_steps)
         return _End(z, search, None, {})
-    every, searches = _optima(found, solver, starts, max_steps)
+    every, searches = eqx.filter_jit(optima)(found, solver, starts, max_steps)
     values = jax.vmap(found.parameters.values)(every)
     converged = jnp.asarray(searches.result == RESULTS.successful)
     history = {

@@ -90,10 +90,8 @@ class Method(eqx.Module):
                 f"{type(self.solver).__name__}; take Leapfrog or Yoshida4, or the "
                 "adjoint Checkpointed()"
             )
-        if self.max_steps is not None and not _is_count(self.max_steps):
-            raise ValueError(
-                f"max_steps must be an int of at least 1, got {self.max_steps!r:.60}"
-            )
+        if self.max_steps is not None:
+            _check_count(self.max_steps)
 
     @property
     def adaptive(self) -> bool:
@@ -246,6 +244,8 @@ def _check_kinds(method: Method):
         check_kind(name, getattr(method, name), kind, example)
 
 
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return bool(whole and value >= 1)
+def _check_count(max_steps: Any):
+    if not isinstance(max_steps, int | np.integer) or isinstance(max_steps, bool):
+        raise ValueError(f"max_steps must be an int, got {max_steps!r:.60}")
+    if max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1, got {max_steps}")
