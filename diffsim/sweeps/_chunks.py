@@ -19,6 +19,9 @@ from ._tiles import Layout, Task, run_tiles
 _WORTH_TRYING, _TRIAL = 20.0, 0.1
 #: Seconds that runs take, at least, where a chunk is over sooner than an empty one.
 _LEAST_TIME = 1e-5
+#: A chunk tells the speed of its runs if it takes so many times as long as an empty
+#: one; else the next has so many times as many tiles.
+_TELLING, _MORE = 3.0, 8
 #: Seconds to compile, at least.
 _LEAST_COST = 0.5
 #: Seconds of a chunk once the speed is known, so that progress is seen.
@@ -82,14 +85,29 @@ class Chunks:
         for layout in candidates:
             before, best = self.compile_seconds, min(speeds.values(), default=math.inf)
             tiles = max(1, int(_TRIAL / (best * layout.tile)))
-            speeds[layout] = self.advance(layout, tiles=tiles)
-            tell()
+            speeds[layout] = self._timed(layout, tiles, tell)
             # What is compiled already says nothing about the next layout.
             cost = max(_LEAST_COST, self.compile_seconds - before)
             if self.remaining * min(speeds.values()) < _WORTH_TRYING * cost:
                 break
         fastest = min(speeds, key=speeds.__getitem__)
         return fastest, speeds[fastest]
+
+    def _timed(self, layout: Layout, tiles: int, tell: Callable[[], None]) -> float:
+        """Seconds per run, from a chunk that takes long enough to tell.
+
+        An empty chunk of 10^6 takes half a second, whose noise is longer than a tile:
+        a layout would be chosen by it.
+        """
+        while True:
+            before = self.run_seconds
+            speed = self.advance(layout, tiles=tiles)
+            tell()
+            seconds = self.run_seconds - before
+            overhead = self.sizes[layout].overhead if layout in self.sizes else 0.0
+            if not self.remaining or seconds >= _TELLING * overhead:
+                return speed
+            tiles *= _MORE
 
     def advance(self, layout: Layout, *, tiles: int) -> float:
         """Does one chunk of at most so many tiles; seconds per run.

@@ -82,6 +82,26 @@ def test_time_that_a_chunk_takes_without_runs_is_not_that_of_runs(monkeypatch):
     assert set(chunks.sizes) == {candidates[0]}
 
 
+def test_noise_of_an_empty_chunk_chooses_no_layout(monkeypatch):
+    """Empty chunks take 1 s and up to 0.3 s more; runs of the first layout 1 ms, of the
+    other 2 ms, so that a tile is over within the noise of an empty chunk.
+    """
+    chunks = _chunks_of(_spring, 10**9, np.ones(100_000))
+    clock, run_tiles = [0.0], _chunks.run_tiles
+    noise = iter(np.tile([0.0, 0.0, 0.3, 0.0, 0.3, 0.0], 100).tolist())
+    monkeypatch.setattr(_chunks.time, "perf_counter", lambda: clock[0])
+
+    def slow(task, table, count, layout):
+        each = {16: 1e-3, 1: 2e-3}[layout.tile]
+        clock[0] += 1.0 + next(noise) + each * layout.tile * int(count)
+        return run_tiles(task, table, count, layout)
+
+    slow.lower = run_tiles.lower
+    monkeypatch.setattr(_chunks, "run_tiles", slow)
+    candidates = [Layout("first", 16), Layout("single", 1)]
+    assert chunks.complete(candidates, lambda: None) == candidates[0]
+
+
 def test_size_is_found_on_the_line_through_two_measurements():
     # m0 = 1000, m1 = 10
     assert _chunks._size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
