@@ -6,20 +6,16 @@ respect to every number that goes in, forward and reverse.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from . import (
     implicit as implicit,
-    inference as inference,
     integrators as integrators,
     nbody as nbody,
-    pde as pde,
     simulations as simulations,
-    sweeps as sweeps,
-    verify as verify,
 )
 from ._citations import cite as cite
 from ._results import RESULTS as RESULTS
-from .inference import Free as Free, fisher as fisher, fit as fit
 from .simulations import (
     AbstractSimulation as AbstractSimulation,
     Method as Method,
@@ -29,16 +25,42 @@ from .simulations import (
     save as save,
     simulate as simulate,
 )
-from .sweeps import sweep as sweep
+
+
+if TYPE_CHECKING:
+    from . import (
+        cli as cli,
+        inference as inference,
+        pde as pde,
+        plots as plots,
+        sweeps as sweeps,
+        verify as verify,
+    )
+    from .inference import Free as Free, fisher as fisher, fit as fit
+    from .sweeps import sweep as sweep
 
 
 __version__ = "0.1.0"
 
-_LAZY = ("plots", "cli")
+# Packages that load on first use, a third of a second sooner each than all at once, and
+# what stands at the top of them. `plots` and `cli` need what a cluster lacks, too.
+_PACKAGES = ("cli", "inference", "pde", "plots", "sweeps", "verify")
+_HOMES = {
+    "Free": "inference",
+    "fisher": "inference",
+    "fit": "inference",
+    "sweep": "sweeps",
+}
 
 
 def __getattr__(name: str):
-    """`plots` and `cli` load on first use: they need packages that a cluster lacks."""
-    if name in _LAZY:
+    """Load a package on first use."""
+    if name in _PACKAGES:
         return importlib.import_module(f".{name}", __name__)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module 'diffsim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PACKAGES, *_HOMES})

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import types
 
 import equinox as eqx
@@ -79,11 +81,25 @@ def test_all_is_complete(package):
 
 
 def test_the_top_level_has_what_the_contract_promises():
-    assert set(_TOP) <= public_members(ds)
+    for name in _TOP:
+        assert name in dir(ds)
+        assert getattr(ds, name).__name__ == name
     for package in _PACKAGES:
         assert getattr(ds, package.__name__[8:]) is package
     with pytest.raises(AttributeError, match="has no attribute 'simulat'"):
         ds.simulat  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_importing_the_library_loads_no_package_that_is_not_asked_for():
+    code = (
+        "import diffsim, sys; print(*(m for m in sys.modules if m[:8] == 'diffsim.'))"
+    )
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    loaded = {name.split(".")[1] for name in loaded.split()}
+    assert "nbody" in loaded
+    later = ("pde", "inference", "sweeps", "verify", "plots", "cli")
+    assert not loaded & set(later)
 
 
 @pytest.mark.parametrize("thing", _PUBLIC)
