@@ -37,7 +37,8 @@ def _one_way(request: Request, side: Side, times: Array) -> Leg:
         return diffrax_leg(request, side, span=span, times=times)
     adjoint, meter = method.adjoint, request.meter
     assert not isinstance(adjoint, diffrax.AbstractAdjoint)
-    stepper = Stepper(request.simulation, method.solver, request.epoch, side.step)
+    given = (request.simulation, method.solver, request.epoch)
+    stepper = Stepper(*given, side.step, request.y0)
     return fixed_leg(stepper, request.y0, side, adjoint=adjoint, meter=meter)
 
 
@@ -73,7 +74,8 @@ def _traced_way(request: Request, here: Array, sign: int) -> Leg:
         return leg._replace(states=states, ends=_ascending(leg.ends))
     assert method.step is not None and method.max_steps is not None
     step = sign * float(method.step)
-    stepper = Stepper(request.simulation, method.solver, request.epoch, step)
+    given = (request.simulation, method.solver, request.epoch)
+    stepper = Stepper(*given, step, request.y0)
     return traced_leg(stepper, request.y0, sign * times, method.max_steps)
 
 

@@ -55,9 +55,14 @@ class AbstractOneStepSolver(diffrax.AbstractSolver):
 
 def is_explicit(solver: diffrax.AbstractSolver) -> bool:
     """Whether `explicit_step` serves `solver`."""
-    if isinstance(solver, diffrax.AbstractERK):
-        return isinstance(solver.tableau, diffrax.ButcherTableau)
-    return isinstance(solver, AbstractOneStepSolver)
+    return isinstance(solver, AbstractOneStepSolver) or is_runge_kutta(solver)
+
+
+def is_runge_kutta(solver: diffrax.AbstractSolver) -> bool:
+    """Whether `solver` is explicit, and one tableau says all of it."""
+    if not isinstance(solver, diffrax.AbstractERK):
+        return False
+    return isinstance(solver.tableau, diffrax.ButcherTableau)
 
 
 def explicit_step(

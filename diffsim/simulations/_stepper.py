@@ -10,9 +10,10 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._dynamics import moves_with_time
 from ._elapsed_time import Epoch
-from ._explicit import explicit_step, is_explicit
+from ._explicit import explicit_step, is_explicit, is_runge_kutta
 from ._flows import AbstractFlows
 from ._method import with_root_tolerances
+from ._packing import PackedTerm, Packing
 from ._semilinear import Semilinear
 from ._simulation import AbstractSimulation
 
@@ -51,9 +52,11 @@ class Stepper(eqx.Module):
     #: The same, told the length of its steps where it wants to know.
     prepared: diffrax.AbstractSolver
     begin: Array
+    #: Of the state in the carry of explicit steps; None where it is as given.
+    packing: Packing | None
     step: float = eqx.field(static=True)
 
-    def __init__(self, simulation, solver, epoch: Epoch, step: float):
+    def __init__(self, simulation, solver, epoch: Epoch, step: float, y0=None):
         # Once a run: what terms work out from the parameters stays out of the loop.
         solver = with_root_tolerances(solver, epoch.dtype)
         self.terms, self.outer = epoch.shift(simulation.terms()), None
@@ -61,6 +64,8 @@ class Stepper(eqx.Module):
         self.solver = self.prepared = solver
         self.begin = epoch.zero
         self.step = step
+        packs = y0 is not None and is_runge_kutta(solver)
+        self.packing = Packing.of(y0) if packs else None
         if isinstance(solver, Prepares):
             self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))
             if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
@@ -74,6 +79,7 @@ class Stepper(eqx.Module):
     def start(self, y: PyTree[Array], n=0) -> Carry:
         """Before the first step, at grid point `n`."""
         if self.explicit:
+            y = y if self.packing is None else self.packing.pack(y)
             return Carry(y, None, None)
         y = y if self.outer is None else self.outer.forward(y)
         t0, length = self.time(n), jnp.full_like(self.begin, self.step)
@@ -92,6 +98,8 @@ class Stepper(eqx.Module):
 
     def state(self, carry: Carry) -> PyTree[Array]:
         """The state of the simulation."""
+        if self.explicit and self.packing is not None:
+            return self.packing.unpack(carry.y)
         return carry.y if self.outer is None else self.outer.backward(carry.y)
 
     def aside(
@@ -102,6 +110,7 @@ class Stepper(eqx.Module):
         If `rolled`, an explicit step is a loop over its stages.
         """
         if rolled and self.explicit:
+            length = jnp.asarray(length, self.begin.dtype)
             given = (self.solver, self.terms, t, length, y, self.simulation)
             return explicit_step(*given, rolled=True)
         there = eqx.tree_at(lambda s: s.begin, self, t)
@@ -125,6 +134,8 @@ class Stepper(eqx.Module):
         length = jnp.asarray(length, self.begin.dtype)
         terms, t0, args = self.terms, self.time(n), self.simulation
         if self.explicit:
+            if self.packing is not None:
+                terms = PackedTerm(terms, self.packing)
             y = explicit_step(self.solver, terms, t0, length, carry.y, args)
             return carry._replace(y=y)
         y, _, _, state, result = _differentiable(solver).step(

@@ -1,0 +1,67 @@
+"""`Packing`: small states in one array for the length of a loop."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+
+#: Numbers of a state up to which it is packed. Beyond it the copies cost more than
+#: what a step spends between its operations.
+SMALL = 4096
+
+
+class Packing(eqx.Module):
+    """How the leaves of a state lie in one array.
+
+    A step does the same with every leaf, and on a CPU what counts in small states is
+    how many operations there are: a step of Dopri8 of five bodies takes 2.2 us of one
+    array (6, body), 10 of positions and velocities. Leaves that differ in their first
+    axis alone are put on top of each other, others end to end.
+    """
+
+    structure: Any = eqx.field(static=True)
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, y: PyTree[Array]) -> "Packing | None":
+        """The packing of a state; None of a single array, and of large states."""
+        leaves, structure = jax.tree.flatten(y)
+        if len(leaves) < 2 or sum(leaf.size for leaf in leaves) > SMALL:
+            return None
+        return cls(structure, tuple(leaf.shape for leaf in leaves))
+
+    def pack(self, y: PyTree[Array]) -> Array:
+        """`y` in one array."""
+        leaves = self.structure.flatten_up_to(y)
+        if not self._stacked:
+            leaves = [leaf.reshape(-1) for leaf in leaves]
+        return jnp.concatenate(leaves)
+
+    def unpack(self, packed: Array) -> PyTree[Array]:
+        """The state that is packed."""
+        leaves, start = [], 0
+        for shape in self.shapes:
+            length = shape[0] if self._stacked else math.prod(shape)
+            leaves.append(packed[start : start + length].reshape(shape))
+            start += length
+        return jax.tree.unflatten(self.structure, leaves)
+
+    @property
+    def _stacked(self) -> bool:
+        return all(self.shapes) and len({shape[1:] for shape in self.shapes}) == 1
+
+
+class PackedTerm(eqx.Module):
+    """The rate of a packed state, as explicit steps ask for it."""
+
+    terms: Any
+    packing: Packing
+
+    def vf_prod(self, t, y, args, control):
+        """The rate times the length of a step."""
+        y = self.packing.unpack(y)
+        return self.packing.pack(self.terms.vf_prod(t, y, args, control))
