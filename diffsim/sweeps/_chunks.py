@@ -22,8 +22,8 @@ _LEAST_TIME = 1e-5
 #: A chunk tells the speed of its runs if it takes so many times as long as an empty
 #: one; else the next has so many times as many tiles.
 _TELLING, _MORE = 3.0, 8
-#: Runs that a chunk of many tiles has place for. All of its outputs are made, fetched and
-#: copied, whatever is run: of 10^6 that is half a second, in each chunk.
+#: Runs that a chunk of many tiles has place for. All of its outputs are made, fetched
+#: and copied, whatever is run: of 10^6 that is half a second, in each chunk.
 _MOST_RUNS = 2**16
 #: Seconds to compile, at least.
 _LEAST_COST = 0.5

@@ -1,4 +1,4 @@
-"""Small states are one array inside a loop of explicit steps, whatever they are made of."""
+"""Small states are one array inside a loop of explicit steps."""
 
 import diffrax
 import equinox as eqx
