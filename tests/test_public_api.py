@@ -91,9 +91,7 @@ def test_the_top_level_has_what_the_contract_promises():
 
 
 def test_importing_the_library_loads_no_package_that_is_not_asked_for():
-    code = (
-        "import diffsim, sys; print(*(m for m in sys.modules if m[:8] == 'diffsim.'))"
-    )
+    code = "import diffsim, sys; print(*(m for m in sys.modules if 'diffsim.' in m))"
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     loaded = {name.split(".")[1] for name in loaded.split()}

@@ -1,12 +1,14 @@
 """Small states are one array inside a loop of explicit steps."""
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from diffsim.simulations import AbstractSimulation, Method, simulate
 
@@ -27,7 +29,7 @@ _STATES = {
 class Coupled(AbstractSimulation):
     """Every number drives itself, and the mean of all drives every number."""
 
-    start: PyTree[Array]
+    start: Any
     rate: Array
     t0: float = 0.0
 
@@ -43,6 +45,10 @@ class Coupled(AbstractSimulation):
 
     def default_method(self):
         return _METHOD
+
+
+def _coupled(start, rate=0.7):
+    return Coupled(start=start, rate=jnp.asarray(rate))
 
 
 def _loop_carries(function, *inputs):
@@ -63,7 +69,7 @@ def _loop_carries(function, *inputs):
 
 @pytest.mark.parametrize("state", _STATES.values(), ids=_STATES)
 def test_packed_steps_are_those_of_diffrax(state):
-    simulation = Coupled(state, jnp.asarray(0.7))
+    simulation = _coupled(state)
     # Not beyond the last grid point, between which Diffrax interpolates.
     found = simulate(simulation, [0.3, 0.9], _METHOD).states
     theirs = diffrax.diffeqsolve(
@@ -83,7 +89,7 @@ def test_packed_steps_are_those_of_diffrax(state):
 @pytest.mark.parametrize("name", ["rows", "scalars", "mixed"])
 def test_forward_and_reverse_derivatives_of_packed_steps_agree(name):
     def run(rate):
-        simulation = Coupled(_STATES[name], rate)
+        simulation = _coupled(_STATES[name], rate)
         leaves = jax.tree.leaves(simulate(simulation, _TIMES, _METHOD).states)
         return jnp.concatenate([a.ravel() for a in leaves])
 
@@ -96,7 +102,7 @@ def test_the_loop_carries_one_array():
     """Read from the jaxpr: no leaf of its own is carried from step to step."""
 
     def run(rate):
-        return simulate(Coupled(_STATES["rows"], rate), [0.9], _METHOD).states
+        return simulate(_coupled(_STATES["rows"], rate), [0.9], _METHOD).states
 
     shapes = [s for carry in _loop_carries(run, jnp.asarray(0.7)) for s in carry]
     assert (5, 4) in shapes
@@ -105,7 +111,7 @@ def test_the_loop_carries_one_array():
 
 def test_states_of_one_array_are_left_alone():
     def run(rate):
-        return simulate(Coupled(jnp.ones((2, 3)), rate), [0.9], _METHOD).states
+        return simulate(_coupled(jnp.ones((2, 3)), rate), [0.9], _METHOD).states
 
     shapes = [s for carry in _loop_carries(run, jnp.asarray(0.7)) for s in carry]
     assert (2, 3) in shapes
@@ -114,7 +120,7 @@ def test_states_of_one_array_are_left_alone():
 def test_side_steps_have_the_precision_of_the_state():
     state = jax.tree.map(lambda a: a.astype(jnp.float32), _STATES["mixed"])
     simulation = eqx.tree_at(
-        lambda s: s.rate, Coupled(state, jnp.asarray(0.7)), jnp.asarray(0.7, "float32")
+        lambda s: s.rate, _coupled(state), jnp.asarray(0.7, "float32")
     )
     found = simulate(simulation, _TIMES, _METHOD).states
     assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {np.dtype("float32")}
