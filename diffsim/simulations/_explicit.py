@@ -1,4 +1,4 @@
-"""Explicit steps with nothing to choose: one-step maps and unrolled Runge–Kutta."""
+"""Explicit steps with nothing to choose: one-step maps and Runge–Kutta."""
 
 import abc
 from collections.abc import Callable
@@ -12,6 +12,12 @@ from jaxtyping import Array, PyTree
 
 from ._flows import AbstractFlows
 from ._unwrapped import unwrapped
+
+
+#: Stages that are written out. Of Dopri8's a loop takes 2.0 us a step of five bodies for
+#: 1.8, as long in the gradient and 0.8 of it in a Jacobian, and is compiled in a fifth
+#: to a tenth of the time: 0.07 s for 0.35, 0.20 for 1.6 and 2.5.
+_FEW_STAGES = 4
 
 
 class AbstractOneStepSolver(diffrax.AbstractSolver):
@@ -65,14 +71,19 @@ def is_runge_kutta(solver: diffrax.AbstractSolver) -> bool:
     return isinstance(solver.tableau, diffrax.ButcherTableau)
 
 
+def rolls(solver: diffrax.AbstractSolver) -> bool:
+    """Whether stages of small states are a loop: of few ones it would be longer."""
+    return is_runge_kutta(solver) and solver.tableau.num_stages > _FEW_STAGES
+
+
 def explicit_step(
     solver, terms, t0: Array, length: Array, y: PyTree[Array], args, *, rolled=False
 ) -> PyTree[Array]:
-    r"""One explicit step, $y_1 = y_0 + h\sum_i b_i k_i$, its stages written out.
+    r"""One explicit step, $y_1 = y_0 + h\sum_i b_i k_i$.
 
     The same map as `solver.step`, without the error estimate and the dense output,
-    none of which a fixed step needs. If `rolled` the stages are a loop: slower, and
-    compiled in the time of one evaluation.
+    none of which a fixed step needs. If `rolled` the stages are a loop, compiled in the
+    time of one evaluation, which keeps all of their rates; else they are written out.
     """
     if isinstance(solver, AbstractOneStepSolver):
         return solver.advance(terms, t0, length, y, args)
@@ -103,15 +114,20 @@ def _rolled(rate: Callable, y: PyTree[Array], rows, nodes, last) -> PyTree[Array
 
     def weighted(weights, rates):
         def added(a, b):
-            weight = weights.astype(jnp.finfo(a.dtype).dtype)
-            return a + jnp.tensordot(weight, b, 1, precision="highest")
+            # Not a dot, which is a call of its own in the loop.
+            weight = weights.astype(a.dtype).reshape(-1, *[1] * a.ndim)
+            return a + jnp.sum(weight * b, axis=0)
 
         return jax.tree.map(added, y, rates)
 
     def stage(rates, row):
         index, node, weights = row
         new = rate(node, weighted(weights, rates))
-        return jax.tree.map(lambda a, b: a.at[index].set(b), rates, new), None
+
+        def put(a, b):
+            return jax.lax.dynamic_update_index_in_dim(a, b, index, 0)
+
+        return jax.tree.map(put, rates, new), None
 
     empty = jax.tree.map(lambda a: jnp.zeros((used, *a.shape), a.dtype), y)
     table = (jnp.arange(used), jnp.asarray(nodes, kind), jnp.asarray(matrix, kind))

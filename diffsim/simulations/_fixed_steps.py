@@ -1,7 +1,5 @@
 """Outputs of a run at fixed steps, at any times."""
 
-import functools
-
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,6 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
 from ._leg import Leg, fixed_stats
-from ._packing import SMALL
 from ._pieces import scan_pieces
 from ._plan import FixedSide
 from ._reversible import reversible
@@ -53,11 +50,7 @@ def side_steps(
     A side step is not fed back, so an output has the full order of the solver and does
     not disturb the grid; of length zero it is the identity.
     """
-    # The loop over steps has its stages written out; here they would be once more, and
-    # of large states a loop over them would keep all of their rates.
-    small = sum(leaf[0].size for leaf in jax.tree.leaves(states)) <= SMALL
-    aside = functools.partial(stepper.aside, rolled=small)
-    return jax.vmap(aside)(stepper.time(points), states, beyond)
+    return jax.vmap(stepper.aside)(stepper.time(points), states, beyond)
 
 
 def _taken(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:

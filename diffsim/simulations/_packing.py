@@ -11,7 +11,12 @@ from jaxtyping import Array, PyTree
 
 #: Numbers of a state up to which it is packed. Beyond it the copies cost more than
 #: what a step spends between its operations.
-SMALL = 4096
+_SMALL = 4096
+
+
+def is_small(y: PyTree[Array]) -> bool:
+    """Whether a step of this state costs by its operations, and not by its numbers."""
+    return sum(leaf.size for leaf in jax.tree.leaves(y)) <= _SMALL
 
 
 class Packing(eqx.Module):
@@ -28,9 +33,9 @@ class Packing(eqx.Module):
 
     @classmethod
     def of(cls, y: PyTree[Array]) -> "Packing | None":
-        """The packing of a state; None of a single array, and of large states."""
+        """The packing of a small state; None of a single array."""
         leaves, structure = jax.tree.flatten(y)
-        if len(leaves) < 2 or sum(leaf.size for leaf in leaves) > SMALL:
+        if len(leaves) < 2:
             return None
         return cls(structure, tuple(leaf.shape for leaf in leaves))
 

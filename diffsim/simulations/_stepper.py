@@ -10,10 +10,10 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._dynamics import moves_with_time
 from ._elapsed_time import Epoch
-from ._explicit import explicit_step, is_explicit, is_runge_kutta
+from ._explicit import explicit_step, is_explicit, is_runge_kutta, rolls
 from ._flows import AbstractFlows
 from ._method import with_root_tolerances
-from ._packing import PackedTerm, Packing
+from ._packing import PackedTerm, Packing, is_small
 from ._semilinear import Semilinear
 from ._simulation import AbstractSimulation
 
@@ -54,6 +54,8 @@ class Stepper(eqx.Module):
     begin: Array
     #: Of the state in the carry of explicit steps; None where it is as given.
     packing: Packing | None
+    #: Whether the stages of explicit steps are a loop.
+    rolled: bool = eqx.field(static=True)
     step: float = eqx.field(static=True)
 
     def __init__(self, simulation, solver, epoch: Epoch, step: float, y0=None):
@@ -64,8 +66,9 @@ class Stepper(eqx.Module):
         self.solver = self.prepared = solver
         self.begin = epoch.zero
         self.step = step
-        packs = y0 is not None and is_runge_kutta(solver)
-        self.packing = Packing.of(y0) if packs else None
+        small = y0 is not None and is_small(y0)
+        self.packing = Packing.of(y0) if small and is_runge_kutta(solver) else None
+        self.rolled = small and rolls(solver)
         if isinstance(solver, Prepares):
             self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))
             if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
@@ -109,11 +112,9 @@ class Stepper(eqx.Module):
 
         If `rolled`, an explicit step is a loop over its stages.
         """
-        if rolled and self.explicit:
-            length = jnp.asarray(length, self.begin.dtype)
-            given = (self.solver, self.terms, t, length, y, self.simulation)
-            return explicit_step(*given, rolled=True)
         there = eqx.tree_at(lambda s: s.begin, self, t)
+        if rolled:
+            there = eqx.tree_at(lambda s: s.rolled, there, True)
         return there.state(there.advance(there.start(y), 0, length))
 
     def time(self, n) -> Array:
@@ -136,7 +137,8 @@ class Stepper(eqx.Module):
         if self.explicit:
             if self.packing is not None:
                 terms = PackedTerm(terms, self.packing)
-            y = explicit_step(self.solver, terms, t0, length, carry.y, args)
+            given = (self.solver, terms, t0, length, carry.y, args)
+            y = explicit_step(*given, rolled=self.rolled)
             return carry._replace(y=y)
         y, _, _, state, result = _differentiable(solver).step(
             terms,
