@@ -85,6 +85,8 @@ def _content(cell: Any) -> Any:
 
 
 def _globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name in _imported_by(function.__code__):
+        yield f"import {name}", _contents(name, function.__globals__.get("__package__"))
     for path in _read_by(function.__code__):
         first, *rest = path
         places = function.__globals__, vars(builtins)
@@ -96,6 +98,30 @@ def _globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
                 break
             value = getattr(value, step, "missing")
             yield ".".join(path), value
+
+
+def _contents(name: str, package: str | None) -> Any:
+    """All that a user's module holds, for code that imports it where it runs.
+
+    Which of it the code reads is not looked up; what has never been imported is empty.
+    """
+    names = [name, f"{package}.{name}".rstrip(".")] if package else [name]
+    module = next((sys.modules[n] for n in names if n in sys.modules), None)
+    if module is None or is_library(module.__name__):
+        return name
+    held = vars(module).items()
+    return {k: x for k, x in held if k[:2] != "__" and not isinstance(x, ModuleType)}
+
+
+@functools.lru_cache(maxsize=1024)
+def _imported_by(code: CodeType) -> tuple[str, ...]:
+    """Modules that the code, or code inside it, imports when it runs."""
+    instructions = dis.get_instructions(code)
+    found = {x.argval for x in instructions if x.opname == "IMPORT_NAME"}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found.update(_imported_by(constant))
+    return tuple(sorted(found))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -63,6 +63,37 @@ def of_class():
     return Line().value, sets(Line, "factor")
 
 
+def imported(body):
+    """A module of a user's, and a function that imports it where it runs."""
+
+    def made():
+        module = types.ModuleType("constants_of_a_user")
+        module.factor, module.__file__ = 1.0, "constants_of_a_user.py"
+        exec("def scaled(x): return factor * x", vars(module))
+        sys.modules[module.__name__] = module
+        return body, sets(module, "factor")
+
+    return made
+
+
+def imports_a_module(x):
+    import constants_of_a_user as constants  # pyright: ignore
+
+    return constants.factor * x
+
+
+def imports_a_name(x):
+    from constants_of_a_user import factor  # pyright: ignore
+
+    return factor * x
+
+
+def calls_what_it_imports(x):
+    from constants_of_a_user import scaled  # pyright: ignore
+
+    return scaled(x)
+
+
 def by(function):
     return lambda: (function, sets(HERE, "FACTOR"))
 
@@ -78,6 +109,9 @@ WAYS = {
     "attribute": attribute,
     "method": method,
     "attribute of a class": of_class,
+    "module that it imports": imported(imports_a_module),
+    "name that it imports": imported(imports_a_name),
+    "function that it imports": imported(calls_what_it_imports),
 }
 
 
