@@ -152,6 +152,20 @@ def test_short_names_of_elements_are_answered_by_the_long_ones(given, sentence):
             kind(semi_major_axis=1.0, **given)
 
 
+@pytest.mark.parametrize("kind", [nbody.Elements, nbody.RegularElements])
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"a": 1.0}, "a is semi_major_axis"),
+        ({"P": 1.0, "e": 0.1}, "P is semi_major_axis=.*, e is eccentricity"),
+        ({}, "need semi_major_axis"),
+    ],
+)
+def test_an_orbit_of_no_size_is_answered_by_what_gives_it(kind, given, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        kind(**given)
+
+
 @pytest.mark.parametrize(
     ("units", "sentence"),
     [

@@ -20,7 +20,7 @@ from ..._types import Numbers
 from .._forces import inverse_unit
 from ._angles import check_inclination, warn_of_degrees
 from ._anomalies import mean_anomaly, true_anomaly
-from ._inputs import GM_HINT, phase, refuse_aliases
+from ._inputs import GM_HINT, check_named, phase
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -34,7 +34,7 @@ class Elements(eqx.Module):
 
     **Arguments**
 
-    - `semi_major_axis`: a, length; negative for hyperbolas.
+    - `semi_major_axis`: a, length; negative for hyperbolas. It has to be given.
     - `eccentricity`: e ≥ 0, and above 1 for hyperbolas.
     - `inclination`: i, from 0 to π.
     - `longitude_of_ascending_node`: Ω.
@@ -67,7 +67,7 @@ class Elements(eqx.Module):
     def __init__(
         self,
         *,
-        semi_major_axis: Numbers,
+        semi_major_axis: Any = None,
         eccentricity: Numbers = 0.0,
         inclination: Numbers = 0.0,
         longitude_of_ascending_node: Numbers = 0.0,
@@ -75,7 +75,7 @@ class Elements(eqx.Module):
         true_anomaly: Numbers = 0.0,
         **unknown: Any,
     ):
-        refuse_aliases(unknown)
+        check_named(unknown, semi_major_axis)
         given = {
             "semi_major_axis": semi_major_axis,
             "eccentricity": eccentricity,

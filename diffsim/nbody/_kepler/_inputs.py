@@ -46,9 +46,11 @@ _ALIASES = {
 }
 
 
-def refuse_aliases(unknown: dict[str, Any]):
-    """Refuse elements by other names than ours, and say ours."""
+def check_named(unknown: dict[str, Any], semi_major_axis: Any):
+    """Refuse elements by other names than ours, and say ours; and orbits of no size."""
     if not unknown:
+        if semi_major_axis is None:
+            raise TypeError("elements need semi_major_axis=..., a length")
         return
     known = [f"{name} is {_ALIASES[name]}" for name in unknown if name in _ALIASES]
     others = [name for name in unknown if name not in _ALIASES]

@@ -22,7 +22,7 @@ from .._forces import inverse_unit
 from ._angles import warn_of_degrees
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
-from ._inputs import GM_HINT, phase, refuse_aliases
+from ._inputs import GM_HINT, check_named, phase
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
@@ -39,7 +39,7 @@ class RegularElements(eqx.Module):
 
     **Arguments**
 
-    - `semi_major_axis`: a, length.
+    - `semi_major_axis`: a, length. It has to be given.
     - `h`, `k`: eccentricity vector; h² + k² < 1.
     - `ix`, `iy`: inclination vector; ix² + iy² < 4.
     - `mean_longitude`: λ, radians.
@@ -67,7 +67,7 @@ class RegularElements(eqx.Module):
     def __init__(
         self,
         *,
-        semi_major_axis: Numbers,
+        semi_major_axis: Any = None,
         h: Numbers = 0.0,
         k: Numbers = 0.0,
         ix: Numbers = 0.0,
@@ -75,7 +75,7 @@ class RegularElements(eqx.Module):
         mean_longitude: Numbers = 0.0,
         **unknown: Any,
     ):
-        refuse_aliases(unknown)
+        check_named(unknown, semi_major_axis)
         warn_of_degrees(mean_longitude=mean_longitude)
         given = {
             "semi_major_axis": semi_major_axis,
