@@ -1,7 +1,6 @@
 """Explicit steps with nothing to choose: one-step maps and Runge–Kutta."""
 
 import abc
-from collections.abc import Callable
 from typing import ClassVar
 
 import diffrax
@@ -87,42 +86,27 @@ def explicit_step(
     """
     if isinstance(solver, AbstractOneStepSolver):
         return solver.advance(terms, t0, length, y, args)
-    tableau = solver.tableau
+    b = solver.tableau.b_sol
     # Stages behind the last one that the solution uses only estimate its error.
-    used = int(np.flatnonzero(tableau.b_sol)[-1]) + 1
-    rows = [np.zeros(0), *tableau.a_lower][:used]
-    nodes = [0.0, *tableau.c][:used]
-
-    def rate(node, stage):
-        return terms.vf_prod(t0 + node * length, stage, args, length)
-
+    used = int(np.flatnonzero(b)[-1]) + 1
+    given = (solver, terms, t0, length, y, args)
     if rolled:
-        return _rolled(rate, y, rows, nodes, tableau.b_sol[:used])
-    true = _is_number(y)
-    rates = []
-    for row, node in zip(rows, nodes, strict=True):
-        stage = _made_once(_combined(y, row, rates), true)
-        rates.append(rate(float(node), stage))
-    return _combined(y, tableau.b_sol[:used], rates)
+        return weighted(y, jnp.asarray(b[:used]), stage_rates(*given, used=used))
+    return _combined(y, b[:used], _written_out(*given, used))
 
 
-def _rolled(rate: Callable, y: PyTree[Array], rows, nodes, last) -> PyTree[Array]:
-    """The stages of an explicit step as a loop over the rows of its tableau."""
-    used = len(nodes)
+def stage_rates(
+    solver, terms, t0: Array, length: Array, y: PyTree[Array], args, *, used: int
+) -> PyTree[Array]:
+    """Rates times `length` of the first `used` stages, by a loop, on a leading axis."""
+    rows, nodes = _rows_of(solver, used)
     matrix = np.stack([np.pad(row, (0, used - row.size)) for row in rows])
     kind = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
 
-    def weighted(weights, rates):
-        def added(a, b):
-            # Not a dot, which is a call of its own in the loop.
-            weight = weights.astype(a.dtype).reshape(-1, *[1] * a.ndim)
-            return a + jnp.sum(weight * b, axis=0)
-
-        return jax.tree.map(added, y, rates)
-
     def stage(rates, row):
         index, node, weights = row
-        new = rate(node, weighted(weights, rates))
+        there = weighted(y, weights, rates)
+        new = terms.vf_prod(t0 + node * length, there, args, length)
 
         def put(a, b):
             return jax.lax.dynamic_update_index_in_dim(a, b, index, 0)
@@ -131,8 +115,34 @@ def _rolled(rate: Callable, y: PyTree[Array], rows, nodes, last) -> PyTree[Array
 
     empty = jax.tree.map(lambda a: jnp.zeros((used, *a.shape), a.dtype), y)
     table = (jnp.arange(used), jnp.asarray(nodes, kind), jnp.asarray(matrix, kind))
-    rates, _ = jax.lax.scan(stage, empty, table)
-    return weighted(jnp.asarray(last, kind), rates)
+    return jax.lax.scan(stage, empty, table)[0]
+
+
+def _written_out(solver, terms, t0, length, y, args, used: int) -> list:
+    true, rates = _is_number(y), []
+    for row, node in zip(*_rows_of(solver, used), strict=True):
+        stage = _made_once(_combined(y, row, rates), true)
+        t = t0 + float(node) * length
+        rates.append(terms.vf_prod(t, stage, args, length))
+    return rates
+
+
+def _rows_of(solver, used: int) -> tuple[list[np.ndarray], list[float]]:
+    """Rows of the tableau, and the nodes, of the first stages."""
+    tableau = solver.tableau
+    rows, nodes = [np.zeros(0), *tableau.a_lower], [0.0, *tableau.c]
+    return rows[:used], nodes[:used]
+
+
+def weighted(y: PyTree[Array], weights: Array, rates: PyTree[Array]) -> PyTree[Array]:
+    """`y` and the weighted sum of rates on a leading axis."""
+
+    def added(a, b):
+        # Not a dot, which is a call of its own in the loop.
+        weight = weights.astype(a.dtype).reshape(-1, *[1] * a.ndim)
+        return a + jnp.sum(weight * b, axis=0)
+
+    return jax.tree.map(added, y, rates)
 
 
 def _is_number(y: PyTree[Array]) -> Array:

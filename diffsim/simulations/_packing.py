@@ -32,22 +32,29 @@ class Packing(eqx.Module):
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, y: PyTree[Array]) -> "Packing | None":
-        """The packing of a small state; None of a single array."""
+    def of(cls, y: PyTree[Array]) -> "Packing":
+        """The packing of a state."""
         leaves, structure = jax.tree.flatten(y)
-        if len(leaves) < 2:
-            return None
         return cls(structure, tuple(leaf.shape for leaf in leaves))
+
+    @property
+    def single(self) -> bool:
+        """Whether the state is one array as it is."""
+        return len(self.shapes) == 1
 
     def pack(self, y: PyTree[Array]) -> Array:
         """`y` in one array."""
         leaves = self.structure.flatten_up_to(y)
+        if self.single:
+            return leaves[0]
         if not self._stacked:
             leaves = [leaf.reshape(-1) for leaf in leaves]
         return jnp.concatenate(leaves)
 
     def unpack(self, packed: Array) -> PyTree[Array]:
         """The state that is packed."""
+        if self.single:
+            return jax.tree.unflatten(self.structure, [packed])
         leaves, start = [], 0
         for shape in self.shapes:
             length = shape[0] if self._stacked else math.prod(shape)

@@ -17,10 +17,10 @@ def reads_time(
     """
     jaxpr = jax.make_jaxpr(rate)(t, y).jaxpr
     others = [False] * (len(jaxpr.invars) - 1)
-    return any(_reached(jaxpr, [True, *others]))
+    return any(made_of(jaxpr, [True, *others]))
 
 
-def _reached(jaxpr: Any, given: Sequence[bool]) -> list[bool]:
+def made_of(jaxpr: Any, given: Sequence[bool]) -> list[bool]:
     """Which outputs are made of the inputs that are marked."""
     marked = {v for v, mark in zip(jaxpr.invars, given, strict=True) if mark}
 
@@ -37,7 +37,7 @@ def _reached(jaxpr: Any, given: Sequence[bool]) -> list[bool]:
 
 
 def _through(eqn: Any, marks: Sequence[bool]) -> list[bool]:
-    """As `_reached`, of one operation; of what calls another, of that."""
+    """As `made_of`, of one operation; of what calls another, of that."""
     called = [getattr(p, "jaxpr", p) for p in eqn.params.values()]
     called = [p for p in called if hasattr(p, "eqns")]
     is_loop = eqn.primitive.name in ("scan", "while", "cond")
@@ -45,5 +45,5 @@ def _through(eqn: Any, marks: Sequence[bool]) -> list[bool]:
         (inside,) = called
         same = len(inside.invars) == len(marks)
         if same and len(inside.outvars) == len(eqn.outvars):
-            return _reached(inside, marks)
+            return made_of(inside, marks)
     return [True] * len(eqn.outvars)

@@ -55,7 +55,7 @@ class Stepper(eqx.Module):
     #: Of the state in the carry of explicit steps; None where it is as given.
     packing: Packing | None
     #: Whether the stages of explicit steps are a loop.
-    rolled: bool = eqx.field(static=True)
+    rolled: bool
     step: float = eqx.field(static=True)
 
     def __init__(self, simulation, solver, epoch: Epoch, step: float, y0=None):
@@ -67,7 +67,8 @@ class Stepper(eqx.Module):
         self.begin = epoch.zero
         self.step = step
         small = y0 is not None and is_small(y0)
-        self.packing = Packing.of(y0) if small and is_runge_kutta(solver) else None
+        packing = Packing.of(y0) if small and is_runge_kutta(solver) else None
+        self.packing = None if packing is None or packing.single else packing
         self.rolled = small and rolls(solver)
         if isinstance(solver, Prepares):
             self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))

@@ -1,0 +1,130 @@
+r"""An adaptive run made again along the steps that it took, for its derivatives.
+
+A controller's steps are held in derivatives, so that those of a run are those of the
+map $y_{k+1} = \Phi(y_k;\, t_k, t_{k+1}, \theta)$ over the recorded $t_k$. That takes a
+loop of as many turns as there were steps; nothing is masked up to a bound.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from ._explicit import (
+    explicit_step,
+    rolls,
+    stage_rates,
+    weighted,
+)
+from ._packing import PackedTerm, Packing, is_small
+
+
+class Replay(NamedTuple):
+    """A run of an explicit Runge–Kutta solver, to be made again; its state is packed.
+
+    `step(y, start, end)` is the end of one step, `dense(y, start, end)` that and the
+    rates of its stages, and `between(y, start, end, dense, t)` a state inside it.
+    """
+
+    step: Callable[[Array, Array, Array], Array]
+    dense: Callable[[Array, Array, Array], tuple[Array, Array]]
+    between: Callable[..., PyTree[Array]]
+    packing: Packing
+    y0: Array
+    span: tuple[Array, Array]
+    times: Float[Array, " output"]
+
+
+def replay_of(
+    solver: Any, terms: Any, y0: PyTree[Array], args: Any, span, times
+) -> Replay:
+    """The replay of a run of `terms` from `y0` over `span`, with outputs at `times`."""
+    packing = Packing.of(y0)
+    rates, rolled = PackedTerm(terms, packing), is_small(y0) and rolls(solver)
+
+    def step(y, start, end):
+        given = (solver, rates, start, end - start, y, args)
+        return explicit_step(*given, rolled=rolled)
+
+    def dense(y, start, end):
+        given = (solver, rates, start, end - start, y, args)
+        k = stage_rates(*given, used=solver.tableau.num_stages)
+        return weighted(y, jnp.asarray(solver.tableau.b_sol), k), k
+
+    def between(y, start, end, found, t):
+        y1, k = found
+        inside = solver.interpolation_cls(t0=start, t1=end, y0=y, y1=y1, k=k)
+        return packing.unpack(inside.evaluate(t))
+
+    packed = packing.pack(y0)
+    return Replay(step, dense, between, packing, packed, span, times)
+
+
+class Recording(NamedTuple):
+    """The ends of the accepted steps, and the states after every so many of them."""
+
+    ends: Float[Array, " bound"]
+    kept: PyTree[Array]
+
+
+def steps_between(bound: int) -> int:
+    """After how many steps a state is kept, of so many that are taken at most."""
+    return math.isqrt(bound) + 1
+
+
+class Recorded(NamedTuple):
+    """The ends of the steps, padded, how many there are, and those of the outputs."""
+
+    ends: Float[Array, " bound"]
+    count: Int[Array, ""]
+    of_outputs: Int[Array, " output"]
+
+    @classmethod
+    def of(cls, ends: Array, span: tuple[Array, Array], times: Array) -> "Recorded":
+        """What is known of steps that ended at `ends`, in either direction of time."""
+        ends, begin, end, times = jax.lax.stop_gradient((ends, *span, times))
+        taken = jnp.isfinite(ends)
+        # A run of no length takes none; its outputs lie in one of no length.
+        count = jnp.maximum(jnp.sum(taken), 1)
+        sign = jnp.where(end < begin, -1, 1)
+        # An output lies in the first step that does not end before it.
+        ahead = jnp.where(taken, sign * ends, jnp.inf)
+        places = jnp.searchsorted(ahead, sign * times, side="left")
+        return cls(ends, count, jnp.minimum(places, count - 1))
+
+    def step(self, k: Array, span: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Where step `k` starts and ends: at the ends of the span as these move."""
+        begin, end = span
+        start, here = self.ends[jnp.maximum(k - 1, 0)], self.ends[k]
+        start = jnp.where(k == 0, begin, start)
+        return start, jnp.where(self.is_last(k, span), end, here)
+
+    def is_last(self, k: Array, span: tuple[Array, Array]) -> Array:
+        """Whether step `k` ends where the run does."""
+        here = self.ends[k]
+        return (here == span[1]) | ~jnp.isfinite(here)
+
+
+def run_again(
+    replay: Replay, recorded: Recorded
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """States at the outputs and at the end, by loops that have forward mode."""
+    span = replay.span
+
+    def advance(k, y):
+        return replay.step(y, *recorded.step(k, span))
+
+    def to_output(carry, output):
+        (k, y), (place, t) = carry, output
+        y = jax.lax.fori_loop(k, place, advance, y)
+        ends = recorded.step(place, span)
+        return (place, y), replay.between(y, *ends, replay.dense(y, *ends), t)
+
+    start = (jnp.zeros_like(recorded.count), replay.y0)
+    outputs = (recorded.of_outputs, replay.times)
+    (k, y), states = jax.lax.scan(to_output, start, outputs)
+    end = jax.lax.fori_loop(k, recorded.count, advance, y)
+    return states, replay.packing.unpack(end)
