@@ -27,6 +27,7 @@ FOUNDATION = {
     "_trees",
     "_types",
     "_user_code",
+    "_whole_file",
 }
 MAY_IMPORT = {
     "implicit": set(),

@@ -52,7 +52,7 @@ class Checkpoint:
         content = {"fit": self.identity, "python": python, "state": tuple(leaves)}
         try:
             save(self.path, content)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # no file, if it was replaced meanwhile
             self._warn(error)
         self.saved = time.monotonic()
 
@@ -89,7 +89,7 @@ class Checkpoint:
             f"checkpoint {path!r} {why}; delete it to begin anew, or name another file"
         )
 
-    def _warn(self, error: OSError):
+    def _warn(self, error: Exception):
         if self.warned:
             return
         self.warned = True

@@ -1,18 +1,17 @@
 """`save` and `load`: pytrees of modules in one file, without pickle."""
 
-import contextlib
-import errno
 import hashlib
 import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from .._whole_file import whole_file
 from ._class_names import checked_classes
 from ._tree_description import Contents, describe, dtype_name
 from ._tree_rebuild import find_classes, rebuild
@@ -38,8 +37,10 @@ def save(path: str | os.PathLike, tree: Any):
 
     The file is one line of JSON, which says what the tree is made of, the bytes of the
     arrays, and a BLAKE2b digest of all before it. Values come back to the bit, numbers
-    and arrays in their types. The file appears whole or not at all: it is written
-    beside `path`, with `.part` behind the name, and moved there once it is on the disk.
+    and arrays in their types. The file appears whole or not at all: it is written in
+    the same folder, under a name that ends in `.part`, and moved to `path` once it is
+    on the disk. Permissions of a file that is replaced are kept, and where `path` is a
+    link, what it leads to is replaced.
 
     **Arguments**
 
@@ -48,8 +49,9 @@ def save(path: str | os.PathLike, tree: Any):
         int4 and keys of `jax.random.key` included), numbers, strings, functions and
         None. Classes and functions are written as their public names.
 
-    **Raises:** `ValueError` naming what cannot be described, a lambda for instance;
-    `OSError` if the disk is full or the folder cannot be written to.
+    **Raises:** `ValueError` naming what cannot be described, a lambda for instance, and
+    for a `path` to a folder, a device or a pipe; `OSError` if the disk is full or
+    the folder cannot be written to.
     """
     node, contents = describe(tree)
     arrays = [[dtype_name(x.dtype), list(x.shape)] for x in contents.arrays]
@@ -57,14 +59,8 @@ def save(path: str | os.PathLike, tree: Any):
     header["tree"] = node
     # Numbers that JSON does not have are written by their bits.
     line = json.dumps(header, allow_nan=False).encode() + b"\n"
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    file = part.open("wb")
-    with _removed_if_it_fails(part):
-        with file:
-            _write(file, line, contents.arrays)
-        part.replace(path)
-    _sync_folder(path.parent)
+    with whole_file(path) as file:
+        _write(file, line, contents.arrays)
 
 
 def load(path: str | os.PathLike, *, classes: Any = ()) -> Any:
@@ -104,7 +100,7 @@ def load(path: str | os.PathLike, *, classes: Any = ()) -> Any:
 
 
 def _write(file: BinaryIO, line: bytes, arrays: Sequence[np.ndarray]):
-    """Everything, and that it is on the disk."""
+    """The line, the arrays and the digest of both."""
     digest = hashlib.blake2b(line)
     file.write(line)
     for array in arrays:
@@ -112,34 +108,6 @@ def _write(file: BinaryIO, line: bytes, arrays: Sequence[np.ndarray]):
         digest.update(content)
         file.write(content)
     file.write(digest.digest())
-    file.flush()
-    os.fsync(file.fileno())
-
-
-@contextlib.contextmanager
-def _removed_if_it_fails(part: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _sync_folder(folder: Path):
-    """Else the name of a file may be lost with the power, its content safe."""
-    if os.name != "posix":  # elsewhere folders cannot be opened
-        return
-    try:
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-    except OSError as error:
-        # The file is there, whole; some disks on the network cannot do more, and some
-        # folders may be written to and not read.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
-            raise
 
 
 def _check_whole(file: BinaryIO, path: str | os.PathLike) -> int:

@@ -774,3 +774,70 @@ def test_a_folder_that_is_not_there_is_an_os_error(tmp_path):
         save(tmp_path / "nowhere" / "x.eqx", 1.0)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "x.eqx")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder"])
+def test_what_is_no_file_is_refused_and_stays(tmp_path, kind):
+    path = tmp_path / "x.eqx"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("there are no pipes in folders here")
+        os.mkfifo(path)
+    given = path
+    if kind == "link to a pipe":
+        given = tmp_path / "link.eqx"
+        given.symlink_to(path)
+    before, names = path.lstat().st_mode, set(tmp_path.iterdir())
+    with pytest.raises(ValueError, match=r"path must name a file, got .*\.eqx'.*name"):
+        save(given, 1.0)
+    assert path.lstat().st_mode == before and set(tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_one_and_its_target_is_written(tmp_path, there):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    target, link = folder / "x.eqx", tmp_path / "link.eqx"
+    if there:
+        save(target, 1.0)
+    link.symlink_to(target)
+    save(link, 2.0)
+    assert link.is_symlink() and load(target) == 2.0
+    assert list(folder.iterdir()) == [target]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, monkeypatch, mode):
+    path, write, meanwhile = tmp_path / "x.eqx", os.fsync, []
+    save(path, 1.0)
+    path.chmod(mode)
+
+    def look(number):
+        meanwhile.append(stat.S_IMODE(os.fstat(number).st_mode))
+        write(number)
+
+    monkeypatch.setattr(os, "fsync", look)
+    save(path, 2.0)
+    assert stat.S_IMODE(path.stat().st_mode) == mode and load(path) == 2.0
+    # the owner, who writes it, aside, nobody may do more before the file is there
+    assert not meanwhile[0] & ~mode & 0o077
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind")
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
+    (tmp_path / "other").write_bytes(b"")
+    save(tmp_path / "x.eqx", 1.0)
+    assert (tmp_path / "x.eqx").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_files_of_users_that_end_in_part_are_left_alone(tmp_path):
+    (tmp_path / "q.part").write_text("mine")
+    (tmp_path / "q.eqx.part").write_text("mine")
+    for name in ("q", "q.eqx", 240 * "q"):  # names may have 255 bytes
+        save(tmp_path / name, 1.0)
+    assert (tmp_path / "q.part").read_text() == "mine"
+    assert (tmp_path / "q.eqx.part").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 5
