@@ -1,5 +1,6 @@
 """A fit under way as one file, and how it is known which fit that is."""
 
+import contextlib
 import pathlib
 import platform
 import time
@@ -16,6 +17,7 @@ from .._checks import is_traced
 from .._fingerprint import TracedError, fingerprint
 from .._results import RESULTS
 from .._trees import put
+from .._whole_file import check_file
 from ..simulations import load, save
 from ._experiment import Experiment
 from ._noise import noise_at
@@ -60,6 +62,8 @@ class Checkpoint:
         """The state in the file, `like` without one; objects to another fit's file."""
         if self.path is None:
             return like
+        with contextlib.suppress(OSError):  # reading it says why
+            check_file("checkpoint", self.path)
         try:
             found = load(self.path)
         except FileNotFoundError:

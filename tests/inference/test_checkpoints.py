@@ -480,6 +480,17 @@ def test_a_checkpoint_that_cannot_be_written_warns_once_and_the_fit_goes_on(
     np.testing.assert_array_equal(found.values, kept[1].values)
 
 
+def test_a_folder_that_takes_the_place_of_a_checkpoint_is_a_warning(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "fit.eqx"
+    # the end of the fit is the only time that it is written
+    monkeypatch.setattr("diffsim.inference._checkpoint._SECONDS", 1e9)
+    run = Run(progress=lambda step: path.mkdir(exist_ok=True), checkpoint=path)
+    with pytest.warns(UserWarning, match="cannot be written .*must name a file"):
+        assert fit(decay, START, DATA, noise=Gaussian(0.01), free=FREE, run=run)
+
+
 def refuse(error):
     def refused(*args, **kwargs):
         raise error
@@ -517,9 +528,34 @@ def test_a_file_of_something_else_is_not_taken_up_or_overwritten(tmp_path):
         fitted(path)
     assert path.read_bytes() == before
     np.savez(tmp_path / "old.npz", np.ones(3))
-    for other in (tmp_path / "old.npz", tmp_path):
-        with pytest.raises(ValueError, match=r"cannot be read .* name another file"):
-            fitted(other)
+    with pytest.raises(ValueError, match=r"cannot be read .* name another file"):
+        fitted(tmp_path / "old.npz")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_a_checkpoint_is_a_file_and_nobody_is_told_to_delete_anything_else(
+    tmp_path, kind
+):
+    path = tmp_path / "some"
+    if kind == "folder":
+        path.mkdir()
+    elif hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+    else:
+        pytest.skip("there are no pipes in folders here")
+    with pytest.raises(ValueError, match="checkpoint must name a file, got") as found:
+        fitted(path)
+    assert "delete" not in str(found.value) and path.exists()
+
+
+def test_a_checkpoint_that_is_a_link_stays_one(kept, tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    target, link = copied(kept, folder), tmp_path / "link.eqx"
+    link.symlink_to(target)
+    before = target.read_bytes()
+    fitted(link, 3)
+    assert link.is_symlink() and target.read_bytes() != before
 
 
 def test_a_state_of_other_shapes_is_named(kept, tmp_path):
