@@ -11,6 +11,8 @@ from .._numbers import as_jax_takes
 
 #: A way to the first output of so many times the span of all is one that nobody means.
 _FAR = 1e4
+#: Doubles hold every integer up to this one.
+_HELD = 2**53
 
 
 def checked_times(times: Any) -> Any:
@@ -22,6 +24,7 @@ def checked_times(times: Any) -> Any:
         times = np.asarray(as_jax_takes("times", times))
         if not np.issubdtype(times.dtype, np.number) or np.iscomplexobj(times):
             raise ValueError(f"times must be real numbers, got dtype {times.dtype}")
+        _check_held("times", times)
         times = times.astype(np.promote_types(times.dtype, np.float32))
     if times.ndim > 1 or times.size == 0:
         raise ValueError(
@@ -30,6 +33,22 @@ def checked_times(times: Any) -> Any:
     if not is_traced(times):
         _check_ascending(times)
     return times
+
+
+def _check_held(name: str, given: Any):
+    """Refuse integers that doubles round, after which outputs would be others."""
+    given = np.asarray(given)
+    if given.dtype.kind not in "iuO":  # Python's own, beyond 64 bits, are objects
+        return
+    # All below are held; the few above are compared as Python's integers.
+    large = given[(given > _HELD) | (given < -_HELD)]
+    lost = [int(t) for t in large.flat if int(float(t)) != int(t)]
+    if lost:
+        raise ValueError(
+            f"{name} must be held exactly by float64, got the integer {lost[0]}, which "
+            f"it rounds to {int(float(lost[0]))}; count from a nearer epoch, which is "
+            "subtracted from t0 and times while they are integers"
+        )
 
 
 def _check_ascending(times: np.ndarray):
@@ -44,8 +63,10 @@ def _check_ascending(times: np.ndarray):
 
 
 def check_epoch(t0: Any):
-    """Objects to an epoch that is not one finite number."""
+    """Objects to an epoch that is not one finite number, or that doubles round."""
     check_number("t0", t0)
+    if not is_traced(t0):
+        _check_held("t0", t0)
     if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):
         raise ValueError(f"t0 must be finite, got {t0}")
 

@@ -93,10 +93,10 @@ def simulate(
     concrete `times` and a Python float `t0`. Where either is traced, give
     `Method(max_steps=...)`: that many steps are then run and kept.
 
-    **Raises:** `ValueError` for unsorted times, times that are not finite, traced times
-    without `max_steps`, or dynamics that do not fit the state or the solver;
-    `RuntimeError` with the sentence of the RESULTS if the run fails and `throw` says
-    so.
+    **Raises:** `ValueError` for unsorted times, times that are not finite, integer ones
+    that float64 does not hold (of a clock in nanoseconds, say), traced times without
+    `max_steps`, or dynamics that do not fit the state or the solver; `RuntimeError`
+    with the sentence of the RESULTS if the run fails and `throw` says so.
     """
     _check_kinds(simulation, method, progress, start, throw)
     options = {"max_steps": max_steps, "step": step, "rtol": rtol}

@@ -131,3 +131,46 @@ def test_a_start_far_from_all_outputs_is_warned_of(driven, recwarn):
     warn_of_a_far_start(0.0, np.array([1e5, 1e5]))
     warn_of_a_far_start(0.0, np.array(1e5))
     assert not recwarn.list
+
+
+_CLOCK = 1_700_000_000_000_000_000  # nanoseconds, of which doubles tell every 256th
+
+
+@_BOTH
+@pytest.mark.parametrize(
+    "times",
+    [
+        _CLOCK + np.array([10, 50, 100]),
+        [_CLOCK + 10, _CLOCK + 50],
+        _CLOCK + 10,
+        np.uint64(_CLOCK + 10),
+        2**63 - 1,
+    ],
+    ids=["array", "list", "number", "unsigned", "largest"],
+)
+def test_integer_times_that_doubles_round_are_refused(driven, method, times):
+    words = r"times must be held .* integer \d+, which it rounds to \d+; count from"
+    with pytest.raises(ValueError, match=words):
+        simulate(moved(driven, _CLOCK), times, method)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.asarray, jnp.asarray])
+def test_an_integer_epoch_that_doubles_round_is_refused(driven, kind):
+    with pytest.raises(ValueError, match=r"t0 must be held .* nearer epoch"):
+        simulate(moved(driven, kind(_CLOCK + 1)), float(_CLOCK), _FIXED)
+
+
+def test_large_integer_times_that_doubles_hold_are_what_they_are(driven):
+    far = 2**60  # where doubles lie 256 apart
+    times = np.array([512, 1024])
+    method = Method(Yoshida4(), 256.0)
+    system = eqx.tree_at(lambda s: s.a, driven(), 0.0)  # which knows no date
+    near = simulate(eqx.tree_at(lambda s: s.t0, system, 0.0), times, method)
+    there = simulate(
+        eqx.tree_at(lambda s: s.t0, system, float(far)), far + times, method
+    )
+    np.testing.assert_array_equal(there.states, near.states)
+    edges = [-(2**53), 2**53]
+    assert (
+        simulate(driven(), edges, Method(Yoshida4(), 2.0**52)).times.tolist() == edges
+    )
