@@ -26,6 +26,11 @@ def outcome(
     with failures_as_nan(), explain_tracer_errors("predict", predict):
         returned = predict(model)
     found = jax.tree.leaves(returned, is_leaf=_is_trajectory)
+    if not found:
+        raise ValueError(
+            f"predict must return arrays or a Trajectory, got {returned!r:.60}, in "
+            "which there are none; look whether its return is missing"
+        )
     status: Any = RESULTS.successful
     for trajectory in filter(_is_trajectory, found):
         earlier = jnp.asarray(status != RESULTS.successful)

@@ -250,6 +250,13 @@ def test_an_output_that_is_no_array_is_named():
         sweep(lambda x: "text", jnp.ones(1), {"[0]": [1.0]})
 
 
+@pytest.mark.parametrize("nothing", [None, (), {}, {"a": None}])
+@pytest.mark.parametrize("batch", [None, "auto"])
+def test_a_prediction_of_nothing_is_no_success(nothing, batch):
+    with pytest.raises(ValueError, match=r"predict must .*none; .* return is missing"):
+        sweep(lambda x: nothing, jnp.ones(1), {"[0]": [1.0, 2.0]}, batch=batch)
+
+
 def test_a_sweep_inside_jit_says_what_to_use():
     with pytest.raises(ValueError, match=r"jax\.vmap"):
         jax.jit(lambda x: sweep(jnp.sin, jnp.ones(1), {"[0]": x}).outputs)(jnp.ones(3))
