@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import diffsim as ds
-from diffsim import integrators, nbody, pde
+from diffsim import implicit, integrators, nbody, pde
 from diffsim.inference import Free, Gaussian, fisher, fit
 from diffsim.sweeps import sweep
 
@@ -84,7 +84,27 @@ def curves(**options):
 
 MASKED = np.ma.masked_array(DATA, X > 0.5)
 OVER = {"a": np.arange(3.0)}
+SOLVES = (
+    implicit.root,
+    implicit.fixed_point,
+    implicit.minimise,
+    implicit.least_squares,
+)
 ROWS = {
+    **{
+        f"{kind} for the guess of {solve.__name__}": (
+            lambda solve=solve, guess=guess: solve(lambda y, _: y, guess),
+            "guess must hold floating arrays, got .*write numbers",
+        )
+        for solve in SOLVES
+        for kind, guess in (
+            ("text", "1"),
+            ("text in a dict", {"y": ["1"]}),
+            ("an array of text", np.array(["1"])),
+            ("objects", np.array([None])),
+            ("a function", line),
+        )
+    },
     "numpy in fit": (lambda: fitted(by_numpy), "jax.numpy"),
     "numpy in fisher": (lambda: fisher(by_numpy, MODEL, noise=NOISE), "jax.numpy"),
     "numpy in sweep": (lambda: sweep(by_numpy, MODEL, OVER), "jax.numpy"),

@@ -1,6 +1,7 @@
 """What implicit layers are given, checked."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,7 +13,7 @@ from .._user_code import explain_tracer_errors
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
-    given = jax.tree.map(jnp.asarray, given)
+    given = jax.tree.map(lambda leaf: _array(name, leaf), given)
     for leaf in jax.tree.leaves(given):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             raise ValueError(
@@ -20,6 +21,16 @@ def floating(name: str, given: PyTree) -> PyTree[Array]:
                 "for 1, and a complex number as its two parts"
             )
     return given
+
+
+def _array(name: str, leaf: Any) -> Array:
+    try:
+        return jnp.asarray(leaf)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} must hold floating arrays, got {leaf!r:.60}; write numbers, 1.0 "
+            "for instance"
+        ) from error
 
 
 def check_arrays(name: str, found: PyTree) -> None:
