@@ -48,7 +48,11 @@ class Bodies(eqx.Module):
         names: Sequence[Any] | None = None,
     ):
         masses = jnp.atleast_1d(as_floating("masses", masses))
-        check_shape("masses", masses, (None,), "one mass a body")
+        if masses.ndim > 1:
+            raise ValueError(
+                f"masses must have shape (body,), got {masses.shape}; one mass a body, "
+                "and the order is Bodies(masses, positions, velocities)"
+            )
         self.masses = masses
         self.positions, self.velocities = _phase(positions, velocities, masses.size)
         self.names = checked_names(names, masses.size)
@@ -144,9 +148,9 @@ class Tracers(eqx.Module):
 def _phase(positions, velocities, count: int | None):
     positions = as_floating("positions", positions)
     velocities = as_floating("velocities", velocities)
-    check_shape("positions", positions, (count, 3), _hint(positions))
-    rows = len(positions), 3
-    check_shape("velocities", velocities, rows, _hint(velocities))
+    check_shape("positions", positions, (count, 3), _hint(positions, count))
+    count = len(positions)
+    check_shape("velocities", velocities, (count, 3), _hint(velocities, count))
     dtype = jnp.result_type(positions, velocities)
     if dtype in (jnp.float16, jnp.bfloat16):
         raise ValueError(
@@ -156,6 +160,9 @@ def _phase(positions, velocities, count: int | None):
     return positions.astype(dtype), velocities.astype(dtype)
 
 
-def _hint(vectors: Array) -> str:
-    planar = vectors.shape[-1:] == (2,)
+def _hint(vectors: Array, count: int | None) -> str:
+    shape = vectors.shape
+    if count is not None and shape == (3, count):
+        return "rows are bodies, so transpose it with .T"
+    planar = shape[-1:] == (2,)
     return "for planar systems set z to zero" if planar else "one row x, y, z a body"

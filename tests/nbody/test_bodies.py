@@ -32,6 +32,11 @@ def three_planets():
             r"positions must have shape \(2, 3\), got \(2, 2\)",
         ),
         (([1.0, 2.0], _X[:, :2], _V), "for planar systems set z to zero"),
+        (([1.0, 2.0, 3.0], np.ones((3, 2)), np.ones((3, 2))), "for planar systems"),
+        (([1.0, 2.0], _X.T, _V), r"positions .* rows are bodies, so .* \.T"),
+        (([1.0, 2.0], _X, _V.T), r"velocities .* rows are bodies, so .* \.T"),
+        ((np.ones(5), np.ones((3, 5)), np.ones((3, 5))), r"got \(3, 5\); rows are"),
+        ((_X, _V, [1.0, 2.0]), r"order is Bodies\(masses, positions, velocities\)"),
         (
             ([1.0], _X, _V),
             r"positions must have shape \(1, 3\), got \(2, 3\); one row x, y, z",
