@@ -149,6 +149,18 @@ ROWS = {
     "numpy in noise": (lambda: fitted(noise=noise_by_numpy), "noise .*jax.numpy"),
     "float in noise": (lambda: fitted(noise=noise_by_float), "noise .*leave float out"),
     "list for sigma": (lambda: fitted(noise=Gaussian([0.1] * 5)), "np.asarray"),
+    "list for sigma, in words": (
+        lambda: fitted(noise=Gaussian([0.1] * 5)),
+        "sigma must be .* data, one array, got a list of 5 numbers; a list",
+    ),
+    "list for data, in words": (
+        lambda: fitted(data=[1.0] * 5),
+        "prediction must be .* data, a list of 5 numbers, got one array; a list",
+    ),
+    "tuple for sigma, in words": (
+        lambda: fitted(noise=Gaussian((X + 1,))),
+        "got a tuple of 1 array;",
+    ),
     "list for data": (lambda: fitted(data=[1.0] * 5), "np.asarray"),
     "array for noise": (lambda: fitted(noise=DATA), "Gaussian\\(sigma\\)"),
     "simulation for data": (lambda: fitted(data=PAIR), "fit\\(predict, model, data\\)"),

@@ -132,9 +132,11 @@ class Layout(eqx.Module):
     def flat(self, name: str, tree: PyTree[Any]) -> Array:
         """`tree` as one vector; objects unless it is laid out like the data."""
         if jax.tree.structure(tree) != self.structure:
+            arrays = [np.broadcast_to(0.0, shape) for shape in self.shapes]
+            like = jax.tree.unflatten(self.structure, arrays)
             raise ValueError(
-                f"{name} must be a pytree like the data, {self.structure}, got "
-                f"{jax.tree.structure(tree)}; a list is a pytree of as many numbers, "
+                f"{name} must be a pytree like the data, {_in_words(like)}, got "
+                f"{_in_words(tree)}; a list is a pytree of as many numbers, "
                 "and np.asarray(...) makes one array of it"
             )
         leaves = jax.tree.leaves(tree)
@@ -170,6 +172,20 @@ def layout(tree: PyTree[Any]) -> Layout:
     """The layout of data, or of a prediction where there are none."""
     leaves, structure = jax.tree.flatten(tree)
     return Layout(structure, tuple(np.shape(leaf) for leaf in leaves))
+
+
+def _in_words(tree: PyTree[Any]) -> str:
+    """What a tree is, as its owner would say; of deeper ones the structure."""
+    if tree is None:
+        return "None"
+    structure = jax.tree.structure(tree)
+    if jax.tree_util.treedef_is_leaf(structure):
+        return "one array" if np.ndim(tree) else "one number"
+    if type(tree) not in (list, tuple) or not jax.tree_util.all_leaves(tree):
+        return str(structure)
+    numbers = all(np.ndim(leaf) == 0 for leaf in tree)
+    count, kind = len(tree), "number" if numbers else "array"
+    return f"a {type(tree).__name__} of {count} {kind}{'s' if count != 1 else ''}"
 
 
 def _joined(leaves: list[Any]) -> Array:
