@@ -210,6 +210,10 @@ ROWS = {
         lambda: run(method=ds.Method(integrators.Leapfrog, step=0.1)),
         "the class Leapfrog",
     ),
+    "sweep over t0": (
+        lambda: sweep(lambda s: run(system=s).states, PAIR, {"t0": [0.25, 0.5]}),
+        r"Method\(max_steps=...\), the way where a sweep or jit over t0 traces it",
+    ),
     "text for step": (
         lambda: ds.Method(integrators.Leapfrog(), step="0.1"),
         "step must be a Python number",
@@ -334,3 +338,13 @@ def test_data_whitened_by_their_covariance_give_generalized_least_squares():
     # the default tolerance of a fit
     np.testing.assert_allclose(found.values, exact, rtol=1e-8)
     np.testing.assert_allclose(found.covariance, np.linalg.inv(matrix), rtol=1e-8)
+
+
+def test_the_way_for_a_sweep_over_the_epoch_is_one():
+    bounded = ds.Method(integrators.Leapfrog(), step=0.5, max_steps=4)
+
+    def end(system):
+        return run(system=system, method=bounded).states.positions
+
+    found = sweep(end, PAIR, {"t0": [0.25, 0.5]})
+    assert found.successful.all()

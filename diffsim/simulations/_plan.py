@@ -197,7 +197,8 @@ def _check_bounded(method: Method):
             "compiling; make times with NumPy, or with jax.numpy outside the function "
             "that is traced, and keep t0 a Python float (eqx.filter_jit, filter_grad "
             "and filter_vmap leave it static; jax.jit, grad and vmap do if they are "
-            "given parameters, not simulations), or give Method(max_steps=...)"
+            "given parameters, not simulations), or give Method(max_steps=...), the "
+            "way where a sweep or jit over t0 traces it, a Python float as well"
         )
     if isinstance(method.adjoint, AbstractScanAdjoint):
         raise ValueError(
