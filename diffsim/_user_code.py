@@ -21,6 +21,10 @@ _MAKES_A_NUMBER = (
     "makes a Python number of a value that JAX traces, by math.sin, float or int; "
     "use jax.numpy, jnp.sin for math.sin, and leave float out"
 )
+_SETS_AN_ENTRY = (
+    "calls NumPy on a value that JAX traces, to write it into an array; use jax.numpy, "
+    "o = jnp.zeros(5).at[0].set(value) for o = np.zeros(5) and o[0] = value"
+)
 #: Of both kinds JAX has one base, and the narrower one comes first.
 _SENTENCES = (
     (_ERRORS.TracerBoolConversionError, _DECIDES),
@@ -65,14 +69,22 @@ def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
     """
     try:
         yield
-    except tuple(kind for kind, _ in _SENTENCES) as error:
-        what = next(text for kind, text in _SENTENCES if isinstance(error, kind))
-        raise ValueError(f"{name}{_called(name, function)} {what}") from error
-    except (TypeError, ValueError) as error:
-        what = next((text for said, text in _SAID if said in str(error)), None)
+    except (IndexError, TypeError, ValueError) as error:
+        what = _remedy(error)
         if what is None:
             raise
         raise ValueError(f"{name}{_called(name, function)} {what}") from error
+
+
+def _remedy(error: Exception) -> str | None:
+    if "setting an array element with a sequence" in str(error):
+        # NumPy says it of lists as well, and what it was told of tracers is the cause.
+        cause = error.__cause__ or error.__context__
+        traced = isinstance(cause, Exception) and _remedy(cause) is not None
+        return _SETS_AN_ENTRY if traced else None
+    kinds = [text for kind, text in _SENTENCES if isinstance(error, kind)]
+    said = [text for said, text in _SAID if said in str(error)]
+    return next(iter(kinds + said), None)
 
 
 def _called(argument: str, function: Any) -> str:

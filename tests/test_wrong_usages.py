@@ -1,7 +1,10 @@
 """What a newcomer from NumPy and SciPy writes, and the sentence that answers."""
 
 import math
+from collections.abc import Callable
 
+import diffrax
+import equinox as eqx
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
@@ -39,6 +42,33 @@ def by_math(model):
     return math.sin(model["a"]) * X
 
 
+def entry(x):
+    found = np.ones(5)
+    found[0] = x
+    return found
+
+
+def by_entry(model):
+    return entry(model["a"])
+
+
+class Own(ds.AbstractSimulation):
+    rate: Callable = eqx.field(static=True)
+
+    @property
+    def t0(self):
+        return 0.0
+
+    def initial_state(self):
+        return jnp.ones(5)
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: self.rate(y))
+
+    def default_method(self):
+        return ds.Method(diffrax.Tsit5(), step=0.1)
+
+
 def noise_by_numpy(model):
     return Gaussian(np.exp(model["a"]))
 
@@ -64,6 +94,11 @@ def pushed(force):
     return nbody.NBody(PAIR.bodies, (nbody.Gravity(), force))
 
 
+def heated(source):
+    heat = pde.Diffusion(1.0, source=source)
+    return pde.Evolution(heat, np.zeros((1, 5)), pde.Grid(5, 0, 1), pde.Periodic())
+
+
 def event(condition, **options):
     return ds.simulations.Event(condition, **options)
 
@@ -83,6 +118,7 @@ def curves(**options):
 
 
 MASKED = np.ma.masked_array(DATA, X > 0.5)
+SET = r"jnp\.zeros\(5\)\.at\[0\]\.set\(value\)"
 OVER = {"a": np.arange(3.0)}
 SOLVES = (
     implicit.root,
@@ -111,6 +147,41 @@ ROWS = {
     "math in fit": (lambda: fitted(by_math), "jax.numpy"),
     "math in fisher": (lambda: fisher(by_math, MODEL, noise=NOISE), "jax.numpy"),
     "math in sweep": (lambda: sweep(by_math, MODEL, OVER), "jax.numpy"),
+    "entry in fit": (lambda: fitted(by_entry), SET),
+    "entry of three in fit": (
+        lambda: fitted(lambda m: entry(m["a"] * jnp.ones(3))),
+        SET,
+    ),
+    "entry in fisher": (lambda: fisher(by_entry, MODEL, noise=NOISE), SET),
+    "entry in sweep": (lambda: sweep(by_entry, MODEL, OVER), SET),
+    "entry in noise": (
+        lambda: fitted(noise=lambda m: Gaussian(entry(m["a"]))),
+        f"noise .*{SET}",
+    ),
+    "entry in observe": (
+        lambda: run(observe=lambda t, y: entry(t)),
+        f"observe .*{SET}",
+    ),
+    "entry in a condition": (
+        lambda: run(events=event(lambda t, s, _: entry(t)[0])),
+        f"condition .*{SET}",
+    ),
+    "entry in a force": (
+        lambda: run(system=pushed(lambda t, s: entry(t))),
+        f"force .*{SET}",
+    ),
+    "entry in a source": (
+        lambda: run(system=heated(lambda t, x, u: entry(t)), method=None),
+        f"source .*{SET}",
+    ),
+    "entry in terms": (
+        lambda: run(system=Own(lambda y: entry(y[0])), method=None),
+        f"terms of Own .*{SET}",
+    ),
+    "numpy in terms": (
+        lambda: run(system=Own(np.sin), method=None),
+        "terms of Own .*jax.numpy",
+    ),
     "if in fit": (lambda: fitted(branch), "jnp.where"),
     "if in fisher": (lambda: fisher(branch, MODEL, noise=NOISE), "jnp.where"),
     "if in sweep": (lambda: sweep(branch, MODEL, OVER), "jnp.where"),
@@ -261,6 +332,11 @@ def test_wrong_usage_is_answered_by_a_sentence(row, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=words):
         act()
+
+
+def test_a_ragged_list_is_no_matter_of_tracers():
+    with pytest.raises(ValueError, match=r"^setting an array element with a"):
+        fitted(lambda m: m["a"] * entry([1.0, 2.0]))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from .._user_code import explain_tracer_errors
 from ._flows import AbstractFlows
 from ._separable import Separable
 from ._simulation import AbstractSimulation
@@ -33,7 +34,9 @@ def check_dynamics(
             # Not by `ODETerm.vf`, which broadcasts to the state.
             plain = isinstance(terms, diffrax.ODETerm)
             field = terms.vector_field if plain else terms.vf
-            _check_rate(y0, field(t0, y0, simulation))
+            with explain_tracer_errors(f"terms of {type(simulation).__name__}"):
+                rate = field(t0, y0, simulation)
+            _check_rate(y0, rate)
 
     # Evaluated for its shapes: nothing of it is left in the run.
     eqx.filter_eval_shape(check, simulation, t0, y0)
