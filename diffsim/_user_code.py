@@ -25,6 +25,11 @@ _SETS_AN_ENTRY = (
     "calls NumPy on a value that JAX traces, to write it into an array; use jax.numpy, "
     "o = jnp.zeros(5).at[0].set(value) for o = np.zeros(5) and o[0] = value"
 )
+_SHAPES = (
+    "makes an array whose shape depends on a value that JAX traces, as jnp.arange(n) "
+    "and x[:n] do; shapes must not depend on parameters: take a fixed length and a "
+    "mask, jnp.where(jnp.arange(10) < n, x, 0)"
+)
 #: Of both kinds JAX has one base, and the narrower one comes first.
 _SENTENCES = (
     (_ERRORS.TracerBoolConversionError, _DECIDES),
@@ -47,13 +52,25 @@ _SENTENCES = (
         _MAKES_A_NUMBER,
     ),
 )
-#: What errors of no kind of their own say, of arrays that are traced and that are not.
+#: What errors of no kind of their own say, of arrays that are traced and that are not,
+#: and those that are about a shape where their kind would be taken for a number.
 _SAID = (
     (
         "do not support in-place item assignment",
         "writes into an array, which JAX does not do in place; make a new one, "
         "u = u.at[0].set(1.0) for u[0] = 1.0, u.at[0].add(1.0) for u[0] += 1.0",
     ),
+    # of jnp.zeros, reshape and random numbers; of an integer that is no tracer JAX
+    # says nothing of jit
+    ("try using `static_argnums`", _SHAPES),
+    ("must have static start/stop/step", _SHAPES),
+    ("jnp.arange argument", _SHAPES),
+    ("'num' argument of jnp.", _SHAPES),
+    ("total number of repeats must be static", _SHAPES),
+    ("size argument of jnp.nonzero", _SHAPES),
+    ("jnp.unique()", _SHAPES),
+)
+_SAID_OF_NUMBERS = (
     ("converted to Python scalars", _MAKES_A_NUMBER),
     ("converted to a scalar index", _INDEXES),
     ("truth value of an array", _DECIDES),
@@ -82,9 +99,10 @@ def _remedy(error: Exception) -> str | None:
         cause = error.__cause__ or error.__context__
         traced = isinstance(cause, Exception) and _remedy(cause) is not None
         return _SETS_AN_ENTRY if traced else None
-    kinds = [text for kind, text in _SENTENCES if isinstance(error, kind)]
     said = [text for said, text in _SAID if said in str(error)]
-    return next(iter(kinds + said), None)
+    kinds = [text for kind, text in _SENTENCES if isinstance(error, kind)]
+    others = [text for said, text in _SAID_OF_NUMBERS if said in str(error)]
+    return next(iter(said + kinds + others), None)
 
 
 def _called(argument: str, function: Any) -> str:

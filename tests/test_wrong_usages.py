@@ -119,6 +119,7 @@ def curves(**options):
 
 MASKED = np.ma.masked_array(DATA, X > 0.5)
 SET = r"jnp\.zeros\(5\)\.at\[0\]\.set\(value\)"
+MASK = "shape.* must not depend on parameters.* fixed length and a mask"
 OVER = {"a": np.arange(3.0)}
 SOLVES = (
     implicit.root,
@@ -182,6 +183,17 @@ ROWS = {
         lambda: run(system=Own(np.sin), method=None),
         "terms of Own .*jax.numpy",
     ),
+    "range in fit": (lambda: fitted(lambda m: jnp.arange(m["a"])), MASK),
+    "range in fisher": (
+        lambda: fisher(lambda m: jnp.arange(0, 1, m["a"]), MODEL, noise=NOISE),
+        MASK,
+    ),
+    "range in sweep": (lambda: sweep(lambda m: jnp.zeros(m["a"]), MODEL, OVER), MASK),
+    "number of points": (lambda: fitted(lambda m: jnp.linspace(0, 1, m["a"])), MASK),
+    "slice": (lambda: fitted(lambda m: X[0] * jnp.ones(5)[: m["a"]]), MASK),
+    "repeats": (lambda: fitted(lambda m: jnp.repeat(X, m["a"])), MASK),
+    "chosen entries": (lambda: fitted(lambda m: jnp.nonzero(m["a"] * X)), MASK),
+    "distinct entries": (lambda: fitted(lambda m: jnp.unique(m["a"] * X)), MASK),
     "if in fit": (lambda: fitted(branch), "jnp.where"),
     "if in fisher": (lambda: fisher(branch, MODEL, noise=NOISE), "jnp.where"),
     "if in sweep": (lambda: sweep(branch, MODEL, OVER), "jnp.where"),
@@ -337,6 +349,11 @@ def test_wrong_usage_is_answered_by_a_sentence(row, monkeypatch):
 def test_a_ragged_list_is_no_matter_of_tracers():
     with pytest.raises(ValueError, match=r"^setting an array element with a"):
         fitted(lambda m: m["a"] * entry([1.0, 2.0]))
+
+
+def test_a_length_that_is_no_integer_is_left_to_jax():
+    with pytest.raises(TypeError, match=r"^Shapes must be 1D .* got \(5\.0,\)"):
+        fitted(lambda m: m["a"] * jnp.zeros(5.0))
 
 
 @pytest.fixture(scope="module")
