@@ -1,4 +1,4 @@
-"""One sentence for a user's function that JAX cannot trace."""
+"""One sentence for a user's function that JAX cannot trace or differentiate."""
 
 import contextlib
 from collections.abc import Iterator
@@ -76,6 +76,18 @@ _SAID_OF_NUMBERS = (
     ("truth value of an array", _DECIDES),
 )
 
+#: What keeps a function from one mode of differentiation; the remedy depends on who
+#: asked for it.
+REVERSE_ONLY = (
+    "has reverse mode only, because of a jax.custom_vjp in it, its own or a library's"
+)
+FORWARD_ONLY = "has forward mode only, because of a jax.lax.while_loop in it"
+UNROLL = "write the loop by jax.lax.scan, or by jax.lax.fori_loop with static bounds"
+_CALLS_OUT = (
+    "calls out of JAX by pure_callback, which has no derivative; give it one by "
+    "jax.custom_jvp, or write it in jax.numpy"
+)
+
 
 @contextlib.contextmanager
 def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
@@ -88,6 +100,31 @@ def explain_tracer_errors(name: str, function: Any = None) -> Iterator[None]:
         yield
     except (IndexError, TypeError, ValueError) as error:
         what = _remedy(error)
+        if what is None:
+            raise
+        raise ValueError(f"{name}{_called(name, function)} {what}") from error
+
+
+@contextlib.contextmanager
+def explain_derivative_errors(
+    name: str, function: Any = None, *, forward: str, reverse: str
+) -> Iterator[None]:
+    """Raise `ValueError` with the remedy where JAX cannot differentiate a function.
+
+    JAX says so where it differentiates, which may be far from the call.
+
+    **Arguments:** `name` and `function` as above; `forward`, `reverse`: what to say of
+    a function that lacks this mode.
+    """
+    said = {
+        "forward-mode autodiff (jvp) to a custom_vjp": forward,
+        "callbacks do not support JVP": _CALLS_OUT,
+        "Reverse-mode differentiation does not work": reverse,
+    }
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        what = next((said[words] for words in said if words in str(error)), None)
         if what is None:
             raise
         raise ValueError(f"{name}{_called(name, function)} {what}") from error

@@ -53,4 +53,4 @@ def _equation(function):
     return lambda y, theta: jax.tree.map(jnp.subtract, function(y, theta), y)
 
 
-_KIND = Kind(_equation, optx.fixed_point, "no_root")
+_KIND = Kind("function", _equation, optx.fixed_point, "no_root")

@@ -1,5 +1,6 @@
 """What implicit layers are given, checked."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._checks import check_takes
-from .._user_code import explain_tracer_errors
+from .._user_code import (
+    FORWARD_ONLY,
+    REVERSE_ONLY,
+    UNROLL,
+    explain_derivative_errors,
+    explain_tracer_errors,
+)
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
@@ -62,3 +69,33 @@ def check_fits(
             f"{name} must return as many numbers as {like}, in the same structure: "
             f"got {have}, expected {want}"
         )
+
+
+def explain_derivatives(
+    name: str, function: Callable, mode: str
+) -> contextlib.AbstractContextManager[None]:
+    """Raise `ValueError` where JAX cannot differentiate it by a rule of this mode."""
+    forward = f"{REVERSE_ONLY}; {_REVERSED}"
+    if name == "residuals":
+        # The solvers of least squares push forward, whatever the rule.
+        forward = f"{REVERSE_ONLY}; {_SQUARED}"
+    elif mode == "reverse":
+        forward = _ASKED_FORWARD
+    reverse = f"{FORWARD_ONLY}; {UNROLL}"
+    return explain_derivative_errors(name, function, forward=forward, reverse=reverse)
+
+
+_REVERSED = (
+    "take rule=implicit.Rule(mode='reverse') and the default solver, or write its "
+    "derivative as jax.custom_jvp"
+)
+_SQUARED = (
+    "write its derivative as jax.custom_jvp, or give half the sum of their squares to "
+    "implicit.minimise"
+)
+_ASKED_FORWARD = (
+    "is differentiated forward, which neither rule=Rule(mode='reverse') nor a "
+    "jax.custom_vjp in it can be; take jax.grad or jax.jacrev, in a fit "
+    "LevenbergMarquardt(mode='reverse'), and the default solver and strategy, or the "
+    "default rule and jax.custom_jvp"
+)

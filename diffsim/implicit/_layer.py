@@ -19,6 +19,7 @@ from ._bracketed import Bracketed
 from ._condition import condition
 from ._curvature import is_bowl
 from ._fixed_point_solvers import Anderson, Picard
+from ._inputs import explain_derivatives
 from ._iterate import iterated
 from ._newton import Newton, linearized
 from ._newton_krylov import NewtonKrylov
@@ -32,9 +33,11 @@ class Kind(NamedTuple):
     `equation(given)` is the f with f(y, θ) = 0 that is differentiated; `find` runs a
     solver of Optimistix on what was given; `no_answer` names the `RESULTS` of a solver
     that stops where f does not vanish. `objective(given)` is what y makes least, if it
-    does, and then f is its gradient, or with `held` part of that.
+    does, and then f is its gradient, or with `held` part of that. `name` is that of the
+    argument in which it was given.
     """
 
+    name: str
     equation: Callable[[Callable], Callable]
     find: Callable[..., optx.Solution]
     no_answer: str
@@ -63,7 +66,8 @@ def answer(
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
     solver, rule = _opened(solver, guess), _opened(rule, guess)
-    found = _answered(kind, given, guess, args, solver, rule, max_steps, full)
+    with explain_derivatives(kind.name, given, rule.mode):
+        found = _answered(kind, given, guess, args, solver, rule, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
     if not throws(throw) or _inside_shard_map():
         return found if full else found.value

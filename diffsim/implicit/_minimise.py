@@ -174,7 +174,9 @@ def _normal_of_held_jacobian(residuals):
     return equation
 
 
-_MINIMISE_BY = Kind(_gradient, optx.minimise, "no_minimum", _itself)
+_MINIMISE_BY = Kind("objective", _gradient, optx.minimise, "no_minimum", _itself)
 _MINIMISE = _MINIMISE_BY._replace(find=minimise_scaled)
-_LEAST_SQUARES = Kind(_normal, optx.least_squares, "no_minimum", _half_square)
+_LEAST_SQUARES = Kind(
+    "residuals", _normal, optx.least_squares, "no_minimum", _half_square
+)
 _GAUSS_NEWTON = _LEAST_SQUARES._replace(equation=_normal_of_held_jacobian, held=True)

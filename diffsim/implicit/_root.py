@@ -83,4 +83,4 @@ def default_solver(rule: Rule) -> optx.AbstractRootFinder:
     return Newton(linear=linear, backward=rule.mode == "reverse")
 
 
-_KIND = Kind(lambda residual: residual, optx.root_find, "no_root")
+_KIND = Kind("residual", lambda residual: residual, optx.root_find, "no_root")

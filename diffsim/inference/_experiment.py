@@ -1,5 +1,6 @@
 """Prediction, data and noise as one function of the coordinates of the parameters."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .._checks import check_takes
 from .._products import product
 from .._results import RESULTS
-from .._user_code import explain_tracer_errors
+from .._user_code import explain_derivative_errors, explain_tracer_errors
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import object_to_simulations
 from ._jacobian import value_and_jacobian
@@ -218,6 +219,18 @@ class Experiment(eqx.Module):
         if callable(self.noise):
             loss += jnp.sum(found.log_sigma)
         return loss
+
+
+def explain_derivatives(
+    found: Experiment, *, forward: str, reverse: str
+) -> contextlib.AbstractContextManager[None]:
+    """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
+    if callable(found.noise):
+        # Where JAX says so, it is not known in which of them it is.
+        name, function = "predict or noise", None
+    else:
+        name, function = "predict", found.predict
+    return explain_derivative_errors(name, function, forward=forward, reverse=reverse)
 
 
 def _check_real(states: PyTree):

@@ -12,8 +12,9 @@ from .._checks import is_traced
 from .._fresh_jit import reading
 from .._products import product
 from .._results import RESULTS
+from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
-from ._experiment import Experiment, Whitened, experiment
+from ._experiment import Experiment, Whitened, experiment, explain_derivatives
 from ._information import Fisher
 from ._jacobian import value_and_jacobian
 from ._precision import warn_of_single_precision
@@ -75,8 +76,24 @@ def fisher(
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
         found = experiment(predict, model, data, noise=noise, free=free)
-        with reading(found):
+        with reading(found), _explained(found, kind):
             return _informed(found, kind, error_estimate)
+
+
+def _explained(found: Experiment, kind: str):
+    """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
+    forward, reverse = "write its derivative as jax.custom_jvp", UNROLL
+    if kind == "observed":
+        reverse = f"take kind='expected', or {UNROLL}"
+    else:
+        forward += (
+            ", or take kind='observed' with data=, where its rule has forward mode"
+        )
+    return explain_derivatives(
+        found,
+        forward=f"{REVERSE_ONLY}; {forward}",
+        reverse=f"{FORWARD_ONLY}; {reverse}",
+    )
 
 
 def _informed(found: Experiment, kind: str, error_estimate: bool) -> Fisher:

@@ -13,10 +13,11 @@ from jaxtyping import Array, PyTree
 from .._checks import is_traced
 from .._fresh_jit import reading
 from .._results import RESULTS
+from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
 from ._core import Search, optima, optimum
 from ._descent import Descent, has_line_search
-from ._experiment import Experiment, experiment
+from ._experiment import Experiment, experiment, explain_derivatives
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._march import linearised, looked, march
 from ._outcome import Fit, outcome
@@ -25,6 +26,18 @@ from ._plateau import on_plateau
 from ._precision import warn_of_single_precision
 from ._run import Run, check_count
 from ._solver_error import solver_error
+
+
+# The error bars of any other solver are by a forward Jacobian.
+_FORWARD = (
+    f"{REVERSE_ONLY}; take solver=inference.LevenbergMarquardt(mode='reverse'), or an "
+    "Optax optimizer without error bars, solver=optax.adam(1e-2) and "
+    "run=inference.Run(covariance=False), or write its derivative as jax.custom_jvp"
+)
+_REVERSE = (
+    f"{FORWARD_ONLY}; take the default solver, inference.LevenbergMarquardt(), with "
+    f"mode='forward' where parameters outnumber data, or {UNROLL}"
+)
 
 
 def fit(
@@ -95,7 +108,8 @@ def fit(
     with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
         found = experiment(predict, model, data, noise=noise, free=free)
         solver = _solver(solver, found)
-        with reading(found, solver):
+        explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
+        with reading(found, solver), explained:
             return _fitted(found, solver, starts, run)
 
 

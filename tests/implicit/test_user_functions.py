@@ -7,6 +7,7 @@ import pytest
 
 from diffsim.implicit import (
     Newton,
+    Rule,
     fixed_point,
     least_squares,
     linear_solve,
@@ -80,3 +81,73 @@ def test_a_solver_that_is_none_is_named(name):
 def test_a_function_that_returns_a_plain_number_is_named(name):
     with pytest.raises(ValueError, match=f"{name} must return arrays made of y, got"):
         LAYERS[name](lambda y, _: 1.0, 1.0)
+
+
+@jax.custom_vjp
+def reversed_only(x):
+    return jnp.sin(x)
+
+
+reversed_only.defvjp(lambda x: (jnp.sin(x), x), lambda x, bar: (bar * jnp.cos(x),))
+
+
+def by_rule(y, a):
+    return y + reversed_only(y) / 2 - a
+
+
+def by_callback(y, a):
+    shape = jax.ShapeDtypeStruct((), y.dtype)
+    return y + jax.pure_callback(np.sin, shape, y) / 2 - a
+
+
+def by_loop(y, a):
+    def halved(state):
+        return state[0] + 1, state[1] / 2
+
+    return jax.lax.while_loop(lambda state: state[0] < 3, halved, (0, y))[1] - a
+
+
+REVERSE = Rule(mode="reverse")
+UNDIFFERENTIABLE = {
+    "rule in root": (root, by_rule, {}, "^residual .* rule=implicit.Rule"),
+    "rule in fixed_point": (fixed_point, by_rule, {}, "^function .* rule=implicit.Rul"),
+    "rule in least_squares": (
+        least_squares,
+        by_rule,
+        {"rule": REVERSE},
+        "^residuals .*has reverse mode only.*custom_jvp.* implicit.minimise",
+    ),
+    "callback in root": (root, by_callback, {}, "^residual .*calls out of JAX"),
+    "loop in root": (root, by_loop, {}, "^residual .*has forward mode only.*scan"),
+}
+
+
+@pytest.mark.parametrize("row", UNDIFFERENTIABLE)
+def test_a_function_that_jax_cannot_differentiate_is_named(row):
+    layer, function, options, words = UNDIFFERENTIABLE[row]
+    with pytest.raises(ValueError, match=words) as caught:
+        jax.grad(lambda a: layer(function, 1.0, a, **options))(0.5)
+    assert isinstance(caught.value.__cause__, TypeError | ValueError)
+
+
+def test_what_has_reverse_mode_only_is_solved_as_the_sentences_say():
+    def plain(y, a):
+        return y + jnp.sin(y) / 2 - a
+
+    def squared(y, a):
+        return by_rule(y, a) ** 2 / 2
+
+    exact = jax.value_and_grad(lambda a: root(plain, 1.0, a))(0.5)
+    by_reverse = jax.value_and_grad(lambda a: root(by_rule, 1.0, a, rule=REVERSE))(0.5)
+    by_minimum = jax.value_and_grad(lambda a: minimise(squared, 1.0, a))(0.5)
+    # the tolerance of Newton's method, and its square root polished once
+    np.testing.assert_allclose(by_reverse, exact, rtol=1e-12)
+    np.testing.assert_allclose(by_minimum, exact, rtol=1e-10)
+
+
+def test_a_rule_of_reverse_mode_that_is_asked_for_forward_mode_says_so():
+    def found(a):
+        return root(lambda y, a: y**3 - a, 1.0, a, rule=REVERSE)
+
+    with pytest.raises(ValueError, match=r"differentiated forward.* jax\.jacrev"):
+        jax.jvp(found, (2.0,), (1.0,))
