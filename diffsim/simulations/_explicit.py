@@ -1,7 +1,7 @@
 """Explicit steps with nothing to choose: one-step maps and Runge–Kutta."""
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 import jax
@@ -70,7 +70,7 @@ def is_runge_kutta(solver: diffrax.AbstractSolver) -> bool:
     return isinstance(solver.tableau, diffrax.ButcherTableau)
 
 
-def rolls(solver: diffrax.AbstractSolver) -> bool:
+def rolls(solver: Any) -> bool:
     """Whether stages of small states are a loop: of few ones it would be longer."""
     return is_runge_kutta(solver) and solver.tableau.num_stages > _FEW_STAGES
 
