@@ -72,7 +72,7 @@ class Recording(NamedTuple):
 
 def steps_between(bound: int) -> int:
     """After how many steps a state is kept, of so many that are taken at most."""
-    return math.isqrt(bound) + 1
+    return min(math.isqrt(bound) + 1, bound)
 
 
 class Recorded(NamedTuple):

@@ -1,0 +1,176 @@
+"""Derivatives along recorded steps are those of the run that took them."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim.simulations import AbstractSimulation, Method, simulate
+
+
+_SOLVERS = [diffrax.Dopri5(), diffrax.Tsit5(), diffrax.Dopri8(), diffrax.Bosh3()]
+_TIMES = {
+    "several in a step": [0.0, 0.2, 0.21, 0.22, 0.23, 1.4, 1.41, 3.0],
+    "before and after": [-1.3, -0.2, 0.7, 2.0],
+    "before": [-2.0, -1.9, -0.1],
+    "the epoch alone": [0.0],
+    "one": [2.5],
+}
+
+
+class Hidden(AbstractSimulation):
+    """A driven pendulum whose rate closes over its numbers."""
+
+    k: jax.Array
+    start: jax.Array
+    unused: jax.Array
+    t0: float | jax.Array = 0.0
+
+    def initial_state(self):
+        return self.start[0], {"v": self.start[1:]}
+
+    def terms(self):
+        # Worked out once a run, and no leaf of the term.
+        k, drive = jnp.sin(self.k) + 2, 0.1 * self.k
+
+        def rate(t, y, args):
+            x, v = y
+            return v["v"][0], {"v": (-k * jnp.sin(x) + drive * jnp.cos(t))[None]}
+
+        return diffrax.ODETerm(rate)
+
+    def default_method(self):
+        return _method(diffrax.Dopri5())
+
+
+def _method(solver, adjoint=None, max_steps=256, tolerance=1e-7):
+    controller = diffrax.PIDController(rtol=tolerance, atol=tolerance)
+    return Method(solver, controller=controller, adjoint=adjoint, max_steps=max_steps)
+
+
+def _pendulum(k=1.2, start=(1.0, 0.3), **options):
+    k, start = jnp.asarray(k), jnp.asarray(start)
+    return Hidden(k=k, start=start, unused=jnp.zeros(2), **options)
+
+
+def _run(method, times, *, traced=False):
+    def run(leaves):
+        k, start, t0, moved = leaves
+        if traced:
+            simulation = _pendulum(k, start, t0=t0)
+            found = simulate(simulation, moved, method)
+        else:
+            found = simulate(_pendulum(k, start), times, method)
+        x, v = found.states
+        end = jnp.concatenate([found.final.y[0][None], found.final.y[1]["v"]])
+        return jnp.concatenate([x, v["v"][:, 0], end])
+
+    leaves = jnp.asarray(1.2), jnp.array([1.0, 0.3]), jnp.asarray(0.0)
+    return run, (*leaves, jnp.asarray(times))
+
+
+def _close(a, b, rtol=1e-10):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        scale = max(1.0, float(jnp.max(jnp.abs(y), initial=0)))
+        np.testing.assert_allclose(x, y, rtol=0, atol=rtol * scale)
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["known times", "traced times"])
+@pytest.mark.parametrize("times", _TIMES.values(), ids=_TIMES)
+def test_forward_and_reverse_mode_agree_with_diffrax(times, traced):
+    run, leaves = _run(_method(diffrax.Dopri5()), times, traced=traced)
+    theirs = _method(diffrax.Dopri5(), adjoint=diffrax.DirectAdjoint())
+    expected = jax.jacfwd(_run(theirs, times, traced=traced)[0])(leaves)
+    _close(jax.jacfwd(run)(leaves), expected)
+    _close(jax.jacrev(run)(leaves), expected)
+
+
+@pytest.mark.parametrize("solver", _SOLVERS, ids=lambda s: type(s).__name__)
+def test_every_explicit_solver_is_replayed(solver):
+    times = _TIMES["several in a step"]
+    run, leaves = _run(_method(solver, tolerance=1e-5), times)
+    theirs = _method(solver, diffrax.DirectAdjoint(), tolerance=1e-5)
+    expected = jax.jacfwd(_run(theirs, times)[0])(leaves)
+    _close(jax.jacfwd(run)(leaves), expected)
+    _close(jax.jacrev(run)(leaves), expected)
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3, 40])
+def test_any_bound_on_the_number_of_steps_will_do(max_steps):
+    """Where the steps do not suffice what was reached has its derivative."""
+    method = _method(diffrax.Dopri5(), max_steps=max_steps, tolerance=1e-2)
+
+    def final(k):
+        found = simulate(_pendulum(k), [0.01], method, throw=False)
+        return found.states[0][0]
+
+    k = jnp.asarray(1.2)
+    forward, reverse = jax.jacfwd(final)(k), jax.jacrev(final)(k)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10)
+
+
+def test_long_runs_have_states_kept_on_the_way():
+    """More than twice as many steps as lie between two of them."""
+    method = _method(diffrax.Tsit5(), max_steps=2000, tolerance=1e-9)
+    run, leaves = _run(method, [5.0, 12.0])
+    assert simulate(_pendulum(), [12.0], method).stats["num_accepted_steps"] > 120
+    _close(jax.jacrev(run)(leaves), jax.jacfwd(run)(leaves), rtol=1e-9)
+
+
+def test_batches_of_derivatives_are_those_of_the_members():
+    """Members take different numbers of steps."""
+    run, leaves = _run(_method(diffrax.Dopri5()), [0.5, 6.0])
+
+    def loss(k):
+        return jnp.sum(run((k, *leaves[1:])) ** 2)
+
+    ks = jnp.array([0.1, 1.2, 2.5])
+    for derivative in (jax.grad(loss), jax.jacfwd(loss)):
+        each = jnp.stack([derivative(k) for k in ks])
+        np.testing.assert_allclose(jax.vmap(derivative)(ks), each, rtol=1e-10)
+
+
+def test_second_derivatives_are_right():
+    run, leaves = _run(_method(diffrax.Dopri5()), [0.5, 2.0])
+    theirs = _method(diffrax.Dopri5(), adjoint=diffrax.DirectAdjoint())
+    exact = _run(theirs, [0.5, 2.0])[0]
+
+    def loss(run):
+        return lambda k: jnp.sum(run((k, *leaves[1:])) ** 2)
+
+    expected = jax.jacfwd(jax.jacfwd(loss(exact)))(leaves[0])
+    for outer in (jax.jacfwd, jax.jacrev):
+        for inner in (jax.jacfwd, jax.jacrev):
+            found = outer(inner(loss(run)))(leaves[0])
+            np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_no_loop_of_a_gradient_runs_to_the_bound():
+    """Read from the jaxpr: no scan has as many turns as steps are allowed."""
+    run, leaves = _run(_method(diffrax.Dopri5(), max_steps=3001), [0.5, 2.0])
+    lengths = []
+
+    def look(jaxpr):
+        for eqn in jaxpr.eqns:
+            lengths.append(eqn.params.get("length", 0))
+            for inner in jax.tree.leaves(list(eqn.params.values())):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    look(inner)
+
+    gradient = jax.make_jaxpr(jax.grad(lambda x: jnp.sum(run(x) ** 2)))(leaves)
+    look(gradient.jaxpr)
+    assert lengths
+    assert max(lengths) < 100
+
+
+def test_parameters_that_do_nothing_have_no_derivative():
+    def loss(simulation):
+        found = simulate(simulation, [0.5], _method(diffrax.Dopri5()))
+        return found.states[0][0]
+
+    found = eqx.filter_grad(loss)(_pendulum())
+    np.testing.assert_array_equal(found.unused, 0)
+    assert found.k != 0
