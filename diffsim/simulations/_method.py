@@ -37,8 +37,9 @@ class Method(eqx.Module):
         for states in float32. Of solvers with implicit stages the steps it chooses end
         at outputs. Fields whose rate reads the time give a `PIDController` without
         `dtmax` that of a hundredth of the run.
-    - `adjoint`: None serves forward and reverse mode and their nestings, adaptive runs
-        by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
+    - `adjoint`: None serves forward and reverse mode and their nestings: adaptive runs
+        of explicit solvers along the steps that they took, those of other solvers by
+        Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
         and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
         is `diffrax.diffeqsolve`, which interpolates between steps.
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
