@@ -53,7 +53,7 @@ class Grid(eqx.Module):
                     f"({self.ndim},), got shape {corner.shape}; a grid is "
                     "pde.Grid(shape, lower, upper)"
                 )
-        self.lower, self.upper = (jnp.broadcast_to(c, (self.ndim,)) for c in corners)
+        self.lower, self.upper = (_for_each_axis(c, self.ndim) for c in corners)
         _check_order(self.lower, self.upper)
 
     @property
@@ -68,8 +68,7 @@ class Grid(eqx.Module):
     @property
     def spacing(self) -> Float[Array, " axis"]:
         """Δx along each axis."""
-        counts = jnp.asarray(self.shape, self.lower.dtype)
-        return (self.upper - self.lower) / counts
+        return jnp.asarray(self._corner_and_spacing()[1])
 
     @property
     def volume(self) -> Float[Array, ""]:
@@ -79,12 +78,12 @@ class Grid(eqx.Module):
     @property
     def centers(self) -> Float[Array, "axis *shape"]:
         """Coordinates of the centers of the cells, the axes first."""
-        return self._mesh([jnp.arange(n) + 0.5 for n in self.shape])
+        return self._mesh([np.arange(n) + 0.5 for n in self.shape])
 
     def faces(self, axis: int) -> Float[Array, "axis *faces"]:
         """Coordinates of the faces across `axis`, one more along it than cells."""
-        offsets: list[Any] = [jnp.arange(n) + 0.5 for n in self.shape]
-        offsets[axis] = jnp.arange(self.shape[axis] + 1)
+        offsets: list[Any] = [np.arange(n) + 0.5 for n in self.shape]
+        offsets[axis] = np.arange(self.shape[axis] + 1)
         return self._mesh(offsets)
 
     def wall(self, axis: int, end: int) -> Float[Array, "axis *wall"]:
@@ -92,17 +91,31 @@ class Grid(eqx.Module):
 
         Of length one along `axis`.
         """
-        offsets: list[Any] = [jnp.arange(n) + 0.5 for n in self.shape]
-        offsets[axis] = jnp.array([end * self.shape[axis]])
+        offsets: list[Any] = [np.arange(n) + 0.5 for n in self.shape]
+        offsets[axis] = np.array([end * self.shape[axis]])
         return self._mesh(offsets)
 
-    def _mesh(self, offsets: list[Any]) -> Array:
-        dtype = self.lower.dtype
+    def _mesh(self, offsets: list[np.ndarray]) -> Array:
+        lower, spacing = self._corner_and_spacing()
         along = [
-            low + step * jnp.asarray(offset, dtype)
-            for low, step, offset in zip(self.lower, self.spacing, offsets, strict=True)
+            low + step * offset.astype(self.lower.dtype)
+            for low, step, offset in zip(lower, spacing, offsets, strict=True)
         ]
-        return jnp.stack(jnp.meshgrid(*along, indexing="ij"))
+        numpy: Any = np if isinstance(lower, np.ndarray) else jnp
+        return jnp.asarray(numpy.stack(numpy.meshgrid(*along, indexing="ij")))
+
+    def _corner_and_spacing(self) -> tuple[Any, Any]:
+        """The lower corner and Δx; in NumPy if they are known, so that none compiles."""
+        lower, upper = self.lower, self.upper
+        if not is_traced(lower) and not is_traced(upper):
+            lower, upper = np.asarray(lower), np.asarray(upper)
+        return lower, (upper - lower) / np.asarray(self.shape, lower.dtype)
+
+
+def _for_each_axis(corner: Array, ndim: int) -> Array:
+    if is_traced(corner):
+        return jnp.broadcast_to(corner, (ndim,))
+    return jnp.asarray(np.broadcast_to(np.asarray(corner), (ndim,)))
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:

@@ -95,16 +95,17 @@ def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
     explicit = isinstance(solver, _EXPLICIT)
     if not ((explicit or some) and hasattr(simulation, "waves")):
         return None
-    found = _moving(simulation, simulation.t0, simulation.initial_state())
+    found = _moving(simulation)
     if explicit or found is None or _unknown(found):
         return found
-    return found if jnp.any(found.turning != 0) else None
+    return found if np.any(np.asarray(found.turning) != 0) else None
 
 
 @fresh_jit
-def _moving(simulation: Any, t: Any, y: Any) -> Waves | None:
+def _moving(simulation: Any) -> Waves | None:
+    y = simulation.initial_state()
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
-    return simulation.waves(jnp.asarray(t, dtype), y)
+    return simulation.waves(jnp.asarray(simulation.t0, dtype), y)
 
 
 def _limit_of_growth(
@@ -118,7 +119,7 @@ def _limit_of_growth(
     def grows(step: float) -> bool:
         # An array, so that one compiled function is for all steps.
         length = jnp.asarray(step, waves.turning.dtype)
-        return bool(_growth(solver, waves, length) > _TOLERATED)
+        return float(_growth(solver, waves, length)) > _TOLERATED
 
     if not grows(step):
         return step, step

@@ -156,7 +156,8 @@ class Fourier(AbstractSpace):
                 f"away{_elsewhere(equation)}"
             )
         if isinstance(equation, AbstractSpectral):
-            equation.symbol(Modes(domain.grid))
+            # For what it raises, which depends on shapes alone.
+            eqx.filter_eval_shape(_symbol, equation, domain.grid)
 
     def terms(self, equation, domain, dtype):
         equation, grid = cast((equation, domain.grid), dtype)
@@ -228,6 +229,10 @@ def _explicit(t, u, evolution):
 def _solve(t, rhs, length, guess, evolution):
     domain = evolution.domain
     return evolution.equation.solve(t, rhs, length, guess, domain)
+
+
+def _symbol(equation: Any, grid: Grid) -> Array:
+    return equation.symbol(Modes(grid))
 
 
 def _nonlinear(equation, modes, low, t, z, args):

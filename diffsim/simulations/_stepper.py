@@ -150,8 +150,9 @@ class Stepper(eqx.Module):
             carry.solver_state,
             jnp.asarray(False),
         )
-        if carry.result is None:
-            return Carry(y, state, None)
+        # Of what cannot fail nothing is carried, and nothing worked out.
+        if carry.result is None or not result.is_traced():
+            return Carry(y, state, carry.result)
         result = RESULTS.promote(result)
         failed = carry.result != RESULTS.successful
         return Carry(y, state, RESULTS.where(failed, carry.result, result))
