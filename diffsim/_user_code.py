@@ -64,6 +64,7 @@ _SAID = (
     # says nothing of jit
     ("try using `static_argnums`", _SHAPES),
     ("must have static start/stop/step", _SHAPES),
+    ("Slice entries must be static integers", _SHAPES),  # JAX 0.10
     ("jnp.arange argument", _SHAPES),
     ("'num' argument of jnp.", _SHAPES),
     ("total number of repeats must be static", _SHAPES),

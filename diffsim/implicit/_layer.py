@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
@@ -250,15 +251,21 @@ def _is_large(kind: Kind, function, y, theta, start, here) -> Array:
     stencil is blind to them, and no derivative is needed, so that f may have none.
     """
 
-    def moved(a, start):
-        wave = jnp.cos(jnp.arange(1.0, a.size + 1) ** 2).astype(a.dtype)
+    def moved(a, start, before):
+        # Counted on from leaf to leaf: scalars that all moved alike would leave their
+        # differences where they are, at rounding.
+        count = before + jnp.arange(1.0, a.size + 1)
+        wave = jnp.cos(count**2).astype(a.dtype)
         size = jnp.maximum(jnp.abs(a), jnp.abs(a - start))
         # Begun at a root at zero, an unknown tells nothing, and may be of any units.
         unknown = (start == 0) & (size <= jnp.finfo(a.dtype).eps)
         size = jnp.where(unknown, 1, size)
         return a + 0.01 * wave.reshape(a.shape) * size
 
-    there = function(jax.tree.map(moved, y, start), theta)
+    leaves, structure = jax.tree.flatten(y)
+    before = np.cumsum([0, *(a.size for a in leaves)])[:-1]
+    places = jax.tree.unflatten(structure, before.tolist())
+    there = function(jax.tree.map(moved, y, start, places), theta)
 
     def large(there, here):
         change = largest(there - here)

@@ -105,7 +105,7 @@ class Grid(eqx.Module):
         return jnp.asarray(numpy.stack(numpy.meshgrid(*along, indexing="ij")))
 
     def _corner_and_spacing(self) -> tuple[Any, Any]:
-        """The lower corner and Δx; in NumPy if they are known, so that none compiles."""
+        """The lower corner and Δx; in NumPy if known, so that none compiles."""
         lower, upper = self.lower, self.upper
         if not is_traced(lower) and not is_traced(upper):
             lower, upper = np.asarray(lower), np.asarray(upper)

@@ -44,7 +44,11 @@ def test_steps_that_are_not_finite_are_rejected_and_counted():
 
 
 def test_steps_are_taken_where_the_loss_no_longer_tells(oscillator):
-    """A tenth of a millionth of an error bar is below the rounding of χ²."""
+    """A tenth of a millionth of an error bar is below the rounding of χ².
+
+    Up to two and a half are left in the worst of 64 fits, which rounding decides: on an
+    Intel processor 1.3 by JAX 0.12 and 2.5 by JAX 0.10.
+    """
     noise = 0.05 * np.random.default_rng(3).normal(size=(64, 101))
 
     def still_to_go(data):
@@ -59,7 +63,7 @@ def test_steps_are_taken_where_the_loss_no_longer_tells(oscillator):
         return jnp.max(jnp.abs(step) / found.stderr)
 
     left = jax.jit(jax.vmap(still_to_go))(jnp.asarray(oscillator.data + noise))
-    assert np.max(left) < 2e-7
+    assert np.max(left) < 3e-7
 
 
 def test_the_solver_is_an_optimistix_solver(oscillator, best):
