@@ -7,7 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.simulations import AbstractSimulation, Method, simulate
+from diffsim.simulations import (
+    AbstractSimulation,
+    Method,
+    _through_diffrax,
+    simulate,
+)
 
 
 _SOLVERS = [diffrax.Dopri5(), diffrax.Tsit5(), diffrax.Dopri8(), diffrax.Bosh3()]
@@ -130,6 +135,13 @@ def test_batches_of_derivatives_are_those_of_the_members():
     for derivative in (jax.grad(loss), jax.jacfwd(loss)):
         each = jnp.stack([derivative(k) for k in ks])
         np.testing.assert_allclose(jax.vmap(derivative)(ks), each, rtol=1e-10)
+
+
+def test_states_that_would_take_too_much_memory_are_not_kept(monkeypatch):
+    monkeypatch.setattr(_through_diffrax, "_MEMORY", 0)
+    # Of a tolerance of its own: nothing that was compiled before serves it.
+    run, leaves = _run(_method(diffrax.Dopri5(), tolerance=3e-7), [0.5, 2.0])
+    _close(jax.jacrev(run)(leaves), jax.jacfwd(run)(leaves))
 
 
 def test_second_derivatives_are_right():
