@@ -175,7 +175,7 @@ def layout(tree: PyTree[Any]) -> Layout:
 
 
 def _in_words(tree: PyTree[Any]) -> str:
-    """What a tree is, as its owner would say; of deeper ones the structure."""
+    """Return the words for a tree, of a deeper one its structure."""
     if tree is None:
         return "None"
     structure = jax.tree.structure(tree)

@@ -84,7 +84,9 @@ class Recorded(NamedTuple):
 
     @classmethod
     def of(cls, ends: Array, span: tuple[Array, Array], times: Array) -> "Recorded":
-        """What is known of steps that ended at `ends`, in either direction of time."""
+        """Return the steps that ended at `ends`, in either direction of time."""
+        # Held: how many steps there were, and which has an output, is no function to
+        # differentiate. What moves with the span and the times is put in by `step`.
         ends, begin, end, times = jax.lax.stop_gradient((ends, *span, times))
         taken = jnp.isfinite(ends)
         # A run of no length takes none; its outputs lie in one of no length.

@@ -13,7 +13,7 @@ from ._replay import Recorded, Recording, Replay, steps_between
 
 
 class _Known(NamedTuple):
-    """What a replay is made of: arrays that its step closes over, and the rest."""
+    """The arrays of a replay: those that its step closes over, and the rest."""
 
     consts: list[Array]
     y0: Array
@@ -69,7 +69,7 @@ def pull_back(
 
 
 class _Run(NamedTuple):
-    """What all steps on the way back are taken with."""
+    """A replay as all steps on the way back are taken with it."""
 
     dense: Callable[..., tuple[Array, Array]]
     between: Callable[..., PyTree[Array]]
