@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
+from ._surroundings import SURROUNDINGS, Surrounding
+
 
 #: Part of the key by which JAX finds what it has compiled, or a `predict` that was
 #: compiled outside would raise inside.
@@ -23,6 +25,11 @@ def failures_as_nan():
     """
     with _poisoning(True):
         yield
+
+
+SURROUNDINGS.append(
+    Surrounding(lambda: _poisoning.value, lambda anew: failures_as_nan())
+)
 
 
 def quiet(throw: bool | None) -> bool:

@@ -48,6 +48,21 @@ def fingerprint(thing: Any, *, traced: bool = False) -> bytes:
         ) from error
 
 
+def compiled_inside(thing: Any) -> list[Any]:
+    """Functions by `jax.jit` that a thing refers to: JAX does not trace them again."""
+    found, open_, kept = [], [thing], {}
+    while open_:
+        part = open_.pop()
+        if id(part) in kept or isinstance(part, (jax.Array, np.ndarray)):
+            continue
+        kept[id(part)] = part  # alive, or another could have its id
+        if isinstance(part, _WRAPPERS):
+            found.append(part)
+        elif _simple(part) is None:
+            open_.extend(_parts(part)[1])
+    return found
+
+
 class _Walk:
     """Digests by the way, so that nothing is read twice and cycles end."""
 

@@ -1,145 +1,185 @@
 """`jit` for functions that users write, which read what may have changed."""
 
 import contextlib
+import contextvars
 import functools
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
 import jax
-import numpy as np
+import jax.numpy as jnp
 
-from ._code import is_library
-from ._fingerprint import fingerprint
+from ._program import Program
+from ._read_now import Reading, looked_at
+from ._retraced import Retraced, Signature, UnknownSignature, traced
+from ._written import Written
 
 
-_SIMPLE = (bool, int, float, complex, str, bytes, np.generic, np.dtype, jax.Array)
-#: Part of the key by which JAX finds what it has compiled, here and in what is called.
-_reading = jax.make_user_context(b"")
-#: Digests of what users wrote, as tracing left it, with those that it was traced for.
-_BEFORE_TRACING: dict[bytes, bytes] = {}
 _MOST = 4096
+#: How many calls of functions that users wrote are under way.
+_depth = contextvars.ContextVar("depth", default=0)
+#: Inside `reading`, what has been traced, by function and signature.
+_memory: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
+    "memory", default=None
+)
 
 
 def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`equinox.filter_jit` that compiles anew where users' code reads other values.
+    """`equinox.filter_jit` that follows what users' code reads.
 
     jit knows a function by its identity. A person who never wrote jit, and sets a
     global, an attribute or an entry of an array that `predict` reads, would be given
-    the answer of before. What the functions and classes in the arguments close over is
-    therefore part of the key; arrays in the arguments themselves are traced as ever.
+    the answer of before. So the functions among the arguments are traced in every call,
+    as they are called inside, and known by their operations: other numbers in them,
+    read or written, compile nothing. So do floats in fields of users' modules, where
+    their code lets them be traced.
 
-    **Limits:** of what cannot be looked into, an open file or a lock, the type counts.
+    Users' classes, and functions that hold Python functions, as those with derivatives
+    of their own do, are known by digests of their code and of what it reads.
+
+    **Limits:** what classes read of an open file or a lock is not looked into; numbers
+    inside `lax.scan`, `lax.cond` and `jax.jit` in a user's function are part of what it
+    does, and others compile anew.
     """
-    traces = []
-
-    @functools.wraps(function)
-    def traced(*args: Any, **options: Any) -> Any:
-        traces.append(function)
-        return function(*args, **options)
-
-    compiled = eqx.filter_jit(traced)
-
-    @functools.wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        written = tuple(_written((args, options)))
-        if not written:
-            return compiled(*args, **options)
-        before, known = _digests(written), len(traces)
-        with _reading(b"".join(before)):
-            found = compiled(*args, **options)
-        if len(traces) > known:
-            _note(written, before)
-        del traces[known:]
-        return found
-
-    def lower(*args: Any) -> Any:
-        with _reading(b"".join(_digests(tuple(_written(args))))):
-            return compiled.lower(*args)
-
-    call.lower = lower  # pyright: ignore
-    return call
+    return _FreshJit(function)
 
 
 @contextlib.contextmanager
 def reading(*tree: Any) -> Iterator[None]:
-    """The same for all that is compiled inside, with one look at the code in `tree`."""
-    written = tuple(_written(tree))
-    before = _digests(written)
-    with _reading(b"".join(before)):
-        yield
-    _note(written, before)
-
-
-def _digests(written: tuple[Any, ...]) -> list[bytes]:
-    return [_known(_digest(part)) for part in written]
-
-
-def _known(digest: bytes) -> bytes:
-    return _BEFORE_TRACING.get(digest, digest)
-
-
-def _note(written: tuple[Any, ...], before: list[bytes]):
-    """A list to which a function appends, say, is no reason to compile it anew."""
-    for part, digest in zip(written, before, strict=True):
-        after = _digest(part)
-        if _known(after) != digest:
-            if len(_BEFORE_TRACING) >= _MOST:
-                _BEFORE_TRACING.clear()
-            _BEFORE_TRACING[after] = digest
-
-
-def _digest(part: Any) -> bytes:
+    """Inside, the code in `tree` is looked at once, and every function traced once."""
+    token = _memory.set({})
     try:
-        return fingerprint(part, traced=True)
-    except ValueError:  # nested too deeply: as for jit, identity counts
-        return b""
+        with looked_at(*Written(tree).others):
+            yield
+    finally:
+        _memory.reset(token)
 
 
-def _written(tree: Any) -> Iterator[Any]:
-    """Functions in a pytree, and the objects and classes in it that a user wrote."""
-    leaves, structure = jax.tree.flatten(tree)
-    yield from _in_structure(structure)
-    for leaf in leaves:
-        if not isinstance(leaf, (*_SIMPLE, np.ndarray)) and _is_users(leaf):
-            yield leaf
+class _Known:
+    """Of one kind of call: how functions are called, and what they were found to do."""
+
+    def __init__(self):
+        self.signatures: dict[int, list[Signature]] = {}
+        self.programs: set[tuple[int, Signature, Program]] = set()
+        self.has_static_floats = False
 
 
-@functools.lru_cache(maxsize=256)
-def _in_structure(structure: Any) -> tuple[Any, ...]:
-    """Classes and static fields of the nodes that a user wrote."""
-    found: list[Any] = []
-    open_ = [structure]
-    while open_:
-        node = open_.pop()
-        open_ += node.children()
-        if (data := node.node_data()) is not None:
-            found += _of_data(data)
-    return tuple(found)
+class _FreshJit:
+    """A function with what is known of how it calls those among its arguments."""
+
+    def __init__(self, function: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self.known: dict[Any, _Known] = {}
+        self.begun = self.failed = 0
+
+        @functools.wraps(function)
+        def counted(*args: Any, **options: Any) -> Any:
+            self.begun += 1
+            try:
+                return function(*args, **options)
+            except Exception:
+                self.failed += 1
+                raise
+
+        self.compiled = eqx.filter_jit(counted)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method of `instance`, where one is decorated."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._run(self.compiled, args, options)
+
+    def lower(self, *args: Any) -> Any:
+        """As `jax.jit(function).lower`."""
+        return self._run(self.compiled.lower, args, {})
+
+    def _run(self, run: Callable[..., Any], args: Any, options: Any) -> Any:
+        written = Written((args, options))
+        if not written:
+            return run(*args, **options)
+        if not written.functions and not written.floats:
+            return self._digested(run, written, {})
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        known = self.known.setdefault(written.kinds(), _Known())
+        failed = self.failed
+        if not written.floats or known.has_static_floats:
+            return self._retraced(run, written, [], known)
+        try:
+            return self._retraced(run, written, written.floats, known)
+        except Exception:
+            if self.failed == failed:
+                raise
+        # Tracing came to an end, at a float perhaps that a user's code wants to know.
+        found = self._retraced(run, written, [], known)
+        known.has_static_floats = True
+        return found
+
+    def _retraced(self, run, written: Written, floats: list[int], known: _Known) -> Any:
+        """One call; begun again as long as functions are called in new ways."""
+        owner = _depth.get() + 1
+        token = _depth.set(owner)
+        try:
+            while True:
+                new = _functions(written, known, owner)
+                new |= {i: jnp.asarray(written.leaves[i]) for i in floats}
+                try:
+                    return self._digested(run, written, new)
+                except UnknownSignature as unknown:
+                    if unknown.owner != owner:
+                        raise
+                    of_it = known.signatures.setdefault(unknown.index, [])
+                    of_it.append(unknown.signature)
+        finally:
+            _depth.reset(token)
+
+    def _digested(self, run, written: Written, new: dict[int, Any]) -> Any:
+        """One call, which is found again by what was not traced, too."""
+        args, options = written.replaced(new)
+        left = [f for i, f in written.functions.items() if i not in new]
+        reading, begun = Reading([*written.others, *left]), self.begun
+        with reading.inside():
+            found = run(*args, **options)
+        if self.begun > begun:
+            reading.note()
+        return found
 
 
-def _of_data(thing: Any) -> Iterator[Any]:
-    if isinstance(thing, (tuple, list)):
-        for part in thing:
-            yield from _of_data(part)
-    elif isinstance(thing, dict):
-        yield from _of_data(list(thing.values()))
-    elif not isinstance(thing, _SIMPLE) and thing is not None and _is_users(thing):
-        yield thing
+def _functions(written: Written, known: _Known, owner: int) -> dict[int, Retraced]:
+    """What the functions do now; none of those of which that cannot be said."""
+    if jax.sharding.get_abstract_mesh().manual_axes:
+        return {}  # what they are called with varies over a mesh, which is not traced
+    found = {}
+    for i, function in written.functions.items():
+        new = _as_traced(function, known, owner, i)
+        if new is not None:
+            found[i] = new
+    return found
 
 
-def _is_users(thing: Any) -> bool:
-    """Whether a thing may read what a user can change."""
-    if isinstance(thing, types.FunctionType):
-        # What a library returns, as jax.vmap does, closes over what it was given.
-        return bool(thing.__closure__) or not is_library(thing.__module__ or "")
-    if isinstance(thing, (types.BuiltinFunctionType, types.ModuleType)):
-        return False
-    if isinstance(thing, type):
-        return not is_library(thing.__module__ or "")
-    if isinstance(thing, (types.MethodType, functools.partial)):
-        return True
-    if hasattr(thing, "__wrapped__"):  # jax.jit and functools.lru_cache
-        return _is_users(thing.__wrapped__)
-    return not is_library(type(thing).__module__ or "")
+def _as_traced(function: Any, known: _Known, owner: int, i: int) -> Retraced | None:
+    """The function as it is now; inside `reading`, as it was when it was first read."""
+    signatures, memory = known.signatures.get(i, []), _memory.get()
+    key = id(function), tuple(signatures), owner, i
+    if memory is not None and key in memory:
+        return memory[key][1]
+    traces = [_known_again(function, s, known.programs, i) for s in signatures]
+    found = None
+    if None not in traces:
+        found = Retraced.of(signatures, traces, owner, i, function)
+    if memory is not None:
+        memory[key] = function, found  # kept, or another could have its id
+    return found
+
+
+def _known_again(function: Any, signature: Signature, programs: Any, i: int) -> Any:
+    """The program and what it reads; None if it is another whenever it is traced."""
+    found = traced(function, signature)
+    key = i, signature, found[0]
+    if key not in programs:
+        if traced(function, signature)[0] != found[0]:
+            return None
+        programs.add(key)
+    return found

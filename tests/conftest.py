@@ -110,3 +110,17 @@ def _compiled_programs_are_let_go():
     """Of one file few serve the next, and in all they fill 6 GB a worker."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def compilations():
+    """How many programs XLA has compiled since the test began, or read from a cache."""
+    found = []
+
+    def listen(event, duration, **kwargs):
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield lambda: len(found)
+    jax.monitoring.unregister_event_duration_listener(listen)

@@ -1,6 +1,8 @@
 """What a user's function reads may change between two calls; answers follow it."""
 
 import functools
+import math
+import os
 import sys
 import types
 
@@ -63,6 +65,30 @@ def of_class():
     return Line().value, sets(Line, "factor")
 
 
+TABLE, HOLDER = {"factor": 1.0}, types.SimpleNamespace(factor=1.0)
+
+
+def default():
+    def scaled(x, factor=1.0):
+        return factor * x
+
+    return scaled, lambda value: setattr(scaled, "__defaults__", (value,))
+
+
+def listed():
+    factors = [1.0]
+    return lambda x: factors[0] * x, lambda value: factors.__setitem__(0, value)
+
+
+@jax.jit
+def compiled_helper(x):
+    return FACTOR * x
+
+
+def environment(value):
+    os.environ["FACTOR_OF_A_USER"] = str(value)
+
+
 def imported(body):
     """A module of a user's, and a function that imports it where it runs."""
 
@@ -104,6 +130,22 @@ WAYS = {
     "global of a compiled function": by(jax.jit(by_global)),
     "global of a partial function": by(functools.partial(by_global)),
     "global of a batched function": by(lambda x: jax.vmap(by_global)(x[None])[0]),
+    "global of a compiled helper": by(lambda x: compiled_helper(x)),
+    "global by its name": by(lambda x: globals()["FACTOR"] * x),
+    "entry of a global dict": lambda: (
+        lambda x: TABLE["factor"] * x,
+        lambda value: TABLE.__setitem__("factor", value),
+    ),
+    "attribute of a global object": lambda: (
+        lambda x: HOLDER.factor * x,
+        sets(HOLDER, "factor"),
+    ),
+    "default": default,
+    "list": listed,
+    "environment": lambda: (
+        lambda x: float(os.environ.get("FACTOR_OF_A_USER", "1.0")) * x,
+        environment,
+    ),
     "global of a module": by(Module(jnp.zeros(()))),
     "entry of an array": entry,
     "attribute": attribute,
@@ -122,8 +164,8 @@ def factors():
 
 
 @fresh_jit
-def called(function, x):
-    return function(x)
+def called(function, *x):
+    return function(*x)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -184,20 +226,20 @@ def test_an_answer_is_that_of_what_the_function_reads_now(name):
     np.testing.assert_allclose(call(), after, rtol=1e-9)
 
 
-def test_what_has_not_changed_is_not_compiled_again():
+def test_what_has_not_changed_is_not_compiled_again(compilations):
     """A count that tracing itself makes is no change."""
-    traced = []
+    traced, one = [], jnp.ones(())
 
     def counted(x):
         traced.append(x.shape)
         return FACTOR * x
 
-    for _ in range(3):
-        assert called(counted, jnp.ones(())) == 1.0
-    assert len(traced) == 1
-    HERE.FACTOR = 2.0
-    assert called(counted, jnp.ones(())) == 2.0
-    assert len(traced) == 2
+    assert called(counted, one) == 1.0
+    before = compilations()
+    for factor in (1.0, 1.0, 2.0):
+        HERE.FACTOR = factor
+        assert called(counted, one) == factor
+    assert compilations() == before
 
 
 def test_a_function_that_closes_over_a_traced_value_is_compiled():
@@ -217,3 +259,144 @@ def test_functions_that_call_each_other_are_compiled():
     assert called(even, jnp.ones(())) == 1.0
     HERE.FACTOR = 3.0
     assert called(even, jnp.ones(())) == 9.0
+
+
+NUMBERS = 0.7, 1.3, -2.0, 1e-9
+#: Functions with a number in them, which are another function for each.
+MAKERS = {
+    "scalar": lambda k: lambda x: k * x,
+    "NumPy scalar": lambda k: (lambda k: lambda x: k * x)(np.float64(k)),
+    "two on one line": lambda k: (lambda x: x + k, lambda x: x - k)[0],
+    "array": lambda k: (lambda k: lambda x: jnp.sum(k) * x)(np.full(3, k)),
+    "traced array": lambda k: (lambda k: lambda x: jnp.sum(k) * x)(jnp.full(3, k)),
+    "entry": lambda k: (lambda k: lambda x: k[1] * x)(np.full(3, k)),
+    "power": lambda k: lambda x: x**k,
+    "Python arithmetic": lambda k: lambda x: math.exp(k) * x,
+    "choice": lambda k: lambda x: jnp.where(x > k, x, k),
+    "output": lambda k: lambda x: k,
+    "module of its own": lambda k: Constant(k),
+    "partial": lambda k: functools.partial(lambda k, x: k * x, k),
+    "batched": lambda k: jax.vmap(lambda x: k * x),
+    "derivative": lambda k: jax.grad(lambda x: jnp.sum(k * x**2)),
+}
+
+
+class Constant(eqx.Module):
+    """A float that a user declares."""
+
+    value: float
+
+    def __call__(self, x):
+        return self.value * x
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_another_number_compiles_nothing(name, compilations):
+    make, x = MAKERS[name], jnp.array([0.3, 2.0])
+    called(make(0.5), x)
+    before = compilations()
+    found = [np.asarray(called(make(k), x)) for k in NUMBERS]
+    assert compilations() == before
+    for k, y in zip(NUMBERS, found, strict=True):
+        np.testing.assert_allclose(y, make(k)(x), rtol=1e-15)
+
+
+def branches(k):
+    return lambda x: x if k > 0 else -x
+
+
+def repeats(k):
+    return lambda x: functools.reduce(lambda y, _: 2 * y, range(int(k)), x)
+
+
+def rooted(k):
+    return lambda x: math.sqrt(abs(k)) * x
+
+
+def relu(k):
+    return lambda x: jax.nn.relu(k * x)
+
+
+def scanned(k):
+    return lambda x: jax.lax.scan(lambda y, _: (k * y, None), x, None, 2)[0]
+
+
+def branched(k):
+    return lambda x: jax.lax.cond(x[0] > 0, lambda: k * x, lambda: x)
+
+
+class Deciding(eqx.Module):
+    """Its code wants to know the number."""
+
+    value: float
+
+    def __call__(self, x):
+        return x if self.value > 0 else -x
+
+
+@pytest.mark.parametrize(
+    "make", [branches, repeats, rooted, relu, scanned, branched, Deciding]
+)
+def test_numbers_that_decide_are_followed(make):
+    x = jnp.array([0.3, 2.0])
+    for k in (1.0, 3.0, -1.5, 3.0):
+        np.testing.assert_allclose(called(make(k), x), make(k)(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("make", [relu, scanned, branched, branches])
+def test_the_same_function_is_compiled_once(make, compilations):
+    function, x = make(2.0), jnp.array([0.3, 2.0])
+    called(function, x)
+    before = compilations()
+    called(function, x)
+    assert compilations() == before
+
+
+def test_numbers_in_a_function_keep_its_type():
+    x = jnp.ones(2, jnp.float32)
+    functions = lambda x: 0.3 * x, lambda x: jnp.where(x > 0.5, 0.3, x), lambda x: 0.3
+    for function in functions:
+        for _ in range(2):
+            assert (called(function, x) + x).dtype == jnp.float32
+
+
+@fresh_jit
+def slope(function, x):
+    """By tangents of all that there is, as loops and rules of libraries take them."""
+    still = jax.tree.map(jnp.zeros_like, function)
+    return jax.jvp(lambda f, x: f(x), (function, x), (still, jnp.ones_like(x)))[1]
+
+
+def test_a_power_of_a_negative_number_has_its_derivative():
+    """Of the power none is asked for: it would be the logarithm, which is NaN."""
+    for power in (2.0, 3.0):
+        found = slope(lambda x, power=power: x**power, jnp.asarray(-3.0))
+        assert found == power * (-3.0) ** (power - 1)
+
+
+def test_a_function_follows_what_it_closes_over_when_it_is_differentiated():
+    def run(k):
+        return called(lambda x: k**2 * x, jnp.asarray(5.0))
+
+    for k in (1.0, 3.0):
+        found = jax.grad(run)(k), jax.jacfwd(run)(k), jax.jit(jax.grad(run))(k)
+        assert {float(x) for x in found} == {10 * k}
+        assert jax.hessian(run)(k) == 10.0
+    np.testing.assert_array_equal(jax.vmap(run)(jnp.arange(3.0)), [0.0, 5.0, 20.0])
+
+
+def test_what_a_function_returns_beside_arrays_is_kept():
+    def found(k):
+        return called(lambda x: {"a": k * x, "name": "b", "n": 3, "flag": None}, 1.0)
+
+    for k in (2.0, 3.0):
+        assert found(k) == {"a": k, "name": "b", "n": 3, "flag": None}
+
+
+def test_an_error_in_a_function_is_that_of_the_function():
+    def wrong(x):
+        raise KeyError("of a user")
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="of a user"):
+            called(wrong, jnp.ones(()))

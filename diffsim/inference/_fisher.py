@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
-from .._fresh_jit import reading
+from .._fresh_jit import fresh_jit, reading
 from .._products import product
 from .._results import RESULTS
 from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
@@ -148,7 +148,7 @@ def _expected(found: Experiment, values: Array) -> tuple[Fisher, Array]:
     return information, prediction
 
 
-@eqx.filter_jit
+@fresh_jit
 def _information(found: Experiment, values: Array):
     """Root and scale, whitened derivative, weights, status, prediction."""
     found = found.with_expected_information()
@@ -209,7 +209,7 @@ def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
     return information, gradient
 
 
-@eqx.filter_jit
+@fresh_jit
 def _second_derivative(found: Experiment, values: Array):
     """In units of the values, whose squares may be beyond what a float holds."""
     seen = found.whitened(values)

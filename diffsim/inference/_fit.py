@@ -11,7 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
-from .._fresh_jit import reading
+from .._fresh_jit import fresh_jit, reading
 from .._results import RESULTS
 from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
@@ -61,10 +61,10 @@ def fit(
 
     - `predict`: any JAX function of the model; returns a pytree of arrays, or a
         `Trajectory`, of which the states count. A simulation that fails inside counts
-        as a prediction that is not finite: a trial step there is rejected. Define it
-        once, for a new function is compiled anew, and so is one that reads a global, an
-        attribute or an array that has changed since. What `numpy.random` draws inside
-        is drawn once, while JAX traces it: make random numbers of `jax.random` keys.
+        as a prediction that is not finite: a trial step there is rejected. It is traced
+        in every fit, so that it follows what it reads, and other numbers in it compile
+        nothing new. What `numpy.random` draws inside is drawn once a fit: make random
+        numbers of `jax.random` keys.
     - `model`: a pytree, the start.
     - `data`: a pytree like the prediction.
     - `noise`: a `Gaussian`, or a function from the model to one.
@@ -149,9 +149,9 @@ def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End
 def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> _End:
     """The pure core, compiled, from one start or from many."""
     if starts.shape[0] == 1:
-        z, search = eqx.filter_jit(optimum)(found, solver, starts[0], max_steps)
+        z, search = _optimum(found, solver, starts[0], max_steps)
         return _End(z, search, None, {})
-    every, searches = eqx.filter_jit(optima)(found, solver, starts, max_steps)
+    every, searches = _optima(found, solver, starts, max_steps)
     values = jax.vmap(found.parameters.values)(every)
     converged = jnp.asarray(searches.result == RESULTS.successful)
     history = {
@@ -161,6 +161,9 @@ def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> 
     }
     best = jax.tree.map(lambda x: x[0], searches)
     return _End(every[0], best, None, history)
+
+
+_optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
 
 
 def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:

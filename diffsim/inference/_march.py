@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._checks import is_traced
+from .._fresh_jit import fresh_jit
 from .._results import RESULTS
 from ._checkpoint import Checkpoint
 from ._descent import Descent
@@ -111,7 +112,7 @@ def linearised(experiment: Experiment, solver: LevenbergMarquardt, z: Array) -> 
     return _adopted(solver, z, bounds, linear, state)
 
 
-@eqx.filter_jit
+@fresh_jit
 def _descended(experiment: Experiment, solver: Descent, z: Array, state: Any):
     def loss(z: Array, args: Any) -> tuple[Array, None]:
         return experiment.loss(z), None
@@ -120,7 +121,7 @@ def _descended(experiment: Experiment, solver: Descent, z: Array, state: Any):
     return solver.step(loss, z, None, options, state, _NO_TAGS)[:2]
 
 
-@eqx.filter_jit
+@fresh_jit
 def _linear(
     experiment: Experiment, solver: LevenbergMarquardt, z: Array, state: Any
 ) -> Linear:
@@ -128,7 +129,7 @@ def _linear(
     return solver.linear_by(*experiment.rows_and_jacobian(z, **options), state)
 
 
-@eqx.filter_jit
+@fresh_jit
 def looked(experiment: Experiment, z: Array) -> tuple[Evaluation, Array]:
     """What `z` is worth, and its rows, without a Jacobian."""
     rows, aux = experiment.rows(z)

@@ -1,10 +1,10 @@
 """Error bars that reach over a plateau of the loss, and so are none."""
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from .._fresh_jit import fresh_jit
 from ._experiment import Experiment
 
 
@@ -37,7 +37,7 @@ def on_plateau(
     return jnp.asarray(found)
 
 
-@eqx.filter_jit
+@fresh_jit
 def _rise(experiment: Experiment, values: Array, end: Array) -> Array:
     """Rise of the loss from `values` to `end`; NaN where that is not finite."""
     return experiment.loss_at(end) - experiment.loss_at(values)

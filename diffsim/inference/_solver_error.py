@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
+from .._fresh_jit import fresh_jit
 from .._products import product
 from ..simulations import finer_steps
 from ._experiment import Experiment
@@ -39,7 +40,7 @@ def solver_error(
     return jnp.abs(product(inverse, root[:-1, -1])) / jnp.linalg.norm(inverse, axis=1)
 
 
-@eqx.filter_jit
+@fresh_jit
 def at_finer_steps(function: Callable, experiment: Experiment, at: Array) -> Any:
     """`function(experiment, at)` by finer steps; None where there are none."""
     with finer_steps() as methods:

@@ -45,12 +45,17 @@ def _called(force: Callable[..., Any], t, state):
     try:
         return force(t, state)
     except AttributeError as error:
-        if getattr(error, "obj", None) is not t:
+        if not _is_a_number(getattr(error, "obj", None)):
             raise
         raise ValueError(
             f"{called(force)} reads .{error.name} of the time: a force takes the time "
             "first, force(t, state)"
         ) from error
+
+
+def _is_a_number(thing: Any) -> bool:
+    """Whether a thing is the time, also where a force was traced with another."""
+    return eqx.is_array(thing) and thing.shape == ()
 
 
 def reads_velocities(force: Callable[..., Any], x: jax.ShapeDtypeStruct) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import diffrax
@@ -12,13 +13,14 @@ import jax.numpy as jnp
 from .._checks import is_traced
 from .._failures import poisoned
 from .._results import RESULTS
+from .._surroundings import SURROUNDINGS, Surrounding
 from ._method import MAX_STEPS, Method, default_controller
 from ._simulation import AbstractSimulation
 from ._trajectory import Trajectory
 
 
 #: The methods made finer so far; None outside `finer_steps`.
-_refined: contextvars.ContextVar[list[Method] | None] = contextvars.ContextVar(
+_refined: contextvars.ContextVar[list[Method | None] | None] = contextvars.ContextVar(
     "refined", default=None
 )
 
@@ -48,13 +50,36 @@ def finer_steps():
     **Returns:** a list that receives every method made finer; still empty at the end if
     nothing ran whose error a step decides.
     """
-    methods: list[Method] = []
+    with _finer_steps(object()) as methods:
+        yield methods
+
+
+@contextlib.contextmanager
+def _finer_steps(key: Any) -> Iterator[list[Method | None]]:
+    """The same, with what was compiled for an equal `key` used again."""
+    methods: list[Method | None] = []
     token = _refined.set(methods)
     try:
-        with _compiled_for(object()):
+        with _compiled_for(key):
             yield methods
     finally:
         _refined.reset(token)
+
+
+def _note(count: int):
+    """Of methods that a function was traced with that they were made finer."""
+    methods = _refined.get()
+    if methods is not None:
+        methods.extend([None] * count)
+
+
+SURROUNDINGS.append(
+    Surrounding(
+        lambda: _refined.get() is not None,
+        lambda anew: _finer_steps(object() if anew else "traced"),
+        _note,
+    )
+)
 
 
 class Comparison(NamedTuple):

@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jaxtyping import Array
-
 
 LOOPS = frozenset(["scan", "while"])
 
@@ -42,15 +40,6 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 def operations(jaxpr: Any) -> set[str]:
     """Names of all operations in a jaxpr."""
     return {eqn.primitive.name for eqn in equations(jaxpr)}
-
-
-def bind(eqn: Any, values: Sequence[Any]) -> list[Array]:
-    """Evaluate one equation at `values`."""
-    found = eqn.primitive.get_bind_params(eqn.params)
-    # Up to JAX 0.8 the functions among the parameters come apart.
-    functions, params = found if isinstance(found, tuple) else ((), found)
-    outputs = eqn.primitive.bind(*functions, *values, **params)
-    return list(outputs) if eqn.primitive.multiple_results else [outputs]
 
 
 class Scan(NamedTuple):

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from ._jaxpr import Scan, bind, equations, inner, scan_of
+from .._program import bind
+from ._jaxpr import Scan, equations, inner, scan_of
 
 
 def _words(text: str) -> frozenset[str]:

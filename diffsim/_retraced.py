@@ -1,0 +1,193 @@
+"""Functions that users write, as the operations that they do now."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ._fingerprint import compiled_inside
+from ._program import Program
+from ._read_now import Reading
+from ._surroundings import note, surrounded, surroundings
+
+
+class Signature(NamedTuple):
+    """What a function is called with: all but the numbers in the arrays.
+
+    `inside`: which contexts it is called in, see `SURROUNDINGS`.
+    """
+
+    structure: Any
+    arrays: tuple[tuple[tuple[int, ...], Any, bool], ...]
+    static: "_Static"
+    inside: tuple[bool, ...]
+
+
+class UnknownSignature(BaseException):
+    """A retraced function was called as it has not been traced.
+
+    No `Exception`, for it is nobody else's to catch.
+    """
+
+    def __init__(self, owner: int, index: int, signature: Signature):
+        self.owner, self.index, self.signature = owner, index, signature
+
+
+class Raised:
+    """What a function did that could not be traced: the error, to be raised again.
+
+    Where it is called there is a sentence for it, or it is what was asked for.
+    """
+
+    numbers = ()
+
+    def __init__(self, error: Exception):
+        self.error, self._key = error, (type(error), str(error))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Raised) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+class Retraced(eqx.Module):
+    """A user's function, traced for the signatures it is called with.
+
+    Two that do the same with other numbers are the same to `jit`, for the numbers are
+    leaves: what the function reads, tracers among it, and the floats written into it.
+
+    - `owner`, `index`: whose it is and which, for a signature that it does not know.
+    """
+
+    consts: tuple[list[Any], ...]
+    numbers: tuple[list[Any], ...]
+    signatures: tuple[Signature, ...] = eqx.field(static=True)
+    programs: tuple[Program | Raised, ...] = eqx.field(static=True)
+    owner: int = eqx.field(static=True)
+    index: int = eqx.field(static=True)
+    _name: "_Name" = eqx.field(static=True)
+
+    @property
+    def __name__(self) -> str:
+        return self._name.text
+
+    @classmethod
+    def of(
+        cls,
+        signatures: list[Signature],
+        traces: list[tuple[Program | Raised, list[Any]]],
+        owner: int,
+        index: int,
+        function: Callable,
+    ) -> "Retraced":
+        """A `function` as it was traced for each of the signatures."""
+        programs = tuple(program for program, _ in traces)
+        return cls(
+            tuple(list(consts) for _, consts in traces),
+            tuple([_as_leaf(x) for x in program.numbers] for program in programs),
+            tuple(signatures),
+            programs,
+            owner,
+            index,
+            _Name(getattr(function, "__name__", type(function).__name__)),
+        )
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        signature, arrays = signature_of(args, options)
+        if signature not in self.signatures:
+            raise UnknownSignature(self.owner, self.index, signature)
+        i = self.signatures.index(signature)
+        program = self.programs[i]
+        if isinstance(program, Raised):
+            raise program.error
+        outputs = program(self.consts[i], self.numbers[i], *arrays)
+        structure, static, notes = program.about
+        note(notes)
+        return eqx.combine(jax.tree.unflatten(structure, outputs), static.tree)
+
+
+def signature_of(args: Any, options: Any) -> tuple[Signature, list[Array]]:
+    """The signature of a call, and its arrays."""
+    dynamic, static = eqx.partition((args, options), eqx.is_array)
+    arrays, structure = jax.tree.flatten(dynamic)
+    kinds = tuple((a.shape, a.dtype, jax.typeof(a).weak_type) for a in arrays)
+    return Signature(structure, kinds, _Static(static), surroundings()), arrays
+
+
+def traced(
+    function: Callable, signature: Signature
+) -> tuple[Program | Raised, list[Any]]:
+    """What the function does now if it is called so, and the arrays that it reads."""
+    try:
+        return _traced(function, signature)
+    except Exception as error:
+        return Raised(error), []
+
+
+def _traced(function: Callable, signature: Signature) -> tuple[Program, list[Any]]:
+    statics: list[Any] = []
+
+    def flat(*arrays: Array) -> Any:
+        dynamic = jax.tree.unflatten(signature.structure, arrays)
+        args, options = eqx.combine(dynamic, signature.static.tree)
+        found, rest = eqx.partition(function(*args, **options), _is_output)
+        statics.append(rest)
+        return found
+
+    examples = [
+        jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
+        for shape, dtype, weak in signature.arrays
+    ]
+    compiled = compiled_inside(function)
+    with (
+        # JAX keeps what it has traced of those, whatever they read.
+        Reading(compiled).inside(),
+        surrounded(signature.inside, anew=bool(compiled)) as notes,
+    ):
+        jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*examples)
+    about = jax.tree.structure(shapes), _Static(statics[-1]), notes()
+    return Program(jaxpr.jaxpr, about), jaxpr.consts
+
+
+def _as_leaf(number: Any) -> Any:
+    """A number as an array, weak if it was a Python one."""
+    return jnp.asarray(number) if type(number) is float else np.asarray(number)
+
+
+def _is_output(x: Any) -> bool:
+    return eqx.is_array(x) or isinstance(x, float | complex)
+
+
+class _Name:
+    """A name for sentences, equal to any: a function under another is the same."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Name)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class _Static:
+    """A pytree without arrays, hashable if all that it holds is."""
+
+    __slots__ = ("_key", "tree")
+
+    def __init__(self, tree: Any):
+        self.tree = tree
+        leaves, structure = jax.tree.flatten(tree)
+        self._key = structure, tuple((type(x), x) for x in leaves)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)

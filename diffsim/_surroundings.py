@@ -1,0 +1,47 @@
+"""Contexts that change what is traced inside them, and are entered again for it."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+
+class Surrounding(NamedTuple):
+    """A context: whether this is inside it, a way in, and what it takes note of.
+
+    - `is_inside()`: whether it is in force.
+    - `enter(anew)`: enters it; what it gives is the list of its notes. `anew` says that
+        nothing which was compiled in it before may be used.
+    - `note(count)`: makes as many notes in the one in force.
+    """
+
+    is_inside: Callable[[], bool]
+    enter: Callable[[bool], AbstractContextManager[Any]]
+    note: Callable[[int], None] = lambda count: None
+
+
+#: All there are.
+SURROUNDINGS: list[Surrounding] = []
+
+
+def surroundings() -> tuple[bool, ...]:
+    """Which contexts are in force."""
+    return tuple(one.is_inside() for one in SURROUNDINGS)
+
+
+@contextlib.contextmanager
+def surrounded(by: tuple[bool, ...], *, anew: bool) -> Iterator[Callable[[], Any]]:
+    """These contexts again; what it gives tells how many notes each has made."""
+    with contextlib.ExitStack() as stack:
+        entered = [
+            stack.enter_context(one.enter(anew)) if inside else None
+            for one, inside in zip(SURROUNDINGS, by, strict=False)
+        ]
+        yield lambda: tuple(len(notes or ()) for notes in entered)
+
+
+def note(counts: tuple[int, ...]):
+    """Makes the notes that were made where a function was traced."""
+    for one, count in zip(SURROUNDINGS, counts, strict=False):
+        if count:
+            one.note(count)
