@@ -28,13 +28,17 @@ _PACKAGES = (
 )
 
 
-def machine(one_thread: bool) -> dict[str, Any]:
-    """The processor, or the GPU if JAX computes on one, and what XLA was told."""
+def machine(one_thread: bool, *, by_release: bool = False) -> dict[str, Any]:
+    """The processor, or the GPU if JAX computes on one, and what XLA was told.
+
+    `by_release` names the release of JAX with it.
+    """
     device = jax.devices()[0]
     on_gpu = device.platform != "cpu"
     processor = device.device_kind if on_gpu else _cpu_model()
+    release = [f"JAX {jax.__version__}"] if by_release else []
     return {
-        "processor": ", ".join([processor, *_told()]),
+        "processor": ", ".join([processor, *release, *_told()]),
         "device": "gpu" if on_gpu else "cpu",
         "architecture": platform.machine(),
         "system": platform.system(),

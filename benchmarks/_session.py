@@ -26,7 +26,7 @@ def run(options: argparse.Namespace, *, one_thread: bool) -> None:
     if options.tiny:
         effort = Effort(rounds=1, seconds=0.0, tiny=True)
     head = {
-        "machine": machine(one_thread),
+        "machine": machine(one_thread, by_release=options.by_release),
         "versions": versions(),
         "effort": dataclasses.asdict(effort),
     }

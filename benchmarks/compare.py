@@ -19,7 +19,9 @@ _INTRODUCTION = """\
 Contestants take turns in one process, A B A B, on one core; each time is the best of
 its turns. Where ratios differ from process to process the row is that of the median
 one, and in brackets stand the least and the most. Memory is what the compiled program
-holds, temporaries and outputs. Errors are relative to the largest value."""
+holds, temporaries and outputs. Errors are relative to the largest value. First results
+and imports are those of fresh processes in turns: times are medians, and in brackets
+stand the least and the most ratio of two that ran one after the other."""
 
 #: What a reader is told from: median above best, and share of the core for others.
 _NOISY, _AWAY = 0.15, 0.03

@@ -33,6 +33,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("--seconds", type=float, default=10.0, help="least seconds of a contest; 10")
     add("--processes", type=int, help="fresh processes to take the median of")
     add(
+        "--by-release",
+        action="store_true",
+        help="name the file and the column after this release of JAX as well, so that "
+        "they stand beside those of another",
+    )
+    add(
         "--tiny",
         action="store_true",
         help="small sizes and one round: shows that it runs; saved only with --out",

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 
@@ -122,6 +123,56 @@ def test_machine_says_what_xla_was_told(benchmarks, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", f"--xla_a=512 {plain}")
     told = benchmarks("_machine").machine(True)["processor"]
     assert told == f"{processor}, --xla_a=512"
+
+
+def test_results_of_a_release_of_jax_have_their_own_file(benchmarks, monkeypatch):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setattr("jax.__version__", "0.10.2")
+    machine, slug = (getattr(benchmarks("_machine"), x) for x in ("machine", "slug"))
+    names = [machine(True, by_release=x)["processor"] for x in (False, True)]
+    assert names[1] == f"{names[0]}, JAX 0.10.2"
+    assert slug(names[1]) == f"{slug(names[0])}-jax-0-10-2"
+
+
+def test_phases_of_compiling_leave_out_what_lies_inside(benchmarks, monkeypatch):
+    events, now = benchmarks("fresh.compile_events").CompileEvents(), [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    trace, lower, compile_ = (
+        f"/jax/core/compile/{name}_duration"
+        for name in ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
+    )
+    # Two functions and a program inside of one that is traced from 1 to 8, then it is
+    # lowered and compiled.
+    ended = [(2, trace, 0.5), (4, trace, 1), (6, compile_, 1.5), (8, trace, 7)]
+    for now[0], event, seconds in [*ended, (9, lower, 1), (12, compile_, 3)]:
+        events._record(event, seconds, fun_name="f")
+    assert events.tracing == 7 - 1.5
+    assert events.lowering == 1
+    assert events.compiling == 1.5 + 3
+    assert events.programs == ["f", "f"]
+
+
+def test_first_result_of_a_fresh_process_is_that_by_hand(benchmarks):
+    alternate = benchmarks("cases._fresh_processes").alternate
+    (ours,), (by_hand,) = alternate(1, ["ours.ode"], ["by_hand.ode"])
+    deviation = benchmarks("_harness").deviation
+    # The same steps of the same solver; measured 0, but compilers may round.
+    assert deviation(*map(_arrays, (ours, by_hand))) < 1e-9
+    for one in ours, by_hand:
+        assert 0 < len(one["programs"]) == one["compilations"]
+        assert one["compilations_again"] == 0
+        known = one["tracing"] + one["lowering"] + one["compiling"]
+        assert 0 < known < one["seconds"]
+
+
+def _arrays(one):
+    return [np.asarray(leaf) for leaf in one["value"]]
+
+
+def test_task_that_fails_in_a_fresh_process_says_why(benchmarks):
+    run_fresh = benchmarks("cases._fresh_processes").run_fresh
+    with pytest.raises(RuntimeError, match="no attribute 'orbits'"):
+        run_fresh("by_hand.orbits")
 
 
 def test_summary_has_the_first_bars_and_all_that_are_missed(benchmarks, tmp_path):

@@ -1,0 +1,1 @@
+"""Tasks for fresh processes: what a user waits for before anything is compiled."""
