@@ -15,6 +15,7 @@ from . import (
     simulations as simulations,
 )
 from ._citations import cite as cite
+from ._configure import configure as configure
 from ._results import RESULTS as RESULTS
 from .simulations import (
     AbstractSimulation as AbstractSimulation,

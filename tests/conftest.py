@@ -65,7 +65,7 @@ _CORE = {
     "plots": ("test_plots",),
     "simulations": ("test_events", "test_files", "test_outputs"),
     "sweeps": ("test_random_programs", "test_sweep", "test_system_last"),
-    "tests": ("test_primitives", "test_trees"),
+    "tests": ("test_configure", "test_primitives", "test_trees"),
     "verify": ("test_contract", "test_taylor"),
 }
 

@@ -15,6 +15,7 @@ FOUNDATION = {
     "_checks",
     "_citations",
     "_code",
+    "_configure",
     "_failures",
     "_fingerprint",
     "_fresh_jit",

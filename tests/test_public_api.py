@@ -37,6 +37,7 @@ _TOP = (
     "RESULTS",
     "Trajectory",
     "cite",
+    "configure",
     "fisher",
     "fit",
     "load",
@@ -49,7 +50,7 @@ _PUBLIC = [
     for package in _PACKAGES
     for name in package.__all__
     if callable(getattr(package, name))
-]
+] + [pytest.param(ds.configure, id="configure")]
 
 
 def sections(thing):

@@ -6,6 +6,8 @@ import sys
 
 import jax
 
+from .._configure import loop_fusion
+
 
 _PACKAGES = (
     "diffsim",
@@ -23,14 +25,20 @@ _EXTRAS = ("matplotlib", "tqdm")
 
 
 def info() -> str:
-    """Versions, devices, and whether JAX computes in float64 from the start."""
+    """Versions, devices, and the settings of JAX that are in force from the start."""
     lines = [
         f"python      {platform.python_version()} on {platform.platform()}",
         *(_version(name) for name in (*_PACKAGES, *_EXTRAS)),
     ]
     for device in jax.devices():
         lines.append(f"device      {device.platform}:{device.id} {device.device_kind}")
-    return "\n".join([*lines, f"float64     {_precision()}"])
+    settings = {
+        "float64": _precision(),
+        "cpu devices": _cpu_devices(),
+        "cache": _cache(),
+        "loop fusion": _loop_fusion(),
+    }
+    return "\n".join([*lines, *(f"{name:11} {x}" for name, x in settings.items())])
 
 
 def _version(name: str) -> str:
@@ -46,7 +54,35 @@ def _precision() -> str:
     if jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
         return "on"
     return (
-        'off, JAX\'s default; jax.config.update("jax_enable_x64", True) or the '
-        "environment variable JAX_ENABLE_X64=1 switches it on (diffsim demo and "
-        "diffsim verify do)"
+        "off, JAX's default; diffsim.configure(enable_x64=True) or the environment "
+        "variable JAX_ENABLE_X64=1 switches it on (diffsim demo and diffsim verify do)"
+    )
+
+
+def _cpu_devices() -> str:
+    try:
+        return str(len(jax.local_devices(backend="cpu")))
+    except RuntimeError:  # JAX_PLATFORMS names others only
+        return "none"
+
+
+def _cache() -> str:
+    folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if not folder:
+        return (
+            "off; diffsim.configure(compilation_cache_dir=...) keeps compiled programs"
+        )
+    if not jax.config.jax_enable_compilation_cache:  # pyright: ignore[reportAttributeAccessIssue]
+        return "off, by jax_enable_compilation_cache"
+    seconds = jax.config.jax_persistent_cache_min_compile_time_secs  # pyright: ignore[reportAttributeAccessIssue]
+    return f"{folder}, programs that compile for {seconds:g} s or more"
+
+
+def _loop_fusion() -> str:
+    fusion = loop_fusion()
+    if not fusion.startswith("off"):
+        return fusion
+    return (
+        f"{fusion}; diffsim.configure(cpu_loop_fusion=True) switches it on (diffsim "
+        "demo and diffsim verify do)"
     )

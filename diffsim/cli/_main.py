@@ -1,14 +1,14 @@
 """`main`: what the command `diffsim` does."""
 
 import argparse
+import contextlib
 import os
 import pathlib
 import sys
 import time
 from collections.abc import Sequence
 
-import jax
-
+from .._configure import configure
 from ._demo import demo
 from ._info import info
 from ._orders import orders
@@ -66,12 +66,19 @@ def _command(given: argparse.Namespace, importing: float) -> int:
     if given.command == "info":
         print(info())
         return 0
-    # A command owns its process; the library leaves JAX's flags to its user.
-    jax.config.update("jax_enable_x64", True)
+    _configure_process()
     if given.command == "verify":
         command = {"orders": orders, "derivatives": derivatives}.get(given.what, verify)
         return command(markdown=given.markdown)
     return demo(given.out, seed=given.seed, importing=importing)
+
+
+def _configure_process():
+    """Set what a command, which owns its process, may set and a library may not."""
+    configure(enable_x64=True)
+    # Called from a program in which JAX has started, a command is slower, and as right.
+    with contextlib.suppress(RuntimeError):
+        configure(cpu_loop_fusion=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--markdown", action="store_true", help="as a table for the documentation"
     )
-    commands.add_parser("info", help="versions, devices, precision")
+    commands.add_parser("info", help="versions, devices, settings")
     return parser
 
 

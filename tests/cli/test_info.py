@@ -1,4 +1,4 @@
-"""`diffsim info`: versions, devices, precision; and what no command may do."""
+"""`diffsim info`: versions, devices, settings; and what no command may do."""
 
 import importlib.metadata
 import os
@@ -28,6 +28,48 @@ def test_info_changes_no_flag():
     )
     assert run.returncode == 0, run.stderr
     assert "float64     off, JAX's default" in run.stdout
+
+
+_IN_FORCE = """
+import os, sys
+import diffsim as ds
+
+ds.configure(enable_x64=True, num_cpu_devices=2, compilation_cache_dir=sys.argv[1])
+os.environ["XLA_FLAGS"] = sys.argv[2]
+ds.cli.main(["info"])
+"""
+
+
+def test_info_says_what_is_in_force(tmp_path):
+    limit = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4096"
+    command = [sys.executable, "-c", _IN_FORCE, str(tmp_path), limit]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-4:] == [
+        "float64     on",
+        "cpu devices 2",
+        f"cache       {tmp_path}, programs that compile for 0 s or more",
+        "loop fusion up to 4096 bytes a pass, by XLA_FLAGS",
+    ]
+
+
+_BY_ITSELF = """
+import diffsim.cli._main as command
+
+command.demo = lambda *_, **__: command.main(["info"])
+command.main(["demo"])
+"""
+
+
+def test_command_configures_the_process_that_it_owns():
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    command = [sys.executable, "-c", _BY_ITSELF]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "\nfloat64     on\n" in run.stdout
+    # JAX 0.12 does by itself what JAX 0.10 and 0.11 need a flag for.
+    fusion = run.stdout.splitlines()[-1]
+    assert fusion.startswith(("loop fusion on, by jaxlib", "loop fusion up to 1048576"))
 
 
 @pytest.mark.parametrize("words", [[], ["dance"], ["info", "--loud"]])
