@@ -11,6 +11,9 @@ from typing import Any
 
 import jax
 
+# No public function says it; `diffsim info` prints it.
+from diffsim._configure import loop_fusion
+
 from ._one_thread import ONE_THREAD
 
 
@@ -44,6 +47,7 @@ def machine(one_thread: bool, *, by_release: bool = False) -> dict[str, Any]:
         "system": platform.system(),
         "cores": os.cpu_count(),
         "threads": 1 if one_thread else None,
+        "cpu_loop_fusion": loop_fusion(),
     }
 
 
