@@ -12,16 +12,16 @@ import jax.numpy as jnp
 
 from ._program import Program
 from ._read_now import Reading, looked_at
-from ._retraced import Retraced, Signature, UnknownSignature, traced
+from ._retraced import Raised, Retraced, Signature, UnknownSignature, traced
 from ._written import Written
 
 
 _MOST = 4096
 #: How many calls of functions that users wrote are under way.
 _depth = contextvars.ContextVar("depth", default=0)
-#: Inside `reading`, what has been traced, by function and signature.
-_memory: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
-    "memory", default=None
+#: Inside `reading`, for the identity of each of its functions, what has been traced.
+_memory: contextvars.ContextVar[dict[int, dict[Any, Any]]] = contextvars.ContextVar(
+    "memory"
 )
 
 
@@ -47,10 +47,14 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def reading(*tree: Any) -> Iterator[None]:
-    """Inside, the code in `tree` is looked at once, and every function traced once."""
-    token = _memory.set({})
+    """Inside, the code in `tree` is looked at once, and its functions traced once.
+
+    No others: those that a prediction makes may read something else at the next call.
+    """
+    written = Written(tree)
+    token = _memory.set({id(f): {} for f in written.functions.values()})
     try:
-        with looked_at(*Written(tree).others):
+        with looked_at(*written.others):
             yield
     finally:
         _memory.reset(token)
@@ -110,6 +114,7 @@ class _FreshJit:
         try:
             return self._retraced(run, written, written.floats, known)
         except Exception:
+            # Of any kind: math, NumPy and a user's own checks raise different ones.
             if self.failed == failed:
                 raise
         # Tracing came to an end, at a float perhaps that a user's code wants to know.
@@ -148,7 +153,7 @@ class _FreshJit:
 
 
 def _functions(written: Written, known: _Known, owner: int) -> dict[int, Retraced]:
-    """What the functions do now; none of those of which that cannot be said."""
+    """Trace the functions that can be, by place among the leaves."""
     if jax.sharding.get_abstract_mesh().manual_axes:
         return {}  # what they are called with varies over a mesh, which is not traced
     found = {}
@@ -160,26 +165,27 @@ def _functions(written: Written, known: _Known, owner: int) -> dict[int, Retrace
 
 
 def _as_traced(function: Any, known: _Known, owner: int, i: int) -> Retraced | None:
-    """The function as it is now; inside `reading`, as it was when it was first read."""
-    signatures, memory = known.signatures.get(i, []), _memory.get()
-    key = id(function), tuple(signatures), owner, i
-    if memory is not None and key in memory:
-        return memory[key][1]
-    traces = [_known_again(function, s, known.programs, i) for s in signatures]
-    found = None
-    if None not in traces:
-        found = Retraced.of(signatures, traces, owner, i, function)
-    if memory is not None:
-        memory[key] = function, found  # kept, or another could have its id
-    return found
+    """Trace a function as it is called; inside `reading`, once if it is in its tree."""
+    signatures = known.signatures.get(i, [])
+    memory = _memory.get({}).get(id(function), {})
+    key = tuple(signatures), owner, i
+    if key not in memory:
+        traces = [_stable_trace(function, s, known.programs, i) for s in signatures]
+        memory[key] = None
+        if None not in traces:
+            memory[key] = Retraced.of(signatures, traces, owner, i, function)
+    return memory[key]
 
 
-def _known_again(function: Any, signature: Signature, programs: Any, i: int) -> Any:
-    """The program and what it reads; None if it is another whenever it is traced."""
+def _stable_trace(
+    function: Any, signature: Signature, programs: Any, i: int
+) -> tuple[Program | Raised, list[Any]] | None:
+    """Trace a function; None if it is another program whenever it is traced."""
     found = traced(function, signature)
     key = i, signature, found[0]
-    if key not in programs:
-        if traced(function, signature)[0] != found[0]:
-            return None
-        programs.add(key)
+    if isinstance(found[0], Raised) or key in programs:
+        return found
+    if traced(function, signature)[0] != found[0]:
+        return None
+    programs.add(key)
     return found

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 
 class Program:
-    """What tracing a function gave, without the numbers that the function reads.
+    """Operations of a traced function, without the numbers that it reads.
 
     Two are equal if they do the same to whatever numbers they are given, so that what
     was compiled for one serves the other. Operations that hold a Python function, as
@@ -95,7 +95,7 @@ def _literals(jaxpr: Any) -> list[Any]:
 
 
 def _key(jaxpr: Any, *, by_value: bool = True) -> Any:
-    """What an open jaxpr does, as a hashable tree."""
+    """Return what an open jaxpr does as a hashable tree."""
     places: dict[Any, int] = {}
     for variable in (*jaxpr.invars, *jaxpr.constvars):
         places[variable] = len(places)
@@ -174,7 +174,7 @@ class _Hashed:
 
 
 class _Same:
-    """What is equal to itself alone, for values without an equality."""
+    """A value without an equality, equal to itself alone."""
 
     __slots__ = ("value",)
 

@@ -16,7 +16,7 @@ from ._surroundings import note, surrounded, surroundings
 
 
 class Signature(NamedTuple):
-    """What a function is called with: all but the numbers in the arrays.
+    """Arguments of a call: all of them but the numbers in the arrays.
 
     `inside`: which contexts it is called in, see `SURROUNDINGS`.
     """
@@ -38,7 +38,7 @@ class UnknownSignature(BaseException):
 
 
 class Raised:
-    """What a function did that could not be traced: the error, to be raised again.
+    """The error of a function that could not be traced, to be raised again.
 
     Where it is called there is a sentence for it, or it is what was asked for.
     """
@@ -122,7 +122,10 @@ def signature_of(args: Any, options: Any) -> tuple[Signature, list[Array]]:
 def traced(
     function: Callable, signature: Signature
 ) -> tuple[Program | Raised, list[Any]]:
-    """What the function does now if it is called so, and the arrays that it reads."""
+    """Trace a function as it is now: its program, and the arrays that it reads.
+
+    What it raises, of whatever kind, is raised again where it is called.
+    """
     try:
         return _traced(function, signature)
     except Exception as error:

@@ -35,13 +35,13 @@ def surrounded(by: tuple[bool, ...], *, anew: bool) -> Iterator[Callable[[], Any
     with contextlib.ExitStack() as stack:
         entered = [
             stack.enter_context(one.enter(anew)) if inside else None
-            for one, inside in zip(SURROUNDINGS, by, strict=False)
+            for one, inside in zip(SURROUNDINGS, by, strict=True)
         ]
         yield lambda: tuple(len(notes or ()) for notes in entered)
 
 
 def note(counts: tuple[int, ...]):
     """Makes the notes that were made where a function was traced."""
-    for one, count in zip(SURROUNDINGS, counts, strict=False):
+    for one, count in zip(SURROUNDINGS, counts, strict=True):
         if count:
             one.note(count)

@@ -131,7 +131,7 @@ def _linear(
 
 @fresh_jit
 def looked(experiment: Experiment, z: Array) -> tuple[Evaluation, Array]:
-    """What `z` is worth, and its rows, without a Jacobian."""
+    """Evaluate `z`: the loss and its rows, without a Jacobian."""
     rows, aux = experiment.rows(z)
     return evaluated(rows, aux, z.size), rows
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._checks import is_traced
+from .._fresh_jit import fresh_jit
 from .._results import RESULTS
 from ._core import Search
 from ._experiment import Experiment, Facts
@@ -154,13 +155,13 @@ def outcome(
     )
 
 
-@eqx.filter_jit
+@fresh_jit
 def _model(parameters: Parameters, values: Array) -> PyTree:
     return parameters.model(values)
 
 
 # Compiled without names and `predict`, so that fits of one size share it.
-@eqx.filter_jit
+@fresh_jit
 def _numbers(
     coordinates: Coordinates, z: Array, state: Any, facts: Facts, unknown: bool
 ) -> tuple[dict[str, Array], tuple[Array, Array] | None]:

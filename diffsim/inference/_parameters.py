@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .._checks import is_traced
+from .._fresh_jit import fresh_jit
 from .._trees import Part, Selection, integers, put, select, take
 from .._user_code import explain_tracer_errors
 from ..simulations import AbstractSimulation
@@ -154,7 +155,7 @@ _ELSEWHERE = {"lower": -np.inf, "upper": np.inf, "mean": 0.0, "sd": np.inf}
 
 
 # Compiled, because a dozen small operations one by one take longer.
-@eqx.filter_jit
+@fresh_jit
 def _vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]]:
     """The scale, and the numbers of `Parameters`, from the options of every path."""
     scale = _scales(spans, start)

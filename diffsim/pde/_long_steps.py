@@ -8,7 +8,6 @@ import warnings
 from typing import Any, NamedTuple
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -131,7 +130,7 @@ def _limit_of_growth(
     return limit, limit / 2
 
 
-@eqx.filter_jit
+@fresh_jit
 def _growth(solver: diffrax.AbstractSolver, waves: Waves, step: Array) -> Array:
     """The most by which a step multiplies a mode, over what the equation does."""
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._fresh_jit import fresh_jit
 from .._types import Numbers
 from ._domain import Domain, as_field, check_domain
 from ._faces import difference, divergence
@@ -15,7 +15,7 @@ from ._faces import difference, divergence
 _ORDERS = (2, 4)
 
 
-@eqx.filter_jit
+@fresh_jit
 def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     r"""$\nabla^2 u$ in every cell, the divergence of differences across its faces.
 
@@ -37,7 +37,7 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     )
 
 
-@eqx.filter_jit
+@fresh_jit
 def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
     r"""$\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
 
@@ -56,7 +56,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
     return spread(u, on_faces(coefficient, domain, u.dtype), domain, t)
 
 
-@eqx.filter_jit
+@fresh_jit
 def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     r"""$\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._fresh_jit import fresh_jit
 from .._boundaries import Mirror, Wall
 from .._domain import Domain
 from .._faces import divergence
@@ -62,7 +63,7 @@ class AbstractConservationLaw(AbstractFiniteVolume):
     def crossings(self, t: Any, u: Array, domain: Domain) -> Array: ...
 
 
-@eqx.filter_jit
+@fresh_jit
 def transport(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any = 0.0
 ) -> Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._fresh_jit import fresh_jit
 from ..._trees import cast
 from .._evolution import Evolution
 from ._integral import integral
@@ -20,7 +21,7 @@ from ._velocity import (
 )
 
 
-@eqx.filter_jit
+@fresh_jit
 def energy(simulation: Any, state: Array) -> Array:
     r"""Of a flow its kinetic energy over the density, $E = \tfrac12\int |u|^2\,dx$.
 
@@ -86,7 +87,7 @@ def _density(simulation: Any, state: Array) -> Array | None:
     return found(state)
 
 
-@eqx.filter_jit
+@fresh_jit
 def enstrophy(simulation: Any, state: Array) -> Array:
     r"""Enstrophy, $Z = \tfrac12\int |\omega|^2\,dx$ with the `vorticity` ω.
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..._checks import as_floating, is_traced
+from ..._fresh_jit import fresh_jit
 from ..._trees import cast
 from ..._types import Numbers
 from .._boundaries import (
@@ -79,7 +79,7 @@ def probe(
     return _probed(u, points, domain, t, order)
 
 
-@eqx.filter_jit
+@fresh_jit
 def _probed(u: Array, points: Array, domain: Domain, t: Array, order: int) -> Array:
     points, domain = cast((points, domain), u.dtype)
     framed = partial(_framed, domain=domain, order=order)

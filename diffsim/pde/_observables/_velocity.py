@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._fresh_jit import fresh_jit
 from ..._trees import cast
 from ...simulations import Trajectory
 from .._equations import NavierStokes
@@ -20,7 +21,7 @@ from .._vector import curl_of
 Flow = Evolution | IncompressibleFlow
 
 
-@eqx.filter_jit
+@fresh_jit
 def velocity(simulation: Any, state: Array) -> Array:
     r"""Velocity in the centers of cells, shape (..., axis, *grid).
 
@@ -44,7 +45,7 @@ def velocity(simulation: Any, state: Array) -> Array:
     return modes.backward(jnp.stack(slopes, -3))
 
 
-@eqx.filter_jit
+@fresh_jit
 def vorticity(simulation: Any, state: Array) -> Array:
     r"""$\omega = \nabla\times u$ in the centers of cells.
 
