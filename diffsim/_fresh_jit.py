@@ -4,7 +4,7 @@ import contextlib
 import contextvars
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -16,6 +16,9 @@ from ._retraced import Raised, Retraced, Signature, UnknownSignature, traced
 from ._written import Written
 
 
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
 _MOST = 4096
 #: How many calls of functions that users wrote are under way.
 _depth = contextvars.ContextVar("depth", default=0)
@@ -25,7 +28,7 @@ _memory: contextvars.ContextVar[dict[int, dict[Any, Any]]] = contextvars.Context
 )
 
 
-def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
+def fresh_jit(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """`equinox.filter_jit` that follows what users' code reads.
 
     jit knows a function by its identity. A person who never wrote jit, and sets a
@@ -42,7 +45,7 @@ def fresh_jit(function: Callable[..., Any]) -> Callable[..., Any]:
     inside `lax.scan`, `lax.cond` and `jax.jit` in a user's function are part of what it
     does, and others compile anew.
     """
-    return _FreshJit(function)
+    return cast(Any, _FreshJit(function))
 
 
 @contextlib.contextmanager
@@ -171,9 +174,10 @@ def _as_traced(function: Any, known: _Known, owner: int, i: int) -> Retraced | N
     key = tuple(signatures), owner, i
     if key not in memory:
         traces = [_stable_trace(function, s, known.programs, i) for s in signatures]
+        stable = [trace for trace in traces if trace is not None]
         memory[key] = None
-        if None not in traces:
-            memory[key] = Retraced.of(signatures, traces, owner, i, function)
+        if len(stable) == len(traces):
+            memory[key] = Retraced.of(signatures, stable, owner, i, function)
     return memory[key]
 
 
