@@ -193,6 +193,7 @@ def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
     diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
     scale = jnp.where(diagonal > 0, diagonal, 1)
     scaled = hessian / scale[:, None] / scale[None, :]
+    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
     eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = jnp.finfo(values.dtype).eps ** 0.8
     if not is_traced(eigenvalues) and eigenvalues[0] < -rounding:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim import RESULTS
+from diffsim import RESULTS, implicit
 from diffsim.inference import Free, Gaussian, fisher
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import AbstractSimulation, Method, Separable, simulate
@@ -227,6 +227,37 @@ def test_a_run_that_fails_at_finer_steps_only_is_infinitely_uncertain():
     assert np.all(np.isposinf(found.error_estimate))
     assert np.all(np.isposinf(found.solver_error))
     assert str(found).endswith("unknown, the simulation failed at finer steps")
+
+
+def _end(rate, start):
+    return simulate(Oscillator(rate, start), 0.5, _FIXED).states[0]
+
+
+#: The start from which a run ends at 1.
+SHOTS = {
+    "root": lambda r: implicit.root(lambda x, _: _end(r, x) - 1, 1.5),
+    "fixed_point": lambda r: implicit.fixed_point(lambda x, _: x + 1 - _end(r, x), 1.5),
+    "minimise": lambda r: implicit.minimise(lambda x, _: (_end(r, x) - 1) ** 2, 1.5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", SHOTS)
+def test_runs_inside_a_layer_are_made_finer_each_time(layer):
+    """Also where JAX has traced the layer before, so that nothing runs in Python."""
+
+    def asked(k):
+        found = fisher(
+            lambda rate: k * SHOTS[layer](rate),
+            jnp.array(1.2),
+            noise=_NOISE,
+            error_estimate=True,
+        )
+        return found.error_estimate[0]
+
+    first = asked(1.0)
+    assert first > 0
+    np.testing.assert_allclose([asked(1.0), asked(2.0)], first, rtol=1e-5)
 
 
 def test_a_run_that_fails_has_no_estimate():
