@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._results import RESULTS
 from ..implicit import Equation, Rule, solved
+from ..simulations import failures_as_nan
 from ._descent import Descent
 from ._experiment import Experiment
 from ._levenberg_marquardt import LevenbergMarquardt
@@ -69,7 +70,9 @@ def _hoisted(experiment: Experiment) -> Experiment:
     """Values that `predict` and `noise` close over become visible to the derivative."""
     parameters = experiment.parameters
     model = parameters.model(parameters.start)
-    predict = eqx.filter_closure_convert(experiment.predict, model)
+    # Traced here, and so told here that a trial step which fails does not raise.
+    with failures_as_nan():
+        predict = eqx.filter_closure_convert(experiment.predict, model)
     noise = experiment.noise
     if callable(noise):
         noise = eqx.filter_closure_convert(noise, model)

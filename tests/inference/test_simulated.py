@@ -5,11 +5,12 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optimistix as optx
 import pytest
 from jaxtyping import Array
 
 from diffsim._results import RESULTS
-from diffsim.inference import Gaussian, fisher, fit
+from diffsim.inference import Gaussian, Run, fisher, fit
 from diffsim.simulations import AbstractSimulation, Method, load, save, simulate
 
 
@@ -85,6 +86,24 @@ def test_a_simulation_that_fails_says_why(truth):
     assert np.all(np.isnan(found.stderr))
     known = fisher(short, truth, noise=Gaussian(1.0))
     assert known.status == RESULTS.max_steps_reached
+
+
+@pytest.mark.parametrize("solver", [optx.BFGS(1e-6, 1e-6), optax.adam(0.1)])
+def test_a_run_that_fails_ends_no_search_by_another_solver(truth, solver):
+    few = Method(
+        diffrax.Tsit5(),
+        controller=diffrax.PIDController(rtol=1e-8, atol=1e-8),
+        max_steps=4,
+    )
+    found = fit(
+        lambda simulation: simulate(simulation, TIMES, few),
+        truth,
+        np.zeros(101),
+        noise=Gaussian(1.0),
+        solver=solver,
+        run=Run(max_steps=3, covariance=False),
+    )
+    assert found.status != RESULTS.successful and not np.isfinite(found.loss)
 
 
 @pytest.mark.parametrize(
