@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.core
 import jax.extend.core
+import numpy as np
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
@@ -61,7 +62,13 @@ def hoisted(
             structure, jax.core.eval_jaxpr(jaxpr.jaxpr, consts, *leaves)
         )
 
-    return new, [jax.numpy.asarray(const) for const in jaxpr.consts]
+    # An array of NumPy's is none that is traced, wherever this is called.
+    with jax.ensure_compile_time_eval():
+        consts = [
+            const if isinstance(const, jax.Array) else jax.device_put(np.asarray(const))
+            for const in jaxpr.consts
+        ]
+    return new, consts
 
 
 class Opened(eqx.Module):
