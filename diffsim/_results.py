@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import diffrax
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
@@ -157,6 +158,13 @@ with warnings.catch_warnings():
         )
 
 
+def is_outcome(result: Any, wanted: Any) -> bool:
+    """Whether a result that is known is `wanted`."""
+    # By NumPy: asking JAX would compile a program in every process.
+    code, number = (np.asarray(*jax.tree.leaves(item)) for item in (result, wanted))
+    return bool(code == number)
+
+
 def raised(
     tree: PyTree, result: Any, sentence: Callable[[], str] | None = None
 ) -> PyTree:
@@ -164,10 +172,9 @@ def raised(
 
     At once with the `sentence` for it, where there is one to be found.
     """
-    failed = result != RESULTS.successful
     if result.is_traced():
-        return result.error_if(tree, failed)
-    if failed:
+        return result.error_if(tree, result != RESULTS.successful)
+    if not is_outcome(result, RESULTS.successful):
         raise RuntimeError(RESULTS[result] if sentence is None else sentence())
     return tree
 

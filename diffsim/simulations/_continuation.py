@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._results import RESULTS
+from .._results import RESULTS, is_outcome
 from ._method import Method
 from ._trajectory import Trajectory
 
@@ -38,7 +38,7 @@ def ran_out(method: Method, trajectory: Trajectory) -> bool:
     result = trajectory.result
     if not method.adaptive or result.is_traced():
         return False
-    return bool(result == RESULTS.max_steps_reached)
+    return is_outcome(result, RESULTS.max_steps_reached)
 
 
 def continued(

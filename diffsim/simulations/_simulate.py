@@ -17,7 +17,7 @@ from .._checks import (
 )
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._fresh_jit import fresh_jit
-from .._results import RESULTS, raised
+from .._results import RESULTS, is_outcome, raised
 from .._sizes import largest_difference
 from .._types import Numbers
 from .._user_code import explain_tracer_errors
@@ -184,7 +184,9 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
         if run.about.hushed:
             ok = found.result == RESULTS.successful
             found = poisoned(found, jnp.asarray(ok))
-    failed = not found.result.is_traced() and not _succeeded(found.result)
+    failed = not found.result.is_traced() and not is_outcome(
+        found.result, RESULTS.successful
+    )
     end = None if events or failed else end
     return _on_the_clock(found, t0, times, end), plan
 
@@ -200,15 +202,10 @@ def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
     return jnp.where(fine, error, jnp.inf)
 
 
-def _succeeded(result: RESULTS) -> bool:
-    """Of a known result; always by the same comparison, which compiles once."""
-    return bool(result == RESULTS.successful)
-
-
 def _judged(simulation: Any, trajectory: Trajectory, unstable: Any) -> Trajectory:
     """`trajectory`, failed if its steps were warned of and it grew beyond reason."""
     result = trajectory.result
-    if not unstable or result.is_traced() or not _succeeded(result):
+    if not unstable or result.is_traced() or not is_outcome(result, RESULTS.successful):
         return trajectory
     if not grew(trajectory, simulation.initial_state()):
         return trajectory
