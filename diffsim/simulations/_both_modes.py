@@ -35,8 +35,11 @@ def in_both_modes(
     inputs: PyTree,
     checkpoints: int | None = None,
     derivatives: Derivatives | None = None,
+    value: Callable[[PyTree], PyTree[Array]] | None = None,
 ) -> PyTree[Array]:
     """`run`, differentiable in every mode and nesting.
+
+    Its `value` may come from other code, which has no derivative.
 
     First derivatives are `derivatives`. Where there are none, tangents are carried
     along by `ForwardMode`, cotangents back by `RecursiveCheckpointAdjoint`. Second ones
@@ -55,7 +58,14 @@ def in_both_modes(
         ends.append(end)
         return found
 
-    value, consts = hoisted(lambda *x: flat(diffrax.ForwardMode(), *x), *arrays)
+    def evaluated(*arrays):
+        if value is None:
+            return flat(diffrax.ForwardMode(), *arrays)
+        found, end = jax.tree.flatten(value(whole(arrays)))
+        ends.append(end)
+        return found
+
+    opened, consts = hoisted(evaluated, *arrays)
     if any(is_traced(const) for const in consts):
         # Dynamics that hide an array from their simulation, which no rule is told of.
         found = flat(diffrax.DirectAdjoint(), *arrays)
@@ -72,7 +82,7 @@ def in_both_modes(
             known = [*known, *outputs]
         return moved.tangents(Maps(*first, *exact), outputs, known, tangents)
 
-    found = sealed(lambda *x: value(consts, *x), tangent, *arrays)
+    found = sealed(lambda *x: opened(consts, *x), tangent, *arrays)
     return jax.tree.unflatten(ends[0], found)
 
 

@@ -91,14 +91,25 @@ def explicit_step(
     used = int(np.flatnonzero(b)[-1]) + 1
     given = (solver, terms, t0, length, y, args)
     if rolled:
-        return weighted(y, jnp.asarray(b[:used]), stage_rates(*given, used=used))
+        return weighted(y, b[:used], stage_rates(*given, used=used))
     return _combined(y, b[:used], _written_out(*given, used))
 
 
 def stage_rates(
-    solver, terms, t0: Array, length: Array, y: PyTree[Array], args, *, used: int
+    solver,
+    terms,
+    t0: Array,
+    length: Array,
+    y: PyTree[Array],
+    args,
+    *,
+    used: int,
+    first: PyTree[Array] | None = None,
 ) -> PyTree[Array]:
-    """Rates times `length` of the first `used` stages, by a loop, on a leading axis."""
+    """Rates times `length` of the first `used` stages, by a loop, on a leading axis.
+
+    That of the `first` is worked out where it is not known.
+    """
     rows, nodes = _rows_of(solver, used)
     matrix = np.stack([np.pad(row, (0, used - row.size)) for row in rows])
     kind = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
@@ -113,9 +124,12 @@ def stage_rates(
 
         return jax.tree.map(put, rates, new), None
 
-    empty = jax.tree.map(lambda a: jnp.zeros((used, *a.shape), a.dtype), y)
-    table = (jnp.arange(used), jnp.asarray(nodes, kind), jnp.asarray(matrix, kind))
-    return jax.lax.scan(stage, empty, table)[0]
+    rates = jax.tree.map(lambda a: jnp.zeros((used, *a.shape), a.dtype), y)
+    known = 0 if first is None else 1
+    if first is not None:
+        rates = jax.tree.map(lambda a, b: a.at[0].set(b), rates, first)
+    table = (np.arange(used), np.asarray(nodes, kind), matrix.astype(kind))
+    return jax.lax.scan(stage, rates, tuple(column[known:] for column in table))[0]
 
 
 def _written_out(solver, terms, t0, length, y, args, used: int) -> list:
@@ -134,7 +148,7 @@ def _rows_of(solver, used: int) -> tuple[list[np.ndarray], list[float]]:
     return rows[:used], nodes[:used]
 
 
-def weighted(y: PyTree[Array], weights: Array, rates: PyTree[Array]) -> PyTree[Array]:
+def weighted(y: PyTree[Array], weights: Any, rates: PyTree[Array]) -> PyTree[Array]:
     """`y` and the weighted sum of rates on a leading axis."""
 
     def added(a, b):

@@ -52,7 +52,7 @@ def replay_of(
     def dense(y, start, end):
         given = (solver, rates, start, end - start, y, args)
         k = stage_rates(*given, used=solver.tableau.num_stages)
-        return weighted(y, jnp.asarray(solver.tableau.b_sol), k), k
+        return weighted(y, solver.tableau.b_sol, k), k
 
     def between(y, start, end, found, t):
         y1, k = found

@@ -1,5 +1,6 @@
-"""A run by Diffrax: the only call to `diffrax.diffeqsolve`."""
+"""A run by Diffrax's solvers: the only call to `diffrax.diffeqsolve`."""
 
+from functools import partial
 from typing import Any
 
 import diffrax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
+from ._adaptive_loop import AdaptiveRun, adaptive_run, is_run_here
 from ._both_modes import Derivatives, in_both_modes
 from ._dynamics import moves_with_time
 from ._explicit import is_runge_kutta
@@ -68,7 +70,12 @@ def diffrax_leg(
         given = method.max_steps is not None
         checkpoints = None if given else CHECKPOINTS
         derivatives = _BY_REPLAY if replays else None
-        found, result, stats = in_both_modes(run, inputs, checkpoints, derivatives)
+        here = is_run_here(method.solver, side.controller, simulation.terms())
+        every = steps_between(side.max_steps) if replays else None
+        value = partial(_without_derivatives, side.max_steps, every) if here else None
+        found, result, stats = in_both_modes(
+            run, inputs, checkpoints, derivatives, value
+        )
     else:
         # A meter is an effect, which a primitive cannot have.
         found, result, stats = run(diffrax.DirectAdjoint(), inputs)
@@ -79,6 +86,25 @@ def diffrax_leg(
     # Where the steps ended is bookkeeping: the controller chose them.
     ends = jax.lax.stop_gradient(found["ends"])
     return Leg(found["states"], end, end_time, result, stats, ends)
+
+
+def _without_derivatives(max_steps: int, every: int | None, inputs: Any) -> Any:
+    simulation, method, controller, epoch, y0, span, times = inputs
+    found, result, stats = adaptive_run(
+        AdaptiveRun(
+            method.solver,
+            epoch.shift(simulation.terms()),
+            controller,
+            simulation,
+            y0,
+            span,
+            times,
+            method.step,
+            max_steps,
+            every,
+        )
+    )
+    return found, RESULTS.promote(result), stats
 
 
 def _is_replayed(request: Request, max_steps: int) -> bool:

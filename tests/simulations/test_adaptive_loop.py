@@ -1,0 +1,183 @@
+"""Adaptive steps of small states are those that `diffrax.diffeqsolve` takes."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffsim import integrators
+from diffsim._checks import is_traced
+from diffsim._primitives import hoisted
+from diffsim._results import RESULTS
+from diffsim.simulations import AbstractSimulation, Method, simulate
+
+
+_TIMES = {
+    "several in a step": [0.0, 0.2, 0.21, 0.22, 0.23, 1.4, 1.41, 3.0],
+    "after": [2.5],
+    "before": [-0.1, -1.9, -2.0],
+    "the epoch alone": [0.0],
+}
+_SOLVERS = [diffrax.Heun(), diffrax.Bosh3(), diffrax.Tsit5(), diffrax.Dopri8()]
+
+
+class Pendulum(AbstractSimulation):
+    """A driven pendulum, in an array and a dict."""
+
+    start: jax.Array
+    t0: float = 0.0
+
+    def initial_state(self):
+        return self.start[0], {"v": self.start[1:]}
+
+    def terms(self):
+        return diffrax.ODETerm(_rate)
+
+    def default_method(self):
+        return Method(diffrax.Dopri5())
+
+
+def _rate(t, y, args):
+    x, v = y
+    return v["v"][0], {"v": (0.1 * jnp.cos(t) - 2 * jnp.sin(x))[None]}
+
+
+def _start(dtype=float):
+    return Pendulum(jnp.asarray([1.0, 0.3], dtype))
+
+
+def _controller(**options):
+    return diffrax.PIDController(**{"rtol": 1e-6, "atol": 1e-6} | options)
+
+
+def _by_diffrax(simulation, times, method, max_steps=4096):
+    times = jnp.asarray(times, simulation.start.dtype)
+    saved = {
+        "states": diffrax.SubSaveAt(ts=times),
+        "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
+    }
+    return diffrax.diffeqsolve(
+        simulation.terms(),
+        method.solver,
+        jnp.zeros((), times.dtype),
+        times[-1],
+        method.step,
+        simulation.initial_state(),
+        saveat=diffrax.SaveAt(subs=saved),
+        stepsize_controller=method.controller,
+        adjoint=diffrax.ForwardMode(),
+        max_steps=max_steps,
+        throw=False,
+    )
+
+
+def _agrees(found, known, order, tolerance=1e-12, of_steps=1e-6):
+    for name, count in found.stats.items():
+        assert count == known.stats[name], name
+    ends = np.sort(np.where(np.isfinite(known.ys["ends"]), known.ys["ends"], np.inf))
+    taken = np.isfinite(ends)
+    np.testing.assert_array_equal(np.isfinite(found.steps)[: ends.size], taken)
+    # Steps follow the error, most of which is rounding where they are short.
+    np.testing.assert_allclose(
+        found.steps[: ends.size][taken], ends[taken], rtol=of_steps
+    )
+    pairs = zip(
+        jax.tree.leaves(found.states), jax.tree.leaves(known.ys["states"]), strict=True
+    )
+    for a, b in pairs:
+        np.testing.assert_allclose(a, b[order], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("solver", _SOLVERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("times", _TIMES.values(), ids=_TIMES.keys())
+def test_a_run_takes_the_steps_of_diffrax(solver, times):
+    method, order = Method(solver, controller=_controller()), np.argsort(times)
+    found = simulate(_start(), np.sort(times), method)
+    # The dense output of Dopri8 has weights of 1e3.
+    tolerance = 1e-10 if isinstance(solver, diffrax.Dopri8) else 1e-12
+    _agrees(found, _by_diffrax(_start(), times, method), order, tolerance)
+
+
+def test_implicit_stages_are_those_of_diffrax():
+    method = Method(integrators.Kvaerno3(), controller=_controller())
+    found = simulate(_start(), [2.5], method)
+    _agrees(found, _by_diffrax(_start(), [2.5], method), slice(None))
+
+
+def test_large_states_take_the_steps_of_diffrax():
+    class Decay(Pendulum):
+        def initial_state(self):
+            return jnp.linspace(1, 2, 5000)
+
+        def terms(self):
+            return diffrax.ODETerm(lambda t, y, args: -y * jnp.cos(y))
+
+    decay = Decay(jnp.zeros(1))
+    method = Method(diffrax.Dopri5(), controller=_controller())
+    found = simulate(decay, _TIMES["several in a step"], method)
+    known = _by_diffrax(decay, _TIMES["several in a step"], method)
+    _agrees(found, known, slice(None))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtmax": 0.05},
+        {"dtmin": 0.3},
+        {"pcoeff": 0.3, "icoeff": 0.3, "dcoeff": 0.1},
+        {"norm": lambda e: jnp.max(jnp.abs(e[1]["v"]))},
+        {"rtol": 1e-3, "atol": 1e-3, "factormax": 2.0},
+    ],
+    ids=["dtmax", "dtmin", "PID", "norm", "loose"],
+)
+def test_a_run_is_steered_by_its_controller(options):
+    method = Method(diffrax.Dopri5(), 0.02, controller=_controller(**options))
+    times = np.linspace(0, 3, 7)
+    found = simulate(_start(), times, method)
+    _agrees(found, _by_diffrax(_start(), times, method), slice(None))
+
+
+def test_a_run_in_singles_stays_in_them():
+    method = Method(diffrax.Tsit5(), controller=_controller(rtol=1e-4, atol=1e-4))
+    times = np.linspace(0, 3, 7, dtype=np.float32)
+    start = _start(jnp.float32)
+    found = simulate(start, times, method)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(found.states))
+    _agrees(found, _by_diffrax(start, times, method), slice(None), 1e-4, 1e-2)
+
+
+def test_a_run_that_is_out_of_steps_says_so():
+    method = Method(diffrax.Bosh3(), controller=_controller(), max_steps=7)
+    times = np.linspace(0, 3, 7)
+    found = simulate(_start(), times, method, throw=False)
+    assert found.result == RESULTS.max_steps_reached
+    known = _by_diffrax(_start(), times, method, 7)
+    _agrees(found, known, slice(None))
+    assert np.isinf(found.states[0][-1]) and np.isfinite(found.final.t)
+
+
+def test_runs_of_a_batch_take_the_steps_that_each_takes_alone():
+    method = Method(diffrax.Dopri5(), controller=_controller())
+    starts, times = jnp.array([[1.0, 0.3], [0.1, 0.0], [2.9, 1.0]]), [0.5, 0.6, 3.0]
+
+    def run(start):
+        found = simulate(Pendulum(start), times, method)
+        return found.states, found.stats, found.steps
+
+    together = jax.jit(jax.vmap(run))(starts)
+    for i, start in enumerate(starts):
+        for a, b in zip(*map(jax.tree.leaves, (together, run(start))), strict=True):
+            np.testing.assert_allclose(a[i], b, rtol=1e-12)
+
+
+def test_numbers_of_numpy_are_none_that_is_traced():
+    matrix = np.arange(4.0).reshape(2, 2)
+
+    @jax.jit
+    def look(y):
+        _, consts = hoisted(lambda y: matrix @ y, y)
+        assert len(consts) == 1 and not is_traced(consts[0])
+        return y
+
+    look(jnp.ones(2))
