@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
 from .._fresh_jit import fresh_jit, reading
-from .._results import RESULTS
+from .._results import RESULTS, is_outcome
 from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
 from ._core import Search, optima, optimum
@@ -182,11 +182,13 @@ def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     aux = looked(found, end.z)[0].aux if state is None else state.aux
     fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
     known = run.covariance and not is_traced(fitted.chi2)
-    if not known or bool(aux.extra.result != RESULTS.successful):
+    if not known or not is_outcome(aux.extra.result, RESULTS.successful):
         return fitted
     numbers = fitted.values, fitted.stderr, fitted.sigma_scale
-    flat = fitted.undetermined | on_plateau(found, *numbers)
-    fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
+    flat = on_plateau(found, *numbers)
+    if flat.any():
+        flat = fitted.undetermined | flat
+        fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
     if not run.solver_error:
         return fitted
     error = solver_error(found, by, end.z) / fitted.sigma_scale

@@ -27,6 +27,8 @@ from ._run import Run
 
 Solver = LevenbergMarquardt | Descent
 _NO_TAGS = frozenset()
+#: Functions, and their outputs, which our solvers ask nothing of to begin.
+_UNASKED = cast(Any, None)
 _HISTORY = ("loss", "to_go", "seconds")
 
 
@@ -75,11 +77,17 @@ def _history(rows: list[Any]) -> np.ndarray:
 
 def initial_state(solver: Solver, z: Array) -> Any:
     """The solver's state before its first step; it costs nothing."""
-    aux, unasked = None, cast(Any, None)  # ours ask for no function, nor its outputs
     if isinstance(solver, LevenbergMarquardt):
-        zero = jnp.zeros((), z.dtype)
-        aux = jax.eval_shape(lambda: Objective(zero, zero, Facts.none(z.dtype)))
-    return solver.init(unasked, z, None, {}, unasked, aux, _NO_TAGS)
+        return _without_jacobian(z)
+    return solver.init(_UNASKED, z, None, {}, _UNASKED, None, _NO_TAGS)
+
+
+@eqx.filter_jit
+def _without_jacobian(z: Array) -> Any:
+    """That of `LevenbergMarquardt`, whatever its options."""
+    zero = jnp.zeros((), z.dtype)
+    aux = jax.eval_shape(lambda: Objective(zero, zero, Facts.none(z.dtype)))
+    return LevenbergMarquardt().init(_UNASKED, z, None, {}, _UNASKED, aux, _NO_TAGS)
 
 
 def one_step(

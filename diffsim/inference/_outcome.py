@@ -129,7 +129,9 @@ def outcome(
 ) -> Fit:
     """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
     parameters, unknown = experiment.parameters, experiment.scale_is_unknown
-    numbers, root = _numbers(parameters.coordinates, z, state, facts, unknown)
+    numbers, root = _numbers(
+        parameters.coordinates, z, search.result, state, facts, unknown
+    )
     fisher = None
     if root is not None:
         good, names = RESULTS.successful, parameters.names
@@ -144,8 +146,6 @@ def outcome(
         chi2=facts.chi2,
         size=facts.size,
         loss=search.loss,
-        status=_status(search, facts, state),
-        solver_error=jnp.full(z.shape, jnp.nan, z.dtype),
         steps=search.steps,
         rejected=search.rejected,
         non_finite=search.non_finite,
@@ -163,8 +163,13 @@ def _model(parameters: Parameters, values: Array) -> PyTree:
 # Compiled without names and `predict`, so that fits of one size share it.
 @fresh_jit
 def _numbers(
-    coordinates: Coordinates, z: Array, state: Any, facts: Facts, unknown: bool
-) -> tuple[dict[str, Array], tuple[Array, Array] | None]:
+    coordinates: Coordinates,
+    z: Array,
+    searched: RESULTS,
+    state: Any,
+    facts: Facts,
+    unknown: bool,
+) -> tuple[dict[str, Any], tuple[Array, Array] | None]:
     """The numbers of a `Fit`, and root and scale of its information."""
     n = z.size
     values = coordinates.values(z)
@@ -189,6 +194,8 @@ def _numbers(
         "aic": aic,
         "bic": bic,
         "to_go": _to_go(state, sigma),
+        "status": _status(searched, facts, state),
+        "solver_error": jnp.full(n, jnp.nan, z.dtype),
     }, root
 
 
@@ -229,12 +236,12 @@ def _criteria(facts: Facts, k: Array, unknown: bool) -> tuple[Array, Array]:
     return deviance + 2 * k, deviance + k * jnp.log(size)
 
 
-def _status(search: Search, facts: Facts, state: Any) -> RESULTS:
+def _status(searched: RESULTS, facts: Facts, state: Any) -> RESULTS:
     """The search's; where the prediction failed, what the simulation says of it."""
     ran = facts.result == RESULTS.successful
-    blind = search.result == RESULTS.prediction_not_finite
+    blind = searched == RESULTS.prediction_not_finite
     keep = jnp.asarray(ran) | ~jnp.asarray(blind)
-    result = RESULTS.where(keep, search.result, facts.result)
+    result = RESULTS.where(keep, searched, facts.result)
     if state is None:
         return result
     # Small updates are no optimum: what a schedule or a line search makes them is.

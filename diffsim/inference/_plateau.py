@@ -1,6 +1,5 @@
 """Error bars that reach over a plateau of the loss, and so are none."""
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
@@ -19,7 +18,7 @@ def on_plateau(
     values: Array,
     stderr: Float[Array, " parameter"],
     sigma_scale: Array,
-) -> Bool[Array, " parameter"]:
+) -> Bool[np.ndarray, " parameter"]:
     """Parameters whose loss does not rise where their error bars end.
 
     A parameter that ran away to where the prediction has forgotten it has an error bar
@@ -27,14 +26,14 @@ def on_plateau(
     error bar that is as large by right, of a parameter near 0, is told apart by the
     loss at its ends; nothing is evaluated for others.
     """
-    size = jnp.maximum(jnp.abs(values), jnp.abs(experiment.parameters.start))
+    size = np.maximum(np.abs(values), np.abs(experiment.parameters.start))
     suspicious = np.isfinite(stderr) & (np.asarray(stderr) > _SUSPICIOUS * size)
     found = np.zeros(values.size, bool)
     for i in np.flatnonzero(suspicious):
         ends = [values.at[i].add(side * stderr[i]) for side in (1, -1)]
         rises = [_rise(experiment, values, end) / sigma_scale**2 for end in ends]
         found[i] = any(float(rise) < _FLAT for rise in rises)
-    return jnp.asarray(found)
+    return found
 
 
 @fresh_jit

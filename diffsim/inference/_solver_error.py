@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
@@ -29,14 +31,26 @@ def solver_error(
     finer = at_finer_steps(_rows, experiment, z)
     if finer is None or experiment.data is None:
         return jnp.full(z.shape, jnp.nan, z.dtype)
-    change = finer - looked(experiment, z)[1]
-    if not bool(jnp.all(jnp.isfinite(change))):
+    change = np.asarray(finer) - np.asarray(looked(experiment, z)[1])
+    if not np.isfinite(change).all():
         return jnp.full(z.shape, jnp.inf, z.dtype)
-    sigma = experiment.sigma(experiment.parameters.values(z))
-    data = experiment.data - change[: experiment.data.size] * sigma
+    data = _changed_data(experiment, z, jnp.asarray(change))
     moved = eqx.tree_at(lambda e: e.data, experiment, data)
-    root = linearised(moved, solver, z).root
-    inverse = solve_triangular(root[:-1, :-1], jnp.eye(z.size, dtype=z.dtype))
+    return _in_error_bars(linearised(moved, solver, z).root)
+
+
+@fresh_jit
+def _changed_data(experiment: Experiment, z: Array, change: Array) -> Array:
+    """Data from which a change of the rows is taken away."""
+    assert experiment.data is not None
+    sigma = experiment.sigma(experiment.parameters.values(z))
+    return experiment.data - change[: experiment.data.size] * sigma
+
+
+@jax.jit
+def _in_error_bars(root: Array) -> Array:
+    """How far the Gauss-Newton step of a search moves each coordinate."""
+    inverse = solve_triangular(root[:-1, :-1], jnp.eye(len(root) - 1, dtype=root.dtype))
     return jnp.abs(product(inverse, root[:-1, -1])) / jnp.linalg.norm(inverse, axis=1)
 
 
