@@ -57,8 +57,8 @@ def configure(
     what is no setting.
 
     **Limits:** JAX keeps what it compiles until you delete the folder (convenience);
-    JAX 0.10 keeps no program that may call Python, as the checks of a run do
-    (convenience of JAX).
+    JAX 0.10 keeps no program that may call Python, as checks inside a `jit` of yours
+    do (convenience of JAX).
     """
     _check_switch("enable_x64", enable_x64)
     _check_switch("cpu_loop_fusion", cpu_loop_fusion)

@@ -94,9 +94,10 @@ def _agrees(found, known, order, tolerance=1e-12, of_steps=1e-6):
 def test_a_run_takes_the_steps_of_diffrax(solver, times):
     method, order = Method(solver, controller=_controller()), np.argsort(times)
     found = simulate(_start(), np.sort(times), method)
-    # The dense output of Dopri8 has weights of 1e3.
-    tolerance = 1e-10 if isinstance(solver, diffrax.Dopri8) else 1e-12
-    _agrees(found, _by_diffrax(_start(), times, method), order, tolerance)
+    # The dense output of Dopri8 has weights of 1e3, the error of a short step rounding.
+    eighth = isinstance(solver, diffrax.Dopri8)
+    bounds = (1e-10, 1e-3) if eighth else (1e-12, 1e-6)
+    _agrees(found, _by_diffrax(_start(), times, method), order, *bounds)
 
 
 def test_implicit_stages_are_those_of_diffrax():
