@@ -40,7 +40,7 @@ class AdaptiveRun(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    """What a run writes: each place once."""
+    """Arrays that a run writes into, each place once."""
 
     states: PyTree[Array]
     ends: Array
@@ -220,7 +220,7 @@ class _Loop(NamedTuple):
     def write(
         self, at: _At, keep: Array, t: Array, y: PyTree[Array], dense: Any
     ) -> tuple[Array, Any]:
-        """What a step to `t` leaves if kept, and the number of the next output."""
+        """Write a step to `t` if it is kept; returns the next output's number, too."""
         put: Any = loops.buffer_at_set
         states, ends, kept = at.written
         output, states = self.outputs(at, keep, dense)
@@ -232,7 +232,7 @@ class _Loop(NamedTuple):
         return output, _Buffers(states, new, kept)
 
     def outputs(self, at: _At, keep: Array, dense: Any) -> tuple[Array, Any]:
-        """The outputs inside a step that is kept."""
+        """Write the outputs inside a step that is kept."""
         times, size = self.direction * self.run.times, self.run.times.size
         inside = self.run.solver.interpolation_cls(t0=at.t, t1=at.end, **dense)
 

@@ -115,7 +115,7 @@ def steps_of(solver: Any, terms: OnClock, args: Any, y0: PyTree[Array]) -> Any:
     """How `solver` steps such a state."""
     if is_runge_kutta(solver) and is_small(y0):
         return PackedSteps(solver, terms, args, Packing.of(y0))
-    if isinstance(solver, diffrax.AbstractERK) and solver.scan_kind is None:
+    if is_runge_kutta(solver) and solver.scan_kind is None:
         # Its stages in a loop of JAX's own: no derivative is taken of it.
         solver = eqx.tree_at(
             lambda s: s.scan_kind, solver, "lax", is_leaf=lambda x: x is None
