@@ -5,6 +5,7 @@ code to be traced, three times, and compiled. This one takes the same steps, by
 Diffrax's controllers and interpolants, of half the code.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
@@ -21,10 +22,18 @@ from ._guard import guarded
 from ._landing import Landing
 
 
+class Stop(NamedTuple):
+    """What ends a run: `happened(before, after)` of `values(t, y)` around a step."""
+
+    values: Callable[[Array, PyTree[Array]], Array]
+    happened: Callable[[Array, Array], Array]
+
+
 class AdaptiveRun(NamedTuple):
-    """A run over a `span` of elapsed time with outputs at `times` in it.
+    """A run over a `span` of elapsed time with outputs at `times` in it, if any.
 
     - `every`: after how many accepted steps a state is kept; None keeps none.
+    - `stop`: what ends the run with the step in which it happens.
     """
 
     solver: Any
@@ -33,16 +42,17 @@ class AdaptiveRun(NamedTuple):
     args: Any
     y0: PyTree[Array]
     span: tuple[Array, Array]
-    times: Float[Array, " output"]
+    times: Float[Array, " output"] | None
     step: float | None
     max_steps: int
     every: int | None
+    stop: Stop | None = None
 
 
 class _Buffers(NamedTuple):
     """Arrays that a run writes into, each place once."""
 
-    states: PyTree[Array]
+    states: PyTree[Array] | None
     ends: Array
     kept: PyTree[Array] | None
 
@@ -59,6 +69,8 @@ class _At(NamedTuple):
     tried: Array
     accepted: Array
     output: Array
+    #: Values of what ends the run, and whether it has happened.
+    watched: tuple[Array, Array] | None
     written: _Buffers
 
 
@@ -94,13 +106,11 @@ def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array
     result = good.where(loop.goes_on(last), good.max_steps_reached, last.result)
     unpacked = loop.steps.unpacked
     end = (loop.direction * last.t, unpacked(last.y))
-    found = {
-        "states": jax.vmap(unpacked)(last.written.states),
-        "end": jax.tree.map(lambda a: a[None], end),
-        "ends": last.written.ends,
-    }
-    if last.written.kept is not None:
-        found["kept"] = jax.vmap(unpacked)(last.written.kept)
+    states, ends, kept = last.written
+    found = {"end": jax.tree.map(lambda a: a[None], end), "ends": ends}
+    for name, some in (("states", states), ("kept", kept)):
+        if some is not None:
+            found[name] = jax.vmap(unpacked)(some)
     stats = {
         "num_steps": last.tried,
         "num_accepted_steps": last.accepted,
@@ -143,9 +153,12 @@ class _Loop(NamedTuple):
         first, state = self.controller.init(*given, self.order())
         first, y = jnp.minimum(first, end), self.steps.packed(run.y0)
         none, good = jnp.asarray(0), diffrax.RESULTS.successful
-        memory = self.steps.memory(begin, first, y)
+        memory, watched = self.steps.memory(begin, first, y), None
+        if run.stop is not None:
+            watched = run.stop.values(run.span[0], run.y0), jnp.asarray(False)
+        written = self.empty(y)
         return _At(
-            begin, first, y, memory, state, good, none, none, none, self.empty(y)
+            begin, first, y, memory, state, good, none, none, none, watched, written
         )
 
     def empty(self, y: PyTree[Array]) -> _Buffers:
@@ -161,15 +174,19 @@ class _Loop(NamedTuple):
                 y,
             )
 
+        def output(a):
+            return jnp.where(begin == end, a, jnp.inf)
+
         return _Buffers(
-            room(run.times.size, lambda a: jnp.where(begin == end, a, jnp.inf)),
+            None if run.times is None else room(run.times.size, output),
             jnp.full(run.max_steps, jnp.inf, end.dtype),
             run.every
             and room(run.max_steps // run.every, lambda a: jnp.asarray(jnp.inf)),
         )
 
     def goes_on(self, at: _At) -> Array:
-        return (at.t < self.span()[1]) & (at.result == diffrax.RESULTS.successful)
+        ahead = (at.t < self.span()[1]) & (at.result == diffrax.RESULTS.successful)
+        return ahead if at.watched is None else ahead & ~at.watched[1]
 
     def advance(self, at: _At) -> _At:
         """One step, kept or not."""
@@ -205,8 +222,17 @@ class _Loop(NamedTuple):
             at.tried + 1,
             accepted,
             output,
+            self.watched(at, t, y),
             written,
         )
+
+    def watched(self, at: _At, t: Array, y: PyTree[Array]) -> Any:
+        """What may end the run, behind a step; as before it where it is not kept."""
+        if self.run.stop is None or at.watched is None:
+            return None
+        before, _ = at.watched
+        after = self.run.stop.values(self.direction * t, self.steps.unpacked(y))
+        return after, jnp.any(self.run.stop.happened(before, after))
 
     def clipped(self, t: Array, end: Array, keep: Array) -> tuple[Array, Array]:
         """Times of the next step, which ends with the run or well before."""
@@ -233,6 +259,8 @@ class _Loop(NamedTuple):
 
     def outputs(self, at: _At, keep: Array, dense: Any) -> tuple[Array, Any]:
         """Write the outputs inside a step that is kept."""
+        if self.run.times is None:
+            return at.output, None
         times, size = self.direction * self.run.times, self.run.times.size
         inside = self.run.solver.interpolation_cls(t0=at.t, t1=at.end, **dense)
 

@@ -23,6 +23,13 @@ def adaptive_rows(
     watch: Watch, y0: PyTree[Array], t0: Array, solve: Solve, runs: int
 ) -> tuple[Rows, Onward, Any]:
     """The steps of up to `runs` runs, where they lead, and each run's result."""
+    no, nothing = jnp.asarray(False), jnp.zeros(len(watch.events), t0.dtype)
+    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
+    if not any(event.acts for event in watch.events):
+        ends, states, *about = solve(t0, y0)
+        rows, values = _rows(watch, start, (t0, y0), ends, states)
+        ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
+        return rows, ended, jax.tree.map(lambda a: a[None], about)
 
     def one(carry, _):
         here, soon = carry
@@ -33,8 +40,6 @@ def adaptive_rows(
         ends, states, *about = _unless(idle, solve, t, y)
         rows, values = _rows(watch, here, (t, y), ends, states)
         ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
-        if not any(event.acts for event in watch.events):
-            return (ended, soon), (rows, *about)
         acting = watch.acts() & rows.crossed
         n = jnp.argmax(jnp.any(acting, axis=1))
         begun = _at(n, rows, values)
@@ -51,8 +56,6 @@ def adaptive_rows(
         soon = jnp.where(happens & ~there.stopped, soon, 0)
         return (there, soon), (rows, *about)
 
-    no, nothing = jnp.asarray(False), jnp.zeros(len(watch.events), t0.dtype)
-    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
     (last, _), (rows, *about) = jax.lax.scan(
         one, (start, jnp.zeros_like(t0)), None, length=runs
     )

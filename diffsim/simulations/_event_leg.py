@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -168,13 +167,14 @@ def _bounded(request: Request, side: DiffraxSide, runs: int) -> DiffraxSide:
 
 
 def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
-    until, last_time = _until(watch), request.elapsed[-1]
+    until = tuple(event for event in watch.events if event.acts)
+    last_time = request.elapsed[-1]
     runs = 1 + _resets(watch.events)
     side = _bounded(request, side, runs)
 
     def solve(t, y):
         onward = request._replace(y0=y)
-        return diffrax_steps(onward, side, (t, last_time), until=until)
+        return diffrax_steps(onward, side, (t, last_time), until)
 
     rows, last, (results, stats) = adaptive_rows(
         watch, request.y0, request.begin, solve, runs
@@ -183,21 +183,6 @@ def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
     first = jnp.argmax(failed)
     result = jax.tree.map(lambda a: a[first], results)
     return rows, last.anchor, result, {name: jnp.sum(stats[name]) for name in STATS}
-
-
-def _until(watch: Watch) -> diffrax.Event | None:
-    acting = [event for event in watch.events if event.acts]
-    if not acting:
-        return None
-    ways = {"up": True, "down": False, None: None}
-
-    def condition(event):
-        return lambda t, y, args, **_: event.value(watch.epoch.at(t), y, args)
-
-    return diffrax.Event(
-        [condition(event) for event in acting],
-        direction=[ways[event.direction] for event in acting],
-    )
 
 
 def _resets(events: tuple[Event, ...]) -> int:

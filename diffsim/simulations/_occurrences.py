@@ -27,14 +27,14 @@ def read_off(
 ) -> tuple[PyTree[Array], tuple[Occurrences, ...]]:
     """The states at `times`, and by `look` the events up to the time `end`.
 
-    All by side steps from the rows before them, in one batch: a step of many stages
-    takes long to compile.
+    All by side steps from the rows before them, in one batch: a step takes long to
+    compile.
     """
     starts, states = begun_by(rows, times)
     there, waits = _waits(rows, watch)
     both = (_Aside(starts, states, times - starts), waits)
     every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
-    found = jax.vmap(watch.aside)(*every)
+    found = jax.vmap(watch.quick)(*every)
     at, states = (
         jax.tree.map(lambda a, part=part: a[part], found)
         for part in (slice(times.size), slice(times.size, None))
@@ -55,13 +55,15 @@ def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
     """Of all events one after another, each padded to its limit: which there are, and
     the side steps to them.
     """
-    places, theres, indices = [], [], []
-    for i, event in enumerate(watch.events):
-        crossed = rows.crossed[:, i]
-        places.append(jnp.nonzero(crossed, size=event.limit, fill_value=0)[0])
-        theres.append(jnp.arange(event.limit) < jnp.sum(crossed))
-        indices.append(np.full(event.limit, i))
-    at, there, index = map(jnp.concatenate, (places, theres, indices))
+    limits = np.array([event.limit for event in watch.events])
+    index = np.repeat(np.arange(limits.size), limits)
+    place = np.concatenate([np.arange(limit) for limit in limits])
+    there = jnp.sum(rows.crossed, axis=0)[index] > place
+    # Numbers of the rows in which each event happens, ahead of those in which not: to
+    # sort them is one operation, what `nonzero` does takes longer to compile.
+    numbers = np.arange(rows.lengths.size)[:, None]
+    sorted_ = jnp.sort(jnp.where(rows.crossed, numbers, numbers.size), axis=0)
+    at = jnp.where(there, sorted_.at[place, index].get(mode="clip"), 0)
     rows = jax.tree.map(lambda a: a[at], rows)
     # A step ends with the event that acts in it.
     waits = rows.lengths

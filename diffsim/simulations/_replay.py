@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+# For loops that write into large arrays, which `lax.while_loop` copies under `vmap`.
+from equinox import internal as loops
 from jaxtyping import Array, Float, Int, PyTree
 
 from ._explicit import (
@@ -35,11 +38,11 @@ class Replay(NamedTuple):
     packing: Packing
     y0: Array
     span: tuple[Array, Array]
-    times: Float[Array, " output"]
+    times: Float[Array, " output"] | None
 
 
 def replay_of(
-    solver: Any, terms: Any, y0: PyTree[Array], args: Any, span, times
+    solver: Any, terms: Any, y0: PyTree[Array], args: Any, span, times=None
 ) -> Replay:
     """The replay of a run of `terms` from `y0` over `span`, with outputs at `times`."""
     packing = Packing.of(y0)
@@ -80,10 +83,12 @@ class Recorded(NamedTuple):
 
     ends: Float[Array, " bound"]
     count: Int[Array, ""]
-    of_outputs: Int[Array, " output"]
+    of_outputs: Int[Array, " output"] | None
 
     @classmethod
-    def of(cls, ends: Array, span: tuple[Array, Array], times: Array) -> "Recorded":
+    def of(
+        cls, ends: Array, span: tuple[Array, Array], times: Array | None
+    ) -> "Recorded":
         """Return the steps that ended at `ends`, in either direction of time."""
         # Held: how many steps there were, and which has an output, is no function to
         # differentiate. What moves with the span and the times is put in by `step`.
@@ -91,6 +96,8 @@ class Recorded(NamedTuple):
         taken = jnp.isfinite(ends)
         # A run of no length takes none; its outputs lie in one of no length.
         count = jnp.maximum(jnp.sum(taken), 1)
+        if times is None:
+            return cls(ends, count, None)
         sign = jnp.where(end < begin, -1, 1)
         # An output lies in the first step that does not end before it.
         ahead = jnp.where(taken, sign * ends, jnp.inf)
@@ -130,3 +137,25 @@ def run_again(
     (k, y), states = jax.lax.scan(to_output, start, outputs)
     end = jax.lax.fori_loop(k, recorded.count, advance, y)
     return states, replay.packing.unpack(end)
+
+
+def steps_again(replay: Replay, recorded: Recorded) -> PyTree[Array]:
+    """States at the ends of all steps, infinite behind them, in forward mode too."""
+    span, bound = replay.span, recorded.ends.size
+
+    def advance(carry):
+        k, y, kept = carry
+        y = replay.step(y, *recorded.step(k, span))
+        return k + 1, y, kept.at[k].set(y)
+
+    y = replay.y0
+    kept = jnp.full((bound, *y.shape), jnp.inf, y.dtype)
+    *_, kept = loops.while_loop(
+        lambda carry: carry[0] < recorded.count,
+        advance,
+        (jnp.zeros_like(recorded.count), y, kept),
+        max_steps=bound,
+        buffers=lambda carry: carry[2],
+        kind="lax",
+    )
+    return jax.vmap(replay.packing.unpack)(kept)

@@ -18,13 +18,15 @@ class _Known(NamedTuple):
     consts: list[Array]
     y0: Array
     span: tuple[Array, Array]
-    times: Array
+    times: Array | None
 
 
 def pull_back(
     build: Callable[..., Replay], moving: Sequence[Array], recording: Recording, bars
 ) -> list[Array]:
     """Cotangents of what moves, from `bars` of the states at outputs and at the end.
+
+    Without outputs they are of the states at the ends of all steps, which are kept.
 
     The step is turned into a function of what it reads, which is worked out once: what
     the terms make of the parameters before the loop is pulled back after it. What does
@@ -63,9 +65,11 @@ def pull_back(
     states, end = bars
     recorded = Recorded.of(recording.ends, known.span, known.times)
     run = _Run(dense, replay.between, known, recorded, states, moves)
-    kept = jax.vmap(replay.packing.pack)(recording.kept)
-    kept = jnp.concatenate([known.y0[None], kept])
-    return list(pull(_carried_back(run, kept, replay.packing.pack(end))))
+    pack = replay.packing.pack
+    kept = jnp.concatenate([known.y0[None], jax.vmap(pack)(recording.kept)])
+    if known.times is None:
+        return list(pull(_step_by_step(run, kept, jax.vmap(pack)(states))))
+    return list(pull(_carried_back(run, kept, pack(end))))
 
 
 class _Run(NamedTuple):
@@ -110,9 +114,24 @@ def _carried_back(run: _Run, kept: Array, end: Array) -> _Known:
 
         return jax.lax.fori_loop(0, count, one, back)
 
+    assert known.times is not None
     last = jnp.asarray(known.times.size - 1, recorded.count.dtype)
     back = _Back(end, jax.tree.map(jnp.zeros_like, known), last)
     back = jax.lax.fori_loop(0, segments, segment, back)
+    return back.known._replace(y0=back.y)
+
+
+def _step_by_step(run: _Run, kept: Array, bars: Array) -> _Known:
+    """Cotangents of a replay, from those of the states behind all of its steps."""
+    count = run.recorded.count
+
+    def one(j, back):
+        k = count - 1 - j
+        return _step_back(run, k, kept[k], back._replace(y=back.y + bars[k]))
+
+    nothing, known = jax.tree.map(jnp.zeros_like, (kept[0], run.known))
+    back = _Back(nothing, known, jnp.zeros_like(count))
+    back = jax.lax.fori_loop(0, count, one, back)
     return back.known._replace(y0=back.y)
 
 
@@ -156,22 +175,25 @@ def _step_back(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
 
 def _outputs_back(run: _Run, k: Array, inside: Any, span: Any, back: _Back):
     """Cotangents of what outputs inside step `k` are made of, and of their times."""
+    of_outputs, bars = run.recorded.of_outputs, jax.tree.map(jnp.zeros_like, inside)
+    if of_outputs is None or run.known.times is None:
+        return back.output, bars, None
+    every = run.known.times
 
     def between(t, y, found, *ends):
         return run.between(y, *(ends or span), found, t)
 
     def is_here(carry):
         output, _, _ = carry
-        place = run.recorded.of_outputs[jnp.maximum(output, 0)]
+        place = of_outputs[jnp.maximum(output, 0)]
         return (output >= 0) & (place == k)
 
     def add(carry):
         output, bars, times = carry
         state = jax.tree.map(lambda a: a[output], run.states)
-        t, *more = jax.vjp(between, run.known.times[output], *inside)[1](state)
+        t, *more = jax.vjp(between, every[output], *inside)[1](state)
         if run.moves.times:
             times = jax.lax.dynamic_update_index_in_dim(times, t, output, 0)
         return output - 1, jax.tree.map(jnp.add, bars, tuple(more)), times
 
-    bars = jax.tree.map(jnp.zeros_like, inside)
     return jax.lax.while_loop(is_here, add, (back.output, bars, back.known.times))

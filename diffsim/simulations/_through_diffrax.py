@@ -1,7 +1,7 @@
 """A run by Diffrax's solvers: the only call to `diffrax.diffeqsolve`."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import diffrax
 import jax
@@ -9,17 +9,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS
-from ._adaptive_loop import AdaptiveRun, adaptive_run, is_run_here
+from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_run_here
 from ._both_modes import Derivatives, in_both_modes
 from ._dynamics import moves_with_time
+from ._elapsed_time import Epoch
+from ._event import Event
 from ._explicit import is_runge_kutta
 from ._guard import guarded
 from ._leg import Leg
-from ._method import with_root_tolerances
-from ._plan import DiffraxSide, Plan
-from ._replay import Recorded, Recording, replay_of, run_again, steps_between
+from ._method import Method, with_root_tolerances
+from ._plan import DiffraxSide
+from ._replay import (
+    Recorded,
+    Recording,
+    Replay,
+    replay_of,
+    run_again,
+    steps_again,
+    steps_between,
+)
 from ._replay_reverse import pull_back
 from ._request import Request
+from ._watch import crossings, event_values
 
 
 #: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
@@ -36,49 +47,8 @@ def diffrax_leg(
     request: Request, side: DiffraxSide, *, span: tuple[Array, Array], times: Array
 ) -> Leg:
     """States at `times`, which lie in order in the `span` of elapsed time."""
-    method, meter = request.plan.method, request.meter
-    bare = method.adjoint is None and isinstance(meter, diffrax.NoProgressMeter)
-    replays = bare and _is_replayed(request, side.max_steps)
-
-    def run(adjoint, inputs):
-        simulation, method, controller, epoch, y0, span, times = inputs
-        saved = {
-            "states": diffrax.SubSaveAt(ts=times),
-            "end": diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: (t, y)),
-            "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
-        }
-        if replays:
-            saved["kept"] = diffrax.SubSaveAt(steps=steps_between(side.max_steps))
-        solution = _solved(
-            request._replace(
-                simulation=simulation, plan=Plan(method, None), epoch=epoch, y0=y0
-            ),
-            DiffraxSide(side.outputs, side.max_steps, controller),
-            span,
-            saveat=diffrax.SaveAt(subs=saved),
-            adjoint=adjoint,
-        )
-        stats = {name: solution.stats[name] for name in STATS}
-        assert solution.ys is not None
-        return solution.ys, RESULTS.promote(solution.result), stats
-
-    simulation, y0 = request.simulation, request.y0
-    inputs = (simulation, method, side.controller, request.epoch, y0, span, times)
-    if method.adjoint is not None:
-        found, result, stats = run(method.adjoint, inputs)
-    elif bare:
-        given = method.max_steps is not None
-        checkpoints = None if given else CHECKPOINTS
-        derivatives = _BY_REPLAY if replays else None
-        here = is_run_here(method.solver, side.controller, simulation.terms())
-        every = steps_between(side.max_steps) if replays else None
-        value = partial(_without_derivatives, side.max_steps, every) if here else None
-        found, result, stats = in_both_modes(
-            run, inputs, checkpoints, derivatives, value
-        )
-    else:
-        # A meter is an effect, which a primitive cannot have.
-        found, result, stats = run(diffrax.DirectAdjoint(), inputs)
+    every = steps_between(side.max_steps) if _has_room(request, side) else None
+    found, result, stats = _run(request, side, span, times, every)
     reached, end = jax.tree.map(lambda a: a[-1], found["end"])
     # Where there were steps enough it is the last time, whose derivative is one.
     fine = result == RESULTS.successful
@@ -88,8 +58,86 @@ def diffrax_leg(
     return Leg(found["states"], end, end_time, result, stats, ends)
 
 
-def _without_derivatives(max_steps: int, every: int | None, inputs: Any) -> Any:
-    simulation, method, controller, epoch, y0, span, times = inputs
+def diffrax_steps(
+    request: Request,
+    side: DiffraxSide,
+    span: tuple[Array, Array],
+    until: tuple[Event, ...],
+) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
+    """Ends of the steps, padded with infinity, states there, result and statistics.
+
+    The first of the events `until` ends the run with the step in which it happens.
+    """
+    found, result, stats = _run(request, side, span, None, 1, until)
+    ends = jax.lax.stop_gradient(found["ends"])
+    ends = jnp.where(ends == span[1], span[1], ends)
+    return ends, found["kept"], result, stats
+
+
+class _Inputs(NamedTuple):
+    """Of a run, all that may move in derivatives, and what goes with it."""
+
+    simulation: Any
+    method: Method
+    controller: Any
+    epoch: Epoch
+    y0: PyTree[Array]
+    span: tuple[Array, Array]
+    times: Array | None
+    until: tuple[Event, ...]
+
+
+def _run(
+    request: Request,
+    side: DiffraxSide,
+    span: tuple[Array, Array],
+    times: Array | None,
+    every: int | None,
+    until: tuple[Event, ...] = (),
+) -> tuple[dict[str, Any], Any, dict[str, Array]]:
+    """What is saved of a run, its result and statistics.
+
+    A state is kept after `every` so many steps.
+    """
+    simulation, method, meter = request.simulation, request.plan.method, request.meter
+
+    def run(adjoint, inputs):
+        return _solved(inputs, meter, side, every, adjoint)
+
+    inputs = _Inputs(
+        simulation,
+        method,
+        side.controller,
+        request.epoch,
+        request.y0,
+        span,
+        times,
+        until,
+    )
+    if method.adjoint is not None:
+        return run(method.adjoint, inputs)
+    if not isinstance(meter, diffrax.NoProgressMeter):
+        # A meter is an effect, which a primitive cannot have.
+        return run(diffrax.DirectAdjoint(), inputs)
+    solver, terms = method.solver, simulation.terms()
+    explicit = is_runge_kutta(solver) and moves_with_time(terms)
+    along = _ALONG_STEPS if times is None else _BY_REPLAY
+    here = is_run_here(solver, side.controller, terms)
+    return in_both_modes(
+        run,
+        inputs,
+        CHECKPOINTS if method.max_steps is None else None,
+        along if explicit and every is not None else None,
+        partial(_without_derivatives, side.max_steps, every) if here else None,
+    )
+
+
+def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> Any:
+    simulation, method, controller, epoch, y0, span, times, until = inputs
+
+    def values(t, y):
+        return event_values(until, epoch, t, y, simulation)
+
     found, result, stats = adaptive_run(
         AdaptiveRun(
             method.solver,
@@ -102,27 +150,25 @@ def _without_derivatives(max_steps: int, every: int | None, inputs: Any) -> Any:
             method.step,
             max_steps,
             every,
+            Stop(values, partial(crossings, until)) if until else None,
         )
     )
     return found, RESULTS.promote(result), stats
 
 
-def _is_replayed(request: Request, max_steps: int) -> bool:
-    """Whether derivatives are taken along the steps of the run."""
-    explicit = is_runge_kutta(request.plan.method.solver)
-    if not explicit or not moves_with_time(request.simulation.terms()):
-        return False
+def _has_room(request: Request, side: DiffraxSide) -> bool:
+    """Whether there is room for the states from which a run is made again."""
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(request.y0))
-    return 2 * steps_between(max_steps) * size <= _MEMORY
+    return 2 * steps_between(side.max_steps) * size <= _MEMORY
 
 
-def _replay(inputs: Any) -> Any:
-    simulation, method, _, epoch, y0, span, times = inputs
+def _replay(inputs: _Inputs) -> Replay:
+    simulation, method, _, epoch, y0, span, times, _ = inputs
     terms = epoch.shift(simulation.terms())
     return replay_of(method.solver, terms, y0, simulation, span, times)
 
 
-def _push(inputs: Any, seen: Any) -> Any:
+def _push(inputs: _Inputs, seen: Any) -> Any:
     found, result, stats = seen
     replay = _replay(inputs)
     recorded = Recorded.of(found["ends"], replay.span, replay.times)
@@ -138,56 +184,69 @@ def _pull(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
     return pull_back(lambda *x: _replay(build(*x)), moving, recording, (states, end))
 
 
+def _push_steps(inputs: _Inputs, seen: Any) -> Any:
+    found, result, stats = seen
+    replay = _replay(inputs)
+    kept = steps_again(replay, Recorded.of(found["ends"], replay.span, None))
+    return found | {"kept": kept}, result, stats
+
+
+def _pull_steps(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
+    recording = Recording(seen[0]["ends"], seen[0]["kept"])
+    bars = bars[0]["kept"], None
+    return pull_back(lambda *x: _replay(build(*x)), moving, recording, bars)
+
+
 _BY_REPLAY = Derivatives(_push, _pull)
-
-
-def diffrax_steps(
-    request: Request,
-    side: DiffraxSide,
-    span: tuple[Array, Array],
-    *,
-    until: diffrax.Event | None,
-) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
-    """Ends of the steps, padded with infinity, states there, result and statistics."""
-    given = request.plan.method.adjoint
-    solution = _solved(
-        request,
-        side,
-        span,
-        saveat=diffrax.SaveAt(steps=True),
-        adjoint=diffrax.DirectAdjoint() if given is None else given,
-        until=until,
-    )
-    result = solution.result
-    stopped = result == diffrax.RESULTS.event_occurred
-    good: Any = diffrax.RESULTS
-    result = good.where(stopped, good.successful, result)
-    stats = {name: solution.stats[name] for name in STATS}
-    assert solution.ts is not None
-    return solution.ts, solution.ys, RESULTS.promote(result), stats
+_ALONG_STEPS = Derivatives(_push_steps, _pull_steps)
 
 
 def _solved(
-    request: Request, side: DiffraxSide, span, *, saveat, adjoint, until=None
-) -> diffrax.Solution:
-    t0, t1 = span
-    method = request.plan.method
+    inputs: _Inputs, meter: Any, side: DiffraxSide, every: int | None, adjoint: Any
+) -> tuple[dict[str, Any], Any, dict[str, Array]]:
+    """The run by `diffeqsolve`."""
+    simulation, method, controller, epoch, y0, (t0, t1), times, until = inputs
+    saved = {
+        "end": diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: (t, y)),
+        "ends": diffrax.SubSaveAt(steps=True, fn=lambda t, y, args: t),
+    }
+    if times is not None:
+        saved["states"] = diffrax.SubSaveAt(ts=times)
+    if every is not None:
+        saved["kept"] = diffrax.SubSaveAt(steps=every)
     solver = method.solver
     if not method.adaptive:
-        solver = with_root_tolerances(solver, request.epoch.dtype)
-    return diffrax.diffeqsolve(
-        request.epoch.shift(request.simulation.terms()),
+        solver = with_root_tolerances(solver, epoch.dtype)
+    solution = diffrax.diffeqsolve(
+        epoch.shift(simulation.terms()),
         solver,
         t0,
         t1,
         None if method.step is None else jnp.where(t1 >= t0, 1, -1) * method.step,
-        request.y0,
-        request.simulation,
-        saveat=saveat,
-        stepsize_controller=guarded(side.controller, t0.dtype),
+        y0,
+        simulation,
+        saveat=diffrax.SaveAt(subs=saved),
+        stepsize_controller=guarded(controller, t0.dtype),
         adjoint=adjoint,
-        event=until,
+        event=_diffrax_event(until, epoch) if until else None,
         max_steps=side.max_steps,
         throw=False,
-        progress_meter=request.meter,
+        progress_meter=meter,
+    )
+    good: Any = diffrax.RESULTS
+    stopped = solution.result == good.event_occurred
+    result = RESULTS.promote(good.where(stopped, good.successful, solution.result))
+    assert solution.ys is not None
+    return solution.ys, result, {name: solution.stats[name] for name in STATS}
+
+
+def _diffrax_event(events: tuple[Event, ...], epoch: Epoch) -> diffrax.Event:
+    ways = {"up": True, "down": False, None: None}
+
+    def condition(event):
+        return lambda t, y, args, **_: event.value(epoch.at(t), y, args)
+
+    return diffrax.Event(
+        [condition(event) for event in events],
+        direction=[ways[event.direction] for event in events],
     )

@@ -34,9 +34,7 @@ class Watch(NamedTuple):
     args: Any
 
     def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
-        at = self.epoch.at(t)
-        found = [event.value(at, y, self.args) for event in self.events]
-        return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
+        return event_values(self.events, self.epoch, t, y, self.args)
 
     def acts(self) -> Bool[Array, " event"]:
         return jnp.array([event.acts for event in self.events])
@@ -86,6 +84,14 @@ def heeded(tree: PyTree, there: Array) -> PyTree:
         return jnp.where(there, a, jax.lax.stop_gradient(a)) if floats else a
 
     return jax.tree.map(held, tree)
+
+
+def event_values(
+    events: tuple[Event, ...], epoch: Epoch, t: Array, y: PyTree[Array], args: Any
+) -> Float[Array, " event"]:
+    """The conditions of `events` at t after the `epoch`."""
+    found = [event.value(epoch.at(t), y, args) for event in events]
+    return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
 
 
 def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:

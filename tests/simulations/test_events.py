@@ -95,9 +95,7 @@ def bouncing(derivatives, method):
     return zip(every(run), every(lambda p: flight(*p, t, 3)), strict=True)
 
 
-@pytest.mark.parametrize(
-    "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_a_bouncing_ball_has_the_derivative_of_its_closed_form(method):
     for found, exact in bouncing([jax.jacfwd, jax.jacrev], method):
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
@@ -139,9 +137,7 @@ def turns_of(method):
     return turns
 
 
-@pytest.mark.parametrize(
-    "method", [None, pytest.param(ADAPTIVE, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", [None, ADAPTIVE])
 def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
     """dt/dk = −π/(4 k^1.5) at the first turn, and thrice that at the next."""
     k, turns, n = 0.456, turns_of(method), np.array([1.0, 3.0])
@@ -222,9 +218,7 @@ def test_a_condition_that_is_zero_at_the_epoch_is_past():
     assert found.events[0].count == 1
 
 
-@pytest.mark.parametrize(
-    "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_the_end_of_a_run_has_the_derivative_of_its_closed_form(method):
     def landing(p):
         run = ds.simulate(ball(p), 1.5, METHODS[method], events=END, throw=False)

@@ -82,9 +82,7 @@ def test_resets_at_the_same_time_all_happen_in_single_precision():
         )
 
 
-@pytest.mark.parametrize(
-    "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_what_is_recorded_is_not_lost_where_another_event_acts(method):
     pair = Pair(jnp.array([1.0, 7.0]), jnp.asarray(9.81))
     noted = Event(lambda t, y, pair: y[0][0], direction="down")
@@ -97,9 +95,7 @@ def test_what_is_recorded_is_not_lost_where_another_event_acts(method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", METHODS)
 def test_outputs_before_the_end_of_a_run_have_their_derivative_in_both_modes(method):
     end = Event(lambda t, y, pair: y[0][0], direction="down", terminal=True)
 
