@@ -23,11 +23,13 @@ class Derivatives(NamedTuple):
     `push(inputs, outputs)` is the run made again, as a function of its inputs, given
     what a first one returned; `pull(build, moving, outputs, bars)` are cotangents of
     `moving` inputs, of which `build` makes all. Both return what `run` does, of which
-    only the floating arrays count.
+    only the floating arrays count. `again` is `push` in every mode, for second
+    derivatives; None where they are those of the run.
     """
 
     push: Callable[[PyTree, PyTree], PyTree]
     pull: Callable[[Callable, Sequence[Array], PyTree, PyTree], list[Array]]
+    again: Callable[[PyTree, PyTree], PyTree] | None = None
 
 
 def in_both_modes(
@@ -80,6 +82,8 @@ def in_both_modes(
         else:
             first = _by_themselves(moved, derivatives, whole, ends[0])
             known = [*known, *outputs]
+            if derivatives.again is not None:
+                exact = _by_running(moved, derivatives.again, whole, ends[0])
         return moved.tangents(Maps(*first, *exact), outputs, known, tangents)
 
     found = sealed(lambda *x: opened(consts, *x), tangent, *arrays)
@@ -145,19 +149,32 @@ def _by_adjoints(moved: _Moved, flat, forward, backward):
     return push, pull
 
 
-def _by_themselves(moved: _Moved, derivatives: Derivatives, whole, structure):
-    """Tangents and cotangents by `derivatives`; outputs are known after the inputs."""
+def _by_running(moved: _Moved, again: Callable, whole, structure):
+    """Tangents and cotangents of a run made `again`; outputs follow the inputs."""
 
-    def seen(known):
-        return jax.tree.unflatten(structure, list(known[moved.size :]))
+    def along(known):
+        seen = jax.tree.unflatten(structure, list(known[moved.size :]))
 
-    def push(known, steps):
         def run(*some):
-            inputs = whole(moved.put(known, some))
-            found = jax.tree.leaves(derivatives.push(inputs, seen(known)))
+            found = jax.tree.leaves(again(whole(moved.put(known, some)), seen))
             return [found[i] for i in moved.outputs]
 
-        return jax.jvp(run, moved.taken(known), list(steps))[1]
+        return run, moved.taken(known)
+
+    def push(known, steps):
+        run, point = along(known)
+        return jax.jvp(run, point, list(steps))[1]
+
+    def pull(known, bars):
+        run, point = along(known)
+        return list(jax.vjp(run, *point)[1](list(bars)))
+
+    return push, pull
+
+
+def _by_themselves(moved: _Moved, derivatives: Derivatives, whole, structure):
+    """Tangents and cotangents by `derivatives`; outputs follow the inputs."""
+    push, _ = _by_running(moved, derivatives.push, whole, structure)
 
     def pull(known, bars):
         def build(*some):
@@ -166,6 +183,7 @@ def _by_themselves(moved: _Moved, derivatives: Derivatives, whole, structure):
         of_outputs = dict(zip(moved.outputs, bars, strict=True))
         every = [of_outputs.get(i) for i in range(structure.num_leaves)]
         bars = jax.tree.unflatten(structure, every)
-        return derivatives.pull(build, moved.taken(known), seen(known), bars)
+        seen = jax.tree.unflatten(structure, list(known[moved.size :]))
+        return derivatives.pull(build, moved.taken(known), seen, bars)
 
     return push, pull

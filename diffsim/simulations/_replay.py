@@ -7,7 +7,7 @@ loop of as many turns as there were steps; nothing is masked up to a bound.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -139,8 +139,14 @@ def run_again(
     return states, replay.packing.unpack(end)
 
 
-def steps_again(replay: Replay, recorded: Recorded) -> PyTree[Array]:
-    """States at the ends of all steps, infinite behind them, in forward mode too."""
+def steps_again(
+    replay: Replay, recorded: Recorded, kind: Literal["lax", "bounded"]
+) -> PyTree[Array]:
+    """States at the ends of all steps, infinite behind them.
+
+    A loop of kind "lax" has forward mode; one that is "bounded" has every mode, and
+    takes as long as all steps up to the bound.
+    """
     span, bound = replay.span, recorded.ends.size
 
     def advance(carry):
@@ -156,6 +162,6 @@ def steps_again(replay: Replay, recorded: Recorded) -> PyTree[Array]:
         (jnp.zeros_like(recorded.count), y, kept),
         max_steps=bound,
         buffers=lambda carry: carry[2],
-        kind="lax",
+        kind=kind,
     )
     return jax.vmap(replay.packing.unpack)(kept)

@@ -69,8 +69,8 @@ def diffrax_steps(
     The first of the events `until` ends the run with the step in which it happens.
     """
     found, result, stats = _run(request, side, span, None, 1, until)
-    ends = jax.lax.stop_gradient(found["ends"])
-    ends = jnp.where(ends == span[1], span[1], ends)
+    # Along recorded steps the last one moves with the span, the others are held.
+    ends = jnp.where(found["ends"] == span[1], span[1], found["ends"])
     return ends, found["kept"], result, stats
 
 
@@ -165,6 +165,8 @@ def _has_room(request: Request, side: DiffraxSide) -> bool:
 def _replay(inputs: _Inputs) -> Replay:
     simulation, method, _, epoch, y0, span, times, _ = inputs
     terms = epoch.shift(simulation.terms())
+    # What JAX knows of them may come back as NumPy's.
+    span = jax.tree.map(jnp.asarray, span)
     return replay_of(method.solver, terms, y0, simulation, span, times)
 
 
@@ -184,10 +186,10 @@ def _pull(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
     return pull_back(lambda *x: _replay(build(*x)), moving, recording, (states, end))
 
 
-def _push_steps(inputs: _Inputs, seen: Any) -> Any:
+def _push_steps(inputs: _Inputs, seen: Any, kind: Any = "lax") -> Any:
     found, result, stats = seen
     replay = _replay(inputs)
-    kept = steps_again(replay, Recorded.of(found["ends"], replay.span, None))
+    kept = steps_again(replay, Recorded.of(found["ends"], replay.span, None), kind)
     return found | {"kept": kept}, result, stats
 
 
@@ -198,7 +200,9 @@ def _pull_steps(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
 
 
 _BY_REPLAY = Derivatives(_push, _pull)
-_ALONG_STEPS = Derivatives(_push_steps, _pull_steps)
+_ALONG_STEPS = Derivatives(
+    _push_steps, _pull_steps, partial(_push_steps, kind="bounded")
+)
 
 
 def _solved(
