@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from ._numbers import as_jax_takes
+from ._numbers import as_array, as_jax_takes
 
 
 def is_traced(x: Any) -> bool:
@@ -52,7 +52,7 @@ def as_floating(name: str, value: Any) -> Array:
     check_unitless(name, value)
     value = as_jax_takes(name, value)
     try:
-        array = jnp.asarray(value)
+        array = as_array(_of_numpy(value))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{name} must be real numbers, an array or nested lists of one shape, got "
@@ -63,6 +63,15 @@ def as_floating(name: str, value: Any) -> Array:
     if jnp.issubdtype(array.dtype, jnp.integer):
         return array.astype(jnp.result_type(float))
     raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
+
+
+def _of_numpy(value: Any) -> Any:
+    """Lists and integers as floating arrays of NumPy; nothing is compiled for those."""
+    if isinstance(value, list | tuple):
+        known = not any(isinstance(x, jax.Array) for x in jax.tree.leaves(value))
+        value = np.asarray(value) if known else value
+    whole = isinstance(value, np.ndarray) and value.dtype.kind in "iu"
+    return value.astype(jnp.result_type(float)) if whole else value
 
 
 def check_precision(name: str, value: Array):

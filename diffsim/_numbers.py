@@ -1,9 +1,13 @@
 """Numbers as users hold them, as JAX takes them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.core
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 
 _NATIVE = tuple(np.dtype(kind) for kind in (np.float32, np.float64))
@@ -28,6 +32,22 @@ def as_jax_takes(name: str, value: Any) -> Any:
     ):
         return value
     return _native(name, np.asarray(value))
+
+
+def as_array(value: Any) -> Array:
+    """`jnp.asarray(value)`; of an array of NumPy's without a program to compile."""
+    if type(value) is not np.ndarray:
+        return jnp.asarray(value)
+    # Told its type JAX copies it. Else it compiles a program for every shape.
+    return jnp.asarray(value, jax.dtypes.canonicalize_dtype(value.dtype))
+
+
+def as_vector(leaves: Sequence[Any]) -> Array:
+    """All numbers of `leaves` as one vector, of known ones by NumPy."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return jnp.concatenate([jnp.reshape(jnp.asarray(leaf), -1) for leaf in leaves])
+    dtype = jnp.result_type(*leaves)
+    return as_array(np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(dtype))
 
 
 def _of_list(name: str, value: Any) -> Any:

@@ -158,6 +158,13 @@ with warnings.catch_warnings():
         )
 
 
+def equals(result: Any, wanted: Any) -> Any:
+    """`result == wanted`, of a single known result as a Python bool."""
+    if result.is_traced() or np.ndim(*jax.tree.leaves(result)):
+        return result == wanted
+    return is_outcome(result, wanted)
+
+
 def is_outcome(result: Any, wanted: Any) -> bool:
     """Whether a result that is known is `wanted`."""
     # By NumPy: asking JAX would compile a program in every process.

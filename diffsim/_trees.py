@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ._numbers import as_vector
 from ._paths import (
     joined,
     leads_to,
@@ -105,10 +106,12 @@ def take(tree: PyTree, selection: Selection) -> Array:
     leaves = jax.tree.leaves(tree)
     pieces = []
     for part in selection.parts:
-        flat = jnp.reshape(jnp.asarray(leaves[part.leaf]), -1)
-        whole = part.entries is None
-        pieces.append(flat if whole else flat[np.asarray(part.entries, int)])
-    return jnp.concatenate(pieces)
+        leaf = leaves[part.leaf]
+        if part.entries is not None:
+            flat = jnp.reshape(jnp.asarray(leaf), -1)
+            leaf = flat[np.asarray(part.entries, int)]
+        pieces.append(leaf)
+    return as_vector(pieces)
 
 
 def put(tree: PyTree, selection: Selection, vector: Array) -> PyTree:

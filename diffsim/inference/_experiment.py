@@ -7,11 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._checks import check_takes
+from .._numbers import as_array
 from .._products import product
-from .._results import RESULTS
+from .._results import RESULTS, equals
 from .._user_code import explain_derivative_errors, explain_tracer_errors
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import object_to_simulations
@@ -249,7 +251,7 @@ def _blamed(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
     overflows = jnp.all(jnp.isfinite(difference)) & ~jnp.isfinite(
         jnp.sum((difference / sigma) ** 2)
     )
-    blamed = overflows & jnp.asarray(result == RESULTS.successful)
+    blamed = overflows & equals(result, RESULTS.successful)
     return RESULTS.where(blamed, RESULTS.chi2_not_finite, result)
 
 
@@ -260,14 +262,16 @@ def experiment(
     check_takes("predict", predict, ("model",))
     object_to_simulations(data)
     found = parameters(model, free)
-    first = noise_at(noise, found.model(found.start))
+    # The model is made, in a dozen small programs, only where something reads it.
+    first = noise_at(noise, found.model(found.start) if callable(noise) else model)
     if first.sigma is None and found.has_prior:
         raise ValueError(
             "noise=Gaussian() cannot be combined with priors, whose weight depends on "
             "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"
         )
+    expected = as_array(np.array(False))
     if data is None:
-        return Experiment(predict, noise, None, found, None, jnp.array(False))
+        return Experiment(predict, noise, None, found, None, expected)
     states = data.states if isinstance(data, Trajectory) else data
     flat, shape = checked_data(states, first)
-    return Experiment(predict, noise, flat, found, shape, jnp.array(False))
+    return Experiment(predict, noise, flat, found, shape, expected)

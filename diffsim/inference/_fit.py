@@ -6,12 +6,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._checks import is_traced
 from .._fresh_jit import fresh_jit, reading
+from .._numbers import as_array
 from .._results import RESULTS, is_outcome
 from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
@@ -137,10 +139,10 @@ def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End
     search = Search(
         loss=state.value,
         result=state.result,
-        steps=jnp.array(len(history["loss"])),
+        steps=as_array(np.array(len(history["loss"]))),
         rejected=jnp.asarray(getattr(state, "rejected", 0)),
         non_finite=state.non_finite,
-        held=jnp.zeros(z.shape, bool),
+        held=as_array(np.zeros(z.shape, bool)),
     )
     complete = isinstance(solver, LevenbergMarquardt)
     return _End(z, search, state if complete else None, history)
@@ -191,8 +193,8 @@ def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
         fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
     if not run.solver_error:
         return fitted
-    error = solver_error(found, by, end.z) / fitted.sigma_scale
-    return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
+    error, scale = map(np.asarray, (solver_error(found, by, end.z), fitted.sigma_scale))
+    return eqx.tree_at(lambda fit: fit.solver_error, fitted, as_array(error / scale))
 
 
 def _solver(given: Any, found: Experiment) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._checks import as_floating, check_positive, check_takes, is_traced
+from .._numbers import as_vector
 from .._user_code import explain_tracer_errors
 
 
@@ -146,7 +147,7 @@ class Layout(eqx.Module):
                     f"{name} must have the shape of the data, {shape}, got "
                     f"{np.shape(leaf)}"
                 )
-        return _joined(leaves)
+        return as_vector(leaves)
 
     def spread(self, name: str, tree: PyTree[Any]) -> Array:
         """Like `flat`, but leaves broadcast, and one number stands for all data."""
@@ -156,7 +157,9 @@ class Layout(eqx.Module):
         if jax.tree.structure(tree) == self.structure:
             pairs = zip(jax.tree.leaves(tree), self.shapes, strict=True)
             with contextlib.suppress(ValueError):
-                return _joined([jnp.broadcast_to(jnp.asarray(x), s) for x, s in pairs])
+                return as_vector(
+                    [jnp.broadcast_to(jnp.asarray(x), s) for x, s in pairs]
+                )
         self._object_to_covariance(tree)
         return self.flat(name, tree)
 
@@ -188,10 +191,6 @@ def _in_words(tree: PyTree[Any]) -> str:
     return f"a {type(tree).__name__} of {count} {kind}{'s' if count != 1 else ''}"
 
 
-def _joined(leaves: list[Any]) -> Array:
-    return jnp.concatenate([jnp.reshape(jnp.asarray(leaf), -1) for leaf in leaves])
-
-
 def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, Layout]:
     """The data as a vector and their layout; objects to NaN that is not masked."""
     for leaf in jax.tree.leaves(data):
@@ -203,7 +202,7 @@ def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, Layout]:
     shape = layout(data)
     if shape.size == 0:
         raise ValueError("data must hold at least one number, got none")
-    flat = _joined([as_floating("data", leaf) for leaf in jax.tree.leaves(data)])
+    flat = as_vector([as_floating("data", leaf) for leaf in jax.tree.leaves(data)])
     used = np.array(True) if noise.mask is None else shape.flat("mask", noise.mask)
     if is_traced(flat) or is_traced(used):
         return flat, shape

@@ -11,6 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from .._fresh_jit import fresh_jit
+from .._numbers import as_array
 from .._products import product
 from ..simulations import finer_steps
 from ._experiment import Experiment
@@ -34,7 +35,7 @@ def solver_error(
     change = np.asarray(finer) - np.asarray(looked(experiment, z)[1])
     if not np.isfinite(change).all():
         return jnp.full(z.shape, jnp.inf, z.dtype)
-    data = _changed_data(experiment, z, jnp.asarray(change))
+    data = _changed_data(experiment, z, as_array(change))
     moved = eqx.tree_at(lambda e: e.data, experiment, data)
     return _in_error_bars(linearised(moved, solver, z).root)
 

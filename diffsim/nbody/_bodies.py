@@ -47,7 +47,9 @@ class Bodies(eqx.Module):
         *,
         names: Sequence[Any] | None = None,
     ):
-        masses = jnp.atleast_1d(as_floating("masses", masses))
+        masses = as_floating("masses", masses)
+        # `atleast_1d` would be compiled for every number of bodies.
+        masses = masses if masses.ndim else masses[None]
         if masses.ndim > 1:
             raise ValueError(
                 f"masses must have shape (body,), got {masses.shape}; one mass a body, "

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._checks import alike, check_precision, is_traced
+from .._numbers import as_array
 from .._types import Numbers
 
 
@@ -68,7 +69,7 @@ class Grid(eqx.Module):
     @property
     def spacing(self) -> Float[Array, " axis"]:
         """Δx along each axis."""
-        return jnp.asarray(self._corner_and_spacing()[1])
+        return as_array(self._corner_and_spacing()[1])
 
     @property
     def volume(self) -> Float[Array, ""]:
@@ -102,7 +103,7 @@ class Grid(eqx.Module):
             for low, step, offset in zip(lower, spacing, offsets, strict=True)
         ]
         numpy: Any = np if isinstance(lower, np.ndarray) else jnp
-        return jnp.asarray(numpy.stack(numpy.meshgrid(*along, indexing="ij")))
+        return as_array(numpy.stack(numpy.meshgrid(*along, indexing="ij")))
 
     def _corner_and_spacing(self) -> tuple[Any, Any]:
         """The lower corner and Δx; in NumPy if known, so that none compiles."""
@@ -115,7 +116,7 @@ class Grid(eqx.Module):
 def _for_each_axis(corner: Array, ndim: int) -> Array:
     if is_traced(corner):
         return jnp.broadcast_to(corner, (ndim,))
-    return jnp.asarray(np.broadcast_to(np.asarray(corner), (ndim,)))
+    return as_array(np.broadcast_to(np.asarray(corner), (ndim,)))
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:

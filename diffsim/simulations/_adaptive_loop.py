@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Float, PyTree
 
+from .._results import equals
 from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, steps_of
 from ._dynamics import moves_with_time
 from ._guard import guarded
@@ -204,8 +205,9 @@ class _Loop(NamedTuple):
             at.controller,
         )
         results: Any = diffrax.RESULTS
-        solved = results.where(keep, solved, good)
-        result = results.where(solved == good, result, solved)
+        if equals(solved, good) is not True:
+            solved = results.where(keep, solved, good)
+            result = results.where(solved == good, result, solved)
         accepted = at.accepted + jnp.where(keep, 1, 0)
         y, memory = jax.tree.map(
             lambda a, b: jnp.where(keep, a, b), (y, memory), (at.y, at.memory)

@@ -6,6 +6,7 @@ import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 
+from .._results import equals
 from ._landing import Landing
 
 
@@ -70,7 +71,6 @@ class _Guarded(diffrax.AbstractAdaptiveStepSizeController):
         stuck = diffrax.RESULTS.where(
             short, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful
         )
-        result = diffrax.RESULTS.where(
-            result == diffrax.RESULTS.successful, stuck, result
-        )
+        fine = equals(result, diffrax.RESULTS.successful)
+        result = stuck if fine is True else diffrax.RESULTS.where(fine, stuck, result)
         return keep, start, end, jumped, state, result
