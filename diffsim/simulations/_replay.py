@@ -7,7 +7,7 @@ loop of as many turns as there were steps; nothing is masked up to a bound.
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,10 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Float, Int, PyTree
 
+from ._dynamics import moves_with_time
 from ._explicit import (
     explicit_step,
+    is_runge_kutta,
     rolls,
     stage_rates,
     weighted,
@@ -25,15 +27,31 @@ from ._explicit import (
 from ._packing import PackedTerm, Packing, is_small
 
 
-class Replay(NamedTuple):
-    """A run of an explicit Runge–Kutta solver, to be made again; its state is packed.
+@runtime_checkable
+class StartsAnew(Protocol):
+    """A solver that may take a step from its state alone as well as in a run."""
 
-    `step(y, start, end)` is the end of one step, `dense(y, start, end)` that and the
-    rates of its stages, and `between(y, start, end, dense, t)` a state inside it.
+    def starts_anew(self, terms: Any) -> bool:
+        """Whether it does with these dynamics."""
+        ...
+
+
+def is_replayable(solver: Any, terms: Any) -> bool:
+    """Whether a run is a chain of maps that recorded ends of steps make known."""
+    if is_runge_kutta(solver):
+        return moves_with_time(terms)
+    return isinstance(solver, StartsAnew) and solver.starts_anew(terms)
+
+
+class Replay(NamedTuple):
+    """A run to be made again; its state is packed.
+
+    `step(y, start, end)` is the end of one step, `dense(y, start, end)` that and what
+    an interpolant asks for, and `between(y, start, end, dense, t)` a state inside it.
     """
 
     step: Callable[[Array, Array, Array], Array]
-    dense: Callable[[Array, Array, Array], tuple[Array, Array]]
+    dense: Callable[[Array, Array, Array], tuple[Array, Any]]
     between: Callable[..., PyTree[Array]]
     packing: Packing
     y0: Array
@@ -46,6 +64,15 @@ def replay_of(
 ) -> Replay:
     """The replay of a run of `terms` from `y0` over `span`, with outputs at `times`."""
     packing = Packing.of(y0)
+    step, dense, between = (_explicit if is_runge_kutta(solver) else _by_solver)(
+        solver, terms, y0, args, packing
+    )
+    packed = packing.pack(y0)
+    return Replay(step, dense, between, packing, packed, span, times)
+
+
+def _explicit(solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing):
+    """The functions of a `Replay` of an explicit Runge–Kutta solver."""
     rates, rolled = PackedTerm(terms, packing), is_small(y0) and rolls(solver)
 
     def step(y, start, end):
@@ -62,8 +89,28 @@ def replay_of(
         inside = solver.interpolation_cls(t0=start, t1=end, y0=y, y1=y1, k=k)
         return packing.unpack(inside.evaluate(t))
 
-    packed = packing.pack(y0)
-    return Replay(step, dense, between, packing, packed, span, times)
+    return step, dense, between
+
+
+def _by_solver(solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing):
+    """The functions of a `Replay` of any solver whose steps start anew."""
+    del y0
+
+    def dense(y, start, end):
+        given = (terms, start, end, packing.unpack(y), args)
+        memory = solver.init(*given)
+        y1, _, inside, _, _ = solver.step(*given, memory, made_jump=False)
+        return packing.pack(y1), inside
+
+    def step(y, start, end):
+        return dense(y, start, end)[0]
+
+    def between(y, start, end, found, t):
+        del y
+        inside = solver.interpolation_cls(t0=start, t1=end, **found[1])
+        return inside.evaluate(t)
+
+    return step, dense, between
 
 
 class Recording(NamedTuple):

@@ -11,10 +11,8 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS
 from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_run_here
 from ._both_modes import Derivatives, in_both_modes
-from ._dynamics import moves_with_time
 from ._elapsed_time import Epoch
 from ._event import Event
-from ._explicit import is_runge_kutta
 from ._guard import guarded
 from ._leg import Leg
 from ._method import Method, with_root_tolerances
@@ -23,6 +21,7 @@ from ._replay import (
     Recorded,
     Recording,
     Replay,
+    is_replayable,
     replay_of,
     run_again,
     steps_again,
@@ -120,14 +119,13 @@ def _run(
         # A meter is an effect, which a primitive cannot have.
         return run(diffrax.DirectAdjoint(), inputs)
     solver, terms = method.solver, simulation.terms()
-    explicit = is_runge_kutta(solver) and moves_with_time(terms)
     along = _ALONG_STEPS if times is None else _BY_REPLAY
     here = is_run_here(solver, side.controller, terms)
     return in_both_modes(
         run,
         inputs,
         CHECKPOINTS if method.max_steps is None else None,
-        along if explicit and every is not None else None,
+        along if every is not None and is_replayable(solver, terms) else None,
         partial(_without_derivatives, side.max_steps, every) if here else None,
     )
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ...implicit import AbstractLinear, Dense
-from ...simulations import split_of
+from ...simulations import AbstractSplit, split_of
 from ._chord import Tolerances
 from ._combine import shifted
 from ._direct import Leap, directly_stepped
@@ -132,6 +132,10 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
         result = results.where(done.good, results.successful, bad)
         dense = _dense(done, y0, hermite=kept)
         return y1, error, dense, Memory(last, done.factor), result
+
+    def starts_anew(self, terms: Any) -> bool:
+        """Whether what a step leaves to the next is no more than its slopes."""
+        return isinstance(terms, AbstractSplit) and (self.split or terms.whole)
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
