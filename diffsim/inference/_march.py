@@ -53,6 +53,7 @@ def march(
     at = March(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
     at = checkpoint.load(at)
     z, state, rows = at.z, at.state, list(np.asarray(at.history))
+    run.begin()
     began = time.monotonic()
     while not bool(state.done) and len(rows) < run.max_steps:
         z, state = one_step(experiment, solver, z, state)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._progress import show_line
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -17,10 +19,11 @@ class Run:
     **Arguments**
 
     - `max_steps`: trial steps before `RESULTS.nonlinear_max_steps_reached`.
-    - `progress`: True for a line on stderr that moves, or a function that is called
-        after every step with a dict: `step`, `loss`, `to_go` (standard deviations that
-        the Gauss-Newton step before it had to go, by the scatter of the residuals where
-        that exceeds sigma; NaN in a descent), `rejected`, `non_finite`, `seconds`.
+    - `progress`: True for a line on stderr that moves, and says so while programs are
+        compiled, or a function that is called after every step with a dict: `step`,
+        `loss`, `to_go` (standard deviations that the Gauss-Newton step before it had to
+        go, by the scatter of the residuals where that exceeds sigma; NaN in a descent),
+        `rejected`, `non_finite`, `seconds`.
     - `checkpoint`: a file. The fit is written there as it goes, at most once a second
         and at its end, as `diffsim.save` writes; if the file is there at the start, the
         fit goes on from it, to the same answer as without the interruption. It has to
@@ -57,7 +60,12 @@ class Run:
         if callable(self.progress):
             self.progress(step)
         elif self.progress:
-            print(f"\r{_line(step):79}", end="", file=sys.stderr, flush=True)
+            show_line(_line(step))
+
+    def begin(self):
+        """Begins the line, which waits for what is compiled for the first step."""
+        if self.progress is True:
+            show_line("fit: compiling")
 
     def finish(self):
         """Ends the line that moved."""

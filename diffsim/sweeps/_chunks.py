@@ -60,6 +60,8 @@ class Chunks:
     """largest number of runs in a chunk, once the device ran out of memory"""
     collected: PyTree = None
     """outcomes, in arrays of the host with a leading axis for all runs"""
+    compiling: Callable[[], None] = lambda: None
+    """called before a layout is compiled"""
     sizes: dict[Layout, Fitting] = dataclasses.field(default_factory=dict)
     """by layout that was asked for"""
 
@@ -161,6 +163,7 @@ class Chunks:
     def _fitting(self, layout: Layout) -> Fitting:
         """How the layout fits into memory, compiled and tried without a run."""
         if layout not in self.sizes:
+            self.compiling()
             start = time.perf_counter()
             fitting = self.sizes[layout] = self._searched(layout)
             # A single tile is run whatever the count says, and then all is its time.

@@ -2,12 +2,13 @@
 
 import dataclasses
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+
+from .._progress import show_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,8 +17,9 @@ class Run:
 
     **Arguments**
 
-    - `progress`: True for a line on stderr that moves, or a function that is called
-        after every chunk with a dict: `done`, `runs`, `failed`, `seconds`.
+    - `progress`: True for a line on stderr that moves, and says so while programs are
+        compiled, or a function that is called after every chunk with a dict: `done`,
+        `runs`, `failed`, `seconds`.
     - `memory`: bytes that one chunk may take on the device; None takes 1 GiB or a
         quarter of the machine's memory, whichever is less, and one half of the memory
         that a GPU has of its own. Outputs are collected in the memory of the machine
@@ -41,8 +43,12 @@ class Run:
             failed = f", {state['failed']} failed" if state["failed"] else ""
             line = f"sweep: {state['done']} of {state['runs']} runs{failed}"
             line = f"{line}, {state['seconds']:.0f} s"
-            end = "\n" if state["done"] == state["runs"] else ""
-            print(f"\r{line:79}", end=end, file=sys.stderr, flush=True)
+            show_line(line, end="\n" if state["done"] == state["runs"] else "")
+
+    def compiling(self, state: dict[str, Any]):
+        """Says on the line that a layout of the runs is being compiled."""
+        if self.progress is True:
+            show_line(f"sweep: {state['done']} of {state['runs']} runs, compiling")
 
     def budget(self) -> int:
         """Bytes that a chunk may take."""

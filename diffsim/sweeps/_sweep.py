@@ -184,6 +184,7 @@ def sweep(
     task = Task(predict, model, runs.selection, bool(error_estimate))
     candidates = layouts(task, jnp.asarray(runs.table[0]), len(runs.table), batch)
     chunks = Chunks(task, runs.table, run.budget())
+    chunks.compiling = lambda: run.compiling(_state(chunks))
     layout = chunks.complete(candidates, lambda: run.show(_state(chunks)))
     outputs, status, error = chunks.collected
     if error_estimate and error is None:

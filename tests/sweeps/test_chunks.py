@@ -243,6 +243,7 @@ def test_progress_counts_up_to_all_runs():
 def test_progress_line_ends_when_the_sweep_does(capsys):
     sweep(_ramp, jnp.ones(1), {"[0]": _ROWS}, run=Run(progress=True))
     text = capsys.readouterr().err
+    assert text.startswith("\rsweep: 0 of 100 runs, compiling")
     assert "sweep: 100 of 100 runs" in text
     assert text.endswith("\n")
 
