@@ -14,6 +14,7 @@ from . import (
     implicit_layers,
     kepler_equation,
     leapfrog_5_bodies,
+    small_loops,
     spectral,
     stiff_diffusion,
     sweep_64x5,
@@ -24,6 +25,7 @@ from . import (
 
 CASES = (
     leapfrog_5_bodies.CASE,
+    small_loops.CASE,
     finite_differences.CASE,
     direct_sum_4096.CASE,
     gradient_1024.CASE,
