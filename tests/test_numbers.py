@@ -7,6 +7,7 @@ import pytest
 
 from diffsim import nbody, sweeps
 from diffsim._checks import as_floating
+from diffsim._numbers import as_vector
 from diffsim.inference import Free, Gaussian
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import Method, simulate
@@ -35,6 +36,24 @@ def test_foreign_types_are_converted(given, dtype):
     found = as_floating("a", given)
     assert found.dtype == dtype
     np.testing.assert_array_equal(found.reshape(-1), [1.5, 2])
+
+
+def test_arrays_of_numpy_compile_nothing(compilations):
+    shape = (3, 17)  # that of no other array in this file
+    for given in (np.ones(shape), np.ones(shape, int), np.ones(shape).tolist()):
+        found = as_floating("a", given)
+        assert found.dtype == jnp.float64 and found.shape == shape
+    joined = as_vector([found, np.ones((2, 7), np.float32), 1.0])
+    assert joined.dtype == jnp.float64 and joined.shape == (66,)
+    assert compilations() == 0
+
+
+def test_numbers_in_a_row_have_the_type_that_jax_gives_them():
+    for leaves in ([np.float32([1, 2]), 3.0], [np.float32([1]), np.arange(2)], [1, 2]):
+        found = as_vector(leaves)
+        expected = jnp.concatenate([jnp.reshape(jnp.asarray(x), -1) for x in leaves])
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
 
 
 @pytest.mark.parametrize(

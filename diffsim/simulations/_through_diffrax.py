@@ -46,7 +46,9 @@ def diffrax_leg(
     request: Request, side: DiffraxSide, *, span: tuple[Array, Array], times: Array
 ) -> Leg:
     """States at `times`, which lie in order in the `span` of elapsed time."""
-    every = steps_between(side.max_steps) if _has_room(request, side) else None
+    solver, terms = request.plan.method.solver, request.simulation.terms()
+    replays = is_replayable(solver, terms) and _has_room(request, side)
+    every = steps_between(side.max_steps) if replays else None
     found, result, stats = _run(request, side, span, times, every)
     reached, end = jax.tree.map(lambda a: a[-1], found["end"])
     # Where there were steps enough it is the last time, whose derivative is one.

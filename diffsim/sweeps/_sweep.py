@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from .._checks import check_takes
+from .._fresh_jit import reading
 from .._results import RESULTS
 from ._chunks import Chunks
 from ._over import varied
@@ -182,10 +183,12 @@ def sweep(
     runs = varied(model, over)
     batch = batch if batch in (None, "auto") else int(batch)
     task = Task(predict, model, runs.selection, bool(error_estimate))
-    candidates = layouts(task, jnp.asarray(runs.table[0]), len(runs.table), batch)
     chunks = Chunks(task, runs.table, run.budget())
     chunks.compiling = lambda: run.compiling(_state(chunks))
-    layout = chunks.complete(candidates, lambda: run.show(_state(chunks)))
+    with reading(task):
+        jaxpr = task.jaxpr(jnp.asarray(runs.table[0]))
+        candidates = layouts(jaxpr, len(runs.table), batch)
+        layout = chunks.complete(candidates, lambda: run.show(_state(chunks)))
     outputs, status, error = chunks.collected
     if error_estimate and error is None:
         error = np.full(len(runs.table), np.nan)
@@ -195,7 +198,7 @@ def sweep(
         "chunks": chunks.chunks,
         "compile_seconds": chunks.compile_seconds,
         "run_seconds": chunks.run_seconds,
-        "by_vmap": left_to_vmap(task.jaxpr(jnp.asarray(runs.table[0]))),
+        "by_vmap": left_to_vmap(jaxpr),
     }
     return Sweep(runs.parameters, outputs, status, stats, error)
 

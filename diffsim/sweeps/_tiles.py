@@ -68,11 +68,13 @@ def _traced(task: Task, row: Array) -> PyTree[Array]:
     return task(row)
 
 
-def layouts(task: Task, row: Array, runs: int, batch: int | str | None) -> list[Layout]:
-    """The layouts worth trying, the most promising first; one if `batch` says which."""
+def layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[Layout]:
+    """The layouts worth trying of a task that is known by its operations.
+
+    The most promising first; one if `batch` says which.
+    """
     if batch is None:
         return [Layout("first", runs)]
-    jaxpr = task.jaxpr(row)
     order = "last" if supports_system_last(jaxpr) else "first"
     if batch == "auto" and jax.default_backend() != "cpu":
         return [Layout(order, runs)]

@@ -168,7 +168,7 @@ def test_no_run_is_done_twice_and_the_last_tile_is_filled_up():
 def _candidates(predict, runs=100, batch="auto", model=None):
     model = jnp.ones(1) if model is None else model
     task = Task(predict, model, varied(model, {"[0]": np.ones(runs)}).selection)
-    return layouts(task, jnp.ones(1), runs, batch)
+    return layouts(task.jaxpr(jnp.ones(1)), runs, batch)
 
 
 def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():
