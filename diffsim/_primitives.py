@@ -9,6 +9,7 @@ written out, so its rule holds in every nesting of every transformation.
 The one file that leans on `jax.extend` and `jax.interpreters`.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -163,22 +164,41 @@ class Mapped(NamedTuple):
         return self.function(*self.fixed, known, arguments)
 
 
+class AtOnce(NamedTuple):
+    """A map of many arguments on a leading axis, better than `vmap` from `least` on."""
+
+    least: int
+    forward: LinearMap
+    transposed: LinearMap
+
+
 class Maps(NamedTuple):
     """A linear map of `arguments`, given what is `known`, and its transpose.
 
     The exact ones are the same maps as code that JAX can differentiate in what is
-    known, in any mode.
+    known, in any mode. `at_once` serves many arguments and one that is known. A map
+    that is `short` may be written out by who reads a jaxpr, see `short_map`.
     """
 
     forward: LinearMap
     transposed: LinearMap
     exact: LinearMap
     exact_transposed: LinearMap
+    at_once: AtOnce | None = None
+    short: bool = False
+
+    @classmethod
+    def plain(cls, forward: LinearMap, transposed: LinearMap, **more: Any) -> "Maps":
+        """Maps whose code is what JAX differentiates as well."""
+        return cls(forward, transposed, forward, transposed, **more)
 
     def turned(self) -> "Maps":
         """The transpose, whose transpose is the map."""
-        forward, transposed, exact, exact_transposed = self
-        return Maps(transposed, forward, exact_transposed, exact)
+        forward, transposed, exact, exact_transposed, at_once, short = self
+        if at_once is not None:
+            least, many, many_transposed = at_once
+            at_once = AtOnce(least, many_transposed, many)
+        return Maps(transposed, forward, exact_transposed, exact, at_once, short)
 
 
 _linear = jax.extend.core.Primitive("linear")
@@ -197,6 +217,21 @@ def linear(
     """
     inputs = [jax.numpy.asarray(x) for x in (*known, *arguments)]
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
+
+
+def short_map(eqn: Any) -> Any | None:
+    """The jaxpr of an equation that is a short linear map, None of any other."""
+    if eqn.primitive is not _linear or not eqn.params["maps"].short:
+        return None
+    types = tuple((x.aval.shape, x.aval.dtype) for x in eqn.invars)
+    return _written_out(eqn.params["maps"], eqn.params["known"], types)
+
+
+# Read again and again: for loops, for sizes, for what is not understood.
+@functools.lru_cache(maxsize=256)
+def _written_out(maps: Maps, known: int, types: tuple[Any, ...]) -> Any:
+    inputs = [jax.ShapeDtypeStruct(*one) for one in types]
+    return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
 
 
 def _run_linear(*inputs, maps, known, types):
@@ -266,7 +301,15 @@ def _linear_batched(inputs, axes, *, maps, known, types):
     stacked = jax.make_jaxpr(
         lambda *x: [jax.numpy.broadcast_to(a, (size, *a.shape)) for a in x]
     )(*types)
-    wider = Maps(*map(wide, maps))
+    forward, transposed, exact, exact_transposed = map(wide, maps[:4])
+    wider = Maps(forward, transposed, exact, exact_transposed, short=maps.short)
+    many = maps.at_once
+    if (
+        many is not None
+        and size >= many.least
+        and not any(axis is not None for axis in axes[:known])
+    ):
+        wider = wider._replace(forward=many.forward, transposed=many.transposed)
     found = linear(wider, inputs[:known], arguments, stacked.out_avals)
     return found, [0] * len(found)
 
@@ -295,4 +338,4 @@ def _same(known: Sequence[Any], leaves: Sequence[Any]) -> list[Array]:
     return list(leaves)
 
 
-_IDENTITY = Maps(*4 * [Mapped(_same)])
+_IDENTITY = Maps.plain(Mapped(_same), Mapped(_same))

@@ -20,6 +20,7 @@ FOUNDATION = {
     "_fingerprint",
     "_fresh_jit",
     "_program",
+    "_progress",
     "_read_now",
     "_retraced",
     "_surroundings",

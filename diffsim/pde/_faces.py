@@ -40,9 +40,8 @@ def neighbours(
             weights = _along(ghosts.given, axis - len(ends), u.ndim, len(ends))
             arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
     walls = tuple(pair is not None for pair in ends)
-    maps = Maps(
-        *2 * [Mapped(_neighbours, (walls, width)), Mapped(_gathered, (walls, width))]
-    )
+    fixed = (walls, width)
+    maps = Maps.plain(Mapped(_neighbours, fixed), Mapped(_gathered, fixed))
     types = [
         jax.typeof(u).update(shape=_with_length(u.shape, -i, u.shape[-i] + 1))
         for i in range(len(ends), 0, -1)
@@ -56,7 +55,7 @@ def neighbours(
 def divergence(fluxes: Sequence[Array]) -> Array:
     """The sum over axes of the differences of what is on the faces of every cell."""
     count = len(fluxes)
-    maps = Maps(*2 * [Mapped(_differences), Mapped(_jumps, (count,))])
+    maps = Maps.plain(Mapped(_differences), Mapped(_jumps, (count,)))
     first = fluxes[0]
     shape = _with_length(first.shape, -count, first.shape[-count] - 1)
     return linear(maps, [], fluxes, [jax.typeof(first).update(shape=shape)])[0]
@@ -74,7 +73,7 @@ def averaged(face: Array, axis: int) -> Array:
 
 def _cells(face: Array, axis: int, sign: float) -> Array:
     """The upper face of every cell, and the lower one times `sign`."""
-    maps = Maps(*2 * [Mapped(f, (axis, sign)) for f in (_combined, _spread)])
+    maps = Maps.plain(Mapped(_combined, (axis, sign)), Mapped(_spread, (axis, sign)))
     shape = _with_length(face.shape, axis, face.shape[axis] - 1)
     return linear(maps, [], [face], [jax.typeof(face).update(shape=shape)])[0]
 

@@ -39,4 +39,4 @@ def _as_it_is(a: Array) -> Array:
     return a
 
 
-_MAPS = Maps(*4 * [Mapped(_written)])
+_MAPS = Maps.plain(Mapped(_written), Mapped(_written))

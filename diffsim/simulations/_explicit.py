@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 
 from ._flows import AbstractFlows
 from ._unwrapped import unwrapped
+from ._weighted_sum import weighted_sum
 
 
 #: Stages that are written out. Of Dopri8's a loop takes 2.2 us a step of five bodies
@@ -151,13 +152,9 @@ def _rows_of(solver, used: int) -> tuple[list[np.ndarray], list[float]]:
 
 def weighted(y: PyTree[Array], weights: Any, rates: PyTree[Array]) -> PyTree[Array]:
     """`y` and the weighted sum of rates on a leading axis."""
-
-    def added(a, b):
-        # Not a dot, which is a call of its own in the loop.
-        weight = weights.astype(a.dtype).reshape(-1, *[1] * a.ndim)
-        return a + jnp.sum(weight * b, axis=0)
-
-    return jax.tree.map(added, y, rates)
+    return jax.tree.map(
+        lambda a, b: a + weighted_sum(jnp.asarray(weights, a.dtype), b), y, rates
+    )
 
 
 def _is_number(y: PyTree[Array]) -> Array:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .._primitives import short_map
+
 
 LOOPS = frozenset(["scan", "while"])
 
@@ -26,7 +28,8 @@ def inner(eqn: Any) -> list[Any]:
     for value in eqn.params.values():
         several = value if isinstance(value, tuple | list) else (value,)
         found += [x for x in several if hasattr(x, "eqns")]
-    return found
+    written_out = short_map(eqn)
+    return found if written_out is None else [*found, written_out]
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:

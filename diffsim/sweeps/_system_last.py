@@ -62,7 +62,7 @@ _BY_VMAP = _words(
 )
 #: Calls, which are evaluated in place; derivative rules have done their work by now.
 _CALLS = _words(
-    "checkpoint closed_call custom_jvp_call custom_vjp_call jit pjit remat2"
+    "checkpoint closed_call custom_jvp_call custom_vjp_call jit linear pjit remat2"
 )
 
 

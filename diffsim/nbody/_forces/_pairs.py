@@ -6,8 +6,8 @@ $K = s\,(I - 3 d d^T/r^2)$,
 $$\dot a_i = \sum_j \mu_j K_{ij} (\dot x_j - \dot x_i) + \dot\mu_j\, s\, d_{ij}
              - \tfrac32 \mu_j\, s\, r^{-2} d_{ij}\, \dot{(\epsilon^2)} .$$
 
-Written by hand it needs neither the power of the plain form nor an N × N array in
-memory; JAX transposes it, so one rule serves forward and reverse mode.
+Written by hand it needs neither the power of the plain form nor, of many bodies, an
+N × N array in memory; JAX transposes it, so one rule serves forward and reverse mode.
 """
 
 import jax
@@ -15,10 +15,11 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from ..._primitives import linear
 from . import _block_tangents as blocked
 from ._block_tangents import Tangents
 from ._blocks import blocked_sum
-from ._unit_length import self_distance2
+from ._mutual_tangents import mutual_maps, own, separations
 
 
 #: Number of bodies up to which all pairs are formed at once. Measured on one core,
@@ -33,10 +34,10 @@ def mutual_sum(
     """Accelerations that the bodies at `x` give each other."""
     if gm.size > _AT_ONCE:
         return blocked_sum(x, x, gm, eps2)
-    d, r2 = _separations(x, x, eps2)
+    d, r2 = separations(x, x, eps2)
     # eye keeps the diagonal finite in every derivative; masking after the division
     # does not
-    r2 = r2 + _own(x)
+    r2 = r2 + own(x)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
 
 
@@ -50,16 +51,21 @@ def field_sum(
     """Accelerations of tracers `at` other places by the bodies at `x`."""
     if gm.size > _AT_ONCE:
         return blocked_sum(at, x, gm, eps2)
-    d, r2 = _separations(at, x, eps2)
+    d, r2 = separations(at, x, eps2)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
 
 
 def _mutual_jvp(primals, tangents):
     x, gm, eps2 = primals
-    dx, dgm, deps2 = map(_present, tangents)
-    move = Tangents(dx, dx, dgm, deps2)
-    rule = blocked.mutual_tangent if gm.size > _AT_ONCE else _mutual_tangent
-    return mutual_sum(x, gm, eps2), _remade(rule)(x, gm, eps2, move)
+    moved = list(map(_present, tangents))
+    total = mutual_sum(x, gm, eps2)
+    if gm.size > _AT_ONCE:
+        move = Tangents(moved[0], *moved)
+        return total, _remade(blocked.mutual_tangent)(x, gm, eps2, move)
+    maps = mutual_maps(moved, gm.size)
+    given = [part for part in moved if part is not None]
+    (found,) = linear(maps, primals, given, [jax.typeof(total)])
+    return total, found
 
 
 def _field_jvp(primals, tangents):
@@ -87,36 +93,8 @@ def _present(tangent):
     return None if isinstance(tangent, SymbolicZero) else tangent
 
 
-def _separations(at, x, eps2):
-    """`d[:, i, j]` from `at[:, i]` to source j, and its softened square."""
-    d = x[:, None, :] - at[:, :, None]
-    return d, (d * d).sum(0) + eps2
-
-
-def _own(x):
-    return self_distance2(x.dtype) * jnp.eye(x.shape[1], dtype=x.dtype)
-
-
-def _mutual_tangent(x, gm, eps2, move: Tangents):
-    d, r2 = _separations(x, x, eps2)
-    inverse2 = 1 / (r2 + _own(x))
-    s = inverse2 * jnp.sqrt(inverse2)
-    total, weight = jnp.zeros_like(x), 0.0
-    if move.x is not None:
-        total = (gm * s * (move.x[:, None, :] - move.x[:, :, None])).sum(2)
-        # One product serves both ends of a pair, and in the transpose G m as well
-        # (Jacobian of a 5-body leapfrog run: 2.1 against 2.9 us a step).
-        along = (d * move.x[:, :, None]).sum(0)
-        weight = 3 * gm * inverse2 * (along + along.T)
-    if move.gm is not None:
-        weight = weight + move.gm
-    if move.eps2 is not None:
-        weight = weight - 1.5 * move.eps2 * gm * inverse2
-    return total + (d * (s * weight)).sum(2)
-
-
 def _field_tangent(at, x, gm, eps2, move: Tangents):
-    d, r2 = _separations(at, x, eps2)
+    d, r2 = separations(at, x, eps2)
     inverse2 = 1 / r2
     s = inverse2 * jnp.sqrt(inverse2)
     total = jnp.zeros_like(at)

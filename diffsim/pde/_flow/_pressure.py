@@ -30,7 +30,8 @@ def potential(space: Staggered, r: Array) -> Array:
 
     Symmetric, so that it is its own transpose.
     """
-    maps = Maps(*4 * [Mapped(_solved, (kinds_of(space),))])
+    solve = Mapped(_solved, (kinds_of(space),))
+    maps = Maps.plain(solve, solve)
     return linear(maps, [1 / space.grid.spacing**2], [r], [jax.typeof(r)])[0]
 
 
