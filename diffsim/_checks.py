@@ -68,8 +68,9 @@ def as_floating(name: str, value: Any) -> Array:
 def _of_numpy(value: Any) -> Any:
     """Lists and integers as floating arrays of NumPy; nothing is compiled for those."""
     if isinstance(value, list | tuple):
-        known = not any(isinstance(x, jax.Array) for x in jax.tree.leaves(value))
-        value = np.asarray(value) if known else value
+        # Of others JAX decides the type: NumPy makes doubles of a float32 beside 2.0.
+        plain = all(type(x) in (int, float) for x in jax.tree.leaves(value))
+        value = np.asarray(value) if plain else value
     whole = isinstance(value, np.ndarray) and value.dtype.kind in "iu"
     return value.astype(jnp.result_type(float)) if whole else value
 

@@ -29,6 +29,7 @@ _MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
         ([np.longdouble(1.5), 2], jnp.float64),
         ((np.array(1.5, ">f8"), 2), jnp.float64),
         ([[1.5, 2]], jnp.float64),
+        ([np.float32(1.5), 2.0], jnp.float32),
         (np.ma.array([1.5, 2]), jnp.float64),
     ],
 )

@@ -1,5 +1,6 @@
 """Runge–Kutta steps of small states: runs and derivatives beside Diffrax by hand."""
 
+import functools
 from typing import Any, NamedTuple
 
 import diffrax
@@ -32,7 +33,9 @@ _STEP, _STEPS = 4.0, 1000
 def measure(effort: Effort) -> list[Row]:
     """All in one contest. Gradients are in all masses, the Jacobian in these 5."""
     steps = effort.size(_STEPS, 20)
-    programs = {**_fixed(steps), **_adaptive(steps), **_animals()}
+    at = _times(steps)
+    programs = _runs("fixed", at, _STEP) | _runs("adaptive", at, None)
+    programs |= _jacobians(at) | _animals()
     times = contest(effort, **{name: p.turn for name, p in programs.items()})
     bodies, taken = f"{steps} steps of Dopri8, 5 bodies", _taken(steps)
     chosen = f"{taken} adaptive steps of Dopri8, 5 bodies"
@@ -164,33 +167,29 @@ def _pull(t: Any, y: Any, masses: Any) -> Any:
     return v, jnp.sum(pulls, axis=1)
 
 
-def _fixed(steps: int) -> dict[str, Program]:
-    masses, times = jnp.asarray(five.MASSES), _times(steps)
-    found = {}
-    for name, run in (("fixed", _run), ("fixed_by_hand", _by_hand)):
-        derived = _derived(run, times, _STEP)
-        kind = name.removeprefix("fixed")
-        found[name] = compiled(lambda m, run=run: run(m, times, _STEP), masses)
-        found[f"fixed_gradient{kind}"] = compiled(jax.grad(derived), masses)
-    found["fixed_jacobian"] = compiled(
-        jax.jacfwd(lambda m: _run(m, times, _STEP)), masses
-    )
-    forward = diffrax.ForwardMode()
-    found["fixed_jacobian_by_hand"] = compiled(
-        jax.jacfwd(lambda m: _by_hand(m, times, _STEP, forward)), masses
-    )
+def _runs(name: str, times: np.ndarray, step: float | None) -> dict[str, Program]:
+    """The run and its gradient in the masses, by diffsim and by hand."""
+    masses, found = jnp.asarray(five.MASSES), {}
+    for by, run in (("", _run), ("_by_hand", _by_hand)):
+        positions = functools.partial(run, times=times, step=step)
+        squares = functools.partial(_sum_of_squares, positions)
+        found[f"{name}{by}"] = compiled(positions, masses)
+        found[f"{name}_gradient{by}"] = compiled(jax.grad(squares), masses)
     return found
 
 
-def _adaptive(steps: int) -> dict[str, Program]:
-    masses, times = jnp.asarray(five.MASSES), _times(steps)
-    found = {}
-    for name, run in (("adaptive", _run), ("adaptive_by_hand", _by_hand)):
-        derived = _derived(run, times, None)
-        kind = name.removeprefix("adaptive")
-        found[name] = compiled(lambda m, run=run: run(m, times, None), masses)
-        found[f"adaptive_gradient{kind}"] = compiled(jax.grad(derived), masses)
-    return found
+def _sum_of_squares(positions: Any, masses: Any) -> Any:
+    return jnp.sum(positions(masses) ** 2)
+
+
+def _jacobians(times: np.ndarray) -> dict[str, Program]:
+    """Of the run at fixed steps, by hand in the mode that is made for it."""
+    masses, forward = jnp.asarray(five.MASSES), diffrax.ForwardMode()
+    functions = {
+        "fixed_jacobian": lambda m: _run(m, times, _STEP),
+        "fixed_jacobian_by_hand": lambda m: _by_hand(m, times, _STEP, forward),
+    }
+    return {name: compiled(jax.jacfwd(f), masses) for name, f in functions.items()}
 
 
 def _taken(steps: int) -> int:
@@ -215,7 +214,3 @@ def _animals() -> dict[str, Program]:
 
     functions = {"animals": by_diffsim, "animals_by_hand": by_diffrax}
     return {name: compiled(jax.grad(f), start) for name, f in functions.items()}
-
-
-def _derived(run: Any, times: np.ndarray, step: float | None) -> Any:
-    return lambda masses: jnp.sum(run(masses, times, step) ** 2)

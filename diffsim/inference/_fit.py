@@ -193,8 +193,8 @@ def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
         fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
     if not run.solver_error:
         return fitted
-    error, scale = map(np.asarray, (solver_error(found, by, end.z), fitted.sigma_scale))
-    return eqx.tree_at(lambda fit: fit.solver_error, fitted, as_array(error / scale))
+    error = solver_error(found, by, end.z) / fitted.sigma_scale
+    return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
 
 
 def _solver(given: Any, found: Experiment) -> Any:

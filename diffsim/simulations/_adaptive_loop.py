@@ -24,7 +24,7 @@ from ._landing import Landing
 
 
 class Stop(NamedTuple):
-    """What ends a run: `happened(before, after)` of `values(t, y)` around a step."""
+    """The end of a run: `happened(before, after)` of `values(t, y)` around a step."""
 
     values: Callable[[Array, PyTree[Array]], Array]
     happened: Callable[[Array, Array], Array]
@@ -229,7 +229,7 @@ class _Loop(NamedTuple):
         )
 
     def watched(self, at: _At, t: Array, y: PyTree[Array]) -> Any:
-        """What may end the run, behind a step; as before it where it is not kept."""
+        """Look for the end behind a step; one that is not kept leaves all as it was."""
         if self.run.stop is None or at.watched is None:
             return None
         before, _ = at.watched

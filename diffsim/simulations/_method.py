@@ -38,10 +38,10 @@ class Method(eqx.Module):
         at outputs. Fields whose rate reads the time give a `PIDController` without
         `dtmax` that of a hundredth of the run.
     - `adjoint`: None serves forward and reverse mode and their nestings: adaptive runs
-        of explicit solvers along the steps that they took, those of other solvers by
-        Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both. `Reversible()`
-        and `Checkpointed()` save memory at fixed steps. With a Diffrax adjoint the run
-        is `diffrax.diffeqsolve`, which interpolates between steps.
+        of explicit solvers, and of `Split` dynamics, along the steps that they took,
+        others by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both.
+        `Reversible()` and `Checkpointed()` save memory at fixed steps. With a Diffrax
+        adjoint the run is `diffrax.diffeqsolve`, which interpolates between steps.
     - `max_steps`: bound on the number of steps. At fixed steps it is needed only where
         times or `t0` are traced. Of adaptive runs None is 65536 under `jit` and in
         derivatives, not counting one for each output that a step ends at; elsewhere

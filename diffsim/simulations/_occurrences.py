@@ -62,8 +62,8 @@ def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
     # Numbers of the rows in which each event happens, ahead of those in which not: to
     # sort them is one operation, what `nonzero` does takes longer to compile.
     numbers = np.arange(rows.lengths.size)[:, None]
-    sorted_ = jnp.sort(jnp.where(rows.crossed, numbers, numbers.size), axis=0)
-    at = jnp.where(there, sorted_.at[place, index].get(mode="clip"), 0)
+    places = jnp.sort(jnp.where(rows.crossed, numbers, numbers.size), axis=0)
+    at = jnp.where(there, places.at[place, index].get(mode="clip"), 0)
     rows = jax.tree.map(lambda a: a[at], rows)
     # A step ends with the event that acts in it.
     waits = rows.lengths

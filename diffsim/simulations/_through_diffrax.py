@@ -96,7 +96,7 @@ def _run(
     every: int | None,
     until: tuple[Event, ...] = (),
 ) -> tuple[dict[str, Any], Any, dict[str, Array]]:
-    """What is saved of a run, its result and statistics.
+    """The saved parts of a run, its result and statistics.
 
     A state is kept after `every` so many steps.
     """

@@ -35,7 +35,7 @@ def separations(at, x, eps2):
 
 
 def own(x):
-    """What keeps the diagonal of the squares finite in every derivative."""
+    """Return a diagonal that keeps that of the squares finite in every derivative."""
     return self_distance2(x.dtype) * jnp.eye(x.shape[1], dtype=x.dtype)
 
 
