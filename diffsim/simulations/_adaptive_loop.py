@@ -84,9 +84,10 @@ def is_run_here(solver: Any, controller: Any, terms: Any) -> bool:
     inner = controller.controller if isinstance(controller, Landing) else controller
     asks = isinstance(solver, diffrax.AbstractImplicitSolver)
     adapts = isinstance(solver, diffrax.AbstractAdaptiveSolver) and not asks
-    return (
-        adapts and isinstance(inner, diffrax.PIDController) and moves_with_time(terms)
+    steady = isinstance(inner, diffrax.PIDController) or getattr(
+        inner, "never_jumps", False
     )
+    return adapts and steady and moves_with_time(terms)
 
 
 def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array]]:

@@ -33,6 +33,24 @@ def test_steps_are_the_part_of_a_cell_that_is_asked_for():
     assert np.all(np.diff(ends) < 0.4 / 40 / 1.5)
 
 
+def test_steps_are_those_that_diffrax_takes_with_the_same_controller():
+    times = [0.05, 0.051, 0.2]
+    found = ds.simulate(wave(2.0), times, METHOD)
+    known = diffrax.diffeqsolve(
+        wave(2.0).terms(),
+        METHOD.solver,
+        0.0,
+        times[-1],
+        None,
+        wave(2.0).initial_state(),
+        wave(2.0),
+        saveat=diffrax.SaveAt(ts=jnp.asarray(times)),
+        stepsize_controller=METHOD.controller,
+    )
+    assert found.stats["num_steps"] == known.stats["num_steps"]
+    np.testing.assert_allclose(found.states, known.ys, rtol=1e-13, atol=1e-13)
+
+
 def test_a_run_backwards_measures_its_steps_where_it_is():
     # So fast that no step is a hundredth of the run; upwind grows without bound.
     law = pde.AdvectionDiffusion(
