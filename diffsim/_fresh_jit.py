@@ -12,7 +12,16 @@ import jax.numpy as jnp
 
 from ._program import Program
 from ._read_now import Reading, looked_at
-from ._retraced import Raised, Retraced, Signature, UnknownSignature, traced
+from ._retraced import (
+    Beside,
+    Owner,
+    Raised,
+    Retraced,
+    Signature,
+    UnknownSignature,
+    is_retraced,
+    traced,
+)
 from ._written import Written
 
 
@@ -20,8 +29,6 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 _MOST = 4096
-#: How many calls of functions that users wrote are under way.
-_depth = contextvars.ContextVar("depth", default=0)
 #: Inside `reading`, for the identity of each of its functions, what has been traced.
 _memory: contextvars.ContextVar[dict[int, dict[Any, Any]]] = contextvars.ContextVar(
     "memory"
@@ -127,21 +134,25 @@ class _FreshJit:
 
     def _retraced(self, run, written: Written, floats: list[int], known: _Known) -> Any:
         """One call; begun again as long as functions are called in new ways."""
-        owner = _depth.get() + 1
-        token = _depth.set(owner)
-        try:
+        owner = Owner(known.signatures)
+        with owner.at_work():
             while True:
-                new = _functions(written, known, owner)
-                new |= {i: jnp.asarray(written.leaves[i]) for i in floats}
                 try:
-                    return self._digested(run, written, new)
+                    new = _functions(written, known, owner)
+                    new |= {i: jnp.asarray(written.leaves[i]) for i in floats}
+                    found = self._digested(run, written, new)
+                    # What comes back holds what a user wrote, as what went in did.
+                    given = Beside(owner, written.functions).as_written
+                    return jax.tree.map(given, found, is_leaf=is_retraced)
                 except UnknownSignature as unknown:
-                    if unknown.owner != owner:
+                    mine = unknown.owner.is_same(owner)
+                    # What another call traced in here is traced anew, if it is over.
+                    over = mine or not unknown.owner.is_under_way()
+                    if not over or not unknown.is_learned():
                         raise
-                    of_it = known.signatures.setdefault(unknown.index, [])
-                    of_it.append(unknown.signature)
-        finally:
-            _depth.reset(token)
+                    if not mine:
+                        for traced_before in _memory.get({}).values():
+                            traced_before.clear()
 
     def _digested(self, run, written: Written, new: dict[int, Any]) -> Any:
         """One call, which is found again by what was not traced, too."""
@@ -155,41 +166,41 @@ class _FreshJit:
         return found
 
 
-def _functions(written: Written, known: _Known, owner: int) -> dict[int, Retraced]:
+def _functions(written: Written, known: _Known, owner: Owner) -> dict[int, Retraced]:
     """Trace the functions that can be, by place among the leaves."""
     if jax.sharding.get_abstract_mesh().manual_axes:
         return {}  # what they are called with varies over a mesh, which is not traced
     found = {}
     for i, function in written.functions.items():
-        new = _as_traced(function, known, owner, i)
+        new = _as_traced(function, known, Beside(owner, written.functions), i)
         if new is not None:
             found[i] = new
     return found
 
 
-def _as_traced(function: Any, known: _Known, owner: int, i: int) -> Retraced | None:
+def _as_traced(function: Any, known: _Known, beside: Beside, i: int) -> Retraced | None:
     """Trace a function as it is called; inside `reading`, once if it is in its tree."""
     signatures = known.signatures.get(i, [])
     memory = _memory.get({}).get(id(function), {})
-    key = tuple(signatures), owner, i
+    key = tuple(signatures), beside.key(), i
     if key not in memory:
-        traces = [_stable_trace(function, s, known.programs, i) for s in signatures]
+        traces = [_stable_trace(s, known.programs, beside, i) for s in signatures]
         stable = [trace for trace in traces if trace is not None]
-        memory[key] = None
-        if len(stable) == len(traces):
-            memory[key] = Retraced.of(signatures, stable, owner, i, function)
-    return memory[key]
+        memory[key] = stable if len(stable) == len(traces) else None
+    if memory[key] is None:
+        return None
+    return Retraced.of(signatures, memory[key], beside.owner, i, function)
 
 
 def _stable_trace(
-    function: Any, signature: Signature, programs: Any, i: int
+    signature: Signature, programs: Any, beside: Beside, i: int
 ) -> tuple[Program | Raised, list[Any]] | None:
     """Trace a function; None if it is another program whenever it is traced."""
-    found = traced(function, signature)
+    found = traced(beside.functions[i], signature, beside)
     key = i, signature, found[0]
     if isinstance(found[0], Raised) or key in programs:
         return found
-    if traced(function, signature)[0] != found[0]:
+    if traced(beside.functions[i], signature, beside)[0] != found[0]:
         return None
     programs.add(key)
     return found

@@ -1,6 +1,8 @@
 """Functions that users write, as the operations that they do now."""
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -26,6 +28,10 @@ class Signature(NamedTuple):
     static: "_Static"
     inside: tuple[bool, ...]
 
+    def anywhere(self) -> "Signature":
+        """The same in no context."""
+        return self._replace(inside=())
+
 
 class UnknownSignature(BaseException):
     """A retraced function was called as it has not been traced.
@@ -33,8 +39,53 @@ class UnknownSignature(BaseException):
     No `Exception`, for it is nobody else's to catch.
     """
 
-    def __init__(self, owner: int, index: int, signature: Signature):
+    def __init__(self, owner: "Owner", index: int, signature: Signature):
         self.owner, self.index, self.signature = owner, index, signature
+
+    def is_learned(self) -> bool:
+        """Note the signature for the next time; false where that did not help."""
+        signatures = self.owner.signatures.setdefault(self.index, [])
+        if self.signature in signatures:
+            return False
+        signatures.append(self.signature)
+        return True
+
+
+#: Calls of functions that users wrote that are under way.
+_under_way: contextvars.ContextVar[tuple["Owner", ...]] = contextvars.ContextVar(
+    "under_way", default=()
+)
+
+
+class Owner:
+    """The call whose functions are retraced, and the signatures that it knows.
+
+    Equal to any at its depth, so that what was compiled in it is found again.
+    """
+
+    def __init__(self, signatures: dict[int, list[Signature]]):
+        self.depth, self.signatures = len(_under_way.get()), signatures
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Owner) and self.depth == other.depth
+
+    def __hash__(self) -> int:
+        return self.depth
+
+    def is_same(self, other: "Owner") -> bool:
+        """Whether it is the same call, or one of the same kind."""
+        return self.signatures is other.signatures
+
+    def is_under_way(self) -> bool:
+        return any(self.is_same(one) for one in _under_way.get())
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        token = _under_way.set((*_under_way.get(), self))
+        try:
+            yield
+        finally:
+            _under_way.reset(token)
 
 
 class Raised:
@@ -68,7 +119,7 @@ class Retraced(eqx.Module):
     numbers: tuple[list[Any], ...]
     signatures: tuple[Signature, ...] = eqx.field(static=True)
     programs: tuple[Program | Raised, ...] = eqx.field(static=True)
-    owner: int = eqx.field(static=True)
+    owner: Owner = eqx.field(static=True)
     index: int = eqx.field(static=True)
     _name: "_Name" = eqx.field(static=True)
 
@@ -81,7 +132,7 @@ class Retraced(eqx.Module):
         cls,
         signatures: list[Signature],
         traces: list[tuple[Program | Raised, list[Any]]],
-        owner: int,
+        owner: Owner,
         index: int,
         function: Callable,
     ) -> "Retraced":
@@ -99,9 +150,7 @@ class Retraced(eqx.Module):
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         signature, arrays = signature_of(args, options)
-        if signature not in self.signatures:
-            raise UnknownSignature(self.owner, self.index, signature)
-        i = self.signatures.index(signature)
+        i = self._place(signature)
         program = self.programs[i]
         if isinstance(program, Raised):
             raise program.error
@@ -109,6 +158,38 @@ class Retraced(eqx.Module):
         structure, static, notes = program.about
         note(notes)
         return eqx.combine(jax.tree.unflatten(structure, outputs), static.tree)
+
+    def _place(self, signature: Signature) -> int:
+        if signature in self.signatures:
+            return self.signatures.index(signature)
+        if not self.owner.is_under_way():
+            # A rule of derivatives: it does what was done where that was traced.
+            like = signature.anywhere()
+            for i, one in enumerate(self.signatures):
+                if one.anywhere() == like:
+                    return i
+        raise UnknownSignature(self.owner, self.index, signature)
+
+
+class Beside(NamedTuple):
+    """Functions that are retraced in one call, whose it is, and by number."""
+
+    owner: Owner
+    functions: Mapping[int, Callable]
+
+    def key(self) -> Any:
+        """Other functions, or others of the same, have another."""
+        return self.owner, tuple((i, id(f)) for i, f in self.functions.items())
+
+    def as_written(self, thing: Any) -> Any:
+        """What a user wrote where one of these functions stands retraced."""
+        if not is_retraced(thing) or not self.owner.is_same(thing.owner):
+            return thing
+        return self.functions[thing.index]
+
+
+def is_retraced(thing: Any) -> bool:
+    return isinstance(thing, Retraced)
 
 
 def signature_of(args: Any, options: Any) -> tuple[Signature, list[Array]]:
@@ -120,24 +201,32 @@ def signature_of(args: Any, options: Any) -> tuple[Signature, list[Array]]:
 
 
 def traced(
-    function: Callable, signature: Signature
+    function: Callable, signature: Signature, beside: "Beside"
 ) -> tuple[Program | Raised, list[Any]]:
     """Trace a function as it is now: its program, and the arrays that it reads.
 
     What it raises, of whatever kind, is raised again where it is called.
+
+    **Arguments**
+
+    - `beside`: the functions that are retraced in the same call. Where it is handed one
+        of them it is traced with what the user wrote, and does what that does.
     """
     try:
-        return _traced(function, signature)
+        return _traced(function, signature, beside)
     except Exception as error:
         return Raised(error), []
 
 
-def _traced(function: Callable, signature: Signature) -> tuple[Program, list[Any]]:
+def _traced(
+    function: Callable, signature: Signature, beside: "Beside"
+) -> tuple[Program, list[Any]]:
     statics: list[Any] = []
 
     def flat(*arrays: Array) -> Any:
         dynamic = jax.tree.unflatten(signature.structure, arrays)
-        args, options = eqx.combine(dynamic, signature.static.tree)
+        given = eqx.combine(dynamic, signature.static.tree)
+        args, options = jax.tree.map(beside.as_written, given, is_leaf=is_retraced)
         found, rest = eqx.partition(function(*args, **options), _is_output)
         statics.append(rest)
         return found

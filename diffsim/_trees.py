@@ -22,6 +22,7 @@ from ._paths import (
     step_to,
     steps_of,
 )
+from ._retraced import is_retraced
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +104,7 @@ def select(
 
 def take(tree: PyTree, selection: Selection) -> Array:
     """The selected numbers of `tree` as one vector."""
-    leaves = jax.tree.leaves(tree)
+    leaves = jax.tree.leaves(tree, is_leaf=is_retraced)
     pieces = []
     for part in selection.parts:
         leaf = leaves[part.leaf]
@@ -119,7 +120,7 @@ def put(tree: PyTree, selection: Selection, vector: Array) -> PyTree:
 
     Leaves keep their dtype. Pure: use it under jit, vmap and grad.
     """
-    leaves, structure = jax.tree.flatten(tree)
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_retraced)
     begin = 0
     for part in selection.parts:
         old = jnp.asarray(leaves[part.leaf])

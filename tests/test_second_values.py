@@ -113,9 +113,31 @@ def fisher(k):
     return ds.fisher(lambda p: k * p * _X[:2], jnp.ones(2), noise=Gaussian(0.1)).stderr
 
 
-_QUICK = source, predict, field, root
+def _heated(rod):
+    return ds.simulate(rod, 0.1).states[0]
+
+
+def sweep_of_a_source(k):
+    rod = _rod(lambda t, x, u: k * jnp.sin(x[0]))
+    return ds.sweep(_heated, rod, {"equation.diffusivity": [0.01, 0.02]}).outputs
+
+
+def fit_of_a_source(k):
+    rod = _rod(lambda t, x, u: k * jnp.sin(x[0]))
+    noise, free = Gaussian(0.01), "equation.diffusivity"
+    data = _heated(_rod(lambda t, x, u: jnp.sin(x[0])))
+    return ds.fit(_heated, rod, data, noise=noise, free=free).loss
+
+
+def fisher_of_a_source(k):
+    rod = _rod(lambda t, x, u: k * jnp.sin(x[0]))
+    noise, free = Gaussian(0.01), "equation.diffusivity"
+    return ds.fisher(_heated, rod, noise=noise, free=free).stderr
+
+
+_QUICK = source, predict, field, root, sweep_of_a_source
 _OTHERS = wall, steady, predict_by_simulation, noise, condition, observe, force
-_OTHERS += sweep, fisher
+_OTHERS += sweep, fisher, fit_of_a_source, fisher_of_a_source
 
 
 @pytest.mark.parametrize(
