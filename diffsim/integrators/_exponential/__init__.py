@@ -1,7 +1,7 @@
 """Exponential integrators."""
 
-from ._base import AbstractExponentialSolver
 from ._etdrk import ETDRK2, ETDRK4
+from ._exponential_solver import AbstractExponentialSolver
 
 
 __all__ = ["ETDRK2", "ETDRK4", "AbstractExponentialSolver"]

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from ..._products import scaled
-from ._base import AbstractExponentialSolver
+from ._exponential_solver import AbstractExponentialSolver
 from ._phi import phis
 
 

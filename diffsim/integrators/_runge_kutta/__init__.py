@@ -1,8 +1,8 @@
 """Runge–Kutta steps: implicit for stiff systems, explicit where bounds matter."""
 
-from ._ascher import ARS222, ARS443
-from ._base import AbstractStiffSolver
+from ._ars import ARS222, ARS443
 from ._crank_nicolson import CrankNicolson
+from ._esdirk import AbstractStiffSolver
 from ._kencarp import KenCarp3, KenCarp4, KenCarp5
 from ._kvaerno import Kvaerno3, Kvaerno5
 from ._ssprk import SSPRK3

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import diffrax
 
-from ._base import AbstractStiffSolver
+from ._esdirk import AbstractStiffSolver
 from ._tableau import Tableau, ending_in_last_stage
 
 

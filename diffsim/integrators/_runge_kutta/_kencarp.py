@@ -4,8 +4,8 @@ from typing import ClassVar
 
 import diffrax
 
-from ._base import AbstractStiffSolver
-from ._dense import Dense3, Dense4, Dense5
+from ._dense_output import Dense3, Dense4, Dense5
+from ._esdirk import AbstractStiffSolver
 from ._tableau import Tableau, from_diffrax
 
 

@@ -1,8 +1,8 @@
 """Symmetric compositions of leapfrog."""
 
-from ._base import AbstractSymplecticSolver
 from ._kahan_li import KahanLi6, KahanLi8
 from ._leapfrog import Leapfrog
+from ._symplectic_solver import AbstractSymplecticSolver
 from ._yoshida import Yoshida4, Yoshida6, Yoshida8
 
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ._base import AbstractSymplecticSolver, symmetric
+from ._symplectic_solver import AbstractSymplecticSolver, symmetric
 
 
 _REFERENCE = ("10.1090/S0025-5718-97-00873-9", "10.1007/3-540-30666-8")

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ._base import AbstractSymplecticSolver
+from ._symplectic_solver import AbstractSymplecticSolver
 
 
 class Leapfrog(AbstractSymplecticSolver):

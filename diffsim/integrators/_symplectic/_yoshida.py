@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ._base import AbstractSymplecticSolver, symmetric
+from ._symplectic_solver import AbstractSymplecticSolver, symmetric
 
 
 _CUBE_ROOT = 2 ** (1 / 3)

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
 from ...implicit import AbstractLinear, Equation, Rule, solved
-from ._chord import Tolerances
-from ._combine import combined, shifted
-from ._search import Factor, Found, Problem, slopes_found
-from ._tableau import Tableau
+from ._simplified_newton import Tolerances
+from ._stage_solver import Factor, Found, Problem, slopes_found
+from ._tableau import Tableau, combined, shifted
 
 
 class Step(NamedTuple):

@@ -12,13 +12,11 @@ from jaxtyping import Array, PyTree
 
 from ...implicit import AbstractLinear, Dense
 from ...simulations import AbstractSplit, split_of
-from ._chord import Tolerances
-from ._combine import shifted
-from ._direct import Leap, directly_stepped
-from ._field import field_of, length_of
-from ._search import Factor, Problem, nothing_prepared
-from ._step import Step, stepped
-from ._tableau import Tableau
+from ._esdirk_step import Step, stepped
+from ._imex_step import Leap, directly_stepped
+from ._simplified_newton import Tolerances
+from ._stage_solver import Factor, Problem, field_of, length_of, nothing_prepared
+from ._tableau import Tableau, shifted
 
 
 #: The implicit slopes of a stage and the explicit ones, None where there are none.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ._combine import shifted, stacked_sum
+from ._tableau import shifted, stacked_sum
 
 
 class AbstractDense(diffrax.AbstractLocalInterpolation):

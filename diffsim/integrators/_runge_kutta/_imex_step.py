@@ -7,9 +7,8 @@ from jaxtyping import Array, PyTree
 
 from ..._failures import is_finite
 from ...simulations import AbstractSplit
-from ._combine import placed, shifted, stacked, stacked_sum
-from ._step import Step, completed
-from ._tableau import Tableau, rows
+from ._esdirk_step import Step, completed
+from ._tableau import Tableau, placed, rows, shifted, stacked, stacked_sum
 
 
 class Leap(NamedTuple):
