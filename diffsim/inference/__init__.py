@@ -1,13 +1,13 @@
 """Parameters from data: fits, error bars and forecasts for any simulation."""
 
-from ._fisher import fisher
+from ._fisher_forecast import fisher
+from ._fisher_information import Degeneracy, Fisher
 from ._fit import fit
-from ._free import Free, Transform
-from ._information import Degeneracy, Fisher
+from ._fit_options import Run
+from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt, LevenbergMarquardtState, Objective
 from ._noise import Gaussian
-from ._outcome import Fit
-from ._run import Run
+from ._parameters import Free, Transform
 
 
 __all__ = [

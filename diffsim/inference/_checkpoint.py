@@ -19,8 +19,8 @@ from .._results import RESULTS
 from .._trees import put
 from .._whole_file import check_file
 from ..simulations import load, save
-from ._experiment import Experiment
 from ._noise import noise_at
+from ._posterior import Experiment
 
 
 _SECONDS = 1.0  # between two that are written

@@ -1,6 +1,7 @@
 """`fit`: the parameters of a model from data, with error bars."""
 
 import inspect
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -14,20 +15,20 @@ from jaxtyping import Array, PyTree
 from .._checks import is_traced
 from .._fresh_jit import fresh_jit, reading
 from .._numbers import as_array
+from .._paths import joined, step_to
 from .._results import RESULTS, is_outcome
 from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
-from ._core import Search, optima, optimum
-from ._descent import Descent, has_line_search
-from ._experiment import Experiment, experiment, explain_derivatives
+from ._discretization_error import solver_error
+from ._fit_loop import linearised, looked, march
+from ._fit_options import Run, check_count
+from ._fit_result import Fit, outcome
 from ._levenberg_marquardt import LevenbergMarquardt
-from ._march import linearised, looked, march
-from ._outcome import Fit, outcome
+from ._optax_minimiser import Descent, has_line_search
+from ._optimum import Search, optima, optimum
 from ._parameters import Parameters
 from ._plateau import on_plateau
-from ._precision import warn_of_single_precision
-from ._run import Run, check_count
-from ._solver_error import solver_error
+from ._posterior import Experiment, experiment, explain_derivatives
 
 
 # The error bars of any other solver are by a forward Jacobian.
@@ -241,3 +242,44 @@ def _descent(given: optax.GradientTransformation, parameters: Parameters) -> Des
             "Free(transform=...)"
         )
     return Descent(optimizer=given)
+
+
+_MOST_NAMES = 6
+
+
+def warn_of_single_precision(act: str, model: PyTree, data: PyTree):
+    """Warn if JAX runs in float32, or arrays do: error bars lose digits first."""
+    if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        warnings.warn(
+            f"{act} in float32: error bars and weak directions lose digits first; for "
+            'float64 call jax.config.update("jax_enable_x64", True) first of all',
+            stacklevel=3,
+        )
+        return
+    names = _short_floats("model", model) + _short_floats("data", data)
+    if names:
+        more = len(names) - _MOST_NAMES
+        listed = ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" * (more > 0))
+        warnings.warn(
+            f"{act} of arrays below float64 in a float64 session: {listed}; a run "
+            "takes the precision of its state, and error bars lose digits first; give "
+            "jnp.asarray(x, float), or filter this warning if it is meant",
+            stacklevel=3,
+        )
+
+
+def _short_floats(root: str, tree: PyTree) -> list[str]:
+    """Names of floating arrays below double precision, with their types."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [
+        f"{joined((root, *map(step_to, path)))} ({leaf.dtype})"
+        for path, leaf in leaves
+        if _is_short(leaf)
+    ]
+
+
+def _is_short(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jnp.inexact):
+        return False
+    return jnp.finfo(dtype).bits < 64

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._fresh_jit import fresh_jit
-from ._experiment import Experiment
+from ._posterior import Experiment
 
 
 # An error bar so many times a parameter and its start is looked at.

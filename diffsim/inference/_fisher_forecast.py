@@ -14,12 +14,12 @@ from .._products import product
 from .._results import RESULTS
 from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from ._argument_order import explain_swapped
-from ._experiment import Experiment, Whitened, experiment, explain_derivatives
-from ._information import Fisher
+from ._discretization_error import at_finer_steps
+from ._fisher_information import Fisher
+from ._fit import warn_of_single_precision
+from ._information_factor import eigen_rows, scaled_root, scatter
 from ._jacobian import value_and_jacobian
-from ._precision import warn_of_single_precision
-from ._root import eigen_rows, scaled_root, scatter
-from ._solver_error import at_finer_steps
+from ._posterior import Experiment, Whitened, experiment, explain_derivatives
 
 
 def fisher(

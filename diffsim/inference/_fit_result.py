@@ -10,20 +10,19 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .._checks import is_traced
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS
-from ._core import Search
-from ._experiment import Experiment, Facts
-from ._flags import flags_of
-from ._information import Fisher
-from ._levenberg_marquardt import NEAR_ENOUGH
-from ._parameters import Coordinates, Parameters
-from ._report import report
-from ._root import (
+from ._fisher_information import Fisher
+from ._information_factor import (
     correlation,
     covariance,
     scatter,
     standard_deviations,
     unit_covariance,
 )
+from ._levenberg_marquardt import NEAR_ENOUGH
+from ._optimum import Search
+from ._parameters import Coordinates, Parameters
+from ._posterior import Experiment, Facts
+from ._report import flags_of, report
 from ._trust_region import newton_length, triangular_root
 
 

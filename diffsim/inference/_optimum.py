@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from .._results import RESULTS
 from ..implicit import Equation, Rule, solved
 from ..simulations import failures_as_nan
-from ._descent import Descent
-from ._experiment import Experiment
 from ._levenberg_marquardt import LevenbergMarquardt
+from ._optax_minimiser import Descent
+from ._posterior import Experiment
 
 
 class Search(eqx.Module):

@@ -14,9 +14,9 @@ from .._fresh_jit import fresh_jit
 from .._numbers import as_array
 from .._products import product
 from ..simulations import finer_steps
-from ._experiment import Experiment
+from ._fit_loop import linearised, looked
 from ._levenberg_marquardt import LevenbergMarquardt
-from ._march import linearised, looked
+from ._posterior import Experiment
 
 
 def solver_error(

@@ -13,8 +13,7 @@ from .._checks import is_traced
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS
 from ._checkpoint import Checkpoint
-from ._descent import Descent
-from ._experiment import Experiment, Facts
+from ._fit_options import Run
 from ._levenberg_marquardt import (
     Evaluation,
     LevenbergMarquardt,
@@ -22,7 +21,8 @@ from ._levenberg_marquardt import (
     Objective,
     evaluated,
 )
-from ._run import Run
+from ._optax_minimiser import Descent
+from ._posterior import Experiment, Facts
 
 
 Solver = LevenbergMarquardt | Descent

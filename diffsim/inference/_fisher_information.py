@@ -13,8 +13,7 @@ from .._checks import as_floating, check_not_negative, check_number, check_shape
 from .._products import product
 from .._results import RESULTS
 from .._trees import places
-from ._report import check_alone, counted, fisher_solver_error
-from ._root import (
+from ._information_factor import (
     correlation,
     covariance,
     information_rows,
@@ -24,6 +23,7 @@ from ._root import (
     standard_deviations,
     unit_covariance,
 )
+from ._report import check_alone, counted, fisher_solver_error
 
 
 class Degeneracy(eqx.Module):
