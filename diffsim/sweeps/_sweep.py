@@ -12,11 +12,11 @@ from jaxtyping import Float, PyTree
 from .._checks import check_takes
 from .._fresh_jit import reading
 from .._results import RESULTS
-from ._chunks import Chunks
-from ._over import varied
-from ._run import Run, is_positive_integer
-from ._system_last import left_to_vmap
-from ._tiles import Task, layouts
+from ._batch_last import left_to_vmap
+from ._batching import Task, layouts
+from ._chunked_run import Chunks
+from ._sweep_options import Run, is_positive_integer
+from ._swept_parameters import varied
 
 
 #: Failures that the printed summary spells out.

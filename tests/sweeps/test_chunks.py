@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps import Run, _chunks, sweep
-from diffsim.sweeps._chunks import Chunks
-from diffsim.sweeps._over import varied
-from diffsim.sweeps._tiles import Layout, Task, layouts
+from diffsim.sweeps import Run, _chunked_run, sweep
+from diffsim.sweeps._batching import Layout, Task, layouts
+from diffsim.sweeps._chunked_run import Chunks
+from diffsim.sweeps._swept_parameters import varied
 
 
 _ROWS = np.arange(100.0)
@@ -68,15 +68,15 @@ def test_time_that_a_chunk_takes_without_runs_is_not_that_of_runs(monkeypatch):
     worth its compilation.
     """
     chunks = _chunks_of(_spring, 10**9, np.ones(100_000))
-    clock, run_tiles = [0.0], _chunks.run_tiles
-    monkeypatch.setattr(_chunks.time, "perf_counter", lambda: clock[0])
+    clock, run_tiles = [0.0], _chunked_run.run_tiles
+    monkeypatch.setattr(_chunked_run.time, "perf_counter", lambda: clock[0])
 
     def slow(*inputs):
         clock[0] += 1.0  # whatever is run
         return run_tiles(*inputs)
 
     slow.lower = run_tiles.lower
-    monkeypatch.setattr(_chunks, "run_tiles", slow)
+    monkeypatch.setattr(_chunked_run, "run_tiles", slow)
     candidates = [Layout("first", 16), Layout("first", 64), Layout("single", 1)]
     assert chunks.complete(candidates, lambda: None) == candidates[0]
     assert set(chunks.sizes) == {candidates[0]}
@@ -87,9 +87,9 @@ def test_noise_of_an_empty_chunk_chooses_no_layout(monkeypatch):
     other 2 ms, so that a tile is over within the noise of an empty chunk.
     """
     chunks = _chunks_of(_spring, 10**9, np.ones(100_000))
-    clock, run_tiles = [0.0], _chunks.run_tiles
+    clock, run_tiles = [0.0], _chunked_run.run_tiles
     noise = iter(np.tile([0.0, 0.0, 0.3, 0.0, 0.3, 0.0], 100).tolist())
-    monkeypatch.setattr(_chunks.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_chunked_run.time, "perf_counter", lambda: clock[0])
 
     def slow(task, table, count, layout):
         each = {16: 1e-3, 1: 2e-3}[layout.tile]
@@ -97,15 +97,15 @@ def test_noise_of_an_empty_chunk_chooses_no_layout(monkeypatch):
         return run_tiles(task, table, count, layout)
 
     slow.lower = run_tiles.lower
-    monkeypatch.setattr(_chunks, "run_tiles", slow)
+    monkeypatch.setattr(_chunked_run, "run_tiles", slow)
     candidates = [Layout("first", 16), Layout("single", 1)]
     assert chunks.complete(candidates, lambda: None) == candidates[0]
 
 
 def test_size_is_found_on_the_line_through_two_measurements():
     # m0 = 1000, m1 = 10
-    assert _chunks._size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
-    assert _chunks._size_that_fits([(100, 2000)], 1000) == 45
+    assert _chunked_run._size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
+    assert _chunked_run._size_that_fits([(100, 2000)], 1000) == 45
 
 
 class _Small:

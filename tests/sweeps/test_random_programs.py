@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps._system_last import supports_system_last, system_last
+from diffsim.sweeps._batch_last import supports_system_last, system_last
 
 
 _RUNS, _SIZE = 5, 6

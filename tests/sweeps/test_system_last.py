@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 from jax.interpreters import batching, mlir
 
-from diffsim.sweeps import _jaxpr, _system_last
-from diffsim.sweeps._jaxpr import largest_in_loops
-from diffsim.sweeps._system_last import (
-    left_to_vmap,
-    supports_system_last,
-    system_last,
-)
+from diffsim.sweeps import _batch_last, _jaxpr_inspection
+from diffsim.sweeps._batch_last import left_to_vmap, supports_system_last, system_last
+from diffsim.sweeps._jaxpr_inspection import largest_in_loops
 
 
 _RATES = np.random.default_rng(0).uniform(0.5, 1.5, (7, 3))
@@ -167,12 +163,12 @@ def test_operations_that_are_not_understood_are_batched_by_vmap(function, reason
 
 def test_parameters_of_later_releases_are_not_guessed(monkeypatch):
     """Every operation and loop, as if one of its parameters had never been seen."""
-    monkeypatch.setattr(_system_last, "_OF_AN_ELEMENT", frozenset())
+    monkeypatch.setattr(_batch_last, "_OF_AN_ELEMENT", frozenset())
     monkeypatch.setattr(
-        _system_last, "_SHAPES", dict.fromkeys(_system_last._SHAPES, frozenset())
+        _batch_last, "_SHAPES", dict.fromkeys(_batch_last._SHAPES, frozenset())
     )
     _assert_equals_vmap(_operations)
-    monkeypatch.setattr(_jaxpr, "_SCAN_PARAMETERS", frozenset(["jaxpr"]))
+    monkeypatch.setattr(_jaxpr_inspection, "_SCAN_PARAMETERS", frozenset(["jaxpr"]))
     jaxpr = jax.make_jaxpr(_leapfrog)(_RATES[0])
     assert left_to_vmap(jaxpr)["scan of unknown structure"] == 1
     for function in (_leapfrog, _nested, _operations):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from ._tiles import Layout, Task, run_tiles
+from ._batching import Layout, Task, run_tiles
 
 
 #: Another layout is tried if the runs that remain take so many times its compilation:

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._fresh_jit import fresh_jit
 from .._trees import Selection, put
-from ._jaxpr import largest_in_loops, operations
-from ._outcome import outcome, solver_error
-from ._system_last import supports_system_last, system_last
+from ._batch_last import supports_system_last, system_last
+from ._jaxpr_inspection import largest_in_loops, operations
+from ._sweep_result import outcome, solver_error
 
 
 #: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog

@@ -19,7 +19,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from .._program import bind
-from ._jaxpr import Scan, equations, inner, scan_of
+from ._jaxpr_inspection import Scan, equations, inner, scan_of
 
 
 def _words(text: str) -> frozenset[str]:
