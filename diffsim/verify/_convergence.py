@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ._leaves import float_outputs
-from ._table import table
+from ._text_table import table
 
 
 class Convergence(eqx.Module):

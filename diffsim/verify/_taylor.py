@@ -12,8 +12,8 @@ import numpy as np
 from .._user_code import explain_tracer_errors
 from ._functional import Functional
 from ._leaves import Leaves, float_outputs, random_directions
-from ._remainder import Slopes, remainder_slopes
-from ._table import table, verdict
+from ._taylor_remainder import Slopes, remainder_slopes
+from ._text_table import table, verdict
 
 
 #: Both modes are tested unless a function has only one.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from diffsim.simulations import AbstractSimulation, Method
-from diffsim.verify import _laws, check_simulation
-from diffsim.verify._case import Case
+from diffsim.verify import _simulation_checks, check_simulation
+from diffsim.verify._test_problem import Case
 
 
 _TIMES = np.asarray([0.3, 1.0, 1.5])
@@ -156,44 +156,44 @@ def test_report_has_a_line_a_law(contract):
 
 
 def test_a_parameter_that_is_baked_in_is_dead():
-    finding, taylor = _laws.live_leaves(_case(_Baked))
+    finding, taylor = _simulation_checks.live_leaves(_case(_Baked))
     assert not finding.passed
     assert "stiffness" in finding.detail
     assert {leaf.name: leaf.flag for leaf in taylor.leaves}["stiffness"] == "dead"
 
 
 def test_a_hidden_gradient_is_found():
-    finding, taylor = _laws.live_leaves(_case(_Hidden))
+    finding, taylor = _simulation_checks.live_leaves(_case(_Hidden))
     assert not finding.passed
     assert taylor.slopes["stiffness"]["forward"] == pytest.approx(1, abs=0.1)
     assert taylor.slopes["start"]["forward"] == pytest.approx(2, abs=0.1)
 
 
 def test_a_missing_second_derivative_is_found():
-    finding = _laws.modes_agree(_case(_NoSecondDerivative), 0.0)
+    finding = _simulation_checks.modes_agree(_case(_NoSecondDerivative), 0.0)
     assert not finding.passed
     assert "differences" in finding.detail
 
 
 def test_a_number_that_is_compiled_in_is_named():
-    finding = _laws.compiles_once(_case(_PythonFloat))
+    finding = _simulation_checks.compiles_once(_case(_PythonFloat))
     assert not finding.passed
     assert "damping" in finding.detail
 
 
 def test_a_change_of_precision_is_found():
-    finding = _laws.precision_is_kept(_case(_Upcast))
+    finding = _simulation_checks.precision_is_kept(_case(_Upcast))
     assert not finding.passed
     assert finding.detail == "float32 becomes float64"
 
 
 def test_a_batch_that_differs_from_its_members_is_found():
     # one part in 1e10: what the tolerance of 1e-12 is for
-    assert not _laws.batches_agree(_case(_OtherInBatches)).passed
+    assert not _simulation_checks.batches_agree(_case(_OtherInBatches)).passed
 
 
 def test_nan_that_counts_as_success_is_found():
-    finding = _laws.failures_have_names(_case(_Silent))
+    finding = _simulation_checks.failures_have_names(_case(_Silent))
     assert not finding.passed
     assert "stiffness" in finding.detail
     assert "start" in finding.detail
@@ -203,7 +203,7 @@ def test_an_array_as_epoch_and_times_before_it_obey_the_laws():
     simulation = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]), jnp.asarray(1.6))
     case = Case.of(simulation, _TIMES, None, seed=0)
     assert case.simulation.t0 == pytest.approx(1.6)
-    finding, taylor = _laws.live_leaves(case)
+    finding, taylor = _simulation_checks.live_leaves(case)
     assert finding.passed
     assert [leaf.name for leaf in taylor.leaves].count("t0") == 1
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._results import RESULTS
 from ..simulations import Method, simulate
-from ._case import Case, largest_difference
 from ._leaves import Leaves, float_outputs
 from ._taylor import Taylor, taylor_test
+from ._test_problem import Case, largest_difference
 
 
 #: Forward and reverse mode sum the same products in another order: 1e-10 in float64.

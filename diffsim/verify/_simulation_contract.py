@@ -8,12 +8,12 @@ import equinox as eqx
 
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method
-from . import _laws
-from ._case import Case
-from ._laws import Finding, brief
+from . import _simulation_checks
 from ._leaves import Leaves
-from ._table import table, verdict
+from ._simulation_checks import Finding, brief
 from ._taylor import Taylor
+from ._test_problem import Case
+from ._text_table import table, verdict
 
 
 class Law(eqx.Module):
@@ -95,21 +95,21 @@ def check_simulation(
     taylor = []
 
     def live_leaves(case):
-        finding, found = _laws.live_leaves(case)
+        finding, found = _simulation_checks.live_leaves(case)
         taylor.append(found)
         return finding
 
     def modes_agree(case):
         disagreement = taylor[0].disagreement if taylor else float("nan")
-        return _laws.modes_agree(case, disagreement)
+        return _simulation_checks.modes_agree(case, disagreement)
 
     table_of_laws = (
         ("every leaf is live", live_leaves),
         ("all modes work and agree", modes_agree),
-        ("values compile nothing new", _laws.compiles_once),
-        ("precision is kept", _laws.precision_is_kept),
-        ("jit = eager, vmap = loop", _laws.batches_agree),
-        ("failures have names", _laws.failures_have_names),
+        ("values compile nothing new", _simulation_checks.compiles_once),
+        ("precision is kept", _simulation_checks.precision_is_kept),
+        ("jit = eager, vmap = loop", _simulation_checks.batches_agree),
+        ("failures have names", _simulation_checks.failures_have_names),
     )
     laws = tuple(
         Law(number, statement, *_tried(law, case))
