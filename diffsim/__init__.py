@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         inference as inference,
         pde as pde,
         plots as plots,
+        problems as problems,
         sweeps as sweeps,
         verify as verify,
     )
@@ -45,7 +46,7 @@ __version__ = "0.1.0"
 
 # Packages that load on first use, a third of a second sooner each than all at once, and
 # what stands at the top of them. `plots` and `cli` need what a cluster lacks, too.
-_PACKAGES = ("cli", "inference", "pde", "plots", "sweeps", "verify")
+_PACKAGES = ("cli", "inference", "pde", "plots", "problems", "sweeps", "verify")
 _HOMES = {
     "Free": "inference",
     "fisher": "inference",

@@ -12,7 +12,7 @@ import numpy as np
 
 import diffsim as ds
 from diffsim import inference, nbody
-from diffsim.cli import load_de440
+from diffsim.problems import load_de440
 
 
 jax.config.update("jax_enable_x64", True)

@@ -48,6 +48,7 @@ MAY_IMPORT = {
     "lensing": {"implicit", "inference"},
 }
 MAY_IMPORT["plots"] = set(MAY_IMPORT)
+MAY_IMPORT["problems"] = {"nbody", "pde", "integrators", "simulations", "verify"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 400, 60, 3
 

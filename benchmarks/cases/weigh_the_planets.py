@@ -8,7 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from diffsim import inference
-from diffsim.cli._weigh import Prediction, Setting, Sky, observed, wrong_start
+from diffsim.cli._planet_masses import Prediction, Setting, Sky, observed, wrong_start
 from diffsim.simulations import Method
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation, ratio

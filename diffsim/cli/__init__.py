@@ -1,7 +1,6 @@
-"""The command `diffsim`: demo, verify, info; and the table that the demo uses."""
+"""The command `diffsim`: demo, verify, info."""
 
-from ._ephemeris import Ephemeris, load_de440
 from ._main import main
 
 
-__all__ = ["Ephemeris", "load_de440", "main"]
+__all__ = ["main"]

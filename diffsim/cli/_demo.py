@@ -9,9 +9,9 @@ import numpy as np
 from ..inference import Fit, Gaussian, LevenbergMarquardt, Run, fisher, fit
 from ..sweeps import Sweep, sweep
 from . import _demo_text as text
-from ._demo_clock import Clock
-from ._demo_pictures import saved_pictures
-from ._weigh import Prediction, Setting, Sky, observed, wrong_start
+from ._demo_plots import saved_pictures
+from ._demo_progress import Clock
+from ._planet_masses import Prediction, Setting, Sky, observed, wrong_start
 
 
 #: Jupiter's mass is swept over these multiples of the best fit; the last run takes it

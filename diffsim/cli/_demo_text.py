@@ -11,8 +11,8 @@ from .._results import RESULTS
 from ..inference import Fisher, Fit
 from ..nbody import NBody
 from ..sweeps import Sweep
-from ._demo_clock import Stage
-from ._weigh import CADENCE, Setting, Sky
+from ._demo_progress import Stage
+from ._planet_masses import CADENCE, Setting, Sky
 
 
 #: The demo fails unless every mass is within so many error bars of JPL's ...

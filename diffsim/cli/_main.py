@@ -9,11 +9,11 @@ import time
 from collections.abc import Sequence
 
 from .._configure import configure
+from ._convergence_table import orders
 from ._demo import demo
+from ._derivative_table import derivatives
 from ._info import info
-from ._orders import orders
-from ._slopes import derivatives
-from ._verify import verify
+from ._integrator_table import verify
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,10 +4,10 @@ They need matplotlib, `pip install "diffsim[plots]"`. Every function draws into 
 a figure that you give, or makes its own, and works with and without a display.
 """
 
-from ._canvas import COLORS, look, sheet
 from ._corner import corner
 from ._orbits import orbits
 from ._residuals import residuals
+from ._style import COLORS, look, sheet
 
 
 __all__ = ["COLORS", "corner", "look", "orbits", "residuals", "sheet"]

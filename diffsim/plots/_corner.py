@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._trees import places
-from ._canvas import INK, look, module, new_figure
+from ._style import INK, look, module, new_figure
 
 
 #: How far the axes reach, in standard deviations of the widest outcome.

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..nbody import State
 from ..simulations import Trajectory
-from ._canvas import color, module, new_axes
+from ._style import color, module, new_axes
 
 
 def orbits(

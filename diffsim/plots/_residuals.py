@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ._canvas import INK, color, new_axes
+from ._style import INK, color, new_axes
 
 
 #: Lines lie this many standard deviations apart: one point in 15 000 strays further

@@ -15,12 +15,12 @@ import pytest
 
 import diffsim as ds
 from diffsim import cli, inference
-from diffsim.cli import _demo, _demo_text, _weigh
-from diffsim.cli._demo_clock import Clock, Stage
+from diffsim.cli import _demo, _demo_text, _planet_masses
+from diffsim.cli._demo_progress import Clock, Stage
 
 
 #: 240 days at 500 km: the same 70 parameters, and most masses out of reach.
-SHORT = _weigh.Setting(
+SHORT = _planet_masses.Setting(
     seed=4, epochs=24, sigma_km=500.0, method=ds.Method(diffrax.Tsit5(), step=1.0)
 )
 
@@ -77,7 +77,7 @@ def test_pictures_are_where_the_demo_says(short):
 
 
 def test_earth_and_moon_are_one_body_at_their_barycentre():
-    table, sky = cli.load_de440(), _weigh.observed(SHORT)
+    table, sky = problems.load_de440(), _planet_masses.observed(SHORT)
     earth, moon = (table.names.index(name) for name in ("Earth", "Moon"))
     one = sky.names.index("Earth+Moon")
     assert sky.gm[one] == table.gm[earth] + table.gm[moon]
@@ -87,9 +87,9 @@ def test_earth_and_moon_are_one_body_at_their_barycentre():
 
 
 def test_noise_and_start_are_as_stated_and_seeded():
-    sky, again = _weigh.observed(SHORT), _weigh.observed(SHORT)
+    sky, again = _planet_masses.observed(SHORT), _planet_masses.observed(SHORT)
     np.testing.assert_array_equal(sky.data, again.data)
-    clean = _weigh.observed(dataclasses.replace(SHORT, sigma_km=0.0)).data
+    clean = _planet_masses.observed(dataclasses.replace(SHORT, sigma_km=0.0)).data
     spread = np.std((sky.data - clean) * sky.au_km)
     # 720 draws: their standard deviation has one of 500/sqrt(1440) = 13.
     assert abs(spread - 500) < 4 * 13
@@ -99,15 +99,15 @@ def test_noise_and_start_are_as_stated_and_seeded():
 
 
 def _start(sky, seed):
-    return np.asarray(_weigh.wrong_start(sky, seed).bodies.masses) / sky.gm - 1
+    return np.asarray(_planet_masses.wrong_start(sky, seed).bodies.masses) / sky.gm - 1
 
 
 class Claims:
     """A fit that weighs Saturn with a given error, and a sweep, both in no time."""
 
     def __init__(self, *, saturn=0.0, chi2=700.0, result=ds.RESULTS.successful):
-        sky = _weigh.observed(SHORT)
-        system = _weigh.wrong_start(sky, 0)
+        sky = _planet_masses.observed(SHORT)
+        system = _planet_masses.wrong_start(sky, 0)
         bar = 1e-3 * sky.gm
         off = np.where(np.array(sky.names) == "Saturn", saturn, 0.0)
         # 700 data that no parameter can change stand for the residuals.

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from diffsim import cli, integrators, pde
-from diffsim.cli import _fields, _orders, _slopes, _verify
-from diffsim.cli._tables import Measured
+from diffsim.cli import _convergence_table, _derivative_table, _integrator_table
+from diffsim.cli._table_printing import Measured
+from diffsim.problems import PDE_PROBLEMS
 
 
-TWO_BODIES = _verify.SUBJECTS[0]
+TWO_BODIES = _integrator_table.SUBJECTS[0]
 
 
 @pytest.fixture(scope="module")
 def leapfrog():
-    return _verify.measured(TWO_BODIES, integrators.Leapfrog(), 128)
+    return _integrator_table.measured(TWO_BODIES, integrators.Leapfrog(), 128)
 
 
 def test_a_row_has_slopes_of_two_and_the_order(leapfrog):
@@ -28,14 +29,14 @@ def test_a_row_has_slopes_of_two_and_the_order(leapfrog):
 
 
 def test_a_derivative_that_misses_a_term_fails(monkeypatch):
-    honest = _verify.simulate
+    honest = _integrator_table.simulate
 
     def deaf(system, *given):
         deafened = jax.lax.stop_gradient(system.bodies.masses)
         return honest(_with_masses(system, deafened), *given)
 
-    monkeypatch.setattr(_verify, "simulate", deaf)
-    row = _verify.measured(TWO_BODIES, integrators.Leapfrog(), 64)
+    monkeypatch.setattr(_integrator_table, "simulate", deaf)
+    row = _integrator_table.measured(TWO_BODIES, integrators.Leapfrog(), 64)
     assert any("masses" in failure for failure in row.failures)
 
 
@@ -48,17 +49,17 @@ def test_an_order_that_is_missed_fails():
         def order(self, terms):
             return 4
 
-    row = _verify.measured(TWO_BODIES, Boastful(), 64)
+    row = _integrator_table.measured(TWO_BODIES, Boastful(), 64)
     assert row.failures == (f"order {row.order:.2f}, expected 4",)
 
 
 def test_every_public_integrator_is_in_the_table():
     public = {name for name in integrators.__all__ if not name.startswith("Abstract")}
-    assert public <= {type(solver).__name__ for solver, _ in _verify.SOLVERS}
+    assert public <= {type(solver).__name__ for solver, _ in _integrator_table.SOLVERS}
 
 
 def test_the_command_prints_a_table(leapfrog, monkeypatch, capsys):
-    monkeypatch.setattr(_verify, "measured", lambda *_: leapfrog)
+    monkeypatch.setattr(_integrator_table, "measured", lambda *_: leapfrog)
     assert cli.main(["verify"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("simulation") and len({len(x) for x in lines}) == 1
@@ -71,15 +72,17 @@ def test_the_command_prints_a_table(leapfrog, monkeypatch, capsys):
 
 def test_the_command_fails_with_its_rows(leapfrog, monkeypatch, capsys):
     failed = leapfrog._replace(failures=("order 1.00, expected 2",))
-    monkeypatch.setattr(_verify, "measured", lambda *_: failed)
+    monkeypatch.setattr(_integrator_table, "measured", lambda *_: failed)
     assert cli.main(["verify"]) == 1
     assert "FAILED" in capsys.readouterr().err
 
 
 def test_symplectic_solvers_are_not_asked_for_relativity():
-    relativity = next(s for s in _verify.SUBJECTS if "PostNewtonian" in s.name)
-    assert not _verify._runs(relativity, integrators.Leapfrog())
-    assert _verify._runs(relativity, diffrax.Dopri8())
+    relativity = next(
+        s for s in _integrator_table.SUBJECTS if "PostNewtonian" in s.name
+    )
+    assert not _integrator_table._runs(relativity, integrators.Leapfrog())
+    assert _integrator_table._runs(relativity, diffrax.Dopri8())
 
 
 def test_exact_orbit_solves_keplers_equation():
@@ -90,15 +93,17 @@ def test_exact_orbit_solves_keplers_equation():
 
 
 def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
-    good = _orders.Row("Diffusion", "Wall", "Central(2)", 2, 1.99, 1.9, 2.0)
-    monkeypatch.setattr(_orders, "measured_order", lambda *_: good)
+    good = _convergence_table.Row("Diffusion", "Wall", "Central(2)", 2, 1.99, 1.9, 2.0)
+    monkeypatch.setattr(_convergence_table, "measured_order", lambda *_: good)
     assert cli.main(["verify", "--orders", "--markdown"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert len(table) == len(list(_orders.product())) + 2
+    assert len(table) == len(list(_convergence_table.product())) + 2
     assert table[2] == "| Diffusion | Wall | Central(2) | 1.99 (2) | 1.90 | 2.00 |"
     for rms in (1.85, float("nan")):
         monkeypatch.setattr(
-            _orders, "measured_order", lambda *_, rms=rms: good._replace(rms=rms)
+            _convergence_table,
+            "measured_order",
+            lambda *_, rms=rms: good._replace(rms=rms),
         )
         assert cli.main(["verify", "--orders"]) == 1
         assert "Diffusion, Wall" in capsys.readouterr().err
@@ -108,26 +113,26 @@ def test_derivatives_of_fields_are_printed_and_those_that_are_wrong_fail(
     monkeypatch, capsys
 ):
     good = Measured(("waves", "Leapfrog", "9", "2.000", "2.001", "1e-15"))
-    monkeypatch.setattr(_slopes, "_row", lambda _: good)
+    monkeypatch.setattr(_derivative_table, "_row", lambda _: good)
     assert cli.main(["verify", "--derivatives", "--markdown"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert len(table) == len(list(_slopes.product())) + 2
+    assert len(table) == len(list(_derivative_table.product())) + 2
     assert table[2] == "| waves | Leapfrog | 9 | 2.000 | 2.001 | 1e-15 |"
     bad = good._replace(failures=("Taylor slope of .initial",))
-    monkeypatch.setattr(_slopes, "_row", lambda _: bad)
+    monkeypatch.setattr(_derivative_table, "_row", lambda _: bad)
     assert cli.main(["verify", "--derivatives"]) == 1
     assert "waves, Leapfrog: Taylor slope of .initial" in capsys.readouterr().err
 
 
 def test_every_equation_and_every_stepping_of_fields_is_in_the_product():
-    cases = list(_slopes.product())
+    cases = list(_derivative_table.product())
     tried = {solver.__name__ for _, solver in cases if solver}
-    fields = {type(solver).__name__ for solver, _ in _verify.SOLVERS}
+    fields = {type(solver).__name__ for solver, _ in _integrator_table.SOLVERS}
     # Compositions of a leapfrog go as the one that is tried.
     assert fields - tried == {"Yoshida6", "Yoshida8", "KahanLi6", "KahanLi8", "Tsit5"}
     laws = set()
     for name, _ in cases:
-        system = _fields.SYSTEMS[name]()
+        system = PDE_PROBLEMS[name]()
         laws.add(type(getattr(system, "equation", system)).__name__)
     kinds = pde.AbstractEquation | pde.IncompressibleFlow
     public = {n: getattr(pde, n) for n in pde.__all__ if not n.startswith("Abstract")}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from diffsim import nbody
-from diffsim.cli._systems import kepler
 from diffsim.integrators import KahanLi6, Leapfrog, Yoshida4, Yoshida8
+from diffsim.problems import kepler
 from diffsim.simulations import Method, simulate
 
 

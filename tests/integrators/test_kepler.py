@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.cli._systems import kepler_orbit
 from diffsim.integrators import (
     KahanLi6,
     KahanLi8,
@@ -16,6 +15,7 @@ from diffsim.integrators import (
     Yoshida6,
     Yoshida8,
 )
+from diffsim.problems import kepler_orbit
 from diffsim.simulations import Separable
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from diffsim.cli._problems import PROBLEMS
 from diffsim.integrators import KahanLi6, Leapfrog, Yoshida4, Yoshida6
+from diffsim.problems import NBODY_PROBLEMS
 from diffsim.simulations import Method
 
 
@@ -21,7 +21,7 @@ from diffsim.simulations import Method
     ids=lambda x: type(x).__name__ if not isinstance(x, float) else None,
 )
 def test_energy_error_passes_the_gate(solver, gate):
-    (problem,) = (p for p in PROBLEMS if p.name == "outer Solar System")
+    (problem,) = (p for p in NBODY_PROBLEMS if p.name == "outer Solar System")
     (change,) = problem.found(Method(solver, 1.0))
     assert abs(change) < gate
     # and it is that of the order, not of something better

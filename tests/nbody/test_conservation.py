@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from diffsim import nbody
-from diffsim.cli._systems import outer_solar_system
 from diffsim.integrators import Leapfrog, Yoshida4
+from diffsim.problems import outer_solar_system
 from diffsim.simulations import Method, simulate
 from diffsim.verify import drift
 

@@ -9,8 +9,8 @@ import rebound
 
 import diffsim as ds
 from diffsim import nbody
-from diffsim.cli._systems import solar_system
 from diffsim.integrators import KahanLi8
+from diffsim.problems import solar_system
 from diffsim.simulations import simulate
 
 

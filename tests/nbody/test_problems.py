@@ -6,9 +6,8 @@ import diffrax
 import numpy as np
 import pytest
 
-from diffsim.cli._problems import PROBLEMS
-from diffsim.cli._systems import mercury
 from diffsim.integrators import KahanLi6, KahanLi8
+from diffsim.problems import NBODY_PROBLEMS, mercury
 from diffsim.simulations import Method
 
 
@@ -40,11 +39,11 @@ _ROWS = [
     *((name, method) for name, method in _METHODS.items()),
     *(pytest.param(*row, marks=pytest.mark.slow) for row in _SLOW.items()),
 ]
-_PROBLEMS = {problem.name: problem for problem in PROBLEMS}
+_PROBLEMS = {problem.name: problem for problem in NBODY_PROBLEMS}
 
 
 def test_every_problem_has_a_method():
-    assert len(_PROBLEMS) == len(PROBLEMS), "names differ"
+    assert len(_PROBLEMS) == len(NBODY_PROBLEMS), "names differ"
     assert set(_PROBLEMS) == set(_METHODS)
 
 

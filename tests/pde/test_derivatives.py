@@ -3,13 +3,13 @@
 import pytest
 
 from diffsim import integrators
-from diffsim.cli._fields import SYSTEMS
-from diffsim.cli._slopes import slopes
+from diffsim.cli._derivative_table import slopes
+from diffsim.problems import PDE_PROBLEMS
 
 
 #: Others of the same equations, which serve steppings.
 LINES = {"heat of a rod", "fronts on a line"}
-EQUATIONS = [name for name in SYSTEMS if name not in LINES]
+MANUFACTURED_PROBLEMS = [name for name in PDE_PROBLEMS if name not in LINES]
 
 STEPPINGS = {
     "ETDRK2": ("heat in modes", integrators.ETDRK2()),
@@ -27,7 +27,7 @@ STEPPINGS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EQUATIONS)
+@pytest.mark.parametrize("name", MANUFACTURED_PROBLEMS)
 def test_every_equation_is_differentiated_right_by_its_own_method(name):
     found = slopes(name, None)
     assert found.passed, found

@@ -3,8 +3,8 @@
 import pytest
 
 from diffsim import pde
-from diffsim.cli import _orders
-from diffsim.cli._made_up import EQUATIONS
+from diffsim.cli import _convergence_table
+from diffsim.problems import MANUFACTURED_PROBLEMS
 
 
 #: Equation, boundary, scheme; `diffsim verify --orders` has the product.
@@ -29,7 +29,7 @@ COVERED = [
     ("ShallowWater", "Dirichlet", "WENO5"),
     ("ShallowWater", "Wall", "Central(2)"),
 ]
-BY_NAME = {equation.name: equation for equation in EQUATIONS}
+BY_NAME = {equation.name: equation for equation in MANUFACTURED_PROBLEMS}
 #: In a mirror no extremum moves, and WENO5 is of order 5.
 HIGHER = {("Euler", "Wall", "WENO5"): 5}
 
@@ -44,7 +44,7 @@ ROWS = [
 @pytest.mark.parametrize("case", ROWS, ids=" ".join)
 def test_errors_and_their_derivatives_fall_with_the_order(case):
     name, *rest = case
-    row = _orders.measured_order(BY_NAME[name], *rest)
+    row = _convergence_table.measured_order(BY_NAME[name], *rest)
     order = HIGHER.get(case, row.expected) - 0.1
     assert row.rms > order, row
     assert row.slope > order, row
@@ -53,12 +53,14 @@ def test_errors_and_their_derivatives_fall_with_the_order(case):
 
 
 def test_everything_is_covered():
-    products = list(_orders.product())
+    products = list(_convergence_table.product())
     assert set(COVERED) <= {(e.name, kind, scheme) for e, kind, scheme in products}
     names, kinds, schemes = map(set, zip(*COVERED, strict=True))
-    assert names == {equation.name for equation in EQUATIONS}
-    assert kinds == {kind for equation in EQUATIONS for kind in equation.boundaries}
-    assert schemes == set(_orders.SCHEMES)
+    assert names == {equation.name for equation in MANUFACTURED_PROBLEMS}
+    assert kinds == {
+        kind for equation in MANUFACTURED_PROBLEMS for kind in equation.boundaries
+    }
+    assert schemes == set(_convergence_table.SCHEMES)
     public = {getattr(pde, name) for name in pde.__all__}
     finite = {
         c.__name__

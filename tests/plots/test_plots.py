@@ -13,7 +13,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import inference, integrators, nbody, plots
-from diffsim.plots import _canvas
+from diffsim.plots import _style
 
 
 @pytest.fixture(autouse=True)
@@ -209,7 +209,7 @@ def test_drawing_leaves_the_users_style_alone(trajectory):
 def test_a_missing_matplotlib_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "diffsim\[plots\]"'):
-        _canvas.sheet((1, 1))
+        _style.sheet((1, 1))
 
 
 def test_pictures_need_no_display(tmp_path):

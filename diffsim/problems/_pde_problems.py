@@ -122,7 +122,7 @@ def _on(place: Callable[[], pde.Grid], law: Callable[[], Any], *walls: int, **op
     return made
 
 
-SYSTEMS: dict[str, Callable[[], AbstractSimulation]] = {
+PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "heat": _body,
     "heat in modes": _on(_ring, lambda: pde.Diffusion(0.1), space=pde.Fourier()),
     "heat that melts": _melting_body,

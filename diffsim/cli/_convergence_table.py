@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import pde
-from ._made_up import EQUATIONS, Equation, error
-from ._tables import Measured, tabulated
+from ..problems import MANUFACTURED_PROBLEMS, ManufacturedProblem, manufactured_error
+from ._table_printing import Measured, tabulated
 
 
 SCHEMES: dict[str, pde.AbstractScheme] = {
@@ -56,23 +56,25 @@ def orders(*, markdown: bool = False) -> int:
     return tabulated(header, cases, _row, left=3, markdown=markdown)
 
 
-def product() -> Iterator[tuple[Equation, str, str]]:
+def product() -> Iterator[tuple[ManufacturedProblem, str, str]]:
     """All that go together."""
-    for equation in EQUATIONS:
+    for equation in MANUFACTURED_PROBLEMS:
         for kind in equation.boundaries:
             for name in SCHEMES if equation.schemes else ("Central(2)",):
                 if _fits(equation, kind, name):
                     yield equation, kind, name
 
 
-def measured_order(equation: Equation, kind: str, name: str) -> Row:
+def measured_order(equation: ManufacturedProblem, kind: str, name: str) -> Row:
     """By runs on two grids."""
     scheme = SCHEMES[name]
 
     @functools.partial(jax.jit, static_argnums=1)
     def errors(p, n):
         one = jnp.ones_like(p)
-        return jax.jvp(lambda p: error(equation, kind, scheme, p, n), (p,), (one,))
+        return jax.jvp(
+            lambda p: manufactured_error(equation, kind, scheme, p, n), (p,), (one,)
+        )
 
     cells = _CELLS if scheme.order <= 2 else _OF_HIGH_ORDER
     found = [errors(jnp.ones(()), n) for n in cells]
@@ -86,7 +88,7 @@ def _rms(a) -> float:
     return float(np.sqrt(np.mean(np.asarray(a) ** 2)))
 
 
-def _fits(equation: Equation, kind: str, name: str) -> bool:
+def _fits(equation: ManufacturedProblem, kind: str, name: str) -> bool:
     """Whether an order can be asked for.
 
     `Outflow` knows the first of the cells outside only, and where nothing is damped a
@@ -98,7 +100,9 @@ def _fits(equation: Equation, kind: str, name: str) -> bool:
     return damped or kind in ("Periodic", "Wall") or not name.startswith("Central")
 
 
-def _expected(equation: Equation, kind: str, scheme: pde.AbstractScheme) -> int:
+def _expected(
+    equation: ManufacturedProblem, kind: str, scheme: pde.AbstractScheme
+) -> int:
     """What is said of them: four of WENO5, at extrema that move and where it spreads.
 
     Ghosts of `Inflow` hold the value at the wall, those of `Outflow` that of a cell.
@@ -108,7 +112,7 @@ def _expected(equation: Equation, kind: str, scheme: pde.AbstractScheme) -> int:
     return min(scheme.order, 4) if equation.schemes else 2
 
 
-def _row(case: tuple[Equation, str, str]) -> Measured:
+def _row(case: tuple[ManufacturedProblem, str, str]) -> Measured:
     row = measured_order(*case)
     order = f"{row.rms:.2f} ({row.expected})"
     numbers = (order, f"{row.most:.2f}", f"{row.slope:.2f}")

@@ -24,7 +24,7 @@ _GAMMA, _GRAVITY = 1.4, 1.0
 Solution = Callable[[Any, Array], Array]
 
 
-class Equation(NamedTuple):
+class ManufacturedProblem(NamedTuple):
     """An equation on a line, as this library and as mathematics has it.
 
     `channels` says of each what it is about, how much it varies, and whether it is odd
@@ -129,30 +129,30 @@ def _spots(w, t, x):
 
 _HYPERBOLIC = ("Periodic", "Dirichlet", "Inflow", "Wall")
 
-EQUATIONS = (
-    Equation(
+MANUFACTURED_PROBLEMS = (
+    ManufacturedProblem(
         "Diffusion",
         lambda case, scheme: pde.Diffusion(lambda t, x, u: _melting(u), case.source),
         lambda u, t, x: _spread(u, x, _melting),
         boundaries=("Periodic", "Dirichlet", "Neumann", "Robin", "Outflow", "Wall"),
     ),
-    Equation(
+    ManufacturedProblem(
         "FisherKPP",
         lambda case, scheme: pde.FisherKPP(0.1, 0.9, 2.0, source=case.source),
         lambda u, t, x: _spread(u, x, lambda _: 0.1) + 0.9 * u(x) * (1 - u(x) / 2),
     ),
-    Equation(
+    ManufacturedProblem(
         "AllenCahn",
         lambda case, scheme: pde.AllenCahn(0.1, 1.3, source=case.source),
         lambda u, t, x: _spread(u, x, lambda _: 0.1) + 1.3 * (u(x) - u(x) ** 3),
     ),
-    Equation(
+    ManufacturedProblem(
         "GrayScott",
         lambda case, scheme: pde.GrayScott(0.3, 0.2, (0.1, 0.05), source=case.source),
         _spots,
         channels=((0.5, 0.12, False), (0.4, 0.1, False)),
     ),
-    Equation(
+    ManufacturedProblem(
         "Wave",
         lambda case, scheme: pde.Wave(
             lambda x: jnp.sqrt(1 + jnp.sin(2 * x[0]) / 4),
@@ -161,7 +161,7 @@ EQUATIONS = (
         _wave,
         state=_with_rate,
     ),
-    Equation(
+    ManufacturedProblem(
         "AdvectionDiffusion",
         lambda case, scheme: pde.AdvectionDiffusion(
             0.05,
@@ -173,14 +173,14 @@ EQUATIONS = (
         boundaries=("Periodic", "Dirichlet", "Neumann", "Robin", "Inflow", "Outflow"),
         schemes=True,
     ),
-    Equation(
+    ManufacturedProblem(
         "Burgers",
         lambda case, scheme: pde.Burgers(0.05, source=case.source, scheme=scheme),
         lambda u, t, x: _slope(lambda x: 0.05 * _slope(u)(x) - u(x) ** 2 / 2)(x),
         boundaries=("Periodic", "Dirichlet", "Neumann", "Robin", "Inflow"),
         schemes=True,
     ),
-    Equation(
+    ManufacturedProblem(
         "Euler",
         lambda case, scheme: pde.Euler(_GAMMA, source=case.source, scheme=scheme),
         _gas,
@@ -189,7 +189,7 @@ EQUATIONS = (
         _HYPERBOLIC,
         schemes=True,
     ),
-    Equation(
+    ManufacturedProblem(
         "ShallowWater",
         lambda case, scheme: pde.ShallowWater(
             _GRAVITY, lambda t, x: _bottom(x[0]), source=case.source, scheme=scheme
@@ -203,10 +203,23 @@ EQUATIONS = (
 )
 
 
-def error(
-    equation: Equation, kind: str, scheme: pde.AbstractScheme, p: Array, n: int
+def manufactured_error(
+    equation: ManufacturedProblem,
+    kind: str,
+    scheme: pde.AbstractScheme,
+    p: Array,
+    n: int,
 ) -> Array:
-    """Of the fields at the end, on n cells between boundaries of one kind."""
+    """Error of the fields at the end of a run that a manufactured source drives.
+
+    **Arguments**
+
+    - `equation`: a row of `MANUFACTURED_PROBLEMS`.
+    - `kind`: of both boundaries, one of `equation.boundaries`.
+    - `scheme`: the reconstruction of hyperbolic equations.
+    - `p`: a parameter of the solution, which derivatives are taken by.
+    - `n`: number of cells.
+    """
     mirrored = kind in ("Outflow", "Wall")
 
     def w(t, x):
@@ -222,7 +235,9 @@ def error(
     return found[: len(equation.channels)]
 
 
-def _solution(equation: Equation, mirrored: bool, p: Array, t: Any, x: Array):
+def _solution(
+    equation: ManufacturedProblem, mirrored: bool, p: Array, t: Any, x: Array
+):
     """Two waves a channel, standing ones where mirrors are their walls."""
     found = []
     for c, (about, size, odd) in enumerate(equation.channels):

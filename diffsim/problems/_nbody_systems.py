@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from .. import nbody
-from ._ephemeris import load_de440
+from ._ephemerides import load_de440
 
 
 #: au³/day², as Hairer, Lubich and Wanner (2006) give it, section I.2.3.
@@ -35,14 +35,24 @@ def figure_eight() -> nbody.NBody:
 
 
 def pythagorean(*, x3: ArrayLike = 1.0) -> nbody.NBody:
-    """Masses 3, 4, 5 fall from the corners of a 3–4–5 triangle; `x3` moves the 3."""
+    """Masses 3, 4, 5 that fall from the corners of a 3–4–5 triangle (Burrau 1913).
+
+    **Arguments**
+
+    - `x3`: first coordinate of the mass 3.
+    """
     positions = jnp.asarray(_planar([(1, 3), (-2, -1), (1, -1)])).at[0, 0].set(x3)
     masses = np.array([3.0, 4.0, 5.0])
     return nbody.NBody(nbody.Bodies(masses, positions, np.zeros((3, 3))))
 
 
 def variations(*, a2: ArrayLike = 1.5, m2: ArrayLike = 1e-3) -> nbody.NBody:
-    """A star, at rest at first, and two planets on circular orbits."""
+    """A star, at rest at first, and two planets on circular orbits.
+
+    **Arguments**
+
+    - `a2`, `m2`: distance and mass of the outer planet.
+    """
     masses = jnp.stack([jnp.asarray(1.0), jnp.asarray(1e-3), jnp.asarray(m2)])
     axes = jnp.stack([jnp.asarray(1.0), jnp.asarray(a2)])
     positions = jnp.zeros((3, 3)).at[1:, 0].set(axes)
@@ -56,14 +66,19 @@ def outer_solar_system() -> nbody.NBody:
     """Sun, Jupiter to Neptune about their barycentre; au, solar masses and G = 1."""
     table = np.array(_OUTER_PLANETS)
     masses, phase = table[:, 0], table[:, 1:]
-    phase = phase - masses @ phase / masses.sum()
+    phase = phase - np.dot(masses, phase) / masses.sum()
     velocities = phase[:, 3:] / np.sqrt(GM_SUN)
     names = ("Sun", "Jupiter", "Saturn", "Uranus", "Neptune")
     return nbody.NBody(nbody.Bodies(masses, phase[:, :3], velocities, names=names))
 
 
 def kepler(*, eccentricity: ArrayLike = 0.5) -> nbody.NBody:
-    """Two bodies, at pericentre at t = 0, their relative orbit of axis 1, period 2π."""
+    """Two bodies at pericentre at t = 0, their relative orbit of axis 1 and period 2π.
+
+    **Arguments**
+
+    - `eccentricity`: of the relative orbit, below 1.
+    """
     masses = np.array([0.75, 0.25])
     apart, speed = 1 - eccentricity, jnp.sqrt((1 + eccentricity) / (1 - eccentricity))
     shares = jnp.array([-0.25, 0.75])
@@ -77,7 +92,15 @@ def kepler(*, eccentricity: ArrayLike = 0.5) -> nbody.NBody:
 
 
 def kepler_orbit(time: float, eccentricity: float = 0.5) -> np.ndarray:
-    """Relative position and velocity in the plane of `kepler`, in closed form."""
+    """Relative position and velocity in the orbital plane of `kepler`, closed form.
+
+    **Arguments**
+
+    - `time`: since pericentre.
+    - `eccentricity`: of the relative orbit, below 1.
+
+    **Returns:** (x, y, v_x, v_y) in float64, by Newton's method for Kepler's equation.
+    """
     anomaly = np.float64(time)
     for _ in range(50):
         excess = anomaly - eccentricity * np.sin(anomaly) - time
@@ -88,7 +111,13 @@ def kepler_orbit(time: float, eccentricity: float = 0.5) -> np.ndarray:
 
 
 def mercury(*, central: int | None = None) -> nbody.NBody:
-    """Mercury at perihelion, and the Sun, in the first post-Newtonian order."""
+    """Mercury at perihelion and the Sun, in the first post-Newtonian order.
+
+    **Arguments**
+
+    - `central`: as for `nbody.PostNewtonian`; None is the Einstein–Infeld–Hoffmann
+        equation of all pairs.
+    """
     a, e = 0.3870983098, 0.2056317524
     speed = np.sqrt(GM_SUN / a * (1 + e) / (1 - e))
     forces = nbody.Gravity(), nbody.PostNewtonian(173.144632674, central=central)
@@ -101,7 +130,12 @@ def mercury(*, central: int | None = None) -> nbody.NBody:
 
 
 def solar_system(*, relativity: bool = True) -> nbody.NBody:
-    """Sun, planets, Moon and Pluto at J2000; au, days, and masses that are G M."""
+    """Sun, planets, Moon and Pluto of DE440 at J2000; au, days, and masses that are GM.
+
+    **Arguments**
+
+    - `relativity`: whether Einstein–Infeld–Hoffmann forces act beside Newton's.
+    """
     table = load_de440()
     forces = (nbody.Gravity(), nbody.PostNewtonian(table.c))
     return nbody.NBody(

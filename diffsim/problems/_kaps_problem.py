@@ -37,7 +37,13 @@ class Kaps(AbstractSimulation):
 
 
 def kaps(*, epsilon: float = 0.5, split: bool = False) -> Kaps:
-    """The problem from the start that has the solution."""
+    """Return the problem with the initial value that has the exact solution.
+
+    **Arguments**
+
+    - `epsilon`: the smaller, the stiffer.
+    - `split`: two terms, of which the stiff one is implicit.
+    """
     return Kaps(epsilon=jnp.asarray(epsilon), start=jnp.ones(2), split=split)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..nbody import Bodies, Gravity, NBody, PostNewtonian
+from ..problems import load_de440
 from ..simulations import Method, simulate
-from ._ephemeris import load_de440
 
 
 #: Days between two positions, as in the table.

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import plots
 from ..inference import Fisher, Fit
-from ._weigh import Sky
+from ._planet_masses import Sky
 
 
 #: Obliquity of the ecliptic at J2000 (IAU 2006): the data stand on the equator.

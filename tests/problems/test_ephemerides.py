@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import rebound
 
-from diffsim.cli._ephemeris import load_de440
+from diffsim.problems import load_de440
 
 
 @pytest.fixture(scope="module")

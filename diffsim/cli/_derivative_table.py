@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import diffrax
 
 from .. import integrators, pde
+from ..problems import PDE_PROBLEMS
 from ..simulations import AbstractSimulation, Method, simulate
 from ..verify import Taylor, taylor_test
-from ._fields import SYSTEMS
-from ._tables import Measured, tabulated
-from ._verify import furthest
+from ._integrator_table import furthest
+from ._table_printing import Measured, tabulated
 
 
 #: Two steps, the second from where the first ended.
@@ -53,7 +53,7 @@ def derivatives(*, markdown: bool = False) -> int:
 
 def product() -> Iterator[tuple[str, type | None]]:
     """All that go together; None is the stepping of the equation's choice."""
-    for name, make in SYSTEMS.items():
+    for name, make in PDE_PROBLEMS.items():
         yield name, None
         for solver in _steppings(make()):
             yield name, solver
@@ -61,7 +61,7 @@ def product() -> Iterator[tuple[str, type | None]]:
 
 def slopes(name: str, solver: diffrax.AbstractSolver | None) -> Taylor:
     """A Taylor test in every leaf, at the steps that are taken."""
-    system = SYSTEMS[name]()
+    system = PDE_PROBLEMS[name]()
     method = Method(solver, step=_STEP) if solver else system.default_method()
     if method.adaptive:
         method = method.frozen(simulate(system, _TIMES, method))

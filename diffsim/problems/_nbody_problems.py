@@ -12,8 +12,8 @@ from jaxtyping import Array
 from .. import nbody
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method, simulate
-from ._ephemeris import load_de440
-from ._systems import (
+from ._ephemerides import load_de440
+from ._nbody_systems import (
     GM_SUN,
     figure_eight,
     kepler,
@@ -28,7 +28,7 @@ from ._systems import (
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
-class Exact:
+class ExactValue:
     """A number that is known, and what it is a number of.
 
     **Fields**
@@ -77,7 +77,7 @@ class Problem:
     difficulty: str
     simulation: Callable[..., AbstractSimulation]
     times: tuple[float, ...]
-    exact: tuple[Exact, ...]
+    exact: tuple[ExactValue, ...]
     source: str
     parameters: dict[str, float] = dataclasses.field(default_factory=dict)
 
@@ -155,7 +155,7 @@ def _perihelion_advance(simulation, state):
     return jnp.rad2deg(jnp.arctan2(axis[1], axis[0])) * 3600 * 36525 / _MERCURY_TIME
 
 
-def _distance_from_de440(span: str, *value: float, at: int = 0) -> Exact:
+def _distance_from_de440(span: str, *value: float, at: int = 0) -> ExactValue:
     """Mercury to Neptune, and the Moon, at the check epoch number `at`."""
 
     def distances(simulation, state):
@@ -164,7 +164,7 @@ def _distance_from_de440(span: str, *value: float, at: int = 0) -> Exact:
         return jnp.linalg.norm(apart, axis=-1)[1:10] * table.au_km
 
     quantity = f"distance from DE440 after {span}, km"
-    return Exact(quantity, distances, value, 0.02, at, scale=value)
+    return ExactValue(quantity, distances, value, 0.02, at, scale=value)
 
 
 def _largest(x: Array) -> Array:
@@ -184,7 +184,7 @@ _DE440 = "Park, Folkner, Williams & Boggs (2021), 10.3847/1538-3881/abd414"
 _QUADRUPLE = "computed in quadruple precision with an independent Taylor integrator"
 
 _DERIVATIVE_BY_X3 = (
-    Exact(
+    ExactValue(
         "largest derivative of the state by x of the 3",
         _phase,
         10.159423723441,
@@ -193,7 +193,7 @@ _DERIVATIVE_BY_X3 = (
         by=("x3",),
         reduced=_largest,
     ),
-    Exact(
+    ExactValue(
         "x of the 3 by its start",
         lambda simulation, state: state.positions[0, 0],
         -0.695200922204280572,
@@ -202,17 +202,17 @@ _DERIVATIVE_BY_X3 = (
     ),
 )
 
-PROBLEMS = (
+NBODY_PROBLEMS = (
     Problem(
         "figure-8",
         "Three equal masses that meet nowhere: smooth, periodic, stable.",
         figure_eight,
         (0.0, 6.32591398292621, 100.0),
         (
-            Exact("energy", nbody.energy, -1.28714199563185225, 1e-15),
+            ExactValue("energy", nbody.energy, -1.28714199563185225, 1e-15),
             # The data have 14 digits: the exact flow closes to 5.02e-14.
-            Exact("closure after a period", _since_start, 0.0, 1e-13, at=1),
-            Exact(
+            ExactValue("closure after a period", _since_start, 0.0, 1e-13, at=1),
+            ExactValue(
                 "body 1 at t = 100",
                 _plane(0),
                 (-0.151635831644492582, 0.135746416985387599),
@@ -229,7 +229,7 @@ PROBLEMS = (
         pythagorean,
         (10.0,),
         (
-            Exact(
+            ExactValue(
                 "positions at t = 10",
                 lambda simulation, state: state.positions[:, :2],
                 (
@@ -252,10 +252,10 @@ PROBLEMS = (
         variations,
         (20 * np.pi,),
         (
-            Exact("v_x of the star", _star_speed, 4.92417584247827520e-4, 1e-11),
-            Exact("by a_2", _star_speed, 0.026958628196580335, 1e-11, by=("a2",)),
-            Exact("by m_2", _star_speed, 0.47850654480297716, 1e-11, by=("m2",)),
-            Exact(
+            ExactValue("v_x of the star", _star_speed, 4.92417584247827520e-4, 1e-11),
+            ExactValue("by a_2", _star_speed, 0.026958628196580335, 1e-11, by=("a2",)),
+            ExactValue("by m_2", _star_speed, 0.47850654480297716, 1e-11, by=("m2",)),
+            ExactValue(
                 "by a_2 twice",
                 _star_speed,
                 -0.13751365052658519,
@@ -271,7 +271,7 @@ PROBLEMS = (
         "Thirteen orbits of Jupiter; for leapfrogs of step 1, a 75th of its period.",
         outer_solar_system,
         (1000.0,),
-        (Exact("relative change of energy", _energy_change, 0.0, 1e-9),),
+        (ExactValue("relative change of energy", _energy_change, 0.0, 1e-9),),
         "Hairer, Lubich & Wanner (2006), 10.1007/3-540-30666-8, I.2.3",
     ),
     Problem(
@@ -280,9 +280,9 @@ PROBLEMS = (
         kepler,
         (5.0, 50.0),
         (
-            Exact("orbit at t = 5", _relative, kepler_orbit(5.0), 1e-12),
+            ExactValue("orbit at t = 5", _relative, kepler_orbit(5.0), 1e-12),
             # The error in phase grows as t², from rounding as well.
-            Exact("orbit at t = 50", _relative, kepler_orbit(50.0), 1e-11, at=1),
+            ExactValue("orbit at t = 50", _relative, kepler_orbit(50.0), 1e-11, at=1),
         ),
         "Kepler's equation, solved by Newton's method",
     ),
@@ -292,7 +292,7 @@ PROBLEMS = (
         mercury,
         (_MERCURY_TIME,),
         # To first order in 1/c²; what follows is 1e-7 of it.
-        (Exact('perihelion, "/century', _perihelion_advance, 42.9807, 1e-4),),
+        (ExactValue('perihelion, "/century', _perihelion_advance, 42.9807, 1e-4),),
         "6πGM/(c²a(1 − e²)), Einstein (1915)",
     ),
     Problem(

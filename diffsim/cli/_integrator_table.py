@@ -13,11 +13,10 @@ from jaxtyping import Array
 
 from .. import integrators, pde
 from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, Tracers
+from ..problems import kaps, kepler, kepler_orbit
 from ..simulations import AbstractSimulation, Method, simulate
 from ..verify import Taylor, convergence, taylor_test
-from ._kaps import kaps
-from ._systems import kepler, kepler_orbit
-from ._tables import Measured, tabulated
+from ._table_printing import Measured, tabulated
 
 
 #: A measured order may fall short by this much, at steps that are not yet small.
