@@ -5,14 +5,15 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._checks import as_floating, check_shape
+from .._checks import as_floating, check_shape, check_unitless
 from .._types import Numbers
-from ._arrangement import placed
+from ._from_elements import placed
 from ._kepler import Elements, RegularElements
 from ._names import checked_names
-from ._sources import check_not_softened, columns_of, particles_of
+from ._rebound import check_not_softened, particles_of
 
 
 class Bodies(eqx.Module):
@@ -118,7 +119,7 @@ class Bodies(eqx.Module):
 
         **Raises:** `ValueError` naming the column that is missing.
         """
-        masses, positions, velocities, labels = columns_of(table, G=G, names=names)
+        masses, positions, velocities, labels = _columns_of(table, G=G, names=names)
         return cls(masses, positions, velocities, names=labels)
 
 
@@ -168,3 +169,28 @@ def _hint(vectors: Array, count: int | None) -> str:
         return "rows are bodies, so transpose it with .T"
     planar = shape[-1:] == (2,)
     return "for planar systems set z to zero" if planar else "one row x, y, z a body"
+
+
+def _columns_of(table: Any, *, G: float, names: str):
+    """Masses, positions, velocities and names from named columns."""
+    columns = {str(key).strip().lower(): key for key in _keys(table)}
+
+    def column(name):
+        if name.lower() not in columns:
+            raise ValueError(
+                f"table has no column {name}; it has {', '.join(_keys(table))}"
+            )
+        found = table[columns[name.lower()]]
+        check_unitless(name, found)
+        return np.atleast_1d(np.asarray(found))
+
+    mass = column("mass") if "mass" in columns else column("GM") / G
+    positions = np.stack([column(c) for c in "XYZ"], axis=-1)
+    velocities = np.stack([column(c) for c in ("VX", "VY", "VZ")], axis=-1)
+    labels = column(names).tolist() if names.lower() in columns else None
+    return mass, positions, velocities, labels
+
+
+def _keys(table: Any) -> list[str]:
+    keys = table.keys() if hasattr(table, "keys") else getattr(table, "columns", ())
+    return [str(key) for key in keys]

@@ -19,9 +19,8 @@ from ._closest_pair import closest_pair
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
-from ._sources import particles_of
+from ._rebound import particles_of, rebound_simulation
 from ._state import State
-from ._to_rebound import rebound_simulation
 from ._user_forces import called, reads_velocities, user_acceleration
 
 

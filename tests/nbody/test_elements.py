@@ -7,7 +7,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
-from diffsim.nbody._arrangement import placed
+from diffsim.nbody._from_elements import placed
 from diffsim.verify import taylor_test
 
 

@@ -1,6 +1,6 @@
 """Forces between bodies and on bodies."""
 
-from ._base import AbstractForce
+from ._force import AbstractForce
 from ._gravity import Gravity
 from ._post_newtonian import PostNewtonian
 from ._unit_length import inverse_unit

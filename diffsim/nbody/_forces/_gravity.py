@@ -7,8 +7,8 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_finite, check_not_negative, check_shape
 from ..._types import Numbers
-from ._base import AbstractForce
-from ._pairs import field_sum, mutual_sum
+from ._direct_sum import field_sum, mutual_sum
+from ._force import AbstractForce
 from ._unit_length import inverse_unit
 
 

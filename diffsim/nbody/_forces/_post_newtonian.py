@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..._checks import as_floating, check_finite, check_positive, check_shape
 from ..._types import Numbers
-from ._base import AbstractForce
+from ._force import AbstractForce
 from ._unit_length import inverse_unit, self_distance2
 
 

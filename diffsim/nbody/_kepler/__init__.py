@@ -3,7 +3,7 @@
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import Elements, elements
 from ._kepler_step import kepler_step
-from ._regular_elements import RegularElements, regular_elements
+from ._nonsingular_elements import RegularElements, regular_elements
 
 
 __all__ = [

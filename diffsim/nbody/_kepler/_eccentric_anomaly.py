@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..._checks import alike, check_broadcast
 from ..._primitives import sealed
 from ..._types import Numbers
-from ._guess import bound_guess, correction
+from ._starters import bound_guess, correction
 from ._stumpff import series
 
 

@@ -18,9 +18,14 @@ from ..._checks import (
 from ..._failures import poisoned
 from ..._types import Numbers
 from .._forces import inverse_unit
-from ._angles import check_inclination, warn_of_degrees
 from ._anomalies import mean_anomaly, true_anomaly
-from ._inputs import GM_HINT, check_named, phase
+from ._kepler_arguments import (
+    GM_HINT,
+    check_inclination,
+    check_named,
+    phase,
+    warn_of_degrees,
+)
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ..._types import Numbers
 from .._forces import inverse_unit
-from ._inputs import phase
+from ._kepler_arguments import phase
 from ._stumpff import universal
 from ._universal_anomaly import universal_anomaly
 from ._vectors import combined, dot

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._primitives import sealed
-from ._guess import bound_guess, correction, real_root
+from ._starters import bound_guess, correction, real_root
 from ._stumpff import universal
 
 

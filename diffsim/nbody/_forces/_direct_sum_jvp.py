@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from ..._primitives import AtOnce, Mapped, Maps
 from ..._products import product
-from ._block_tangents import Tangents
+from ._blocked_direct_sum_jvp import Tangents
 from ._unit_length import self_distance2
 
 

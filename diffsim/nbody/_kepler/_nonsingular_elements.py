@@ -19,10 +19,9 @@ from ..._failures import poisoned
 from ..._primitives import sealed
 from ..._types import Numbers
 from .._forces import inverse_unit
-from ._angles import warn_of_degrees
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
-from ._inputs import GM_HINT, check_named, phase
+from ._kepler_arguments import GM_HINT, check_named, phase, warn_of_degrees
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 

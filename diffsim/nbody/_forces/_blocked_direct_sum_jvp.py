@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._blocks import (
+from ._blocked_direct_sum import (
     BLOCK,
     own_index,
     scalar_blocks,

@@ -16,10 +16,10 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from ..._primitives import linear
-from . import _block_tangents as blocked
-from ._block_tangents import Tangents
-from ._blocks import blocked_sum
-from ._mutual_tangents import mutual_maps, own, separations
+from . import _blocked_direct_sum_jvp as blocked
+from ._blocked_direct_sum import blocked_sum
+from ._blocked_direct_sum_jvp import Tangents
+from ._direct_sum_jvp import mutual_maps, own, separations
 
 
 #: Number of bodies up to which all pairs are formed at once. Measured on one core,

@@ -1,11 +1,14 @@
-"""Initial conditions as other programs hold them."""
+"""Initial conditions from REBOUND and for it."""
 
+import importlib
 import warnings
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .._checks import check_unitless
+from .._checks import is_traced
+from ._forces import Gravity
 
 
 def particles_of(simulation: Any):
@@ -102,26 +105,34 @@ def _check_active(simulation: Any, masses: np.ndarray):
         )
 
 
-def columns_of(table: Any, *, G: float, names: str):
-    """Masses, positions, velocities and names from named columns."""
-    columns = {str(key).strip().lower(): key for key in _keys(table)}
+def rebound_simulation(system: Any) -> Any:
+    """Build the simulation that `NBody.to_rebound` returns."""
+    if any(not isinstance(force, Gravity) for force in system.forces):
+        raise ValueError(
+            "to_rebound needs Gravity alone, got other forces, which REBOUND knows "
+            "nothing of; NBody(system.bodies, system.gravity) has none"
+        )
+    if is_traced(system.bodies.positions) or is_traced(system.bodies.masses):
+        raise ValueError(
+            "to_rebound needs concrete bodies; call it outside jit and grad"
+        )
+    simulation = _rebound().Simulation()
+    simulation.G, simulation.t = float(system.gravity.G), float(system.t0)
+    simulation.softening = float(system.gravity.softening)
+    x, v = (np.asarray(a, float).T for a in system.initial_state())
+    massive = system.bodies.masses.size
+    masses = np.pad(np.asarray(system.bodies.masses, float), (0, len(x) - massive))
+    for i, row in enumerate(np.column_stack([masses, x, v])):
+        values = dict(zip(("m", "x", "y", "z", "vx", "vy", "vz"), row, strict=True))
+        named = {} if system.body_names is None else {"name": system.body_names[i]}
+        simulation.add(**values, **named)
+    if len(x) > massive:
+        simulation.N_active = massive
+    return simulation
 
-    def column(name):
-        if name.lower() not in columns:
-            raise ValueError(
-                f"table has no column {name}; it has {', '.join(_keys(table))}"
-            )
-        found = table[columns[name.lower()]]
-        check_unitless(name, found)
-        return np.atleast_1d(np.asarray(found))
 
-    mass = column("mass") if "mass" in columns else column("GM") / G
-    positions = np.stack([column(c) for c in "XYZ"], axis=-1)
-    velocities = np.stack([column(c) for c in ("VX", "VY", "VZ")], axis=-1)
-    labels = column(names).tolist() if names.lower() in columns else None
-    return mass, positions, velocities, labels
-
-
-def _keys(table: Any) -> list[str]:
-    keys = table.keys() if hasattr(table, "keys") else getattr(table, "columns", ())
-    return [str(key) for key in keys]
+def _rebound() -> ModuleType:
+    try:
+        return importlib.import_module("rebound")
+    except ImportError as error:
+        raise ImportError("to_rebound needs REBOUND: pip install rebound") from error

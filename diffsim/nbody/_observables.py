@@ -1,0 +1,114 @@
+"""Energy, momentum, angular momentum and mutual distances of an N-body state."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._forces import inverse_unit
+from ._nbody import NBody
+from ._state import State, checked_state
+
+
+def energy(simulation: Any, state: Any) -> Float[Array, "*time"]:
+    r"""Kinetic energy and the mutual potential energy of `Gravity`.
+
+    $$E = \tfrac12 \sum_i m_i v_i^2
+        - \sum_{i<j} \frac{G m_i m_j}{\sqrt{r_{ij}^2 + \epsilon^2}}$$
+
+    **Arguments**
+
+    - `simulation`: gives masses, G and softening.
+    - `state`: one state, or states with a leading time axis.
+
+    **Returns:** mass length² / time², shape (time,) or ().
+
+    **Limits:** conserved under `Gravity` alone; the potentials of other forces are not
+    in it (convenience). All pairs are formed at once, O(time × body²) memory
+    (convenience).
+    """
+    state = checked_arguments("energy", simulation, state)
+    masses = simulation.bodies.masses
+    n = masses.size
+    x, v = state.positions[..., :n, :], state.velocities[..., :n, :]
+    kinetic = 0.5 * jnp.sum(masses * jnp.sum(v * v, -1), -1)
+    gravity = simulation.gravity
+    if gravity is None:
+        return kinetic
+    d = x[..., None, :, :] - x[..., :, None, :]
+    s = inverse_unit(x, gravity.softening)
+    # eye keeps the diagonal finite in every derivative; it is taken out of the sum
+    eye = jnp.eye(n, dtype=x.dtype)
+    r = jnp.sqrt(jnp.sum(jnp.square(s * d), -1) + (s * gravity.softening) ** 2 + eye)
+    # G m before the second mass: their product is beyond float32 in SI units
+    potentials = s * jnp.sum((1 - eye) * (gravity.G * masses) / r, -1)
+    return kinetic - 0.5 * jnp.sum(potentials * masses, -1)
+
+
+def momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
+    r"""$P = \sum_i m_i v_i$, mass length / time, shape (time, 3) or (3,).
+
+    **Arguments**
+
+    - `simulation`: gives the masses.
+    - `state`: one state, or states with a leading time axis; tracers weigh nothing.
+    """
+    state = checked_arguments("momentum", simulation, state)
+    masses = simulation.bodies.masses
+    return jnp.sum(masses[:, None] * state.velocities[..., : masses.size, :], -2)
+
+
+def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
+    r"""$L = \sum_i m_i\, x_i \times v_i$ about the origin, mass length² / time.
+
+    **Arguments**
+
+    - `simulation`: gives the masses.
+    - `state`: one state, or states with a leading time axis; tracers weigh nothing.
+
+    **Returns:** shape (time, 3) or (3,).
+    """
+    state = checked_arguments("angular_momentum", simulation, state)
+    masses = simulation.bodies.masses
+    x = state.positions[..., : masses.size, :]
+    v = state.velocities[..., : masses.size, :]
+    return jnp.sum(masses[:, None] * jnp.cross(x, v), -2)
+
+
+def separations(state: Any) -> Float[Array, "*time body body"]:
+    r"""$r_{ij} = |x_j - x_i|$, a length, shape (time, body, body) or (body, body).
+
+    Symmetric, zero on the diagonal; bodies first, tracers after them.
+
+    **Arguments:** `state`, of one time or many.
+
+    **Limits:** the derivative of the distance of coincident bodies is undefined
+    (mathematics); on the diagonal it is zero.
+    """
+    x = checked_state(state).positions
+    s = inverse_unit(x)
+    d = s * (x[..., None, :, :] - x[..., :, None, :])
+    eye = jnp.eye(x.shape[-2], dtype=x.dtype)
+    return jnp.sqrt(jnp.sum(d * d, -1) + eye) * (1 - eye) / s
+
+
+def checked_arguments(function: str, simulation: Any, state: Any) -> State:
+    """`state`; objects to anything else, and to anything but a system beside it."""
+    if not isinstance(simulation, NBody):
+        raise ValueError(
+            f"simulation must be an nbody.NBody, got a {type(simulation).__name__}; "
+            f"write nbody.{function}(system, trajectory.states)"
+        )
+    state = checked_state(state)
+    massive, tracers = simulation.bodies.masses.size, simulation.tracers
+    light = 0 if tracers is None else len(tracers.positions)
+    for name in ("positions", "velocities"):
+        shape = jnp.shape(getattr(state, name))
+        # States of the bodies alone are as good.
+        if len(shape) < 2 or shape[-2] not in (massive, massive + light):
+            more = f" and {light} tracers" if light else ""
+            raise ValueError(
+                f"state must have rows of the {massive} bodies{more} of the system, "
+                f"got {name} of shape {shape}; take the states of a run of this system"
+            )
+    return state
