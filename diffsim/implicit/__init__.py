@@ -1,18 +1,12 @@
 """Answers defined by equations, differentiated without looking into the solver."""
 
-from ._adjoint import ImplicitAdjoint
 from ._adjoint_report import AdjointReport, adjoint_report
-from ._bracketed import Bracketed
+from ._anderson import Anderson
+from ._bracketed_newton import Bracketed
 from ._fixed_point import fixed_point
-from ._fixed_point_solvers import Anderson, Picard
+from ._implicit_differentiation import Equation, Rule, solved
 from ._linear_solve import linear_solve
-from ._minimise import least_squares, minimise
-from ._newton import Newton
-from ._newton_krylov import NewtonKrylov
-from ._root import root
-from ._rule import Equation, Rule, solved
-from ._solution import Solution
-from ._strategies import (
+from ._linear_solvers import (
     CG,
     FGMRES,
     GMRES,
@@ -31,6 +25,13 @@ from ._strategies import (
     StaleLU,
     Tridiagonal,
 )
+from ._minimise import least_squares, minimise
+from ._newton import Newton
+from ._newton_krylov import NewtonKrylov
+from ._optimistix_adjoint import ImplicitAdjoint
+from ._picard import Picard
+from ._root import root
+from ._solution import Solution
 
 
 __all__ = [

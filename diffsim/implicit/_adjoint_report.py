@@ -10,8 +10,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._products import product
-from ._inputs import check_fits, floating
-from ._strategies import AbstractLinear, Dense
+from ._layer_arguments import check_fits, floating
+from ._linear_solvers import AbstractLinear, Dense
 
 
 class AdjointReport(eqx.Module):

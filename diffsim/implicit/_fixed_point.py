@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from ._fixed_point_solvers import Anderson
-from ._inputs import check_fits, floating
-from ._layer import Kind, answer
-from ._rule import Rule
+from ._anderson import Anderson
+from ._implicit_differentiation import Rule
+from ._implicit_layer import Kind, answer
+from ._layer_arguments import check_fits, floating
 
 
 def fixed_point(

@@ -16,11 +16,11 @@ from .._primitives import Opened, tie_tangents
 from .._products import product
 from .._results import RESULTS, raised
 from .._sizes import largest
-from ._condition import condition
-from ._inputs import check_fits, floating
+from ._condition_number import condition
+from ._layer_arguments import check_fits, floating
+from ._linear_solvers import AbstractLinear, Dense
+from ._linear_solvers._linear_solver import Operator, check_strategy
 from ._solution import Solution
-from ._strategies import AbstractLinear, Dense
-from ._strategies._base import Operator, check_strategy
 
 
 def linear_solve(

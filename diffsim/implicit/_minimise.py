@@ -12,10 +12,10 @@ from jaxtyping import Array, PyTree
 from .._checks import check_takes
 from .._sizes import precision
 from .._user_code import explain_tracer_errors
-from ._inputs import check_arrays, floating
-from ._layer import Kind, answer
-from ._rule import Rule
-from ._units import least_squares_scaled, minimise_scaled
+from ._implicit_differentiation import Rule
+from ._implicit_layer import Kind, answer
+from ._layer_arguments import check_arrays, floating
+from ._scaling import least_squares_scaled, minimise_scaled
 
 
 _HESSIANS = ("full", "gauss_newton")

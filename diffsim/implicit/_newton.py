@@ -10,7 +10,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
 from .._sizes import largest, precision
-from ._strategies import AbstractLinear, Dense
+from ._linear_solvers import AbstractLinear, Dense
 from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
 
 

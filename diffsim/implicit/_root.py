@@ -6,12 +6,12 @@ from typing import Any
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from ._inputs import check_fits, floating
-from ._layer import Kind, answer
+from ._implicit_differentiation import Rule
+from ._implicit_layer import Kind, answer
+from ._layer_arguments import check_fits, floating
+from ._linear_solvers import Krylov, Split, StaleLU
 from ._newton import Newton
 from ._newton_krylov import NewtonKrylov
-from ._rule import Rule
-from ._strategies import Krylov, Split, StaleLU
 
 
 def root(

@@ -16,15 +16,16 @@ from .._fresh_jit import fresh_jit
 from .._primitives import hoisted
 from .._results import RESULTS, raised
 from .._sizes import largest, precision
-from ._bracketed import Bracketed
-from ._condition import condition
+from ._anderson import Anderson
+from ._bracketed_newton import Bracketed
+from ._condition_number import condition
 from ._curvature import is_bowl
-from ._fixed_point_solvers import Anderson, Picard
-from ._inputs import explain_derivatives
-from ._iterate import iterated
+from ._implicit_differentiation import Equation, Rule, solved
+from ._iteration_loop import iterated
+from ._layer_arguments import explain_derivatives
 from ._newton import Newton, linearized
 from ._newton_krylov import NewtonKrylov
-from ._rule import Equation, Rule, solved
+from ._picard import Picard
 from ._solution import Solution
 
 

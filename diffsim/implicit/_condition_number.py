@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ._strategies import AbstractLinear
+from ._linear_solvers import AbstractLinear
 
 
 def condition(operator, y: PyTree[Array], linear: AbstractLinear) -> Array:

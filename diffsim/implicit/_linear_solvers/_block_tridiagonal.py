@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._products import product
-from ._base import AbstractLinear, one_step, only_array, where_solving
 from ._dense import factors, solved_by
+from ._linear_solver import AbstractLinear, one_step, only_array, where_solving
 
 
 class BlockTridiagonal(AbstractLinear):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..._products import product
-from ._base import AbstractLinear, matrix_of, one_step
+from ._linear_solver import AbstractLinear, matrix_of, one_step
 
 
 class LeastNorm(AbstractLinear):

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from ..._sizes import largest, precision
-from ._base import AbstractLinear
 from ._dense import Dense
+from ._linear_solver import AbstractLinear
 
 
 class StaleLU(AbstractLinear):

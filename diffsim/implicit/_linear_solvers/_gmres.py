@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._method import AbstractKrylovMethod, norm, plus
+from ._krylov_method import AbstractKrylovMethod, norm, plus
 
 
 class GMRES(AbstractKrylovMethod):

@@ -10,9 +10,9 @@ from jaxtyping import Array, PyTree
 
 from ..._primitives import Opened
 from ..._sizes import precision
-from ._base import AbstractLinear
 from ._gmres import GMRES
-from ._method import AbstractKrylovMethod, Inner
+from ._krylov_method import AbstractKrylovMethod, Inner
+from ._linear_solver import AbstractLinear
 
 
 def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:

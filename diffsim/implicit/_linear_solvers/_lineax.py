@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from ._base import AbstractLinear
+from ._linear_solver import AbstractLinear
 
 
 class FromLineax(AbstractLinear):

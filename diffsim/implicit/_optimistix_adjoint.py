@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
-from ._rule import Equation, Rule, solved
+from ._implicit_differentiation import Equation, Rule, solved
 
 
 class ImplicitAdjoint(optx.AbstractAdjoint):

@@ -1,6 +1,6 @@
 """One strategy for tangents, another for adjoints."""
 
-from ._base import AbstractLinear
+from ._linear_solver import AbstractLinear
 
 
 class Split(AbstractLinear):

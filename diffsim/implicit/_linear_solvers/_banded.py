@@ -5,44 +5,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._base import (
+from ._block_tridiagonal import reduced, substituted, substituted_transposed
+from ._linear_solver import (
     AbstractLinear,
     one_step,
     only_array,
-    where_multiplying,
     where_solving,
 )
-from ._block_tridiagonal import reduced, substituted, substituted_transposed
-
-
-class Tridiagonal(AbstractLinear):
-    r"""$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i$ for unknowns of shape (..., n).
-
-    Diffusion in one dimension, for instance; leading axes are systems of their own. The
-    diagonals are read off three products with the operator, and each solve is one
-    elimination with pivots in O(n), LAPACK's or the GPU library's.
-    """
-
-    def prepared(self, operator, y, hint=None, *, transposed=False):
-        del hint
-        array = only_array(y, "Tridiagonal()", "n")
-        bands = _bands(operator, y, array, 1, 1)
-        return _transposed(bands, 1, 1)[0] if transposed else bands
-
-    def solved(self, state, operator, b):
-        del operator
-        return one_step(jax.tree.map(lambda a: _tridiagonal(state, a), b))
-
-    def solved_transposed(self, state, transposed, b):
-        return self.solved(_transposed(state, 1, 1)[0], transposed, b)
-
-    def checked(self, state, operator, y, *, transposed=False):
-        bands = _transposed(state, 1, 1)[0] if transposed else state
-
-        def product(v):
-            return jax.tree.map(lambda a: _multiplied(bands, a), v)
-
-        return where_multiplying(product, state, operator, y)
 
 
 class Banded(AbstractLinear):
@@ -73,9 +42,11 @@ class Banded(AbstractLinear):
         del hint
         array = only_array(y, "Banded(...)", "n")
         widths = (self.upper, self.lower) if transposed else (self.lower, self.upper)
-        bands = _bands(operator, y, array, *widths)
-        bands, *widths = _transposed(bands, *widths) if transposed else (bands, *widths)
-        return reduced(*_in_blocks(bands, *widths))
+        bands = read_bands(operator, y, array, *widths)
+        bands, *widths = (
+            transpose_bands(bands, *widths) if transposed else (bands, *widths)
+        )
+        return reduced(*banded_to_blocks(bands, *widths))
 
     def solved(self, state, operator, b):
         del operator
@@ -98,7 +69,7 @@ class Banded(AbstractLinear):
         return x.reshape(*b.shape[:-1], -1)[..., :n]
 
 
-def _bands(operator, y, array: Array, lower: int, upper: int) -> Array:
+def read_bands(operator, y, array: Array, lower: int, upper: int) -> Array:
     """A[i, i + k - lower] as (..., k, i), zero outside the matrix."""
     n, width = array.shape[-1], lower + upper + 1
     place = jnp.arange(n)
@@ -119,7 +90,7 @@ def _bands(operator, y, array: Array, lower: int, upper: int) -> Array:
     return jnp.stack(rows, axis=-2)
 
 
-def _transposed(bands: Array, lower: int, upper: int) -> tuple[Array, int, int]:
+def transpose_bands(bands: Array, lower: int, upper: int) -> tuple[Array, int, int]:
     """Of Aᵀ, whose lower diagonals are the upper ones of A."""
     n = bands.shape[-1]
     rows = []
@@ -130,7 +101,7 @@ def _transposed(bands: Array, lower: int, upper: int) -> tuple[Array, int, int]:
     return jnp.stack(rows, axis=-2), upper, lower
 
 
-def _tridiagonal(bands: Array, b: Array) -> Array:
+def solve_tridiagonal(bands: Array, b: Array) -> Array:
     below, middle, above = (bands[..., k, :] for k in range(3))
     if b.shape[-1] < 3:
         raise ValueError(
@@ -139,13 +110,15 @@ def _tridiagonal(bands: Array, b: Array) -> Array:
     return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[..., None])[..., 0]
 
 
-def _multiplied(bands: Array, x: Array) -> Array:
+def multiply_banded(bands: Array, x: Array) -> Array:
     below, middle, above = (bands[..., k, :] for k in range(3))
     # The corners of the bands are zero, so what is rolled around does not count.
     return middle * x + below * jnp.roll(x, 1, -1) + above * jnp.roll(x, -1, -1)
 
 
-def _in_blocks(bands: Array, lower: int, upper: int) -> tuple[Array, Array, Array]:
+def banded_to_blocks(
+    bands: Array, lower: int, upper: int
+) -> tuple[Array, Array, Array]:
     """The bands as blocks of a block tridiagonal matrix, filled up by ones."""
     size, n = max(lower, upper), bands.shape[-1]
     missing = -n % size

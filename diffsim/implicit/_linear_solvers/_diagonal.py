@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ._base import AbstractLinear, one_step, where_solving
+from ._linear_solver import AbstractLinear, one_step, where_solving
 
 
 class Diagonal(AbstractLinear):

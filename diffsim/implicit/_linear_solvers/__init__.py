@@ -1,17 +1,21 @@
 """Linear systems, and what is known about them."""
 
-from ._banded import Banded, Tridiagonal
-from ._base import AbstractLinear
+from ._banded import Banded
+from ._bicgstab import BiCGStab
 from ._block_tridiagonal import BlockTridiagonal
+from ._cg import CG
 from ._dense import Dense
 from ._diagonal import Diagonal
-from ._from_lineax import FromLineax
+from ._forward_adjoint import Split
 from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
-from ._least_norm import LeastNorm
-from ._method import CG, MINRES, AbstractKrylovMethod, BiCGStab
-from ._split import Split
-from ._stale_lu import StaleLU
+from ._krylov_method import AbstractKrylovMethod
+from ._lagged_lu import StaleLU
+from ._linear_solver import AbstractLinear
+from ._lineax import FromLineax
+from ._minimum_norm import LeastNorm
+from ._minres import MINRES
+from ._tridiagonal import Tridiagonal
 
 
 __all__ = [

@@ -9,8 +9,8 @@ from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array
 
 from ..._products import product
-from ._base import AbstractLinear, matrix_of, one_step
-from ._small import SMALL, inverse
+from ._closed_form_inverse import SMALL, inverse
+from ._linear_solver import AbstractLinear, matrix_of, one_step
 
 
 class Dense(AbstractLinear):

@@ -1,0 +1,50 @@
+"""Stabilized biconjugate gradients."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._krylov_method import AbstractKrylovMethod, iterate_until, norm, plus
+
+
+class BiCGStab(AbstractKrylovMethod):
+    """Stabilized bi-conjugate gradients: any $A$, in the memory of eight vectors.
+
+    Two products a step. It begins anew where the residual has become orthogonal to its
+    shadow, as it does at once where $b$ is an eigenvector of $A^T$.
+    """
+
+    references: ClassVar = ("10.1137/0913035",)
+
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+        def step(carry):
+            x, r, p, shadow, (rho, length), _, n = carry
+            y = precondition(p)
+            v = operator(y)
+            alpha = rho / inner(shadow, v)
+            s = plus(r, -alpha, v)
+            z = precondition(s)
+            t = operator(z)
+            # At s = 0 the half step is the answer.
+            omega = inner(t, s) / jnp.maximum(inner(t, t), jnp.finfo(rho.dtype).tiny)
+            x, r = plus(plus(x, alpha, y), omega, z), plus(s, -omega, t)
+            old, rho, size = rho, inner(shadow, r), norm(inner, r)
+            lost = jnp.abs(rho) <= _orthogonal(rho) * length * size
+            beta = jnp.where(lost, 0, rho / old * (alpha / omega))
+            p = plus(r, beta, plus(p, -omega, v))
+            shadow = jax.tree.map(lambda a, c: jnp.where(lost, a, c), r, shadow)
+            rho = jnp.where(lost, size * size, rho)
+            length = jnp.where(lost, size, length)
+            return x, r, p, shadow, (rho, length), size, n + 2
+
+        size = norm(inner, b)
+        start = (plus(b, -1, b), b, b, b, (size * size, size), size, 0)
+        x, *_, residual, n = iterate_until(step, start, tolerance, max_steps)
+        return x, residual, n
+
+
+def _orthogonal(rho: Array) -> float:
+    """The cosine below which two vectors have nothing in common but rounding."""
+    return float(jnp.finfo(rho.dtype).eps) ** 0.75

@@ -1,0 +1,29 @@
+"""Conjugate gradients."""
+
+from typing import ClassVar
+
+from ._krylov_method import AbstractKrylovMethod, iterate_until, norm, plus
+
+
+class CG(AbstractKrylovMethod):
+    r"""Conjugate gradients: symmetric positive definite $A$ and $M$.
+
+    The error falls by $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$ a step.
+    """
+
+    references: ClassVar = ("10.6028/jres.049.044",)
+
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+        def step(carry):
+            x, r, p, rz, _, n = carry
+            Ap = operator(p)
+            alpha = rz / inner(p, Ap)
+            x, r = plus(x, alpha, p), plus(r, -alpha, Ap)
+            z = precondition(r)
+            old, rz = rz, inner(r, z)
+            return x, r, plus(z, rz / old, p), rz, norm(inner, r), n + 1
+
+        z = precondition(b)
+        start = (plus(b, -1, b), b, z, inner(b, z), norm(inner, b), 0)
+        x, _, _, _, residual, n = iterate_until(step, start, tolerance, max_steps)
+        return x, residual, n

@@ -1,0 +1,41 @@
+"""Tridiagonal matrices."""
+
+import jax
+
+from ._banded import multiply_banded, read_bands, solve_tridiagonal, transpose_bands
+from ._linear_solver import (
+    AbstractLinear,
+    one_step,
+    only_array,
+    where_multiplying,
+)
+
+
+class Tridiagonal(AbstractLinear):
+    r"""$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i$ for unknowns of shape (..., n).
+
+    Diffusion in one dimension, for instance; leading axes are systems of their own. The
+    diagonals are read off three products with the operator, and each solve is one
+    elimination with pivots in O(n), LAPACK's or the GPU library's.
+    """
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del hint
+        array = only_array(y, "Tridiagonal()", "n")
+        bands = read_bands(operator, y, array, 1, 1)
+        return transpose_bands(bands, 1, 1)[0] if transposed else bands
+
+    def solved(self, state, operator, b):
+        del operator
+        return one_step(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
+
+    def solved_transposed(self, state, transposed, b):
+        return self.solved(transpose_bands(state, 1, 1)[0], transposed, b)
+
+    def checked(self, state, operator, y, *, transposed=False):
+        bands = transpose_bands(state, 1, 1)[0] if transposed else state
+
+        def product(v):
+            return jax.tree.map(lambda a: multiply_banded(bands, a), v)
+
+        return where_multiplying(product, state, operator, y)
