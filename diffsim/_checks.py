@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.core
@@ -235,3 +235,14 @@ class Sign(NamedTuple):
 def all_hold(signs: tuple[Sign, ...]) -> Bool[Array, ""]:
     """Whether every one does."""
     return jnp.all(jnp.asarray([sign.holds() for sign in signs] or [True]))
+
+
+_Kind = TypeVar("_Kind")
+
+
+def chosen(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _Kind:
+    """`given`, an object of this kind, or the default where it is None."""
+    if given is None:
+        return default
+    check_kind(name, given, kind, f"pde.{type(default).__name__}()")
+    return given

@@ -18,8 +18,7 @@ from jaxtyping import Array, PyTree
 
 from .._primitives import sealed
 from ._linear_solve import linear_solved
-from ._linear_solvers import AbstractLinear, Dense
-from ._linear_solvers._linear_solver import check_strategy
+from ._linear_solvers import AbstractLinear, Dense, check_strategy
 
 
 _MODES = ("primitive", "reverse", "attached", "unroll")

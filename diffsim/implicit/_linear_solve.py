@@ -18,8 +18,7 @@ from .._results import RESULTS, raised
 from .._sizes import largest
 from ._condition_number import condition
 from ._layer_arguments import check_fits, floating
-from ._linear_solvers import AbstractLinear, Dense
-from ._linear_solvers._linear_solver import Operator, check_strategy
+from ._linear_solvers import AbstractLinear, Dense, Operator, check_strategy
 from ._solution import Solution
 
 

@@ -262,9 +262,9 @@ def flags_of(fit: Any) -> dict[str, str]:
     """A clause for each thing that is to be known, by its keyword."""
     found = {
         "undetermined": _undetermined(fit),
-        "solver_error": _solver_error(fit),
+        "solver_error": _solver_error_warning(fit),
         "at_bound": _at_bound(fit),
-        "misfit": _misfit(fit),
+        "misfit": _misfit_warning(fit),
     }
     return {keyword: clause for keyword, clause in found.items() if clause}
 
@@ -281,7 +281,7 @@ def _undetermined(fit: Any) -> str:
     return f"the data do not determine {_named(fit, which)}"
 
 
-def _solver_error(fit: Any) -> str:
+def _solver_error_warning(fit: Any) -> str:
     error = np.asarray(fit.solver_error)
     if np.any(np.isinf(error)):
         return "the error of the simulation is unknown, which failed at finer steps"
@@ -299,7 +299,7 @@ def _at_bound(fit: Any) -> str:
     return f"{_named(fit, which)} ended at a bound" if np.any(which) else ""
 
 
-def _misfit(fit: Any) -> str:
+def _misfit_warning(fit: Any) -> str:
     """A minimum that does not describe the data, by the sigma that was given."""
     dof = int(fit.dof)
     if dof <= 0 or not fit.convention.startswith("sigma given"):

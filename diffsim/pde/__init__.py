@@ -1,8 +1,7 @@
 """Partial differential equations on Cartesian grids."""
 
 from .._checks import Sign
-from ._absorbing import absorbing_layer
-from ._advection import advection
+from ._absorbing_layer import absorbing_layer
 from ._boundaries import (
     AbstractBoundary,
     Dirichlet,
@@ -14,7 +13,7 @@ from ._boundaries import (
     Robin,
     Wall,
 )
-from ._cfl import CFL, largest_step
+from ._discretizations import AbstractSpace, Cells, Fourier
 from ._domain import Domain
 from ._elliptic import (
     AbstractElliptic,
@@ -52,9 +51,29 @@ from ._equations import (
     transport,
 )
 from ._evolution import Evolution
-from ._flow import Ball, FreeSlip, IncompressibleFlow, NoSlip, Obstacle
+from ._finite_volume import (
+    HLL,
+    HLLC,
+    MUSCL,
+    WENO5,
+    AbstractRiemann,
+    AbstractScheme,
+    Central,
+    Rusanov,
+    Upwind,
+    advection,
+    curl,
+    diffusion,
+    divergence,
+    gradient,
+    laplacian,
+    minmod,
+    van_albada,
+    van_leer,
+)
+from ._fourier import Modes
 from ._grid import Grid
-from ._modes import Modes
+from ._incompressible import Ball, FreeSlip, IncompressibleFlow, NoSlip, Obstacle
 from ._observables import (
     energy,
     enstrophy,
@@ -64,21 +83,8 @@ from ._observables import (
     velocity,
     vorticity,
 )
-from ._operators import diffusion, gradient, laplacian
-from ._riemann import HLL, HLLC, AbstractRiemann, Rusanov
-from ._schemes import (
-    MUSCL,
-    WENO5,
-    AbstractScheme,
-    Central,
-    Upwind,
-    minmod,
-    van_albada,
-    van_leer,
-)
-from ._spaces import AbstractSpace, Cells, Fourier
-from ._steady import PseudoTime, steady
-from ._vector import curl, divergence
+from ._steady_state import PseudoTime, steady
+from ._time_step import CFL, largest_step
 
 
 __all__ = [

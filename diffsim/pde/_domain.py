@@ -8,8 +8,8 @@ from jaxtyping import Array, PyTree
 
 from .._checks import check_kind
 from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic, pairs_of
-from ._faces import neighbours
 from ._grid import Grid
+from ._stencils import neighbours
 
 
 class Domain(eqx.Module):

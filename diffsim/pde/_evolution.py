@@ -25,6 +25,8 @@ from .._user_code import explain_tracer_errors
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractOneStepSolver, AbstractSimulation
 from ._boundaries import AbstractSide
+from ._boundary_checks import check_walls
+from ._discretizations import AbstractSpace, Cells, Fourier
 from ._domain import Domain, sides_of
 from ._equations import (
     AbstractEquation,
@@ -38,11 +40,9 @@ from ._equations import (
     ShallowWater,
     check_coefficients,
 )
+from ._finite_volume import MUSCL, Upwind
 from ._grid import Grid
-from ._long_steps import Waves, warn_of_long_steps
-from ._lost import where_lost
-from ._spaces import AbstractSpace, Cells, Fourier
-from ._wall_values import check_walls
+from ._time_step import Waves, warn_of_long_steps
 
 
 class Evolution(AbstractSimulation):
@@ -275,3 +275,34 @@ def _check_solver(evolution: Evolution, solver: Any):
         f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
         f"{type(space).__name__}(), for which method=None takes {chosen}"
     )
+
+
+def where_lost(evolution: Any, t: Any, y: Any) -> str:
+    """A sentence on the last finite state `y`, which was at the time `t`."""
+    equation = evolution.equation
+    name, when = type(equation).__name__, f"t = {float(t):.4g}"
+    u = evolution.observe(t, y)
+    if not equation.positive_fields:
+        cell = _place(np.max(np.abs(np.asarray(u)), axis=0))
+        return f"{name} blew up after {when}, where it was largest in cell {cell}."
+    fields = [np.asarray(field) for field in equation.positive(u)]
+    pairs = zip(equation.positive_fields, fields, strict=True)
+    gone = next(((n, f) for n, f in pairs if np.min(f) <= 0), None)
+    if gone is not None:
+        words, cell = f" of {gone[0]}", _place(-gone[1])
+    else:
+        # Positive in cells, and not on the faces between them.
+        rate = jax.tree.leaves(evolution.terms().vf(t, y, evolution))[0]
+        # A source may close over what is differentiated.
+        bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
+        words, cell = "", _place(bad if bad.any() else -np.min(fields, axis=0))
+    kept = isinstance(getattr(equation, "scheme", None), MUSCL | Upwind)
+    advice = "shorter steps may keep it" if kept else "MUSCL keeps it"
+    return f"{name} lost positivity{words} at {when} in cell {cell}; {advice}."
+
+
+def _place(field: np.ndarray) -> int | tuple[int, ...]:
+    """The cell in which a field is largest, a number on a line."""
+    place = np.unravel_index(int(np.argmax(field)), field.shape)
+    cell = tuple(int(i) for i in place)
+    return cell[0] if len(cell) == 1 else cell

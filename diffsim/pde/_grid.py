@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._checks import alike, check_precision, is_traced
 from .._numbers import as_array
+from .._products import product
 from .._types import Numbers
 
 
@@ -143,3 +144,17 @@ def _check_order(lower: Array, upper: Array):
         )
     if not np.all(np.isfinite([lower, upper])):
         raise ValueError(f"lower and upper must be finite, got {lower} and {upper}")
+
+
+def on_axis(values: Array, axis: int, ndim: int) -> Array:
+    """A vector along one of so many axes, to broadcast."""
+    return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
+
+
+def product_along(axis: int, matrix: Array, x: Array) -> Array:
+    """A matrix times every line of x along one of its axes."""
+    if axis == x.ndim - 1:
+        return product(x, matrix.T)
+    wide = x.reshape(*x.shape[: axis + 1], -1)
+    shape = *x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]
+    return product(matrix, wide).reshape(shape)

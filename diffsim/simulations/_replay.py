@@ -17,13 +17,7 @@ from equinox import internal as loops
 from jaxtyping import Array, Float, Int, PyTree
 
 from ._dynamics import moves_with_time
-from ._explicit import (
-    explicit_step,
-    is_runge_kutta,
-    rolls,
-    stage_rates,
-    weighted,
-)
+from ._explicit import explicit_step, is_runge_kutta, rolls, stage_rates, weighted
 from ._packing import PackedTerm, Packing, is_small
 
 

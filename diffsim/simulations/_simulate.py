@@ -10,11 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._checks import (
-    as_floating,
-    check_kind,
-    check_takes,
-)
+from .._checks import as_floating, check_kind, check_takes
 from .._failures import is_finite, nan_after, poisoned, quiet, throws
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS, is_outcome, raised

@@ -11,15 +11,7 @@ from jax.flatten_util import ravel_pytree
 import diffsim as ds
 from diffsim import inference
 from diffsim._results import RESULTS
-from diffsim.implicit import (
-    Bracketed,
-    Dense,
-    FromLineax,
-    Krylov,
-    Rule,
-    StaleLU,
-    root,
-)
+from diffsim.implicit import Bracketed, Dense, FromLineax, Krylov, Rule, StaleLU, root
 
 
 KEYS = jax.random.split(jax.random.key(0))

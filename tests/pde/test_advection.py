@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim.pde._chosen import chosen
-from diffsim.pde._schemes import _weno
+from diffsim._checks import chosen
+from diffsim.pde._finite_volume import _weno
 
 
 class Quadratic(pde.AbstractScheme):

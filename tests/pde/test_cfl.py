@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim.pde._long_steps import _stable
+from diffsim.pde._time_step._stability_check import _stable
 
 
 def wave(amplitude=1.0, n=40):

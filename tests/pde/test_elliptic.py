@@ -12,8 +12,8 @@ import scipy.sparse.linalg
 from diffsim import RESULTS, pde
 from diffsim._failures import failures_as_nan
 from diffsim.implicit import CG, GMRES, Krylov
-from diffsim.pde._elliptic._solve import system_solution
-from diffsim.pde._elliptic._system import system_of
+from diffsim.pde._elliptic._differentiable_solve import system_solution
+from diffsim.pde._elliptic._helmholtz_operator import system_of
 
 
 WALLS = {

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim.pde._elliptic._base import Known
-from diffsim.pde._elliptic._coarsening import coarse, prolonged, restricted
-from diffsim.pde._elliptic._system import system_of
-from diffsim.pde._elliptic._waves import waves
+from diffsim.pde._elliptic._eigenvectors_1d import waves
+from diffsim.pde._elliptic._elliptic_solver import Known
+from diffsim.pde._elliptic._grid_transfer import coarse, prolonged, restricted
+from diffsim.pde._elliptic._helmholtz_operator import system_of
 
 
 LED = pde.Preconditioned(pde.Multigrid())

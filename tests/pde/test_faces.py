@@ -7,8 +7,8 @@ import pytest
 
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
 from diffsim.pde._boundaries import Mirror
-from diffsim.pde._faces import averaged, difference, divergence, neighbours
-from diffsim.pde._made_once import made_once
+from diffsim.pde._materialize import made_once
+from diffsim.pde._stencils import averaged, difference, divergence, neighbours
 
 
 SPACING = jnp.asarray(0.1)

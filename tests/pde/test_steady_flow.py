@@ -9,11 +9,11 @@ import pytest
 
 import diffsim as ds
 from diffsim import RESULTS, pde
-from diffsim.pde._flow._momentum import friction
-from diffsim.pde._flow._staggered import Staggered
-from diffsim.pde._flow._walls import walls_of
-from diffsim.pde._steady._rates import rate_of
-from diffsim.pde._steady._stokes import Stokes
+from diffsim.pde._incompressible._momentum import friction
+from diffsim.pde._incompressible._staggered_grid import Staggered
+from diffsim.pde._incompressible._walls import walls_of
+from diffsim.pde._steady_state._residuals import rate_of
+from diffsim.pde._steady_state._stokes_preconditioner import Stokes
 from diffsim.verify import taylor_test
 
 

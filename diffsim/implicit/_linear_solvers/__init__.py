@@ -11,7 +11,7 @@ from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
 from ._krylov_method import AbstractKrylovMethod
 from ._lagged_lu import StaleLU
-from ._linear_solver import AbstractLinear
+from ._linear_solver import AbstractLinear, Operator, check_strategy
 from ._lineax import FromLineax
 from ._minimum_norm import LeastNorm
 from ._minres import MINRES
@@ -33,7 +33,9 @@ __all__ = [
     "FromLineax",
     "Krylov",
     "LeastNorm",
+    "Operator",
     "Split",
     "StaleLU",
     "Tridiagonal",
+    "check_strategy",
 ]

@@ -6,12 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._block_tridiagonal import reduced, substituted, substituted_transposed
-from ._linear_solver import (
-    AbstractLinear,
-    one_step,
-    only_array,
-    where_solving,
-)
+from ._linear_solver import AbstractLinear, one_step, only_array, where_solving
 
 
 class Banded(AbstractLinear):

@@ -3,12 +3,7 @@
 import jax
 
 from ._banded import multiply_banded, read_bands, solve_tridiagonal, transpose_bands
-from ._linear_solver import (
-    AbstractLinear,
-    one_step,
-    only_array,
-    where_multiplying,
-)
+from ._linear_solver import AbstractLinear, one_step, only_array, where_multiplying
 
 
 class Tridiagonal(AbstractLinear):

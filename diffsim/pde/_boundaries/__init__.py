@@ -1,18 +1,10 @@
 """What holds at the walls of a grid."""
 
-from ._base import AbstractBoundary, AbstractSide, Ghosts
-from ._kinds import (
-    Continued,
-    Dirichlet,
-    Inflow,
-    Mirror,
-    Neumann,
-    Outflow,
-    Periodic,
-    Robin,
-    Wall,
-)
-from ._pairs import pairs_of
+from ._boundary import AbstractBoundary, AbstractSide, Ghosts, Periodic
+from ._inflow_outflow import Continued, Inflow, Outflow
+from ._per_side import pairs_of
+from ._reflecting import Mirror, Wall
+from ._robin import Dirichlet, Neumann, Robin
 
 
 __all__ = [

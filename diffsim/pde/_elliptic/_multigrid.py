@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._products import product
-from ._base import AbstractPreconditioner, Known, unit_of
-from ._coarsening import coarsest, levels, prolonged, restricted
-from ._system import System, diagonal
+from ._elliptic_solver import AbstractPreconditioner, Known, unit_of
+from ._grid_transfer import coarsest, levels, prolonged, restricted
+from ._helmholtz_operator import System, diagonal
 
 
 #: Cells of the coarsest grid, whose matrix is made and inverted.

@@ -2,7 +2,12 @@
 
 from ._advection_diffusion import AdvectionDiffusion
 from ._allen_cahn import AllenCahn
-from ._base import (
+from ._burgers import Burgers
+from ._cahn_hilliard import CahnHilliard
+from ._coefficients import check_coefficients
+from ._conservation_law import AbstractConservationLaw, transport
+from ._diffusion import Diffusion
+from ._equation import (
     AbstractEquation,
     AbstractFiniteVolume,
     AbstractImplicit,
@@ -10,11 +15,6 @@ from ._base import (
     AbstractSpectral,
     AbstractSplitStep,
 )
-from ._burgers import Burgers
-from ._cahn_hilliard import CahnHilliard
-from ._coefficients import check_coefficients
-from ._conservation import AbstractConservationLaw, transport
-from ._diffusion import Diffusion
 from ._euler import Euler
 from ._fisher_kpp import FisherKPP
 from ._gray_scott import GrayScott

@@ -5,19 +5,17 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes
+from ..._checks import as_floating, check_takes, chosen
 from ..._types import Numbers
 from ..._user_code import explain_tracer_errors
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._advection import advection, checked_velocity
-from .._cfl import CFL
-from .._chosen import chosen
 from .._domain import Domain
-from .._schemes import MUSCL, AbstractScheme
-from ._base import AbstractFiniteVolume
+from .._finite_volume import MUSCL, AbstractScheme, advection, checked_velocity
+from .._time_step import CFL
 from ._coefficients import evaluated, fed, optional, spreads
-from ._spread import spread_of_order, spreading
+from ._equation import AbstractFiniteVolume
+from ._implicit_diffusion import spread_of_order, spreading
 
 
 class AdvectionDiffusion(AbstractFiniteVolume):

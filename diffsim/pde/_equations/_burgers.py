@@ -4,17 +4,16 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array
 
+from ..._checks import chosen
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._cfl import CFL
-from .._chosen import chosen
 from .._domain import Domain
-from .._riemann import AbstractRiemann, Rusanov
-from .._schemes import WENO5, AbstractScheme
+from .._finite_volume import WENO5, AbstractRiemann, AbstractScheme, Rusanov
+from .._time_step import CFL
 from ._coefficients import evaluated, fed, optional, spreads
-from ._conservation import AbstractConservationLaw, crossed, transport, with_mirrors
-from ._spread import spread_of_order, spreading
+from ._conservation_law import AbstractConservationLaw, crossed, transport, with_mirrors
+from ._implicit_diffusion import spread_of_order, spreading
 
 
 class Burgers(AbstractConservationLaw):

@@ -8,8 +8,8 @@ from jaxtyping import Array
 from ..._checks import Sign, as_floating
 from ..._products import scaled
 from ..._types import Numbers
-from ._base import AbstractSpectral
 from ._coefficients import fed_in_modes, optional
+from ._equation import AbstractSpectral
 
 
 class CahnHilliard(AbstractSpectral):

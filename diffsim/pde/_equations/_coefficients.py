@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from ..._checks import Sign, as_floating, check_takes, returned
 from ..._user_code import explain_tracer_errors
-from .._modes import Modes
+from .._fourier import Modes
 
 
 #: What functions are told: the time, the places (axis, *grid), and the field.

@@ -6,16 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, alike, as_floating, is_traced, worked_out
+from ..._checks import Sign, alike, as_floating, chosen, is_traced, worked_out
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._cfl import CFL
-from .._chosen import chosen
-from .._riemann import HLLC, AbstractRiemann
-from .._schemes import MUSCL, AbstractScheme
+from .._finite_volume import HLLC, MUSCL, AbstractRiemann, AbstractScheme
+from .._time_step import CFL
 from ._coefficients import fed, optional
-from ._conservation import AbstractConservationLaw, crossed, transport
+from ._conservation_law import AbstractConservationLaw, crossed, transport
 
 
 class Euler(AbstractConservationLaw):

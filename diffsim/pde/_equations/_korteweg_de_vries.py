@@ -6,9 +6,9 @@ from jaxtyping import Array
 
 from ..._checks import as_floating
 from ..._types import Numbers
-from ._base import AbstractSpectral
 from ._coefficients import fed_in_modes, optional
-from ._convection import of_squares, speeds_of
+from ._equation import AbstractSpectral
+from ._spectral_convection import of_squares, speeds_of
 
 
 class KortewegDeVries(AbstractSpectral):

@@ -9,10 +9,10 @@ from jaxtyping import Array
 from ..._checks import Sign, as_floating
 from ..._trees import cast
 from ..._types import Numbers
-from .._modes import Modes
-from ._base import AbstractSpectral
+from .._fourier import Modes
 from ._coefficients import fed_in_modes, optional
-from ._convection import of_squares, speeds_of
+from ._equation import AbstractSpectral
+from ._spectral_convection import of_squares, speeds_of
 
 
 class KuramotoSivashinsky(AbstractSpectral):

@@ -11,10 +11,10 @@ from ..._checks import Sign, as_floating
 from ..._products import scaled
 from ..._trees import cast
 from ..._types import Numbers
-from .._modes import Modes
-from ._base import AbstractSpectral
+from .._fourier import Modes
 from ._coefficients import feed_in_modes, optional
-from ._convection import speeds_of
+from ._equation import AbstractSpectral
+from ._spectral_convection import speeds_of
 
 
 _HINT = "without friction waves as short as the grid would pile up"

@@ -9,9 +9,9 @@ from jaxtyping import Array
 from ...integrators import KenCarp5
 from ...simulations import Method
 from .._domain import Domain
-from .._modes import Modes
-from ._base import AbstractImplicit, AbstractSpectral
-from ._spread import evaluated_all, spread, spread_solved, spreading
+from .._fourier import Modes
+from ._equation import AbstractImplicit, AbstractSpectral
+from ._implicit_diffusion import evaluated_all, spread, spread_solved, spreading
 
 
 class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):

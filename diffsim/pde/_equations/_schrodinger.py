@@ -11,10 +11,10 @@ from ..._checks import Sign, as_floating
 from ..._products import scaled
 from ..._types import Numbers
 from ...simulations import Flows
+from .._fourier import Modes
 from .._grid import Grid
-from .._modes import Modes
-from ._base import AbstractSplitStep
 from ._coefficients import coefficient, evaluated
+from ._equation import AbstractSplitStep
 
 
 class Schrodinger(AbstractSplitStep):

@@ -6,20 +6,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, is_traced
+from ..._checks import Sign, as_floating, chosen, is_traced
 from ..._types import Numbers
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._boundaries import AbstractSide, Continued, Inflow, Outflow, Periodic, Wall
-from .._cfl import CFL
-from .._chosen import chosen
 from .._domain import Domain
-from .._faces import difference
-from .._made_once import made_once
-from .._riemann import HLL, AbstractRiemann, Channels
-from .._schemes import MUSCL, AbstractScheme, both_sides
+from .._finite_volume import (
+    HLL,
+    MUSCL,
+    AbstractRiemann,
+    AbstractScheme,
+    Channels,
+    both_sides,
+)
+from .._materialize import made_once
+from .._stencils import difference
+from .._time_step import CFL
 from ._coefficients import coefficient, evaluated, fed, optional
-from ._conservation import (
+from ._conservation_law import (
     AbstractConservationLaw,
     around_faces,
     channels_of,

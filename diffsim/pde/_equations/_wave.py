@@ -12,10 +12,10 @@ from ..._types import Numbers
 from ..._user_code import explain_tracer_errors
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
-from .._long_steps import Waves
-from .._operators import on_faces, spread
-from ._base import AbstractSecondOrder
+from .._finite_volume import on_faces, spread
+from .._time_step import Waves
 from ._coefficients import coefficient, fed, fitting, optional
+from ._equation import AbstractSecondOrder
 from ._wall_energy import energy_at_walls
 
 

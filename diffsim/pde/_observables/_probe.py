@@ -13,14 +13,7 @@ from ..._checks import as_floating, is_traced
 from ..._fresh_jit import fresh_jit
 from ..._trees import cast
 from ..._types import Numbers
-from .._boundaries import (
-    AbstractBoundary,
-    Continued,
-    Ghosts,
-    Inflow,
-    Outflow,
-    Wall,
-)
+from .._boundaries import AbstractBoundary, Continued, Ghosts, Inflow, Outflow, Wall
 from .._domain import Domain, as_field, check_domain
 
 

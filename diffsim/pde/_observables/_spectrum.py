@@ -8,8 +8,8 @@ from jaxtyping import Array
 
 from ..._trees import cast
 from .._domain import Domain, as_field
+from .._fourier import Modes
 from .._grid import Grid
-from .._modes import Modes
 
 
 @eqx.filter_jit

@@ -11,10 +11,10 @@ from ..._trees import cast
 from ...simulations import Trajectory
 from .._equations import NavierStokes
 from .._evolution import Evolution
-from .._faces import difference
-from .._flow import IncompressibleFlow
-from .._modes import Modes
-from .._vector import curl_of
+from .._finite_volume import curl_of
+from .._fourier import Modes
+from .._incompressible import IncompressibleFlow
+from .._stencils import difference
 
 
 #: A simulation whose states are velocities or vorticities.

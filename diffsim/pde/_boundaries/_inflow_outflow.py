@@ -1,0 +1,61 @@
+"""Open boundaries: inflow and outflow."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..._types import Numbers
+from ._boundary import AbstractBoundary, Ghosts, continued, prescribed, prescribed_at
+
+
+class Inflow(AbstractBoundary):
+    """The state outside is known: what hyperbolic equations take in.
+
+    **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
+
+    **Limits:** of order one beside the wall, whatever the scheme (convenience); where
+    the field is smooth and known, `Dirichlet` has the order of the scheme.
+    """
+
+    value: Any
+
+    def __init__(self, value: Numbers | Any):
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        del order
+        return Ghosts(
+            jnp.zeros((width, 1), spacing.dtype), jnp.ones(width, spacing.dtype)
+        )
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Continued(AbstractBoundary):
+    """On the polynomial through `order` cells: what obeys nothing at the wall."""
+
+    def ghosts(self, spacing, width, order):
+        nothing = jnp.zeros(width, spacing.dtype)
+        return Ghosts(continued(spacing.dtype, width, order), nothing)
+
+    def at(self, t, x):
+        del t
+        return jnp.zeros((), x.dtype)
+
+
+class Outflow(AbstractBoundary):
+    """The state outside is that of the last cell: what comes leaves, waves included.
+
+    **Limits:** of order one at the wall (mathematics: nothing is known outside).
+    """
+
+    def ghosts(self, spacing, width, order):
+        del order
+        return Ghosts(
+            jnp.ones((width, 1), spacing.dtype), jnp.zeros(width, spacing.dtype)
+        )
+
+    def at(self, t, x):
+        del t
+        return jnp.zeros((), x.dtype)

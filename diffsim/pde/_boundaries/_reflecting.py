@@ -1,0 +1,41 @@
+"""Reflecting boundaries: walls and mirrors."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from ._boundary import AbstractBoundary, Ghosts
+
+
+class Wall(AbstractBoundary):
+    """What comes is reflected: the state outside is the mirror image of that inside.
+
+    Fields are even in it, and the momentum, or velocity, across it is odd, as the
+    equation says of its channels. Operators, which know of no momentum, take every
+    field as even, and what a given velocity carries passes as through `Neumann`.
+    """
+
+    def ghosts(self, spacing, width, order):
+        del order
+        return Ghosts(
+            jnp.eye(width, dtype=spacing.dtype), jnp.zeros(width, spacing.dtype)
+        )
+
+    def at(self, t, x):
+        del t
+        return jnp.zeros((), x.dtype)
+
+
+class Mirror(AbstractBoundary):
+    """A `Wall` that knows which channels change sign in it."""
+
+    odd: tuple[bool, ...] = eqx.field(static=True)
+
+    def ghosts(self, spacing, width, order):
+        del order
+        signs = jnp.asarray([-1.0 if odd else 1.0 for odd in self.odd], spacing.dtype)
+        own = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
+        return Ghosts(own, jnp.zeros(width, spacing.dtype))
+
+    def at(self, t, x):
+        del t
+        return jnp.zeros((), x.dtype)

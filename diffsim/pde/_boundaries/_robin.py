@@ -1,0 +1,104 @@
+"""Dirichlet, Neumann and Robin boundary conditions."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import as_floating, check_number, is_traced
+from ..._types import Numbers
+from ._boundary import AbstractBoundary, fitted, prescribed, prescribed_at
+
+
+class Dirichlet(AbstractBoundary):
+    r"""$u = g$ at the wall.
+
+    **Arguments**
+
+    - `value`: g: a number, an array with one number a channel or of shape (channel,
+        *wall) with length one across the wall, or a function of (t, x), x of shape
+        (axis, *wall), any `eqx.Module` for instance. What floats in it is a parameter.
+    """
+
+    value: Any
+
+    def __init__(self, value: Numbers | Any = 0.0):
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        one = jnp.ones_like(spacing)
+        nothing = jnp.zeros_like(spacing)
+        return fitted(one, nothing, spacing, width, max(order - 1, 1))
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Neumann(AbstractBoundary):
+    r"""$\partial u/\partial n = g$ at the wall, along the outward normal.
+
+    **Arguments:** `value` as for `Dirichlet`; 0 is a wall that nothing spreads through.
+        What a velocity carries still passes: take one that vanishes there, on faces.
+    """
+
+    value: Any
+
+    def __init__(self, value: Numbers | Any = 0.0):
+        self.value = prescribed("value", value)
+
+    def ghosts(self, spacing, width, order):
+        one = jnp.ones_like(spacing)
+        nothing = jnp.zeros_like(spacing)
+        return fitted(nothing, one, spacing, width, _cells_of_slopes(order))
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+class Robin(AbstractBoundary):
+    r"""$\alpha u + \beta\,\partial u/\partial n = g$ at the wall, n the outward normal.
+
+    **Arguments**
+
+    - `alpha`, `beta`: numbers, of one sign for a wall that the field relaxes at.
+    - `value`: g, as for `Dirichlet`.
+
+    **Raises:** `ValueError` where both are 0, and where one is an array.
+
+    **Limits:** NaN where α Δx = −2 β, where no ghost cell fulfils it (mathematics).
+    """
+
+    alpha: Array
+    beta: Array
+    value: Any
+
+    def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
+        check_number("alpha", alpha)
+        check_number("beta", beta)
+        self.alpha = as_floating("alpha", alpha)
+        self.beta = as_floating("beta", beta)
+        self.value = prescribed("value", value)
+        if is_traced(self.alpha) or is_traced(self.beta):
+            return
+        if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
+            raise ValueError(
+                "alpha and beta must not both be 0, which says nothing of u at the "
+                "wall; give pde.Dirichlet(value) or pde.Neumann(value)"
+            )
+
+    def ghosts(self, spacing, width, order):
+        alpha, beta = (a.astype(spacing.dtype) for a in (self.alpha, self.beta))
+        return fitted(alpha, beta, spacing, width, _cells_of_slopes(order))
+
+    def at(self, t, x):
+        return prescribed_at(self.value, t, x)
+
+
+def _cells_of_slopes(order: int) -> int:
+    """Behind a ghost that a slope at the wall completes, which says less than a value.
+
+    For order 2 a line will do: across the wall it is wrong by the third derivative
+    alone, and diffusion stays symmetric.
+    """
+    return order if order > 2 else 1

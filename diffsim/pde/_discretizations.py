@@ -1,0 +1,255 @@
+"""`Cells` and `Fourier`: what a field is made of."""
+
+import abc
+from typing import Any, ClassVar
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from .._trees import cast
+from ..integrators import KenCarp5
+from ..simulations import Method, Semilinear, Split
+from ._domain import Domain
+from ._equations import (
+    AbstractEquation,
+    AbstractFiniteVolume,
+    AbstractImplicit,
+    AbstractSecondOrder,
+    AbstractSpectral,
+    AbstractSplitStep,
+    NavierStokes,
+)
+from ._fourier import Modes
+from ._grid import Grid
+from ._time_step import Waves
+
+
+class AbstractSpace(eqx.Module):
+    """How an equation is made one of finitely many numbers."""
+
+    @abc.abstractmethod
+    def check(self, equation: AbstractEquation, domain: Domain) -> None:
+        """Objects to what it cannot represent."""
+
+    @abc.abstractmethod
+    def terms(self, equation: Any, domain: Domain, dtype: Any) -> diffrax.AbstractTerm:
+        """The dynamics of fields of this type; `args` is the `Evolution`."""
+
+    @abc.abstractmethod
+    def default_method(self, equation: Any, domain: Domain) -> Method:
+        """A good start for those who do not know integrators."""
+
+    def state(
+        self, equation: AbstractEquation, field: Array, domain: Domain
+    ) -> PyTree[Array]:
+        """What is stepped in place of a field (channel, *grid); itself by default."""
+        del equation, domain
+        return field
+
+    def field(self, equation: AbstractEquation, state: PyTree[Array]) -> Array:
+        """The field, shape (channel, *grid), of what is stepped."""
+        del equation
+        return state
+
+    def crossings(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> Array | None:
+        """Cells that the fastest waves cross a time; None if that is not known."""
+        return equation.crossings(t, field, domain)
+
+    def waves(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> Waves | None:
+        """How modes move, where they are what is stepped; None by default."""
+        del equation, t, field, domain
+        return None
+
+
+class Cells(AbstractSpace):
+    """Finite volumes: means of cells, fluxes across their faces, any boundary.
+
+    Of the order of the operators in the equation, two where nothing else is said.
+    """
+
+    def check(self, equation, domain):
+        del domain
+        if not isinstance(equation, AbstractFiniteVolume | AbstractSecondOrder):
+            raise ValueError(
+                f"{type(equation).__name__} has no form in cells; take "
+                "space=pde.Fourier() on a periodic grid"
+            )
+
+    def terms(self, equation, domain, dtype):
+        if isinstance(equation, AbstractSecondOrder):
+            return equation.flows(domain, dtype)
+        if not isinstance(equation, AbstractImplicit):
+            return diffrax.ODETerm(_rate)
+        start = jnp.zeros(
+            (equation.channels(domain.grid.ndim), *domain.grid.shape), dtype
+        )
+        found = jax.eval_shape(lambda u: equation.explicit(0.0, u, domain), start)
+        return Split(_implicit, _solve, explicit=None if found is None else _explicit)
+
+    def default_method(self, equation, domain):
+        return equation.default_method(domain)
+
+    def state(self, equation, field, domain):
+        del domain
+        if not isinstance(equation, AbstractSecondOrder):
+            return field
+        return tuple(jax.lax.split(field, 2 * (len(field) // 2,)))
+
+    def field(self, equation, state):
+        second_order = isinstance(equation, AbstractSecondOrder)
+        return jnp.concatenate(state) if second_order else state
+
+    def waves(self, equation, t, field, domain):
+        second_order = isinstance(equation, AbstractSecondOrder)
+        return equation.waves(t, field, domain) if second_order else None
+
+
+class Fourier(AbstractSpace):
+    r"""Fourier modes: errors that fall faster than any power of Δx for smooth fields.
+
+    The linear part of the equation is exact in every mode; products are taken on the
+    grid and kept in the modes that they do not alias into, two thirds along each axis
+    for products of two (Orszag 1971).
+
+    **Arguments**
+
+    - `degree`: the most factors of a product that is to have no error; None is that of
+        the equation. 1 keeps every mode of N, aliased.
+
+    **Good values:** twice as many cells as waves to resolve, and 1.5 times that for the
+    products.
+
+    **Limits:** periodic along every axis, coefficients that do not depend on x
+    (mathematics).
+    """
+
+    degree: int | None = eqx.field(static=True, default=None)
+
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
+    )
+
+    def __check_init__(self):
+        degree = self.degree
+        if degree is not None and not (isinstance(degree, int) and degree > 0):
+            raise ValueError(
+                f"degree must be an int from 1, the factors of a product, got {degree}"
+            )
+
+    def check(self, equation, domain):
+        name = type(equation).__name__
+        if not isinstance(equation, AbstractSpectral | AbstractSplitStep):
+            raise ValueError(
+                f"{name} has no form in Fourier modes; leave space away, or take "
+                "space=pde.Cells()"
+            )
+        if not all(map(domain.periodic, range(domain.grid.ndim))):
+            raise ValueError(
+                f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
+                f"away{_elsewhere(equation)}"
+            )
+        if isinstance(equation, AbstractSpectral):
+            # For what it raises, which depends on shapes alone.
+            eqx.filter_eval_shape(_symbol, equation, domain.grid)
+
+    def terms(self, equation, domain, dtype):
+        equation, grid = cast((equation, domain.grid), dtype)
+        modes = Modes(grid)
+        if isinstance(equation, AbstractSplitStep):
+            return equation.flows(modes)
+        low = self._low(equation, grid)
+        return Semilinear(
+            equation.symbol(modes),
+            eqx.Partial(_nonlinear, equation, modes, low),
+            forward=modes.forward,
+            backward=modes.backward,
+            projection=modes.projected,
+        )
+
+    def state(self, equation, field, domain):
+        if not isinstance(equation, AbstractSpectral):
+            return field
+        return equation.admitted(field, Modes(cast(domain.grid, field.dtype)))
+
+    def crossings(self, equation, t, field, domain):
+        spectral = isinstance(equation, AbstractSpectral)
+        fastest = equation.fastest(t, field, domain) if spectral else None
+        if fastest is not None:
+            return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
+        in_cells = equation.crossings(t, field, domain)
+        moving = self.waves(equation, t, field, domain)
+        if in_cells is None or moving is None:
+            return in_cells
+        # Modes spread faster than what differences make of them.
+        return jnp.max(jnp.abs(moving.symbol)) / 2
+
+    def waves(self, equation, t, field, domain):
+        if not isinstance(equation, AbstractSpectral):
+            return None
+        fastest = equation.fastest(t, field, domain)
+        equation, grid = cast((equation, domain.grid), field.dtype)
+        modes, low = Modes(grid), self._low(equation, grid)
+        if fastest is None:
+            fastest = jnp.zeros(grid.ndim, field.dtype)
+        pairs = zip(fastest, low.wavenumbers, strict=True)
+        nothing = jnp.zeros(low.shape, field.dtype)
+        turning = sum((v * jnp.abs(k) for v, k in pairs), start=nothing)
+        return Waves(equation.symbol(modes), low.filled(turning))
+
+    def default_method(self, equation, domain):
+        del domain
+        split_step = isinstance(equation, AbstractSplitStep)
+        return Method(diffrax.Dopri8() if split_step else KenCarp5())
+
+    def _low(self, equation: AbstractSpectral, grid: Grid) -> Modes:
+        """The modes that products are kept in."""
+        degree = equation.degree if self.degree is None else self.degree
+        return Modes(grid) if degree < 2 else Modes(grid).dealiased(degree)
+
+
+def _rate(t, u, evolution):
+    return evolution.equation.rate(t, u, evolution.domain)
+
+
+def _implicit(t, u, evolution):
+    return evolution.equation.implicit(t, u, evolution.domain)
+
+
+def _explicit(t, u, evolution):
+    return evolution.equation.explicit(t, u, evolution.domain)
+
+
+def _solve(t, rhs, length, guess, evolution):
+    domain = evolution.domain
+    return evolution.equation.solve(t, rhs, length, guess, domain)
+
+
+def _symbol(equation: Any, grid: Grid) -> Array:
+    return equation.symbol(Modes(grid))
+
+
+def _nonlinear(equation, modes, low, t, z, args):
+    del args
+    low_z = low.taken(z)
+    found = equation.nonlinear(t, low_z, low)
+    if jnp.shape(found) != low_z.shape or not jnp.iscomplexobj(found):
+        raise ValueError(
+            f"nonlinear of {type(equation).__name__} must return a transform, complex "
+            f"of shape {low_z.shape}, as modes.forward makes of a field, got "
+            f"{jnp.result_type(found)} of shape {jnp.shape(found)}"
+        )
+    return low.filled(found)
+
+
+def _elsewhere(equation: AbstractEquation) -> str:
+    if isinstance(equation, NavierStokes):
+        return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
+    finite = isinstance(equation, AbstractFiniteVolume)
+    return ", or take space=pde.Cells()" if finite else ""

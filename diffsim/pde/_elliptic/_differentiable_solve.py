@@ -1,0 +1,99 @@
+"""The solution of a system, and its derivative."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ...implicit import AbstractLinear, Equation, Rule, solved
+from ._elliptic_solver import AbstractElliptic, Known
+from ._fast_diagonalization import Transforms
+from ._helmholtz_operator import System
+from ._preconditioned_krylov import Preconditioned, krylov_of
+from ._tridiagonal_elimination import Elimination
+
+
+class Bound(AbstractLinear):
+    """A solver with the system that it is for, as a strategy."""
+
+    solver: AbstractElliptic
+    system: System
+
+    def prepared(self, operator, y, hint=None, *, transposed=False):
+        del operator, y, transposed
+        return self.solver.prepared(self.system) if hint is None else hint
+
+    def solved(self, state, operator, b):
+        return self.solved_from(state, operator, b, None)
+
+    def solved_transposed(self, state, transposed, b):
+        return self.solved_from(state, transposed, b, None)
+
+    def solved_from(self, state, operator, b, guess):
+        known, steps = Known(self.system, state), []
+
+        def solve(r):
+            x, n = self.solver.solved(known, operator, r, guess=guess)
+            steps.append(n)
+            return x
+
+        return self.system.around_constants(solve)(b), steps[0]
+
+
+def system_solution(
+    system: System, b: Array, *, solver: AbstractElliptic, guess: Array | None = None
+) -> tuple[Array, Array]:
+    """The u with A u = P b, and the iterations it took, without a check of anything.
+
+    Of one field, shape (*grid). Differentiable in all arrays of the system and in b,
+    each derivative another solve with what was prepared for the value.
+    """
+    # What prepares and leads a solve is held: the derivative is the rule of `Equation`.
+    strategy = Bound(solver, jax.lax.stop_gradient(system))
+    equation = Equation(_excess, (system, b), guess is not None, _found)
+    start = jnp.zeros_like(b) if guess is None else guess
+    u, iterations = solved(equation, start, Rule(strategy))
+    return u, iterations
+
+
+class Led(eqx.Module):
+    """v ↦ M⁻¹ v of fields (channel, *grid), a system for every channel."""
+
+    systems: list[System]
+    states: list[Any]
+
+    def __init__(self, systems: list[System]):
+        self.systems = systems
+        self.states = [Transforms().prepared(system) for system in systems]
+
+    def __call__(self, v: Array) -> Array:
+        parts = zip(self.systems, self.states, v, strict=True)
+        by = Transforms()
+        return jnp.stack([by.approximated(Known(s, k), a) for s, k, a in parts])
+
+
+def default_solver(system: System, rtol: float | None = None) -> AbstractElliptic:
+    """What is direct, where something is, else what iterates down to a tolerance."""
+    for solver in (Elimination(), Transforms()):
+        if not solver.objection(system, exact=True):
+            return solver
+    return Preconditioned(krylov=krylov_of(system, rtol))
+
+
+def _excess(u: Array, given: tuple[System, Array]) -> Array:
+    system, b = given
+    return system(u) - system.projected(b)
+
+
+def _found(how, function, guess, given) -> tuple[Array, Array, Any]:
+    del function
+    guessed, rule = how
+    system, b = given
+    strategy = rule.linear
+    state = strategy.prepared(system, b)
+    u, iterations = strategy.solved_from(
+        state, system, system.projected(b), guess if guessed else None
+    )
+    return u, iterations, state

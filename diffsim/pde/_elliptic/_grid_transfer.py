@@ -1,0 +1,129 @@
+"""From a grid to the one of half as many cells, and back."""
+
+import math
+
+import jax.numpy as jnp
+from jax.lax import slice_in_dim
+from jaxtyping import Array
+
+from ._helmholtz_operator import System
+
+
+#: Cells of a grid that is coarse enough: more levels only take time to compile.
+_FEW = 64
+
+
+def halved_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which cells are joined in pairs."""
+    enough = math.prod(shape) <= _FEW
+    return () if enough else tuple(i for i, n in enumerate(shape) if n % 2 == 0)
+
+
+def coarse(system: System) -> System:
+    """The same problem for cells twice as long along every axis that can be halved.
+
+    Fine faces beside each other conduct together, those behind each other in turn: the
+    arithmetic mean across a flux and the harmonic mean along it, without which cycles
+    fall behind where k varies much from cell to cell.
+    """
+    axes = halved_axes(system.shape)
+    faces = []
+    for axis, c in enumerate(system.faces):
+        if c.ndim:
+            for other in axes:
+                on_wall = system.walls[axis] is not None
+                c = _in_turn(c, axis, on_wall) if other == axis else _paired(c, other)
+        faces.append(c / 4 if axis in axes else c)
+    alpha = system.alpha
+    for axis in axes if alpha.ndim else ():
+        alpha = _paired(alpha, axis)
+    walls = tuple(
+        (_farther(pair[0]), _farther(pair[1])) if pair and axis in axes else pair
+        for axis, pair in enumerate(system.walls)
+    )
+    shape = tuple(n // 2 if i in axes else n for i, n in enumerate(system.shape))
+    return System(alpha, tuple(faces), walls, system.sigma, shape, system.kinds)
+
+
+def restricted(r: Array, system: System) -> Array:
+    """The transpose of `prolonged`, of mean weights."""
+    for axis in halved_axes(system.shape):
+        even, odd = _parts(r, axis)
+        n = even.shape[axis]
+        pair = system.walls[axis]
+        if pair is None:
+            before, after = _ends(odd, n - 1, axis), _ends(even, 0, axis)
+        else:
+            low, high = (_farther(own)[0, 0] for own in pair)
+            before = low * _ends(even, 0, axis)
+            after = high * _ends(odd, n - 1, axis)
+        left = jnp.concatenate([before, slice_in_dim(odd, 0, n - 1, axis=axis)], axis)
+        right = jnp.concatenate([slice_in_dim(even, 1, n, axis=axis), after], axis)
+        r = (3 * (even + odd) + (left + right)) / 8
+    return r
+
+
+def prolonged(u: Array, system: System) -> Array:
+    """A field of the coarse grid on that of `system`, on lines between its cells."""
+    for axis in reversed(halved_axes(system.shape)):
+        n, pair = u.shape[axis], system.walls[axis]
+        first, last = _ends(u, 0, axis), _ends(u, n - 1, axis)
+        if pair is None:
+            before, after = last, first
+        else:
+            low, high = (_farther(own)[0, 0] for own in pair)
+            before, after = low * first, high * last
+        left = jnp.concatenate([before, slice_in_dim(u, 0, n - 1, axis=axis)], axis)
+        right = jnp.concatenate([slice_in_dim(u, 1, n, axis=axis), after], axis)
+        both = jnp.stack([3 * u + left, 3 * u + right], axis + 1) / 4
+        u = both.reshape(*u.shape[:axis], 2 * n, *u.shape[axis + 1 :])
+    return u
+
+
+def levels(system: System) -> list[System]:
+    """All grids, the finest first."""
+    found = [system]
+    while halved_axes(found[-1].shape):
+        found.append(coarse(found[-1]))
+    return found
+
+
+def coarsest(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape where no axis can be halved any more."""
+    while axes := halved_axes(shape):
+        shape = tuple(n // 2 if i in axes else n for i, n in enumerate(shape))
+    return shape
+
+
+def _farther(own: Array) -> Array:
+    """The ghost at twice the distance: a condition α u + β u_n = 0 stays what it is."""
+    return (3 * own - 1) / (3 - own)
+
+
+def _parts(r: Array, axis: int) -> tuple[Array, Array]:
+    pairs = r.reshape(*r.shape[:axis], -1, 2, *r.shape[axis + 1 :])
+    even, odd = (
+        slice_in_dim(pairs, k, k + 1, axis=axis + 1).squeeze(axis + 1) for k in (0, 1)
+    )
+    return even, odd
+
+
+def _ends(u: Array, i: int, axis: int) -> Array:
+    return slice_in_dim(u, i, i + 1, axis=axis)
+
+
+def _paired(c: Array, axis: int) -> Array:
+    even, odd = _parts(c, axis)
+    return (even + odd) / 2
+
+
+def _in_turn(c: Array, axis: int, on_wall: bool) -> Array:
+    """Half of every second face, and a quarter of those before and behind it."""
+    n = c.shape[axis] - 1
+    here = slice_in_dim(c, 0, n + 1, 2, axis)
+    between = slice_in_dim(c, 1, n, 2, axis)
+    first, last = _ends(between, 0, axis), _ends(between, n // 2 - 1, axis)
+    before, after = (first, last) if on_wall else (last, first)
+    left = jnp.concatenate([before, between], axis)
+    right = jnp.concatenate([between, after], axis)
+    return 4 / (2 / here + 1 / left + 1 / right)

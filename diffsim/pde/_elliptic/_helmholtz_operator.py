@@ -1,0 +1,171 @@
+"""`System`: what an elliptic problem asks of every cell, as numbers on a grid."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._boundaries import AbstractBoundary, Dirichlet, Ghosts, Neumann, Outflow
+from .._domain import Domain
+from .._finite_volume import on_faces
+from .._grid import on_axis
+from .._stencils import divergence, neighbours
+
+
+#: Of a wall: `even` where the ghost is the cell, `odd` where it is its negative.
+Kinds = tuple[tuple[str, str] | None, ...]
+
+
+class System(eqx.Module):
+    r"""$A v = \alpha v - \nabla\cdot(k\,\nabla v)$ with zero prescribed at the walls.
+
+    The operator of `pde.diffusion`, as a linear map of one field. Where all constants
+    have A v = 0, it is $P A + \sigma E$ instead, with the mean E, $P = 1 - E$ and any
+    σ > 0: it can be solved then, and its solution for P b is that of A of mean zero.
+
+    - `alpha`: α, a number or a field.
+    - `faces`: k/Δx² on the faces across each axis, numbers or fields.
+    - `walls`: A of both ghost cells of an axis, shape (1, cell); None if periodic.
+    - `sigma`: σ, or zero for a regular A; None where it is known to be regular.
+    """
+
+    alpha: Array
+    faces: tuple[Array, ...]
+    walls: tuple[tuple[Array, Array] | None, ...]
+    sigma: Array | None
+    shape: tuple[int, ...] = eqx.field(static=True)
+    kinds: Kinds = eqx.field(static=True)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all coefficients are numbers."""
+        return not any(a.ndim for a in (self.alpha, *self.faces))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every ghost follows from the one cell beside it."""
+        pairs = (pair for pair in self.walls if pair is not None)
+        return all(own.shape[1] == 1 for pair in pairs for own in pair)
+
+    def __call__(self, v: Array) -> Array:
+        found = self.plain(v)
+        if self.sigma is None:
+            return found
+        return self.projected(found) + self.sigma * jnp.mean(v)
+
+    def plain(self, v: Array) -> Array:
+        """A v, whatever A makes of constants."""
+        dtype = v.dtype
+        nothing = jnp.zeros(1, dtype)
+        ends, given = [], []
+        for axis, pair in enumerate(self.walls):
+            if pair is None:
+                ends.append(None)
+                given.append(None)
+                continue
+            across = [n if i != axis else 1 for i, n in enumerate(self.shape)]
+            ends.append(tuple(Ghosts(own.astype(dtype), nothing) for own in pair))
+            given.append(2 * (jnp.zeros(across, dtype),))
+        views = neighbours(v, ends, given, 1)
+        pairs = zip(self.faces, views, strict=True)
+        return self.alpha * v - divergence(
+            [c * (high - low) for c, (low, high) in pairs]
+        )
+
+    def projected(self, v: Array) -> Array:
+        """P v, or v where A is regular."""
+        if self.sigma is None:
+            return v
+        return v - jnp.where(self.sigma > 0, jnp.mean(v), 0)
+
+    def around_constants(self, solve: Callable[[Array], Array]) -> Callable:
+        """What solves with A for fields without a mean, made one that does for all."""
+        if self.sigma is None:
+            return solve
+        singular = self.sigma > 0
+        inverse = jnp.where(singular, 1 / jnp.where(singular, self.sigma, 1), 0)
+
+        def solved(b):
+            x = solve(self.projected(b))
+            return self.projected(x) + inverse * jnp.mean(b)
+
+        return solved
+
+
+def system_of(
+    domain: Domain, coefficient: Any, alpha: Any, dtype: Any, *, regular: bool = False
+) -> System:
+    """The system of a problem; `regular` where A is known to have no null space."""
+    spacing = domain.grid.spacing.astype(dtype)
+    faces = on_faces(coefficient, domain, dtype)
+    walls, kinds = [], []
+    for axis in range(domain.grid.ndim):
+        pair = domain.walls(axis)
+        if pair is None:
+            walls.append(None)
+            kinds.append(None)
+            continue
+        dx, (low, high) = spacing[axis], pair
+        walls.append((low.ghosts(dx, 1, 2).own, high.ghosts(dx, 1, 2).own))
+        kinds.append((_kind(low), _kind(high)))
+    system = System(
+        jnp.asarray(alpha, dtype),
+        tuple(c / dx**2 for c, dx in zip(faces, spacing, strict=True)),
+        tuple(walls),
+        None,
+        domain.grid.shape,
+        tuple(kinds),
+    )
+    held = any("odd" in pair for pair in kinds if pair is not None)
+    if regular or held:
+        return system
+    return eqx.tree_at(
+        lambda s: s.sigma, system, _sigma(system), is_leaf=lambda x: x is None
+    )
+
+
+def diagonal(system: System) -> Array:
+    """The diagonal of A."""
+    found = jnp.broadcast_to(system.alpha, system.shape)
+    for axis, (c, pair) in enumerate(zip(system.faces, system.walls, strict=True)):
+        c = on_all_faces(c, axis, system.shape)
+        n = system.shape[axis]
+        low = jax.lax.slice_in_dim(c, 0, n, axis=axis)
+        high = jax.lax.slice_in_dim(c, 1, n + 1, axis=axis)
+        if pair is not None:
+            inside = on_axis(jnp.arange(n), axis, c.ndim)
+            low = jnp.where(inside == 0, (1 - pair[0][0, 0]) * low, low)
+            high = jnp.where(inside == n - 1, (1 - pair[1][0, 0]) * high, high)
+        found = found + low + high
+    return found
+
+
+def on_all_faces(c: Array, axis: int, shape: tuple[int, ...]) -> Array:
+    """A coefficient as a field of the faces across `axis`."""
+    faces = tuple(n + (i == axis) for i, n in enumerate(shape))
+    return jnp.broadcast_to(c, faces)
+
+
+def _sigma(system: System) -> Array:
+    """About the size of A if it has constants in its null space, else zero.
+
+    They have no differences across faces, so that A makes exactly zero of them.
+    """
+    # Any size would do: it multiplies what has no part in the answer.
+    held = jax.lax.stop_gradient(system)
+    of_constants = held.plain(jnp.ones(held.shape, held.alpha.dtype))
+    size = 2 * sum((jnp.mean(c) for c in held.faces), start=jnp.mean(held.alpha))
+    return jnp.where(jnp.any(of_constants != 0), 0, size)
+
+
+def _kind(side: AbstractBoundary) -> str:
+    if isinstance(side, Dirichlet):
+        return "odd"
+    return "even" if isinstance(side, Neumann | Outflow) else "other"

@@ -1,0 +1,76 @@
+"""`Preconditioned`: a Krylov method led by another solver."""
+
+import equinox as eqx
+from jaxtyping import Array
+
+from ...implicit import CG, GMRES, MINRES, Krylov
+from ._elliptic_solver import AbstractElliptic, AbstractPreconditioner, unit_of
+from ._fast_diagonalization import Transforms
+from ._helmholtz_operator import System
+
+
+class Preconditioned(AbstractElliptic):
+    r"""A Krylov method on $M^{-1} A$, for all k, α and boundaries.
+
+    **Arguments**
+
+    - `by`: M⁻¹. None is `Transforms()`; or `Multigrid()`, which takes fewer steps
+        where k varies by factors within a few cells, or α by more than k/L² of a domain
+        of length L, and ten times as long to compile.
+    - `krylov`: an `implicit.Krylov` for its method, tolerances and `max_steps`. None is
+        `CG()`; or `GMRES()`, where ghosts follow from more than the one cell beside
+        them, so that A is not symmetric.
+
+    **Limits:** `Robin` with coefficients of opposite signs can make A indefinite:
+    `Krylov(GMRES())` then (mathematics).
+    """
+
+    by: AbstractPreconditioner
+    krylov: Krylov | None
+
+    def __init__(
+        self, by: AbstractElliptic | None = None, krylov: Krylov | None = None
+    ):
+        by = Transforms() if by is None else by
+        if not isinstance(by, AbstractPreconditioner):
+            raise ValueError(
+                f"by must be Transforms(), Multigrid() or Elimination(), got {by!r:.60}"
+            )
+        if krylov is not None and krylov.preconditioner is not None:
+            raise ValueError("krylov has a preconditioner of its own: leave it out")
+        self.by = by
+        self.krylov = krylov
+
+    def objection(self, system, *, exact):
+        del exact
+        return self.by.objection(system, exact=False)
+
+    def prepared(self, system):
+        return self.by.prepared(system)
+
+    def solved(self, known, operator, b, *, guess=None):
+        def approximate(r: Array) -> Array:
+            return self.by.approximated(known, r)
+
+        approximate = known.system.around_constants(approximate)
+        unit = unit_of(b)
+        krylov = krylov_of(known.system) if self.krylov is None else self.krylov
+        krylov = eqx.tree_at(lambda k: k.atol, krylov, krylov.atol / unit)
+        left = (b if guess is None else b - operator(guess)) / unit
+        b = b / unit
+        if isinstance(krylov.method, CG | MINRES):
+            x, steps = krylov.within(operator, left, krylov.tolerance(b), approximate)
+        else:
+            # From the left: what rounding leaves of b − A x is rough, and as large as
+            # a residual that matters; M⁻¹ tells them apart.
+            x, steps = krylov.within(
+                lambda v: approximate(operator(v)),
+                approximate(left),
+                krylov.tolerance(approximate(b)),
+            )
+        return unit * x if guess is None else guess + unit * x, steps
+
+
+def krylov_of(system: System, rtol: float | None = None) -> Krylov:
+    """What suits a system, down to a tolerance."""
+    return Krylov(CG() if system.symmetric else GMRES(), rtol)

@@ -1,0 +1,70 @@
+"""`Elimination`: one axis, from one end to the other."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ._elliptic_solver import AbstractPreconditioner, refined
+from ._helmholtz_operator import diagonal, on_all_faces
+
+
+class Elimination(AbstractPreconditioner):
+    r"""Tridiagonal elimination: direct, for one axis and any k and α.
+
+    $$-c_{i-1/2}\,u_{i-1} + d_i u_i - c_{i+1/2}\,u_{i+1} = b_i$$
+
+    A periodic axis has two more entries, in the corners of the matrix, for which it is
+    solved twice (Sherman and Morrison).
+
+    **Limits:** one axis of at least 3 cells; ghosts that follow from the one cell
+    beside them (convenience).
+    """
+
+    def objection(self, system, *, exact):
+        if system.ndim != 1 or system.shape[0] < 3:
+            return (
+                f"Elimination() solves along one axis of at least 3 cells, got a grid "
+                f"of shape {system.shape}; take Transforms() or Preconditioned()"
+            )
+        if exact and not system.symmetric:
+            return (
+                "Elimination() needs ghosts that follow from the one cell beside them; "
+                "take Preconditioned()"
+            )
+        return ""
+
+    def prepared(self, system):
+        c = on_all_faces(system.faces[0], 0, system.shape)
+        middle = diagonal(system)
+        if system.sigma is not None:
+            # Fields without a mean are solved for with any one cell held at zero.
+            middle = middle.at[0].add(jnp.where(system.sigma > 0, middle[0], 0))
+        below, above = -c[:-1].at[0].set(0), -c[1:].at[-1].set(0)
+        if system.walls[0] is not None:
+            return below, middle, above, None
+        corner, first = -c[0], middle[0]
+        middle = middle.at[0].add(first).at[-1].add(corner**2 / first)
+        bands = (below, middle, above)
+        column = jnp.zeros_like(middle).at[0].set(-first).at[-1].set(corner)
+        row = jnp.zeros_like(middle).at[0].set(1).at[-1].set(-corner / first)
+        answer = _tridiagonal(bands, column)
+        return *bands, (row, answer / (1 + jnp.sum(row * answer)))
+
+    def solved(self, known, operator, b, *, guess=None):
+        x = refined(lambda r: self.approximated(known, r), operator, b, guess)
+        return x, jnp.asarray(1)
+
+    def approximated(self, known, b):
+        *bands, corners = known.state
+        x = _tridiagonal(bands, b)
+        if corners is None:
+            return x
+        row, answer = corners
+        return x - answer * jnp.sum(row * x)
+
+
+def _tridiagonal(bands: Any, b: Array) -> Array:
+    below, middle, above = bands
+    return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[:, None])[:, 0]

@@ -1,0 +1,194 @@
+"""`AbstractEquation`: how a field changes, whatever grid it is on."""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+from jaxtyping import Array
+
+from ..._checks import Sign
+from ...simulations import AbstractFlows, Flows, Method
+from .._domain import Domain
+from .._fourier import Modes
+from .._time_step import Waves
+
+
+class AbstractEquation(eqx.Module):
+    r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
+
+    Subclass one of these and say what it asks for; `Evolution` does the rest. What
+    floats in an equation is a parameter. All say `channels`.
+
+    - `AbstractFiniteVolume`, in cells with any boundary: `rate`, `default_method`.
+    - `AbstractImplicit`, the same with a stiff part: `explicit`, `implicit` and `solve`
+        as well.
+    - `AbstractReactionDiffusion`, in cells and in Fourier modes: `diffusivities`,
+        `reaction`, `degree`.
+    - `AbstractConservationLaw`, in cells: see there.
+    - `AbstractSpectral`, in Fourier modes: `degree`, `symbol`, `nonlinear`.
+    - `AbstractSecondOrder`, waves in cells: `flows`, `default_method`.
+    - `AbstractSplitStep`, of parts that are solved exactly: `flows`.
+    """
+
+    @abc.abstractmethod
+    def channels(self, ndim: int) -> int:
+        """Fields that it evolves in this many dimensions.
+
+        **Raises:** `ValueError` if it has no form in so many.
+        """
+
+    def signs(self) -> tuple[Sign, ...]:
+        """Coefficients that must be positive; none by default.
+
+        Those that are not raise where an equation is made, and end a run of one with
+        `RESULTS.improper_parameter`.
+        """
+        return ()
+
+    #: Names of its numbers, fields or functions of x, whose shapes `Evolution` checks:
+    #: of a source with or without the channels, of others that of the grid.
+    coefficients: ClassVar[tuple[str, ...]] = ()
+
+    #: Names of what `positive` returns.
+    positive_fields: ClassVar[tuple[str, ...]] = ()
+
+    def positive(self, u: Array) -> tuple[Array, ...]:
+        """Fields of u that are physical only above zero; none by default.
+
+        A run that loses them is `RESULTS.positivity_lost`.
+        """
+        del u
+        return ()
+
+    def __check_init__(self):
+        for sign in self.signs():
+            sign.check()
+
+    def crossings(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """Cells that the fastest waves cross a time, for `CFL`: the sum over axes.
+
+        With 2 D/Δx² of every axis for what spreads. None where explicit steps are not
+        the ones to take, and by default.
+        """
+        del t, u, domain
+        return None
+
+    def energy(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """Energy a volume in every cell, shape (*grid), for `pde.energy`.
+
+        None where there is none to speak of, and by default.
+        """
+        del t, u, domain
+        return None
+
+
+class AbstractFiniteVolume(AbstractEquation):
+    """An equation for fields in cells, with any boundary."""
+
+    @abc.abstractmethod
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
+        """F(t, u), shape (channel, *grid)."""
+
+    @abc.abstractmethod
+    def default_method(self, domain: Domain) -> Method:
+        """A good start for those who do not know integrators."""
+
+    def check(self, u: Array, domain: Domain) -> None:
+        """Objects to a start that it cannot evolve; to none by default."""
+        del u, domain
+
+
+class AbstractImplicit(AbstractFiniteVolume):
+    """An equation in cells with a stiff part that it knows how to solve for.
+
+    Solvers with implicit stages step the two parts each in its way. `rate` is their
+    sum.
+    """
+
+    @abc.abstractmethod
+    def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """The part that is not stiff, shape (channel, *grid); None if there is none."""
+
+    @abc.abstractmethod
+    def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
+        """The stiff part."""
+
+    @abc.abstractmethod
+    def solve(
+        self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
+    ) -> Array:
+        """The u with u − length · implicit(t, u) = rhs, as `simulations.Split` asks."""
+
+
+class AbstractSecondOrder(AbstractEquation):
+    r"""An equation for $\partial_t^2 u$ in cells, with any boundary of u.
+
+    Its channels are u and then $\partial_t u$. Steps see them as a pair, positions and
+    velocities, so that `Leapfrog` and its compositions serve.
+    """
+
+    @abc.abstractmethod
+    def flows(self, domain: Domain, dtype: Any) -> AbstractFlows:
+        """The dynamics of (u, ∂u/∂t), each of shape (channel, *grid) and of `dtype`.
+
+        `simulations.Separable` where the second rate does not depend on ∂u/∂t.
+        """
+
+    def waves(self, t: Any, u: Array, domain: Domain) -> Waves | None:
+        """How modes move, to warn of explicit steps that are too long.
+
+        None where that is not known, and by default.
+        """
+        del t, u, domain
+        return None
+
+    @abc.abstractmethod
+    def default_method(self, domain: Domain) -> Method:
+        """A good start for those who do not know integrators."""
+
+
+class AbstractSpectral(AbstractEquation):
+    r"""An equation for Fourier modes,
+    $\partial_t \hat u = L\,\hat u + \hat N(t, \hat u)$, on periodic grids.
+
+    L is what is stiff; it multiplies every mode of its own. N is asked for the modes
+    in which products of fields have no error, and steps are explicit in it.
+    """
+
+    @property
+    @abc.abstractmethod
+    def degree(self) -> int:
+        """The most factors of one product in N, which decides how many modes it has."""
+
+    @abc.abstractmethod
+    def symbol(self, modes: Modes) -> Array:
+        """L, of a shape that broadcasts to (channel, *modes)."""
+
+    @abc.abstractmethod
+    def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
+        """N̂ of the transform z, shape (channel, *modes)."""
+
+    def fastest(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        """Speeds |v_a| at which N carries a field where it crosses most cells a time.
+
+        Shape (axis,), for `CFL` and to warn of steps that are too long. None where N
+        carries nothing, and by default.
+        """
+        del t, u, domain
+        return None
+
+    def admitted(self, u: Array, modes: Modes) -> Array:
+        """The part of an initial field that it is for; all of it by default."""
+        del modes
+        return u
+
+
+class AbstractSplitStep(AbstractEquation):
+    """An equation of two parts that are solved exactly, on the grid and in its modes.
+
+    On periodic grids. Steps are those of `Leapfrog` and its compositions.
+    """
+
+    @abc.abstractmethod
+    def flows(self, modes: Modes) -> Flows:
+        """Of either part, for states of shape (channel, *grid)."""

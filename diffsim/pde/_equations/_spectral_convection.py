@@ -1,0 +1,25 @@
+"""What carries itself, in Fourier modes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._domain import Domain
+from .._fourier import Modes
+
+
+def of_squares(factor: Any, z: Array, modes: Modes) -> Array:
+    """The transform of factor ∂(u²)/∂x, x the first axis."""
+    u = modes.backward(z)
+    square = modes.forward(u * u)
+    slope = factor * modes.derivative(0).imag
+    return jax.lax.complex(-slope * square.imag, slope * square.real)
+
+
+def speeds_of(velocity: Array, domain: Domain) -> Array:
+    """|v| along each axis, where it crosses most cells; v has shape (axis, *grid)."""
+    speeds = jnp.abs(velocity).reshape(len(velocity), -1)
+    spacing = domain.grid.spacing.astype(speeds.dtype)
+    return speeds[:, jnp.argmax(jnp.sum(speeds / spacing[:, None], axis=0))]

@@ -1,0 +1,45 @@
+"""Central interpolation: no dissipation, no side."""
+
+import equinox as eqx
+
+from ._reconstruction import AbstractScheme
+
+
+_ORDERS = (2, 4)
+
+
+class Central(AbstractScheme):
+    """The polynomial through the cells around a face, one value for both of its sides.
+
+    **Arguments**
+
+    - `order`: 2 or 4.
+
+    **Good values:** smooth fields that something else damps, diffusion of two cells or
+    more across every layer for instance.
+
+    **Limits:** waves of two cells stand still, and steps ring (mathematics: it damps
+    nothing). Explicit solvers of order 3 or more are stable with it, Euler's and Heun's
+    are not (mathematics).
+    """
+
+    order: int = eqx.field(static=True, default=2)
+
+    def __check_init__(self):
+        if self.order not in _ORDERS:
+            raise ValueError(f"order must be one of {_ORDERS}, got {self.order}")
+
+    @property
+    def width(self):
+        return self.order // 2
+
+    @property
+    def limited(self):
+        return False
+
+    def sides(self, views):
+        if self.order == 2:
+            face = (views[0] + views[1]) / 2
+        else:
+            face = (9 * (views[1] + views[2]) - (views[0] + views[3])) / 16
+        return face, face

@@ -1,0 +1,68 @@
+"""Limiters: a slope from the differences on both sides of a cell."""
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+from jax.lax import integer_pow
+from jaxtyping import Array
+
+from ._minmax import above_zero
+
+
+def van_albada(before: Array, after: Array, rounding: Array) -> Array:
+    r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
+
+    The mean where a and b are alike and where both are rounding, little where they are
+    not; van Albada, van Leer and Roberts (1982). `before` is a, `after` is b and
+    `rounding` is ε.
+    """
+    return _van_albada(before, after, rounding)
+
+
+@jax.custom_jvp
+def _van_albada(before: Array, after: Array, rounding: Array) -> Array:
+    squares = before**2 + after**2
+    share = (before * after + rounding) / (squares + 2 * rounding)
+    return (before + after) * share
+
+
+def _van_albada_tangent(point, tangents):
+    """As coefficients, where JAX would keep every step of the arithmetic."""
+    before, after, rounding = point
+    inverse = 1 / (before**2 + after**2 + 2 * rounding)
+    total, product = before + after, (before * after + rounding) * inverse
+    slope, share = total * product, total * inverse
+    factors = (
+        product + after * share - 2 * slope * inverse * before,
+        product + before * share - 2 * slope * inverse * after,
+        share - 2 * slope * inverse,
+    )
+    parts = [
+        factor * tangent
+        for factor, tangent in zip(factors, tangents, strict=True)
+        if not isinstance(tangent, SymbolicZero)
+    ]
+    return slope, sum(parts[1:], start=parts[0])
+
+
+_van_albada.defjvp(_van_albada_tangent, symbolic_zeros=True)
+
+
+def van_leer(before: Array, after: Array, rounding: Array) -> Array:
+    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink.
+
+    `before` is a, `after` is b and `rounding` is ε, which keeps their sum from zero.
+    """
+    product, total = above_zero(before * after), before + after
+    return 2 * product * total * integer_pow(total**2 + rounding, -1)
+
+
+def minmod(before: Array, after: Array, rounding: Array) -> Array:
+    """The smaller of a and b where they have one sign, else 0: most cautious.
+
+    It has kinks where a = b too, on every straight line. `before` is a, `after` is b,
+    and `rounding` is not needed.
+    """
+    del rounding
+    smaller = jnp.where(jnp.abs(before) < jnp.abs(after), before, after)
+    return jnp.where(before * after > 0, smaller, 0)

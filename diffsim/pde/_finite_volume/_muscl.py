@@ -1,0 +1,58 @@
+"""MUSCL: a limited slope in every cell."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from jaxtyping import Array
+
+from ..._checks import check_takes
+from ._limiters import van_albada
+from ._reconstruction import AbstractScheme, rounding
+
+
+class MUSCL(AbstractScheme):
+    r"""Every cell is a line whose slope a limiter keeps from overshooting: of order 2.
+
+    $$u_{i+1/2}^- = u_i + \tfrac12 \phi(u_i - u_{i-1},\, u_{i+1} - u_i)$$
+
+    **Arguments**
+
+    - `limiter`: $\phi$: `pde.van_albada`, `pde.van_leer`, `pde.minmod`, or your own
+        function of the differences before and after a cell and of the square of what
+        counts as rounding, $\varepsilon > 0$.
+
+    **Good values:** van Albada, the one that is smooth; van Leer is sharper at contacts
+    and minmod the most cautious.
+
+    **Limits:** of order 1 at extrema with van Leer and minmod; derivatives by what
+    moves an extremum are so with any limiter, 0.75 to 1.4 in the mean square
+    (mathematics). The
+    derivative is that of the discrete map: at a shock, of how its cells fill, whose sum
+    means what single cells do not; at the kinks of a limiter, of one of their sides;
+    and where a field is constant, of van Albada's scheme without limiter, which holds
+    for changes below 1e-9 of the field, 2e-5 in float32, and for none of a field that
+    is zero, of the others that of `Upwind` (mathematics). Float32 fields below
+    1e-6 are not limited, and of jumps above 1e9 second derivatives are wrong: choose
+    units (convenience).
+    """
+
+    limiter: Callable[[Array, Array, Array], Array] = van_albada
+
+    references: ClassVar[tuple[str, ...]] = ("10.1016/0021-9991(79)90145-1",)
+
+    def __check_init__(self):
+        check_takes("limiter", self.limiter, ("before", "after", "rounding"))
+
+    @property
+    def order(self):
+        return 2
+
+    @property
+    def width(self):
+        return 2
+
+    def sides(self, views):
+        a, b, c, d = views
+        left = self.limiter(b - a, c - b, rounding((b,)))
+        right = self.limiter(c - b, d - c, rounding((c,)))
+        return b + left / 2, c - right / 2

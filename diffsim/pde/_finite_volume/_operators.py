@@ -1,0 +1,131 @@
+"""Derivatives of fields on a grid."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._fresh_jit import fresh_jit
+from ..._types import Numbers
+from .._domain import Domain, as_field, check_domain
+from .._stencils import difference, divergence
+
+
+_ORDERS = (2, 4)
+
+
+@fresh_jit
+def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla^2 u$ in every cell, the divergence of differences across its faces.
+
+    **Arguments**
+
+    - `u`: shape (..., *grid).
+    - `domain`: the grid and its boundaries, taken at the time `t`.
+    - `order`: 2 or 4, of its error in Δx for smooth u.
+
+    **Raises:** `ValueError` for a field that does not fit the grid.
+    """
+    check_domain(domain)
+    _check_order(order)
+    u = as_field(u)
+    faces = domain.neighbours(u, t, width=order // 2, order=order)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    return divergence(
+        [dx**-2 * _slope(views) for views, dx in zip(faces, spacing, strict=True)]
+    )
+
+
+@fresh_jit
+def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
+    r"""$\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
+
+    What leaves a cell enters its neighbour: the sum over cells changes by what passes
+    the walls, to rounding. On a face k is the mean of both cells; at a wall it lies on
+    the line through the last two, but not closer to zero than half of the last one.
+
+    **Arguments**
+
+    - `u`: shape (..., *grid); `coefficient`: k, a number or a field, shape (*grid), or
+        one for each channel, shape (channel, *grid).
+    - `domain`, `t`: as for `laplacian`.
+    """
+    check_domain(domain)
+    u = as_field(u)
+    return spread(u, on_faces(coefficient, domain, u.dtype), domain, t)
+
+
+@fresh_jit
+def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
+
+    **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
+    """
+    check_domain(domain)
+    _check_order(order)
+    u = as_field(u)
+    # A derivative has one order less than what it is of.
+    faces = domain.neighbours(u, t, width=order // 2, order=order + 1)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    ndim = domain.grid.ndim
+    return jnp.stack(
+        [
+            difference(1 / dx * _mean(views), i - ndim)
+            for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
+        ]
+    )
+
+
+def spread(u: Array, k: list[Array], domain: Domain, t: Any) -> Array:
+    """∇·(k ∇u) with k on the faces across each axis."""
+    faces = domain.neighbours(u, t)
+    spacing = domain.grid.spacing.astype(u.dtype)
+    return divergence(
+        [
+            ka * dx**-2 * _slope(views)
+            for ka, views, dx in zip(k, faces, spacing, strict=True)
+        ]
+    )
+
+
+def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
+    """A coefficient on the faces across each axis, as `diffusion` has it."""
+    field = jnp.asarray(field, dtype)
+    ndim = domain.grid.ndim
+    if field.shape[-ndim:] in ((), (1,) * ndim):
+        return [field] * ndim
+    views = domain.extended.neighbours(field, order=2)
+    return [
+        (left + right) / 2 if domain.periodic(i) else _held(left, right, i - ndim)
+        for i, (left, right) in enumerate(views)
+    ]
+
+
+def _held(left: Array, right: Array, axis: int) -> Array:
+    """The mean; at walls half of the last cell unless that beyond has its sign."""
+    place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
+    first, last = place == 0, place == left.shape[axis] - 1
+    # Of either sign or zero. Compared, as products of small numbers are zero.
+    turned = (left >= 0) & (right <= 0) | (left <= 0) & (right >= 0)
+    held = jnp.where(first, right, left)
+    return jnp.where((first | last) & turned, held, left + right) / 2
+
+
+def _slope(views: list[Array]) -> Array:
+    """Δx times the derivative on faces."""
+    if len(views) == 2:
+        return views[1] - views[0]
+    return (15 * (views[2] - views[1]) - (views[3] - views[0])) / 12
+
+
+def _mean(views: list[Array]) -> Array:
+    """What has the mean of the derivative over a cell as its difference."""
+    if len(views) == 2:
+        return (views[0] + views[1]) / 2
+    return (7 * (views[1] + views[2]) - (views[0] + views[3])) / 12
+
+
+def _check_order(order: int):
+    if order not in _ORDERS:
+        raise ValueError(f"order must be one of {_ORDERS}, got {order}")

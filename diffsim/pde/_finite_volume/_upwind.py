@@ -1,0 +1,27 @@
+"""First order upwind: never a new extremum."""
+
+from ._reconstruction import AbstractScheme
+
+
+class Upwind(AbstractScheme):
+    """Every cell is flat: the value beside the face. Monotone, of order 1.
+
+    **Good values:** a first try, and shocks that may smear over ten cells; else `MUSCL`
+    or `WENO5`. What moves spreads as by a diffusivity of |v| Δx / 2.
+    """
+
+    @property
+    def order(self):
+        return 1
+
+    @property
+    def width(self):
+        return 1
+
+    @property
+    def limited(self):
+        return False
+
+    def sides(self, views):
+        left, right = views
+        return left, right

@@ -1,0 +1,6 @@
+"""Fourier space: basis functions and transforms."""
+
+from ._basis import Modes
+
+
+__all__ = ["Modes"]

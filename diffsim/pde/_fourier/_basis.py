@@ -1,0 +1,138 @@
+"""`Modes`: the Fourier modes of a periodic grid."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..._products import scaled
+from .._grid import Grid, on_axis
+from ._fft import backward, filled, forward, indices, projected, taken
+
+
+class Modes(eqx.Module):
+    r"""The modes $|m_a| \le M_a$ of a periodic grid, all of them or the lowest.
+
+    $$\hat u_m = \sum_j u_j\,e^{-i k_m\cdot(x_j - x_0)}, \qquad
+      k_{m,a} = 2\pi m_a/(u_a - l_a)$$
+
+    with $x_0$ the center of the first cell. Of real fields, so that the last axis has
+    $m \ge 0$ alone; the order along the others is that of `numpy.fft`: 0, 1, ..., M,
+    −M, ..., −1.
+
+    ```python
+    modes = pde.Modes(grid)
+    slope = modes.backward(modes.derivative(0) * modes.forward(u))
+    ```
+
+    **Arguments**
+
+    - `grid`: a `Grid`, periodic along every axis.
+    - `highest`: M along each axis; None keeps every mode.
+    """
+
+    grid: Grid
+    highest: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, grid: Grid, highest: tuple[int, ...] | None = None):
+        self.grid = grid
+        self.highest = tuple(n // 2 for n in grid.shape)
+        if highest is not None:
+            self.highest = _checked(tuple(highest), grid)
+
+    def dealiased(self, degree: int = 2) -> "Modes":
+        """The modes in which products of `degree` of their fields have no error.
+
+        What the grid folds back lies beyond them: (degree + 1) M < n.
+        """
+        cut = ((n - 1) // (degree + 1) for n in self.grid.shape)
+        return Modes(self.grid, tuple(cut))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of modes along each axis."""
+        return tuple(map(len, self._indices))
+
+    @property
+    def wavenumbers(self) -> list[Float[Array, "..."]]:
+        """k along each axis, in shapes that broadcast to one another."""
+        steps = 2 * jnp.pi / (self.grid.upper - self.grid.lower)
+        return [
+            step * self._along(axis, index)
+            for axis, (step, index) in enumerate(zip(steps, self._indices, strict=True))
+        ]
+
+    @property
+    def squared(self) -> Float[Array, " *modes"]:
+        """|k|²."""
+        first, *rest = (k**2 for k in self.wavenumbers)
+        return sum(rest, start=first)
+
+    def derivative(self, axis: int, order: int = 1) -> Array:
+        r"""$(ik)^{\text{order}}$ along an axis, real where the order is even.
+
+        The mode n/2 of an even number of cells has no sine, so no odd derivative.
+        """
+        k = self.wavenumbers[axis]
+        power = (-1) ** (order // 2) * k**order
+        if order % 2 == 0:
+            return power
+        paired = 2 * np.abs(self._indices[axis]) < self.grid.shape[axis]
+        odd = self._along(axis, paired) * power
+        return jax.lax.complex(jnp.zeros_like(odd), odd)
+
+    @eqx.filter_jit
+    def forward(self, u: Array) -> Array:
+        """û, shape (..., *modes), of real fields, shape (..., *grid)."""
+        return forward(self.grid.shape, self.highest, u)
+
+    @eqx.filter_jit
+    def backward(self, z: Array) -> Array:
+        """The fields, shape (..., *grid), without any other mode."""
+        return backward(self.grid.shape, self.highest, z)
+
+    def projected(self, z: Array) -> Array:
+        """What of z real fields have: `forward` of `backward`, without a transform."""
+        return projected(self.grid.shape, z)
+
+    @eqx.filter_jit
+    def taken(self, z: Array) -> Array:
+        """These modes out of all that the grid has."""
+        return taken(self.grid.shape, self.highest, z)
+
+    @eqx.filter_jit
+    def filled(self, z: Array) -> Array:
+        """All modes that the grid has, zero where they are none of these."""
+        return filled(self.grid.shape, self.highest, z)
+
+    def gradient(self, z: Array) -> Array:
+        """The transform of ∇u, the axes first."""
+        return jnp.stack([self.derivative(a) * z for a in range(self.grid.ndim)])
+
+    def laplacian(self, z: Array) -> Array:
+        """The transform of ∇²u."""
+        return scaled(-self.squared, z)
+
+    def potential(self, z: Array) -> Array:
+        """The transform of the ψ of mean zero with ∇²ψ = u, u without its mean."""
+        nonzero = self.squared > 0
+        over = jnp.where(nonzero, -1 / jnp.where(nonzero, self.squared, 1), 0)
+        return scaled(over, z)
+
+    @property
+    def _indices(self) -> list[np.ndarray]:
+        return indices(self.grid.shape, self.highest)
+
+    def _along(self, axis: int, values: np.ndarray) -> Array:
+        return on_axis(jnp.asarray(values, self.grid.lower.dtype), axis, self.grid.ndim)
+
+
+def _checked(highest: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
+    pairs = zip(highest, grid.shape, strict=False)
+    if len(highest) != grid.ndim or not all(0 <= m <= n // 2 for m, n in pairs):
+        raise ValueError(
+            f"highest must be an index of a mode for each axis, at most half its cells "
+            f"of {grid.shape}, got {highest}"
+        )
+    return highest

@@ -1,0 +1,162 @@
+"""Real fields to Fourier modes and back: linear maps that are each other's transposes.
+
+JAX transposes a transform of real fields by one of complex fields, at twice the cost,
+and a cut by a padding. `shape` is that of the grid, the last axes of a field, `highest`
+the largest index of the modes along each; the last axis has none below zero.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._primitives import Mapped, Maps, linear
+
+
+Shape = tuple[int, ...]
+
+
+def indices(shape: Shape, highest: Shape) -> list[np.ndarray]:
+    """Of the modes along each axis, in their order."""
+    found = []
+    for n, m in zip(shape[:-1], highest[:-1], strict=True):
+        index = np.fft.fftfreq(n, 1 / n)
+        found.append(index if _all(n, m) else np.r_[index[: m + 1], index[n - m :]])
+    return [*found, np.arange(min(highest[-1], shape[-1] // 2) + 1.0)]
+
+
+def forward(shape: Shape, highest: Shape, u: Array) -> Array:
+    """Modes of real fields."""
+    return _applied(_forward, _forward_transposed, shape, highest, u)
+
+
+def backward(shape: Shape, highest: Shape, z: Array) -> Array:
+    """Real fields of modes, of which all others are zero."""
+    return _applied(_backward, _backward_transposed, shape, highest, z)
+
+
+def taken(shape: Shape, highest: Shape, z: Array) -> Array:
+    """The modes up to the highest, of all that the grid has."""
+    return _applied(_taken, _filled, shape, highest, z)
+
+
+def filled(shape: Shape, highest: Shape, z: Array) -> Array:
+    """All modes that the grid has, zero above the highest."""
+    return _applied(_filled, _taken, shape, highest, z)
+
+
+def projected(shape: Shape, z: Array) -> Array:
+    """`forward` of `backward`: a mode whose conjugate is there too is that of it."""
+    alone = 2 * np.arange(z.shape[-1]) % shape[-1] == 0
+    if len(shape) == 1:
+        return jax.lax.complex(z.real, jnp.where(alone, 0, z.imag))
+    others = tuple(range(1 - len(shape), 0))
+    for m in np.flatnonzero(alone):
+        plane = z[..., m]
+        opposite = jnp.conj(jnp.roll(jnp.flip(plane, others), 1, others))
+        mean = 0.5 * (plane + opposite)
+        z = jax.lax.dynamic_update_index_in_dim(z, mean, m, -1)
+    return z
+
+
+def _applied(there: Callable, back: Callable, shape, highest, a: Array) -> Array:
+    there, back = (_as_map(f, shape, highest) for f in (there, back))
+    kind = jax.eval_shape(lambda a: there([], [a]), a)
+    kinds = [jax.typeof(a).update(shape=k.shape, dtype=k.dtype) for k in kind]
+    return linear(Maps(there, back, there, back), [], [a], kinds)[0]
+
+
+def _as_map(function: Callable, shape: Shape, highest: Shape) -> Mapped:
+    return Mapped(_of_one, (function, shape, highest))
+
+
+def _of_one(function, shape, highest, known, arguments):
+    del known
+    return [function(shape, highest, *arguments)]
+
+
+def _forward(shape, highest, u):
+    ndim = len(shape)
+    if _every(shape, highest):
+        return jnp.fft.rfftn(u, axes=range(-ndim, 0))
+    z = jnp.fft.rfft(u)[..., : highest[-1] + 1]
+    for axis in range(-2, -ndim - 1, -1):
+        z = _cut(jnp.fft.fft(z, axis=axis), highest[axis], axis)
+    return z
+
+
+def _backward(shape, highest, z):
+    ndim = len(shape)
+    if _every(shape, highest):
+        return jnp.fft.irfftn(z, shape, axes=range(-ndim, 0))
+    for axis in range(-ndim, -1):
+        z = jnp.fft.ifft(_spread(z, shape[axis], highest[axis], axis), axis=axis)
+    return jnp.fft.irfft(_lengthened(z, shape[-1] // 2 + 1, -1), shape[-1])
+
+
+def _forward_transposed(shape, highest, bar):
+    once = _weights(shape, bar)
+    return np.prod(shape) * _backward(shape, highest, jnp.conj(bar) / once)
+
+
+def _backward_transposed(shape, highest, bar):
+    z = _forward(shape, highest, bar)
+    return jnp.conj(z) * (_weights(shape, z) / np.prod(shape))
+
+
+def _weights(shape: Shape, z: Array) -> Array:
+    """How many modes of a real field each one stands for, itself and its conjugate."""
+    alone = np.isin(np.arange(z.shape[-1]), [0, shape[-1] / 2])
+    return jnp.asarray(np.where(alone, 1, 2), jnp.finfo(z.dtype).dtype)
+
+
+def _taken(shape, highest, z):
+    for axis in range(-len(shape), -1):
+        z = _cut(z, highest[axis], axis)
+    return z[..., : min(highest[-1], shape[-1] // 2) + 1]
+
+
+def _filled(shape, highest, z):
+    for axis in range(-len(shape), -1):
+        z = _spread(z, shape[axis], highest[axis], axis)
+    return _lengthened(z, shape[-1] // 2 + 1, -1)
+
+
+def _all(n: int, m: int) -> bool:
+    return 2 * m >= n - 1
+
+
+def _every(shape: Shape, highest: Shape) -> bool:
+    return all(map(_all, shape, highest))
+
+
+def _cut(z: Array, m: int, axis: int) -> Array:
+    """Without the modes above m along an axis that has them all."""
+    n = z.shape[axis]
+    if _all(n, m):
+        return z
+    parts = _sliced(z, 0, m + 1, axis), _sliced(z, n - m, n, axis)
+    return jnp.concatenate(parts, axis)
+
+
+def _spread(z: Array, n: int, m: int, axis: int) -> Array:
+    """With zeros for the modes above m along an axis, up to all n."""
+    if _all(n, m):
+        return z
+    low = _lengthened(_sliced(z, 0, m + 1, axis), n - m, axis)
+    return jnp.concatenate([low, _sliced(z, m + 1, 2 * m + 1, axis)], axis)
+
+
+def _sliced(z: Array, start: int, stop: int, axis: int) -> Array:
+    return jax.lax.slice_in_dim(z, start, stop, axis=axis % z.ndim)
+
+
+def _lengthened(z: Array, size: int, axis: int) -> Array:
+    """With zeros behind it."""
+    shape = list(z.shape)
+    shape[axis] = size - shape[axis]
+    if shape[axis] == 0:
+        return z
+    return jnp.concatenate([z, jnp.zeros(shape, z.dtype)], axis)

@@ -1,0 +1,21 @@
+"""Incompressible flow between walls."""
+
+from ._incompressible_flow import IncompressibleFlow
+from ._penalization import Ball, Obstacle
+from ._projection import projected, solenoidal
+from ._staggered_grid import Faces, Staggered
+from ._walls import FreeSlip, NoSlip, is_open
+
+
+__all__ = [
+    "Ball",
+    "Faces",
+    "FreeSlip",
+    "IncompressibleFlow",
+    "NoSlip",
+    "Obstacle",
+    "Staggered",
+    "is_open",
+    "projected",
+    "solenoidal",
+]

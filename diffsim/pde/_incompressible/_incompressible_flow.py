@@ -1,0 +1,236 @@
+"""`IncompressibleFlow`: Navier–Stokes between walls."""
+
+from typing import Any, ClassVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import all_hold, as_floating, check_number
+from ..._fresh_jit import fresh_jit
+from ..._trees import cast
+from ..._types import Numbers
+from ...simulations import AbstractSimulation, Method
+from .._domain import Domain
+from .._grid import Grid
+from .._time_step import Waves, warn_of_long_steps
+from ._cell_center_boundaries import domain_of
+from ._flow_arguments import (
+    check_grid,
+    check_obstacle,
+    check_viscosity,
+    checked_force,
+    checked_start,
+    sign_of,
+    start_of,
+)
+from ._penalization import Obstacle
+from ._projection import projected, solenoidal
+from ._staggered_grid import Faces, Staggered
+from ._tendencies import Flowing, Forces
+from ._walls import Sides, stiffening, walls_of
+
+
+class IncompressibleFlow(AbstractSimulation):
+    r"""Fluid of constant density between walls, in two or three dimensions:
+
+    $$\partial_t u + \nabla\cdot(uu) = -\nabla p + \nu\nabla^2 u + f
+      - \tfrac{\chi}{\eta}(u - u_b), \qquad \nabla\cdot u = 0$$
+
+    Every component lives on the faces that it crosses (Harlow and Welch), fluxes are
+    central, of order 2, friction at a wall is that of the parabola through it and two
+    values, and every rate is projected: pressure takes out of it what would diverge, by
+    one Poisson problem solved directly. So the dynamics are an ordinary equation on the
+    flows without divergence, for any solver.
+
+    ```python
+    lid = pde.NoSlip((1.0, 0.0))
+    cavity = pde.IncompressibleFlow(
+        0.01, pde.Grid((64, 64)), (pde.NoSlip(), (pde.NoSlip(), lid))
+    )
+    ds.simulate(cavity, [1.0, 2.0]).states  # (time, axis, x, y)
+    ```
+
+    **Arguments**
+
+    - `viscosity`: ν, length² / time, a number.
+    - `grid`: a `Grid` of two or three axes.
+    - `walls`: `NoSlip`, `FreeSlip`, `Inflow`, `Outflow` or `Periodic`: one for all
+        sides, or a tuple with an entry for each axis, one for both of its sides or a
+        pair. `Inflow(velocity)` takes one number an axis, or a function of (t, x) that
+        returns one an axis; at an `Outflow` pressure is zero and so are the changes of
+        velocity across it.
+    - `forcing`: f, length / time²: a number an axis, or a function of (t, x) that
+        returns one an axis, x of shape (axis, ...).
+    - `obstacle`: an `Obstacle`.
+    - `initial`: the velocity at `t0`: one number an axis, a function of x that returns
+        one an axis, a field in the centers of cells, shape (axis, *grid), whose means
+        are taken on the faces, or, to go on exactly, the components on the unknown
+        faces, as `trajectory.final.y` and `pde.steady(flow, observe=lambda t, y: y)`
+        have them. What diverges in it is projected out. None is at rest. The numbers of
+        a function that is a pytree, as an `eqx.Module` is, are parameters,
+        `initial.amplitude`.
+    - `t0`: the epoch. A Python number is static; an array is a parameter.
+
+    States are velocities in the centers of cells, shape (time, axis, *grid). Methods of
+    a flow show more of an internal state, as `observe=flow.force` does in `simulate`:
+    `velocities` on all faces, `pressure` in the centers of cells, the `force` on the
+    obstacle. `domain` is the grid with what states obey at the walls, for `pde.probe`.
+
+    **Good values:** cells of 2 ν / max|u| or shorter where the flow varies, and no
+    longer than half a layer at a wall, $\sqrt{\nu L/u}$; explicit methods are stable
+    for steps of up to about Δx² / 2dν in d dimensions, up to an eighth less beside
+    `NoSlip`, and Δx / max|u|, which the default controller finds. Where the first, or
+    the time of an obstacle, is far below the second take `integrators.KenCarp4()`,
+    which solves for friction and drag: in the cavity on 128² cells it takes a fifth of
+    the time of the default at a Reynolds number of 1, as long at 5, and seven times as
+    long at 100.
+
+    **Raises:** `ValueError` for sides without a wall, an `Inflow` without an `Outflow`,
+    shapes that do not fit, and a viscosity below 0.
+
+    **Limits:** where cells are longer than 2 ν / |u| central fluxes leave wiggles
+    beside what is sharp (convenience); forces know the time and the place, not the
+    flow, and viscosity is a number (convenience); forces and walls that act for less
+    than a hundredth of a run may be skipped, see `Evolution` (mathematics); flow that
+    comes back in through an `Outflow` may grow without bound (mathematics of this
+    condition).
+    """
+
+    viscosity: Array
+    grid: Grid
+    walls: Sides
+    forcing: Any
+    obstacle: Obstacle | None
+    initial: Any
+    t0: float | Array
+
+    bounds_steps: ClassVar[bool] = True
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1063/1.1761178",
+        "10.1016/j.jcp.2011.11.028",
+    )
+
+    def __init__(
+        self,
+        viscosity: Numbers,
+        grid: Grid,
+        walls: Any,
+        *,
+        forcing: Any = None,
+        obstacle: Obstacle | None = None,
+        initial: Any = None,
+        t0: float | Array = 0.0,
+    ):
+        self.viscosity = as_floating("viscosity", viscosity)
+        check_viscosity(self.viscosity)
+        check_grid(grid)
+        self.grid = grid
+        self.walls = walls_of(walls, grid)
+        self.forcing = checked_force(forcing, grid)
+        check_obstacle(obstacle, Staggered(grid, self.walls))
+        self.obstacle = obstacle
+        self.initial = checked_start(initial, Staggered(grid, self.walls))
+        check_number("t0", t0)
+        self.t0 = t0
+
+    def initial_state(self):
+        start = start_of(self.initial, self._space)
+        return solenoidal(self._space, start, self._time(self.t0))
+
+    def terms(self):
+        return Flowing(self._forces)
+
+    def check_method(self, method):
+        return warn_of_long_steps(self, method)
+
+    def proper(self):
+        drag = () if self.obstacle is None else self.obstacle.signs()
+        signs = sign_of(self.viscosity), *drag
+        return self.grid.proper() & all_hold(signs)
+
+    def crossings(self, t: Any, y: Faces) -> Array:
+        """Cells that a state crosses a time, with friction and drag, for `CFL`."""
+        return self._carried(t, y) + self._damped()
+
+    def waves(self, t: Any, y: Faces) -> Waves:
+        """How modes move: central differences turn them once a crossing."""
+        part = jnp.linspace(0, 1, 65, dtype=self._dtype)
+        return Waves(-2 * self._damped() * part**2, self._carried(t, y) * part)
+
+    def _carried(self, t: Any, y: Faces) -> Array:
+        """Crossings by what flows, and by what moves along the walls."""
+        space, t = self._space, self._time(t)
+        fastest = space.fastest(solenoidal(space, y, t), t)
+        return jnp.sum(fastest / space.grid.spacing)
+
+    def _damped(self) -> Array:
+        """Half of what friction and drag take a time."""
+        spacing = self._space.grid.spacing
+        # Of every component across its own axis, and along the walls of the others.
+        stiff = np.array([max(map(stiffening, pair)) for pair in self.walls])
+        along = jnp.asarray(np.where(np.eye(stiff.size), 1, stiff), self._dtype)
+        fastest = jnp.max(jnp.sum(along * spacing**-2, axis=1))
+        friction = 2 * self.viscosity.astype(self._dtype) * fastest
+        drag = 0 if self.obstacle is None else 0.5 / self.obstacle.time
+        return friction + drag
+
+    def default_method(self):
+        return Method(diffrax.Tsit5(), max_steps=100_000)
+
+    def observe(self, t, y):
+        space, t = self._space, self._time(t)
+        return space.centered(solenoidal(space, y, t), t)
+
+    @fresh_jit
+    def velocities(self, t: Any, y: Faces) -> Faces:
+        """The components of an internal state, each on all faces across its axis."""
+        space, t = self._space, self._time(t)
+        return space.faces(solenoidal(space, y, t), t)
+
+    @fresh_jit
+    def pressure(self, t: Any, y: Faces) -> Array:
+        """p of an internal state over the density, in the centers of cells.
+
+        Zero at an `Outflow`, and of mean zero without one.
+        """
+        forces, t = self._forces, self._time(t)
+        return projected(forces.space, forces.total(t, y), t)[1]
+
+    @fresh_jit
+    def force(self, t: Any, y: Faces) -> Array:
+        r"""What the flow exerts on the obstacle over the density, one number an axis.
+
+        $\int \chi/\eta\,(u - u_b)$: drag along the stream, lift across it. Of a body
+        that speeds up, what its inside takes is part of it. Zero without one.
+        """
+        forces, t = self._forces, self._time(t)
+        if self.obstacle is None:
+            return jnp.zeros(self.grid.ndim, self._dtype)
+        parts = [-jnp.sum(a) for a in forces.drag(t, y)]
+        return forces.space.grid.volume * jnp.stack(parts)
+
+    @property
+    def domain(self) -> Domain:
+        """The grid with boundaries for states: velocities in the centers of cells."""
+        return domain_of(self.grid, self.walls)
+
+    @property
+    def _dtype(self) -> Any:
+        """Of the state: that of an initial field, else of the corners."""
+        given = jax.tree.leaves(self.initial)
+        field = not callable(self.initial) and any(a.ndim > 1 for a in given)
+        return jnp.result_type(*given) if field else self.grid.lower.dtype
+
+    def _time(self, t: Any) -> Array:
+        return jnp.asarray(t, self._dtype)
+
+    @property
+    def _space(self) -> Staggered:
+        return cast(Staggered(self.grid, self.walls), self._dtype)
+
+    @property
+    def _forces(self) -> Forces:
+        return Forces.of(cast(self, self._dtype))

@@ -1,0 +1,66 @@
+"""What vanishes in a steady state, and what leads to it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import check_positive
+from .._discretizations import Cells
+from .._equations import AbstractFiniteVolume
+from .._evolution import Evolution
+from .._incompressible import Faces, IncompressibleFlow, projected, solenoidal
+from ._diffusion_preconditioner import Spreading
+from ._jacobian_preconditioner import AbstractLead
+from ._stokes_preconditioner import Stokes
+
+
+def rate_of(simulation: Any) -> tuple[Callable, AbstractLead]:
+    """`rate(y, simulation)` of an internal state, and the lead of its Jacobian."""
+    if isinstance(simulation, Evolution):
+        return _of_cells(simulation)
+    return _of_flow(simulation)
+
+
+def check_simulation(simulation: Any):
+    if isinstance(simulation, IncompressibleFlow):
+        hint = "without friction no flow comes to rest"
+        check_positive("viscosity of a steady flow", simulation.viscosity, hint)
+        return
+    if not isinstance(simulation, Evolution):
+        raise ValueError(
+            f"simulation must be a pde.Evolution or a pde.IncompressibleFlow, got "
+            f"{simulation!r:.60}"
+        )
+    name = type(simulation.equation).__name__
+    if not isinstance(simulation.equation, AbstractFiniteVolume):
+        raise ValueError(
+            f"{name} has no rate in cells that could vanish; steady takes equations "
+            "that are AbstractFiniteVolume, pde.Diffusion(D, source) for instance"
+        )
+    if not isinstance(simulation.space, Cells):
+        raise ValueError(
+            f"{name} must be in cells for a steady state, got space="
+            f"{type(simulation.space).__name__}(); leave space away"
+        )
+
+
+def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractLead]:
+    def rate(u: Array, evolution: Any) -> Array:
+        t = jnp.asarray(evolution.t0, u.dtype)
+        return evolution.equation.rate(t, u, evolution.domain)
+
+    return rate, Spreading(evolution.domain)
+
+
+def _of_flow(flow: IncompressibleFlow) -> tuple[Callable, AbstractLead]:
+    def rate(u: Faces, flow: Any) -> Faces:
+        forces, t = flow._forces, flow._time(flow.t0)
+        near = solenoidal(forces.space, u, t)
+        # Walls stay as they are. What diverges goes.
+        found = projected(forces.space, forces.total(t, near), None)[0]
+        return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
+
+    forces = flow._forces
+    return rate, Stokes.of(forces.space, forces.viscosity)

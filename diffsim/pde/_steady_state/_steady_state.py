@@ -1,0 +1,195 @@
+"""`steady`: what a simulation comes to, and how that depends on everything."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optimistix as optx
+from jaxtyping import Array, Bool
+
+from ..._checks import check_takes
+from ..._failures import is_finite, poisoned, throws
+from ..._fresh_jit import fresh_jit
+from ..._primitives import hoisted
+from ..._results import RESULTS, raised
+from ..._sizes import precision
+from ...implicit import Equation, Krylov, NewtonKrylov, Rule, Solution, root, solved
+from ...simulations import AbstractSimulation
+from ._jacobian_preconditioner import Leading
+from ._pseudo_transient import PseudoTime
+from ._residuals import check_simulation, rate_of
+
+
+def steady(
+    simulation: AbstractSimulation,
+    *,
+    solver: Any = None,
+    observe: Callable[[Any, Any], Any] | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: bool = False,
+) -> Any:
+    r"""The u of $F(t_0, u) = 0$: the state in which a simulation stays.
+
+    Of an `Evolution` in cells or an `IncompressibleFlow`. Differentiable in every
+    number of it but the initial state, in every mode, by one linear solve and not
+    through iterations. Bratu's problem, $\nabla^2 u + \lambda e^u = 0$, and how its
+    hottest cell follows λ:
+
+    ```python
+    def hottest(strength):
+        fire = pde.Diffusion(1.0, lambda t, x, u: strength * jnp.exp(u))
+        grid = pde.Grid(64)
+        rod = pde.Evolution(fire, jnp.zeros(64), grid, pde.Dirichlet(0.0))
+        return jnp.max(pde.steady(rod))
+
+    jax.jit(jax.value_and_grad(hottest))(1.0)
+    ```
+
+    **Arguments**
+
+    - `simulation`: its initial state is the guess, which has no derivative; sources and
+        walls that change with time are taken as they are at `t0`.
+    - `solver`: None is `PseudoTime()`, which finds states that attract; or
+        `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
+        not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
+        too.
+    - `observe`: `observe(t, y)` of the internal state, as for `simulate`:
+        `flow.pressure`, `flow.force`; None is that of the simulation, the field of
+        shape (channel, *grid) or the velocity in the centers of cells.
+    - `max_steps`: of the solver.
+    - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
+    - `full`: return an `implicit.Solution` with status, residual and iterations; the
+        residual is that of u, about how far it still is from the answer.
+
+    Linear solves are led, in cells by `Transforms` for what the Jacobian makes of the
+    shortest and the longest wave, in flows by a long step of friction and pressure
+    alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly more of
+    them on finer grids.
+
+    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
+    of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
+    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`;
+    `improper_parameter`.
+
+    **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
+    failures where they raise.
+
+    **Limits:** the state that the solver comes to, of several (mathematics). Led by
+    what spreads: it takes the longer the more is carried, and where nothing spreads,
+    as waves do not, it may come to nothing (convenience).
+    """
+    check_simulation(simulation)
+    solver = PseudoTime() if solver is None else solver
+    if not isinstance(solver, optx.AbstractRootFinder):
+        raise ValueError(
+            "solver must be pde.PseudoTime(), implicit.NewtonKrylov() or another "
+            f"root-finder, got {solver!r:.60}"
+        )
+    if observe is not None:
+        check_takes("observe", observe, ("t", "y"))
+    found = _answered(simulation, solver, observe, max_steps)
+    if not throws(throw):
+        return found if full else found.value
+    value = raised(found.value, found.status)
+    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+
+
+@fresh_jit
+def _answered(simulation, solver, observe, max_steps) -> Solution:
+    rate, lead = rate_of(simulation)
+    guess = simulation.initial_state()
+    dynamic, static = eqx.partition(simulation, eqx.is_array)
+    opened, consts = hoisted(
+        lambda y, dynamic: rate(y, eqx.combine(dynamic, static)), guess, dynamic
+    )
+
+    def function(y, theta):
+        return opened(theta[1], y, theta[0])
+
+    rule = Rule(Leading(_krylov(solver), lead))
+    search = functools.partial(_searched, max_steps)
+    equation = Equation(function, (dynamic, consts), solver, search)
+    y, (status, size, steps) = solved(equation, guess, rule)
+    proper = simulation.proper()
+    status = RESULTS.where(proper, status, RESULTS.improper_parameter)
+    y = poisoned(y, proper)
+    observe = simulation.observe if observe is None else observe
+    return Solution(observe(simulation.t0, y), status, size, steps)
+
+
+def _searched(max_steps: int, how, function, guess, theta):
+    """The state or NaN, how it went, and nothing that derivatives could use."""
+    solver, rule = how
+
+    def distance(y, theta):
+        # stop_gradient, so that Newton's Jacobian is L df and not d(L(y) f(y)), which
+        # is the same where f is zero. Only the search for y is here: its derivative is
+        # that of f, by the implicit function theorem, and loses nothing.
+        lead, _ = _led(rule.linear, function, jax.lax.stop_gradient(y), theta)
+        return lead(function(y, theta))
+
+    found = root(
+        distance,
+        guess,
+        theta,
+        solver=solver,
+        # The one without an estimate of the condition number.
+        rule=Rule(mode="reverse"),
+        max_steps=max_steps,
+        throw=False,
+        full=True,
+    )
+    status, y = _judged(found.status), found.value
+    unique = _determined(rule.linear, function, y, theta)
+    good = status == RESULTS.successful
+    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
+    y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
+    return y, (status, found.residual, found.iterations), None
+
+
+def _led(linear: Leading, function, y, theta):
+    """M⁻¹ and the Jacobian of the rate, at y."""
+    _, operator = jax.linearize(lambda y: function(y, theta), y)
+    return linear.lead.at(operator, y), operator
+
+
+def _judged(status: Any) -> Any:
+    """In words of what was searched for."""
+    names: Any = RESULTS
+    for name in ("nonlinear_divergence", "nonlinear_max_steps_reached", "no_root"):
+        lost = status == getattr(names, name)
+        status = names.where(lost, names.no_steady_state, status)
+    return status
+
+
+def _determined(linear: Leading, function, y, theta) -> Bool[Array, ""]:
+    """Whether the Jacobian at y makes an irregular vector of some other."""
+    lead, operator = _led(linear, function, y, theta)
+    b = jax.tree.map(_irregular, y)
+    size = jnp.sqrt(linear.krylov.inner(b, b))
+    tolerance = precision(y) ** 0.5 * size
+    x, _ = linear.krylov.within(lambda v: lead(operator(v)), b, tolerance)
+    return is_finite(x)
+
+
+def _irregular(a: Array) -> Array:
+    """What no null space is orthogonal to, of one sign or of many."""
+    signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
+    return (1 + signs.reshape(a.shape)).astype(a.dtype)
+
+
+def _krylov(solver: Any) -> Krylov:
+    """That of the solver, or the usual one."""
+    own = isinstance(solver, PseudoTime | NewtonKrylov)
+    linear = solver.linear if own else PseudoTime().linear
+    assert isinstance(linear, Krylov)
+    if linear.preconditioner is not None:
+        raise ValueError(
+            "the Krylov method of solver has a preconditioner of its own: leave it "
+            "out, steady leads by what spreads"
+        )
+    return linear

@@ -1,0 +1,140 @@
+"""Friction and pressure in one long step: what leads to a steady flow."""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._boundaries import Inflow
+from .._grid import on_axis, product_along
+from .._incompressible import Faces, NoSlip, Staggered, is_open, projected
+from ._jacobian_preconditioner import AbstractLead
+
+
+class Stokes(AbstractLead):
+    r"""$P\,(1/\Delta t - \nu\nabla^2)^{-1} P$ with the projection P, walls at rest.
+
+    The step of a flow without inertia, as Tuckerman leads Newton's method by one, but
+    with friction and pressure each solved for by itself, once, by transforms: in the
+    cavity on 32² cells GMRES takes 28 products with it and 23 with the exact step. Δt
+    is the time of friction over the grid. What diverges is left as it is.
+    """
+
+    space: Staggered
+    viscosity: Array
+
+    @classmethod
+    def of(cls, space: Staggered, viscosity: Array) -> "Stokes":
+        """That of a flow, whatever its walls do."""
+        walls = tuple((_at_rest(low), _at_rest(high)) for low, high in space.walls)
+        return cls(Staggered(space.grid, walls), viscosity)
+
+    def at(self, operator, y):
+        del operator, y
+        return self
+
+    def __call__(self, v: Faces) -> Faces:
+        inside = projected(self.space, v, None)[0]
+        rubbed = tuple(self._rubbed(i, a) for i, a in enumerate(inside))
+        moved = projected(self.space, rubbed, None)[0]
+        return tuple(a - b + c for a, b, c in zip(v, inside, moved, strict=True))
+
+    def _rubbed(self, i: int, a: Array) -> Array:
+        """One component, without what friction of so long a time takes."""
+        grid, root = self.space.grid, self._root(i).astype(a.dtype)
+        longest = jnp.max(grid.upper - grid.lower)
+        total, matrices = longest**-2, []
+        for axis, dx in enumerate(grid.spacing):
+            matrix, values = self._modes(i, axis)
+            values = on_axis(jnp.asarray(values, a.dtype), axis, grid.ndim)
+            total = total + values / dx**2
+            matrices.append(jnp.asarray(matrix, a.dtype))
+        x = root * a
+        for axis, matrix in enumerate(matrices):
+            x = product_along(axis, matrix, x)
+        x = x / (self.viscosity * total)
+        for axis, matrix in enumerate(matrices):
+            x = product_along(axis, matrix.T, x)
+        return x / root
+
+    def _modes(self, i: int, axis: int) -> Any:
+        """Those of component i along an axis, one a row, and their eigenvalues."""
+        n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
+        if self.space.periodic(axis):
+            return _around(n)
+        if i == axis:
+            return _between_faces(n, is_open(low), is_open(high))
+        return _between_centers(n, low, high)
+
+    def _root(self, i: int) -> Array:
+        """Its square are the weights with which friction is symmetric."""
+        ndim = self.space.grid.ndim
+        weights = (on_axis(self._weights(i, axis), axis, ndim) for axis in range(ndim))
+        return jnp.sqrt(math.prod(weights))
+
+    def _weights(self, i: int, axis: int) -> Array:
+        """Of places of component i along an axis."""
+        sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
+        ends = [_beside(side) for side in sides]
+        if axis == i:
+            start, stop = self.space.span(i)
+            # A face of an open side has half a cell.
+            ends = [0.5 if is_open(side) else 1.0 for side in sides]
+        return jnp.ones(stop - start).at[0].set(ends[0]).at[-1].set(ends[1])
+
+
+def _beside(side: Any) -> float:
+    """The weight of a value beside a side that it is along.
+
+    The parabola at a wall makes 4/3 of what a line through one value makes.
+    """
+    return 3 / 4 if isinstance(side, NoSlip) else 1.0
+
+
+def _at_rest(side: Any) -> Any:
+    return type(side)(0.0) if _held(side) else side
+
+
+def _held(side: eqx.Module) -> bool:
+    return isinstance(side, NoSlip | Inflow)
+
+
+def _around(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines and then sines of a periodic axis."""
+    up, down = np.arange(n // 2 + 1), np.arange(1, (n + 1) // 2)
+    places = 2 * np.pi / n * np.arange(n)
+    found = np.concatenate(
+        [np.cos(up[:, None] * places), np.sin(down[:, None] * places)]
+    )
+    return _orthonormal(found, np.pi / n * np.concatenate([up, down]))
+
+
+def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
+    """On faces between ends that are open, where slopes vanish, or closed.
+
+    Those at open ends stand for half a cell.
+    """
+    faces = np.arange(int(not low), n + int(high))
+    count = np.arange(int(not low and not high), n + int(low and high))
+    half = np.pi / (2 * n) * (count + (0.5 if low != high else 0.0))
+    found = (np.cos if low else np.sin)(2 * half[:, None] * faces)
+    found[:, (faces == 0) | (faces == n)] *= np.sqrt(0.5)
+    return _orthonormal(found, half)
+
+
+def _between_centers(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+    """In centers between sides that hold the flow or let it slip."""
+    line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+    line[[0, -1], [0, -1]] = [3.0 if _held(side) else 1.0 for side in (low, high)]
+    roots = np.ones(n)
+    roots[[0, -1]] = np.sqrt([_beside(low), _beside(high)])
+    values, columns = np.linalg.eigh(line / roots / roots[:, None])
+    return columns.T, values
+
+
+def _orthonormal(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Waves of length one, and eigenvalues of half the angle from place to place."""
+    return found / np.linalg.norm(found, axis=1, keepdims=True), 4 * np.sin(half) ** 2

@@ -1,0 +1,243 @@
+"""`CFL`: steps as long as the waves allow."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._checks import check_number, check_positive
+from ..._fresh_jit import fresh_jit
+from ..._sizes import largest
+from ..._types import Numbers
+
+
+#: A step may cross so much more than it was chosen for, where the flow became faster,
+#: and by its own estimate be off by so much of the field: tubes with shocks are by less
+#: than 0.005 at C = 0.5, and than 0.02 at 0.9.
+_FASTER, _OFF = 1.5, 0.02
+
+#: And by so much at C = 0.5 where time itself is read: what sets in at once has no
+#: other sign, and 0.02 of the field are lost or made at every onset.
+_OFF_IN_TIME = 0.005
+
+#: Steps grow by no more, and are tried again, shorter, down to so much of what the flow
+#: asked for, or of the run where it asks for nothing.
+_GROWTH, _LEAST = 2.0, 1e-6
+
+#: Of the run, where nothing moves yet.
+_FIRST = 1e-3
+
+
+class CFL(diffrax.AbstractStepSizeController):
+    r"""Steps in which the fastest wave crosses a given part of a cell.
+
+    $$h = \frac{C}{\sum_a \bigl(\max|\lambda_a| / \Delta x_a +
+      2 D / \Delta x_a^2\bigr)}$$
+
+    measured before every step, D the largest diffusivity or viscosity; an
+    `IncompressibleFlow` counts the drag of its obstacle as well. A step is taken back
+    and made shorter if the flow became half as fast again on the way, or if the solver
+    says that it is off by 2 % of the field. Where sources, walls or velocities change
+    with time it may be off by 0.5 % at C = 0.5, the flow is measured in the middle of
+    the step as well, steps end at outputs, and none is longer than a hundredth of the
+    run, so that what lasts as long is seen; for what is shorter see `Evolution`. Else
+    it follows no error: take a `diffrax.PIDController` for one. How steps depend on
+    parameters is not
+    differentiated, as with Diffrax's own controllers: `Method.frozen` keeps the steps
+    where that matters.
+
+    ```python
+    ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.4))
+    ```
+
+    **Arguments**
+
+    - `number`: C.
+
+    **Good values:** 0.5 with `SSPRK3`; up to 0.9 is stable with first order upwind, and
+    0.3 keeps the error of time below that of space with `WENO5`.
+
+    **Raises:** `ValueError` for equations that do not say how fast their waves are, by
+    `crossings(t, u, domain)` or in Fourier modes `fastest`.
+
+    **Limits:** where modes are carried their linear part is not counted, for solvers
+    that take it implicitly, nor is the damping of a `Wave`; of other solvers a first
+    step that is too long is warned of (convenience).
+    """
+
+    number: float | Array
+    _direction: Any = eqx.field(repr=False)
+    _epoch: Any = eqx.field(repr=False)
+    _longest: Any = eqx.field(repr=False)
+    _part: Any = eqx.field(repr=False)
+
+    references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
+    never_jumps: ClassVar[bool] = True
+
+    def __init__(self, number: float | Array = 0.5):
+        check_number("number", number)
+        check_positive("number", number)
+        self.number = number
+        self._direction, self._epoch = 1, None
+        self._longest, self._part = None, 1.0
+
+    def with_epoch(self, epoch):
+        """Itself, for a run that counts time from its epoch."""
+        return eqx.tree_at(lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None)
+
+    def with_longest_step(self, longest):
+        """Itself, for dynamics that change with time, of which no step skips more."""
+        return eqx.tree_at(
+            lambda c: c._longest, self, longest, is_leaf=lambda x: x is None
+        )
+
+    @property
+    def ends_steps_at_outputs(self) -> bool:
+        """Dense output would put what sets in late in a step before it does."""
+        return self._longest is not None
+
+    def scaled(self, factor):
+        """Itself, with steps that are longer by a factor, to see what they do."""
+        return eqx.tree_at(
+            lambda c: (c.number, c._part),
+            self,
+            (factor * self.number, factor * self._part),
+        )
+
+    def wrap(self, direction):
+        return eqx.tree_at(lambda c: c._direction, self, direction)
+
+    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
+        del terms, func, error_order
+        # Held as all that steps are chosen by, see `_step`.
+        allowed = self._step(t0, y0, args)
+        span = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
+        # Where nothing moves yet it may soon.
+        step = jnp.where(allowed < span, allowed, self._part * _FIRST * span)
+        step = self._bounded(step if dt0 is None else jnp.minimum(dt0, step))
+        return t0 + step, _Paces(jnp.minimum(allowed, span), step, span)
+
+    def adapt_step_size(
+        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
+    ):
+        del error_order
+        # Held: no tangent of a step comes back through the length of the next one, nor
+        # through an estimate of its error.
+        step = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
+        paces, tolerated = controller_state, self._tolerated(step.dtype)
+        allowed = self._step(t1, y1_candidate, args)
+        least = self._least(allowed, t0 + step / 2, y1_candidate, args)
+        off = jax.lax.stop_gradient(_relative(y_error, y0, y1_candidate))
+        # Written so that NaN fails.
+        good = (step <= _FASTER * least) & (off <= tolerated)
+        last = ~(step > _LEAST * paces.asked)
+        keep = good | (last & jnp.isfinite(off) & jnp.isfinite(allowed))
+        lost = diffrax.RESULTS.where(
+            last & ~keep, diffrax.RESULTS.dt_min_reached, diffrax.RESULTS.successful
+        )
+        by_error = 0.9 * step * jnp.cbrt(tolerated / off)
+        wanted = jnp.minimum(jnp.where(keep, allowed, least), by_error)
+        shorter = jnp.clip(jnp.where(wanted > 0, wanted, 0), step / 10, step / 2)
+        # One that an output has cut is no reason for the next ones to be short.
+        grown = _GROWTH * jnp.maximum(step, jnp.where(good, paces.planned, 0))
+        after = jnp.where(keep, self._bounded(jnp.minimum(wanted, grown)), shorter)
+        start = jnp.where(keep, t1, t0)
+        asked = jnp.where(keep, jnp.minimum(allowed, paces.span), paces.asked)
+        paces = _Paces(asked, after, paces.span)
+        return keep, start, start + after, False, paces, lost
+
+    def _tolerated(self, dtype: Any) -> Array:
+        """Largest error of a step, as a part of the field."""
+        if self._longest is None:
+            part = jnp.asarray(_OFF, dtype)
+        else:
+            # An error of third order, beside shocks as well.
+            usual = jnp.maximum(1, (self.number / 0.5) ** 3)
+            part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
+        return jax.lax.stop_gradient(part * self._part**2)
+
+    def _least(self, allowed: Array, middle: Any, u: Any, evolution: Any) -> Array:
+        """Least step allowed at the end of one, and in its middle if time is read."""
+        if self._longest is None:
+            return allowed
+        return jnp.minimum(allowed, self._step(middle, u, evolution))
+
+    def _bounded(self, step: Array) -> Array:
+        return step if self._longest is None else jnp.minimum(step, self._longest)
+
+    def _step(self, t, u, evolution):
+        # Diffrax turns a run round that goes backwards; the clock does not.
+        now = jnp.asarray(t) * jnp.asarray(self._direction, jnp.result_type(t))
+        now = now if self._epoch is None else self._epoch.at(now)
+        # Derivatives are those at frozen steps: where they lie changes only the error.
+        return jax.lax.stop_gradient(allowed_step(evolution, self.number, now, u))
+
+
+class _Paces(NamedTuple):
+    """Step that the flow asked for, step that was planned, and span of the run."""
+
+    asked: Array
+    planned: Array
+    span: Array
+
+
+def _relative(error: Any, before: Any, after: Any) -> Array:
+    """The largest error a step says that it has, over the largest value beside it."""
+    sizes = jnp.maximum(largest(before), largest(after))
+    if error is None:
+        return jnp.zeros_like(sizes)
+    return jnp.where(sizes > 0, largest(error) / jnp.where(sizes > 0, sizes, 1), 0)
+
+
+def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
+    r"""The fixed step at which the fastest wave crosses `number` cells at the start.
+
+    ```python
+    step = float(pde.largest_step(tube, 0.5))
+    ds.simulate(tube, 0.2, ds.Method(integrators.SSPRK3(), step=0.8 * step))
+    ```
+
+    Where Fourier modes are carried that is counted and the linear part is not: a step
+    for `ETDRK4` and for solvers with implicit stages.
+
+    **Arguments**
+
+    - `evolution`: an `Evolution`, of an equation that has waves or that spreads; or
+        an `IncompressibleFlow`.
+    - `number`: C, as for `CFL`.
+
+    **Raises:** `ValueError` for equations that do not say how fast their waves are.
+
+    **Limits:** waves may become faster later (mathematics). The damping of a `Wave` is
+    not counted, which `Leapfrog` solves exactly (convenience).
+    """
+    check_number("number", number)
+    check_positive("number", number)
+    return allowed_step(evolution, number, evolution.t0, evolution.initial_state())
+
+
+def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
+    """The step of `number` crossings from the state y at the time t."""
+    rate = crossings_of(simulation, t, y)
+    if rate is None:
+        name = type(getattr(simulation, "equation", simulation)).__name__
+        raise ValueError(
+            f"{name} does not say how fast its waves are, by crossings(t, u, domain); "
+            "there is no step to be found for it; choose one by its error, or let a "
+            "solver with an error estimate choose"
+        )
+    # Where nothing moves any step will do, a finite one.
+    least = jnp.finfo(rate.dtype).tiny ** 0.5
+    return jnp.asarray(number, rate.dtype) / jnp.maximum(rate, least)
+
+
+@fresh_jit
+def crossings_of(simulation: Any, t: Any, y: Any) -> Array | None:
+    """Of the state y at the time t, None where nothing is known of them."""
+    if not hasattr(simulation, "crossings"):
+        return None
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
+    return simulation.crossings(jnp.asarray(t, dtype), y)

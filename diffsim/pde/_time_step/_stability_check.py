@@ -1,0 +1,189 @@
+"""Warns of fixed steps that are too long for what a solver steps explicitly.
+
+Of what is known, that is: functions of users may close over what JAX traces, so that
+results are asked as well as parameters.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..._checks import is_traced, worked_out
+from ..._fresh_jit import fresh_jit
+from ...integrators import AbstractExponentialSolver, AbstractStiffSolver
+from ...simulations import AbstractOneStepSolver, Method, Semilinear
+from ._cfl import CFL, crossings_of, largest_step
+
+
+#: Solvers that step everything explicitly, and not by what they know of it.
+_EXPLICIT = diffrax.AbstractERK | diffrax.Euler
+
+#: What a step may make of a mode that does not grow by itself.
+_TOLERATED = 1.02
+
+
+class Waves(NamedTuple):
+    """How modes move that are carried as fast as the fastest part of a field.
+
+    `symbol` is what is linear and stiff, `turning` the frequency of what carries.
+    """
+
+    symbol: Array
+    turning: Array
+
+
+def warn_of_long_steps(simulation: Any, method: Method) -> bool:
+    """Where the first step is known before a run; whether it did."""
+    if _unknown((simulation, method.step, method.controller)):
+        return False
+    with worked_out():
+        step = _first_step(simulation, method)
+        if step is None:
+            return False
+        waves = _waves(simulation, method.solver)
+        if _unknown(waves):
+            return False
+        if waves is None:
+            limit, advice = _limit_of_crossings(simulation, method.solver)
+        else:
+            limit, advice = _limit_of_growth(waves, method.solver, step)
+        if not step > limit:
+            return False
+        follows = _may_follow(simulation, method, limit)
+    chosen = (
+        f"step={step:.4g}" if method.step else f"the first step of {method.controller}"
+    )
+    warnings.warn(
+        f"{chosen} is longer than {limit:.3g}, where {type(method.solver).__name__} "
+        "becomes unstable for the fastest waves, friction or diffusion of the start: "
+        f"the run may blow up; take a fixed step of {advice:.2g}"
+        f"{', or controller=pde.CFL()' if follows else ''}",
+        stacklevel=5,
+    )
+    return True
+
+
+def _unknown(given: Any) -> bool:
+    return any(is_traced(leaf) for leaf in jax.tree.leaves(given))
+
+
+def _first_step(simulation: Any, method: Method) -> float | None:
+    """If no error chooses it."""
+    if isinstance(method.controller, CFL):
+        step = largest_step(simulation, method.controller.number)
+        return None if is_traced(step) else float(step)
+    return None if method.adaptive or method.step is None else float(method.step)
+
+
+def _may_follow(simulation: Any, method: Method, limit: float) -> bool:
+    """Whether the solver takes other than fixed steps, and CFL's are stable."""
+    step = largest_step(simulation)
+    explicit = isinstance(method.solver, _EXPLICIT)
+    return explicit and not is_traced(step) and float(step) <= limit
+
+
+def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
+    """Those of a simulation that knows them, for solvers that they may be asked of."""
+    split = isinstance(solver, AbstractStiffSolver) and solver.split
+    some = split or isinstance(solver, AbstractExponentialSolver)
+    explicit = isinstance(solver, _EXPLICIT)
+    if not ((explicit or some) and hasattr(simulation, "waves")):
+        return None
+    found = _moving(simulation)
+    if explicit or found is None or _unknown(found):
+        return found
+    return found if np.any(np.asarray(found.turning) != 0) else None
+
+
+@fresh_jit
+def _moving(simulation: Any) -> Waves | None:
+    y = simulation.initial_state()
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
+    return simulation.waves(jnp.asarray(simulation.t0, dtype), y)
+
+
+def _limit_of_growth(
+    waves: Waves, solver: diffrax.AbstractSolver, step: float
+) -> tuple[float, float]:
+    """The longest step up to `step` by which no mode grows; and a good one.
+
+    By von Neumann's analysis, with a step of the solver itself.
+    """
+
+    def grows(step: float) -> bool:
+        # An array, so that one compiled function is for all steps.
+        length = jnp.asarray(step, waves.turning.dtype)
+        return float(_growth(solver, waves, length)) > _TOLERATED
+
+    if not grows(step):
+        return step, step
+    stable = step / 2
+    while grows(stable):
+        stable /= 2
+    tried = (stable * float(part) for part in np.arange(2, 0.99, -1 / 16))
+    limit = next(length for length in tried if not grows(length))
+    return limit, limit / 2
+
+
+@fresh_jit
+def _growth(solver: diffrax.AbstractSolver, waves: Waves, step: Array) -> Array:
+    """The most by which a step multiplies a mode, over what the equation does."""
+
+    def joined(y):
+        return jax.lax.complex(y[0], y[1])
+
+    def apart(z):
+        return jnp.stack([z.real, z.imag])
+
+    def carried(t, z, args):
+        del t, args
+        return 1j * waves.turning * z
+
+    terms = Semilinear(waves.symbol, carried, forward=joined, backward=apart)
+    one = jnp.ones(jnp.broadcast_shapes(*map(jnp.shape, waves)), waves.turning.dtype)
+    start, t1 = apart(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
+    memory = solver.init(terms, 0 * t1, t1, start, None)
+    end = solver.step(terms, 0 * t1, t1, start, None, memory, made_jump=False)[0]
+    truly = jnp.exp(t1 * jnp.maximum(waves.symbol.real, 0))
+    return jnp.max(jnp.abs(joined(end)) / truly)
+
+
+def _limit_of_crossings(
+    simulation: Any, solver: diffrax.AbstractSolver
+) -> tuple[float, float]:
+    """The longest stable step of an explicit solver, and a good one."""
+    if not isinstance(solver, _EXPLICIT | AbstractOneStepSolver):
+        return np.inf, np.inf
+    rate = crossings_of(simulation, simulation.t0, simulation.initial_state())
+    if rate is None or is_traced(rate) or not rate > 0:
+        return np.inf, np.inf
+    return _stable(solver) / float(rate), 0.5 / float(rate)
+
+
+def _stable(solver: diffrax.AbstractSolver) -> float:
+    """The crossings a step that a solver is stable for.
+
+    Half of what it is of rates of decay: what spreads decays twice as fast as it
+    crosses, and so do the shortest waves of upwind differences.
+    """
+    if not isinstance(solver, diffrax.AbstractERK):
+        return 1.0
+    tableau: Any = solver.tableau
+    n = len(tableau.b_sol)
+    a = np.zeros((n, n))
+    for i, row in enumerate(tableau.a_lower, start=1):
+        a[i, :i] = row
+    # The polynomial by which a step multiplies, from its lowest power.
+    slope, powers = np.ones(n), [1.0]
+    for _ in range(n):
+        powers.append(np.sum(tableau.b_sol * slope))
+        slope = np.sum(a * slope, axis=1)
+    decay = -np.arange(0.0, 20.0, 0.01)
+    growth = np.polyval(powers[::-1], decay)
+    beyond = np.abs(growth) > 1 + 1e-9
+    return 0.005 * float(np.argmax(beyond) if np.any(beyond) else beyond.size)
