@@ -1,18 +1,22 @@
 """What a simulation is, and how any of them is run."""
 
 from .._failures import failures_as_nan
-from ._adjoints import AbstractScanAdjoint, Checkpointed, Reversible
-from ._event import Event, Occurrences
-from ._explicit import AbstractOneStepSolver
-from ._files import load, save
-from ._finer import finer_steps
-from ._flows import AbstractFlows, Flows
+from ._events._event import Event, Occurrences
+from ._integrate._checkpointed_adjoint import (
+    AbstractScanAdjoint,
+    Checkpointed,
+    Reversible,
+)
+from ._integrate._explicit_step import AbstractOneStepSolver
 from ._method import Method
-from ._semilinear import Semilinear
-from ._separable import Separable
+from ._serialization._save_and_load import load, save
 from ._simulate import simulate
 from ._simulation import AbstractSimulation
-from ._split import AbstractSplit, Split, split_of
+from ._step_refinement import finer_steps
+from ._terms._imex import AbstractSplit, Split, split_of
+from ._terms._operator_splitting import AbstractFlows, Flows
+from ._terms._semilinear import Semilinear
+from ._terms._separable import Separable
 from ._trajectory import Final, Trajectory
 
 

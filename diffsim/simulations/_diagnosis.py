@@ -12,10 +12,10 @@ from .._failures import is_finite
 from .._fresh_jit import fresh_jit
 from .._results import RESULTS
 from ._elapsed_time import Epoch, time_after
-from ._event import Event
-from ._plan import FixedSide, Plan
+from ._events._event import Event
+from ._integrate._fixed_stepper import Stepper
+from ._integrate._run_plan import FixedSide, Plan
 from ._simulation import AbstractSimulation
-from ._stepper import Stepper
 from ._trajectory import Final, Trajectory
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_kind, is_traced
-from ._adjoints import AbstractScanAdjoint, Reversible
+from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
 
 #: The end of a run may be that of its frozen steps but for so many roundings.

@@ -17,22 +17,32 @@ from .._results import RESULTS, is_outcome, raised
 from .._sizes import largest_difference
 from .._types import Numbers
 from .._user_code import explain_tracer_errors
-from ._adjoints import Reversible
-from ._both_ways import run_both_ways
-from ._chosen_method import chosen_method
-from ._continuation import Outputs, continued, ran_out, two_sided
 from ._diagnosis import diagnosis, grew
-from ._dynamics import check_dynamics, check_precision
-from ._elapsed_time import Epoch, elapsed_since, ends_after, time_after
-from ._event import Occurrences
-from ._event_leg import checked_events, event_leg, listed
-from ._finer import as_asked, compared, extrapolate, state_type
-from ._longest_step import with_longest_step
+from ._elapsed_time import (
+    Epoch,
+    check_epoch,
+    checked_times,
+    elapsed_since,
+    ends_after,
+    time_after,
+    warn_of_a_far_start,
+)
+from ._events._event import Occurrences
+from ._events._event_run import checked_events, event_leg, listed
+from ._integrate._checkpointed_adjoint import Reversible
+from ._integrate._continuation import Outputs, continued, ran_out, two_sided
+from ._integrate._integrate import run_both_ways
+from ._integrate._run_plan import (
+    Plan,
+    Request,
+    in_precision,
+    planned,
+    with_longest_step,
+)
 from ._method import Method
-from ._output_times import check_epoch, checked_times, warn_of_a_far_start
-from ._plan import Plan, in_precision, planned
-from ._request import Request
-from ._simulation import AbstractSimulation
+from ._simulation import AbstractSimulation, chosen_method
+from ._step_refinement import as_asked, compared, extrapolate, state_type
+from ._terms._term_checks import check_dynamics, check_precision
 from ._trajectory import Final, Trajectory
 
 

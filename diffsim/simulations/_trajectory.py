@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS, told
-from ._event import Occurrences
+from ._events._event import Occurrences
 
 
 class Final(eqx.Module):

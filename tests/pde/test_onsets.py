@@ -8,7 +8,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim.simulations._reads_time import reads_time
+from diffsim.simulations._terms._term_checks import reads_time
 
 
 GRID = pde.Grid(64)

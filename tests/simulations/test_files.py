@@ -25,7 +25,7 @@ from diffsim import integrators, nbody, pde
 from diffsim.simulations import Method, load, save, simulate
 
 # The names alone, also of classes of which no object can be made in a line.
-from diffsim.simulations._class_names import public_name
+from diffsim.simulations._serialization._class_names import public_name
 
 
 class Orbit(NamedTuple):

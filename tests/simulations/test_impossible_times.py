@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 from diffsim.integrators import Yoshida4
 from diffsim.simulations import Method, failures_as_nan, simulate
-from diffsim.simulations._output_times import warn_of_a_far_start
+from diffsim.simulations._elapsed_time import warn_of_a_far_start
 
 
 _FIXED = Method(Yoshida4(), 0.1, max_steps=20)

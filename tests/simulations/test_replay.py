@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 
 from diffsim import integrators
-from diffsim.simulations import (
-    AbstractSimulation,
-    Method,
-    Split,
-    _through_diffrax,
-    simulate,
-)
+from diffsim.simulations import AbstractSimulation, Method, Split, simulate
+from diffsim.simulations._integrate import _diffrax_backend
 
 
 _SOLVERS = [diffrax.Dopri5(), diffrax.Tsit5(), diffrax.Dopri8(), diffrax.Bosh3()]
@@ -189,7 +184,7 @@ def test_batches_of_derivatives_are_those_of_the_members():
 
 
 def test_states_that_would_take_too_much_memory_are_not_kept(monkeypatch):
-    monkeypatch.setattr(_through_diffrax, "_MEMORY", 0)
+    monkeypatch.setattr(_diffrax_backend, "_MEMORY", 0)
     # Of a tolerance of its own: nothing that was compiled before serves it.
     run, leaves = _run(_method(diffrax.Dopri5(), tolerance=3e-7), [0.5, 2.0])
     _close(jax.jacrev(run)(leaves), jax.jacfwd(run)(leaves))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from diffsim.simulations._schedule import Schedule, grid_steps
+from diffsim.simulations._integrate._segment_schedule import Schedule, grid_steps
 
 
 def kept_after(schedule):

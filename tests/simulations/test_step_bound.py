@@ -10,20 +10,14 @@ import pytest
 
 import diffsim as ds
 from diffsim.integrators import Leapfrog
-from diffsim.simulations import (
-    Event,
-    Method,
-    _plan,
-    _simulate,
-    failures_as_nan,
-    simulate,
-)
+from diffsim.simulations import Event, Method, _simulate, failures_as_nan, simulate
+from diffsim.simulations._integrate import _run_plan
 
 
 @pytest.fixture
 def few_steps(monkeypatch):
     """Sixteen steps, where a run would have 65536."""
-    monkeypatch.setattr(_plan, "MAX_STEPS", 16)
+    monkeypatch.setattr(_run_plan, "MAX_STEPS", 16)
 
 
 _TIMES = np.array([0.2, 3.0, 3.1, 7.7, 11.0])

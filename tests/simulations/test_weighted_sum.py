@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.simulations import _weighted_sum
-from diffsim.simulations._weighted_sum import weighted_sum
+from diffsim.simulations._integrate import _weighted_sum
+from diffsim.simulations._integrate._weighted_sum import weighted_sum
 
 
 _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])

@@ -1,0 +1,1 @@
+"""Events: what a run watches for and does there."""

@@ -1,0 +1,106 @@
+"""Looking out for events within one step."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ..._primitives import hoisted
+from ...implicit import Bracketed, Equation, Rule, solved
+from .._elapsed_time import Epoch
+from ._event import Event
+
+
+#: `aside(t, y, length)`: the state `length` after y at t, by one step.
+Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
+
+#: Steps of the search for an event. Newton takes five; the rest is for g that bend.
+_SEARCH = 20
+
+
+class Watch(NamedTuple):
+    """The events of a run, and how to step it by any length.
+
+    `quick` is `aside` by less code: where a step of many stages is made a few times, it
+    takes longer to compile than to run.
+    """
+
+    events: tuple[Event, ...]
+    epoch: Epoch
+    aside: Aside
+    quick: Aside
+    args: Any
+
+    def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
+        return event_values(self.events, self.epoch, t, y, self.args)
+
+    def acts(self) -> Bool[Array, " event"]:
+        return jnp.array([event.acts for event in self.events])
+
+    def located(self, index: Array, t, y, length, window, *, there) -> Array:
+        """How long after t event `index` happens, within a step of `length`.
+
+        `window` is how far behind both of its ends to look, see `Rows`.
+
+        Where it does not, `there` is False, and the answer zero with derivative zero.
+        All events share what is compiled for a step; to choose one is cheap.
+        """
+
+        def residual(s):
+            g = self.values(t + s, self.quick(t, y, s))[index]
+            # An equation of its own, so that no NaN comes of what is not there.
+            return jnp.where(there, g, s)
+
+        since, until = window
+        lower = jnp.where(there, since, -length)
+        solver = Bracketed(lower, length + until, _SEARCH)
+        # `root` would look again whether it is one, by more copies of the step.
+        opened, consts = hoisted(residual, length)
+        consts = heeded(consts, there)
+        equation = Equation(lambda s, given: opened(given, s), consts, solver, _found)
+        # What may lie behind the end does so to rounding.
+        guess = jnp.where(until > 0, length, length / 2)
+        wait, _ = solved(equation, guess, Rule())
+        return wait
+
+
+def _found(how, function, guess, theta):
+    solver, _ = how
+    wait, reached = solver.found(function, guess, theta)
+    return jnp.where(reached, wait, jnp.nan), (), None
+
+
+def heeded(tree: PyTree, there: Array) -> PyTree:
+    """`tree`, and constants where not `there`.
+
+    What fills up a list of events is evaluated like an event, where nothing promises a
+    derivative, and zero times NaN is NaN.
+    """
+
+    def held(a):
+        floats = jnp.issubdtype(a.dtype, jnp.inexact)
+        return jnp.where(there, a, jax.lax.stop_gradient(a)) if floats else a
+
+    return jax.tree.map(held, tree)
+
+
+def event_values(
+    events: tuple[Event, ...], epoch: Epoch, t: Array, y: PyTree[Array], args: Any
+) -> Float[Array, " event"]:
+    """The conditions of `events` at t after the `epoch`."""
+    found = [event.value(epoch.at(t), y, args) for event in events]
+    return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
+
+
+def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
+    """Which of the events lie between two values each; a zero belongs to the past."""
+    up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
+    ways = {"up": up, "down": down, None: up | down}
+    return jnp.stack([ways[e.direction][..., i] for i, e in enumerate(events)], axis=-1)
+
+
+def ahead(length: Array) -> Array:
+    """How far behind a reset events are looked for again."""
+    return jnp.asarray(jnp.finfo(length.dtype).eps ** 0.5, length.dtype) * length

@@ -1,0 +1,106 @@
+"""`Event`: something that happens on the way, and when it did."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from ..._checks import check_takes
+from ..._user_code import explain_tracer_errors
+
+
+_DIRECTIONS = (None, "up", "down")
+
+
+class Event(eqx.Module):
+    r"""Where a function of the run, $g(t, y;\,\theta)$, goes through zero.
+
+    ```python
+    def crossing(t, state, simulation):  # the planet of row 1 passes before the star
+        return state.positions[1, 1] - state.positions[0, 1]
+
+    transit = ds.simulations.Event(crossing, direction="up", limit=40)
+    trajectory = ds.simulate(simulation, times, events=transit)
+    trajectory.events[0].times
+    ```
+
+    It is found to rounding, and its time and state are differentiated as what they are,
+    solutions of $g(t_*, y(t_*;\,\theta);\,\theta) = 0$:
+
+    $$\frac{dt_*}{d\theta} = -\frac{\partial g/\partial\theta}{\dot g}.$$
+
+    After a reset the run goes on from $(t_*, R(y_*))$ with that derivative (the
+    saltation matrix), in every mode and to any order.
+
+    **Arguments**
+
+    - `condition`: `condition(t, state, simulation)`, one floating number. The state is
+        what `simulation.observe` makes of it, for `NBody` a `nbody.State`.
+    - `direction`: `"up"` for crossings from below zero, `"down"` from above, None for
+        both.
+    - `limit`: how many can be recorded. More are a failure of the run.
+    - `terminal`: whether the run ends there. Outputs after it are NaN.
+    - `reset`: `reset(t, y, simulation)`, the state to go on with, from and to the
+        internal one that `initial_state` returns; None changes nothing. With
+        `terminal` as well it is the state that the run ends in.
+
+    A condition that is zero at the epoch itself is no event: it counts as past.
+
+    **Limits:** g is looked at after every step, so two crossings within one step are
+    not seen (convenience; take shorter steps). Where g only touches zero there is no
+    derivative (mathematics). A run with events keeps all of its steps in memory.
+
+    **References:** M. A. Aizerman and F. R. Gantmacher, *Determination of stability by
+    linear approximation of a periodic solution of a system of differential equations
+    with discontinuous right-hand sides*, Q. J. Mech. Appl. Math. 11 (1958) 385,
+    doi:10.1093/qjmam/11.4.385 (the saltation matrix)
+    """
+
+    condition: Callable[[Array, PyTree, Any], Array]
+    direction: str | None = eqx.field(static=True, default=None, kw_only=True)
+    limit: int = eqx.field(static=True, default=16, kw_only=True)
+    terminal: bool = eqx.field(static=True, default=False, kw_only=True)
+    reset: Callable[[Array, PyTree[Array], Any], PyTree[Array]] | None = eqx.field(
+        default=None, kw_only=True
+    )
+
+    def __check_init__(self):
+        if self.direction not in _DIRECTIONS:
+            raise ValueError(
+                f"direction must be 'up', 'down' or None, got {self.direction!r}"
+            )
+        check_takes("condition", self.condition, ("t", "state", "simulation"))
+        if self.reset is not None:
+            check_takes("reset", self.reset, ("t", "y", "simulation"))
+        whole = isinstance(self.limit, int) and not isinstance(self.limit, bool)
+        if not whole or self.limit < 1:
+            raise ValueError(f"limit must be 1 or more, an int, got {self.limit!r}")
+
+    def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
+        """g at an internal state."""
+        state = simulation.observe(t, y)
+        with explain_tracer_errors("condition", self.condition):
+            return self.condition(t, state, simulation)
+
+    @property
+    def acts(self) -> bool:
+        """Whether the run is another one after it."""
+        return self.terminal or self.reset is not None
+
+
+class Occurrences(eqx.Module):
+    """When one `Event` happened, padded with NaN to its `limit`.
+
+    Of integers that are observed the padding is the least of their type, of unsigned
+    ones the greatest, and of booleans False: they keep their type, which has no NaN.
+
+    - `times`: ascending, shape (limit,).
+    - `states`: observed states there, before a reset, with a leading axis `limit`.
+    - `count`: how many of them were recorded.
+    """
+
+    times: Float[Array | np.ndarray, " limit"]
+    states: PyTree[Array]
+    count: Int[Array, ""]

@@ -1,0 +1,201 @@
+"""A run with events: its outputs, and when each of them happened."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._failures import is_finite
+from ..._results import RESULTS
+from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
+from .._integrate._diffrax_backend import STATS, diffrax_steps
+from .._integrate._fixed_stepper import Stepper
+from .._integrate._run_plan import (
+    DiffraxSide,
+    FixedSide,
+    Leg,
+    Plan,
+    Request,
+    fixed_stats,
+)
+from .._method import MAX_STEPS, GivenSteps
+from ._adaptive import adaptive_rows
+from ._detection import Watch
+from ._event import Event, Occurrences
+from ._fixed_step import event_rows
+from ._records import Rows, begun_by, read_off
+
+
+def event_leg(
+    request: Request, events: tuple[Event, ...], look: Callable
+) -> tuple[Leg, tuple[Occurrences, ...]]:
+    """The outputs of `request`, all after the epoch, and the events on the way.
+
+    Their times are those elapsed; `look` is told times.
+    """
+    simulation, plan, epoch, times = request[:4]
+    assert plan.sides is not None
+    (_, side) = plan.sides
+    assert side is not None
+    check_conditions(events, simulation, epoch.at(epoch.zero), request.y0)
+    step = plan.method.step if isinstance(side, DiffraxSide) else side.step
+    step = 1.0 if step is None else step
+    stepper = Stepper(simulation, plan.method.solver, epoch, step)
+    quick = functools.partial(stepper.aside, rolled=True)
+    watch = Watch(events, epoch, stepper.aside, quick, simulation)
+    if isinstance(side, FixedSide):
+        rows, stop, result, stats = _fixed(request, watch, side)
+    else:
+        rows, stop, result, stats = _adaptive(request, watch, side)
+
+    def seen(elapsed, y):
+        return look(epoch.at(elapsed), y)
+
+    states, found = read_off(rows, watch, jnp.minimum(times, stop), times[-1], seen)
+    result = _judged(rows, watch, times[-1], result)
+    end_time, end = begun_by(rows, times[-1])
+    reached = times <= stop
+    ends = None if isinstance(side, FixedSide) else _ends(rows)
+    return Leg(states, end, end_time, result, stats, ends, reached), found
+
+
+def _judged(rows: Rows, watch: Watch, last: Array, result: Any) -> Any:
+    """`result`, or what went wrong with the events up to the time `last`."""
+    fine = result == RESULTS.successful
+    in_time = rows.times <= last
+    begun = (rows.lengths > 0) & in_time
+    values = jax.vmap(watch.values)(rows.times, rows.states)
+    # Of a state that is no number the run says so itself.
+    known = begun & jax.vmap(is_finite)(rows.states)
+    lost = jnp.any(jnp.isnan(values) & known[:, None])
+    result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
+    # Fixed steps go on behind the last output; one that acts ends its step.
+    behind = watch.acts() & (rows.times + rows.lengths > last)[:, None]
+    counts = jnp.sum(rows.crossed & in_time[:, None] & ~behind, axis=0)
+    many = jnp.any(counts > jnp.array([event.limit for event in watch.events]))
+    return RESULTS.where(fine & ~lost & many, RESULTS.events_beyond_limit, result)
+
+
+def check_conditions(events: tuple[Event, ...], simulation, t0, y0):
+    for event in events:
+        found = eqx.filter_eval_shape(event.value, t0, y0, simulation)
+        known = hasattr(found, "dtype")
+        shape, dtype = (found.shape, found.dtype) if known else (None, type(found))
+        if shape != () or not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(
+                f"condition must return one floating number that goes through zero, "
+                f"got {dtype} of shape {shape}; write a - b for a > b"
+            )
+        _check_reset(event, simulation, t0, y0)
+
+
+def _check_reset(event: Event, simulation, t0, y0):
+    if event.reset is None:
+        return
+    found = eqx.filter_eval_shape(event.reset, t0, y0, simulation)
+    want, have = (
+        (jax.tree.structure(tree), [x.shape for x in jax.tree.leaves(tree)])
+        for tree in (y0, found)
+    )
+    if want != have:
+        raise ValueError(
+            "reset must return a state like the one it is given, internal as "
+            f"initial_state() makes it: got {have[0]} of shapes {have[1]}, expected "
+            f"{want[0]} of shapes {want[1]}"
+        )
+
+
+def listed(events: Any) -> tuple[Any, ...]:
+    """One event or several as a tuple."""
+    several = isinstance(events, Sequence) and not isinstance(events, str)
+    return tuple(events) if several else (events,)
+
+
+def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
+    """The events as a tuple, where `plan` can look out for them."""
+    events = listed(events)
+    if not events:
+        return events
+    for event in events:
+        if not isinstance(event, Event):
+            raise ValueError(
+                f"events must be simulations.Event(condition), got {event!r}"
+            )
+    if plan.sides is None or plan.sides[0] is not None:
+        raise ValueError(
+            "events need concrete times after a concrete t0; begin the simulation at "
+            "the first time, with a Python float t0"
+        )
+    method = plan.method
+    if isinstance(method.adjoint, AbstractScanAdjoint):
+        raise ValueError(
+            f"events need all steps, which {type(method.adjoint).__name__} does not "
+            "keep; leave adjoint=None"
+        )
+    if isinstance(method.controller, GivenSteps) and _resets(events):
+        raise ValueError(
+            "frozen steps do not fit a run that events reset; give fixed steps, "
+            "Method(solver, step=...)"
+        )
+    return events
+
+
+def _fixed(request: Request, watch: Watch, side: FixedSide):
+    step = jnp.asarray(side.step, request.epoch.dtype)
+    # One for what lies beyond the last grid point, and one for each that is cut short.
+    steps = side.schedule.steps + 1 + _resets(watch.events)
+    rows, last = event_rows(watch, request.y0, request.begin, step, steps)
+    # Behind more resets than its limit the steps do not reach all outputs.
+    behind = jnp.where(last.stopped, 0, last.n.astype(step.dtype) * step)
+    stop = last.anchor + behind
+    return rows, stop, RESULTS.successful, fixed_stats(jnp.sum(rows.lengths > 0))
+
+
+#: Bytes of states that a run with events keeps where nobody says how many, and steps
+#: that it takes at least.
+_KEPT, _LEAST = 2**28, 4096
+
+
+def _bounded(request: Request, side: DiffraxSide, runs: int) -> DiffraxSide:
+    """The side with no more steps than there is room for, unless they are given."""
+    if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
+        return side
+    size = sum(y.size * y.dtype.itemsize for y in jax.tree.leaves(request.y0))
+    room = _KEPT // max(1, size * runs)
+    steps = min(MAX_STEPS, max(_LEAST, room))
+    return DiffraxSide(side.outputs, steps, side.controller)
+
+
+def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
+    until = tuple(event for event in watch.events if event.acts)
+    last_time = request.elapsed[-1]
+    runs = 1 + _resets(watch.events)
+    side = _bounded(request, side, runs)
+
+    def solve(t, y):
+        onward = request._replace(y0=y)
+        return diffrax_steps(onward, side, (t, last_time), until)
+
+    rows, last, (results, stats) = adaptive_rows(
+        watch, request.y0, request.begin, solve, runs
+    )
+    failed = results != RESULTS.successful
+    first = jnp.argmax(failed)
+    result = jax.tree.map(lambda a: a[first], results)
+    return rows, last.anchor, result, {name: jnp.sum(stats[name]) for name in STATS}
+
+
+def _resets(events: tuple[Event, ...]) -> int:
+    return sum(event.limit for event in events if event.reset is not None)
+
+
+def _ends(rows: Rows) -> Array:
+    """Ends of the steps that were taken, ascending, padded with infinity."""
+    # A step ends where the next row begins. Where the steps ended is bookkeeping, as in
+    # a run without events: the controller chose them.
+    times, taken = jax.lax.stop_gradient((rows.times, rows.lengths > 0))
+    return jnp.sort(jnp.where(taken, jnp.roll(times, -1), jnp.inf))

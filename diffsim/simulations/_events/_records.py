@@ -1,0 +1,119 @@
+"""What is read from the rows of a run: its outputs, and when each event happened."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PyTree
+
+from ._detection import Watch, heeded
+from ._event import Occurrences
+
+
+class Rows(NamedTuple):
+    """The steps of a run: where each began, how long it was, what happened in it.
+
+    Rows behind the end have length zero and stand at the end. An event is looked for
+    from `since` behind the beginning of a row to `until` behind its end, both 0 but
+    where another one acts: after a reset `since` is a little behind it for what has
+    just been, and a little before it for what may be at the same time.
+    """
+
+    times: Float[Array, " row"]
+    states: PyTree[Array]
+    lengths: Float[Array, " row"]
+    since: Float[Array, "row event"]
+    until: Float[Array, "row event"]
+    crossed: Bool[Array, "row event"]
+
+
+def begun_by(rows: Rows, times: Array) -> tuple[Array, PyTree[Array]]:
+    """When the last step begun by each of `times` began, and the state there."""
+    # Which row it is jumps with the time and has no derivative; what is in it has.
+    starts, until = jax.lax.stop_gradient((rows.times, times))
+    at = jnp.maximum(jnp.searchsorted(starts, until, side="right") - 1, 0)
+    return rows.times[at], jax.tree.map(lambda a: a[at], rows.states)
+
+
+class _Aside(NamedTuple):
+    """Side steps to be taken: from y at t over s, one each along the leading axis."""
+
+    t: Array
+    y: PyTree[Array]
+    s: Array
+
+
+def read_off(
+    rows: Rows, watch: Watch, times: Array, end: Array, look: Callable
+) -> tuple[PyTree[Array], tuple[Occurrences, ...]]:
+    """The states at `times`, and by `look` the events up to the time `end`.
+
+    All by side steps from the rows before them, in one batch: a step takes long to
+    compile.
+    """
+    starts, states = begun_by(rows, times)
+    there, waits = _waits(rows, watch)
+    both = (_Aside(starts, states, times - starts), waits)
+    every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
+    found = jax.vmap(watch.quick)(*every)
+    at, states = (
+        jax.tree.map(lambda a, part=part: a[part], found)
+        for part in (slice(times.size), slice(times.size, None))
+    )
+    when = waits.t + waits.s
+    seen = jax.vmap(look)(when, states)
+    good = there & (when <= end)
+    when, seen = jax.tree.map(lambda a: _where(good, a, _nothing(a)), (when, seen))
+    bounds = np.cumsum([0, *(event.limit for event in watch.events)])
+    events = tuple(
+        jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
+        for i, j in itertools.pairwise(bounds)
+    )
+    return at, tuple(Occurrences(t, y, jnp.sum(ok)) for t, y, ok in events)
+
+
+def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
+    """Of all events one after another, each padded to its limit: which there are, and
+    the side steps to them.
+    """
+    limits = np.array([event.limit for event in watch.events])
+    index = np.repeat(np.arange(limits.size), limits)
+    place = np.concatenate([np.arange(limit) for limit in limits])
+    there = jnp.sum(rows.crossed, axis=0)[index] > place
+    # Numbers of the rows in which each event happens, ahead of those in which not: to
+    # sort them is one operation, what `nonzero` does takes longer to compile.
+    numbers = np.arange(rows.lengths.size)[:, None]
+    places = jnp.sort(jnp.where(rows.crossed, numbers, numbers.size), axis=0)
+    at = jnp.where(there, places.at[place, index].get(mode="clip"), 0)
+    rows = jax.tree.map(lambda a: a[at], rows)
+    # A step ends with the event that acts in it.
+    waits = rows.lengths
+    if not all(event.acts for event in watch.events):
+        acts = watch.acts()[index]
+        sought = there & ~acts
+
+        def wait(index, there, row):
+            t, y, length, since, until, _ = row
+            window = since[index], until[index]
+            return watch.located(index, t, y, length, window, there=there)
+
+        waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
+    waits = _Aside(rows.times, rows.states, waits)
+    return there, jax.vmap(heeded)(waits, there)
+
+
+def _nothing(a: Array) -> Any:
+    """Return the padding where nothing happened, in the type of `a`."""
+    if jnp.issubdtype(a.dtype, jnp.inexact):
+        return jnp.nan
+    if a.dtype == bool:
+        return False
+    info = jnp.iinfo(a.dtype)
+    return info.min if info.min < 0 else info.max
+
+
+def _where(good: Array, a: Array, other) -> Array:
+    return jnp.where(good.reshape(-1, *[1] * (a.ndim - 1)), a, other)

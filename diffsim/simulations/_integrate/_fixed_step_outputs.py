@@ -1,0 +1,123 @@
+"""Outputs of fixed steps, at times known before a run or traced."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ..._results import RESULTS
+from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
+from ._fixed_step_loop import scan_pieces
+from ._fixed_stepper import Stepper, with_closures
+from ._reversible_adjoint import reversible
+from ._run_plan import FixedSide, Leg, fixed_stats
+from ._segment_schedule import ULPS_ON_GRID, Schedule
+
+
+def fixed_leg(
+    stepper: Stepper,
+    y0: PyTree[Array],
+    side: FixedSide,
+    *,
+    adjoint: AbstractScanAdjoint | None,
+    meter: diffrax.AbstractProgressMeter,
+) -> Leg:
+    """States at the outputs of `side`, those beyond a grid point by a side step."""
+    schedule = side.schedule
+    if isinstance(adjoint, Reversible) and schedule.pieces:
+        kept = reversible((y0, with_closures(stepper, y0)), schedule, meter)
+        result = RESULTS.successful
+    else:
+        remat = isinstance(adjoint, Checkpointed)
+        kept, result = scan_pieces(stepper, y0, schedule, meter=meter, remat=remat)
+    kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, kept)
+    states = _taken(kept, schedule)
+    if side.beyond is not None:
+        points, beyond = jnp.asarray(side.points), jnp.asarray(side.beyond)
+        states = side_steps(stepper, states, points, beyond)
+    end = jax.tree.map(lambda a: a[-1], kept)
+    steps = schedule.steps
+    return Leg(states, end, stepper.time(steps), result, fixed_stats(steps), None)
+
+
+def side_steps(
+    stepper: Stepper, states: PyTree[Array], points: Array, beyond: Array
+) -> PyTree[Array]:
+    """The states `beyond` grid points, by one step of that length each.
+
+    A side step is not fed back, so an output has the full order of the solver and does
+    not disturb the grid; of length zero it is the identity.
+    """
+    return jax.vmap(stepper.aside)(stepper.time(points), states, beyond)
+
+
+def _taken(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
+    rows = np.asarray(schedule.rows)
+    if np.array_equal(rows, np.arange(1, schedule.pieces + 1)):
+        return jax.tree.map(lambda a: a[1:], kept)
+    if np.array_equal(rows, np.arange(schedule.pieces + 1)):
+        return kept
+    return jax.tree.map(lambda a: a[rows], kept)
+
+
+def traced_leg(
+    stepper: Stepper, y0: PyTree[Array], elapsed: Array, max_steps: int
+) -> Leg:
+    """States `elapsed` after the epoch, in the direction of `stepper.step`.
+
+    All `max_steps` steps are taken and kept, so memory is `max_steps` states; nothing
+    is run where every output lies the other way. Outputs that do lie the other way get
+    the initial state.
+    """
+    length = jnp.asarray(abs(stepper.step), elapsed.dtype)
+    # `where` and not `maximum`, which halves the derivative at the epoch itself
+    ahead = jnp.where(elapsed >= 0, elapsed, 0)
+    # A number of steps is no function of time to differentiate; the rest of it is.
+    points, on_grid = _grid_steps(jax.lax.stop_gradient(ahead), length)
+    reached = jnp.minimum(points, max_steps)
+    runs = jnp.any(elapsed > 0)
+    kept, result = jax.lax.cond(
+        runs,
+        lambda y: _every_step(stepper, y, max_steps),
+        lambda y: _standing(y, max_steps),
+        y0,
+    )
+    states = jax.tree.map(lambda a: a[reached], kept)
+    beyond = ahead - reached * length
+    # On the grid exactly none: less its own value, held so that the derivative by time
+    # stays. Second ones of a side step as short as a rounding would be roundings.
+    exact = beyond - jax.lax.stop_gradient(beyond)
+    beyond = jnp.where(on_grid & (points == reached), exact, beyond)
+    beyond = beyond * (1 if stepper.step > 0 else -1)
+    states = side_steps(stepper, states, reached, beyond)
+    farthest = jnp.max(reached)
+    end = jax.tree.map(lambda a: a[farthest], kept)
+    too_far = jnp.any(points > max_steps)
+    result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
+    stats = fixed_stats(jnp.where(runs, max_steps, 0))
+    return Leg(states, end, stepper.time(farthest), result, stats, None)
+
+
+def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
+    """Whole steps to each time, and whether it is on the grid but for rounding."""
+    ratio = ahead / length
+    nearest = jnp.rint(ratio)
+    rounding = ULPS_ON_GRID * jnp.finfo(ratio.dtype).eps * ratio
+    on_grid = jnp.abs(ratio - nearest) <= rounding
+    return jnp.where(on_grid, nearest, jnp.floor(ratio)).astype(int), on_grid
+
+
+def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
+    def one(carry, n):
+        carry = stepper.advance(carry, n)
+        return carry, stepper.state(carry)
+
+    last, after = jax.lax.scan(one, stepper.start(y0), jnp.arange(steps))
+    kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, after)
+    return kept, RESULTS.successful if last.result is None else last.result
+
+
+def _standing(y0: PyTree[Array], steps: int):
+    kept = jax.tree.map(lambda a: jnp.broadcast_to(a, (steps + 1, *a.shape)), y0)
+    return kept, RESULTS.successful

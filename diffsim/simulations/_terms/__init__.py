@@ -1,0 +1,1 @@
+"""Forms of dynamics that solvers take apart."""

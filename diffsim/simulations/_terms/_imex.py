@@ -1,0 +1,144 @@
+"""`Split`: dynamics of which a part is stiff, and known how to solve for."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+
+class AbstractSplit(diffrax.AbstractTerm):
+    r"""$\dot y = f_E(t, y) + f_I(t, y)$, the second part stiff, with its own solve.
+
+    Solvers with implicit stages take it as it is; to all others it is an ordinary
+    vector field. Functions are told `args`, the simulation.
+    """
+
+    @property
+    @abc.abstractmethod
+    def whole(self) -> bool:
+        """Whether everything is implicit: there is no $f_E$."""
+
+    @abc.abstractmethod
+    def explicit(self, t: Any, y: PyTree[Array], args: Any) -> PyTree[Array]:
+        """$f_E$, zero if `whole`."""
+
+    @abc.abstractmethod
+    def implicit(self, t: Any, y: PyTree[Array], args: Any) -> PyTree[Array]:
+        """$f_I$."""
+
+    @abc.abstractmethod
+    def solve(
+        self,
+        t: Any,
+        rhs: PyTree[Array],
+        length: Array,
+        guess: PyTree[Array],
+        args: Any,
+    ) -> PyTree[Array]:
+        r"""The y with $y - \mathrm{length}\, f_I(t, y) = \mathrm{rhs}$.
+
+        Differentiable in all but the guess; NaN where there is none or it was not
+        found.
+        """
+
+    def vf(self, t, y, args):
+        rate = self.implicit(t, y, args)
+        if self.whole:
+            return rate
+        return jax.tree.map(jnp.add, rate, self.explicit(t, y, args))
+
+    def contr(self, t0, t1, **kwargs):
+        del kwargs
+        return t1 - t0
+
+    def prod(self, vf, control):
+        return jax.tree.map(lambda rate: control * rate, vf)
+
+
+class Split(AbstractSplit):
+    r"""$\dot y = f_E + f_I$ with the stiff part $f_I$ and what solves for it.
+
+    ```python
+    def solve(t, rhs, length, guess, args):
+        return rhs / (1 + length * args.decay)
+
+    simulations.Split(lambda t, y, args: -args.decay * y, solve, explicit=forcing)
+    ```
+
+    `KenCarp3` to `KenCarp5`, `ARS222` and `ARS443` step both parts each in its way;
+    `Kvaerno3`, `Kvaerno5` and `CrankNicolson` take one without an explicit part.
+
+    **Arguments**
+
+    - `implicit`: `implicit(t, y, args)`, $f_I$.
+    - `solve`: `solve(t, rhs, length, guess, args)`, the y with
+        $y - \mathrm{length}\, f_I(t, y) = \mathrm{rhs}$, differentiable: in closed
+        form, or by `implicit.linear_solve` or `implicit.root` with `throw=False`. NaN
+        says that it failed.
+    - `explicit`: `explicit(t, y, args)`, $f_E$; None is zero.
+    """
+
+    f_implicit: Callable[..., PyTree[Array]]
+    f_solve: Callable[..., PyTree[Array]]
+    f_explicit: Callable[..., PyTree[Array]] | None
+
+    def __init__(self, implicit: Callable, solve: Callable, *, explicit=None):
+        self.f_implicit = implicit
+        self.f_solve = solve
+        self.f_explicit = explicit
+
+    @property
+    def whole(self):
+        return self.f_explicit is None
+
+    def explicit(self, t, y, args):
+        if self.f_explicit is None:
+            return jax.tree.map(jnp.zeros_like, y)
+        return self.f_explicit(t, y, args)
+
+    def implicit(self, t, y, args):
+        return self.f_implicit(t, y, args)
+
+    def solve(self, t, rhs, length, guess, args):
+        return self.f_solve(t, rhs, length, guess, args)
+
+
+def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractSplit, Array] | None:
+    """What a solver is given as split dynamics, and the direction of their time.
+
+    For solvers that use the parts: Diffrax wraps terms to run either way on a clock
+    that runs forwards. None where there are none.
+
+    **Arguments**
+
+    - `terms`, `t0`, `t1`: as `init` and `step` of a Diffrax solver are given them.
+    """
+    return unwrapped(terms, AbstractSplit, t0, t1)
+
+
+Term = TypeVar("Term", bound=diffrax.AbstractTerm)
+
+
+def unwrapped(
+    terms: Any, kind: type[Term], t0: Array, t1: Array
+) -> tuple[Term, Array] | None:
+    """The one term of a kind in `terms`, and the direction of its time.
+
+    Diffrax runs everything on a clock that runs forwards. None where there is none.
+    """
+
+    def fits(x):
+        return isinstance(x, kind)
+
+    found = [x for x in jax.tree.leaves(terms, is_leaf=fits) if fits(x)]
+    if len(found) != 1 or isinstance(terms, diffrax.MultiTerm):
+        return None
+    if terms is found[0]:
+        return found[0], jnp.ones_like(t0)
+    span = t1 - t0
+    lengths = jnp.asarray(jax.tree.leaves(terms.contr(t0, t1))[0])
+    return found[0], jnp.where(span == 0, 1, lengths / jnp.where(span == 0, 1, span))

@@ -1,0 +1,47 @@
+"""`Separable`: dynamics whose two halves drive each other."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, PyTree
+
+from ._operator_splitting import AbstractFlows
+
+
+class Separable(AbstractFlows):
+    r"""$\dot x = \mathrm{drift}(t, v)$, $\dot v = \mathrm{kick}(t, x)$; state `(x, v)`.
+
+    What symplectic solvers need: each half moves while the other stands still. It is
+    an ordinary vector field as well, so every explicit Diffrax solver runs it.
+
+    **Arguments**
+
+    - `drift`: `drift(t, v, args)`, the rate of `x`; does not see `x`.
+    - `kick`: `kick(t, x, args)`, the rate of `v`; does not see `v`.
+    """
+
+    drift: Callable[[Any, PyTree[Array], Any], PyTree[Array]]
+    kick: Callable[[Any, PyTree[Array], Any], PyTree[Array]]
+
+    def vf(self, t, y, args):
+        x, v = y
+        return self.drift(t, v, args), self.kick(t, x, args)
+
+    def first(self, t, y, length, args):
+        x, v = y
+        return _shifted(x, self.drift(t, v, args), length), v
+
+    def second(self, t, y, length, args):
+        x, v = y
+        return x, _shifted(v, self.kick(t, x, args), length)
+
+    def opened(self, t, y, args):
+        x, v = y
+        drift = eqx.filter_closure_convert(self.drift, t, v, args)
+        return Separable(drift, eqx.filter_closure_convert(self.kick, t, x, args))
+
+
+def _shifted(y: PyTree[Array], rate: PyTree[Array], length: Array) -> PyTree[Array]:
+    return jax.tree.map(lambda a, b: a + length * b, y, rate)
