@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
-import diffsim._checks
+import diffsim._validation
 from diffsim import (
     cli,
     implicit,
@@ -85,7 +85,7 @@ def test_tests_run_in_float64():
 
 def test_annotated_types_are_checked():
     with pytest.raises(TypeCheckError):
-        diffsim._checks.check_shape(3, np.zeros(2), (2,))  # pyright: ignore
+        diffsim._validation.check_shape(3, np.zeros(2), (2,))  # pyright: ignore
 
 
 def test_annotated_shapes_are_checked():

@@ -13,7 +13,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import implicit, pde
-from diffsim._fresh_jit import fresh_jit
+from diffsim._jit._fresh_jit import fresh_jit
 from diffsim.inference import Free, Gaussian
 
 

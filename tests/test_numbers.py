@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim import nbody, sweeps
-from diffsim._checks import as_floating
-from diffsim._numbers import as_vector
+from diffsim._validation import as_floating, as_vector
 from diffsim.inference import Free, Gaussian
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import Method, simulate

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._fresh_jit import fresh_jit
+from diffsim._jit._fresh_jit import fresh_jit
 
 
 @fresh_jit

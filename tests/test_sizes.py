@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._sizes import largest, largest_difference, precision
+from diffsim._norms import largest, largest_difference, precision
 
 
 @pytest.mark.parametrize("count", [1, 3, 5000])

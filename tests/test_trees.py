@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._trees import integers, places, put, select, take
+from diffsim._parameter_selection import integers, places, put, select, take
 
 
 class Planets(eqx.Module):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._products import product
+from .._linalg import product
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import AbstractLinear, Dense
 

@@ -10,8 +10,8 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._products import product
-from .._sizes import largest
+from .._linalg import product
+from .._norms import largest
 from ._fixed_point_convergence import Convergence
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, PyTree
 
-from .._sizes import precision
+from .._norms import precision
 
 
 #: Up to so many unknowns a whole Hessian is cheap beside the search.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._sizes import largest, precision
+from .._norms import largest, precision
 from ._tolerances import over_tolerance, relative_to, true_where
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._failures import failures_as_nan, is_finite, throws
-from .._fresh_jit import fresh_jit
+from .._jit._fresh_jit import fresh_jit
+from .._norms import largest, precision
 from .._primitives import hoisted
-from .._results import RESULTS, raised
-from .._sizes import largest, precision
+from .._results import RESULTS, failures_as_nan, is_finite, raised, throws
 from ._anderson import Anderson
 from ._bracketed_newton import Bracketed
 from ._condition_number import condition

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._failures import is_finite
-from .._results import RESULTS
+from .._results import RESULTS, is_finite
 
 
 def iterated(

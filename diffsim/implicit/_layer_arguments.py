@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._checks import check_takes
-from .._user_code import (
+from .._tracer_errors import (
     FORWARD_ONLY,
     REVERSE_ONLY,
     UNROLL,
     explain_derivative_errors,
     explain_tracer_errors,
 )
+from .._validation import check_takes
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:

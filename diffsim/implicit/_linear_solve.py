@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import lineax as lx
 from jaxtyping import Array, PyTree
 
-from .._failures import failures_as_nan, is_finite, throws
-from .._fresh_jit import fresh_jit
+from .._jit._fresh_jit import fresh_jit
+from .._linalg import product
+from .._norms import largest
 from .._primitives import Opened, tie_tangents
-from .._products import product
-from .._results import RESULTS, raised
-from .._sizes import largest
+from .._results import RESULTS, failures_as_nan, is_finite, raised, throws
 from ._condition_number import condition
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import AbstractLinear, Dense, Operator, check_strategy

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._checks import check_takes
-from .._sizes import precision
-from .._user_code import explain_tracer_errors
+from .._norms import precision
+from .._tracer_errors import explain_tracer_errors
+from .._validation import check_takes
 from ._implicit_differentiation import Rule
 from ._implicit_layer import Kind, answer
 from ._layer_arguments import check_arrays, floating

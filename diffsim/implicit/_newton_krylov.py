@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._sizes import largest, precision
+from .._norms import largest, precision
 from ._linear_solvers import AbstractLinear, Krylov
 from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._sizes import largest
+from .._norms import largest
 from ._fixed_point_convergence import Convergence
 
 

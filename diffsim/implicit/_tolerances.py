@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from .._sizes import largest, precision
+from .._norms import largest, precision
 
 
 def over_tolerance(step, y, rtol: float | None, atol: float | None, *, power: float):

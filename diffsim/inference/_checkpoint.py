@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from .._checks import is_traced
-from .._fingerprint import TracedError, fingerprint
+from .._atomic_file import check_file
+from .._jit._fingerprint import TracedError, fingerprint
+from .._parameter_selection import put
 from .._results import RESULTS
-from .._trees import put
-from .._whole_file import check_file
+from .._validation import is_traced
 from ..simulations import load, save
 from ._noise import noise_at
 from ._posterior import Experiment

@@ -10,9 +10,9 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from .._fresh_jit import fresh_jit
-from .._numbers import as_array
-from .._products import product
+from .._jit._fresh_jit import fresh_jit
+from .._linalg import product
+from .._validation import as_array
 from ..simulations import finer_steps
 from ._fit_loop import linearised, looked
 from ._levenberg_marquardt import LevenbergMarquardt

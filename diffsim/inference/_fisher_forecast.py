@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._checks import is_traced
-from .._fresh_jit import fresh_jit, reading
-from .._products import product
+from .._jit._fresh_jit import fresh_jit, reading
+from .._linalg import product
 from .._results import RESULTS
-from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._validation import is_traced
 from ._argument_order import explain_swapped
 from ._discretization_error import at_finer_steps
 from ._fisher_information import Fisher

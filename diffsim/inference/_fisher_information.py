@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from .._checks import as_floating, check_not_negative, check_number, check_shape
-from .._products import product
+from .._linalg import product
+from .._parameter_selection import places
 from .._results import RESULTS
-from .._trees import places
+from .._validation import as_floating, check_not_negative, check_number, check_shape
 from ._information_factor import (
     correlation,
     covariance,

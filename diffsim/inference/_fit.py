@@ -12,12 +12,11 @@ import optax
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._checks import is_traced
-from .._fresh_jit import fresh_jit, reading
-from .._numbers import as_array
+from .._jit._fresh_jit import fresh_jit, reading
 from .._paths import joined, step_to
 from .._results import RESULTS, is_outcome
-from .._user_code import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
 from ._discretization_error import solver_error
 from ._fit_loop import linearised, looked, march

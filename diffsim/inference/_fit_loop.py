@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._checks import is_traced
-from .._fresh_jit import fresh_jit
+from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
+from .._validation import is_traced
 from ._checkpoint import Checkpoint
 from ._fit_options import Run
 from ._levenberg_marquardt import (

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._checks import is_traced
-from .._fresh_jit import fresh_jit
+from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
+from .._validation import is_traced
 from ._fisher_information import Fisher
 from ._information_factor import (
     correlation,

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
-from .._checks import is_traced
-from .._products import product
+from .._linalg import product
+from .._validation import is_traced
 from ._trust_region import triangular_root
 
 

@@ -10,7 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._products import product
+from .._linalg import product
 from .._results import RESULTS
 from ._jacobian import value_and_jacobian
 from ._trust_region import (

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._checks import as_floating, check_positive, check_takes, is_traced
-from .._numbers import as_vector
-from .._user_code import explain_tracer_errors
+from .._tracer_errors import explain_tracer_errors
+from .._validation import as_floating, as_vector, check_positive, check_takes, is_traced
 
 
 class Gaussian(eqx.Module):

@@ -10,8 +10,8 @@ import optax
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int
 
+from .._norms import largest
 from .._results import RESULTS
-from .._sizes import largest
 
 
 # So many small updates in a row are the end; the first of some optimizers is 0.

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from .._checks import as_floating, check_positive, is_traced
-from .._fresh_jit import fresh_jit
-from .._trees import Part, Selection, integers, put, select, take
-from .._user_code import explain_tracer_errors
+from .._jit._fresh_jit import fresh_jit
+from .._parameter_selection import Part, Selection, integers, put, select, take
+from .._tracer_errors import explain_tracer_errors
+from .._validation import as_floating, check_positive, is_traced
 from ..simulations import AbstractSimulation
 
 

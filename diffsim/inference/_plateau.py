@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._fresh_jit import fresh_jit
+from .._jit._fresh_jit import fresh_jit
 from ._posterior import Experiment
 
 

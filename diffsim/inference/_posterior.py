@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._checks import check_takes
-from .._numbers import as_array
-from .._products import product
+from .._linalg import product
 from .._results import RESULTS, equals
-from .._user_code import explain_derivative_errors, explain_tracer_errors
+from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
+from .._validation import as_array, check_takes
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import object_to_simulations
 from ._jacobian import value_and_jacobian

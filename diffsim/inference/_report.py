@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import is_traced
 from .._results import RESULTS
+from .._validation import is_traced
 
 
 _MOST_PAIRS = 20

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
-from .._products import product
+from .._linalg import product
 
 
 class Step(eqx.Module):

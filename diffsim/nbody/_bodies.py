@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._checks import as_floating, check_shape, check_unitless
 from .._types import Numbers
+from .._validation import as_floating, check_shape, check_unitless
 from ._from_elements import placed
 from ._kepler import Elements, RegularElements
 from ._names import checked_names

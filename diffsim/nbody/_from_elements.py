@@ -5,9 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import as_floating, check_shape
-from .._products import product
+from .._linalg import product
 from .._types import Numbers
+from .._validation import as_floating, check_shape
 from ._kepler import Elements, RegularElements
 
 

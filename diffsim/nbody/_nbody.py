@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._checks import as_floating, check_kind, check_takes
-from .._fresh_jit import fresh_jit
+from .._jit._fresh_jit import fresh_jit
 from .._types import Numbers
+from .._validation import as_floating, check_kind, check_takes
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, Tracers
 from ._closest_pair import closest_pair

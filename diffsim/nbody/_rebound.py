@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import is_traced
+from .._validation import is_traced
 from ._forces import Gravity
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_kind, is_traced
+from .._validation import check_kind, is_traced
 from ..integrators import KahanLi8
 from ..simulations import Method, Separable
 from ._closest_pair import pair_names

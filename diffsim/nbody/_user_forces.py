@@ -7,8 +7,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
-from .._checks import as_floating, check_shape
-from .._user_code import explain_tracer_errors
+from .._tracer_errors import explain_tracer_errors
+from .._validation import as_floating, check_shape
 from ._state import State
 
 

@@ -1,6 +1,6 @@
 """Partial differential equations on Cartesian grids."""
 
-from .._checks import Sign
+from .._validation import Sign
 from ._absorbing_layer import absorbing_layer
 from ._boundaries import (
     AbstractBoundary,

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._checks import as_floating, check_number, check_positive
 from .._types import Numbers
+from .._validation import as_floating, check_number, check_positive
 from ._grid import Grid
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._checks import is_traced, worked_out
+from .._validation import is_traced, worked_out
 from ._boundaries import AbstractBoundary, Dirichlet, Inflow
 from ._domain import Domain
 from ._equations import AbstractConservationLaw, AbstractEquation, AbstractSecondOrder

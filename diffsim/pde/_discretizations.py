@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._trees import cast
+from .._parameter_selection import cast
 from ..integrators import KenCarp5
 from ..simulations import Method, Semilinear, Split
 from ._domain import Domain

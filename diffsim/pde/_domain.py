@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._checks import check_kind
+from .._validation import check_kind
 from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic, pairs_of
 from ._grid import Grid
 from ._stencils import neighbours

@@ -9,7 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._checks import (
+from .._results import RESULTS
+from .._tracer_errors import explain_tracer_errors
+from .._types import Numbers
+from .._validation import (
     all_hold,
     as_floating,
     check_kind,
@@ -19,9 +22,6 @@ from .._checks import (
     is_traced,
     returned,
 )
-from .._results import RESULTS
-from .._types import Numbers
-from .._user_code import explain_tracer_errors
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractOneStepSolver, AbstractSimulation
 from ._boundaries import AbstractSide

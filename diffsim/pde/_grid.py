@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._checks import alike, check_precision, is_traced
-from .._numbers import as_array
-from .._products import product
+from .._linalg import product
 from .._types import Numbers
+from .._validation import alike, as_array, check_precision, is_traced
 
 
 class Grid(eqx.Module):

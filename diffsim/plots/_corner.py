@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._trees import places
+from .._parameter_selection import places
 from ._style import INK, look, module, new_figure
 
 

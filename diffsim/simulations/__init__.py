@@ -1,6 +1,6 @@
 """What a simulation is, and how any of them is run."""
 
-from .._failures import failures_as_nan
+from .._results import failures_as_nan
 from ._events._event import Event, Occurrences
 from ._integrate._checkpointed_adjoint import (
     AbstractScanAdjoint,

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._failures import is_finite
-from .._fresh_jit import fresh_jit
-from .._results import RESULTS
+from .._jit._fresh_jit import fresh_jit
+from .._results import RESULTS, is_finite
 from ._elapsed_time import Epoch, time_after
 from ._events._event import Event
 from ._integrate._fixed_stepper import Stepper

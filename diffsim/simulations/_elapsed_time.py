@@ -11,8 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._checks import as_floating, check_number, check_unitless, is_traced
-from .._numbers import as_jax_takes
+from .._validation import (
+    as_floating,
+    as_jax_takes,
+    check_number,
+    check_unitless,
+    is_traced,
+)
 from ._terms._imex import AbstractSplit
 from ._terms._operator_splitting import AbstractFlows
 from ._terms._semilinear import Semilinear

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_kind, is_traced
+from .._validation import check_kind, is_traced
 from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
 

@@ -10,13 +10,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._checks import as_floating, check_kind, check_takes
-from .._failures import is_finite, nan_after, poisoned, quiet, throws
-from .._fresh_jit import fresh_jit
-from .._results import RESULTS, is_outcome, raised
-from .._sizes import largest_difference
+from .._jit._fresh_jit import fresh_jit
+from .._norms import largest_difference
+from .._results import (
+    RESULTS,
+    is_finite,
+    is_outcome,
+    nan_after,
+    poisoned,
+    quiet,
+    raised,
+    throws,
+)
+from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers
-from .._user_code import explain_tracer_errors
+from .._validation import as_floating, check_kind, check_takes
 from ._diagnosis import diagnosis, grew
 from ._elapsed_time import (
     Epoch,

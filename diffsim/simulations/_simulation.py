@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from .._checks import as_floating, check_positive
 from .._results import RESULTS
+from .._validation import as_floating, check_positive
 from ._method import Method, default_controller
 
 

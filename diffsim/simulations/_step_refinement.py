@@ -10,10 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._checks import is_traced
-from .._failures import poisoned
-from .._results import RESULTS
-from .._surroundings import SURROUNDINGS, Surrounding
+from .._results import RESULTS, poisoned
+from .._trace_contexts import SURROUNDINGS, Surrounding
+from .._validation import is_traced
 from ._method import MAX_STEPS, Method, default_controller
 from ._simulation import AbstractSimulation
 from ._trajectory import Trajectory

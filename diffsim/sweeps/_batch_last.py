@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from .._program import bind
+from .._jit._traced_program import bind
 from ._jaxpr_inspection import Scan, equations, inner, scan_of
 
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._fresh_jit import fresh_jit
-from .._trees import Selection, put
+from .._jit._fresh_jit import fresh_jit
+from .._parameter_selection import Selection, put
 from ._batch_last import supports_system_last, system_last
 from ._jaxpr_inspection import largest_in_loops, operations
 from ._sweep_result import outcome, solver_error

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from .._checks import check_takes
-from .._fresh_jit import reading
+from .._jit._fresh_jit import reading
 from .._results import RESULTS
+from .._validation import check_takes
 from ._batch_last import left_to_vmap
 from ._batching import Task, layouts
 from ._chunked_run import Chunks

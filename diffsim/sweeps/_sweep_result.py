@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._failures import failures_as_nan, is_finite
-from .._results import RESULTS
-from .._sizes import largest_difference
-from .._user_code import explain_tracer_errors
+from .._norms import largest_difference
+from .._results import RESULTS, failures_as_nan, is_finite
+from .._tracer_errors import explain_tracer_errors
 from ..simulations import Trajectory, finer_steps
 
 

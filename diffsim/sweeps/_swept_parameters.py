@@ -8,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from .._checks import is_traced
-from .._numbers import as_jax_takes
-from .._trees import Selection, select
+from .._parameter_selection import Selection, select
+from .._validation import as_jax_takes, is_traced
 
 
 class Varied(NamedTuple):

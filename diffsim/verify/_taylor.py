@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._user_code import explain_tracer_errors
+from .._tracer_errors import explain_tracer_errors
 from ._functional import Functional
 from ._leaves import Leaves, float_outputs, random_directions
 from ._taylor_remainder import Slopes, remainder_slopes

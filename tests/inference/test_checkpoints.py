@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, jaxtyped
 import diffsim as ds
 
 # Told apart are functions without a fit of each, which would compile them all.
-from diffsim._fingerprint import fingerprint
+from diffsim._jit._fingerprint import fingerprint
 from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fit
 
 

@@ -6,7 +6,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
-from diffsim._trees import select
+from diffsim._parameter_selection import select
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import Method, simulate
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim._checks import chosen
+from diffsim._validation import chosen
 from diffsim.pde._finite_volume import _weno
 
 

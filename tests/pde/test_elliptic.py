@@ -10,7 +10,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from diffsim import RESULTS, pde
-from diffsim._failures import failures_as_nan
+from diffsim._results import failures_as_nan
 from diffsim.implicit import CG, GMRES, Krylov
 from diffsim.pde._elliptic._differentiable_solve import system_solution
 from diffsim.pde._elliptic._helmholtz_operator import system_of

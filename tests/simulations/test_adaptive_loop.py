@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from diffsim import integrators
-from diffsim._checks import is_traced
 from diffsim._primitives import hoisted
 from diffsim._results import RESULTS
+from diffsim._validation import is_traced
 from diffsim.simulations import AbstractSimulation, Method, simulate
 
 

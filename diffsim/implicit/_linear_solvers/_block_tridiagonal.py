@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._products import product
+from ..._linalg import product
 from ._dense import factors, solved_by
 from ._linear_solver import AbstractLinear, one_step, only_array, where_solving
 

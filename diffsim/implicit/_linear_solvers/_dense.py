@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array
 
-from ..._products import product
+from ..._linalg import product
 from ._closed_form_inverse import SMALL, inverse
 from ._linear_solver import AbstractLinear, matrix_of, one_step
 

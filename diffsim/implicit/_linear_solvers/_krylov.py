@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from ..._norms import precision
 from ..._primitives import Opened
-from ..._sizes import precision
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
 from ._linear_solver import AbstractLinear

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ..._sizes import largest, precision
+from ..._norms import largest, precision
 from ._dense import Dense
 from ._linear_solver import AbstractLinear
 

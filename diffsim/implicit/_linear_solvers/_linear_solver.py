@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ..._sizes import largest, precision
+from ..._norms import largest, precision
 
 
 #: v ↦ A v for pytrees like the unknown.

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..._products import product
+from ..._linalg import product
 from ._linear_solver import AbstractLinear, matrix_of, one_step
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from ..._products import scaled
+from ..._linalg import scaled
 from ._exponential_solver import AbstractExponentialSolver
 from ._phi import phis
 

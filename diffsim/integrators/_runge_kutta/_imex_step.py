@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, PyTree
 
-from ..._failures import is_finite
+from ..._results import is_finite
 from ...simulations import AbstractSplit
 from ._esdirk_step import Step, completed
 from ._tableau import Tableau, placed, rows, shifted, stacked, stacked_sum

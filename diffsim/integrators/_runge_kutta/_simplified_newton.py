@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._sizes import largest, precision
+from ..._norms import largest, precision
 from ...implicit import AbstractLinear, Krylov, Split, StaleLU
 
 

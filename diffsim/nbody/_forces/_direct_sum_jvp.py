@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._linalg import product
 from ..._primitives import AtOnce, Mapped, Maps
-from ..._products import product
 from ._blocked_direct_sum_jvp import Tangents
 from ._unit_length import self_distance2
 

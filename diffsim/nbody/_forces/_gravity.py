@@ -5,8 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_finite, check_not_negative, check_shape
 from ..._types import Numbers
+from ..._validation import as_floating, check_finite, check_not_negative, check_shape
 from ._direct_sum import field_sum, mutual_sum
 from ._force import AbstractForce
 from ._unit_length import inverse_unit

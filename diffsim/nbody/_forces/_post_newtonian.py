@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_finite, check_positive, check_shape
 from ..._types import Numbers
+from ..._validation import as_floating, check_finite, check_positive, check_shape
 from ._force import AbstractForce
 from ._unit_length import inverse_unit, self_distance2
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._checks import alike, check_broadcast
 from ..._primitives import sealed
 from ..._types import Numbers
+from ..._validation import alike, check_broadcast
 from ._starters import bound_guess, correction
 from ._stumpff import series
 

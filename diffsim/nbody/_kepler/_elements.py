@@ -8,15 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._checks import (
+from ..._results import poisoned
+from ..._types import Numbers
+from ..._validation import (
     alike,
     check_broadcast,
     check_not_negative,
     check_positive,
     is_traced,
 )
-from ..._failures import poisoned
-from ..._types import Numbers
 from .._forces import inverse_unit
 from ._anomalies import mean_anomaly, true_anomaly
 from ._kepler_arguments import (

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import alike, as_floating, check_broadcast, is_traced
+from ..._validation import alike, as_floating, check_broadcast, is_traced
 
 
 #: What gm is, for a sentence.

@@ -8,16 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._checks import (
+from ..._primitives import sealed
+from ..._results import poisoned
+from ..._types import Numbers
+from ..._validation import (
     alike,
     check_broadcast,
     check_not_negative,
     check_positive,
     is_traced,
 )
-from ..._failures import poisoned
-from ..._primitives import sealed
-from ..._types import Numbers
 from .._forces import inverse_unit
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, is_traced, returned
-from ..._user_code import explain_tracer_errors
+from ..._tracer_errors import explain_tracer_errors
+from ..._validation import as_floating, check_takes, is_traced, returned
 
 
 class Ghosts(NamedTuple):

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_number, is_traced
 from ..._types import Numbers
+from ..._validation import as_floating, check_number, is_traced
 from ._boundary import AbstractBoundary, fitted, prescribed, prescribed_at
 
 

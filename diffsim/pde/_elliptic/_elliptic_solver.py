@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._sizes import largest
+from ..._norms import largest
 from ._helmholtz_operator import System
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._products import product
+from ..._linalg import product
 from ._elliptic_solver import AbstractPreconditioner, Known, unit_of
 from ._grid_transfer import coarsest, levels, prolonged, restricted
 from ._helmholtz_operator import System, diagonal

@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_positive, is_traced
-from ..._failures import is_finite, poisoned, throws
-from ..._fresh_jit import fresh_jit
-from ..._results import RESULTS, raised
-from ..._sizes import largest
+from ..._jit._fresh_jit import fresh_jit
+from ..._norms import largest
+from ..._results import RESULTS, is_finite, poisoned, raised, throws
 from ..._types import Numbers
+from ..._validation import as_floating, check_positive, is_traced
 from ...implicit import Solution
 from .._domain import Domain, check_domain
 from .._finite_volume import diffusion

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, chosen
+from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._user_code import explain_tracer_errors
+from ..._validation import as_floating, check_takes, chosen
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain

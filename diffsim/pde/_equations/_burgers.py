@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array
 
-from ..._checks import chosen
 from ..._types import Numbers
+from ..._validation import chosen
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain

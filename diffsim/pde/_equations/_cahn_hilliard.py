@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating
-from ..._products import scaled
+from ..._linalg import scaled
 from ..._types import Numbers
+from ..._validation import Sign, as_floating
 from ._coefficients import fed_in_modes, optional
 from ._equation import AbstractSpectral
 

@@ -5,8 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, check_takes, returned
-from ..._user_code import explain_tracer_errors
+from ..._tracer_errors import explain_tracer_errors
+from ..._validation import Sign, as_floating, check_takes, returned
 from .._fourier import Modes
 
 

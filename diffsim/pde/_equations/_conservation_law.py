@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._fresh_jit import fresh_jit
+from ..._jit._fresh_jit import fresh_jit
 from .._boundaries import Mirror, Wall
 from .._domain import Domain
 from .._finite_volume import AbstractRiemann, AbstractScheme, Channels, both_sides

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ..._checks import Sign
+from ..._validation import Sign
 from ...simulations import AbstractFlows, Flows, Method
 from .._domain import Domain
 from .._fourier import Modes

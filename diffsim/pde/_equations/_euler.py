@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, alike, as_floating, chosen, is_traced, worked_out
 from ..._types import Numbers
+from ..._validation import Sign, alike, as_floating, chosen, is_traced, worked_out
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._finite_volume import HLLC, MUSCL, AbstractRiemann, AbstractScheme

@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 from jaxtyping import Array
 
-from ..._checks import as_floating
 from ..._types import Numbers
+from ..._validation import as_floating
 from ._coefficients import fed_in_modes, optional
 from ._equation import AbstractSpectral
 from ._spectral_convection import of_squares, speeds_of

@@ -6,9 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating
-from ..._trees import cast
+from ..._parameter_selection import cast
 from ..._types import Numbers
+from ..._validation import Sign, as_floating
 from .._fourier import Modes
 from ._coefficients import fed_in_modes, optional
 from ._equation import AbstractSpectral

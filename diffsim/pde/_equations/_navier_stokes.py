@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating
-from ..._products import scaled
-from ..._trees import cast
+from ..._linalg import scaled
+from ..._parameter_selection import cast
 from ..._types import Numbers
+from ..._validation import Sign, as_floating
 from .._fourier import Modes
 from ._coefficients import feed_in_modes, optional
 from ._equation import AbstractSpectral

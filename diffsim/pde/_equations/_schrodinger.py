@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating
-from ..._products import scaled
+from ..._linalg import scaled
 from ..._types import Numbers
+from ..._validation import Sign, as_floating
 from ...simulations import Flows
 from .._fourier import Modes
 from .._grid import Grid

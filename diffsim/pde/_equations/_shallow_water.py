@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating, chosen, is_traced
 from ..._types import Numbers
+from ..._validation import Sign, as_floating, chosen, is_traced
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._boundaries import AbstractSide, Continued, Inflow, Outflow, Periodic, Wall

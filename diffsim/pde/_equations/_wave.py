@@ -7,9 +7,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._checks import Sign
+from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._user_code import explain_tracer_errors
+from ..._validation import Sign
 from ...simulations import Flows, Method, Separable
 from .._domain import Domain
 from .._finite_volume import on_faces, spread

@@ -8,8 +8,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from ..._checks import as_floating, chosen
-from ..._fresh_jit import fresh_jit
+from ..._jit._fresh_jit import fresh_jit
+from ..._validation import as_floating, chosen
 from .._domain import Domain, as_field, check_domain
 from .._materialize import made_once
 from .._stencils import divergence

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
-from ..._checks import check_takes
+from ..._validation import check_takes
 from ._limiters import van_albada
 from ._reconstruction import AbstractScheme, rounding
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._fresh_jit import fresh_jit
+from ..._jit._fresh_jit import fresh_jit
 from ..._types import Numbers
 from .._domain import Domain, as_field, check_domain
 from .._stencils import difference, divergence

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._products import scaled
+from ..._linalg import scaled
 from .._grid import Grid, on_axis
 from ._fft import backward, filled, forward, indices, projected, taken
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import (
+from ..._validation import (
     Sign,
     as_floating,
     check_kind,

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import all_hold, as_floating, check_number
-from ..._fresh_jit import fresh_jit
-from ..._trees import cast
+from ..._jit._fresh_jit import fresh_jit
+from ..._parameter_selection import cast
 from ..._types import Numbers
+from ..._validation import all_hold, as_floating, check_number
 from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
 from .._grid import Grid

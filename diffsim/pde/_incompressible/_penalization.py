@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import Sign, as_floating
 from ..._types import Numbers
+from ..._validation import Sign, as_floating
 
 
 class Obstacle(eqx.Module):

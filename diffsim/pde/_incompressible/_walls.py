@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, check_takes, is_traced, returned
+from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._user_code import explain_tracer_errors
+from ..._validation import as_floating, check_takes, is_traced, returned
 from .._boundaries import Ghosts, Inflow, Outflow, Periodic, pairs_of
 from .._grid import Grid
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._fresh_jit import fresh_jit
-from ..._trees import cast
+from ..._jit._fresh_jit import fresh_jit
+from ..._parameter_selection import cast
 from .._evolution import Evolution
 from ._integral import integral
 from ._velocity import (

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import as_floating, is_traced
-from ..._fresh_jit import fresh_jit
-from ..._trees import cast
+from ..._jit._fresh_jit import fresh_jit
+from ..._parameter_selection import cast
 from ..._types import Numbers
+from ..._validation import as_floating, is_traced
 from .._boundaries import AbstractBoundary, Continued, Ghosts, Inflow, Outflow, Wall
 from .._domain import Domain, as_field, check_domain
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._trees import cast
+from ..._parameter_selection import cast
 from .._domain import Domain, as_field
 from .._fourier import Modes
 from .._grid import Grid

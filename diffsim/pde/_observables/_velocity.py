@@ -6,8 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._fresh_jit import fresh_jit
-from ..._trees import cast
+from ..._jit._fresh_jit import fresh_jit
+from ..._parameter_selection import cast
 from ...simulations import Trajectory
 from .._equations import NavierStokes
 from .._evolution import Evolution

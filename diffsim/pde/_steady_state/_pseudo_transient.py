@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._checks import as_floating, check_positive, check_takes
-from ..._sizes import largest, precision
+from ..._norms import largest, precision
+from ..._validation import as_floating, check_positive, check_takes
 from ...implicit import GMRES, AbstractLinear, Krylov
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import check_positive
+from ..._validation import check_positive
 from .._discretizations import Cells
 from .._equations import AbstractFiniteVolume
 from .._evolution import Evolution

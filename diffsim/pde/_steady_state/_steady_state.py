@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool
 
-from ..._checks import check_takes
-from ..._failures import is_finite, poisoned, throws
-from ..._fresh_jit import fresh_jit
+from ..._jit._fresh_jit import fresh_jit
+from ..._norms import precision
 from ..._primitives import hoisted
-from ..._results import RESULTS, raised
-from ..._sizes import precision
+from ..._results import RESULTS, is_finite, poisoned, raised, throws
+from ..._validation import check_takes
 from ...implicit import Equation, Krylov, NewtonKrylov, Rule, Solution, root, solved
 from ...simulations import AbstractSimulation
 from ._jacobian_preconditioner import Leading

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._checks import check_number, check_positive
-from ..._fresh_jit import fresh_jit
-from ..._sizes import largest
+from ..._jit._fresh_jit import fresh_jit
+from ..._norms import largest
 from ..._types import Numbers
+from ..._validation import check_number, check_positive
 
 
 #: A step may cross so much more than it was chosen for, where the flow became faster,

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._checks import is_traced, worked_out
-from ..._fresh_jit import fresh_jit
+from ..._jit._fresh_jit import fresh_jit
+from ..._validation import is_traced, worked_out
 from ...integrators import AbstractExponentialSolver, AbstractStiffSolver
 from ...simulations import AbstractOneStepSolver, Method, Semilinear
 from ._cfl import CFL, crossings_of, largest_step

@@ -7,8 +7,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from ..._checks import check_takes
-from ..._user_code import explain_tracer_errors
+from ..._tracer_errors import explain_tracer_errors
+from ..._validation import check_takes
 
 
 _DIRECTIONS = (None, "up", "down")

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._failures import is_finite
-from ..._results import RESULTS
+from ..._results import RESULTS, is_finite
 from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
 from .._integrate._diffrax_backend import STATS, diffrax_steps
 from .._integrate._fixed_stepper import Stepper

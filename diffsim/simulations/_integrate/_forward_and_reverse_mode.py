@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._checks import is_traced
 from ..._primitives import Maps, hoisted, linear, sealed
+from ..._validation import is_traced
 
 
 #: `run(adjoint, inputs)`: arrays, those without a derivative among them.

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ..._checks import is_traced
 from ..._results import RESULTS
+from ..._validation import is_traced
 from .._elapsed_time import Epoch, controller_since, elapsed_since
 from .._method import MAX_STEPS, GivenSteps, Method, default_controller
 from .._simulation import AbstractSimulation

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
+from ..._linalg import product
 from ..._primitives import AtOnce, Mapped, Maps, linear
-from ..._products import product
 
 
 #: Numbers in all tangents of all rates from which on a product of matrices is faster.

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._whole_file import whole_file
+from ..._atomic_file import whole_file
 from ._class_names import checked_classes
 from ._tree_description import Contents, describe, dtype_name
 from ._tree_rebuild import find_classes, rebuild

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._checks import is_traced
 from ..._results import RESULTS
+from ..._validation import is_traced
 from ._class_names import is_data_class, is_function, public_name
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._products import scaled
+from ..._linalg import scaled
 from ._imex import AbstractSplit
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._user_code import explain_tracer_errors
+from ..._tracer_errors import explain_tracer_errors
 from .._simulation import AbstractSimulation
 from ._imex import AbstractSplit
 from ._operator_splitting import AbstractFlows

@@ -10,9 +10,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._program import Program
-from ._read_now import Reading, looked_at
-from ._retraced import (
+from ._compiled_cache import Reading, looked_at
+from ._retraced_function import (
     Beside,
     Owner,
     Raised,
@@ -22,7 +21,8 @@ from ._retraced import (
     is_retraced,
     traced,
 )
-from ._written import Written
+from ._traced_program import Program
+from ._user_objects import Written
 
 
 _Arguments = ParamSpec("_Arguments")

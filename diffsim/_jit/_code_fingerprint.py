@@ -13,7 +13,7 @@ from typing import Any
 
 # What users install is known by its name: of its own globals some change as it runs.
 _INSTALLED = ("site-packages", "dist-packages")
-_HERE = pathlib.Path(__file__).parents[0]
+_HERE = pathlib.Path(__file__).parents[1]
 _STANDARD = pathlib.Path(sysconfig.get_paths()["stdlib"])
 # Beartype writes code around a function whose names are addresses.
 _CHECKED = "<@beartype"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ._numbers import as_vector
+from ._jit._retraced_function import is_retraced
 from ._paths import (
     joined,
     leads_to,
@@ -22,7 +22,7 @@ from ._paths import (
     step_to,
     steps_of,
 )
-from ._retraced import is_retraced
+from ._validation import as_vector
 
 
 @dataclasses.dataclass(frozen=True)

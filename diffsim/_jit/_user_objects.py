@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ._code import is_library
+from ._code_fingerprint import is_library
 
 
 _SIMPLE = (bool, int, float, complex, str, bytes, np.generic, np.dtype, jax.Array)

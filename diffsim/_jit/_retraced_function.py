@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .._trace_contexts import note, surrounded, surroundings
+from ._compiled_cache import Reading
 from ._fingerprint import compiled_inside
-from ._program import Program
-from ._read_now import Reading
-from ._surroundings import note, surrounded, surroundings
+from ._traced_program import Program
 
 
 class Signature(NamedTuple):

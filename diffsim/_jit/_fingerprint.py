@@ -15,8 +15,8 @@ import jax.extend as jex
 import jax.numpy as jnp
 import numpy as np
 
-from ._checks import is_traced
-from ._code import class_parts, code_parts, function_parts
+from .._validation import is_traced
+from ._code_fingerprint import class_parts, code_parts, function_parts
 
 
 # What C makes of a function, which it keeps as `__wrapped__`.

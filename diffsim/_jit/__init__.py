@@ -1,0 +1,1 @@
+"""`jit` for functions that users write: a second value compiles nothing new."""
