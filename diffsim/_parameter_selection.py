@@ -26,7 +26,7 @@ from ._validation import as_vector
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class LeafSelection:
     """The entries of one leaf that one path chose."""
 
     path: str = dataclasses.field(compare=False)
@@ -47,7 +47,7 @@ class Part:
 class Selection:
     """Numbers chosen from a pytree, in the order of `names`; static and hashable."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[LeafSelection, ...]
     names: tuple[str, ...]
 
 
@@ -212,7 +212,7 @@ def _labels(tree: PyTree, keys: Sequence[Any], value: Any) -> tuple[str, ...]:
 
 def _parts(
     leaves: list[_Leaf], path: str, argument: str, passing: tuple[str, ...]
-) -> list[Part]:
+) -> list[LeafSelection]:
     tokens = steps_of(path)
     if not tokens or joined(tokens) != path:
         raise _wrong_path(leaves, path, argument)
@@ -224,7 +224,9 @@ def _parts(
         chosen = chosen or [x for x in found if x.floating and x.name == path]
         if not chosen:
             _object_to_kind(found[0], argument)
-        return [Part(path, x.position, np.shape(x.value), None) for x in chosen]
+        return [
+            LeafSelection(path, x.position, np.shape(x.value), None) for x in chosen
+        ]
     if tokens and tokens[-1].startswith("["):
         owners = [leaf for leaf in leaves if matches(tokens[:-1], leaf.tokens)]
         if owners:
@@ -255,7 +257,7 @@ def _object_to_kind(leaf: _Leaf, argument: str):
     )
 
 
-def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
+def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> LeafSelection:
     if not leaf.floating:
         _object_to_kind(leaf, argument)
     shape = np.shape(leaf.value)
@@ -269,7 +271,9 @@ def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> Part:
             f"{argument}={path!r} is no entry of {leaf.name or 'the array'!r} with "
             f"shape {shape}{hint}"
         ) from error
-    return Part(path, leaf.position, chosen.shape, tuple(map(int, chosen.reshape(-1))))
+    return LeafSelection(
+        path, leaf.position, chosen.shape, tuple(map(int, chosen.reshape(-1)))
+    )
 
 
 def _step(word: str, axis: int, leaf: _Leaf) -> int | slice:
@@ -282,7 +286,7 @@ def _step(word: str, axis: int, leaf: _Leaf) -> int | slice:
 
 def _parts_of_nodes(
     tree: PyTree, leaves: list[_Leaf], where: Callable, argument: str
-) -> tuple[Part, ...]:
+) -> tuple[LeafSelection, ...]:
     """Parts for a `where` function: it is shown the tree with our leaves in place."""
     shown = jax.tree.unflatten(jax.tree.structure(tree), leaves)
     try:
@@ -298,10 +302,12 @@ def _parts_of_nodes(
     floating = [leaf for leaf in chosen if leaf.floating]
     if chosen and not floating:
         _object_to_kind(chosen[0], argument)
-    return tuple(Part(x.name, x.position, np.shape(x.value), None) for x in floating)
+    return tuple(
+        LeafSelection(x.name, x.position, np.shape(x.value), None) for x in floating
+    )
 
 
-def _names(part: Part, leaf: _Leaf) -> list[str]:
+def _names(part: LeafSelection, leaf: _Leaf) -> list[str]:
     shape = np.shape(leaf.value)
     if not shape:
         return [leaf.name]
@@ -314,7 +320,9 @@ def _names(part: Part, leaf: _Leaf) -> list[str]:
     ]
 
 
-def _object_to_repeats(parts: Sequence[Part], leaves: list[_Leaf], argument: str):
+def _object_to_repeats(
+    parts: Sequence[LeafSelection], leaves: list[_Leaf], argument: str
+):
     for leaf in {part.leaf for part in parts}:
         mine = [part for part in parts if part.leaf == leaf]
         size = int(np.prod(np.shape(leaves[leaf].value), dtype=int))
@@ -325,7 +333,7 @@ def _object_to_repeats(parts: Sequence[Part], leaves: list[_Leaf], argument: str
         twice = np.flatnonzero(np.bincount(np.concatenate(flat), minlength=size) > 1)
         if twice.size:
             entry = int(twice[0])
-            (name,) = _names(Part("", leaf, (), (entry,)), leaves[leaf])
+            (name,) = _names(LeafSelection("", leaf, (), (entry,)), leaves[leaf])
             by = [
                 p.path for p, f in zip(mine, flat, strict=True) for e in f if e == entry
             ]
@@ -336,7 +344,7 @@ def _object_to_repeats(parts: Sequence[Part], leaves: list[_Leaf], argument: str
 
 
 def _object_to_shared_name(
-    tree: PyTree, parts: Sequence[Part], leaves: list[_Leaf], argument: str
+    tree: PyTree, parts: Sequence[LeafSelection], leaves: list[_Leaf], argument: str
 ):
     """A dict key with dots or brackets may spell the path of another leaf."""
     keys = [keys for keys, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]

@@ -72,14 +72,14 @@ def hoisted(
     return new, consts
 
 
-class Opened(eqx.Module):
+class ClosureConverted(eqx.Module):
     """A function with the arrays that it closes over as leaves."""
 
     consts: list[Array]
     function: Callable[..., Any] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, function: Callable[..., Any], *examples: Any) -> "Opened":
+    def of(cls, function: Callable[..., Any], *examples: Any) -> "ClosureConverted":
         new, consts = hoisted(function, *examples)
         return cls(consts, new)
 
@@ -151,7 +151,7 @@ _sealed.to_lojax = _run  # pyright: ignore[reportAttributeAccessIssue]
 LinearMap = Callable[[Sequence[Any], Sequence[Any]], list[Array]]
 
 
-class Mapped(NamedTuple):
+class HashablePartial(NamedTuple):
     """`function(*fixed, known, arguments)`.
 
     Equal to another one that does the same, so that what was compiled is found again.
@@ -172,7 +172,7 @@ class AtOnce(NamedTuple):
     transposed: LinearMap
 
 
-class Maps(NamedTuple):
+class LinearMapRules(NamedTuple):
     """A linear map of `arguments`, given what is `known`, and its transpose.
 
     The exact ones are the same maps as code that JAX can differentiate in what is
@@ -188,17 +188,21 @@ class Maps(NamedTuple):
     short: bool = False
 
     @classmethod
-    def plain(cls, forward: LinearMap, transposed: LinearMap, **more: Any) -> "Maps":
-        """Maps whose code is what JAX differentiates as well."""
+    def plain(
+        cls, forward: LinearMap, transposed: LinearMap, **more: Any
+    ) -> "LinearMapRules":
+        """LinearMapRules whose code is what JAX differentiates as well."""
         return cls(forward, transposed, forward, transposed, **more)
 
-    def turned(self) -> "Maps":
+    def turned(self) -> "LinearMapRules":
         """The transpose, whose transpose is the map."""
         forward, transposed, exact, exact_transposed, at_once, short = self
         if at_once is not None:
             least, many, many_transposed = at_once
             at_once = AtOnce(least, many_transposed, many)
-        return Maps(transposed, forward, exact_transposed, exact, at_once, short)
+        return LinearMapRules(
+            transposed, forward, exact_transposed, exact, at_once, short
+        )
 
 
 _linear = jax.extend.core.Primitive("linear")
@@ -206,7 +210,10 @@ _linear.multiple_results = True
 
 
 def linear(
-    maps: Maps, known: Sequence[Any], arguments: Sequence[Any], types: Sequence[Any]
+    maps: LinearMapRules,
+    known: Sequence[Any],
+    arguments: Sequence[Any],
+    types: Sequence[Any],
 ) -> list[Array]:
     """`maps.forward(known, arguments)`, transposed as `maps` says.
 
@@ -229,7 +236,7 @@ def short_map(eqn: Any) -> Any | None:
 
 # Read again and again: for loops, for sizes, for what is not understood.
 @functools.lru_cache(maxsize=256)
-def _written_out(maps: Maps, known: int, types: tuple[Any, ...]) -> Any:
+def _written_out(maps: LinearMapRules, known: int, types: tuple[Any, ...]) -> Any:
     inputs = [jax.ShapeDtypeStruct(*one) for one in types]
     return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
 
@@ -302,7 +309,9 @@ def _linear_batched(inputs, axes, *, maps, known, types):
         lambda *x: [jax.numpy.broadcast_to(a, (size, *a.shape)) for a in x]
     )(*types)
     forward, transposed, exact, exact_transposed = map(wide, maps[:4])
-    wider = Maps(forward, transposed, exact, exact_transposed, short=maps.short)
+    wider = LinearMapRules(
+        forward, transposed, exact, exact_transposed, short=maps.short
+    )
     many = maps.at_once
     if (
         many is not None
@@ -338,4 +347,4 @@ def _same(known: Sequence[Any], leaves: Sequence[Any]) -> list[Array]:
     return list(leaves)
 
 
-_IDENTITY = Maps.plain(Mapped(_same), Mapped(_same))
+_IDENTITY = LinearMapRules.plain(HashablePartial(_same), HashablePartial(_same))

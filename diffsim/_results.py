@@ -119,8 +119,8 @@ with warnings.catch_warnings():
         )
         no_bracket = (
             "The residual has the same sign at both ends of the bracket, or is not a "
-            "number there. Widen `Bracketed(lower, upper)`; a root where the residual "
-            "does not change its sign needs another solver."
+            "number there. Widen `BracketedNewton(lower, upper)`; a root where the "
+            "residual does not change its sign needs another solver."
         )
         no_minimum = (
             "The solver stopped where there is no minimum: the gradient does not "
@@ -142,15 +142,15 @@ with warnings.catch_warnings():
             "No steady state was found from this initial state. There may be none at "
             "these parameters, as beyond a fold or where walls let out less than comes "
             "in, or none that attracts; else start nearer to it, from that of "
-            "parameters nearby, try a shorter `solver=pde.PseudoTime(0.1)`, or raise "
-            "`max_steps`."
+            "parameters nearby, try a shorter `solver=pde.PseudoTransient(0.1)`, or "
+            "raise `max_steps`."
         )
         steady_state_not_determined = (
             "A steady state was found and not what determines it: a linear solve there "
             "did not converge. Others may be right beside it, as where diffusion "
             "between Neumann or periodic walls says nothing of the mean, or at a fold: "
             "hold the field at a wall, or add a reaction that does. Else, where much "
-            "is carried, take `solver=pde.PseudoTime(linear=implicit.Krylov("
+            "is carried, take `solver=pde.PseudoTransient(linear=implicit.Krylov("
             "implicit.GMRES(200), max_steps=4000))`."
         )
         no_linear_solution = (
@@ -158,7 +158,7 @@ with warnings.catch_warnings():
             "of the residual) is singular or not of the structure that its strategy "
             "presumes, or an iterative solver ran out of steps. Where a residual has a "
             "minimum instead of a root, no guess helps; if the equation does not "
-            "determine its unknown, `LeastNorm()` takes the shortest answer; for an "
+            "determine its unknown, `MinimumNorm()` takes the shortest answer; for an "
             "iterative solver raise `Krylov(max_steps=...)`."
         )
 

@@ -194,7 +194,7 @@ def check_finite(name: str, value: Any):
         raise ValueError(f"{name} must be finite, got {worst}")
 
 
-class Sign(NamedTuple):
+class PositiveParameter(NamedTuple):
     """A parameter that must be positive.
 
     If it is not, what is known raises and what is traced is
@@ -231,7 +231,7 @@ class Sign(NamedTuple):
         return self.value is not None and not callable(self.value)
 
 
-def all_hold(signs: tuple[Sign, ...]) -> Bool[Array, ""]:
+def all_hold(signs: tuple[PositiveParameter, ...]) -> Bool[Array, ""]:
     """Whether every one does."""
     return jnp.all(jnp.asarray([sign.holds() for sign in signs] or [True]))
 

@@ -27,7 +27,7 @@ MINUTE = 1 / 1440
 
 
 def planets(masses, h, k, longitudes):
-    orbits = nbody.RegularElements(
+    orbits = nbody.NonsingularElements(
         semi_major_axis=[0.1, 0.16], h=h, k=k, mean_longitude=longitudes
     )
     return nbody.Bodies.from_elements(

@@ -48,7 +48,7 @@ starts, truth = (u.reshape(*u.shape[:-1], 32, 16).mean(-1) for u in (waves, reso
 
 
 # %%
-class Closed(pde.AbstractFiniteVolume):
+class Closed(pde.AbstractFiniteVolumeEquation):
     burgers: pde.Burgers
     network: eqx.nn.MLP
 
@@ -73,7 +73,7 @@ fit = ds.fit(
     noise=inference.Gaussian(0.01),
     free={"network": ds.Free(scale=1.0)},
     solver=optax.adam(optax.cosine_decay_schedule(0.03, 200)),
-    run=inference.Run(max_steps=200, covariance=False),
+    options=inference.FitOptions(max_steps=200, covariance=False),
 )
 print(f"{fit.values.size} weights, loss {fit.history['loss'][0]:.0f} → {fit.loss:.0f}")
 tried = {"without closure": burgers, "with closure": fit.model}

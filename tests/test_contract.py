@@ -20,7 +20,9 @@ def system(forces, *, tracers=False, t0=0.0):
         [[0.0, 0.1, 0.0], [1.0, 0.0, 0.2], [-0.3, 1.5, 0.0]],
         [[0.0, -0.1, 0.0], [0.1, 1.0, 0.0], [0.8, 0.0, 0.1]],
     )
-    light = nbody.Tracers([[0.4, 0.4, 0.4]], [[1.0, -1.0, 0.3]]) if tracers else None
+    light = (
+        nbody.TestParticles([[0.4, 0.4, 0.4]], [[1.0, -1.0, 0.3]]) if tracers else None
+    )
     return nbody.NBody(bodies, forces, tracers=light, t0=t0)
 
 

@@ -16,10 +16,10 @@ from diffsim.implicit import (
     BiCGStab,
     Dense,
     Krylov,
+    LaggedLU,
     Newton,
     NewtonKrylov,
     Rule,
-    StaleLU,
     root,
 )
 
@@ -86,7 +86,7 @@ def _diffusion(size: int, krylov: str) -> Problem:
 
 def _dense_solves(problem: Problem) -> dict[str, Solve]:
     residual, start = problem.residual, jnp.zeros(problem.size)
-    rule = Rule(Dense() if problem.size < 10 else StaleLU())
+    rule = Rule(Dense() if problem.size < 10 else LaggedLU())
     newton = Newton(_TOLERANCE, _TOLERANCE)
     theirs = optx.Newton(_TOLERANCE, _TOLERANCE)
     solve_lu = peer("jaxopt").linear_solve.solve_lu

@@ -8,7 +8,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from diffsim import inference
-from diffsim.cli._planet_masses import Prediction, Setting, Sky, observed, wrong_start
+from diffsim.cli._planet_masses import (
+    ExperimentSetup,
+    Observations,
+    Prediction,
+    observed,
+    wrong_start,
+)
 from diffsim.simulations import Method
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation, ratio
@@ -20,7 +26,7 @@ def measure(effort: Effort) -> list[Row]:
     The times of a contest are the best of many; the fit runs twice, and the second has
     nothing left to compile.
     """
-    setting = Setting(epochs=effort.size(365, 12))
+    setting = ExperimentSetup(epochs=effort.size(365, 12))
     sky = observed(setting)
     predict = Prediction(setting.epochs, setting.method)
     arrays, system = _vectorized(sky)
@@ -57,13 +63,13 @@ def measure(effort: Effort) -> list[Row]:
 CASE = Case("weigh_the_planets", __doc__ or "", measure)
 
 
-def _vectorized(sky: Sky) -> tuple[Any, Any]:
+def _vectorized(sky: Observations) -> tuple[Any, Any]:
     """The best values as one vector, and the system of a vector."""
     vector, arrays = ravel_pytree((sky.gm, sky.positions0, sky.velocities0))
     return vector, lambda vector: sky.system(*arrays(vector))
 
 
-def _fit(sky: Sky, setting: Setting, predict: Prediction) -> Row:
+def _fit(sky: Observations, setting: ExperimentSetup, predict: Prediction) -> Row:
     """From masses up to 50 % off. Compiling is what the first of two fits took more."""
     guess, seconds, found = wrong_start(sky, setting.seed), [], None
     for _ in range(2):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffsim.integrators import KenCarp5
-from diffsim.simulations import Split
+from diffsim.simulations import IMEXTerm
 
 from . import problems
 
@@ -48,7 +48,7 @@ def _start():
 
 def _temperature(start, diffusivity):
     solution = diffrax.diffeqsolve(
-        Split(_rate, _solve),
+        IMEXTerm(_rate, _solve),
         KenCarp5(),
         0.0,
         problems.PLATE_TIMES[-1],

@@ -44,7 +44,7 @@ def fingerprint(thing: Any, *, traced: bool = False) -> bytes:
     except RecursionError as error:
         raise ValueError(
             f"checkpoint: a {type(thing).__name__} that the fit depends on is nested "
-            "too deeply to be known again; leave out Run(checkpoint=...)"
+            "too deeply to be known again; leave out FitOptions(checkpoint=...)"
         ) from error
 
 

@@ -13,7 +13,7 @@ from ..problems import MANUFACTURED_PROBLEMS, ManufacturedProblem, manufactured_
 from ._table_printing import Measured, tabulated
 
 
-SCHEMES: dict[str, pde.AbstractScheme] = {
+SCHEMES: dict[str, pde.AbstractReconstruction] = {
     "Upwind": pde.Upwind(),
     "Central(2)": pde.Central(2),
     "Central(4)": pde.Central(4),
@@ -97,11 +97,15 @@ def _fits(equation: ManufacturedProblem, kind: str, name: str) -> bool:
     if kind == "Outflow":
         return name in ("Upwind", "Central(2)", "MUSCL")
     damped = equation.name not in ("Euler", "ShallowWater")
-    return damped or kind in ("Periodic", "Wall") or not name.startswith("Central")
+    return (
+        damped
+        or kind in ("Periodic", "ReflectingWall")
+        or not name.startswith("Central")
+    )
 
 
 def _expected(
-    equation: ManufacturedProblem, kind: str, scheme: pde.AbstractScheme
+    equation: ManufacturedProblem, kind: str, scheme: pde.AbstractReconstruction
 ) -> int:
     """What is said of them: four of WENO5, at extrema that move and where it spreads.
 

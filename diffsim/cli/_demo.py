@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ..inference import Fit, Gaussian, LevenbergMarquardt, Run, fisher, fit
+from ..inference import Fit, FitOptions, Gaussian, LevenbergMarquardt, fisher, fit
 from ..sweeps import Sweep, sweep
 from . import _demo_text as text
 from ._demo_plots import saved_pictures
 from ._demo_progress import Clock
-from ._planet_masses import Prediction, Setting, Sky, observed, wrong_start
+from ._planet_masses import (
+    ExperimentSetup,
+    Observations,
+    Prediction,
+    observed,
+    wrong_start,
+)
 
 
 #: Jupiter's mass is swept over these multiples of the best fit; the last run takes it
@@ -25,7 +31,7 @@ def demo(
     folder: pathlib.Path,
     *,
     seed: int = 1,
-    setting: Setting | None = None,
+    setting: ExperimentSetup | None = None,
     importing: float = 0.0,
 ) -> int:
     """Weighs the planets and prints how; the pictures go to `folder`.
@@ -36,7 +42,7 @@ def demo(
     **Returns:** 0, or 1 if a claim failed, which is printed.
     """
     began, clock = time.perf_counter(), Clock()
-    setting = Setting(seed=seed) if setting is None else setting
+    setting = ExperimentSetup(seed=seed) if setting is None else setting
     folder.mkdir(parents=True, exist_ok=True)
     sky, guess = observed(setting), None
     guess = wrong_start(sky, setting.seed)
@@ -61,7 +67,9 @@ def demo(
     return 1 if failures else 0
 
 
-def _fitted(sky: Sky, setting: Setting, guess: Any, clock: Clock) -> Fit:
+def _fitted(
+    sky: Observations, setting: ExperimentSetup, guess: Any, clock: Clock
+) -> Fit:
     prediction = Prediction(setting.epochs, setting.method)
     freedom = sky.data.size - guess.bodies.masses.size * 7
 
@@ -75,11 +83,13 @@ def _fitted(sky: Sky, setting: Setting, guess: Any, clock: Clock) -> Fit:
             sky.data,
             noise=Gaussian(sky.sigma),
             solver=_SOLVER,
-            run=Run(progress=tell, max_steps=50),
+            options=FitOptions(progress=tell, max_steps=50),
         )
 
 
-def _swept(sky: Sky, setting: Setting, best: Fit, clock: Clock) -> Sweep:
+def _swept(
+    sky: Observations, setting: ExperimentSetup, best: Fit, clock: Clock
+) -> Sweep:
     """Positions for 31 masses of Jupiter around the best fit, and for JPL's."""
     jupiter = sky.names.index("Jupiter")
     masses = np.append(_FACTORS * best.model.bodies.masses[jupiter], sky.gm[jupiter])

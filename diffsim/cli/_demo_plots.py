@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import plots
 from ..inference import Fisher, Fit
-from ._planet_masses import Sky
+from ._planet_masses import Observations
 
 
 #: Obliquity of the ecliptic at J2000 (IAU 2006): the data stand on the equator.
@@ -18,7 +18,11 @@ _OUTER = [0, 5, 6, 7, 8, 9]
 
 
 def saved_pictures(
-    folder: pathlib.Path, sky: Sky, fit: Fit, forecast: Fisher, fitted: np.ndarray
+    folder: pathlib.Path,
+    sky: Observations,
+    fit: Fit,
+    forecast: Fisher,
+    fitted: np.ndarray,
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """Writes the orbits with the residuals, and the corner plot of the masses.
 
@@ -33,7 +37,7 @@ def saved_pictures(
     return orbits, masses
 
 
-def _orbits(sky: Sky, fitted: np.ndarray) -> Any:
+def _orbits(sky: Observations, fitted: np.ndarray) -> Any:
     figure = plots.sheet((12.5, 8.4))
     panels = figure.add_gridspec(2, 2, width_ratios=(1, 1.7))
     with plots.look():
@@ -66,7 +70,7 @@ def _orbits(sky: Sky, fitted: np.ndarray) -> Any:
     return figure
 
 
-def _masses(sky: Sky, fit: Fit, forecast: Fisher) -> Any:
+def _masses(sky: Observations, fit: Fit, forecast: Fisher) -> Any:
     """All masses but those that stay undetermined, over JPL's."""
     determined = [
         i

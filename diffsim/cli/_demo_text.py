@@ -12,7 +12,7 @@ from ..inference import Fisher, Fit
 from ..nbody import NBody
 from ..sweeps import Sweep
 from ._demo_progress import Stage
-from ._planet_masses import CADENCE, Setting, Sky
+from ._planet_masses import CADENCE, ExperimentSetup, Observations
 
 
 #: The demo fails unless every mass is within so many error bars of JPL's ...
@@ -23,7 +23,7 @@ _CHI2_MARGIN = 0.1
 _UNDETERMINED = 0.5
 
 
-def opening(sky: Sky, setting: Setting, guess: NBody) -> str:
+def opening(sky: Observations, setting: ExperimentSetup, guess: NBody) -> str:
     """What is known at the start."""
     off = np.asarray(guess.bodies.masses) / sky.gm - 1
     planets = ", ".join(
@@ -46,7 +46,7 @@ days for {years:.1f} years from 2000 January 1,
 """
 
 
-def masses(sky: Sky, fit: Fit) -> str:
+def masses(sky: Observations, fit: Fit) -> str:
     """The table: body, mass in two units, error bar, JPL's value, difference."""
     gm, error = _masses(sky, fit)
     rows = [("body", "mass [Earth]", "GM [km³/s²]", "±", "±/GM", "JPL DE440", "off by")]
@@ -64,7 +64,7 @@ def masses(sky: Sky, fit: Fit) -> str:
     return "\n".join(["", _table(rows), *_remarks(sky, error), _quality(fit)])
 
 
-def _remarks(sky: Sky, error: np.ndarray) -> list[str]:
+def _remarks(sky: Observations, error: np.ndarray) -> list[str]:
     return [
         f"{name} is undetermined: its error bar is {100 * bar / gm:.0f} % of JPL's "
         "value, these data do not feel its pull."
@@ -84,7 +84,9 @@ def _quality(fit: Fit) -> str:
     )
 
 
-def forecast(sky: Sky, fit: Fit, longer: Fisher, setting: Setting) -> str:
+def forecast(
+    sky: Observations, fit: Fit, longer: Fisher, setting: ExperimentSetup
+) -> str:
     """Error bars of the masses now and after twice the time."""
     now = _masses(sky, fit)[1] / sky.gm
     later = np.asarray(longer.stderr)[: sky.gm.size] / sky.gm
@@ -97,7 +99,9 @@ def forecast(sky: Sky, fit: Fit, longer: Fisher, setting: Setting) -> str:
     return "\n".join(["", title, _table(rows)])
 
 
-def sweep(sky: Sky, fit: Fit, factors: np.ndarray, residuals: np.ndarray) -> str:
+def sweep(
+    sky: Observations, fit: Fit, factors: np.ndarray, residuals: np.ndarray
+) -> str:
     """What residuals say when Jupiter's mass is wrong and all else is as fitted."""
     best = factors.size // 2
     chi2 = np.square(residuals / sky.sigma).reshape(len(residuals), -1).mean(1)
@@ -119,7 +123,9 @@ def sweep(sky: Sky, fit: Fit, factors: np.ndarray, residuals: np.ndarray) -> str
     return "\n".join(["", title, _table(rows), told])
 
 
-def _told(sky: Sky, fit: Fit, factors: np.ndarray, residuals: np.ndarray) -> str:
+def _told(
+    sky: Observations, fit: Fit, factors: np.ndarray, residuals: np.ndarray
+) -> str:
     """The error bar that the slope of the residuals gives, beside that of the fit."""
     best = factors.size // 2
     rise = (residuals[best + 1] - residuals[best - 1]) / sky.sigma
@@ -152,7 +158,7 @@ def times(stages: Sequence[Stage], importing: float, seconds: float) -> str:
     return "\n".join(["", _table(rows), ""])
 
 
-def failures(sky: Sky, fit: Fit, swept: Sweep) -> list[str]:
+def failures(sky: Observations, fit: Fit, swept: Sweep) -> list[str]:
     """The claims that did not hold, a sentence each."""
     found = []
     if RESULTS[fit.status]:
@@ -192,7 +198,7 @@ def rounded(value: float, error: float) -> str:
     return f"{value:.{decimals}f}"
 
 
-def _masses(sky: Sky, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+def _masses(sky: Observations, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """GM of all bodies and their error bars, au³/day²."""
     where = [fit.names.index(f"bodies.masses[{name}]") for name in sky.names]
     return np.asarray(fit.values)[where], np.asarray(fit.stderr)[where]

@@ -7,7 +7,7 @@ import diffrax
 from .. import integrators, pde
 from ..problems import PDE_PROBLEMS
 from ..simulations import AbstractSimulation, Method, simulate
-from ..verify import Taylor, taylor_test
+from ..verify import TaylorReport, taylor_test
 from ._integrator_table import furthest
 from ._table_printing import Measured, tabulated
 
@@ -59,7 +59,7 @@ def product() -> Iterator[tuple[str, type | None]]:
             yield name, solver
 
 
-def slopes(name: str, solver: diffrax.AbstractSolver | None) -> Taylor:
+def slopes(name: str, solver: diffrax.AbstractSolver | None) -> TaylorReport:
     """A Taylor test in every leaf, at the steps that are taken."""
     system = PDE_PROBLEMS[name]()
     method = Method(solver, step=_STEP) if solver else system.default_method()
@@ -74,13 +74,13 @@ def _steppings(system: AbstractSimulation) -> tuple[type, ...]:
     if isinstance(system, pde.IncompressibleFlow):
         return _EXPLICIT + _SPLIT
     assert isinstance(system, pde.Evolution)
-    if isinstance(system.equation, pde.AbstractSplitStep):
+    if isinstance(system.equation, pde.AbstractSplitStepEquation):
         return _SYMPLECTIC
-    if isinstance(system.equation, pde.AbstractSecondOrder):
+    if isinstance(system.equation, pde.AbstractSecondOrderInTime):
         return _SYMPLECTIC + _EXPLICIT
     if isinstance(system.space, pde.Fourier):
         return _EXPONENTIAL + _EXPLICIT
-    if not isinstance(system.equation, pde.AbstractImplicit):
+    if not isinstance(system.equation, pde.AbstractIMEXEquation):
         return _EXPLICIT
     start = system.initial_field
     whole = system.equation.explicit(system.t0, start, system.domain) is None

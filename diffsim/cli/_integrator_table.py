@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import integrators, pde
-from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, Tracers
+from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, TestParticles
 from ..problems import kaps, kepler, kepler_orbit
 from ..simulations import AbstractSimulation, Method, simulate
-from ..verify import Taylor, convergence, taylor_test
+from ..verify import TaylorReport, convergence, taylor_test
 from ._table_printing import Measured, tabulated
 
 
@@ -68,7 +68,7 @@ def _planets(forces: Any = None, *, tracers: bool = False) -> NBody:
         [[0.0, 0.0, 0.0], [1.0, 0.0, 0.1], [0.0, 1.7, -0.1]],
         [[0.0, -0.01, 0.002], [0.0, 1.0, 0.1], [-0.75, 0.1, 0.0]],
     )
-    light = Tracers([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]]) if tracers else None
+    light = TestParticles([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]]) if tracers else None
     return NBody(bodies, forces, tracers=light)
 
 
@@ -208,8 +208,8 @@ def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
     if modes or isinstance(solver, integrators.AbstractExponentialSolver):
         return modes and isinstance(solver, integrators.AbstractExponentialSolver)
     stiff, split = subject.name.startswith("Kaps"), subject.name.endswith("split")
-    if stiff or isinstance(solver, integrators.AbstractStiffSolver):
-        fits = isinstance(solver, integrators.AbstractStiffSolver)
+    if stiff or isinstance(solver, integrators.AbstractImplicitRungeKutta):
+        fits = isinstance(solver, integrators.AbstractImplicitRungeKutta)
         return stiff and fits and solver.split == split
     if subject.exact is None and not isinstance(solver, _EVERY_FORCE):
         return False
@@ -218,7 +218,7 @@ def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
     return not (relativistic and symplectic)
 
 
-def furthest(taylor: Taylor, mode: str) -> float:
+def furthest(taylor: TaylorReport, mode: str) -> float:
     """The slope that is furthest from 2 among all leaves."""
     slopes = np.array([leaf.slopes[mode] for leaf in taylor.leaves])
     if np.all(np.isnan(slopes)):

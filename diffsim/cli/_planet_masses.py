@@ -18,7 +18,7 @@ CADENCE = 10.0
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class ExperimentSetup:
     """What is measured, how well, and how it is computed.
 
     - `seed`: of the noise and of the wrong start.
@@ -38,7 +38,7 @@ class Setting:
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sky:
+class Observations:
     """What the fit is given, `times` and `data`, and what it is compared with.
 
     Lengths in au, times in days, GM in au³/day²; `data` are those of `setting`.
@@ -66,7 +66,7 @@ class Sky:
         return NBody(bodies, (Gravity(), PostNewtonian(self.c, central=0)))
 
 
-def observed(setting: Setting) -> Sky:
+def observed(setting: ExperimentSetup) -> Observations:
     """DE440 with noise; Earth and Moon are one body at their barycentre."""
     table = load_de440()
     if not 2 <= setting.epochs < table.epochs.size:
@@ -78,7 +78,7 @@ def observed(setting: Setting) -> Sky:
     truth = positions[1 : setting.epochs + 1]
     sigma = setting.sigma_km / table.au_km
     noise = np.random.default_rng([setting.seed, 0]).normal(size=truth.shape)
-    return Sky(
+    return Observations(
         names=merged.names,
         times=table.epochs[1 : setting.epochs + 1],
         data=truth + sigma * noise,
@@ -112,7 +112,7 @@ class _Merging:
         return np.einsum("ab,...bk->...ak", self.weights, vectors)
 
 
-def wrong_start(sky: Sky, seed: int) -> NBody:
+def wrong_start(sky: Observations, seed: int) -> NBody:
     """Masses up to 50 % off, the Sun's 1e-4, positions 1e-4 au, velocities 1e-6 au/day.
 
     Masses uniformly within these limits, the rest with these standard deviations.

@@ -2,9 +2,9 @@
 
 from ._adjoint_report import AdjointReport, adjoint_report
 from ._anderson import Anderson
-from ._bracketed_newton import Bracketed
+from ._bracketed_newton import BracketedNewton
 from ._fixed_point import fixed_point
-from ._implicit_differentiation import Equation, Rule, solved
+from ._implicit_differentiation import ImplicitEquation, Rule, solved
 from ._linear_solve import linear_solve
 from ._linear_solvers import (
     CG,
@@ -12,17 +12,17 @@ from ._linear_solvers import (
     GMRES,
     MINRES,
     AbstractKrylovMethod,
-    AbstractLinear,
+    AbstractLinearSolver,
     Banded,
     BiCGStab,
     BlockTridiagonal,
     Dense,
     Diagonal,
-    FromLineax,
+    ForwardAdjointSolvers,
     Krylov,
-    LeastNorm,
-    Split,
-    StaleLU,
+    LaggedLU,
+    LineaxSolver,
+    MinimumNorm,
     Tridiagonal,
 )
 from ._minimise import least_squares, minimise
@@ -40,27 +40,27 @@ __all__ = [
     "GMRES",
     "MINRES",
     "AbstractKrylovMethod",
-    "AbstractLinear",
+    "AbstractLinearSolver",
     "AdjointReport",
     "Anderson",
     "Banded",
     "BiCGStab",
     "BlockTridiagonal",
-    "Bracketed",
+    "BracketedNewton",
     "Dense",
     "Diagonal",
-    "Equation",
-    "FromLineax",
+    "ForwardAdjointSolvers",
     "ImplicitAdjoint",
+    "ImplicitEquation",
     "Krylov",
-    "LeastNorm",
+    "LaggedLU",
+    "LineaxSolver",
+    "MinimumNorm",
     "Newton",
     "NewtonKrylov",
     "Picard",
     "Rule",
     "Solution",
-    "Split",
-    "StaleLU",
     "Tridiagonal",
     "adjoint_report",
     "fixed_point",

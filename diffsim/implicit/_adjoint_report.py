@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._linalg import product
 from ._layer_arguments import check_fits, floating
-from ._linear_solvers import AbstractLinear, Dense
+from ._linear_solvers import AbstractLinearSolver, Dense
 
 
 class AdjointReport(eqx.Module):
@@ -38,7 +38,7 @@ def adjoint_report(
     args: PyTree,
     cotangent: PyTree[Any],
     *,
-    linear: AbstractLinear | None = None,
+    linear: AbstractLinearSolver | None = None,
 ) -> AdjointReport:
     r"""Solves $A^T \lambda = \bar y$ at the root y of `residual`, and looks at it.
 
@@ -59,7 +59,7 @@ def adjoint_report(
 
 
 @eqx.filter_jit
-def _reported(residual, y, args, bar, linear: AbstractLinear) -> AdjointReport:
+def _reported(residual, y, args, bar, linear: AbstractLinearSolver) -> AdjointReport:
     value, pull = jax.vjp(lambda z: residual(z, args), y)
 
     def transposed(v):

@@ -1,4 +1,4 @@
-"""`Bracketed`: scalar roots in a fixed number of steps, for many at once."""
+"""`BracketedNewton`: scalar roots in a fixed number of steps, for many at once."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 
-class Bracketed(eqx.Module):
+class BracketedNewton(eqx.Module):
     r"""Newton's method held in a bracket, a fixed number of steps of it.
 
     A step that leaves the bracket, or does not halve the last one, is a bisection

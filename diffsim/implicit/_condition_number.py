@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ._linear_solvers import AbstractLinear
+from ._linear_solvers import AbstractLinearSolver
 
 
-def condition(operator, y: PyTree[Array], linear: AbstractLinear) -> Array:
+def condition(operator, y: PyTree[Array], linear: AbstractLinearSolver) -> Array:
     r"""A lower estimate of $|A|_1 |A^{-1}|_1$, infinite where a solve gives NaN.
 
     **References:** N. J. Higham, *FORTRAN codes for estimating the one-norm of a real

@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ._anderson import Anderson
 from ._implicit_differentiation import Rule
-from ._implicit_layer import Kind, answer
+from ._implicit_layer import ProblemType, answer
 from ._layer_arguments import check_fits, floating
 
 
@@ -53,4 +53,4 @@ def _equation(function):
     return lambda y, theta: jax.tree.map(jnp.subtract, function(y, theta), y)
 
 
-_KIND = Kind("function", _equation, optx.fixed_point, "no_root")
+_KIND = ProblemType("function", _equation, optx.fixed_point, "no_root")

@@ -18,7 +18,7 @@ from jaxtyping import Array, PyTree
 
 from .._primitives import sealed
 from ._linear_solve import linear_solved
-from ._linear_solvers import AbstractLinear, Dense, check_strategy
+from ._linear_solvers import AbstractLinearSolver, Dense, check_strategy
 
 
 _MODES = ("primitive", "reverse", "attached", "unroll")
@@ -30,9 +30,9 @@ class Rule(eqx.Module):
     **Arguments**
 
     - `linear`: solves the linear systems of tangents and adjoints, and those of the
-        default solver: `Dense()`, `StaleLU()`, `Tridiagonal()`, `Banded(...)`,
-        `BlockTridiagonal()`, `Krylov(...)`, `FromLineax(...)`, `LeastNorm()`, or two by
-        `Split(forward, adjoint)`.
+        default solver: `Dense()`, `LaggedLU()`, `Tridiagonal()`, `Banded(...)`,
+        `BlockTridiagonal()`, `Krylov(...)`, `LineaxSolver(...)`, `MinimumNorm()`, or
+        two by `ForwardAdjointSolvers(forward, adjoint)`.
     - `mode`: `"primitive"`, every transformation in every nesting; `"reverse"`, one
         adjoint solve by `custom_vjp`, for residuals that have no forward mode;
         `"attached"`, two Newton steps on a root that is held constant, by public JAX
@@ -41,10 +41,11 @@ class Rule(eqx.Module):
     - `polish`: Newton steps with `linear` from the solver's answer. The error of a
         derivative is that of the solution, and a step squares both.
 
-    **Good values:** the defaults up to a thousand unknowns, `StaleLU()` from a hundred.
+    **Good values:** the defaults up to a thousand unknowns, `LaggedLU()` from a
+    hundred.
     """
 
-    linear: AbstractLinear = Dense()
+    linear: AbstractLinearSolver = Dense()
     mode: str = eqx.field(static=True, default="primitive")
     polish: int = eqx.field(static=True, default=0)
 
@@ -56,7 +57,7 @@ class Rule(eqx.Module):
             raise ValueError(f"polish must be 0 or more, an int, got {self.polish}")
 
 
-class Equation(NamedTuple):
+class ImplicitEquation(NamedTuple):
     """$f(y, θ) = 0$, with all that f closes over in θ, and how its root is found.
 
     `solve((solver, rule), function, y, theta)` returns the root, a pytree of arrays
@@ -71,9 +72,9 @@ class Equation(NamedTuple):
 
 
 def solved(
-    equation: Equation, guess: PyTree[Array], rule: Rule
+    equation: ImplicitEquation, guess: PyTree[Array], rule: Rule
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """The root of an `Equation`, differentiated by a `Rule`: what `root` is made of.
+    """Solve an `ImplicitEquation`, its root differentiable by a `Rule`, as in `root`.
 
     For solvers that know better than `root` how to find it, a time step for instance.
     Returns the root and what `equation.solve` says of it, starting at `guess`; the
@@ -85,12 +86,12 @@ def solved(
     return by.get(rule.mode, _unrolled)(equation, guess, rule)
 
 
-def _found(equation: Equation, guess, theta, rule: Rule):
+def _found(equation: ImplicitEquation, guess, theta, rule: Rule):
     how = (equation.solver, rule)
     return equation.solve(how, equation.function, guess, theta)
 
 
-def _sealed(equation: Equation, guess, rule: Rule):
+def _sealed(equation: ImplicitEquation, guess, rule: Rule):
     given = (guess, equation.theta, rule, equation.solver)
     leaves, structure = jax.tree.flatten(given)
     arrays = [eqx.is_array(x) for x in leaves]
@@ -142,13 +143,13 @@ def _tangent(function, y, theta_and_tangent, solve):
     return solve(operator, y, jax.tree.map(jnp.negative, forcing))
 
 
-def _held(equation: Equation, guess, rule: Rule):
+def _held(equation: ImplicitEquation, guess, rule: Rule):
     """The root, and nothing of the way to it: its derivative is attached afterwards."""
     theta = jax.lax.stop_gradient(equation.theta)
     return jax.lax.stop_gradient(_found(equation, guess, theta, rule))
 
 
-def _reverse(equation: Equation, guess, rule: Rule):
+def _reverse(equation: ImplicitEquation, guess, rule: Rule):
     y, about, hint = _held(equation, guess, rule)
 
     @eqx.filter_custom_vjp
@@ -186,7 +187,7 @@ def _filled(y, bar):
     return jnp.zeros_like(y) if bar is None else bar
 
 
-def _attached(equation: Equation, guess, rule: Rule):
+def _attached(equation: ImplicitEquation, guess, rule: Rule):
     y, about, hint = _held(equation, guess, rule)
 
     def at(z):
@@ -200,6 +201,6 @@ def _attached(equation: Equation, guess, rule: Rule):
     return y, about
 
 
-def _unrolled(equation: Equation, guess, rule: Rule):
+def _unrolled(equation: ImplicitEquation, guess, rule: Rule):
     y, about, _ = _found(equation, guess, equation.theta, rule)
     return y, about

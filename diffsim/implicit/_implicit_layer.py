@@ -16,10 +16,10 @@ from .._norms import largest, precision
 from .._primitives import hoisted
 from .._results import RESULTS, failures_as_nan, is_finite, raised, throws
 from ._anderson import Anderson
-from ._bracketed_newton import Bracketed
+from ._bracketed_newton import BracketedNewton
 from ._condition_number import condition
 from ._curvature import is_bowl
-from ._implicit_differentiation import Equation, Rule, solved
+from ._implicit_differentiation import ImplicitEquation, Rule, solved
 from ._iteration_loop import iterated
 from ._layer_arguments import explain_derivatives
 from ._newton import Newton, linearized
@@ -28,7 +28,7 @@ from ._picard import Picard
 from ._solution import Solution
 
 
-class Kind(NamedTuple):
+class ProblemType(NamedTuple):
     """A way of defining y by a function of it.
 
     `equation(given)` is the f with f(y, θ) = 0 that is differentiated; `find` runs a
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 
 
 def answer(
-    kind: Kind,
+    kind: ProblemType,
     given: Callable,
     guess: PyTree[Array],
     args: PyTree,
@@ -82,7 +82,7 @@ def _check_solver(solver: Any) -> None:
             f"solver must be a solver, got the class {solver.__name__}; call it, "
             f"{solver.__name__}(...)"
         )
-    if not isinstance(solver, optx.AbstractIterativeSolver | Bracketed):
+    if not isinstance(solver, optx.AbstractIterativeSolver | BracketedNewton):
         raise ValueError(
             f"solver must be a solver of diffsim.implicit or of Optimistix, or None, "
             f"got {solver!r:.60}; try Newton() or optimistix.Dogleg(1e-8, 1e-8)"
@@ -90,7 +90,7 @@ def _check_solver(solver: Any) -> None:
 
 
 @fresh_jit
-def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
+def _answered(kind: ProblemType, given, guess, args, solver, rule, max_steps, full):
     # A layer inside the function is asked at trial steps and, of a batch, for members
     # that have long ended: it has no say in what fails, this one judges what it made.
     with failures_as_nan():
@@ -114,7 +114,7 @@ def _answered(kind: Kind, given, guess, args, solver, rule, max_steps, full):
         status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
         return value, (status, size, steps), hint
 
-    equation = Equation(function, theta, solver, solve)
+    equation = ImplicitEquation(function, theta, solver, solve)
     value, (status, size, steps) = solved(equation, guess, rule)
     found = Solution(value, status, size, steps)
     if not full:
@@ -132,7 +132,7 @@ def opened(given: Callable, y: PyTree[Array], args: PyTree):
     return lambda y, theta: function(theta[1], y, theta[0]), (dynamic, consts)
 
 
-def _typed(kind: Kind, given, guess: PyTree[Array], args: PyTree):
+def _typed(kind: ProblemType, given, guess: PyTree[Array], args: PyTree):
     """The guess, varying over the mesh of a surrounding `shard_map` as f does.
 
     What is traced for a guess that is the same everywhere would be run with a y that
@@ -148,9 +148,9 @@ def _inside_shard_map() -> bool:
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
-def _searched(kind: Kind, closed, function, y, theta, solver, rule, max_steps):
+def _searched(kind: ProblemType, closed, function, y, theta, solver, rule, max_steps):
     """y, a status, the number of steps and what the derivative can reuse."""
-    if isinstance(solver, Bracketed):
+    if isinstance(solver, BracketedNewton):
         leaves, structure = jax.tree.flatten(y)
         found = [solver.found(function, a, theta) for a in leaves]
         y = jax.tree.unflatten(structure, [a for a, _ in found])
@@ -217,7 +217,7 @@ def _is_minimum(objective, gradient, start, y, theta) -> Array:
     return better & is_bowl(lambda z: gradient(z, theta), y, start)
 
 
-def _judged(function, theta, start, y, status, kind: Kind, solver):
+def _judged(function, theta, start, y, status, kind: ProblemType, solver):
     """The answer or NaN, its status, and the largest entry of f."""
     good, no_answer = RESULTS.successful, getattr(RESULTS, kind.no_answer)
     here = function(y, theta)
@@ -237,12 +237,12 @@ def _judged(function, theta, start, y, status, kind: Kind, solver):
 
 def _is_certain(solver) -> bool:
     """Whether a solver says itself, by no tolerance in units of y, what a root is."""
-    if isinstance(solver, Bracketed):
+    if isinstance(solver, BracketedNewton):
         return True
     return isinstance(solver, Newton | NewtonKrylov) and solver.atol is None
 
 
-def _is_large(kind: Kind, function, y, theta, start, here) -> Array:
+def _is_large(kind: ProblemType, function, y, theta, start, here) -> Array:
     """Whether |f| is above what f changes by if y does by up to a hundredth.
 
     A solver of rough tolerances stops where |f| is above rounding, but below this; at a

@@ -13,11 +13,11 @@ from jaxtyping import Array, PyTree
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import product
 from .._norms import largest
-from .._primitives import Opened, tie_tangents
+from .._primitives import ClosureConverted, tie_tangents
 from .._results import RESULTS, failures_as_nan, is_finite, raised, throws
 from ._condition_number import condition
 from ._layer_arguments import check_fits, floating
-from ._linear_solvers import AbstractLinear, Dense, Operator, check_strategy
+from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_strategy
 from ._solution import Solution
 
 
@@ -25,7 +25,7 @@ def linear_solve(
     operator: Any,
     b: PyTree[Any],
     *,
-    linear: AbstractLinear | None = None,
+    linear: AbstractLinearSolver | None = None,
     throw: bool | None = None,
     full: bool = False,
 ) -> Any:
@@ -43,7 +43,7 @@ def linear_solve(
     - `operator`: A, as a matrix for one array `b` (its last axis), as a linear function
         of pytrees like `b`, or as a `lineax.AbstractLinearOperator`.
     - `b`: floating arrays.
-    - `linear`: a strategy; None is `Dense()`. `FromLineax(...)` takes any solver of
+    - `linear`: a strategy; None is `Dense()`. `LineaxSolver(...)` takes any solver of
         Lineax.
     - `throw`, `full`: as for `root`. The residual of the `Solution` is the largest
         entry of |A x − b|, its iterations those of the strategy.
@@ -82,7 +82,7 @@ def _check_linear(product: Operator, b, error: Exception):
         ) from error
 
 
-def linear_solved(operator, y, b, *, linear: AbstractLinear, hint: Any = None):
+def linear_solved(operator, y, b, *, linear: AbstractLinearSolver, hint: Any = None):
     """x with A x = b, differentiable in A and b."""
     # Without the iterations, a constant that `shard_map` refuses beside what varies.
     x = _linear_solved(operator, y, b, linear, hint, lambda solved: solved[0])
@@ -110,10 +110,12 @@ def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
 
 
 @fresh_jit
-def _answered(product: Operator, b, linear: AbstractLinear, full: bool) -> Solution:
+def _answered(
+    product: Operator, b, linear: AbstractLinearSolver, full: bool
+) -> Solution:
     # As in `root`, a layer inside the operator is judged here.
     with failures_as_nan():
-        product = Opened.of(product, b)
+        product = ClosureConverted.of(product, b)
     x, steps = _linear_solved(
         product, b, b, linear, None, lambda solved: solved, has_aux=True
     )

@@ -13,7 +13,7 @@ from .._norms import precision
 from .._tracer_errors import explain_tracer_errors
 from .._validation import check_takes
 from ._implicit_differentiation import Rule
-from ._implicit_layer import Kind, answer
+from ._implicit_layer import ProblemType, answer
 from ._layer_arguments import check_arrays, floating
 from ._scaling import least_squares_scaled, minimise_scaled
 
@@ -174,9 +174,9 @@ def _normal_of_held_jacobian(residuals):
     return equation
 
 
-_MINIMISE_BY = Kind("objective", _gradient, optx.minimise, "no_minimum", _itself)
+_MINIMISE_BY = ProblemType("objective", _gradient, optx.minimise, "no_minimum", _itself)
 _MINIMISE = _MINIMISE_BY._replace(find=minimise_scaled)
-_LEAST_SQUARES = Kind(
+_LEAST_SQUARES = ProblemType(
     "residuals", _normal, optx.least_squares, "no_minimum", _half_square
 )
 _GAUSS_NEWTON = _LEAST_SQUARES._replace(equation=_normal_of_held_jacobian, held=True)

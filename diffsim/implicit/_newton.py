@@ -10,7 +10,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
 from .._norms import largest, precision
-from ._linear_solvers import AbstractLinear, Dense
+from ._linear_solvers import AbstractLinearSolver, Dense
 from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
 
 
@@ -63,7 +63,7 @@ class Newton(optx.AbstractRootFinder):
     until a step is within `rtol` |y|, entry by entry; that step is taken, and squares
     what was left. Near the root two more steps go by the same factors, which makes the
     order four for one factorization, and the last ones serve the derivative, if that is
-    by `StaleLU`.
+    by `LaggedLU`.
 
     A step after which steps grow and |f| has not fallen, or is not a number, is halved
     until it does, up to 30 times, and so is every one from then on. That costs nothing
@@ -99,7 +99,7 @@ class Newton(optx.AbstractRootFinder):
 
     rtol: float | None = None
     atol: float | None = None
-    linear: AbstractLinear = Dense()
+    linear: AbstractLinearSolver = Dense()
     backward: bool = eqx.field(static=True, default=False)
     norm: Callable[[PyTree], Array] = largest
 
@@ -211,7 +211,7 @@ class Newton(optx.AbstractRootFinder):
         Two steps s, s' by the factors of one A leave 2K|s||s'| of the error, as a step
         of the size of their geometric mean would, with K of the curvature of f.
         """
-        # As good as factors have to be for the sweeps of `StaleLU`.
+        # As good as factors have to be for the sweeps of `LaggedLU`.
         good = precision(y) ** 0.25
 
         def again(carry):
@@ -263,7 +263,7 @@ def _unless_worse(taken, near, grew, state: _State):
     return taken, fraction, (state.watched | back) & ~(begun & worse & tried)
 
 
-def linearized(function, y, linear: AbstractLinear, *, backward: bool):
+def linearized(function, y, linear: AbstractLinearSolver, *, backward: bool):
     """(f, aux) at y, the factors of A there, and b ↦ A⁻¹ b; `function` has aux."""
     if backward:
         value, pull, aux = jax.vjp(function, y, has_aux=True)

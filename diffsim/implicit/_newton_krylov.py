@@ -10,7 +10,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .._norms import largest, precision
-from ._linear_solvers import AbstractLinear, Krylov
+from ._linear_solvers import AbstractLinearSolver, Krylov
 from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
 
 
@@ -65,7 +65,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
 
     rtol: float | None = None
     atol: float | None = None
-    linear: AbstractLinear = Krylov()
+    linear: AbstractLinearSolver = Krylov()
     forcing: float = eqx.field(default=0.5, kw_only=True)
     shortenings: int = eqx.field(static=True, default=20, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)

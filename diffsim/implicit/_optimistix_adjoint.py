@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
-from ._implicit_differentiation import Equation, Rule, solved
+from ._implicit_differentiation import ImplicitEquation, Rule, solved
 
 
 class ImplicitAdjoint(optx.AbstractAdjoint):
@@ -55,7 +55,9 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
             return value, about, None
 
         guess = jax.tree.map(jnp.asarray, guess)
-        value, about = solved(Equation(function, theta, None, solve), guess, self.rule)
+        value, about = solved(
+            ImplicitEquation(function, theta, None, solve), guess, self.rule
+        )
         return value, eqx.combine(about, kept[0])
 
 

@@ -7,9 +7,9 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from ._implicit_differentiation import Rule
-from ._implicit_layer import Kind, answer
+from ._implicit_layer import ProblemType, answer
 from ._layer_arguments import check_fits, floating
-from ._linear_solvers import Krylov, Split, StaleLU
+from ._linear_solvers import ForwardAdjointSolvers, Krylov, LaggedLU
 from ._newton import Newton
 from ._newton_krylov import NewtonKrylov
 
@@ -75,12 +75,16 @@ def root(
 
 
 def default_solver(rule: Rule) -> optx.AbstractRootFinder:
-    linear = rule.linear.forward if isinstance(rule.linear, Split) else rule.linear
+    linear = (
+        rule.linear.forward
+        if isinstance(rule.linear, ForwardAdjointSolvers)
+        else rule.linear
+    )
     # Newton's own factors are not stale: refining by them would be work for nothing.
-    linear = linear.linear if isinstance(linear, StaleLU) else linear
+    linear = linear.linear if isinstance(linear, LaggedLU) else linear
     if isinstance(linear, Krylov):
         return NewtonKrylov(linear=linear)
     return Newton(linear=linear, backward=rule.mode == "reverse")
 
 
-_KIND = Kind("residual", lambda residual: residual, optx.root_find, "no_root")
+_KIND = ProblemType("residual", lambda residual: residual, optx.root_find, "no_root")

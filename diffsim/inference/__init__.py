@@ -3,7 +3,7 @@
 from ._fisher_forecast import fisher
 from ._fisher_information import Degeneracy, Fisher
 from ._fit import fit
-from ._fit_options import Run
+from ._fit_options import FitOptions
 from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt, LevenbergMarquardtState, Objective
 from ._noise import Gaussian
@@ -14,12 +14,12 @@ __all__ = [
     "Degeneracy",
     "Fisher",
     "Fit",
+    "FitOptions",
     "Free",
     "Gaussian",
     "LevenbergMarquardt",
     "LevenbergMarquardtState",
     "Objective",
-    "Run",
     "Transform",
     "fisher",
     "fit",

@@ -10,7 +10,7 @@ import jax
 from jaxtyping import PyTree
 
 from ..simulations import AbstractSimulation, Trajectory, failures_as_nan
-from ._noise import Layout, layout
+from ._noise import DataLayout, layout
 
 
 @contextlib.contextmanager
@@ -40,7 +40,7 @@ def _are_swapped(predict: Callable, model: PyTree, data: PyTree) -> bool:
     return _predicted(predict, data) == expected and _predicted(predict, model) != given
 
 
-def _predicted(predict: Callable, model: PyTree) -> Layout | None:
+def _predicted(predict: Callable, model: PyTree) -> DataLayout | None:
     """The layout of a prediction, None where there is none."""
     try:
         with failures_as_nan(), warnings.catch_warnings():

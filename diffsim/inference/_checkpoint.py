@@ -20,7 +20,7 @@ from .._results import RESULTS
 from .._validation import is_traced
 from ..simulations import load, save
 from ._noise import noise_at
-from ._posterior import Experiment
+from ._posterior import Posterior
 
 
 _SECONDS = 1.0  # between two that are written
@@ -31,7 +31,7 @@ _FUNCTIONS = {"predict", "noise", "model", "transform", "solver"}
 class Checkpoint:
     """The file of a fit; nothing is kept without a path, or if `predict` is traced."""
 
-    def __init__(self, path: Any, experiment: Experiment, solver: Any):
+    def __init__(self, path: Any, experiment: Posterior, solver: Any):
         self.path = None if path is None else pathlib.Path(path)
         self.identity: dict[str, str] = {}
         self.saved, self.warned = time.monotonic(), False
@@ -104,7 +104,7 @@ class Checkpoint:
         )
 
 
-def identity(experiment: Experiment, solver: Any) -> dict[str, str]:
+def identity(experiment: Posterior, solver: Any) -> dict[str, str]:
     """A digest of every part of a fit, by what users call it."""
     parameters = experiment.parameters
     selection, coordinates = parameters.selection, parameters.coordinates
@@ -128,7 +128,7 @@ def identity(experiment: Experiment, solver: Any) -> dict[str, str]:
     return {name: fingerprint(part).hex() for name, part in parts.items()}
 
 
-def _data(experiment: Experiment) -> Any:
+def _data(experiment: Posterior) -> Any:
     """The data in use: what is masked may be anything."""
     if experiment.data is None or experiment.layout is None:
         return None

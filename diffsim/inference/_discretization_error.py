@@ -16,11 +16,11 @@ from .._validation import as_array
 from ..simulations import finer_steps
 from ._fit_loop import linearised, looked
 from ._levenberg_marquardt import LevenbergMarquardt
-from ._posterior import Experiment
+from ._posterior import Posterior
 
 
 def solver_error(
-    experiment: Experiment, solver: LevenbergMarquardt, z: Array
+    experiment: Posterior, solver: LevenbergMarquardt, z: Array
 ) -> Float[Array, " parameter"]:
     """How far finer steps would move each best value, in its standard deviations.
 
@@ -41,7 +41,7 @@ def solver_error(
 
 
 @fresh_jit
-def _changed_data(experiment: Experiment, z: Array, change: Array) -> Array:
+def _changed_data(experiment: Posterior, z: Array, change: Array) -> Array:
     """Data from which a change of the rows is taken away."""
     assert experiment.data is not None
     sigma = experiment.sigma(experiment.parameters.values(z))
@@ -56,12 +56,12 @@ def _in_error_bars(root: Array) -> Array:
 
 
 @fresh_jit
-def at_finer_steps(function: Callable, experiment: Experiment, at: Array) -> Any:
+def at_finer_steps(function: Callable, experiment: Posterior, at: Array) -> Any:
     """`function(experiment, at)` by finer steps; None where there are none."""
     with finer_steps() as methods:
         found = function(experiment, at)
     return found if methods else None
 
 
-def _rows(experiment: Experiment, z: Array) -> Array:
+def _rows(experiment: Posterior, z: Array) -> Array:
     return experiment.rows(z)[0]

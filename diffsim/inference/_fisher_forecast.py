@@ -19,7 +19,7 @@ from ._fisher_information import Fisher
 from ._fit import warn_of_single_precision
 from ._information_factor import eigen_rows, scaled_root, scatter
 from ._jacobian import value_and_jacobian
-from ._posterior import Experiment, Whitened, experiment, explain_derivatives
+from ._posterior import Posterior, WhitenedResiduals, experiment, explain_derivatives
 
 
 def fisher(
@@ -80,7 +80,7 @@ def fisher(
             return _informed(found, kind, error_estimate)
 
 
-def _explained(found: Experiment, kind: str):
+def _explained(found: Posterior, kind: str):
     """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
     forward, reverse = "write its derivative as jax.custom_jvp", UNROLL
     if kind == "observed":
@@ -96,7 +96,7 @@ def _explained(found: Experiment, kind: str):
     )
 
 
-def _informed(found: Experiment, kind: str, error_estimate: bool) -> Fisher:
+def _informed(found: Posterior, kind: str, error_estimate: bool) -> Fisher:
     if found.data is None and (kind == "observed" or found.scale_is_unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")
@@ -110,7 +110,7 @@ def _informed(found: Experiment, kind: str, error_estimate: bool) -> Fisher:
     return _with_refinement(information, at, at_finer_steps(inform, found, values))
 
 
-def _object_to_few_data(found: Experiment):
+def _object_to_few_data(found: Posterior):
     """An unknown sigma is judged from what the parameters leave of the data."""
     masks, number = jax.tree.leaves(found.noise.mask), len(found.parameters.names)
     if found.data is None or any(map(is_traced, masks)):
@@ -140,7 +140,7 @@ def _with_refinement(information: Fisher, at: Array, finer: Any) -> Fisher:
     return information.with_refinement(refined, change)
 
 
-def _expected(found: Experiment, values: Array) -> tuple[Fisher, Array]:
+def _expected(found: Posterior, values: Array) -> tuple[Fisher, Array]:
     """The information, and the prediction."""
     root, scale, rows, weights, status, prediction = _information(found, values)
     names = found.parameters.names
@@ -149,7 +149,7 @@ def _expected(found: Experiment, values: Array) -> tuple[Fisher, Array]:
 
 
 @fresh_jit
-def _information(found: Experiment, values: Array):
+def _information(found: Posterior, values: Array):
     """Root and scale, whitened derivative, weights, status, prediction."""
     found = found.with_expected_information()
     _, jacobian, seen = value_and_jacobian(found.numbers, values)
@@ -166,7 +166,7 @@ def _information(found: Experiment, values: Array):
     return root, scale, jacobian[: sigma.size], weights, status, seen.prediction
 
 
-def _spread(found: Experiment, seen: Whitened, values: Array) -> Array:
+def _spread(found: Posterior, seen: WhitenedResiduals, values: Array) -> Array:
     """The factor from the sigma of a row to that of the noise: 1 if it is known."""
     if not found.scale_is_unknown:
         return jnp.ones((), values.dtype)
@@ -174,7 +174,7 @@ def _spread(found: Experiment, seen: Whitened, values: Array) -> Array:
     return scatter(product(seen.distance, seen.distance), dof)
 
 
-def _status(seen: Whitened, root: Array) -> RESULTS:
+def _status(seen: WhitenedResiduals, root: Array) -> RESULTS:
     finite = jnp.all(jnp.isfinite(seen.distance)) & jnp.all(jnp.isfinite(root))
     bad = RESULTS.where(
         jnp.asarray(seen.result == RESULTS.successful),
@@ -184,7 +184,7 @@ def _status(seen: Whitened, root: Array) -> RESULTS:
     return RESULTS.where(finite, RESULTS.successful, bad)
 
 
-def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
+def _observed(found: Posterior, values: Array) -> tuple[Fisher, Array]:
     """From the scaled second derivative, whose eigenvalues may not be positive.
 
     Beside the information the gradient of the loss.
@@ -211,7 +211,7 @@ def _observed(found: Experiment, values: Array) -> tuple[Fisher, Array]:
 
 
 @fresh_jit
-def _second_derivative(found: Experiment, values: Array):
+def _second_derivative(found: Posterior, values: Array):
     """In units of the values, whose squares may be beyond what a float holds."""
     seen = found.whitened(values)
     unit = jnp.where(values == 0, 1, jnp.abs(values))

@@ -20,21 +20,22 @@ from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
 from ._discretization_error import solver_error
 from ._fit_loop import linearised, looked, march
-from ._fit_options import Run, check_count
+from ._fit_options import FitOptions, check_count
 from ._fit_result import Fit, outcome
 from ._levenberg_marquardt import LevenbergMarquardt
-from ._optax_minimiser import Descent, has_line_search
-from ._optimum import Search, optima, optimum
+from ._optax_minimiser import OptaxDescent, has_line_search
+from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
 from ._plateau import on_plateau
-from ._posterior import Experiment, experiment, explain_derivatives
+from ._posterior import Posterior, experiment, explain_derivatives
 
 
 # The error bars of any other solver are by a forward Jacobian.
 _FORWARD = (
     f"{REVERSE_ONLY}; take solver=inference.LevenbergMarquardt(mode='reverse'), or an "
     "Optax optimizer without error bars, solver=optax.adam(1e-2) and "
-    "run=inference.Run(covariance=False), or write its derivative as jax.custom_jvp"
+    "options=inference.FitOptions(covariance=False), or write its derivative as "
+    "jax.custom_jvp"
 )
 _REVERSE = (
     f"{FORWARD_ONLY}; take the default solver, inference.LevenbergMarquardt(), with "
@@ -51,7 +52,7 @@ def fit(
     free: Any = None,
     solver: Any = None,
     starts: Any = 1,
-    run: Any = None,
+    options: Any = None,
 ) -> Fit:
     r"""The model that makes the data most probable, and how well they determine it.
 
@@ -80,9 +81,9 @@ def fit(
         descent in units of `Free.scale`; or an Optimistix least-squares solver or
         minimiser.
     - `starts`: how many starts to search from at once, in one vmapped call: the given
-        one and others around it (see `Run.spread`). The best is the fit; `history`
-        holds where all ended, best first.
-    - `run`: a `Run`: steps, progress, checkpoint.
+        one and others around it (see `FitOptions.spread`). The best is the fit;
+        `history` holds where all ended, best first.
+    - `options`: a `FitOptions`: steps, progress, checkpoint.
 
     **Returns:** a `Fit`; `print(fit)` is the report. Under `jit`, `vmap` and `grad`
     it is the same, from the pure core: its arrays are traced, its derivative is that of
@@ -103,40 +104,44 @@ def fit(
             "data must be arrays as predict returns them, got None; what data would "
             "tell, fisher(predict, model, noise=...) says without them"
         )
-    run = Run() if run is None else run
+    options = FitOptions() if options is None else options
     check_count("starts", starts)
-    if not isinstance(run, Run):
-        raise ValueError(f"run must be an inference.Run(...), got {run!r}")
+    if not isinstance(options, FitOptions):
+        raise ValueError(
+            f"options must be an inference.FitOptions(...), got {options!r}"
+        )
     with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
         found = experiment(predict, model, data, noise=noise, free=free)
         solver = _solver(solver, found)
         explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
         with reading(found, solver), explained:
-            return _fitted(found, solver, starts, run)
+            return _fitted(found, solver, starts, options)
 
 
-def _fitted(found: Experiment, solver: Any, starts: int, run: Run) -> Fit:
+def _fitted(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
     z = found.parameters.z_start
     marched = None
-    ours = isinstance(solver, (LevenbergMarquardt, Descent))
+    ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
     if ours and starts == 1 and not any(map(is_traced, jax.tree.leaves((found, z)))):
-        marched = march(found, solver, z, run)
+        marched = march(found, solver, z, options)
     if marched is None:
-        end = _searched(found, solver, _starts(found, z, starts, run), run.max_steps)
+        end = _searched(
+            found, solver, _starts(found, z, starts, options), options.max_steps
+        )
     else:
         end = _marched(solver, *marched)
-    return _concluded(found, solver, end, run)
+    return _concluded(found, solver, end, options)
 
 
 class _End(eqx.Module):
     z: Array
-    search: Search
+    search: SearchResult
     state: Any
     history: dict[str, Any]
 
 
 def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End:
-    search = Search(
+    search = SearchResult(
         loss=state.value,
         result=state.result,
         steps=as_array(np.array(len(history["loss"]))),
@@ -148,7 +153,7 @@ def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End
     return _End(z, search, state if complete else None, history)
 
 
-def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> _End:
+def _searched(found: Posterior, solver: Any, starts: Array, max_steps: int) -> _End:
     """The pure core, compiled, from one start or from many."""
     if starts.shape[0] == 1:
         z, search = _optimum(found, solver, starts[0], max_steps)
@@ -168,22 +173,22 @@ def _searched(found: Experiment, solver: Any, starts: Array, max_steps: int) -> 
 _optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
 
 
-def _starts(found: Experiment, z: Array, count: int, run: Run) -> Array:
+def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Array:
     """`count` starts, the given one first, the others around it within the bounds."""
-    key = jax.random.key(run.seed)
+    key = jax.random.key(options.seed)
     away = jax.random.normal(key, (count, z.size), z.dtype).at[0].set(0)
-    return jnp.clip(z + run.spread * away, *found.parameters.limits().values())
+    return jnp.clip(z + options.spread * away, *found.parameters.limits().values())
 
 
-def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
+def _concluded(found: Posterior, solver: Any, end: _End, options: FitOptions) -> Fit:
     state = end.state
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
     # The steps of a search with ln sigma have a curvature of their own.
-    if run.covariance if state is None else callable(found.noise):
+    if options.covariance if state is None else callable(found.noise):
         state = linearised(found.with_expected_information(), by, end.z)
     aux = looked(found, end.z)[0].aux if state is None else state.aux
     fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
-    known = run.covariance and not is_traced(fitted.chi2)
+    known = options.covariance and not is_traced(fitted.chi2)
     if not known or not is_outcome(aux.extra.result, RESULTS.successful):
         return fitted
     numbers = fitted.values, fitted.stderr, fitted.sigma_scale
@@ -191,13 +196,13 @@ def _concluded(found: Experiment, solver: Any, end: _End, run: Run) -> Fit:
     if flat.any():
         flat = fitted.undetermined | flat
         fitted = eqx.tree_at(lambda fit: fit.undetermined, fitted, flat)
-    if not run.solver_error:
+    if not options.solver_error:
         return fitted
     error = solver_error(found, by, end.z) / fitted.sigma_scale
     return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
 
 
-def _solver(given: Any, found: Experiment) -> Any:
+def _solver(given: Any, found: Posterior) -> Any:
     """A solver of ours or of Optimistix that can do what the experiment asks."""
     if given is None:
         return LevenbergMarquardt()
@@ -232,7 +237,9 @@ def _solver(given: Any, found: Experiment) -> Any:
     return given
 
 
-def _descent(given: optax.GradientTransformation, parameters: Parameters) -> Descent:
+def _descent(
+    given: optax.GradientTransformation, parameters: Parameters
+) -> OptaxDescent:
     if parameters.has_bounds and has_line_search(given, parameters.z_start):
         raise ValueError(
             "solver: an Optax optimizer with a line search, such as optax.lbfgs, knows "
@@ -240,7 +247,7 @@ def _descent(given: optax.GradientTransformation, parameters: Parameters) -> Des
             "LevenbergMarquardt, an optimizer without one such as optax.adam, or "
             "Free(transform=...)"
         )
-    return Descent(optimizer=given)
+    return OptaxDescent(optimizer=given)
 
 
 _MOST_NAMES = 6

@@ -13,7 +13,7 @@ from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
 from .._validation import is_traced
 from ._checkpoint import Checkpoint
-from ._fit_options import Run
+from ._fit_options import FitOptions
 from ._levenberg_marquardt import (
     Evaluation,
     LevenbergMarquardt,
@@ -21,18 +21,18 @@ from ._levenberg_marquardt import (
     Objective,
     evaluated,
 )
-from ._optax_minimiser import Descent
-from ._posterior import Experiment, Facts
+from ._optax_minimiser import OptaxDescent
+from ._posterior import FitStatistics, Posterior
 
 
-Solver = LevenbergMarquardt | Descent
+Solver = LevenbergMarquardt | OptaxDescent
 _NO_TAGS = frozenset()
 #: Functions, and their outputs, which our solvers ask nothing of to begin.
 _UNASKED = cast(Any, None)
 _HISTORY = ("loss", "to_go", "seconds")
 
 
-class March(eqx.Module):
+class FitState(eqx.Module):
     """Where a search stands: coordinates, the solver's state, a row for every step."""
 
     z: Array
@@ -41,7 +41,7 @@ class March(eqx.Module):
 
 
 def march(
-    experiment: Experiment, solver: Solver, z: Array, run: Run
+    experiment: Posterior, solver: Solver, z: Array, options: FitOptions
 ) -> tuple[Array, Any, dict[str, Any]] | None:
     """Steps until the solver is done or out of steps.
 
@@ -49,24 +49,24 @@ def march(
     history, arrays over steps. None if the prediction is traced: `predict` closes over
     a tracer, and only the pure core can go on.
     """
-    checkpoint = Checkpoint(run.checkpoint, experiment, solver)
-    at = March(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
+    checkpoint = Checkpoint(options.checkpoint, experiment, solver)
+    at = FitState(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
     at = checkpoint.load(at)
     z, state, rows = at.z, at.state, list(np.asarray(at.history))
-    run.begin()
+    options.begin()
     began = time.monotonic()
-    while not bool(state.done) and len(rows) < run.max_steps:
+    while not bool(state.done) and len(rows) < options.max_steps:
         z, state = one_step(experiment, solver, z, state)
         if is_traced(state.value):
             return None
         now = time.monotonic()
         told = _told(state, len(rows) + 1, now - began)
         rows.append(np.array([told[name] for name in _HISTORY], float))
-        run.show(told)
+        options.show(told)
         if checkpoint.is_due():
-            checkpoint.save(March(z, state, _history(rows)))
-    checkpoint.save(March(z, state, _history(rows)))
-    run.finish()
+            checkpoint.save(FitState(z, state, _history(rows)))
+    checkpoint.save(FitState(z, state, _history(rows)))
+    options.finish()
     columns = _history(rows).T
     history: dict[str, Any] = dict(zip(_HISTORY, columns, strict=True))
     return *_completed(experiment, solver, z, state), history
@@ -87,18 +87,18 @@ def initial_state(solver: Solver, z: Array) -> Any:
 def _without_jacobian(z: Array) -> Any:
     """That of `LevenbergMarquardt`, whatever its options."""
     zero = jnp.zeros((), z.dtype)
-    aux = jax.eval_shape(lambda: Objective(zero, zero, Facts.none(z.dtype)))
+    aux = jax.eval_shape(lambda: Objective(zero, zero, FitStatistics.none(z.dtype)))
     return LevenbergMarquardt().init(_UNASKED, z, None, {}, _UNASKED, aux, _NO_TAGS)
 
 
 def one_step(
-    experiment: Experiment, solver: Solver, z: Array, state: Any
+    experiment: Posterior, solver: Solver, z: Array, state: Any
 ) -> tuple[Array, Any]:
     """One step of the solver, compiled in parts that fits can share.
 
     If `predict` closes over tracers there is no step, only a traced `state.value`.
     """
-    if isinstance(solver, Descent):
+    if isinstance(solver, OptaxDescent):
         return _descended(experiment, solver, z, state)
     bounds = tuple(experiment.parameters.limits().values())
     if bool(state.stale):
@@ -113,7 +113,7 @@ def one_step(
     return _judged(solver, z, trial, found, state)
 
 
-def linearised(experiment: Experiment, solver: LevenbergMarquardt, z: Array) -> Any:
+def linearised(experiment: Posterior, solver: LevenbergMarquardt, z: Array) -> Any:
     """The state with the Jacobian at `z`, where another solver has ended."""
     state = initial_state(solver, z)
     linear = _linear(experiment, solver, z, state)
@@ -122,7 +122,7 @@ def linearised(experiment: Experiment, solver: LevenbergMarquardt, z: Array) -> 
 
 
 @fresh_jit
-def _descended(experiment: Experiment, solver: Descent, z: Array, state: Any):
+def _descended(experiment: Posterior, solver: OptaxDescent, z: Array, state: Any):
     def loss(z: Array, args: Any) -> tuple[Array, None]:
         return experiment.loss(z), None
 
@@ -132,14 +132,14 @@ def _descended(experiment: Experiment, solver: Descent, z: Array, state: Any):
 
 @fresh_jit
 def _linear(
-    experiment: Experiment, solver: LevenbergMarquardt, z: Array, state: Any
+    experiment: Posterior, solver: LevenbergMarquardt, z: Array, state: Any
 ) -> Linear:
     options = {"chunk": solver.chunk, "mode": solver.mode}
     return solver.linear_by(*experiment.rows_and_jacobian(z, **options), state)
 
 
 @fresh_jit
-def looked(experiment: Experiment, z: Array) -> tuple[Evaluation, Array]:
+def looked(experiment: Posterior, z: Array) -> tuple[Evaluation, Array]:
     """Evaluate `z`: the loss and its rows, without a Jacobian."""
     rows, aux = experiment.rows(z)
     return evaluated(rows, aux, z.size), rows
@@ -161,11 +161,11 @@ def _judged(solver, z, trial, found, state):
 
 
 def _completed(
-    experiment: Experiment, solver: Solver, z: Array, state: Any
+    experiment: Posterior, solver: Solver, z: Array, state: Any
 ) -> tuple[Array, Any]:
     """The point to return, and its state, also where steps ran out before that."""
     ran_out = not bool(state.done) and not bool(getattr(state, "last", False))
-    if isinstance(solver, Descent):
+    if isinstance(solver, OptaxDescent):
         z = state.best
     elif bool(state.stale):
         state = eqx.tree_at(lambda s: s.last, state, jnp.array(True))

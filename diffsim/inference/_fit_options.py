@@ -1,4 +1,4 @@
-"""`Run`: how long a fit may take, what it shows and where it is kept."""
+"""`FitOptions`: how long a fit may take, what it shows and where it is kept."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from .._progress import show_line
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class FitOptions:
     """How a fit is run; nothing here changes its answer, but `max_steps` and `starts`.
 
     **Arguments**

@@ -19,9 +19,9 @@ from ._information_factor import (
     unit_covariance,
 )
 from ._levenberg_marquardt import NEAR_ENOUGH
-from ._optimum import Search
+from ._optimum import SearchResult
 from ._parameters import Coordinates, Parameters
-from ._posterior import Experiment, Facts
+from ._posterior import FitStatistics, Posterior
 from ._report import flags_of, report
 from ._trust_region import newton_length, triangular_root
 
@@ -39,7 +39,7 @@ class Fit(eqx.Module):
     - `undetermined`: which ones the data leave open: their error bar is infinite, or it
         reaches over a plateau where the loss no longer rises.
     - `fisher`: the information behind them (no bound taken into account), a
-        `Fisher`; None with `Run(covariance=False)`.
+        `Fisher`; None with `FitOptions(covariance=False)`.
     - `chi2`: of the data, without priors; the residual sum of squares if sigma is
         unknown. `size`: number of data. `dof`: data minus the k parameters fitted:
         those in `names`, of the noise as well, less those at a bound.
@@ -119,11 +119,11 @@ class Fit(eqx.Module):
 
 
 def outcome(
-    experiment: Experiment,
+    experiment: Posterior,
     z: Array,
-    search: Search,
+    search: SearchResult,
     state: Any,
-    facts: Facts,
+    facts: FitStatistics,
     history: Any,
 ) -> Fit:
     """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
@@ -166,7 +166,7 @@ def _numbers(
     z: Array,
     searched: RESULTS,
     state: Any,
-    facts: Facts,
+    facts: FitStatistics,
     unknown: bool,
 ) -> tuple[dict[str, Any], tuple[Array, Array] | None]:
     """The numbers of a `Fit`, and root and scale of its information."""
@@ -225,7 +225,7 @@ def _conditional(root: Array, held: Array) -> Array:
     return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
 
 
-def _criteria(facts: Facts, k: Array, unknown: bool) -> tuple[Array, Array]:
+def _criteria(facts: FitStatistics, k: Array, unknown: bool) -> tuple[Array, Array]:
     """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
     size, tau = facts.size, 2 * jnp.pi
     if unknown:
@@ -235,7 +235,7 @@ def _criteria(facts: Facts, k: Array, unknown: bool) -> tuple[Array, Array]:
     return deviance + 2 * k, deviance + k * jnp.log(size)
 
 
-def _status(searched: RESULTS, facts: Facts, state: Any) -> RESULTS:
+def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:
     """The search's; where the prediction failed, what the simulation says of it."""
     ran = facts.result == RESULTS.successful
     blind = searched == RESULTS.prediction_not_finite
@@ -248,7 +248,7 @@ def _status(searched: RESULTS, facts: Facts, state: Any) -> RESULTS:
     return RESULTS.where(short, RESULTS.stopped_short, result)
 
 
-def _convention(experiment: Experiment) -> str:
+def _convention(experiment: Posterior) -> str:
     if experiment.scale_is_unknown:
         return (
             "sigma unknown: taken as sqrt(RSS/dof), and error bars scale with it, as "

@@ -115,11 +115,13 @@ def _filled(sigma: Any, used: Any) -> Any:
         return sigma
     try:
         return np.where(used, sigma, 1)
-    except ValueError:  # their shapes differ, which `Layout` says of the data as well
+    except (
+        ValueError
+    ):  # their shapes differ, which `DataLayout` says of the data as well
         return sigma
 
 
-class Layout(eqx.Module):
+class DataLayout(eqx.Module):
     """Shapes of the data: how pytrees are flattened to one vector of data."""
 
     structure: Any = eqx.field(static=True)
@@ -170,10 +172,10 @@ class Layout(eqx.Module):
                 raise _covariance_error(shape)
 
 
-def layout(tree: PyTree[Any]) -> Layout:
+def layout(tree: PyTree[Any]) -> DataLayout:
     """The layout of data, or of a prediction where there are none."""
     leaves, structure = jax.tree.flatten(tree)
-    return Layout(structure, tuple(np.shape(leaf) for leaf in leaves))
+    return DataLayout(structure, tuple(np.shape(leaf) for leaf in leaves))
 
 
 def _in_words(tree: PyTree[Any]) -> str:
@@ -190,7 +192,7 @@ def _in_words(tree: PyTree[Any]) -> str:
     return f"a {type(tree).__name__} of {count} {kind}{'s' if count != 1 else ''}"
 
 
-def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, Layout]:
+def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, DataLayout]:
     """The data as a vector and their layout; objects to NaN that is not masked."""
     for leaf in jax.tree.leaves(data):
         if isinstance(leaf, np.ma.MaskedArray):

@@ -1,4 +1,4 @@
-"""`Descent`: an Optax optimizer as a minimiser that keeps its best point."""
+"""`OptaxDescent`: an Optax optimizer as a minimiser that keeps its best point."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def has_line_search(optimizer: optax.GradientTransformation, z: Array) -> bool:
     return any(isinstance(node, kinds) for node in nodes)
 
 
-class Descent(optx.AbstractMinimiser):
+class OptaxDescent(optx.AbstractMinimiser):
     r"""Gradient descent by any Optax chain, in reverse mode, within bounds.
 
     The loss is evaluated where the gradient is, and the best point seen is what is

@@ -9,14 +9,14 @@ import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._results import RESULTS
-from ..implicit import Equation, Rule, solved
+from ..implicit import ImplicitEquation, Rule, solved
 from ..simulations import failures_as_nan
 from ._levenberg_marquardt import LevenbergMarquardt
-from ._optax_minimiser import Descent
-from ._posterior import Experiment
+from ._optax_minimiser import OptaxDescent
+from ._posterior import Posterior
 
 
-class Search(eqx.Module):
+class SearchResult(eqx.Module):
     """How a search ended, and the loss there."""
 
     loss: Float[Array, ""]
@@ -28,8 +28,8 @@ class Search(eqx.Module):
 
 
 def optimum(
-    experiment: Experiment, solver: Any, z: Array, max_steps: int
-) -> tuple[Float[Array, " parameter"], Search]:
+    experiment: Posterior, solver: Any, z: Array, max_steps: int
+) -> tuple[Float[Array, " parameter"], SearchResult]:
     r"""Coordinates of the best fit from the start `z`.
 
     Its derivative is that of the condition $\nabla_z\,\text{loss} = 0$, not of the
@@ -39,7 +39,7 @@ def optimum(
     experiment = _hoisted(experiment)
     # What finds the optimum has no part in its derivative.
     z, search = _searched(_held((experiment, solver, z)), max_steps)
-    equation = Equation(_stationarity, (experiment, search.held), None, _known)
+    equation = ImplicitEquation(_stationarity, (experiment, search.held), None, _known)
     (z, loss), _ = solved(equation, (z, search.loss), Rule())
     return z, eqx.tree_at(lambda s: s.loss, search, loss)
 
@@ -57,8 +57,8 @@ def _known(how, function, y, theta):
 
 
 def optima(
-    experiment: Experiment, solver: Any, starts: Array, max_steps: int
-) -> tuple[Array, Search]:
+    experiment: Posterior, solver: Any, starts: Array, max_steps: int
+) -> tuple[Array, SearchResult]:
     """`optimum` from every start at once, the best first."""
     found = jax.vmap(lambda z: optimum(experiment, solver, z, max_steps))(starts)
     loss = jnp.where(jnp.isfinite(found[1].loss), found[1].loss, jnp.inf)
@@ -66,7 +66,7 @@ def optima(
     return jax.tree.map(lambda x: x[order], found)
 
 
-def _hoisted(experiment: Experiment) -> Experiment:
+def _hoisted(experiment: Posterior) -> Posterior:
     """Values that `predict` and `noise` close over become visible to the derivative."""
     parameters = experiment.parameters
     model = parameters.model(parameters.start)
@@ -76,7 +76,7 @@ def _hoisted(experiment: Experiment) -> Experiment:
     noise = experiment.noise
     if callable(noise):
         noise = eqx.filter_closure_convert(noise, model)
-    return Experiment(predict, noise, experiment.data, parameters, experiment.layout)
+    return Posterior(predict, noise, experiment.data, parameters, experiment.layout)
 
 
 def _searched(given, max_steps: int):
@@ -89,17 +89,17 @@ def _searched(given, max_steps: int):
         )
     else:
         found = optx.minimise(experiment.loss, solver, z, options=options, **given)
-    if isinstance(solver, (LevenbergMarquardt, Descent)):
+    if isinstance(solver, (LevenbergMarquardt, OptaxDescent)):
         return found.value, _ended(found)
     return found.value, _ended_elsewhere(found, experiment)
 
 
-def _ended(found: Any) -> Search:
+def _ended(found: Any) -> SearchResult:
     """In the words of our solvers."""
     state = found.state
     fine = jnp.asarray(state.result == RESULTS.successful)
     none = jnp.zeros(found.value.shape, bool)
-    return Search(
+    return SearchResult(
         loss=state.value,
         result=RESULTS.where(fine, RESULTS.promote(found.result), state.result),
         steps=jnp.asarray(found.stats["num_steps"]),
@@ -109,11 +109,11 @@ def _ended(found: Any) -> Search:
     )
 
 
-def _ended_elsewhere(found: Any, experiment: Experiment) -> Search:
+def _ended_elsewhere(found: Any, experiment: Posterior) -> SearchResult:
     """In the words of any Optimistix solver."""
     loss, none = experiment.loss(found.value), jnp.array(0)
     result = RESULTS.promote(found.result)
-    return Search(
+    return SearchResult(
         loss=loss,
         result=RESULTS.where(jnp.isfinite(loss), result, RESULTS.prediction_not_finite),
         steps=jnp.asarray(found.stats["num_steps"]),

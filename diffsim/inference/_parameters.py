@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .._jit._fresh_jit import fresh_jit
-from .._parameter_selection import Part, Selection, integers, put, select, take
+from .._parameter_selection import LeafSelection, Selection, integers, put, select, take
 from .._tracer_errors import explain_tracer_errors
 from .._validation import as_floating, check_positive, is_traced
 from ..simulations import AbstractSimulation
@@ -229,7 +229,7 @@ def _object_to_integers(model: PyTree):
         )
 
 
-_Spans = Sequence[tuple[Part, int, Free]]
+_Spans = Sequence[tuple[LeafSelection, int, Free]]
 _ELSEWHERE = {"lower": -np.inf, "upper": np.inf, "mean": 0.0, "sd": np.inf}
 
 
@@ -285,7 +285,7 @@ def _spread(spans: _Spans, start: Array, what: str) -> Array:
     return full
 
 
-def _filled(name: str, given: Any, part: Part) -> Array:
+def _filled(name: str, given: Any, part: LeafSelection) -> Array:
     try:
         return jnp.broadcast_to(jnp.asarray(given), part.shape).reshape(-1)
     except ValueError as error:

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._jit._fresh_jit import fresh_jit
-from ._posterior import Experiment
+from ._posterior import Posterior
 
 
 # An error bar so many times a parameter and its start is looked at.
@@ -14,7 +14,7 @@ _FLAT = 0.05
 
 
 def on_plateau(
-    experiment: Experiment,
+    experiment: Posterior,
     values: Array,
     stderr: Float[Array, " parameter"],
     sigma_scale: Array,
@@ -37,6 +37,6 @@ def on_plateau(
 
 
 @fresh_jit
-def _rise(experiment: Experiment, values: Array, end: Array) -> Array:
+def _rise(experiment: Posterior, values: Array, end: Array) -> Array:
     """Rise of the loss from `values` to `end`; NaN where that is not finite."""
     return experiment.loss_at(end) - experiment.loss_at(values)

@@ -18,11 +18,11 @@ from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import object_to_simulations
 from ._jacobian import value_and_jacobian
 from ._levenberg_marquardt import Objective
-from ._noise import Layout, checked_data, layout, noise_at
+from ._noise import DataLayout, checked_data, layout, noise_at
 from ._parameters import Parameters, parameters
 
 
-class Whitened(eqx.Module):
+class WhitenedResiduals(eqx.Module):
     """A prediction beside its data; 0 and 0, with σ = 1, where masked."""
 
     prediction: Float[Array, " datum"]
@@ -41,7 +41,7 @@ class Whitened(eqx.Module):
         return jnp.log(self.sigma)
 
 
-class Facts(eqx.Module):
+class FitStatistics(eqx.Module):
     """What a report says about a prediction."""
 
     chi2: Float[Array, ""]
@@ -50,7 +50,7 @@ class Facts(eqx.Module):
     result: RESULTS
 
     @classmethod
-    def of(cls, found: Whitened) -> "Facts":
+    def of(cls, found: WhitenedResiduals) -> "FitStatistics":
         """Sums over the data that are used."""
         chi2 = product(found.distance, found.distance)
         good = RESULTS.successful
@@ -59,14 +59,14 @@ class Facts(eqx.Module):
         return cls(chi2, jnp.sum(found.log_sigma), jnp.sum(found.used), result)
 
     @classmethod
-    def none(cls, dtype: Any) -> "Facts":
+    def none(cls, dtype: Any) -> "FitStatistics":
         """Of no data, in the types that `of` returns."""
         nothing = jnp.zeros(0, dtype)
         numbers = nothing, nothing, nothing, nothing > 0
-        return cls.of(Whitened(*numbers, RESULTS.successful))
+        return cls.of(WhitenedResiduals(*numbers, RESULTS.successful))
 
 
-class Experiment(eqx.Module):
+class Posterior(eqx.Module):
     r"""What is fitted: $-\ln$ posterior as a function of coordinates z.
 
     With noise that does not depend on the model the objective is half the sum of the
@@ -80,7 +80,7 @@ class Experiment(eqx.Module):
     noise: Any
     data: Float[Array, " datum"] | None
     parameters: Parameters
-    layout: Layout | None
+    layout: DataLayout | None
     expected: Bool[Array, ""] | bool = False
 
     def _outcome(self, values: Array) -> tuple[PyTree, RESULTS]:
@@ -91,7 +91,7 @@ class Experiment(eqx.Module):
             return found.states, found.result
         return found, RESULTS.successful
 
-    def whitened(self, values: Array) -> Whitened:
+    def whitened(self, values: Array) -> WhitenedResiduals:
         """The prediction beside the data; beside itself where there are none."""
         states, result = self._outcome(values)
         shape = layout(states) if self.layout is None else self.layout
@@ -109,7 +109,7 @@ class Experiment(eqx.Module):
         prediction = jnp.where(used, prediction, 0)
         difference = prediction - data.astype(values.dtype)
         result = _blamed(difference, sigma, result)
-        return Whitened(prediction, difference, sigma, used, result)
+        return WhitenedResiduals(prediction, difference, sigma, used, result)
 
     def sigma(self, values: Array) -> Array:
         """Of each datum; 1 where it is unknown."""
@@ -117,7 +117,7 @@ class Experiment(eqx.Module):
         noise = noise_at(self.noise, self.parameters.model(values))
         return self._sigma(noise, self.layout, self.data)
 
-    def _sigma(self, noise: Any, shape: Layout, like: Array) -> Array:
+    def _sigma(self, noise: Any, shape: DataLayout, like: Array) -> Array:
         if noise.sigma is None:
             return jnp.ones_like(like)
         return shape.spread("sigma", noise.sigma).astype(like.dtype)
@@ -159,14 +159,14 @@ class Experiment(eqx.Module):
         jacobian = jacobian / self.spreads(found)[:, None]
         return self._rows_of(found, values), jacobian, self._objective(found, values)
 
-    def numbers(self, values: Array) -> tuple[Array, Whitened]:
+    def numbers(self, values: Array) -> tuple[Array, WhitenedResiduals]:
         """The mean, ln σ if it varies and whitened priors, of which rows are made."""
         found = self.whitened(values)
         log_sigma = [found.log_sigma] if callable(self.noise) else []
         prior = self.parameters.prior_rows(values)
         return jnp.concatenate([found.prediction, *log_sigma, prior]), found
 
-    def spreads(self, found: Whitened) -> Array:
+    def spreads(self, found: WhitenedResiduals) -> Array:
         r"""Units of the `numbers`: σ for the mean, and 1 for a prior.
 
         For ln σ where `expected`: √½, of the expected information,
@@ -180,10 +180,10 @@ class Experiment(eqx.Module):
         prior = jnp.ones(len(self.parameters.has_prior), found.sigma.dtype)
         return jnp.concatenate([found.sigma, *log_sigma, prior])
 
-    def _weight(self, found: Whitened) -> Array:
+    def _weight(self, found: WhitenedResiduals) -> Array:
         return jnp.sqrt(jnp.where(self.expected, 2.0, 1 + found.distance**2))
 
-    def _rows_of(self, found: Whitened, values: Array) -> Array:
+    def _rows_of(self, found: WhitenedResiduals, values: Array) -> Array:
         """A row for each datum, for each ln σ if it varies, and for each prior."""
         prior = self.parameters.prior_rows(values)
         if not callable(self.noise):
@@ -192,11 +192,11 @@ class Experiment(eqx.Module):
         score = jnp.where(found.used, score, 0)
         return jnp.concatenate([found.distance, score, prior])
 
-    def _objective(self, found: Whitened, values: Array) -> Objective:
+    def _objective(self, found: WhitenedResiduals, values: Array) -> Objective:
         known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
-        return Objective(self._loss(found, values), known, Facts.of(found))
+        return Objective(self._loss(found, values), known, FitStatistics.of(found))
 
-    def with_expected_information(self) -> "Experiment":
+    def with_expected_information(self) -> "Posterior":
         """The same with rows that stand for the expected information."""
         return eqx.tree_at(lambda e: e.expected, self, jnp.array(True))
 
@@ -213,7 +213,7 @@ class Experiment(eqx.Module):
     def scale_is_unknown(self) -> bool:
         return not callable(self.noise) and self.noise.sigma is None
 
-    def _loss(self, found: Whitened, values: Array) -> Array:
+    def _loss(self, found: WhitenedResiduals, values: Array) -> Array:
         prior = self.parameters.prior_rows(values)
         squares = product(found.distance, found.distance) + product(prior, prior)
         loss = squares / 2
@@ -223,7 +223,7 @@ class Experiment(eqx.Module):
 
 
 def explain_derivatives(
-    found: Experiment, *, forward: str, reverse: str
+    found: Posterior, *, forward: str, reverse: str
 ) -> contextlib.AbstractContextManager[None]:
     """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
     if callable(found.noise):
@@ -256,7 +256,7 @@ def _blamed(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
 
 def experiment(
     predict: Any, model: PyTree, data: PyTree, *, noise: Any, free: Any
-) -> Experiment:
+) -> Posterior:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
     check_takes("predict", predict, ("model",))
     object_to_simulations(data)
@@ -270,7 +270,7 @@ def experiment(
         )
     expected = as_array(np.array(False))
     if data is None:
-        return Experiment(predict, noise, None, found, None, expected)
+        return Posterior(predict, noise, None, found, None, expected)
     states = data.states if isinstance(data, Trajectory) else data
     flat, shape = checked_data(states, first)
-    return Experiment(predict, noise, flat, found, shape, expected)
+    return Posterior(predict, noise, flat, found, shape, expected)

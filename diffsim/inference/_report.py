@@ -83,13 +83,14 @@ def _misfit(fit: Any) -> str:
 def _sentence(fit: Any) -> str:
     """How it ended, and what error bars are worth.
 
-    What Optimistix says of too few steps knows nothing of `Run`.
+    What Optimistix says of too few steps knows nothing of `FitOptions`.
     """
     if fit.status == RESULTS.nonlinear_max_steps_reached:
         steps = counted(int(fit.steps), "step", "steps")
         return (
             f"stopped after {steps}, before it converged; allow more by "
-            "fit(..., run=inference.Run(max_steps=...)), or try another start"
+            "fit(..., options=inference.FitOptions(max_steps=...)), or try another "
+            "start"
         )
     if fit.status != RESULTS.successful:
         return RESULTS[fit.status]

@@ -1,10 +1,10 @@
 """Point masses under gravity and other forces."""
 
-from ._bodies import Bodies, Tracers
+from ._bodies import Bodies, TestParticles
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._kepler import (
     Elements,
-    RegularElements,
+    NonsingularElements,
     eccentric_anomaly,
     elements,
     kepler_step,
@@ -24,10 +24,10 @@ __all__ = [
     "G",
     "Gravity",
     "NBody",
+    "NonsingularElements",
     "PostNewtonian",
-    "RegularElements",
     "State",
-    "Tracers",
+    "TestParticles",
     "angular_momentum",
     "eccentric_anomaly",
     "elements",

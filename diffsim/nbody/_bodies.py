@@ -1,4 +1,4 @@
-"""`Bodies` and `Tracers`: what moves, and where it starts."""
+"""`Bodies` and `TestParticles`: what moves, and where it starts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from .._types import Numbers
 from .._validation import as_floating, check_shape, check_unitless
 from ._from_elements import placed
-from ._kepler import Elements, RegularElements
+from ._kepler import Elements, NonsingularElements
 from ._names import checked_names
 from ._rebound import check_not_softened, particles_of
 
@@ -21,7 +21,7 @@ class Bodies(eqx.Module):
 
     **Arguments**
 
-    - `masses`: shape (body,); mass. Zero is allowed; `Tracers` are cheaper.
+    - `masses`: shape (body,); mass. Zero is allowed; `TestParticles` are cheaper.
     - `positions`: shape (body, 3); length.
     - `velocities`: shape (body, 3); length / time.
     - `names`: one a body, so that paths may read `bodies.masses[Jupiter]`; no two
@@ -64,7 +64,7 @@ class Bodies(eqx.Module):
     def from_elements(
         cls,
         masses: Numbers,
-        elements: Elements | RegularElements,
+        elements: Elements | NonsingularElements,
         *,
         G: Numbers = 1.0,
         jacobi: bool = False,
@@ -80,7 +80,7 @@ class Bodies(eqx.Module):
         **Arguments**
 
         - `masses`: shape (body,); the first is the center.
-        - `elements`: `Elements` or `RegularElements` of shape (body − 1,).
+        - `elements`: `Elements` or `NonsingularElements` of shape (body − 1,).
         - `G`: that of `Gravity`.
         - `jacobi`: False for orbits about the center itself, with the gravity of both,
             GM = G (m₀ + mᵢ), each as if the others were not there; True for orbits
@@ -123,7 +123,7 @@ class Bodies(eqx.Module):
         return cls(masses, positions, velocities, names=labels)
 
 
-class Tracers(eqx.Module):
+class TestParticles(eqx.Module):
     """Massless bodies: they feel every force and cause none, O(massive × tracer).
 
     **Arguments**

@@ -8,7 +8,7 @@ from jaxtyping import Array
 from .._linalg import product
 from .._types import Numbers
 from .._validation import as_floating, check_shape
-from ._kepler import Elements, RegularElements
+from ._kepler import Elements, NonsingularElements
 
 
 def placed(
@@ -21,9 +21,9 @@ def placed(
     masses = jnp.atleast_1d(as_floating("masses", masses))
     count = masses.size - 1
     check_shape("masses", masses, (None,), "one mass a body")
-    if not isinstance(orbits, Elements | RegularElements):
+    if not isinstance(orbits, Elements | NonsingularElements):
         raise ValueError(
-            "elements must be Elements or RegularElements that hold an array, one "
+            "elements must be Elements or NonsingularElements that hold an array, one "
             f"entry an orbit, got {type(orbits).__name__}; write "
             "Elements(semi_major_axis=[1.0, 5.2])"
         )

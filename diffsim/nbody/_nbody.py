@@ -14,7 +14,7 @@ from .._jit._fresh_jit import fresh_jit
 from .._types import Numbers
 from .._validation import as_floating, check_kind, check_takes
 from ..simulations import AbstractSimulation, Method, Separable
-from ._bodies import Bodies, Tracers
+from ._bodies import Bodies, TestParticles
 from ._closest_pair import closest_pair
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
@@ -62,7 +62,7 @@ class NBody(AbstractSimulation):
 
     bodies: Bodies
     forces: tuple[Force, ...]
-    tracers: Tracers | None
+    tracers: TestParticles | None
     t0: float | Array
 
     free: ClassVar[tuple[str, ...] | None] = ("bodies",)
@@ -72,7 +72,7 @@ class NBody(AbstractSimulation):
         bodies: Bodies,
         forces: Force | Sequence[Force] | None = None,
         *,
-        tracers: Tracers | None = None,
+        tracers: TestParticles | None = None,
         t0: float | Numbers = 0.0,
         gravity: bool = True,
     ):
@@ -106,7 +106,7 @@ class NBody(AbstractSimulation):
         heavy, light = (None, None) if names is None else (names[:n], names[n:])
         tracers = None
         if masses.size > n:
-            tracers = Tracers(positions[n:], velocities[n:], names=light)
+            tracers = TestParticles(positions[n:], velocities[n:], names=light)
         return cls(
             Bodies(masses[:n], positions[:n], velocities[:n], names=heavy),
             Gravity(simulation.G, simulation.softening),
@@ -145,7 +145,7 @@ class NBody(AbstractSimulation):
 
     def terms(self):
         x, _ = jax.eval_shape(self.initial_state)
-        attraction = Attraction(self)
+        attraction = TotalAcceleration(self)
         if any(_is_velocity_dependent(force, x) for force in self.forces):
             return diffrax.ODETerm(_VectorField(attraction))
         return Separable(_drift, _Kick(attraction))
@@ -176,7 +176,7 @@ class NBody(AbstractSimulation):
         return State(x.T, v.T)
 
 
-class Attraction(eqx.Module):
+class TotalAcceleration(eqx.Module):
     """The forces of a system with G m worked out, once a run and not once a step."""
 
     forces: tuple[Force, ...]
@@ -194,7 +194,7 @@ class Attraction(eqx.Module):
 
 
 class _VectorField(eqx.Module):
-    attraction: Attraction
+    attraction: TotalAcceleration
 
     def __call__(self, t, y, args):
         x, v = y
@@ -202,7 +202,7 @@ class _VectorField(eqx.Module):
 
 
 class _Kick(eqx.Module):
-    attraction: Attraction
+    attraction: TotalAcceleration
 
     def __call__(self, t, x, args):
         return self.attraction(t, x)
@@ -273,7 +273,9 @@ def _check_meant(forces: tuple[Force, ...], given: Any, *, gravity: bool):
 def _check_tracers(tracers: Any, bodies: Bodies):
     if tracers is None:
         return
-    check_kind("tracers", tracers, Tracers, "nbody.Tracers(positions, velocities)")
+    check_kind(
+        "tracers", tracers, TestParticles, "nbody.TestParticles(positions, velocities)"
+    )
     names = (bodies.names or ()) + (tracers.names or ())
     check_different(names, " of bodies and tracers")
 
@@ -293,7 +295,7 @@ def _check_central(forces: tuple[Force, ...], bodies: Bodies):
 @fresh_jit
 def _default_method(system: NBody) -> Method:
     x, v = system.initial_state()
-    a = jnp.asarray(Attraction(system)(system.t0, x, v))
+    a = jnp.asarray(TotalAcceleration(system)(system.t0, x, v))
     if system.gravity is None:
         return adaptive_method((x, v), a, 0, 0.0)
     massive = system.bodies.masses.size

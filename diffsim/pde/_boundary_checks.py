@@ -8,15 +8,19 @@ import numpy as np
 from jaxtyping import Array
 
 from .._validation import is_traced, worked_out
-from ._boundaries import AbstractBoundary, Dirichlet, Inflow
+from ._boundaries import AbstractGhostCellBoundary, Dirichlet, Inflow
 from ._domain import Domain
-from ._equations import AbstractConservationLaw, AbstractEquation, AbstractSecondOrder
+from ._equations import (
+    AbstractConservationLaw,
+    AbstractEquation,
+    AbstractSecondOrderInTime,
+)
 
 
 def check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any):
     """Raise `ValueError` for values that do not fit their wall, or cannot be there."""
     channels = equation.channels(domain.grid.ndim)
-    if isinstance(equation, AbstractSecondOrder):
+    if isinstance(equation, AbstractSecondOrderInTime):
         channels = channels // 2
     for axis in range(domain.grid.ndim):
         for end, side in enumerate(domain.walls(axis) or ()):
@@ -40,7 +44,7 @@ def check_walls(domain: Domain, equation: AbstractEquation, dtype: Any, t0: Any)
                     _check_positive(name, np.broadcast_to(value, fits), equation)
 
 
-def _known(side: AbstractBoundary, t: Array, x: Array) -> np.ndarray | None:
+def _known(side: AbstractGhostCellBoundary, t: Array, x: Array) -> np.ndarray | None:
     """Value held at a wall at the time t, if that is known."""
     # While a function is traced, one of a user's would be worked out in it.
     if any(map(is_traced, (t, x, jnp.zeros(()), *jax.tree.leaves(side)))):

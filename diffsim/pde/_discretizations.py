@@ -1,4 +1,4 @@
-"""`Cells` and `Fourier`: what a field is made of."""
+"""`FiniteVolume` and `Fourier`: what a field is made of."""
 
 import abc
 from typing import Any, ClassVar
@@ -11,23 +11,23 @@ from jaxtyping import Array, PyTree
 
 from .._parameter_selection import cast
 from ..integrators import KenCarp5
-from ..simulations import Method, Semilinear, Split
+from ..simulations import IMEXTerm, Method, Semilinear
 from ._domain import Domain
 from ._equations import (
     AbstractEquation,
-    AbstractFiniteVolume,
-    AbstractImplicit,
-    AbstractSecondOrder,
-    AbstractSpectral,
-    AbstractSplitStep,
+    AbstractFiniteVolumeEquation,
+    AbstractIMEXEquation,
+    AbstractSecondOrderInTime,
+    AbstractSpectralEquation,
+    AbstractSplitStepEquation,
     NavierStokes,
 )
-from ._fourier import Modes
+from ._fourier import FourierBasis
 from ._grid import Grid
-from ._time_step import Waves
+from ._time_step import LinearizedModes
 
 
-class AbstractSpace(eqx.Module):
+class AbstractDiscretization(eqx.Module):
     """How an equation is made one of finitely many numbers."""
 
     @abc.abstractmethod
@@ -62,13 +62,13 @@ class AbstractSpace(eqx.Module):
 
     def waves(
         self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
-    ) -> Waves | None:
+    ) -> LinearizedModes | None:
         """How modes move, where they are what is stepped; None by default."""
         del equation, t, field, domain
         return None
 
 
-class Cells(AbstractSpace):
+class FiniteVolume(AbstractDiscretization):
     """Finite volumes: means of cells, fluxes across their faces, any boundary.
 
     Of the order of the operators in the equation, two where nothing else is said.
@@ -76,42 +76,46 @@ class Cells(AbstractSpace):
 
     def check(self, equation, domain):
         del domain
-        if not isinstance(equation, AbstractFiniteVolume | AbstractSecondOrder):
+        if not isinstance(
+            equation, AbstractFiniteVolumeEquation | AbstractSecondOrderInTime
+        ):
             raise ValueError(
                 f"{type(equation).__name__} has no form in cells; take "
                 "space=pde.Fourier() on a periodic grid"
             )
 
     def terms(self, equation, domain, dtype):
-        if isinstance(equation, AbstractSecondOrder):
+        if isinstance(equation, AbstractSecondOrderInTime):
             return equation.flows(domain, dtype)
-        if not isinstance(equation, AbstractImplicit):
+        if not isinstance(equation, AbstractIMEXEquation):
             return diffrax.ODETerm(_rate)
         start = jnp.zeros(
             (equation.channels(domain.grid.ndim), *domain.grid.shape), dtype
         )
         found = jax.eval_shape(lambda u: equation.explicit(0.0, u, domain), start)
-        return Split(_implicit, _solve, explicit=None if found is None else _explicit)
+        return IMEXTerm(
+            _implicit, _solve, explicit=None if found is None else _explicit
+        )
 
     def default_method(self, equation, domain):
         return equation.default_method(domain)
 
     def state(self, equation, field, domain):
         del domain
-        if not isinstance(equation, AbstractSecondOrder):
+        if not isinstance(equation, AbstractSecondOrderInTime):
             return field
         return tuple(jax.lax.split(field, 2 * (len(field) // 2,)))
 
     def field(self, equation, state):
-        second_order = isinstance(equation, AbstractSecondOrder)
+        second_order = isinstance(equation, AbstractSecondOrderInTime)
         return jnp.concatenate(state) if second_order else state
 
     def waves(self, equation, t, field, domain):
-        second_order = isinstance(equation, AbstractSecondOrder)
+        second_order = isinstance(equation, AbstractSecondOrderInTime)
         return equation.waves(t, field, domain) if second_order else None
 
 
-class Fourier(AbstractSpace):
+class Fourier(AbstractDiscretization):
     r"""Fourier modes: errors that fall faster than any power of Δx for smooth fields.
 
     The linear part of the equation is exact in every mode; products are taken on the
@@ -145,24 +149,26 @@ class Fourier(AbstractSpace):
 
     def check(self, equation, domain):
         name = type(equation).__name__
-        if not isinstance(equation, AbstractSpectral | AbstractSplitStep):
+        if not isinstance(
+            equation, AbstractSpectralEquation | AbstractSplitStepEquation
+        ):
             raise ValueError(
                 f"{name} has no form in Fourier modes; leave space away, or take "
-                "space=pde.Cells()"
+                "space=pde.FiniteVolume()"
             )
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
                 f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
                 f"away{_elsewhere(equation)}"
             )
-        if isinstance(equation, AbstractSpectral):
+        if isinstance(equation, AbstractSpectralEquation):
             # For what it raises, which depends on shapes alone.
             eqx.filter_eval_shape(_symbol, equation, domain.grid)
 
     def terms(self, equation, domain, dtype):
         equation, grid = cast((equation, domain.grid), dtype)
-        modes = Modes(grid)
-        if isinstance(equation, AbstractSplitStep):
+        modes = FourierBasis(grid)
+        if isinstance(equation, AbstractSplitStepEquation):
             return equation.flows(modes)
         low = self._low(equation, grid)
         return Semilinear(
@@ -174,12 +180,12 @@ class Fourier(AbstractSpace):
         )
 
     def state(self, equation, field, domain):
-        if not isinstance(equation, AbstractSpectral):
+        if not isinstance(equation, AbstractSpectralEquation):
             return field
-        return equation.admitted(field, Modes(cast(domain.grid, field.dtype)))
+        return equation.admitted(field, FourierBasis(cast(domain.grid, field.dtype)))
 
     def crossings(self, equation, t, field, domain):
-        spectral = isinstance(equation, AbstractSpectral)
+        spectral = isinstance(equation, AbstractSpectralEquation)
         fastest = equation.fastest(t, field, domain) if spectral else None
         if fastest is not None:
             return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
@@ -191,27 +197,29 @@ class Fourier(AbstractSpace):
         return jnp.max(jnp.abs(moving.symbol)) / 2
 
     def waves(self, equation, t, field, domain):
-        if not isinstance(equation, AbstractSpectral):
+        if not isinstance(equation, AbstractSpectralEquation):
             return None
         fastest = equation.fastest(t, field, domain)
         equation, grid = cast((equation, domain.grid), field.dtype)
-        modes, low = Modes(grid), self._low(equation, grid)
+        modes, low = FourierBasis(grid), self._low(equation, grid)
         if fastest is None:
             fastest = jnp.zeros(grid.ndim, field.dtype)
         pairs = zip(fastest, low.wavenumbers, strict=True)
         nothing = jnp.zeros(low.shape, field.dtype)
         turning = sum((v * jnp.abs(k) for v, k in pairs), start=nothing)
-        return Waves(equation.symbol(modes), low.filled(turning))
+        return LinearizedModes(equation.symbol(modes), low.filled(turning))
 
     def default_method(self, equation, domain):
         del domain
-        split_step = isinstance(equation, AbstractSplitStep)
+        split_step = isinstance(equation, AbstractSplitStepEquation)
         return Method(diffrax.Dopri8() if split_step else KenCarp5())
 
-    def _low(self, equation: AbstractSpectral, grid: Grid) -> Modes:
+    def _low(self, equation: AbstractSpectralEquation, grid: Grid) -> FourierBasis:
         """The modes that products are kept in."""
         degree = equation.degree if self.degree is None else self.degree
-        return Modes(grid) if degree < 2 else Modes(grid).dealiased(degree)
+        return (
+            FourierBasis(grid) if degree < 2 else FourierBasis(grid).dealiased(degree)
+        )
 
 
 def _rate(t, u, evolution):
@@ -232,7 +240,7 @@ def _solve(t, rhs, length, guess, evolution):
 
 
 def _symbol(equation: Any, grid: Grid) -> Array:
-    return equation.symbol(Modes(grid))
+    return equation.symbol(FourierBasis(grid))
 
 
 def _nonlinear(equation, modes, low, t, z, args):
@@ -251,5 +259,5 @@ def _nonlinear(equation, modes, low, t, z, args):
 def _elsewhere(equation: AbstractEquation) -> str:
     if isinstance(equation, NavierStokes):
         return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
-    finite = isinstance(equation, AbstractFiniteVolume)
-    return ", or take space=pde.Cells()" if finite else ""
+    finite = isinstance(equation, AbstractFiniteVolumeEquation)
+    return ", or take space=pde.FiniteVolume()" if finite else ""

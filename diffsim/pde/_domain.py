@@ -7,7 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from .._validation import check_kind
-from ._boundaries import AbstractBoundary, AbstractSide, Continued, Periodic, pairs_of
+from ._boundaries import (
+    AbstractBoundary,
+    AbstractGhostCellBoundary,
+    Extrapolation,
+    Periodic,
+    pairs_of,
+)
 from ._grid import Grid
 from ._stencils import neighbours
 
@@ -31,7 +37,7 @@ class Domain(eqx.Module):
     """
 
     grid: Grid
-    boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
+    boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
 
     def __init__(self, grid: Grid, boundary: Any = None):
         check_kind("grid", grid, Grid, "pde.Grid(64)")
@@ -41,10 +47,14 @@ class Domain(eqx.Module):
     def periodic(self, axis: int) -> bool:
         return isinstance(self.boundary[axis][0], Periodic)
 
-    def walls(self, axis: int) -> tuple[AbstractBoundary, AbstractBoundary] | None:
+    def walls(
+        self, axis: int
+    ) -> tuple[AbstractGhostCellBoundary, AbstractGhostCellBoundary] | None:
         """Both boundaries of an axis, None if it is periodic."""
         low, high = self.boundary[axis]
-        if isinstance(low, AbstractBoundary) and isinstance(high, AbstractBoundary):
+        if isinstance(low, AbstractGhostCellBoundary) and isinstance(
+            high, AbstractGhostCellBoundary
+        ):
             return low, high
         return None
 
@@ -55,7 +65,7 @@ class Domain(eqx.Module):
         Beyond them it goes on as the polynomial through the last cells.
         """
         pairs = (
-            pair if self.periodic(i) else (Continued(), Continued())
+            pair if self.periodic(i) else (Extrapolation(), Extrapolation())
             for i, pair in enumerate(self.boundary)
         )
         return Domain(self.grid, tuple(pairs))
@@ -122,12 +132,12 @@ def check_domain(domain: Any):
 
 def sides_of(
     boundary: PyTree, ndim: int
-) -> tuple[tuple[AbstractSide, AbstractSide], ...]:
+) -> tuple[tuple[AbstractBoundary, AbstractBoundary], ...]:
     """The boundaries of all sides, a pair for each axis."""
     return pairs_of(
         Periodic() if boundary is None else boundary,
         ndim,
         name="boundary",
-        kinds=AbstractSide,
+        kinds=AbstractBoundary,
         expected="pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such",
     )

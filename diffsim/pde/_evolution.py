@@ -23,17 +23,17 @@ from .._validation import (
     returned,
 )
 from ..integrators import AbstractExponentialSolver
-from ..simulations import AbstractOneStepSolver, AbstractSimulation
-from ._boundaries import AbstractSide
+from ..simulations import AbstractSimulation, AbstractSplittingSolver
+from ._boundaries import AbstractBoundary
 from ._boundary_checks import check_walls
-from ._discretizations import AbstractSpace, Cells, Fourier
+from ._discretizations import AbstractDiscretization, FiniteVolume, Fourier
 from ._domain import Domain, sides_of
 from ._equations import (
     AbstractEquation,
-    AbstractFiniteVolume,
-    AbstractSecondOrder,
-    AbstractSpectral,
-    AbstractSplitStep,
+    AbstractFiniteVolumeEquation,
+    AbstractSecondOrderInTime,
+    AbstractSpectralEquation,
+    AbstractSplitStepEquation,
     Euler,
     NavierStokes,
     Schrodinger,
@@ -42,7 +42,7 @@ from ._equations import (
 )
 from ._finite_volume import MUSCL, Upwind
 from ._grid import Grid
-from ._time_step import Waves, warn_of_long_steps
+from ._time_step import LinearizedModes, warn_of_long_steps
 
 
 class Evolution(AbstractSimulation):
@@ -72,8 +72,8 @@ class Evolution(AbstractSimulation):
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
         both of its sides or a pair; None is periodic. Of one axis the pair will do.
-    - `space`: what the field is made of: `Cells()`, the default of every equation that
-        has a form in them, or `Fourier()` on periodic grids.
+    - `space`: what the field is made of: `FiniteVolume()`, the default of every
+        equation that has a form in them, or `Fourier()` on periodic grids.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States have shape (time, channel, *grid), in either space.
@@ -94,8 +94,8 @@ class Evolution(AbstractSimulation):
     equation: AbstractEquation
     initial: Float[Array, "channel *grid"] | Callable[[Array], Any]
     grid: Grid
-    boundary: tuple[tuple[AbstractSide, AbstractSide], ...]
-    space: AbstractSpace
+    boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
+    space: AbstractDiscretization
     t0: float | Array
 
     repeats: ClassVar[bool] = True
@@ -108,7 +108,7 @@ class Evolution(AbstractSimulation):
         grid: Grid,
         boundary: Any = None,
         *,
-        space: AbstractSpace | None = None,
+        space: AbstractDiscretization | None = None,
         t0: float | Array = 0.0,
     ):
         _check_kinds(equation, grid, space)
@@ -125,7 +125,7 @@ class Evolution(AbstractSimulation):
         check_number("t0", t0)
         self.t0 = t0
         check_walls(self.domain, equation, field.dtype, t0)
-        if isinstance(equation, AbstractFiniteVolume):
+        if isinstance(equation, AbstractFiniteVolumeEquation):
             equation.check(field, self.domain)
 
     @property
@@ -150,7 +150,7 @@ class Evolution(AbstractSimulation):
         field = self.observe(t, y)
         return self.space.crossings(self.equation, t, field, self.domain)
 
-    def waves(self, t: Any, y: Any) -> Waves | None:
+    def waves(self, t: Any, y: Any) -> LinearizedModes | None:
         """How the modes of a state move, where they are what is stepped."""
         return self.space.waves(self.equation, t, self.observe(t, y), self.domain)
 
@@ -180,15 +180,17 @@ def _check_kinds(equation: Any, grid: Any, space: Any):
     kinds = {
         "equation": (equation, AbstractEquation, "pde.Diffusion(0.1)"),
         "grid": (grid, Grid, "pde.Grid(64)"),
-        "space": (space, AbstractSpace | None, "pde.Fourier()"),
+        "space": (space, AbstractDiscretization | None, "pde.Fourier()"),
     }
     for name, (given, kind, example) in kinds.items():
         check_kind(name, given, kind, example)
 
 
-def _space_of(equation: AbstractEquation) -> AbstractSpace:
-    in_cells = isinstance(equation, AbstractFiniteVolume | AbstractSecondOrder)
-    return Cells() if in_cells else Fourier()
+def _space_of(equation: AbstractEquation) -> AbstractDiscretization:
+    in_cells = isinstance(
+        equation, AbstractFiniteVolumeEquation | AbstractSecondOrderInTime
+    )
+    return FiniteVolume() if in_cells else Fourier()
 
 
 def _field(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
@@ -240,7 +242,7 @@ def _has_parameters(function: Any) -> bool:
 
 def _channels_of(equation: AbstractEquation, field: Array) -> str:
     """Say what the channels are, where a newcomer would expect others."""
-    if isinstance(equation, AbstractSecondOrder):
+    if isinstance(equation, AbstractSecondOrderInTime):
         return (
             "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "
             "rest"
@@ -262,11 +264,13 @@ def _channels_of(equation: AbstractEquation, field: Array) -> str:
 def _check_solver(evolution: Evolution, solver: Any):
     """Objects to what steps other dynamics, by the words for fields."""
     equation, space = evolution.equation, evolution.space
-    modes = isinstance(space, Fourier) and isinstance(equation, AbstractSpectral)
-    waves = isinstance(equation, AbstractSecondOrder | AbstractSplitStep)
+    modes = isinstance(space, Fourier) and isinstance(
+        equation, AbstractSpectralEquation
+    )
+    waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
     if isinstance(solver, AbstractExponentialSolver) and not modes:
         steps = "what is linear exactly, in Fourier modes (pde.Fourier, periodic)"
-    elif isinstance(solver, AbstractOneStepSolver) and not waves:
+    elif isinstance(solver, AbstractSplittingSolver) and not waves:
         steps = "waves, pde.Wave or pde.Schrodinger"
     else:
         return

@@ -10,7 +10,7 @@ import jax
 from jax.lax import dynamic_update_slice, platform_dependent
 from jaxtyping import Array
 
-from .._primitives import Mapped, Maps, linear
+from .._primitives import HashablePartial, LinearMapRules, linear
 
 
 def made_once(fields: Any) -> Any:
@@ -39,4 +39,4 @@ def _as_it_is(a: Array) -> Array:
     return a
 
 
-_MAPS = Maps.plain(Mapped(_written), Mapped(_written))
+_MAPS = LinearMapRules.plain(HashablePartial(_written), HashablePartial(_written))

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._primitives import Mapped, Maps, linear
-from ._boundaries import Ghosts
+from .._primitives import HashablePartial, LinearMapRules, linear
+from ._boundaries import GhostCells
 
 
 #: Of one axis: None where it is periodic, else the ghosts at both ends.
-Ends = tuple[Ghosts, Ghosts] | None
+Ends = tuple[GhostCells, GhostCells] | None
 
 
 def neighbours(
@@ -41,7 +41,9 @@ def neighbours(
             arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
     walls = tuple(pair is not None for pair in ends)
     fixed = (walls, width)
-    maps = Maps.plain(Mapped(_neighbours, fixed), Mapped(_gathered, fixed))
+    maps = LinearMapRules.plain(
+        HashablePartial(_neighbours, fixed), HashablePartial(_gathered, fixed)
+    )
     types = [
         jax.typeof(u).update(shape=_with_length(u.shape, -i, u.shape[-i] + 1))
         for i in range(len(ends), 0, -1)
@@ -55,7 +57,9 @@ def neighbours(
 def divergence(fluxes: Sequence[Array]) -> Array:
     """The sum over axes of the differences of what is on the faces of every cell."""
     count = len(fluxes)
-    maps = Maps.plain(Mapped(_differences), Mapped(_jumps, (count,)))
+    maps = LinearMapRules.plain(
+        HashablePartial(_differences), HashablePartial(_jumps, (count,))
+    )
     first = fluxes[0]
     shape = _with_length(first.shape, -count, first.shape[-count] - 1)
     return linear(maps, [], fluxes, [jax.typeof(first).update(shape=shape)])[0]
@@ -73,7 +77,9 @@ def averaged(face: Array, axis: int) -> Array:
 
 def _cells(face: Array, axis: int, sign: float) -> Array:
     """The upper face of every cell, and the lower one times `sign`."""
-    maps = Maps.plain(Mapped(_combined, (axis, sign)), Mapped(_spread, (axis, sign)))
+    maps = LinearMapRules.plain(
+        HashablePartial(_combined, (axis, sign)), HashablePartial(_spread, (axis, sign))
+    )
     shape = _with_length(face.shape, axis, face.shape[axis] - 1)
     return linear(maps, [], [face], [jax.typeof(face).update(shape=shape)])[0]
 

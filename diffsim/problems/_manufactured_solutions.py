@@ -33,7 +33,7 @@ class ManufacturedProblem(NamedTuple):
     """
 
     name: str
-    law: Callable[[Manufactured, pde.AbstractScheme], pde.AbstractEquation]
+    law: Callable[[Manufactured, pde.AbstractReconstruction], pde.AbstractEquation]
     rate: Callable[[Callable[[Array], Array], Any, Array], Array]
     channels: tuple[tuple[float, float, bool], ...] = ((0.5, 0.12, False),)
     state: Callable[[Solution], Solution] = lambda w: w
@@ -127,14 +127,21 @@ def _spots(w, t, x):
     return jnp.array([0.1, 0.05]) * _slope(_slope(w))(x) + react
 
 
-_HYPERBOLIC = ("Periodic", "Dirichlet", "Inflow", "Wall")
+_HYPERBOLIC = ("Periodic", "Dirichlet", "Inflow", "ReflectingWall")
 
 MANUFACTURED_PROBLEMS = (
     ManufacturedProblem(
         "Diffusion",
         lambda case, scheme: pde.Diffusion(lambda t, x, u: _melting(u), case.source),
         lambda u, t, x: _spread(u, x, _melting),
-        boundaries=("Periodic", "Dirichlet", "Neumann", "Robin", "Outflow", "Wall"),
+        boundaries=(
+            "Periodic",
+            "Dirichlet",
+            "Neumann",
+            "Robin",
+            "Outflow",
+            "ReflectingWall",
+        ),
     ),
     ManufacturedProblem(
         "FisherKPP",
@@ -206,7 +213,7 @@ MANUFACTURED_PROBLEMS = (
 def manufactured_error(
     equation: ManufacturedProblem,
     kind: str,
-    scheme: pde.AbstractScheme,
+    scheme: pde.AbstractReconstruction,
     p: Array,
     n: int,
 ) -> Array:
@@ -220,7 +227,7 @@ def manufactured_error(
     - `p`: a parameter of the solution, which derivatives are taken by.
     - `n`: number of cells.
     """
-    mirrored = kind in ("Outflow", "Wall")
+    mirrored = kind in ("Outflow", "ReflectingWall")
 
     def w(t, x):
         return _solution(equation, mirrored, p, t, x[0])
@@ -271,7 +278,7 @@ def _ends(kind: str, case: Manufactured, *, carried: bool):
             return pde.Robin(1.0, 0.3, lambda t, x: mixed(t, x, sign))
         if kind == "Inflow":
             return pde.Inflow(case.values)
-        return {"Outflow": pde.Outflow, "Wall": pde.Wall}[kind]()
+        return {"Outflow": pde.Outflow, "ReflectingWall": pde.ReflectingWall}[kind]()
 
     first = "Dirichlet" if carried and kind in ("Neumann", "Robin", "Outflow") else kind
     return end(first, -1), end("Dirichlet" if kind == "Inflow" else kind, 1)

@@ -85,14 +85,14 @@ def _gas():
     density, u, v, pressure = _field(plate, 4)
     start = law.state(density, jnp.stack([u, v]) - 0.75, pressure)
     above = pde.Inflow(jnp.array([1.1, 0.2, 0.1, 2.6]))
-    walls = ((pde.Wall(), pde.Outflow()), (pde.Wall(), above))
+    walls = ((pde.ReflectingWall(), pde.Outflow()), (pde.ReflectingWall(), above))
     return pde.Evolution(law, start, plate, walls)
 
 
 def _water():
     upstream, line = pde.Inflow(jnp.array([1.1, 0.4])), _line()
     law = pde.ShallowWater(9.81, 0.2 * jnp.cos(6 * line.centers[0]))
-    return _evolution(law, line, ((upstream, pde.Wall()),))
+    return _evolution(law, line, ((upstream, pde.ReflectingWall()),))
 
 
 def _wave_function():

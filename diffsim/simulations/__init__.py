@@ -1,41 +1,41 @@
 """What a simulation is, and how any of them is run."""
 
 from .._results import failures_as_nan
-from ._events._event import Event, Occurrences
+from ._events._event import Event, EventRecord
 from ._integrate._checkpointed_adjoint import (
     AbstractScanAdjoint,
     Checkpointed,
     Reversible,
 )
-from ._integrate._explicit_step import AbstractOneStepSolver
+from ._integrate._explicit_step import AbstractSplittingSolver
 from ._method import Method
 from ._serialization._save_and_load import load, save
 from ._simulate import simulate
 from ._simulation import AbstractSimulation
 from ._step_refinement import finer_steps
-from ._terms._imex import AbstractSplit, Split, split_of
-from ._terms._operator_splitting import AbstractFlows, Flows
+from ._terms._imex import AbstractIMEXTerm, IMEXTerm, split_of
+from ._terms._operator_splitting import AbstractSplitFlows, SplitFlows
 from ._terms._semilinear import Semilinear
 from ._terms._separable import Separable
-from ._trajectory import Final, Trajectory
+from ._trajectory import FinalState, Trajectory
 
 
 __all__ = [
-    "AbstractFlows",
-    "AbstractOneStepSolver",
+    "AbstractIMEXTerm",
     "AbstractScanAdjoint",
     "AbstractSimulation",
-    "AbstractSplit",
+    "AbstractSplitFlows",
+    "AbstractSplittingSolver",
     "Checkpointed",
     "Event",
-    "Final",
-    "Flows",
+    "EventRecord",
+    "FinalState",
+    "IMEXTerm",
     "Method",
-    "Occurrences",
     "Reversible",
     "Semilinear",
     "Separable",
-    "Split",
+    "SplitFlows",
     "Trajectory",
     "failures_as_nan",
     "finer_steps",

@@ -13,16 +13,16 @@ from .._results import RESULTS, is_finite
 from ._elapsed_time import Epoch, time_after
 from ._events._event import Event
 from ._integrate._fixed_stepper import Stepper
-from ._integrate._run_plan import FixedSide, Plan
+from ._integrate._run_plan import FixedStepPlan, Plan
 from ._simulation import AbstractSimulation
-from ._trajectory import Final, Trajectory
+from ._trajectory import FinalState, Trajectory
 
 
 def diagnosis(
     simulation: AbstractSimulation,
     plan: Plan,
     trajectory: Trajectory,
-    start: Final | None,
+    start: FinalState | None,
     events: tuple[Event, ...],
 ) -> str:
     """The sentence of a failure, with when it was and, if the simulation knows, where.
@@ -43,7 +43,7 @@ def diagnosis(
         return sentence
     # Of what is differentiated only the values are wanted, and they are known.
     simulation, start, last = map(_held, (simulation, start, trajectory.final))
-    fixed = [side for side in plan.sides if isinstance(side, FixedSide)]
+    fixed = [side for side in plan.sides if isinstance(side, FixedStepPlan)]
     if fixed:
         found = _last_finite(simulation, plan, fixed, start)
         if found is None:
@@ -87,8 +87,8 @@ def _how_far(trajectory: Trajectory) -> str:
 
 
 def _last_finite(
-    simulation: AbstractSimulation, plan: Plan, sides: list, start: Final | None
-) -> Final | None:
+    simulation: AbstractSimulation, plan: Plan, sides: list, start: FinalState | None
+) -> FinalState | None:
     """The run at fixed steps again, up to the last state that is finite."""
     t0 = simulation.t0 if start is None else start.t
     y0 = simulation.initial_state() if start is None else start.y
@@ -98,7 +98,7 @@ def _last_finite(
         )
         n, y, bad = found
         if bad:
-            return Final(time_after(t0, float(n) * side.step), y)
+            return FinalState(time_after(t0, float(n) * side.step), y)
     return None
 
 

@@ -18,8 +18,8 @@ from .._validation import (
     check_unitless,
     is_traced,
 )
-from ._terms._imex import AbstractSplit
-from ._terms._operator_splitting import AbstractFlows
+from ._terms._imex import AbstractIMEXTerm
+from ._terms._operator_splitting import AbstractSplitFlows
 from ._terms._semilinear import Semilinear
 from ._terms._separable import Separable
 
@@ -146,9 +146,9 @@ def _shifted(term: Any, epoch: Epoch) -> Any:
         return Separable(later(term.drift), later(term.kick))
     if isinstance(term, Semilinear):
         return eqx.tree_at(lambda x: x.nonlinear, term, later(term.nonlinear))
-    if isinstance(term, AbstractFlows):
+    if isinstance(term, AbstractSplitFlows):
         return _LaterFlows(term, epoch)
-    if isinstance(term, AbstractSplit):
+    if isinstance(term, AbstractIMEXTerm):
         return _LaterSplit(term, epoch)
     return _LaterTerm(term, epoch) if _is_term(term) else term
 
@@ -163,8 +163,8 @@ class _Later(eqx.Module):
         return self.function(self.epoch.at(t), *others)
 
 
-class _LaterFlows(AbstractFlows):
-    term: AbstractFlows
+class _LaterFlows(AbstractSplitFlows):
+    term: AbstractSplitFlows
     epoch: Epoch
 
     def first(self, t, y, length, args):
@@ -180,8 +180,8 @@ class _LaterFlows(AbstractFlows):
         return self.term.vf(self.epoch.at(t), y, args)
 
 
-class _LaterSplit(AbstractSplit):
-    term: AbstractSplit
+class _LaterSplit(AbstractIMEXTerm):
+    term: AbstractIMEXTerm
     epoch: Epoch
 
     @property

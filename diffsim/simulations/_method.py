@@ -38,7 +38,7 @@ class Method(eqx.Module):
         at outputs. Fields whose rate reads the time give a `PIDController` without
         `dtmax` that of a hundredth of the run.
     - `adjoint`: None serves forward and reverse mode and their nestings: adaptive runs
-        of explicit solvers, and of `Split` dynamics, along the steps that they took,
+        of explicit solvers, and of `IMEXTerm` dynamics, along the steps that they took,
         others by Diffrax's `ForwardMode` and `RecursiveCheckpointAdjoint` both.
         `Reversible()` and `Checkpointed()` save memory at fixed steps. With a Diffrax
         adjoint the run is `diffrax.diffeqsolve`, which interpolates between steps.
@@ -58,8 +58,8 @@ class Method(eqx.Module):
     step: float | int | None = eqx.field(
         static=True, default=None, converter=lambda step: _checked_step(step)
     )
-    controller: "diffrax.AbstractStepSizeController | GivenSteps | None" = eqx.field(
-        kw_only=True, default=None
+    controller: "diffrax.AbstractStepSizeController | PrescribedSteps | None" = (
+        eqx.field(kw_only=True, default=None)
     )
     adjoint: diffrax.AbstractAdjoint | AbstractScanAdjoint | None = eqx.field(
         kw_only=True, default=None
@@ -125,13 +125,13 @@ class Method(eqx.Module):
         ends = steps[np.isfinite(steps)]
         return Method(
             self.solver,
-            controller=GivenSteps(ends),
+            controller=PrescribedSteps(ends),
             adjoint=self.adjoint,
             max_steps=ends.size + 1,
         )
 
 
-class GivenSteps(eqx.Module):
+class PrescribedSteps(eqx.Module):
     """Steps that end at given times, before and after the epoch alike."""
 
     ends: np.ndarray
@@ -206,7 +206,7 @@ def _estimates_error(method: Method) -> bool:
 
 def _controls(controller) -> bool:
     """Whether the controller follows an error estimate."""
-    given = (diffrax.StepTo, diffrax.ConstantStepSize, GivenSteps)
+    given = (diffrax.StepTo, diffrax.ConstantStepSize, PrescribedSteps)
     return not isinstance(controller, given)
 
 
@@ -231,7 +231,7 @@ def _checked_step(step):
 
 
 def _check_kinds(method: Method):
-    controller = diffrax.AbstractStepSizeController | GivenSteps | None
+    controller = diffrax.AbstractStepSizeController | PrescribedSteps | None
     adjoint = diffrax.AbstractAdjoint | AbstractScanAdjoint | None
     kinds = {
         "solver": (

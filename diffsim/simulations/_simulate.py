@@ -35,14 +35,14 @@ from ._elapsed_time import (
     time_after,
     warn_of_a_far_start,
 )
-from ._events._event import Occurrences
+from ._events._event import EventRecord
 from ._events._event_run import checked_events, event_leg, listed
 from ._integrate._checkpointed_adjoint import Reversible
 from ._integrate._continuation import Outputs, continued, ran_out, two_sided
 from ._integrate._integrate import run_both_ways
 from ._integrate._run_plan import (
     Plan,
-    Request,
+    RunSpec,
     in_precision,
     planned,
     with_longest_step,
@@ -51,7 +51,7 @@ from ._method import Method
 from ._simulation import AbstractSimulation, chosen_method
 from ._step_refinement import as_asked, compared, extrapolate, state_type
 from ._terms._term_checks import check_dynamics, check_precision
-from ._trajectory import Final, Trajectory
+from ._trajectory import FinalState, Trajectory
 
 
 def simulate(
@@ -63,7 +63,7 @@ def simulate(
     observe: Callable[[Array, PyTree[Array]], PyTree[Array]] | None = None,
     progress: diffrax.AbstractProgressMeter | None = None,
     throw: bool | None = None,
-    start: Final | None = None,
+    start: FinalState | None = None,
     max_steps: int | None = None,
     step: float | None = None,
     rtol: float | None = None,
@@ -160,7 +160,7 @@ class _Run(NamedTuple):
 
     simulation: AbstractSimulation
     method: Method
-    start: Final | None
+    start: FinalState | None
     about: _About
     events: Any
     #: Whether a person has said how many steps are the most.
@@ -254,7 +254,7 @@ def _simulate(
     begin = epoch.zero
     if onward is not None:
         begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
-    request = Request(simulation, plan, epoch, elapsed, begin, y0, about.meter)
+    request = RunSpec(simulation, plan, epoch, elapsed, begin, y0, about.meter)
     look = _look(simulation, about)
     if events:
         leg, found = event_leg(request, events, look)
@@ -275,7 +275,7 @@ def _simulate(
     result = RESULTS.where(proper, result, RESULTS.improper_parameter)
     if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
-    final = Final(leg.end_time, leg.end)
+    final = FinalState(leg.end_time, leg.end)
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = poisoned((states, final, found), ok)
@@ -316,7 +316,7 @@ def _on_the_clock(
     """
     last, ends = trajectory.final, trajectory.steps
     events = tuple(
-        Occurrences(time_after(t0, one.times), one.states, one.count)
+        EventRecord(time_after(t0, one.times), one.states, one.count)
         for one in trajectory.events
     )
     return Trajectory(
@@ -324,7 +324,7 @@ def _on_the_clock(
         trajectory.states,
         trajectory.result,
         trajectory.stats,
-        Final(time_after(t0, last.t) if end is None else end, last.y),
+        FinalState(time_after(t0, last.t) if end is None else end, last.y),
         None if ends is None else ends_after(t0, ends, times),
         events,
         names=trajectory.names,
@@ -352,7 +352,7 @@ def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any, throw:
         "simulation": (simulation, AbstractSimulation, "nbody.NBody(bodies)"),
         "method": (method, Method | None, "Method(integrators.Leapfrog(), step=0.01)"),
         "progress": (progress, meter, "diffrax.TextProgressMeter()"),
-        "start": (start, Final | None, "trajectory.final"),
+        "start": (start, FinalState | None, "trajectory.final"),
         "throw": (throw, bool | None, "True, False or None"),
     }
     for name, (given, kind, example) in kinds.items():
@@ -373,5 +373,5 @@ def _check_same_state(start: PyTree, own: PyTree):
     if got != want:
         raise ValueError(
             f"start holds {got[0]} and this simulation runs in {want[0]}; cast it: "
-            "Final(start.t, jax.tree.map(lambda y: y.astype(...), start.y))"
+            "FinalState(start.t, jax.tree.map(lambda y: y.astype(...), start.y))"
         )

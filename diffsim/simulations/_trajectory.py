@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._results import RESULTS, told
-from ._events._event import Occurrences
+from ._events._event import EventRecord
 
 
-class Final(eqx.Module):
+class FinalState(eqx.Module):
     """Where a run ended: `simulate(..., start=trajectory.final)` goes on from here."""
 
     t: float | Array
@@ -33,7 +33,7 @@ class Trajectory(eqx.Module):
         reached on its way there, so that a restarted run stays on the same grid.
     - `steps`: ends of the accepted steps of an adaptive run, ascending, padded with
         infinity; None at fixed steps. `Method.frozen` replays them.
-    - `events`: an `Occurrences` for each `Event` that was asked for.
+    - `events`: an `EventRecord` for each `Event` that was asked for.
     - `error_estimate`: of the solver, in any number of the states, if
         `simulate(..., error_estimate=True)`; else None.
     - `names`: of the bodies, where they have any: `trajectory["Earth"]` has the states
@@ -44,9 +44,9 @@ class Trajectory(eqx.Module):
     states: PyTree[Array]
     result: RESULTS
     stats: dict[str, Any]
-    final: Final
+    final: FinalState
     steps: Array | np.ndarray | None
-    events: tuple[Occurrences, ...] = ()
+    events: tuple[EventRecord, ...] = ()
     error_estimate: Array | None = None
     names: tuple[str, ...] | None = eqx.field(static=True, default=None)
 

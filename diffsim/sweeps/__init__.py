@@ -2,7 +2,7 @@
 
 from ._grid_samples import grid
 from ._sweep import Failure, Sweep, sweep
-from ._sweep_options import Run
+from ._sweep_options import SweepOptions
 
 
-__all__ = ["Failure", "Run", "Sweep", "grid", "sweep"]
+__all__ = ["Failure", "Sweep", "SweepOptions", "grid", "sweep"]

@@ -71,7 +71,7 @@ _CALLS = _words(
 _OBSTACLES = _words("while cond fft")
 
 
-class _Lane(NamedTuple):
+class _BatchedValue(NamedTuple):
     """A value, and whether its last axis is the batch."""
 
     value: Any
@@ -114,7 +114,7 @@ def system_last(function: Callable[[Array], PyTree[Array]]):
         one = jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(one)
         size = x.shape[-1]
-        lanes = _evaluate(closed, [_Lane(x, True)], size)
+        lanes = _evaluate(closed, [_BatchedValue(x, True)], size)
         values = [_as_batched(lane, size) for lane in lanes]
         return jax.tree.unflatten(jax.tree.structure(shapes), values)
 
@@ -160,21 +160,25 @@ def _called(eqn: Any) -> Any | None:
     return found[0] if arity == (len(eqn.invars), len(eqn.outvars)) else None
 
 
-def _as_batched(lane: _Lane, size: int) -> Array:
+def _as_batched(lane: _BatchedValue, size: int) -> Array:
     if lane.batched:
         return lane.value
     value = jnp.asarray(lane.value)
     return jnp.broadcast_to(value[..., None], (*value.shape, size))
 
 
-def _evaluate(closed: Any, inputs: Sequence[_Lane], size: int) -> list[_Lane]:
+def _evaluate(
+    closed: Any, inputs: Sequence[_BatchedValue], size: int
+) -> list[_BatchedValue]:
     """Evaluates a jaxpr, open or closed, equation by equation."""
     jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
-    known = dict(zip(jaxpr.constvars, (_Lane(c, False) for c in consts), strict=True))
+    known = dict(
+        zip(jaxpr.constvars, (_BatchedValue(c, False) for c in consts), strict=True)
+    )
     known.update(zip(jaxpr.invars, inputs, strict=True))
 
     def read(atom):
-        return _Lane(atom.val, False) if hasattr(atom, "val") else known[atom]
+        return _BatchedValue(atom.val, False) if hasattr(atom, "val") else known[atom]
 
     for eqn in jaxpr.eqns:
         outputs = _apply(eqn, [read(atom) for atom in eqn.invars], size)
@@ -182,7 +186,7 @@ def _evaluate(closed: Any, inputs: Sequence[_Lane], size: int) -> list[_Lane]:
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _apply(eqn: Any, lanes: list[_Lane], size: int) -> list[_Lane]:
+def _apply(eqn: Any, lanes: list[_BatchedValue], size: int) -> list[_BatchedValue]:
     name = eqn.primitive.name
     if _reason(eqn) or name in _BY_VMAP:
         return _by_vmap(eqn, lanes)
@@ -195,15 +199,15 @@ def _apply(eqn: Any, lanes: list[_Lane], size: int) -> list[_Lane]:
     if not any(lane.batched for lane in lanes):
         return _alone(eqn, lanes)
     one = _elementwise if name in _ELEMENTWISE else _reshaped
-    return [_Lane(one(eqn, lanes, size), True)]
+    return [_BatchedValue(one(eqn, lanes, size), True)]
 
 
-def _alone(eqn: Any, lanes: list[_Lane]) -> list[_Lane]:
+def _alone(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
     """An equation that is the same for all runs."""
-    return [_Lane(x, False) for x in bind(eqn, [lane.value for lane in lanes])]
+    return [_BatchedValue(x, False) for x in bind(eqn, [lane.value for lane in lanes])]
 
 
-def _elementwise(eqn: Any, lanes: list[_Lane], size: int) -> Array:
+def _elementwise(eqn: Any, lanes: list[_BatchedValue], size: int) -> Array:
     full = (*eqn.outvars[0].aval.shape, size)
     operands = []
     for lane in lanes:
@@ -214,7 +218,7 @@ def _elementwise(eqn: Any, lanes: list[_Lane], size: int) -> Array:
     return bind(eqn, operands)[0]
 
 
-def _reshaped(eqn: Any, lanes: list[_Lane], size: int) -> Array:
+def _reshaped(eqn: Any, lanes: list[_BatchedValue], size: int) -> Array:
     parameters, shape = eqn.params, eqn.outvars[0].aval.shape
     operands = [_as_batched(lane, size) for lane in lanes]
     match eqn.primitive.name:
@@ -230,15 +234,15 @@ def _reshaped(eqn: Any, lanes: list[_Lane], size: int) -> Array:
             return lax.reshape(operands[0], (*shape, size))
 
 
-def _by_vmap(eqn: Any, lanes: list[_Lane]) -> list[_Lane]:
+def _by_vmap(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
     if not any(lane.batched for lane in lanes):
         return _alone(eqn, lanes)
     axes = tuple(-1 if lane.batched else None for lane in lanes)
     batched = jax.vmap(lambda *x: bind(eqn, x), in_axes=axes, out_axes=-1)
-    return [_Lane(x, True) for x in batched(*(lane.value for lane in lanes))]
+    return [_BatchedValue(x, True) for x in batched(*(lane.value for lane in lanes))]
 
 
-def _scan(loop: Scan, lanes: list[_Lane], size: int) -> list[_Lane]:
+def _scan(loop: Scan, lanes: list[_BatchedValue], size: int) -> list[_BatchedValue]:
     first, second = loop.constants, loop.constants + loop.carry
     consts, carry, rows = lanes[:first], lanes[first:second], lanes[second:]
     flags = _spread_scan(loop, [lane.batched for lane in lanes])
@@ -251,8 +255,11 @@ def _scan(loop: Scan, lanes: list[_Lane], size: int) -> list[_Lane]:
     def step(values, row):
         inputs = [
             *consts,
-            *map(_Lane, values, kept),
-            *(_Lane(x, lane.batched) for x, lane in zip(row, rows, strict=True)),
+            *map(_BatchedValue, values, kept),
+            *(
+                _BatchedValue(x, lane.batched)
+                for x, lane in zip(row, rows, strict=True)
+            ),
         ]
         found = _evaluate(loop.body, inputs, size)
         return settled(found[: len(carry)]), [x.value for x in found[len(carry) :]]
@@ -265,7 +272,7 @@ def _scan(loop: Scan, lanes: list[_Lane], size: int) -> list[_Lane]:
         reverse=loop.reverse,
         unroll=loop.unroll,
     )
-    return [*map(_Lane, last, kept), *map(_Lane, outputs, out)]
+    return [*map(_BatchedValue, last, kept), *map(_BatchedValue, outputs, out)]
 
 
 def _spread(closed: Any, batched: Sequence[bool]) -> list[bool]:

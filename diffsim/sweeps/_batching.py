@@ -22,7 +22,7 @@ _CACHE = 24 * 1024
 _LARGEST_TILE, _LARGEST_ARRAY = 64, 8 * 1024
 
 
-class Layout(NamedTuple):
+class BatchLayout(NamedTuple):
     """How the runs of a tile lie beside each other.
 
     - `order`: `"first"`, as `jax.vmap` puts them; `"last"`, see `system_last`; or
@@ -68,28 +68,28 @@ def _traced(task: Task, row: Array) -> PyTree[Array]:
     return task(row)
 
 
-def layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[Layout]:
+def layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[BatchLayout]:
     """The layouts worth trying of a task that is known by its operations.
 
     The most promising first; one if `batch` says which.
     """
     if batch is None:
-        return [Layout("first", runs)]
+        return [BatchLayout("first", runs)]
     order = "last" if supports_system_last(jaxpr) else "first"
     if batch == "auto" and jax.default_backend() != "cpu":
-        return [Layout(order, runs)]
+        return [BatchLayout(order, runs)]
     if not isinstance(batch, str):
-        return [Layout("single" if batch == 1 else order, min(batch, runs))]
+        return [BatchLayout("single" if batch == 1 else order, min(batch, runs))]
     # Steps that lanes decide on their own make each wait for the slowest: 9.9 ms for an
     # adaptive Dopri8 run of 5 bodies on its own, 13.2 in tiles of 16.
     alone = bool({"while", "cond"} & operations(jaxpr))
     tile = 1 if alone else _tile_in_cache(largest_in_loops(jaxpr))
     wide = max(tile, 16)
     found = [
-        Layout("single", 1) if tile == 1 else _evened(order, tile, runs),
+        BatchLayout("single", 1) if tile == 1 else _evened(order, tile, runs),
         _evened("first", wide, runs),
         _evened(order, 4 * wide, runs),
-        Layout("single", 1),
+        BatchLayout("single", 1),
     ]
     return list(dict.fromkeys(found))
 
@@ -101,9 +101,9 @@ def _tile_in_cache(size: int) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def _evened(order: str, tile: int, runs: int) -> Layout:
+def _evened(order: str, tile: int, runs: int) -> BatchLayout:
     """Tiles at most that large, and such that few places of the last stay empty."""
-    return Layout(order, -(-runs // -(-runs // tile)))
+    return BatchLayout(order, -(-runs // -(-runs // tile)))
 
 
 @fresh_jit
@@ -111,7 +111,7 @@ def run_tiles(
     task: Task,
     table: Float[Array, "tile run number"],
     count: Int[Array, ""],
-    layout: Layout,
+    layout: BatchLayout,
 ) -> PyTree[Array]:
     """The outcomes of the first `count` tiles of `table`, with a leading run axis.
 
@@ -132,7 +132,7 @@ def run_tiles(
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), filled)
 
 
-def _side_by_side(task: Task, layout: Layout) -> Callable[[Array], PyTree[Array]]:
+def _side_by_side(task: Task, layout: BatchLayout) -> Callable[[Array], PyTree[Array]]:
     """`task` for the rows of one tile."""
     if layout.order == "single":
         return lambda rows: jax.tree.map(lambda x: x[None], task(rows[0]))

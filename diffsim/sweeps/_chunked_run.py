@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from ._batching import Layout, Task, run_tiles
+from ._batching import BatchLayout, Task, run_tiles
 
 
 #: Another layout is tried if the runs that remain take so many times its compilation:
@@ -40,7 +40,7 @@ class Fitting(NamedTuple):
         10^5 would seem so slow that three other layouts were compiled.
     """
 
-    layout: Layout
+    layout: BatchLayout
     capacity: int
     overhead: float = 0.0
 
@@ -62,7 +62,7 @@ class Chunks:
     """outcomes, in arrays of the host with a leading axis for all runs"""
     compiling: Callable[[], None] = lambda: None
     """called before a layout is compiled"""
-    sizes: dict[Layout, Fitting] = dataclasses.field(default_factory=dict)
+    sizes: dict[BatchLayout, Fitting] = dataclasses.field(default_factory=dict)
     """by layout that was asked for"""
 
     @property
@@ -71,8 +71,8 @@ class Chunks:
         return len(self.table) - self.done
 
     def complete(
-        self, candidates: Sequence[Layout], tell: Callable[[], None]
-    ) -> Layout:
+        self, candidates: Sequence[BatchLayout], tell: Callable[[], None]
+    ) -> BatchLayout:
         """Does all runs, in the fastest of `candidates`; returns what ran of it."""
         layout, speed = candidates[0], math.inf
         if len(candidates) > 1:
@@ -84,9 +84,9 @@ class Chunks:
             tell()
         return self.sizes.get(layout, Fitting(layout, 1)).layout
 
-    def _fastest(self, candidates: Sequence[Layout], tell: Callable[[], None]):
+    def _fastest(self, candidates: Sequence[BatchLayout], tell: Callable[[], None]):
         """Times layouts on runs that are to be done anyway, while that is worth it."""
-        speeds: dict[Layout, float] = {}
+        speeds: dict[BatchLayout, float] = {}
         for layout in candidates:
             before, best = self.compile_seconds, min(speeds.values(), default=math.inf)
             tiles = max(1, int(_TRIAL / (best * layout.tile)))
@@ -98,7 +98,9 @@ class Chunks:
         fastest = min(speeds, key=speeds.__getitem__)
         return fastest, speeds[fastest]
 
-    def _timed(self, layout: Layout, tiles: int, tell: Callable[[], None]) -> float:
+    def _timed(
+        self, layout: BatchLayout, tiles: int, tell: Callable[[], None]
+    ) -> float:
         """Seconds per run, from a chunk that takes long enough to tell.
 
         An empty chunk of 10^6 takes half a second, whose noise is longer than a tile:
@@ -114,7 +116,7 @@ class Chunks:
                 return speed
             tiles *= _MORE
 
-    def advance(self, layout: Layout, *, tiles: int) -> float:
+    def advance(self, layout: BatchLayout, *, tiles: int) -> float:
         """Does one chunk of at most so many tiles; seconds per run.
 
         Infinite if the device ran out of memory; the next chunk is then half as large.
@@ -160,7 +162,7 @@ class Chunks:
             all_[here] = new[:runs]
         self.done += runs
 
-    def _fitting(self, layout: Layout) -> Fitting:
+    def _fitting(self, layout: BatchLayout) -> Fitting:
         """How the layout fits into memory, compiled and tried without a run."""
         if layout not in self.sizes:
             self.compiling()
@@ -183,14 +185,14 @@ class Chunks:
             seconds = time.perf_counter() - start
         return seconds
 
-    def _searched(self, layout: Layout) -> Fitting:
+    def _searched(self, layout: BatchLayout) -> Fitting:
         tile, runs = layout.tile, len(self.table)
         most = min(
             self.most or runs, max(1, self.memory // (2 * self._bytes_per_run()))
         )
         measured: list[tuple[int, int]] = []
         while True:
-            layout = Layout(layout.order, min(tile, most))
+            layout = BatchLayout(layout.order, min(tile, most))
             places = min(most, _MOST_RUNS)
             capacity = max(1, min(-(-runs // layout.tile), places // layout.tile))
             size = capacity * layout.tile
@@ -205,10 +207,10 @@ class Chunks:
         found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
         return sum(found) + self.table[0].nbytes
 
-    def _empty(self, layout: Layout, capacity: int) -> np.ndarray:
+    def _empty(self, layout: BatchLayout, capacity: int) -> np.ndarray:
         return np.zeros((capacity * layout.tile, self.table.shape[1]), self.table.dtype)
 
-    def _needed(self, layout: Layout, capacity: int) -> int:
+    def _needed(self, layout: BatchLayout, capacity: int) -> int:
         """Bytes of the compiled program, with what goes in and comes out."""
         rows = self._empty(layout, capacity)
         lowered = run_tiles.lower(self.task, *_inputs(rows, capacity, layout, 1))
@@ -222,7 +224,7 @@ class Chunks:
         )
 
 
-def _inputs(rows: np.ndarray, capacity: int, layout: Layout, count: int) -> Any:
+def _inputs(rows: np.ndarray, capacity: int, layout: BatchLayout, count: int) -> Any:
     table = jnp.asarray(rows).reshape(capacity, layout.tile, -1)
     return table, jnp.asarray(count), layout
 

@@ -15,7 +15,7 @@ from .._validation import check_takes
 from ._batch_last import left_to_vmap
 from ._batching import Task, layouts
 from ._chunked_run import Chunks
-from ._sweep_options import Run, is_positive_integer
+from ._sweep_options import SweepOptions, is_positive_integer
 from ._swept_parameters import varied
 
 
@@ -125,7 +125,7 @@ def sweep(
     over: Any,
     *,
     batch: Any = "auto",
-    run: Any = None,
+    options: Any = None,
     error_estimate: bool = False,
 ) -> Sweep:
     r"""Computes $f(\theta_i)$ for many $\theta_i$, side by side.
@@ -151,7 +151,7 @@ def sweep(
         where these take twenty times longer than compiling; elsewhere it puts the
         whole chunk side by side. None is `jax.vmap` of the whole chunk. A number fixes
         the tile.
-    - `run`: `sweeps.Run(progress=, memory=)`.
+    - `options`: `sweeps.SweepOptions(progress=, memory=)`.
     - `error_estimate`: whether to repeat every run with half the step, or a tenth of
         the tolerance, and report the largest difference of any number in its outputs as
         `Sweep.error_estimate`. The finer runs come on top: twice the steps where they
@@ -176,19 +176,19 @@ def sweep(
     """
     if not (batch is None or batch == "auto" or is_positive_integer(batch)):
         raise ValueError(f"batch must be 'auto', None or a positive int, got {batch!r}")
-    run = Run() if run is None else run
-    if not isinstance(run, Run):
-        raise ValueError(f"run must be a sweeps.Run(...), got {run!r}")
+    options = SweepOptions() if options is None else options
+    if not isinstance(options, SweepOptions):
+        raise ValueError(f"options must be a sweeps.SweepOptions(...), got {options!r}")
     check_takes("predict", predict, ("model",))
     runs = varied(model, over)
     batch = batch if batch in (None, "auto") else int(batch)
     task = Task(predict, model, runs.selection, bool(error_estimate))
-    chunks = Chunks(task, runs.table, run.budget())
-    chunks.compiling = lambda: run.compiling(_state(chunks))
+    chunks = Chunks(task, runs.table, options.budget())
+    chunks.compiling = lambda: options.compiling(_state(chunks))
     with reading(task):
         jaxpr = task.jaxpr(jnp.asarray(runs.table[0]))
         candidates = layouts(jaxpr, len(runs.table), batch)
-        layout = chunks.complete(candidates, lambda: run.show(_state(chunks)))
+        layout = chunks.complete(candidates, lambda: options.show(_state(chunks)))
     outputs, status, error = chunks.collected
     if error_estimate and error is None:
         error = np.full(len(runs.table), np.nan)

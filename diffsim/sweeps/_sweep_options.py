@@ -1,4 +1,4 @@
-"""`Run`: what a sweep shows while it goes, and how much memory it may take."""
+"""`SweepOptions`: what a sweep shows while it goes, and how much memory it may take."""
 
 import dataclasses
 import os
@@ -12,7 +12,7 @@ from .._progress import show_line
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class SweepOptions:
     """How a sweep is run; nothing here changes what it computes.
 
     **Arguments**

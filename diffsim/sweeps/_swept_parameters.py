@@ -12,7 +12,7 @@ from .._parameter_selection import Selection, select
 from .._validation import as_jax_takes, is_traced
 
 
-class Varied(NamedTuple):
+class SweptParameters(NamedTuple):
     """The runs: `parameters` as they were given, and `table`, one row of numbers a run.
 
     The numbers are those of `selection`, in its order.
@@ -23,7 +23,7 @@ class Varied(NamedTuple):
     table: Float[np.ndarray, "run number"]
 
 
-def varied(model: PyTree, over: Any) -> Varied:
+def varied(model: PyTree, over: Any) -> SweptParameters:
     """Checks `over` against `model`; a sentence for everything that does not fit."""
     if not isinstance(over, Mapping) or not over:
         raise ValueError(
@@ -51,7 +51,7 @@ def varied(model: PyTree, over: Any) -> Varied:
     dtypes = [
         jnp.asarray(jax.tree.leaves(model)[p.leaf]).dtype for p in selection.parts
     ]
-    return Varied(
+    return SweptParameters(
         parameters,
         selection,
         np.concatenate(table, axis=1).astype(jnp.result_type(*dtypes)),

@@ -3,17 +3,17 @@
 from ._convergence import Convergence, convergence
 from ._manufactured import Manufactured
 from ._relative_drift import drift
-from ._simulation_contract import Contract, Law, check_simulation
-from ._taylor import LeafTaylor, Taylor, taylor_test
+from ._simulation_contract import Check, CheckReport, check_simulation
+from ._taylor import LeafReport, TaylorReport, taylor_test
 
 
 __all__ = [
-    "Contract",
+    "Check",
+    "CheckReport",
     "Convergence",
-    "Law",
-    "LeafTaylor",
+    "LeafReport",
     "Manufactured",
-    "Taylor",
+    "TaylorReport",
     "check_simulation",
     "convergence",
     "drift",

@@ -10,7 +10,7 @@ import numpy as np
 from .._results import RESULTS
 from ..simulations import Method, simulate
 from ._leaves import Leaves, float_outputs
-from ._taylor import Taylor, taylor_test
+from ._taylor import TaylorReport, taylor_test
 from ._test_problem import Case, largest_difference
 
 
@@ -33,14 +33,14 @@ class Finding(NamedTuple):
     detail: str
 
 
-def live_leaves(case: Case) -> tuple[Finding, Taylor]:
+def live_leaves(case: Case) -> tuple[Finding, TaylorReport]:
     """1. Every float leaf is live, and so are the epoch and the times."""
     taylor = taylor_test(
         lambda simulation: case.states(Leaves.of(simulation).values),
         case.simulation,
         seed=case.seed,
     )
-    taylor = Taylor((*taylor.leaves, *_epoch_and_times(case).leaves))
+    taylor = TaylorReport((*taylor.leaves, *_epoch_and_times(case).leaves))
     slopes = [s for leaf in taylor.leaves for s in leaf.slopes.values()]
     slopes = [s for s in slopes if not np.isnan(s)]
     faulty = [x.name for x in taylor.leaves if not x.passed]
@@ -52,7 +52,7 @@ def live_leaves(case: Case) -> tuple[Finding, Taylor]:
     return Finding(True, detail), taylor
 
 
-def _epoch_and_times(case: Case) -> Taylor:
+def _epoch_and_times(case: Case) -> TaylorReport:
     """At fixed steps: frozen ones cannot follow an epoch that moves."""
     step, epoch = case.given.step, float(case.simulation.t0)
     if step is None or case.given.adaptive:

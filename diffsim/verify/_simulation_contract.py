@@ -11,12 +11,12 @@ from ..simulations import AbstractSimulation, Method
 from . import _simulation_checks
 from ._leaves import Leaves
 from ._simulation_checks import Finding, brief
-from ._taylor import Taylor
+from ._taylor import TaylorReport
 from ._test_problem import Case
 from ._text_table import table, verdict
 
 
-class Law(eqx.Module):
+class Check(eqx.Module):
     """One law: whether it holds, and what was measured or went wrong."""
 
     number: int
@@ -25,7 +25,7 @@ class Law(eqx.Module):
     detail: str
 
 
-class Contract(eqx.Module):
+class CheckReport(eqx.Module):
     """What `check_simulation` found; `print` it for a line a law.
 
     - `laws`: in order.
@@ -33,8 +33,8 @@ class Contract(eqx.Module):
     """
 
     simulation: str
-    laws: tuple[Law, ...]
-    taylor: Taylor | None
+    laws: tuple[Check, ...]
+    taylor: TaylorReport | None
 
     @property
     def passed(self) -> bool:
@@ -61,7 +61,7 @@ def check_simulation(
     method: Method | None = None,
     *,
     seed: int = 0,
-) -> Contract:
+) -> CheckReport:
     r"""Tries the laws of diffsim on a simulation, yours or ours.
 
     1. Every float leaf, the epoch and the times are live: a Taylor test of each has
@@ -80,8 +80,9 @@ def check_simulation(
         one mode fails law 2, as it says.
     - `seed`: of directions and neighbors.
 
-    **Returns:** `Contract`, with `.passed`, `.laws`, `.taylor`, `.raise_if_failed()`,
-    and a line a law when printed, which says what a simulation raised on the way.
+    **Returns:** `CheckReport`, with `.passed`, `.laws`, `.taylor`,
+    `.raise_if_failed()`, and a line a law when printed, which says what a simulation
+    raised on the way.
 
     **Good values:** a short run, tens of steps: laws 2 and 5 compare to rounding, which
     grows with the steps, and a chaotic run amplifies it. The cost is about fifteen
@@ -112,10 +113,10 @@ def check_simulation(
         ("failures have names", _simulation_checks.failures_have_names),
     )
     laws = tuple(
-        Law(number, statement, *_tried(law, case))
+        Check(number, statement, *_tried(law, case))
         for number, (statement, law) in enumerate(table_of_laws, start=1)
     )
-    return Contract(type(simulation).__name__, laws, taylor[0] if taylor else None)
+    return CheckReport(type(simulation).__name__, laws, taylor[0] if taylor else None)
 
 
 def _check_varies(simulation: Any):

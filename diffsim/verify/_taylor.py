@@ -20,7 +20,7 @@ from ._text_table import table, verdict
 _MODES = ("forward", "reverse")
 
 
-class LeafTaylor(eqx.Module):
+class LeafReport(eqx.Module):
     """What the Taylor test found for one leaf.
 
     - `slopes`: slope of the remainder by mode; NaN where it is below rounding.
@@ -48,13 +48,13 @@ class LeafTaylor(eqx.Module):
         )
 
 
-class Taylor(eqx.Module):
+class TaylorReport(eqx.Module):
     """Taylor slopes of every leaf; `print` it for a table.
 
     `slopes[name]` holds the slope in each mode.
     """
 
-    leaves: tuple[LeafTaylor, ...]
+    leaves: tuple[LeafReport, ...]
 
     @property
     def passed(self) -> bool:
@@ -93,7 +93,7 @@ def taylor_test(
     modes: Sequence[str] = _MODES,
     tolerance: float = 0.1,
     seed: int = 0,
-) -> Taylor:
+) -> TaylorReport:
     r"""Compares the derivative of `function` with the function itself, leaf by leaf.
 
     $$|J(x + hv) - J(x) - h\,J'(x)v| = O(h^2), \qquad
@@ -125,8 +125,8 @@ def taylor_test(
     - `tolerance`: by how much a slope may fall short of 2.
     - `seed`: of weights and directions.
 
-    **Returns:** `Taylor`, with `.passed`, `.slopes`, `.disagreement`, `.leaves`, and a
-    table when printed.
+    **Returns:** `TaylorReport`, with `.passed`, `.slopes`, `.disagreement`, `.leaves`,
+    and a table when printed.
 
     **Good values:** float64; a function that takes milliseconds, since each leaf costs
     20 to 50 calls.
@@ -169,7 +169,7 @@ def taylor_test(
         slopes = remainder_slopes(change, derivatives, functional.eps)
         leaf = _judged(name, slopes, derivatives, terms=terms, tolerance=tolerance)
         found.append(leaf)
-    return Taylor(tuple(found))
+    return TaylorReport(tuple(found))
 
 
 def _is_module(node: Any) -> bool:
@@ -181,12 +181,12 @@ def _as_array(leaf: Any) -> Any:
     return jnp.asarray(leaf) if isinstance(leaf, float) else leaf
 
 
-def _judged(name: str, found: Slopes, derivatives, *, terms, tolerance) -> LeafTaylor:
+def _judged(name: str, found: Slopes, derivatives, *, terms, tolerance) -> LeafReport:
     disagreement = float("nan")
     if len(derivatives) == 2:
         difference = abs(derivatives["forward"] - derivatives["reverse"])
         disagreement = difference / terms if terms else difference
-    return LeafTaylor(name, found.slopes, disagreement, found.flag, tolerance)
+    return LeafReport(name, found.slopes, disagreement, found.flag, tolerance)
 
 
 def _sizes(leaves: Leaves, scale: float | Mapping[str, float]) -> list[float]:

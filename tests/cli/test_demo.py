@@ -20,7 +20,7 @@ from diffsim.cli._demo_progress import Clock, Stage
 
 
 #: 240 days at 500 km: the same 70 parameters, and most masses out of reach.
-SHORT = _planet_masses.Setting(
+SHORT = _planet_masses.ExperimentSetup(
     seed=4, epochs=24, sigma_km=500.0, method=ds.Method(diffrax.Tsit5(), step=1.0)
 )
 

@@ -93,7 +93,9 @@ def test_exact_orbit_solves_keplers_equation():
 
 
 def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
-    good = _convergence_table.Row("Diffusion", "Wall", "Central(2)", 2, 1.99, 1.9, 2.0)
+    good = _convergence_table.Row(
+        "Diffusion", "ReflectingWall", "Central(2)", 2, 1.99, 1.9, 2.0
+    )
     monkeypatch.setattr(_convergence_table, "measured_order", lambda *_: good)
     assert cli.main(["verify", "--orders", "--markdown"]) == 0
     table = capsys.readouterr().out.splitlines()

@@ -9,9 +9,9 @@ import pytest
 from diffsim._results import RESULTS
 from diffsim.implicit import (
     Dense,
-    FromLineax,
     Krylov,
-    StaleLU,
+    LaggedLU,
+    LineaxSolver,
     adjoint_report,
     linear_solve,
     root,
@@ -31,7 +31,7 @@ def loss(x):
 
 
 @pytest.mark.parametrize(
-    "linear", [None, StaleLU(), Krylov(), FromLineax(lx.LU())], ids=str
+    "linear", [None, LaggedLU(), Krylov(), LineaxSolver(lx.LU())], ids=str
 )
 def test_derivatives_of_any_order_are_those_of_the_inverse(linear):
     def every(solve):

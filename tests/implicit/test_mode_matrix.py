@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from diffsim.implicit import (
-    Bracketed,
+    BracketedNewton,
     Dense,
     Diagonal,
     Krylov,
+    LaggedLU,
     NewtonKrylov,
     Rule,
-    StaleLU,
     root,
 )
 
@@ -172,7 +172,7 @@ ROWS = {
 }
 RULES = {
     "dense": {"rule": Rule(Dense())},
-    "stale": {"rule": Rule(StaleLU())},
+    "stale": {"rule": Rule(LaggedLU())},
     "krylov": {"rule": Rule(Krylov())},
 }
 
@@ -226,7 +226,7 @@ def test_a_solver_whose_own_derivative_is_wrong_does_not_matter(row):
             lambda z, b: z**3 + z - b,
             jnp.zeros(2),
             p[1:],
-            solver=Bracketed(-2.0, 2.0),
+            solver=BracketedNewton(-2.0, 2.0),
             rule=Rule(Diagonal()),
         )
         d = 2 + p[0]
@@ -236,7 +236,7 @@ def test_a_solver_whose_own_derivative_is_wrong_does_not_matter(row):
     check(row, solve)
 
 
-@pytest.mark.parametrize("rule", [Rule(), Rule(StaleLU()), Rule(Krylov())])
+@pytest.mark.parametrize("rule", [Rule(), Rule(LaggedLU()), Rule(Krylov())])
 def test_a_cotangent_of_zero_is_answered_with_zero(rule):
     found = jax.jit(jax.grad(lambda p: 0 * jnp.sum(explicit(rule=rule)(p))))(P0)
     np.testing.assert_array_equal(found, jnp.zeros(3))

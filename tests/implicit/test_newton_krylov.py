@@ -9,7 +9,7 @@ import pytest
 from diffsim._results import RESULTS
 from diffsim.implicit import (
     CG,
-    Bracketed,
+    BracketedNewton,
     Dense,
     Diagonal,
     Krylov,
@@ -116,7 +116,7 @@ def test_bracketed_roots_are_found_all_at_once():
     b, exact = jnp.asarray(b), np.sign(b) * (t - 1 / (3 * t))
 
     def solve(b, steps):
-        solver, rule = Bracketed(-3.0, 3.0, steps), Rule(Diagonal())
+        solver, rule = BracketedNewton(-3.0, 3.0, steps), Rule(Diagonal())
         return root(
             lambda z, b: z**3 + z - b, 0 * b, b, solver=solver, rule=rule, throw=False
         )
@@ -134,7 +134,7 @@ def test_a_bracket_without_a_root_is_nan_and_leaves_the_others_alone():
             lambda z, b: jnp.exp(z) - b,
             0.0,
             b,
-            solver=Bracketed(-1.0, 1.0),
+            solver=BracketedNewton(-1.0, 1.0),
             throw=False,
             full=True,
         )
@@ -151,5 +151,5 @@ def test_a_rough_function_is_bisected():
     def rough(z, _):
         return jnp.sign(z - 0.3) * jnp.abs(z - 0.3) ** 0.1
 
-    found = root(rough, 0.9, solver=Bracketed(-1.0, 1.0, 60), throw=False)
+    found = root(rough, 0.9, solver=BracketedNewton(-1.0, 1.0, 60), throw=False)
     np.testing.assert_allclose(found, 0.3, rtol=1e-14)

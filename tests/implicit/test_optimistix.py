@@ -6,7 +6,7 @@ import numpy as np
 import optimistix as optx
 import pytest
 
-from diffsim.implicit import ImplicitAdjoint, Rule, StaleLU
+from diffsim.implicit import ImplicitAdjoint, LaggedLU, Rule
 
 
 CALLS = {
@@ -70,7 +70,7 @@ def inverse(function):
         pytest.param("least_squares", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("rule", [Rule(), Rule(StaleLU(), "reverse")])
+@pytest.mark.parametrize("rule", [Rule(), Rule(LaggedLU(), "reverse")])
 def test_gradients_and_hessians_in_a_scan_are_right(name, rule):
     if rule.mode == "reverse":
         derivatives = (jax.grad,)

@@ -18,8 +18,8 @@ from diffsim.implicit import (
     BiCGStab,
     ImplicitAdjoint,
     Krylov,
+    LaggedLU,
     Rule,
-    StaleLU,
     fixed_point,
     least_squares,
     linear_solve,
@@ -250,7 +250,7 @@ def _by_optimistix(a):
 
 LAYERS = {
     "root": _by_root(),
-    "refined": _by_root(rule=Rule(StaleLU())),
+    "refined": _by_root(rule=Rule(LaggedLU())),
     "by products": _by_root(rule=Rule(Krylov())),
     "attached": _by_root(rule=Rule(mode="attached")),
     "fixed point": _by_fixed_point,

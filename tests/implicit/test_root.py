@@ -11,14 +11,22 @@ from jax.flatten_util import ravel_pytree
 import diffsim as ds
 from diffsim import inference
 from diffsim._results import RESULTS
-from diffsim.implicit import Bracketed, Dense, FromLineax, Krylov, Rule, StaleLU, root
+from diffsim.implicit import (
+    BracketedNewton,
+    Dense,
+    Krylov,
+    LaggedLU,
+    LineaxSolver,
+    Rule,
+    root,
+)
 
 
 KEYS = jax.random.split(jax.random.key(0))
 MATRIX = 4 * jnp.eye(4) + 0.5 * jax.random.normal(KEYS[0], (4, 4))
 THETA = {"a": jnp.array(0.3), "b": jax.random.normal(KEYS[1], (4,)), "n": 3}
 P0, UNRAVEL = ravel_pytree({"a": THETA["a"], "b": THETA["b"]})
-GMRES = FromLineax(lx.GMRES(rtol=1e-13, atol=1e-13, restart=4))
+GMRES = LineaxSolver(lx.GMRES(rtol=1e-13, atol=1e-13, restart=4))
 
 
 def residual(y, theta):
@@ -69,7 +77,7 @@ MODES = {
 }
 RULES = {
     "dense": Rule(Dense()),
-    "stale": Rule(StaleLU()),
+    "stale": Rule(LaggedLU()),
     "krylov": Rule(Krylov()),
     "lineax": Rule(GMRES),
     "attached": Rule(mode="attached"),
@@ -152,9 +160,9 @@ def test_a_failure_raises_its_sentence():
     with pytest.raises(RuntimeError, match=r"^The maximum number of steps.*$"):
         root(lambda y, _: y**2 + 1, 0.7)
     with pytest.raises(RuntimeError, match="the same sign at both ends"):
-        root(lambda y, _: y**2 + 1, 0.7, solver=Bracketed(0.0, 1.0))
+        root(lambda y, _: y**2 + 1, 0.7, solver=BracketedNewton(0.0, 1.0))
     with pytest.raises(RuntimeError, match="maximum number of steps"):
-        root(lambda y, _: y**3 - 8, 1.0, solver=Bracketed(0.0, 1e6, steps=4))
+        root(lambda y, _: y**3 - 8, 1.0, solver=BracketedNewton(0.0, 1e6, steps=4))
 
 
 def test_an_equation_that_does_not_determine_its_unknown_is_named():
@@ -219,7 +227,7 @@ def test_no_matrix_is_made_of_a_matrix_free_system():
     def heat(u, k):
         return u - 0.1 * k * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)) - jnp.ones(n)
 
-    linear = FromLineax(lx.GMRES(rtol=1e-10, atol=1e-10))
+    linear = LineaxSolver(lx.GMRES(rtol=1e-10, atol=1e-10))
     newton = optx.Newton(1e-8, 1e-8, linear_solver=linear.solver)
 
     def loss(k):

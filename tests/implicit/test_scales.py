@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Bracketed, Krylov, Newton, NewtonKrylov, Rule, root
+from diffsim.implicit import BracketedNewton, Krylov, Newton, NewtonKrylov, Rule, root
 
 
 def solved(residual, guess, args=None, **options):
@@ -120,7 +120,7 @@ def friction(y, a):
 
 
 def friction_by_bisection(y):
-    value, _ = solved(friction, y, 1.0, solver=Bracketed(0 * y - 1, 0 * y + 1))
+    value, _ = solved(friction, y, 1.0, solver=BracketedNewton(0 * y - 1, 0 * y + 1))
     return value
 
 
@@ -181,11 +181,11 @@ NO_ROOTS = {
 @pytest.mark.parametrize("case", NO_ROOTS)
 def test_a_change_of_sign_without_a_root_is_none(case):
     residual, ends = NO_ROOTS[case]
-    value, status = solved(residual, sum(ends) / 3, solver=Bracketed(*ends))
+    value, status = solved(residual, sum(ends) / 3, solver=BracketedNewton(*ends))
     assert status == RESULTS.no_root
     assert np.isnan(value)
     with pytest.raises(RuntimeError, match="a pole or a jump"):
-        root(residual, 0.4, solver=Bracketed(*ends))
+        root(residual, 0.4, solver=BracketedNewton(*ends))
 
 
 BRACKETS = {
@@ -202,7 +202,7 @@ BRACKETS = {
 @pytest.mark.parametrize("case", BRACKETS)
 def test_a_root_in_a_bracket_is_found(case):
     residual, ends, exact = BRACKETS[case]
-    value, status = solved(residual, sum(ends) / 3, solver=Bracketed(*ends))
+    value, status = solved(residual, sum(ends) / 3, solver=BracketedNewton(*ends))
     assert status == RESULTS.successful
     # A triple root is known to the cube root of what its cube is known to.
     np.testing.assert_allclose(value, exact, rtol=1e-11, atol=2e-16)

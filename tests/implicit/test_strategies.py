@@ -18,13 +18,13 @@ from diffsim.implicit import (
     BlockTridiagonal,
     Dense,
     Diagonal,
-    FromLineax,
+    ForwardAdjointSolvers,
     Krylov,
-    LeastNorm,
+    LaggedLU,
+    LineaxSolver,
+    MinimumNorm,
     Newton,
     Rule,
-    Split,
-    StaleLU,
     Tridiagonal,
     root,
 )
@@ -57,9 +57,9 @@ TABLE = {
     "Dense, one": (Dense(), FULL[:1, :1], (1,)),
     "Dense, two": (Dense(), jnp.asarray([[0.0, 2.0], [3.0, 1.0]]), (2,)),
     "Dense, three": (Dense(), FULL[[2, 0, 1], :3], (3,)),
-    "StaleLU": (StaleLU(), FULL, (7,)),
-    "LeastNorm": (LeastNorm(), FULL, (7,)),
-    "FromLineax": (FromLineax(lx.GMRES(1e-13, 1e-13)), FULL, (7,)),
+    "LaggedLU": (LaggedLU(), FULL, (7,)),
+    "MinimumNorm": (MinimumNorm(), FULL, (7,)),
+    "LineaxSolver": (LineaxSolver(lx.GMRES(1e-13, 1e-13)), FULL, (7,)),
     "GMRES": (Krylov(), FULL, (7,)),
     "GMRES, restarted": (Krylov(GMRES(restart=4)), FULL, (7,)),
     "FGMRES": (Krylov(FGMRES(), preconditioner=jacobi), SPD, (7,)),
@@ -69,7 +69,7 @@ TABLE = {
     "CG, helped": (Krylov(CG(), preconditioner=jacobi), SPD, (7,)),
     "MINRES": (Krylov(MINRES()), INDEFINITE, (7,)),
     "MINRES, helped": (Krylov(MINRES(), preconditioner=jacobi), SPD, (7,)),
-    "Split": (Split(Dense(), Krylov()), FULL, (7,)),
+    "Split": (ForwardAdjointSolvers(Dense(), Krylov()), FULL, (7,)),
     "Tridiagonal": (Tridiagonal(), banded(7, 1, 1), (7,)),
     "Banded": (Banded(2, 1), banded(7, 2, 1), (7,)),
     "Banded, one side": (Banded(0, 3), banded(8, 0, 3), (8,)),
@@ -120,7 +120,9 @@ def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
         pytest.param(Banded(1, 1), marks=pytest.mark.slow),
         pytest.param(Diagonal(), marks=pytest.mark.slow),
         BlockTridiagonal(),
-        pytest.param(Split(Diagonal(), Dense()), marks=pytest.mark.slow),
+        pytest.param(
+            ForwardAdjointSolvers(Diagonal(), Dense()), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_matrix_of_another_structure_is_found_out(strategy):
@@ -137,7 +139,7 @@ def test_a_matrix_of_another_structure_is_found_out(strategy):
     assert np.all(np.isnan(jax.jacfwd(solve)(1.0)))
     for mode in ("primitive", "reverse"):
         back = jax.grad(lambda t, mode=mode: jnp.sum(solve(t, mode)))(1.0)
-        if isinstance(strategy, Split):
+        if isinstance(strategy, ForwardAdjointSolvers):
             exact = np.sum(np.linalg.solve(matrix, np.ones(6)))
             np.testing.assert_allclose(back, exact, rtol=1e-12)
         else:
@@ -147,7 +149,7 @@ def test_a_matrix_of_another_structure_is_found_out(strategy):
 def test_what_refinement_does_not_settle_is_nan_throughout():
     """In a diagonal system NaN reaches no other entry by itself."""
     b = jnp.ones(7).at[3].set(jnp.nan)
-    strategy, matrix = StaleLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
+    strategy, matrix = LaggedLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
     for x in solutions(strategy, matrix, b, transposed=False):
         assert np.all(np.isnan(x))
 
@@ -188,7 +190,8 @@ def test_leading_axes_are_systems_of_their_own():
 
 
 @pytest.mark.parametrize(
-    "strategy", [Dense(), StaleLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)]
+    "strategy",
+    [Dense(), LaggedLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)],
 )
 def test_what_cannot_be_solved_is_nan(strategy):
     small = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
@@ -210,7 +213,7 @@ def test_units_of_rows_and_columns_make_nothing_singular(n):
 
 def test_the_shortest_answer_is_given_where_it_is_asked_for():
     matrix = jnp.asarray([[1.0, 1.0], [2.0, 2.0]])
-    ahead, back = solutions(LeastNorm(), matrix, jnp.ones(2), transposed=False)
+    ahead, back = solutions(MinimumNorm(), matrix, jnp.ones(2), transposed=False)
     np.testing.assert_allclose(ahead, np.linalg.pinv(matrix) @ np.ones(2), rtol=1e-13)
     np.testing.assert_allclose(back, np.linalg.pinv(matrix.T) @ np.ones(2), rtol=1e-13)
 
@@ -234,7 +237,7 @@ def squares(strategy):
 @pytest.mark.parametrize(
     "strategy",
     [
-        StaleLU(),
+        LaggedLU(),
         Tridiagonal(),
         pytest.param(Banded(1, 1), marks=pytest.mark.slow),
         Krylov(),
@@ -249,7 +252,7 @@ def factorizations(function, *given):
     return jax.jit(function).lower(*given).compile().as_text().count("getrf")
 
 
-@pytest.mark.parametrize(("linear", "count"), [(Dense(), 2), (StaleLU(), 1)])
+@pytest.mark.parametrize(("linear", "count"), [(Dense(), 2), (LaggedLU(), 1)])
 def test_derivatives_factor_no_more_than_they_need(linear, count):
     """One is Newton's own, in its loop."""
 
@@ -270,7 +273,11 @@ def test_a_preconditioner_may_be_made_of_what_is_traced():
             return d * y + 0.1 * jnp.roll(y, 1) - 1
 
         linear = Krylov(CG(), preconditioner=lambda v: v / diagonal)
-        rule = Rule(Split(Krylov(preconditioner=linear.preconditioner), Krylov()))
+        rule = Rule(
+            ForwardAdjointSolvers(
+                Krylov(preconditioner=linear.preconditioner), Krylov()
+            )
+        )
         return root(residual, jnp.ones(5), diagonal, rule=rule)
 
     def plain(diagonal):
@@ -338,7 +345,7 @@ def test_arguments_that_mean_nothing_are_named():
     with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
         Banded(0, 0)
     with pytest.raises(ValueError, match="sweeps must be 1 or more, got 0"):
-        StaleLU(sweeps=0)
+        LaggedLU(sweeps=0)
     with pytest.raises(ValueError, match="linear must factor for Newton's steps"):
         root(
             lambda y, _: y**3 - 1,

@@ -27,7 +27,7 @@ import diffsim as ds
 
 # Told apart are functions without a fit of each, which would compile them all.
 from diffsim._jit._fingerprint import fingerprint
-from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fit
+from diffsim.inference import FitOptions, Free, Gaussian, LevenbergMarquardt, fit
 
 
 TIMES = np.linspace(0.0, 1.0, 12)
@@ -61,10 +61,10 @@ def given(**changes):
 
 def fitted(path, max_steps=1000, **changes):
     """The best values, without what takes time and is not asked about."""
-    run = Run(max_steps, checkpoint=path, covariance=False, solver_error=False)
+    run = FitOptions(max_steps, checkpoint=path, covariance=False, solver_error=False)
     found = given(**changes)
     first = [found.pop(name) for name in ("predict", "model", "data")]
-    return fit(*first, **found, run=run)
+    return fit(*first, **found, options=run)
 
 
 @pytest.fixture(scope="module")
@@ -425,7 +425,9 @@ def test_a_fit_of_what_is_nested_too_deeply_says_so(tmp_path):
     nested = ()
     for _ in range(5000):
         nested = (nested,)
-    with pytest.raises(ValueError, match=r"nested too deeply .*leave out Run\(check"):
+    with pytest.raises(
+        ValueError, match=r"nested too deeply .*leave out FitOptions\(check"
+    ):
         fitted(tmp_path / "fit.eqx", predict=shifted(nested))
 
 
@@ -486,9 +488,9 @@ def test_a_folder_that_takes_the_place_of_a_checkpoint_is_a_warning(
     path = tmp_path / "fit.eqx"
     # the end of the fit is the only time that it is written
     monkeypatch.setattr("diffsim.inference._checkpoint._SECONDS", 1e9)
-    run = Run(progress=lambda step: path.mkdir(exist_ok=True), checkpoint=path)
+    run = FitOptions(progress=lambda step: path.mkdir(exist_ok=True), checkpoint=path)
     with pytest.warns(UserWarning, match="cannot be written .*must name a file"):
-        assert fit(decay, START, DATA, noise=Gaussian(0.01), free=FREE, run=run)
+        assert fit(decay, START, DATA, noise=Gaussian(0.01), free=FREE, options=run)
 
 
 def refuse(error):
@@ -582,7 +584,7 @@ import functools, os, signal, sys
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", True)
 import diffsim as ds
-from diffsim.inference import Gaussian, Run, fit
+from diffsim.inference import FitOptions, Gaussian, fit
 
 times = np.linspace(0, 1, 12)
 labels = {"a", "b", "c"}
@@ -599,9 +601,9 @@ ds.inference._checkpoint._SECONDS = -1.0
 predict = functools.partial(jax.jit(lambda m, s: curve(m, s)), s=2.0)
 data = 3 * np.exp(-0.7 * times) + 0.01 * np.cos(37 * times)
 path, die = sys.argv[1:]
-run = Run(checkpoint=path or None, progress=killed if die == "die" else None)
+run = FitOptions(checkpoint=path or None, progress=killed if die == "die" else None)
 model = {"a": 8.0, "rate": 5.0}
-found = fit(predict, model, data, noise=Gaussian(0.01), run=run)
+found = fit(predict, model, data, noise=Gaussian(0.01), options=run)
 print(int(found.steps), [float(x).hex() for x in (*found.values, *found.stderr)])
 """
 

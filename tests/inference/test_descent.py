@@ -8,7 +8,7 @@ import optimistix as optx
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.inference import Free, Gaussian, Run, fit
+from diffsim.inference import FitOptions, Free, Gaussian, fit
 
 
 X = np.linspace(0, 1, 15)
@@ -24,7 +24,7 @@ def parabola(model):
 
 def bounded(solver, data=DATA, steps=3000, start=START):
     """With an upper bound on a that the data would exceed."""
-    options = {"free": FREE, "solver": solver, "run": Run(max_steps=steps)}
+    options = {"free": FREE, "solver": solver, "options": FitOptions(max_steps=steps)}
     return fit(parabola, start, data, noise=Gaussian(0.05), **options)
 
 

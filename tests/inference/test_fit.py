@@ -10,7 +10,7 @@ import pytest
 import scipy.optimize
 
 from diffsim._results import RESULTS
-from diffsim.inference import Fit, Free, Gaussian, Run, fisher, fit
+from diffsim.inference import Fit, FitOptions, Free, Gaussian, fisher, fit
 
 
 def test_the_best_fit_is_that_of_scipy(oscillator, best):
@@ -99,7 +99,7 @@ def test_other_solvers_find_the_same(oscillator, best, solver):
         noise=Gaussian(oscillator.sigma),
         free=oscillator.order,
         solver=solver,
-        run=Run(max_steps=1500),
+        options=FitOptions(max_steps=1500),
     )
     # A descent whose rate decays ends within a hundredth of an error bar.
     assert np.max(np.abs(found.values - best.values) / best.stderr) < 0.01
@@ -114,7 +114,12 @@ def test_a_descent_returns_its_best_point_and_survives_what_is_not_finite():
 
     noise, data = Gaussian(1.0), 0.5 * np.ones(3)
     found = fit(
-        predict, {"x": 1.0}, data, noise=noise, solver=optax.sgd(3.0), run=Run(80)
+        predict,
+        {"x": 1.0},
+        data,
+        noise=noise,
+        solver=optax.sgd(3.0),
+        options=FitOptions(80),
     )
     rho = np.sqrt(float(found.values[0])) - 0.5
     assert abs(found.loss - 1.5 * rho**2) < 1e-14
@@ -254,7 +259,11 @@ def test_a_prediction_that_fails_at_the_start_is_a_status_and_not_a_crash():
 def test_running_out_of_steps_says_so_and_keeps_the_error_bars_of_the_point(oscillator):
     given = {"noise": Gaussian(0.05), "free": oscillator.order}
     found = fit(
-        oscillator.predict, oscillator.start, oscillator.data, run=Run(2), **given
+        oscillator.predict,
+        oscillator.start,
+        oscillator.data,
+        options=FitOptions(2),
+        **given,
     )
     assert found.status == RESULTS.nonlinear_max_steps_reached
     here = fisher(oscillator.predict, found.model, **given)
@@ -304,11 +313,11 @@ def test_a_run_shows_its_progress_and_keeps_its_history(oscillator, capsys):
     seen = []
     given = {"noise": Gaussian(0.05), "free": oscillator.order}
     args = (oscillator.predict, oscillator.start, oscillator.data)
-    found = fit(*args, run=Run(progress=seen.append), **given)
+    found = fit(*args, options=FitOptions(progress=seen.append), **given)
     assert [s["step"] for s in seen] == list(range(1, int(found.steps) + 1))
     assert set(found.history) == {"loss", "to_go", "seconds"}
     assert found.history["loss"][-1] == found.loss
-    fit(*args, run=Run(progress=True), **given)
+    fit(*args, options=FitOptions(progress=True), **given)
     line = capsys.readouterr().err
     assert line.startswith("\rfit: compiling")
     assert line.count("\r") == 1 + found.steps and "sigma to go" in line
@@ -318,16 +327,20 @@ def test_a_fit_goes_on_from_its_checkpoint(oscillator, best, tmp_path):
     file = tmp_path / "fit.npz"
     args = (oscillator.predict, oscillator.start, oscillator.data)
     given = {"noise": Gaussian(0.05), "free": oscillator.order}
-    fit(*args, run=Run(3, checkpoint=file), **given)
+    fit(*args, options=FitOptions(3, checkpoint=file), **given)
     seen = []
-    resumed = fit(*args, run=Run(progress=seen.append, checkpoint=file), **given)
+    resumed = fit(
+        *args, options=FitOptions(progress=seen.append, checkpoint=file), **given
+    )
     assert seen[0]["step"] == 4
     np.testing.assert_array_equal(resumed.values, best.values)
     assert resumed.history["loss"].shape == (int(best.steps),)
-    again = fit(*args, run=Run(progress=seen.append, checkpoint=file), **given)
+    again = fit(
+        *args, options=FitOptions(progress=seen.append, checkpoint=file), **given
+    )
     np.testing.assert_array_equal(again.values, best.values)
     with pytest.raises(ValueError, match=r"another fit \(its data differ\)"):
-        fit(*args[:2], 2 * args[2], run=Run(checkpoint=file), **given)
+        fit(*args[:2], 2 * args[2], options=FitOptions(checkpoint=file), **given)
 
 
 def test_error_bars_can_be_left_out(oscillator, best):
@@ -338,7 +351,7 @@ def test_error_bars_can_be_left_out(oscillator, best):
         noise=Gaussian(0.05),
         free=oscillator.order,
         solver=optax.sgd(1e-6),
-        run=Run(2, covariance=False),
+        options=FitOptions(2, covariance=False),
     )
     assert found.fisher is None and np.all(np.isnan(found.stderr))
     assert abs(found.chi2 - best.chi2) < 1e-6

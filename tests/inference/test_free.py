@@ -7,7 +7,7 @@ import pytest
 import scipy.optimize
 
 from diffsim._results import RESULTS
-from diffsim.inference import Free, Gaussian, Run, fit
+from diffsim.inference import FitOptions, Free, Gaussian, fit
 
 
 TIMES = np.linspace(0, 4, 40)
@@ -96,7 +96,15 @@ def test_bounds_hold_in_a_transform_and_in_a_descent():
     found = fit(decay, START, DATA, noise=NOISE, free=free)
     assert found.values[1] == pytest.approx(0.6, rel=1e-12) and found.at_bound[1]
     solver = optax.adam(optax.cosine_decay_schedule(0.1, 1500))
-    slow = fit(decay, START, DATA, noise=NOISE, free=free, solver=solver, run=Run(1500))
+    slow = fit(
+        decay,
+        START,
+        DATA,
+        noise=NOISE,
+        free=free,
+        solver=solver,
+        options=FitOptions(1500),
+    )
     np.testing.assert_allclose(slow.values, found.values, atol=2e-3)
     assert slow.at_bound[1] and slow.values[1] == pytest.approx(0.6, rel=1e-12)
 
@@ -131,7 +139,7 @@ def test_the_scale_is_the_unit_of_a_descent():
             noise=Gaussian(1.0),
             free={"x": Free(scale=scale)},
             solver=optax.sgd(1.0),
-            run=Run(2),
+            options=FitOptions(2),
         )
         assert abs(found.values[0] - (1 - scale**2 * 0.2)) < 1e-14
 

@@ -7,7 +7,7 @@ import optimistix as optx
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.inference import Gaussian, LevenbergMarquardt, Run, fit
+from diffsim.inference import FitOptions, Gaussian, LevenbergMarquardt, fit
 
 
 def test_scale_of_a_parameter_does_not_matter_to_levenberg_marquardt(oscillator, best):
@@ -111,7 +111,7 @@ def test_distance_to_go_is_in_units_of_the_printed_error_bar(noise):
     def curve(model):
         return jnp.exp(model["a"] * x)
 
-    found = fit(curve, {"a": 0.1}, data, noise=noise, run=Run(2))
+    found = fit(curve, {"a": 0.1}, data, noise=noise, options=FitOptions(2))
     at = {"a": found.values[0]}
     slope = used * jax.jacfwd(curve)(at)["a"]
     step = slope @ (data - curve(at)) / (slope @ slope)

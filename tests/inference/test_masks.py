@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from diffsim.inference import Gaussian, Run, fisher, fit
+from diffsim.inference import FitOptions, Gaussian, fisher, fit
 
 
 TIMES = np.arange(6.0)
@@ -41,7 +41,9 @@ def test_derivatives_of_a_fit_are_finite_beside_what_is_masked(solver):
 
     def slope(data):
         data = jnp.where(USED, data, jnp.nan)
-        found = fit(line, START, data, noise=noise, solver=solver, run=Run(400))
+        found = fit(
+            line, START, data, noise=noise, solver=solver, options=FitOptions(400)
+        )
         return found.model["b"]
 
     derivative = jax.grad(slope)(jnp.asarray(DATA))
@@ -74,7 +76,7 @@ def test_bias_has_no_part_in_what_is_masked():
 
 def test_a_checkpoint_is_of_the_data_in_use(tmp_path):
     data = np.where(USED, DATA, [0, 0, np.inf, 0, 0, -np.inf])
-    run = Run(checkpoint=tmp_path / "fit.npz")
+    run = FitOptions(checkpoint=tmp_path / "fit.npz")
     noise = Gaussian(0.1, mask=USED)
-    first, again = (fit(line, START, data, noise=noise, run=run) for _ in range(2))
+    first, again = (fit(line, START, data, noise=noise, options=run) for _ in range(2))
     np.testing.assert_array_equal(first.values, again.values)

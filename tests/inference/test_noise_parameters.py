@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.inference import Free, Gaussian, Run, fisher, fit
+from diffsim.inference import FitOptions, Free, Gaussian, fisher, fit
 
 
 OFF_BY = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)
@@ -135,7 +135,7 @@ def test_error_bars_are_those_of_the_expected_information():
     found = fit(line, model, data, noise=noise)
     known = fisher(line, found.model, noise=noise)
     np.testing.assert_allclose(found.stderr, known.stderr, rtol=1e-10)
-    again = fit(line, model, data, noise=noise, run=Run(covariance=False))
+    again = fit(line, model, data, noise=noise, options=FitOptions(covariance=False))
     np.testing.assert_allclose(again.stderr, known.stderr, rtol=1e-10)
     traced = jax.jit(lambda d: fit(line, model, d, noise=noise).stderr)(data)
     np.testing.assert_allclose(traced, known.stderr, rtol=1e-9)

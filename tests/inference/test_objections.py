@@ -8,7 +8,14 @@ import optimistix as optx
 import pytest
 
 from diffsim import sweeps
-from diffsim.inference import Free, Gaussian, LevenbergMarquardt, Run, fisher, fit
+from diffsim.inference import (
+    FitOptions,
+    Free,
+    Gaussian,
+    LevenbergMarquardt,
+    fisher,
+    fit,
+)
 
 
 def line(model):
@@ -72,10 +79,13 @@ HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
         ({"starts": 2.5}, "starts must be an integer of at least 1, got 2.5"),
         ({"starts": "x"}, "starts must be an integer of at least 1, got 'x'"),
         (
-            {"run": sweeps.Run()},
-            r"run must be an inference.Run\(...\), got Run\(progress",
+            {"options": sweeps.SweepOptions()},
+            r"options must be an inference.FitOptions\(...\), got SweepOptions\(prog",
         ),
-        ({"run": {"max_steps": 3}}, r"run must be an inference.Run\(...\), got \{'max"),
+        (
+            {"options": {"max_steps": 3}},
+            r"options must be an inference.FitOptions\(...\), got \{'max",
+        ),
         ({"model": {**MODEL, "a": np.nan}}, "model: a starts at nan"),
     ],
 )
@@ -124,7 +134,7 @@ def test_a_sigma_in_use_is_positive_whatever_is_masked(sigma, mask):
 @pytest.mark.parametrize("steps", [0, 2.5, "x"])
 def test_a_run_takes_at_least_one_step(steps):
     with pytest.raises(ValueError, match="max_steps must be an integer of at least 1"):
-        Run(max_steps=steps)
+        FitOptions(max_steps=steps)
 
 
 def test_a_forecast_needs_data_beyond_its_parameters_to_judge_sigma():

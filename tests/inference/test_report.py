@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from diffsim import RESULTS
-from diffsim.inference import Free, Gaussian, Run, fit
+from diffsim.inference import FitOptions, Free, Gaussian, fit
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +131,10 @@ def test_steps_that_do_not_suffice_name_the_argument_that_allows_more():
         {"a": 2.0},
         np.ones(5),
         noise=Gaussian(),
-        run=Run(1),
+        options=FitOptions(1),
     )
     assert "stopped after 1 step, before it converged" in str(found)
-    assert "fit(..., run=inference.Run(max_steps=...))" in str(found)
+    assert "fit(..., options=inference.FitOptions(max_steps=...))" in str(found)
 
 
 def line_with_sigma(model):

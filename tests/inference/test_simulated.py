@@ -10,7 +10,7 @@ import pytest
 from jaxtyping import Array
 
 from diffsim._results import RESULTS
-from diffsim.inference import Gaussian, Run, fisher, fit
+from diffsim.inference import FitOptions, Gaussian, fisher, fit
 from diffsim.simulations import AbstractSimulation, Method, load, save, simulate
 
 
@@ -101,7 +101,7 @@ def test_a_run_that_fails_ends_no_search_by_another_solver(truth, solver):
         np.zeros(101),
         noise=Gaussian(1.0),
         solver=solver,
-        run=Run(max_steps=3, covariance=False),
+        options=FitOptions(max_steps=3, covariance=False),
     )
     assert found.status != RESULTS.successful and not np.isfinite(found.loss)
 

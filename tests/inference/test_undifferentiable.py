@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from diffsim.inference import Gaussian, LevenbergMarquardt, Run, fisher, fit
+from diffsim.inference import FitOptions, Gaussian, LevenbergMarquardt, fisher, fit
 
 
 X = np.linspace(0, 1, 5)
@@ -96,7 +96,7 @@ def test_a_function_without_the_mode_that_is_needed_is_named(row):
     [
         {"solver": LevenbergMarquardt(mode="reverse")},
         {"solver": LevenbergMarquardt(mode="reverse"), "starts": 2},
-        {"solver": ADAM, "run": Run(covariance=False)},
+        {"solver": ADAM, "options": FitOptions(covariance=False)},
     ],
 )
 def test_what_has_reverse_mode_only_is_fitted_as_the_sentence_says(options):

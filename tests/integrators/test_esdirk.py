@@ -13,14 +13,14 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 from diffsim.implicit import (
-    AbstractLinear,
+    AbstractLinearSolver,
     Banded,
     BiCGStab,
     BlockTridiagonal,
     Dense,
+    ForwardAdjointSolvers,
     Krylov,
-    Split,
-    StaleLU,
+    LaggedLU,
     Tridiagonal,
 )
 from diffsim.integrators import Kvaerno3, Kvaerno5
@@ -77,8 +77,8 @@ def test_steps_and_states_are_those_of_diffrax(kaps, solver):
 
 STRUCTURES = {
     "Dense": Dense(),
-    "StaleLU": StaleLU(),
-    "Split": Split(Dense(), Krylov()),
+    "LaggedLU": LaggedLU(),
+    "Split": ForwardAdjointSolvers(Dense(), Krylov()),
     "Tridiagonal": Tridiagonal(),
     "Banded": Banded(2, 1),
     "Krylov": Krylov(),
@@ -167,7 +167,7 @@ def test_one_factorization_serves_all_stages(diffusion):
     assert list(primitives_of(program.jaxpr)).count("lu") == 1
 
 
-class Counting(AbstractLinear):
+class Counting(AbstractLinearSolver):
     """Dense, and a note of every matrix that is factored."""
 
     notes: list = eqx.field(static=True)

@@ -10,7 +10,7 @@ import pytest
 import diffsim as ds
 from diffsim import pde
 from diffsim.integrators import ARS222, ARS443, CrankNicolson
-from diffsim.simulations import Split
+from diffsim.simulations import IMEXTerm
 
 
 ASCHER = [ARS222, ARS443]
@@ -47,7 +47,11 @@ class Growth(ds.AbstractSimulation):
             return diffrax.ODETerm(both)
         if self.plain:
             return diffrax.MultiTerm(diffrax.ODETerm(slow), diffrax.ODETerm(fast))
-        return Split(both, _root) if self.whole else Split(fast, _line, explicit=slow)
+        return (
+            IMEXTerm(both, _root)
+            if self.whole
+            else IMEXTerm(fast, _line, explicit=slow)
+        )
 
     def default_method(self):
         return ds.Method(ARS443(), step=0.1)
@@ -169,7 +173,7 @@ def test_two_steps_are_those_of_the_tableau(solver):
             def solve(t, rhs, length, guess, args):
                 return (rhs + length * jnp.sin(3 * t)) / (1 + length * args.k)
 
-            return Split(fast, solve, explicit=driven if split else None)
+            return IMEXTerm(fast, solve, explicit=driven if split else None)
 
     a, hat = full(solver.tableau)
     b, bhat = solver.tableau.weights, solver.tableau.explicit_weights
@@ -227,7 +231,7 @@ def test_a_step_evaluates_no_more_than_its_stages(solver):
                 return inner.explicit(*given)
 
             known = None if self.whole else explicit
-            return Split(inner.implicit, solve, explicit=known)
+            return IMEXTerm(inner.implicit, solve, explicit=known)
 
     given = growth(solver)
     run = Counted(given.k, given.s, given.whole)
@@ -263,7 +267,7 @@ def heat(D, space, n=8):
 @pytest.mark.parametrize(
     "space",
     [
-        pytest.param(pde.Cells(), id="cells"),
+        pytest.param(pde.FiniteVolume(), id="cells"),
         pytest.param(pde.Fourier(), id="modes", marks=pytest.mark.slow),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.integrators import KahanLi6, Leapfrog, Yoshida4
-from diffsim.simulations import Flows, Reversible, Separable
+from diffsim.simulations import Reversible, Separable, SplitFlows
 from diffsim.verify import check_simulation
 
 
@@ -36,7 +36,7 @@ class Duffing(ds.AbstractSimulation):
             q, p = y
             return jnp.stack([q, p - length * args.b * jnp.cos(t) * q**3])
 
-        return Flows(kicked, turned)
+        return SplitFlows(kicked, turned)
 
     def default_method(self):
         return ds.Method(diffrax.Dopri8())

@@ -11,7 +11,7 @@ import pytest
 
 from diffsim import implicit
 from diffsim.integrators import KenCarp4, KenCarp5, Kvaerno5
-from diffsim.simulations import AbstractSimulation, Method, Split, simulate
+from diffsim.simulations import AbstractSimulation, IMEXTerm, Method, simulate
 from diffsim.verify import taylor_test
 
 
@@ -30,12 +30,12 @@ def solved(t, rhs, length, guess, args):
 
 @pytest.fixture(scope="module")
 def split(kaps):
-    """Kaps' problem as a `Split`, and as two terms beside it."""
+    """Kaps' problem as a `IMEXTerm`, and as two terms beside it."""
 
     class Known(type(kaps())):
         def terms(self):
             slow, fast = super().terms().terms
-            return Split(fast.vector_field, solved, explicit=slow.vector_field)
+            return IMEXTerm(fast.vector_field, solved, explicit=slow.vector_field)
 
     def make(epsilon=1.0):
         given = kaps(epsilon, split=True)
@@ -91,7 +91,7 @@ class Decay(AbstractSimulation):
             there = rhs / (1 + length * args.k)
             return jnp.where(jnp.abs(length) < args.longest, there, jnp.nan)
 
-        return Split(lambda t, y, args: -args.k * y, solve)
+        return IMEXTerm(lambda t, y, args: -args.k * y, solve)
 
     def default_method(self):
         return Method(Kvaerno5())

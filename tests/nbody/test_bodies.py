@@ -78,7 +78,7 @@ def test_names_are_one_a_body_and_differ(names, sentence):
     with pytest.raises(ValueError, match=sentence):
         nbody.Bodies([1.0, 2.0], _X, _V, names=names)
     with pytest.raises(ValueError, match=sentence):
-        nbody.Tracers(_X, _V, names=names)
+        nbody.TestParticles(_X, _V, names=names)
 
 
 def test_whole_numbers_become_floats_and_floats_stay():
@@ -212,7 +212,7 @@ def test_tracers_follow_the_bodies_and_are_massless():
     massive = nbody.Bodies(
         bodies.masses[:3], bodies.positions[:3], bodies.velocities[:3]
     )
-    tracers = nbody.Tracers(bodies.positions[3:], bodies.velocities[3:])
+    tracers = nbody.TestParticles(bodies.positions[3:], bodies.velocities[3:])
     method = Method(Leapfrog(), 0.1)
     together = simulate(nbody.NBody(bodies), 5.0, method).states
     apart = simulate(nbody.NBody(massive, tracers=tracers), 5.0, method).states
@@ -262,6 +262,6 @@ def test_other_names_lead_to_their_body(name):
 
 def test_a_tracer_has_no_name_of_a_body():
     bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["Sun", "Earth"])
-    tracers = nbody.Tracers(_X, _V, names=["rock", "Earth"])
+    tracers = nbody.TestParticles(_X, _V, names=["rock", "Earth"])
     with pytest.raises(ValueError, match=r"of bodies and tracers must differ.*Earth"):
         nbody.NBody(bodies, tracers=tracers)

@@ -138,7 +138,7 @@ def regular(count, seed=4):
 
 def test_regular_elements_are_those_of_rebound_and_return():
     given = regular(50)
-    x, v = nbody.RegularElements(**given).state(GM)
+    x, v = nbody.NonsingularElements(**given).state(GM)
     back = nbody.regular_elements(x, v, GM)
     for name in PAL:
         np.testing.assert_allclose(getattr(back, name), given[name], rtol=0, atol=1e-13)
@@ -153,7 +153,7 @@ FLAT = jnp.array([1.3, 0.0, 0.0, 0.0, 0.0, 0.7])
 
 
 def state_of(leaves):
-    orbit = nbody.RegularElements(**dict(zip(PAL, leaves, strict=True)))
+    orbit = nbody.NonsingularElements(**dict(zip(PAL, leaves, strict=True)))
     return jnp.concatenate(orbit.state(GM))
 
 
@@ -199,7 +199,7 @@ def test_remainders_fall_with_slope_two_in_every_leaf():
     round = [np.append(*pair) for pair in pairs]
     for orbit in (
         nbody.Elements(**dict(zip(NAMES, conics, strict=True))),
-        nbody.RegularElements(**dict(zip(PAL, round, strict=True))),
+        nbody.NonsingularElements(**dict(zip(PAL, round, strict=True))),
     ):
         found = taylor_test(state, orbit, jnp.asarray(GM), scale=0.1)
         assert found.passed, found
@@ -249,7 +249,7 @@ def test_bad_input_is_named():
         nbody.Bodies.from_elements([1, 2, 3], nbody.Elements(semi_major_axis=[1.0]))
     with pytest.raises(ValueError, match=r"shapes must broadcast, got gm \(3,\)"):
         nbody.Elements(semi_major_axis=[1.0, 2.0]).state([1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="must be Elements or RegularElements"):
+    with pytest.raises(ValueError, match="must be Elements or NonsingularElements"):
         # What users meet, who do not check annotations.
         placed([1, 2], [nbody.Elements(semi_major_axis=1.0)], G=1.0, jacobi=False)
     with pytest.raises(ValueError, match="eccentricity must not be negative, got -0"):

@@ -23,8 +23,8 @@ _SYSTEM = nbody.NBody(nbody.Bodies([1.0, 1e-3], _X, _V))
 )
 def test_regular_elements_of_no_ellipse_are_refused(given, sentence):
     with pytest.raises(ValueError, match=sentence):
-        nbody.RegularElements(**given).state(1.0)
-    for part in jax.jit(lambda g: nbody.RegularElements(**g).state(1.0))(
+        nbody.NonsingularElements(**given).state(1.0)
+    for part in jax.jit(lambda g: nbody.NonsingularElements(**g).state(1.0))(
         jax.tree.map(jnp.asarray, given, is_leaf=lambda x: isinstance(x, list))
     ):
         assert np.all(np.isnan(np.atleast_2d(part)[-1]))
@@ -46,7 +46,7 @@ def test_traced_elements_of_no_conic_are_nan_throughout(a, e, f):
 def test_a_traced_negative_gm_is_nan_throughout():
     for orbit in (
         nbody.Elements(semi_major_axis=1.0),
-        nbody.RegularElements(semi_major_axis=1.0),
+        nbody.NonsingularElements(semi_major_axis=1.0),
     ):
         assert np.all(np.isnan(jax.jit(lambda gm, orbit=orbit: orbit.state(gm))(-1.0)))
         with pytest.raises(ValueError, match="gm must not be negative, got -1"):
@@ -81,7 +81,7 @@ def test_improper_constants_are_refused(make, sentence):
     "measure", [nbody.energy, nbody.angular_momentum, nbody.momentum]
 )
 def test_states_of_other_bodies_are_refused(measure):
-    tracers = nbody.Tracers([[2.0, 0, 0]], [[0, 0.7, 0]])
+    tracers = nbody.TestParticles([[2.0, 0, 0]], [[0, 0.7, 0]])
     with_tracer = nbody.NBody(_SYSTEM.bodies, tracers=tracers)
 
     def states(n):

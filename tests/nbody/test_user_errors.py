@@ -52,7 +52,7 @@ _METHOD = Method(Leapfrog(), 0.1)
         ("masses", lambda: nbody.Bodies(quantity([1, 2]), _X, _V)),
         ("positions", lambda: nbody.Bodies([1.0, 2.0], quantity(_X), _V)),
         ("velocities", lambda: nbody.Bodies([1.0, 2.0], _X, quantity(_V))),
-        ("positions", lambda: nbody.Tracers([quantity(x) for x in _X], _V)),
+        ("positions", lambda: nbody.TestParticles([quantity(x) for x in _X], _V)),
         ("G", lambda: nbody.Gravity(quantity(1.0))),
         ("softening", lambda: nbody.Gravity(1.0, quantity(1.0))),
         ("c", lambda: nbody.PostNewtonian(quantity(1.0))),
@@ -147,12 +147,12 @@ def test_some_angles_beyond_a_turn_are_nobodys_business():
     ],
 )
 def test_short_names_of_elements_are_answered_by_the_long_ones(given, sentence):
-    for kind in (nbody.Elements, nbody.RegularElements):
+    for kind in (nbody.Elements, nbody.NonsingularElements):
         with pytest.raises(TypeError, match=sentence):
             kind(semi_major_axis=1.0, **given)
 
 
-@pytest.mark.parametrize("kind", [nbody.Elements, nbody.RegularElements])
+@pytest.mark.parametrize("kind", [nbody.Elements, nbody.NonsingularElements])
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -182,7 +182,7 @@ def test_unknown_units_are_answered_by_the_known_ones(units, sentence):
 
 
 def test_a_trajectory_has_the_states_of_a_body_by_name():
-    tracers = nbody.Tracers([[3.0, 0, 0]], [[0, 0.5, 0]], names=["rock"])
+    tracers = nbody.TestParticles([[3.0, 0, 0]], [[0, 0.5, 0]], names=["rock"])
     system = nbody.NBody(_BODIES, tracers=tracers)
     trajectory = simulate(system, [0.1, 0.5], _METHOD)
     for row, name in enumerate(("a", "b", "rock")):

@@ -10,7 +10,7 @@ from diffsim._validation import chosen
 from diffsim.pde._finite_volume import _weno
 
 
-class Quadratic(pde.AbstractScheme):
+class Quadratic(pde.AbstractReconstruction):
     """The parabola through the cell that the flow comes from and both beside it."""
 
     order, width, limited = 3, 2, False
@@ -20,7 +20,7 @@ class Quadratic(pde.AbstractScheme):
         return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
 
 
-class Wide(pde.AbstractScheme):
+class Wide(pde.AbstractReconstruction):
     """Looks further than its order needs."""
 
     order, width, limited = 3, 3, False
@@ -314,7 +314,7 @@ def test_a_class_in_the_place_of_an_object_is_told_so():
         match=r"scheme must be an object such as pde\.MUSCL\(\), got the class WENO5; "
         r"WENO5\(\.\.\.\) makes one",
     ):
-        chosen("scheme", pde.WENO5, pde.AbstractScheme, default=pde.MUSCL())
+        chosen("scheme", pde.WENO5, pde.AbstractReconstruction, default=pde.MUSCL())
 
 
 @pytest.mark.slow

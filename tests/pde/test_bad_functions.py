@@ -24,7 +24,7 @@ def flow(**options):
     return ds.simulate(pde.IncompressibleFlow(0.1, _PLANE, walls, **options), 0.1)
 
 
-class OneSide(pde.AbstractScheme):
+class OneSide(pde.AbstractReconstruction):
     order, width, limited = 1, 1, False
 
     def sides(self, views):
@@ -119,7 +119,7 @@ class Flat(pde.AbstractReactionDiffusion):
         return u[0]
 
 
-@pytest.mark.parametrize("space", [pde.Cells(), pde.Fourier()])
+@pytest.mark.parametrize("space", [pde.FiniteVolume(), pde.Fourier()])
 def test_a_reaction_without_channels_is_named(space):
     evolution = pde.Evolution(Flat(), jnp.ones((2, 16)), _LINE, space=space)
     with pytest.raises(ValueError, match=r"reaction of Flat must .* \(2, 16\), one"):

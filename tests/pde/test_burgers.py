@@ -68,7 +68,7 @@ def test_a_wall_is_the_middle_of_what_is_odd():
         return ds.simulate(wave, 0.3, ds.Method(integrators.SSPRK3(), 0.01)).states[0]
 
     whole = run(pde.Grid(32, -1.0, 1.0))
-    half = run(pde.Grid(16, 0.0, 1.0), pde.Wall())
+    half = run(pde.Grid(16, 0.0, 1.0), pde.ReflectingWall())
     np.testing.assert_allclose(half, whole[16:], atol=1e-13)
 
 

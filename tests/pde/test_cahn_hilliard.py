@@ -36,7 +36,7 @@ def test_small_waves_grow_at_their_rate(mean, about, step):
 
 
 def free_energy(u, grid, width):
-    modes = pde.Modes(grid)
+    modes = pde.FourierBasis(grid)
     slopes = modes.backward(modes.gradient(modes.forward(u)))
     density = (u**2 - 1) ** 2 / 4 + width**2 * jnp.sum(slopes**2, axis=0) / 2
     return jnp.sum(density) * grid.volume

@@ -15,7 +15,10 @@ def gas(scheme, riemann):
     law, (x, y) = pde.Euler(1.4, scheme=scheme, riemann=riemann), grid.centers
     v = jnp.stack([jnp.cos(4 * y + x), jnp.sin(5 * x + y)])
     start = law.state(1 + 0.3 * jnp.sin(6 * x + y), v, 1 + x * y)
-    walls = ((pde.Inflow(jnp.array([1.1, 0.9, 0.2, 1.2])), pde.Outflow()), pde.Wall())
+    walls = (
+        (pde.Inflow(jnp.array([1.1, 0.9, 0.2, 1.2])), pde.Outflow()),
+        pde.ReflectingWall(),
+    )
     return pde.Evolution(law, start, grid, walls)
 
 
@@ -24,14 +27,14 @@ def water(scheme, riemann):
     x, y = grid.centers
     law = pde.ShallowWater(9.81, 0.2 * x * y, scheme=scheme, riemann=riemann)
     start = jnp.stack([1 + 0.3 * jnp.sin(6 * x + y), jnp.cos(4 * y - x), x * y**2])
-    return pde.Evolution(law, start, grid, (pde.Wall(), pde.Periodic()))
+    return pde.Evolution(law, start, grid, (pde.ReflectingWall(), pde.Periodic()))
 
 
 def wave(scheme, riemann):
     grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
     law = pde.Burgers(0.1, scheme=scheme, riemann=riemann)
     start = jnp.sin(7 * grid.centers[0]) + grid.centers[1]
-    return pde.Evolution(law, start, grid, (pde.Dirichlet(0.3), pde.Wall()))
+    return pde.Evolution(law, start, grid, (pde.Dirichlet(0.3), pde.ReflectingWall()))
 
 
 def flow(scheme, velocity):
@@ -101,8 +104,8 @@ class Traffic(pde.AbstractConservationLaw):
     """Cars of density u drive at v (1 − u): a law of one's own."""
 
     v: jax.Array
-    scheme: pde.AbstractScheme
-    riemann: pde.AbstractRiemann
+    scheme: pde.AbstractReconstruction
+    riemann: pde.AbstractRiemannSolver
 
     def channels(self, ndim):
         return 1

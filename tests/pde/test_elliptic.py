@@ -27,10 +27,10 @@ WALLS = {
     "NR": (pde.Neumann(0.2), pde.Robin(2.0, 0.1, -0.3)),
     "RR": (pde.Robin(1.0, 0.4, 0.1), pde.Robin(3.0, 0.2, 0.5)),
 }
-LED = pde.Preconditioned(pde.Multigrid())
+LED = pde.PreconditionedKrylov(pde.Multigrid())
 
 
-class Cubic(pde.AbstractBoundary):
+class Cubic(pde.AbstractGhostCellBoundary):
     """Zero at the wall, on the parabola through three cells: A is not symmetric."""
 
     def ghosts(self, spacing, width, order):
@@ -154,7 +154,7 @@ def test_ghosts_of_three_cells_are_solved_by_gmres():
 @pytest.mark.slow
 def test_robin_walls_of_opposite_signs_are_solved_by_gmres_or_named():
     domain = plate((pde.Robin(-8.0, 1.0, 0.1), pde.Dirichlet(0.2)), WALLS["DN"])
-    check(domain, 0.0, 1.3, pde.Preconditioned(krylov=Krylov(GMRES())))
+    check(domain, 0.0, 1.3, pde.PreconditionedKrylov(krylov=Krylov(GMRES())))
     with pytest.raises(RuntimeError, match="linear system could not be solved"):
         pde.poisson(source((8, 6)), domain)
 
@@ -182,9 +182,11 @@ def test_precision_is_that_of_the_right_hand_side():
     np.testing.assert_allclose(half, full, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("solver", [pde.Transforms(), pde.Elimination()])
+@pytest.mark.parametrize(
+    "solver", [pde.FastDiagonalization(), pde.TridiagonalElimination()]
+)
 def test_what_is_direct_leaves_nothing_but_rounding(solver):
-    line = isinstance(solver, pde.Elimination)
+    line = isinstance(solver, pde.TridiagonalElimination)
     shape = (256,) if line else (96, 128)
     grid = pde.Grid(shape)
     domain = pde.Domain(grid, (WALLS["RD"], WALLS["DN"])[: len(shape)])
@@ -260,7 +262,7 @@ def test_small_field_is_judged_by_its_own_size():
     """Beside one 1e12 times as large, what is left of it would seem rounding."""
     domain = plate(pde.Neumann(), WALLS["periodic"])
     k, _ = varied(domain.grid)
-    solver = pde.Preconditioned(krylov=Krylov(CG(), max_steps=1))
+    solver = pde.PreconditionedKrylov(krylov=Krylov(CG(), max_steps=1))
     rough = balanced(source((8, 6)), domain, k)
     f = jnp.stack([1e12 * pde.diffusion(rough, k, domain), rough])
     options = {"coefficient": k, "solver": solver, "throw": False, "full": True}
@@ -303,7 +305,9 @@ def test_a_guess_saves_iterations_and_changes_no_derivative():
 
     def solved(b, guess):
         system = system_of(domain, k, alpha, b.dtype, regular=True)
-        return system_solution(system, b, solver=pde.Preconditioned(), guess=guess)
+        return system_solution(
+            system, b, solver=pde.PreconditionedKrylov(), guess=guess
+        )
 
     u, steps = jax.jit(solved)(b, None)
     again, fewer = jax.jit(solved)(b, u)
@@ -323,7 +327,7 @@ def test_failures_are_named():
     domain = plate(WALLS["DN"], WALLS["RR"])
     k, _ = varied(domain.grid)
     f = source((8, 6))
-    late = pde.Preconditioned(krylov=Krylov(CG(), max_steps=2))
+    late = pde.PreconditionedKrylov(krylov=Krylov(CG(), max_steps=2))
     found = pde.poisson(f, domain, coefficient=k, solver=late, throw=False, full=True)
     assert found.status == RESULTS.no_linear_solution
     assert np.all(np.isnan(found.value))
@@ -342,10 +346,13 @@ def test_failures_are_named():
         ({"alpha": -1.0}, r"alpha must be 0 or positive, got -1\.0"),
         ({"alpha": np.ones(6)}, r"alpha must be a number or a field"),
         ({"f": np.ones((6, 8))}, r"a field must have shape .* got \(6, 8\)"),
-        ({"solver": "fft"}, "solver must be Transforms"),
-        ({"solver": pde.Elimination()}, "along one axis of at least 3 cells"),
+        ({"solver": "fft"}, "solver must be FastDiagonalization"),
         (
-            {"solver": pde.Transforms(), "coefficient": np.ones((8, 6))},
+            {"solver": pde.TridiagonalElimination()},
+            "along one axis of at least 3 cells",
+        ),
+        (
+            {"solver": pde.FastDiagonalization(), "coefficient": np.ones((8, 6))},
             r"take Preconditioned\(Transforms\(\)\)",
         ),
     ],
@@ -365,13 +372,13 @@ def test_solvers_that_do_not_fit_are_named():
         pde.poisson(np.ones((70, 70)), odd, solver=pde.Multigrid())
     wide = pde.Domain(pde.Grid((4, 6)), Cubic())
     with pytest.raises(ValueError, match="take Preconditioned"):
-        pde.poisson(np.ones((4, 6)), wide, solver=pde.Transforms())
-    with pytest.raises(ValueError, match="by must be Transforms"):
-        pde.Preconditioned(pde.Preconditioned())
+        pde.poisson(np.ones((4, 6)), wide, solver=pde.FastDiagonalization())
+    with pytest.raises(ValueError, match="by must be FastDiagonalization"):
+        pde.PreconditionedKrylov(pde.PreconditionedKrylov())
     with pytest.raises(ValueError, match="sweeps must be 1 or more"):
         pde.Multigrid(sweeps=0)
     with pytest.raises(ValueError, match="preconditioner of its own"):
-        pde.Preconditioned(krylov=Krylov(preconditioner=lambda v: v))
+        pde.PreconditionedKrylov(krylov=Krylov(preconditioner=lambda v: v))
 
 
 def test_problems_side_by_side_are_those_one_by_one_without_jit():

@@ -22,10 +22,10 @@ WALLS = {
 }
 
 
-LED = pde.Preconditioned(pde.Multigrid())
+LED = pde.PreconditionedKrylov(pde.Multigrid())
 
 
-class Cubic(pde.AbstractBoundary):
+class Cubic(pde.AbstractGhostCellBoundary):
     """Zero at the wall, on the parabola through three cells: A is not symmetric."""
 
     def ghosts(self, spacing, width, order):

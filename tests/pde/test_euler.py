@@ -158,7 +158,7 @@ def test_mass_momentum_and_energy_are_kept(riemann):
 def test_walls_keep_mass_and_energy_and_reflect():
     """Half of a symmetric flow, with a wall in its middle, is half of the flow."""
     method = ds.Method(integrators.SSPRK3(), step=0.01)
-    walled = box(pde.WENO5(), boundary=pde.Wall())
+    walled = box(pde.WENO5(), boundary=pde.ReflectingWall())
     states = ds.simulate(walled, [0.0, 0.1], method).states
     before, after = np.sum(states, (2, 3))
     np.testing.assert_allclose(after[::3], before[::3], rtol=1e-13)
@@ -172,8 +172,8 @@ def test_walls_keep_mass_and_energy_and_reflect():
     whole = jnp.minimum(both, 2 - both)
     mirrored = u(both)
     whole = gas.state(hump(whole), mirrored, 1.0)
-    alone = pde.Evolution(gas, left, half, pde.Wall())
-    twice = pde.Evolution(gas, whole, pde.Grid(40, 0.0, 2.0), pde.Wall())
+    alone = pde.Evolution(gas, left, half, pde.ReflectingWall())
+    twice = pde.Evolution(gas, whole, pde.Grid(40, 0.0, 2.0), pde.ReflectingWall())
     method = ds.Method(integrators.SSPRK3(), step=0.004)
     found, together = (ds.simulate(e, 0.3, method).states for e in (alone, twice))
     np.testing.assert_allclose(found, together[:, :20], rtol=1e-11, atol=1e-11)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
-from diffsim.pde._boundaries import Mirror
+from diffsim.pde._boundaries import SignedReflection
 from diffsim.pde._materialize import made_once
 from diffsim.pde._stencils import averaged, difference, divergence, neighbours
 
@@ -158,7 +158,7 @@ def test_ghosts_beyond_an_inflow_are_what_flows_in():
 
 
 def test_a_mirror_turns_the_sign_of_odd_channels():
-    mirror = Mirror((False, True))
+    mirror = SignedReflection((False, True))
     ends = [(mirror.ghosts(SPACING, 2, 4), mirror.ghosts(SPACING, 2, 4))]
     u = jnp.stack([jnp.arange(1.0, 6.0), jnp.arange(1.0, 6.0)])
     given = [(jnp.zeros((1, 1)), jnp.zeros((1, 1)))]

@@ -24,14 +24,14 @@ COVERED = [
     ("Burgers", "Neumann", "WENO5"),
     ("Burgers", "Robin", "Central(4)"),
     ("Burgers", "Dirichlet", "Upwind"),
-    ("Euler", "Wall", "WENO5"),
+    ("Euler", "ReflectingWall", "WENO5"),
     ("Euler", "Dirichlet", "MUSCL"),
     ("ShallowWater", "Dirichlet", "WENO5"),
-    ("ShallowWater", "Wall", "Central(2)"),
+    ("ShallowWater", "ReflectingWall", "Central(2)"),
 ]
 BY_NAME = {equation.name: equation for equation in MANUFACTURED_PROBLEMS}
 #: In a mirror no extremum moves, and WENO5 is of order 5.
-HIGHER = {("Euler", "Wall", "WENO5"): 5}
+HIGHER = {("Euler", "ReflectingWall", "WENO5"): 5}
 
 
 QUICK = {"Diffusion"}
@@ -66,7 +66,9 @@ def test_everything_is_covered():
         c.__name__
         for c in public
         if isinstance(c, type)
-        and issubclass(c, pde.AbstractFiniteVolume | pde.AbstractSecondOrder)
+        and issubclass(
+            c, pde.AbstractFiniteVolumeEquation | pde.AbstractSecondOrderInTime
+        )
         and not c.__name__.startswith("Abstract")
     }
     assert names == finite

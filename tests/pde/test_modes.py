@@ -17,7 +17,7 @@ def fields(grid, seed=0):
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_transforms_are_those_of_numpy(grid):
-    u, modes = fields(grid), pde.Modes(grid)
+    u, modes = fields(grid), pde.FourierBasis(grid)
     axes = range(-grid.ndim, 0)
     z = np.fft.rfftn(u, axes=axes)
     np.testing.assert_allclose(modes.forward(u), z, atol=1e-13)
@@ -27,7 +27,11 @@ def test_transforms_are_those_of_numpy(grid):
 
 @pytest.mark.parametrize("grid", GRIDS)
 def test_low_modes_are_those_of_all(grid):
-    every, low, u = pde.Modes(grid), pde.Modes(grid).dealiased(), fields(grid)
+    every, low, u = (
+        pde.FourierBasis(grid),
+        pde.FourierBasis(grid).dealiased(),
+        fields(grid),
+    )
     z = low.forward(u)
     np.testing.assert_allclose(z, low.taken(every.forward(u)), atol=1e-13)
     np.testing.assert_allclose(low.taken(low.filled(z)), z)
@@ -43,7 +47,7 @@ def test_low_modes_are_those_of_all(grid):
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("degree", [1, 2])
 def test_projections_leave_what_real_fields_have(grid, degree):
-    modes = pde.Modes(grid)
+    modes = pde.FourierBasis(grid)
     modes = modes if degree == 1 else modes.dealiased(degree)
     real, imag = np.random.default_rng(4).normal(size=(2, 3, *modes.shape))
     z = jnp.asarray(real + 1j * imag)
@@ -55,7 +59,7 @@ def test_projections_leave_what_real_fields_have(grid, degree):
 @pytest.mark.parametrize("degree", [1, 2])
 def test_the_transposes_are_transposes(grid, degree):
     """<A u, z> = <u, Aᵀ z> in real and imaginary parts, as JAX pairs them."""
-    modes = pde.Modes(grid)
+    modes = pde.FourierBasis(grid)
     modes = modes if degree == 1 else modes.dealiased(degree)
     rng = np.random.default_rng(1)
 
@@ -76,7 +80,7 @@ def test_the_transposes_are_transposes(grid, degree):
 
 
 def test_their_derivatives_pass_through_vmap_and_twice():
-    modes, u = pde.Modes(GRIDS[1]).dealiased(), fields(GRIDS[1])
+    modes, u = pde.FourierBasis(GRIDS[1]).dealiased(), fields(GRIDS[1])
 
     def energy(u):
         return jnp.sum(modes.backward(modes.laplacian(modes.forward(u))) ** 2)
@@ -92,9 +96,9 @@ def test_their_derivatives_pass_through_vmap_and_twice():
 def test_products_of_low_modes_have_no_error(n, degree):
     """Beside the same on a grid that is fine enough for all of the product."""
     coarse, fine = pde.Grid(n), pde.Grid(4 * n)
-    low = pde.Modes(coarse).dealiased(degree)
+    low = pde.FourierBasis(coarse).dealiased(degree)
     z = low.forward(fields(coarse)[0])
-    same = pde.Modes(fine, low.highest)
+    same = pde.FourierBasis(fine, low.highest)
     shift = np.exp(1j * np.asarray(low.wavenumbers[0]) * 1.5 / fine.shape[0])
     power = low.forward(low.backward(z) ** degree)
     # Cells of the fine grid begin elsewhere.
@@ -102,13 +106,13 @@ def test_products_of_low_modes_have_no_error(n, degree):
     np.testing.assert_allclose(
         power, same.forward(wave**degree) * shift / 4, atol=1e-12
     )
-    next_one = pde.Modes(coarse, (low.highest[0] + 1,))
+    next_one = pde.FourierBasis(coarse, (low.highest[0] + 1,))
     assert (degree + 1) * next_one.highest[0] >= n
 
 
 def test_derivatives_and_potentials_are_exact():
     grid = pde.Grid((16, 12), (0.0, 1.0), (2.0, 2.5))
-    modes, (x, y) = pde.Modes(grid), grid.centers
+    modes, (x, y) = pde.FourierBasis(grid), grid.centers
     a, b = 2 * np.pi * 3 / 2.0, 2 * np.pi * 2 / 1.5
     u = jnp.sin(a * x) * jnp.cos(b * (y - 1))
     z = modes.forward(u)
@@ -125,12 +129,12 @@ def test_derivatives_and_potentials_are_exact():
 
 
 def test_the_highest_mode_has_no_odd_derivative():
-    modes = pde.Modes(pde.Grid(8))
+    modes = pde.FourierBasis(pde.Grid(8))
     assert modes.derivative(0)[-1] == 0
     assert modes.derivative(0, 2)[-1] != 0
-    assert pde.Modes(pde.Grid(7)).derivative(0)[-1] != 0
+    assert pde.FourierBasis(pde.Grid(7)).derivative(0)[-1] != 0
 
 
 def test_modes_that_a_grid_has_not_are_named():
     with pytest.raises(ValueError, match=r"highest must be .* got \(5,\)"):
-        pde.Modes(pde.Grid(8), (5,))
+        pde.FourierBasis(pde.Grid(8), (5,))

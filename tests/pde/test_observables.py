@@ -67,7 +67,7 @@ def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
     r"""$dE/dt = -2\nu Z - 2\mu E$: what a flow carries along makes none."""
     grid = pde.Grid(shape, 0.0, [TURN, 5.0, 4.0][: len(shape)])
     channels = 1 if len(shape) == 2 else 3
-    low = pde.Modes(grid).dealiased()
+    low = pde.FourierBasis(grid).dealiased()
     state = low.backward(low.forward(random(channels, *shape)))
     state = state - jnp.mean(state, range(1, len(shape) + 1), keepdims=True)
     if channels == 3:
@@ -90,7 +90,7 @@ def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
 
 def test_velocity_and_vorticity_undo_each_other():
     grid = pde.Grid((9, 8), 0.0, (TURN, 3.0))
-    low = pde.Modes(grid).dealiased()
+    low = pde.FourierBasis(grid).dealiased()
     state = low.backward(low.forward(random(2, 1, 9, 8)))
     state = state - jnp.mean(state, (-2, -1), keepdims=True)
     flow = pde.Evolution(pde.NavierStokes(0.1), state[0], grid)

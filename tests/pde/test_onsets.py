@@ -173,7 +173,7 @@ def test_time_that_is_only_compared_is_read_and_what_is_passed_unused_is_not():
 
     steady = [
         (pde.Burgers(0.1), pde.Inflow(1.0)),
-        (pde.Euler(1.4), pde.Wall()),
+        (pde.Euler(1.4), pde.ReflectingWall()),
         (pde.ShallowWater(1.0), pde.Outflow()),
         (pde.Diffusion(lambda t, x, u: 1 + u**2), pde.Robin(1.0, 1.0)),
         (pde.Wave(1.0, 0.1), pde.Dirichlet(lambda t, x: x[0])),

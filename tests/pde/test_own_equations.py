@@ -11,7 +11,7 @@ import diffsim as ds
 from diffsim import integrators, pde
 
 
-class SwiftHohenberg(pde.AbstractSpectral):
+class SwiftHohenberg(pde.AbstractSpectralEquation):
     """∂u/∂t = r u − (1 + ∇²)² u − u³: rolls of wave number one."""
 
     r: jax.Array
@@ -98,7 +98,7 @@ class Forgetful(SwiftHohenberg):
         return modes.backward(z) ** 3
 
 
-class Spreading(pde.AbstractReactionDiffusion):
+class DiffusionPreconditioner(pde.AbstractReactionDiffusion):
     """Whose diffusivities are a method and no property."""
 
     degree = 1
@@ -115,4 +115,4 @@ def test_what_an_equation_says_wrongly_is_named():
     with pytest.raises(ValueError, match=r"Forgetful must return a transform, complex"):
         ds.simulate(pde.Evolution(Forgetful(0.3), jnp.ones(16), grid), 0.1)
     with pytest.raises(ValueError, match="Spreading must be a property that returns a"):
-        pde.Evolution(Spreading(), jnp.ones(16), grid)
+        pde.Evolution(DiffusionPreconditioner(), jnp.ones(16), grid)

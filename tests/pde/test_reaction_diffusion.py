@@ -36,7 +36,7 @@ def test_fronts_run_as_they_should_and_so_does_their_derivative():
     np.testing.assert_allclose(np.log2(np.divide(error(64), error(128))), 2, atol=0.1)
 
 
-@pytest.mark.parametrize("space", [pde.Cells(), pde.Fourier()])
+@pytest.mark.parametrize("space", [pde.FiniteVolume(), pde.Fourier()])
 def test_what_is_even_only_reacts(space):
     grid = pde.Grid((4, 4))
     start, t, r = 0.3, 0.7, 1.7

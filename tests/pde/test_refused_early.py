@@ -84,11 +84,13 @@ CASES = {
         "lower side of axis 0 must have a positive density, got 0.0",
     ),
     "no pressure flows in": (
-        lambda: gas((pde.Wall(), pde.Inflow((1.0, 0.0, -1.0)))),
+        lambda: gas((pde.ReflectingWall(), pde.Inflow((1.0, 0.0, -1.0)))),
         "upper side of axis 0 must have a positive pressure, got -1.0",
     ),
     "no pressure of a function": (
-        lambda: gas((pde.Wall(), pde.Inflow(lambda t, x: jnp.full((3, 1), t)))),
+        lambda: gas(
+            (pde.ReflectingWall(), pde.Inflow(lambda t, x: jnp.full((3, 1), t)))
+        ),
         "upper side of axis 0 must have a positive density, got 0.0",
     ),
     "no water flows in": (

@@ -18,7 +18,11 @@ def bumpy(x):
 
 @pytest.mark.parametrize(
     "boundary",
-    [pde.Wall(), pde.Outflow(), pytest.param(pde.Periodic(), marks=pytest.mark.slow)],
+    [
+        pde.ReflectingWall(),
+        pde.Outflow(),
+        pytest.param(pde.Periodic(), marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
 def test_a_lake_at_rest_stays_at_rest(scheme, boundary):
@@ -39,7 +43,7 @@ def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
     bottom = bumpy(x) + 0.3 * jnp.cos(5 * y)
     start = jnp.stack([2.3 - bottom, 0 * x, 0 * x])
     water = pde.ShallowWater(9.81, bottom, scheme=pde.WENO5())
-    lake = pde.Evolution(water, start, grid, (pde.Wall(), pde.Periodic()))
+    lake = pde.Evolution(water, start, grid, (pde.ReflectingWall(), pde.Periodic()))
     states = ds.simulate(lake, 0.5, ds.Method(integrators.SSPRK3(), step=5e-3)).states
     assert np.max(np.abs(states - start)) <= 1e-13
 
@@ -70,7 +74,7 @@ def test_mass_is_kept_between_walls():
     water = pde.ShallowWater(9.81, 0.2 * jnp.sin(6 * x), scheme=pde.WENO5())
     method = ds.Method(integrators.SSPRK3(), step=2e-3)
     states = ds.simulate(
-        pde.Evolution(water, start, grid, pde.Wall()), [0.0, 0.1], method
+        pde.Evolution(water, start, grid, pde.ReflectingWall()), [0.0, 0.1], method
     ).states
     before, after = np.sum(states[:, 0], (1, 2))
     np.testing.assert_allclose(after, before, rtol=1e-13)

@@ -131,7 +131,7 @@ def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(ndim):
     grid = pde.Grid(ndim * (6,), 0.0, 2 * np.pi)
     noise = np.random.default_rng(0).normal(size=(2 * ndim - 3, *grid.shape))
     # Forces are not in the modes that products alias into, drag is in all.
-    low = pde.Modes(grid).dealiased()
+    low = pde.FourierBasis(grid).dealiased()
     start = low.backward(low.forward(jnp.asarray(noise)))
     method = ds.Method(integrators.ETDRK4(), step=0.01)
 

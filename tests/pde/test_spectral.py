@@ -39,7 +39,7 @@ def test_slopes_of_a_front_obey_the_equation_of_slopes():
     slope = jnp.cos(x) - jnp.sin(2 * x)
     front = pde.KuramotoSivashinsky(potential=True)
     found = after(front, height, CIRCLE, 0.3, 0.002)
-    modes = pde.Modes(CIRCLE)
+    modes = pde.FourierBasis(CIRCLE)
     found = modes.backward(modes.derivative(0) * modes.forward(found))
     # Products are cut at the same modes in either form.
     other = after(pde.KuramotoSivashinsky(), slope, CIRCLE, 0.3, 0.002)
@@ -102,7 +102,7 @@ def test_two_dimensions_are_three_without_the_third():
     """One equation for vorticity, the other for velocity: nothing in common."""
     x, y = SQUARE.centers
     stream = jnp.sin(x + 2 * y) + jnp.cos(2 * x - y) / 2 + jnp.sin(3 * x) / 3
-    modes = pde.Modes(SQUARE)
+    modes = pde.FourierBasis(SQUARE)
 
     def slope(axis, f):
         return modes.backward(modes.derivative(axis) * modes.forward(f))
@@ -147,7 +147,7 @@ def test_helical_flow_decays_without_a_change_of_shape():
 def test_the_nonlinear_part_neither_makes_energy_nor_divergence(ndim):
     grid = pde.Grid((9, 10, 12)[:ndim])
     equation = pde.NavierStokes(0.1)
-    modes = pde.Modes(grid).dealiased()
+    modes = pde.FourierBasis(grid).dealiased()
     rng = np.random.default_rng(0)
     u = jnp.asarray(rng.normal(size=(equation.channels(ndim), *grid.shape)))
     z = modes.forward(u)
@@ -226,7 +226,9 @@ def test_equations_without_such_a_form_are_named():
     with pytest.raises(ValueError, match="ShallowWater has no form in Fourier modes"):
         pde.Evolution(pde.ShallowWater(1.0), water, line, space=pde.Fourier())
     with pytest.raises(ValueError, match="KortewegDeVries has no form in cells"):
-        pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, space=pde.Cells())
+        pde.Evolution(
+            pde.KortewegDeVries(), jnp.zeros(8), line, space=pde.FiniteVolume()
+        )
     with pytest.raises(ValueError, match="NavierStokes has two or three dimensions"):
         pde.Evolution(pde.NavierStokes(1.0), jnp.zeros(8), line)
     with pytest.raises(ValueError, match="KuramotoSivashinsky of slopes has one dim"):

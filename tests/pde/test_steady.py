@@ -153,13 +153,13 @@ def test_what_has_no_steady_state_in_cells_is_named():
         with pytest.raises(ValueError, match=sentence):
             pde.steady(simulation, **options)
     with pytest.raises(ValueError, match="step must be positive"):
-        pde.PseudoTime(0.0)
+        pde.PseudoTransient(0.0)
     with pytest.raises(ValueError, match="rtol must be positive, got -1"):
-        pde.PseudoTime(rtol=-1.0)
+        pde.PseudoTransient(rtol=-1.0)
     with pytest.raises(ValueError, match=r"norm must take \(y\), got a function of"):
-        pde.PseudoTime(norm=lambda: 1.0)
+        pde.PseudoTransient(norm=lambda: 1.0)
     with pytest.raises(ValueError, match=r"linear must be an implicit\.Krylov, got D"):
-        pde.PseudoTime(linear=implicit.Dense())  # pyright: ignore[reportArgumentType]
+        pde.PseudoTransient(linear=implicit.Dense())  # pyright: ignore[reportArgumentType]
 
 
 class Power(eqx.Module):

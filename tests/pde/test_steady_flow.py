@@ -10,10 +10,10 @@ import pytest
 import diffsim as ds
 from diffsim import RESULTS, pde
 from diffsim.pde._incompressible._momentum import friction
-from diffsim.pde._incompressible._staggered_grid import Staggered
+from diffsim.pde._incompressible._staggered_grid import StaggeredGrid
 from diffsim.pde._incompressible._walls import walls_of
 from diffsim.pde._steady_state._residuals import rate_of
-from diffsim.pde._steady_state._stokes_preconditioner import Stokes
+from diffsim.pde._steady_state._stokes_preconditioner import StokesPreconditioner
 from diffsim.verify import taylor_test
 
 
@@ -48,8 +48,8 @@ def product(a, b):
 @pytest.mark.parametrize("name", WALLS)
 def test_friction_is_inverted_between_all_walls(name):
     grid = pde.Grid((5, 4), (0.0, 0.1), (1.5, 1.0))
-    space, nu = Staggered(grid, walls_of(WALLS[name], grid)), jnp.asarray(0.3)
-    lead, v = Stokes.of(space, nu), irregular(space)
+    space, nu = StaggeredGrid(grid, walls_of(WALLS[name], grid)), jnp.asarray(0.3)
+    lead, v = StokesPreconditioner.of(space, nu), irregular(space)
 
     @jax.jit
     def there_and_back(v):

@@ -46,12 +46,16 @@ def of_gradient(function, given):
 
 @pytest.mark.parametrize(
     "solver",
-    [pde.Transforms(), pde.Preconditioned(), pde.Preconditioned(pde.Multigrid())],
+    [
+        pde.FastDiagonalization(),
+        pde.PreconditionedKrylov(),
+        pde.PreconditionedKrylov(pde.Multigrid()),
+    ],
 )
 def test_elliptic_problems_make_no_matrix_of_all_cells(solver):
     x, y = PLATE.centers
     domain = pde.Domain(PLATE, WALLS)
-    uniform = isinstance(solver, pde.Transforms)
+    uniform = isinstance(solver, pde.FastDiagonalization)
     k = jnp.asarray(1.3) if uniform else 1 + x * y
     largest = of_gradient(
         lambda k: pde.poisson(x, domain, coefficient=k, solver=solver, throw=False), k

@@ -95,7 +95,7 @@ def test_energy_of_lines_between_walls_is_half_their_squared_slope(n):
         (x, (pde.Robin(1.0, 0.0, 0.0), pde.Robin(2.0, 0.0, 2.0)), c**2 / 2),
         # Ghosts are a whole cell away.
         (3 + 0 * x, (pde.Inflow(3.0), pde.Outflow()), 0.0),
-        (3 + 0 * x, pde.Wall(), 0.0),
+        (3 + 0 * x, pde.ReflectingWall(), 0.0),
     ]
     for u, walls, exact in cases:
         string = pde.Evolution(pde.Wave(c), jnp.stack([u, 0 * u]), grid, walls)

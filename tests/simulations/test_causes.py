@@ -84,7 +84,7 @@ def three(names=None):
         (
             nbody.NBody(
                 nbody.Bodies([2.0], np.zeros((1, 3)), np.zeros((1, 3))),
-                tracers=nbody.Tracers(
+                tracers=nbody.TestParticles(
                     [[9.0, 9, 0], [9, 9, 0], [0, 1, 0]], np.zeros((3, 3))
                 ),
             ),

@@ -66,7 +66,7 @@ def system():
         names=["Sun", "Jupiter"],
     )
     forces = nbody.Gravity(softening=0.01), nbody.PostNewtonian(1e4, central=0)
-    tracers = nbody.Tracers(np.ones((3, 3)), np.zeros((3, 3)))
+    tracers = nbody.TestParticles(np.ones((3, 3)), np.zeros((3, 3)))
     return nbody.NBody(bodies, forces, tracers=tracers, t0=0.25)
 
 
@@ -534,7 +534,10 @@ def test_moving_private_files_breaks_nothing(tmp_path, monkeypatch):
     [
         (ds.Method, "diffsim.simulations:Method"),
         (ds.RESULTS, "diffsim:RESULTS"),
-        (pde.Sign, "diffsim.pde:Sign"),  # which a private file at the top defines
+        (
+            pde.PositiveParameter,
+            "diffsim.pde:Sign",
+        ),  # which a private file at the top defines
         (ds.simulations.failures_as_nan, "diffsim:failures_as_nan"),
         (nbody.Gravity.acceleration, "diffsim.nbody:Gravity.acceleration"),
         (jnp.sin, "jax.numpy:sin"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diffsim import integrators
-from diffsim.simulations import AbstractSimulation, Method, Split, simulate
+from diffsim.simulations import AbstractSimulation, IMEXTerm, Method, simulate
 from diffsim.simulations._integrate import _diffrax_backend
 
 
@@ -124,7 +124,7 @@ class Relaxing(AbstractSimulation):
         def drive(t, y, args):
             return jnp.cos(t + y[::-1])
 
-        return Split(fall, solve, explicit=drive if self.explicit else None)
+        return IMEXTerm(fall, solve, explicit=drive if self.explicit else None)
 
     def default_method(self):
         return _method(integrators.KenCarp4())

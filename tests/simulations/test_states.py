@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diffsim.integrators import Kvaerno5
-from diffsim.simulations import AbstractSimulation, Event, Final, Method, simulate
+from diffsim.simulations import AbstractSimulation, Event, FinalState, Method, simulate
 
 
 class Decay(AbstractSimulation):
@@ -87,7 +87,7 @@ def test_a_start_in_another_precision_is_refused():
     single = simulate(Decay(jnp.ones(2, jnp.float32)), 1.0).final
     with pytest.raises(ValueError, match="start holds float32 and this simulation"):
         simulate(Decay(jnp.ones(2)), 2.0, start=single)
-    double = Final(single.t, single.y.astype(jnp.float64))
+    double = FinalState(single.t, single.y.astype(jnp.float64))
     found = simulate(Decay(jnp.ones(2)), 2.0, start=double)
     np.testing.assert_allclose(found.states, np.exp(-2) * np.ones(2), rtol=1e-6)
 

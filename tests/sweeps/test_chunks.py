@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps import Run, _chunked_run, sweep
-from diffsim.sweeps._batching import Layout, Task, layouts
+from diffsim.sweeps import SweepOptions, _chunked_run, sweep
+from diffsim.sweeps._batching import BatchLayout, Task, layouts
 from diffsim.sweeps._chunked_run import Chunks
 from diffsim.sweeps._swept_parameters import varied
 
@@ -40,7 +40,11 @@ def _spring(x):
 def test_chunks_stay_within_the_memory_they_are_given(batch):
     memory = 200_000
     found = sweep(
-        _ramp, jnp.ones(1), {"[0]": _ROWS}, batch=batch, run=Run(memory=memory)
+        _ramp,
+        jnp.ones(1),
+        {"[0]": _ROWS},
+        batch=batch,
+        options=SweepOptions(memory=memory),
     )
     np.testing.assert_array_equal(found.outputs[:, 7], _ROWS)
     # at least outputs / memory
@@ -49,15 +53,15 @@ def test_chunks_stay_within_the_memory_they_are_given(batch):
 
 def test_the_compiled_program_says_what_it_takes():
     chunks = _chunks_of(_ramp, 200_000)
-    layout, capacity, _ = chunks._fitting(Layout("first", 100))
+    layout, capacity, _ = chunks._fitting(BatchLayout("first", 100))
     assert chunks._needed(layout, capacity) <= 200_000
     # not needlessly small: a quarter of what the outputs alone would allow
     assert layout.tile * capacity >= 200_000 / 8000 / 4
 
 
 def test_memory_for_less_than_one_run_still_does_one_at_a_time():
-    run = Run(memory=1000)
-    found = sweep(_ramp, jnp.ones(1), {"[0]": _ROWS[:3]}, run=run)
+    run = SweepOptions(memory=1000)
+    found = sweep(_ramp, jnp.ones(1), {"[0]": _ROWS[:3]}, options=run)
     assert found.stats["chunks"] == 3
 
 
@@ -77,7 +81,11 @@ def test_time_that_a_chunk_takes_without_runs_is_not_that_of_runs(monkeypatch):
 
     slow.lower = run_tiles.lower
     monkeypatch.setattr(_chunked_run, "run_tiles", slow)
-    candidates = [Layout("first", 16), Layout("first", 64), Layout("single", 1)]
+    candidates = [
+        BatchLayout("first", 16),
+        BatchLayout("first", 64),
+        BatchLayout("single", 1),
+    ]
     assert chunks.complete(candidates, lambda: None) == candidates[0]
     assert set(chunks.sizes) == {candidates[0]}
 
@@ -98,7 +106,7 @@ def test_noise_of_an_empty_chunk_chooses_no_layout(monkeypatch):
 
     slow.lower = run_tiles.lower
     monkeypatch.setattr(_chunked_run, "run_tiles", slow)
-    candidates = [Layout("first", 16), Layout("single", 1)]
+    candidates = [BatchLayout("first", 16), BatchLayout("single", 1)]
     assert chunks.complete(candidates, lambda: None) == candidates[0]
 
 
@@ -173,8 +181,8 @@ def _candidates(predict, runs=100, batch="auto", model=None):
 
 def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():
     first, *others = _candidates(_spring)
-    assert first == Layout("last", 50)  # two tiles of 50, not of 64 and 36
-    assert Layout("single", 1) in others
+    assert first == BatchLayout("last", 50)  # two tiles of 50, not of 64 and 36
+    assert BatchLayout("single", 1) in others
     assert any(layout.order == "first" for layout in others)
 
 
@@ -182,21 +190,21 @@ def test_large_loops_start_with_single_runs():
     def predict(x):
         return _spring(x * jnp.ones(2000))
 
-    assert _candidates(predict)[0] == Layout("single", 1)
+    assert _candidates(predict)[0] == BatchLayout("single", 1)
 
 
 def test_runs_that_decide_their_length_start_alone():
     def predict(x):
         return jax.lax.while_loop(lambda y: y[0] < 9, lambda y: y * 2, x)
 
-    assert _candidates(predict)[0] == Layout("single", 1)
+    assert _candidates(predict)[0] == BatchLayout("single", 1)
 
 
 def test_a_number_fixes_the_tile_and_none_takes_all():
-    assert _candidates(_spring, batch=12) == [Layout("last", 12)]
-    assert _candidates(_spring, batch=1) == [Layout("single", 1)]
-    assert _candidates(_spring, runs=5, batch=12) == [Layout("last", 5)]
-    assert _candidates(_spring, batch=None) == [Layout("first", 100)]
+    assert _candidates(_spring, batch=12) == [BatchLayout("last", 12)]
+    assert _candidates(_spring, batch=1) == [BatchLayout("single", 1)]
+    assert _candidates(_spring, runs=5, batch=12) == [BatchLayout("last", 5)]
+    assert _candidates(_spring, batch=None) == [BatchLayout("first", 100)]
 
 
 def _with_speeds(monkeypatch, speeds):
@@ -213,7 +221,7 @@ def _with_speeds(monkeypatch, speeds):
     return chunks, used
 
 
-_A, _B, _C = Layout("last", 8), Layout("first", 8), Layout("single", 1)
+_A, _B, _C = BatchLayout("last", 8), BatchLayout("first", 8), BatchLayout("single", 1)
 
 
 def test_the_fastest_layout_is_used_where_looking_is_worth_it(monkeypatch):
@@ -232,8 +240,8 @@ def test_progress_counts_up_to_all_runs():
     seen = []
     rows = _ROWS.copy()
     rows[2] = np.nan
-    run = Run(progress=seen.append, memory=200_000)
-    sweep(_ramp, jnp.ones(1), {"[0]": rows}, run=run)
+    run = SweepOptions(progress=seen.append, memory=200_000)
+    sweep(_ramp, jnp.ones(1), {"[0]": rows}, options=run)
     done = [state["done"] for state in seen]
     assert done == sorted(done)
     assert seen[-1]["done"] == seen[-1]["runs"] == 100
@@ -241,7 +249,7 @@ def test_progress_counts_up_to_all_runs():
 
 
 def test_progress_line_ends_when_the_sweep_does(capsys):
-    sweep(_ramp, jnp.ones(1), {"[0]": _ROWS}, run=Run(progress=True))
+    sweep(_ramp, jnp.ones(1), {"[0]": _ROWS}, options=SweepOptions(progress=True))
     text = capsys.readouterr().err
     assert text.startswith("\rsweep: 0 of 100 runs, compiling")
     assert "sweep: 100 of 100 runs" in text
@@ -255,7 +263,7 @@ def test_without_progress_nothing_is_written(capsys):
 
 def test_memory_must_be_positive():
     with pytest.raises(ValueError, match="memory"):
-        Run(memory=0)
+        SweepOptions(memory=0)
 
 
 @pytest.mark.slow

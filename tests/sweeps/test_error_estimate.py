@@ -9,7 +9,7 @@ import pytest
 
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import AbstractSimulation, Method, Separable, simulate
-from diffsim.sweeps import Run, sweep
+from diffsim.sweeps import SweepOptions, sweep
 
 
 _TIMES = np.array([1.0, 3.0])
@@ -106,9 +106,9 @@ def test_what_was_compiled_before_is_refined_as_well(found):
 @pytest.mark.parametrize("batch", [None, 2])
 def test_runs_that_fail_have_no_estimate(found, batch):
     rates = np.append(_RATES, np.nan)
-    run = Run(memory=10**6)
+    run = SweepOptions(memory=10**6)
     some = sweep(
-        position, _MODEL, {"rate": rates}, batch=batch, run=run, error_estimate=True
+        position, _MODEL, {"rate": rates}, batch=batch, options=run, error_estimate=True
     )
     np.testing.assert_allclose(
         some.error_estimate, [*found.error_estimate, np.nan], rtol=1e-10

@@ -220,16 +220,20 @@ def test_bad_batch_is_named(batch):
         sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]}, batch=batch)
 
 
-@pytest.mark.parametrize("run", [inference.Run(), sweeps.Run, {"memory": 1}])
+@pytest.mark.parametrize(
+    "run", [inference.FitOptions(), sweeps.SweepOptions, {"memory": 1}]
+)
 def test_a_run_of_another_kind_is_named(run):
-    with pytest.raises(ValueError, match=r"run must be a sweeps.Run\(...\), got"):
-        sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]}, run=run)
+    with pytest.raises(
+        ValueError, match=r"options must be a sweeps.SweepOptions\(...\), got"
+    ):
+        sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]}, options=run)
 
 
 @pytest.mark.parametrize("memory", [0, 2e9, "x"])
 def test_memory_is_a_number_of_bytes(memory):
     with pytest.raises(ValueError, match="memory must be a positive integer, in bytes"):
-        sweeps.Run(memory=memory)
+        sweeps.SweepOptions(memory=memory)
 
 
 def test_one_run_is_a_sweep_that_prints():

@@ -6,14 +6,14 @@ from ._block_tridiagonal import BlockTridiagonal
 from ._cg import CG
 from ._dense import Dense
 from ._diagonal import Diagonal
-from ._forward_adjoint import Split
+from ._forward_adjoint import ForwardAdjointSolvers
 from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
 from ._krylov_method import AbstractKrylovMethod
-from ._lagged_lu import StaleLU
-from ._linear_solver import AbstractLinear, Operator, check_strategy
-from ._lineax import FromLineax
-from ._minimum_norm import LeastNorm
+from ._lagged_lu import LaggedLU
+from ._linear_solver import AbstractLinearSolver, Operator, check_strategy
+from ._lineax import LineaxSolver
+from ._minimum_norm import MinimumNorm
 from ._minres import MINRES
 from ._tridiagonal import Tridiagonal
 
@@ -24,18 +24,18 @@ __all__ = [
     "GMRES",
     "MINRES",
     "AbstractKrylovMethod",
-    "AbstractLinear",
+    "AbstractLinearSolver",
     "Banded",
     "BiCGStab",
     "BlockTridiagonal",
     "Dense",
     "Diagonal",
-    "FromLineax",
+    "ForwardAdjointSolvers",
     "Krylov",
-    "LeastNorm",
+    "LaggedLU",
+    "LineaxSolver",
+    "MinimumNorm",
     "Operator",
-    "Split",
-    "StaleLU",
     "Tridiagonal",
     "check_strategy",
 ]

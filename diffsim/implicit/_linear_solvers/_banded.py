@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ._block_tridiagonal import reduced, substituted, substituted_transposed
-from ._linear_solver import AbstractLinear, one_step, only_array, where_solving
+from ._linear_solver import AbstractLinearSolver, one_step, only_array, where_solving
 
 
-class Banded(AbstractLinear):
+class Banded(AbstractLinearSolver):
     r"""$\sum_{k=-l}^{u} a_{i,k}\,x_{i+k} = b_i$ for unknowns of shape (..., n).
 
     Fourth derivatives and wide stencils in one dimension, for instance. The diagonals

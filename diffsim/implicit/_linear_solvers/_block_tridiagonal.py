@@ -8,10 +8,10 @@ from jaxtyping import Array
 
 from ..._linalg import product
 from ._dense import factors, solved_by
-from ._linear_solver import AbstractLinear, one_step, only_array, where_solving
+from ._linear_solver import AbstractLinearSolver, one_step, only_array, where_solving
 
 
-class BlockTridiagonal(AbstractLinear):
+class BlockTridiagonal(AbstractLinearSolver):
     r"""$L_i x_{i-1} + D_i x_i + U_i x_{i+1} = b_i$ for unknowns of shape (..., n, m).
 
     Reaction and diffusion of m species on n points, for instance. The blocks are read

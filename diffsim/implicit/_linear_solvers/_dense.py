@@ -10,10 +10,10 @@ from jaxtyping import Array
 
 from ..._linalg import product
 from ._closed_form_inverse import SMALL, inverse
-from ._linear_solver import AbstractLinear, matrix_of, one_step
+from ._linear_solver import AbstractLinearSolver, matrix_of, one_step
 
 
-class Dense(AbstractLinear):
+class Dense(AbstractLinearSolver):
     r"""$P R A = LU$, factored once for all tangents and adjoints at one solution.
 
     $R$ scales the rows to one. The matrix is made by $n$ products with the operator,
@@ -22,7 +22,7 @@ class Dense(AbstractLinear):
     **Good values:** up to a thousand unknowns.
 
     **Limits:** an N × N array (mathematics); a matrix that is singular to rounding is
-    answered with NaN, and `LeastNorm` is for those (mathematics).
+    answered with NaN, and `MinimumNorm` is for those (mathematics).
     """
 
     def prepared(self, operator, y, hint=None, *, transposed=False):

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from ._linear_solver import AbstractLinear, one_step, where_solving
+from ._linear_solver import AbstractLinearSolver, one_step, where_solving
 
 
-class Diagonal(AbstractLinear):
+class Diagonal(AbstractLinearSolver):
     r"""$A_{ij} = 0$ for $i \ne j$: every unknown has an equation of its own.
 
     The diagonal is $A\,(1, 1, \ldots)$, one product for any number of unknowns, and a

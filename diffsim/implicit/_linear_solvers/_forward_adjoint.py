@@ -1,17 +1,17 @@
 """One strategy for tangents, another for adjoints."""
 
-from ._linear_solver import AbstractLinear
+from ._linear_solver import AbstractLinearSolver
 
 
-class Split(AbstractLinear):
+class ForwardAdjointSolvers(AbstractLinearSolver):
     """`forward` solves $A x = b$, `adjoint` solves $A^T x = b$.
 
     An adjoint may want another tolerance, method or preconditioner: gradients for an
     optimizer are often good enough with three digits.
     """
 
-    forward: AbstractLinear
-    adjoint: AbstractLinear
+    forward: AbstractLinearSolver
+    adjoint: AbstractLinearSolver
 
     def prepared(self, operator, y, hint=None, *, transposed=False):
         ahead, back = (None, None) if hint is None else hint
@@ -33,4 +33,4 @@ class Split(AbstractLinear):
         )
 
     def opened(self, y):
-        return Split(self.forward.opened(y), self.adjoint.opened(y))
+        return ForwardAdjointSolvers(self.forward.opened(y), self.adjoint.opened(y))

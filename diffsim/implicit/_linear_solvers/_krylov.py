@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._norms import precision
-from ..._primitives import Opened
+from ..._primitives import ClosureConverted
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
-from ._linear_solver import AbstractLinear
+from ._linear_solver import AbstractLinearSolver
 
 
 def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
@@ -23,7 +23,7 @@ def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
     return sum(parts, start=jnp.asarray(0.0, _type(a)))
 
 
-class Krylov(AbstractLinear):
+class Krylov(AbstractLinearSolver):
     r"""A Krylov method, stopped at $|b - A x| \le \max(\text{rtol}\,|b|, \text{atol})$.
 
     No matrix is made. What has not converged after `max_steps` products is NaN.
@@ -45,7 +45,7 @@ class Krylov(AbstractLinear):
     Laplacian of 500 points in float64, and 16 times that on 2000.
 
     **Limits:** `FGMRES` with a preconditioner that is not linear has no transpose; give
-    the adjoint its own by `Split` (mathematics).
+    the adjoint its own by `ForwardAdjointSolvers` (mathematics).
     """
 
     method: AbstractKrylovMethod = GMRES()
@@ -103,7 +103,7 @@ class Krylov(AbstractLinear):
     def opened(self, y):
         if self.preconditioner is None:
             return self
-        opened = Opened.of(self.preconditioner, y)
+        opened = ClosureConverted.of(self.preconditioner, y)
         return eqx.tree_at(lambda s: s.preconditioner, self, opened)
 
 

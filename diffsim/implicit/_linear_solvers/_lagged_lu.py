@@ -5,10 +5,10 @@ import jax.numpy as jnp
 
 from ..._norms import largest, precision
 from ._dense import Dense
-from ._linear_solver import AbstractLinear
+from ._linear_solver import AbstractLinearSolver
 
 
-class StaleLU(AbstractLinear):
+class LaggedLU(AbstractLinearSolver):
     r"""The factorization that Newton's last step left behind, and refinement.
 
     $$x \leftarrow x + \tilde A^{-1} (b - A x)$$
@@ -26,7 +26,7 @@ class StaleLU(AbstractLinear):
     **Good values:** 4 sweeps; the larger the system, the more this saves.
     """
 
-    linear: AbstractLinear = Dense()
+    linear: AbstractLinearSolver = Dense()
     sweeps: int = 4
 
     def __check_init__(self):
@@ -50,7 +50,7 @@ class StaleLU(AbstractLinear):
         return self._refined(solve, transposed, b)
 
     def reuses(self, other):
-        other = other.linear if isinstance(other, StaleLU) else other
+        other = other.linear if isinstance(other, LaggedLU) else other
         return jax.tree.structure(other) == jax.tree.structure(self.linear)
 
     def _refined(self, solve, operator, b):

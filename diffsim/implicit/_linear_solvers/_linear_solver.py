@@ -1,4 +1,4 @@
-"""`AbstractLinear`: how the linear systems of a derivative are solved."""
+"""`AbstractLinearSolver`: how the linear systems of a derivative are solved."""
 
 import abc
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Operator = Callable[[PyTree[Array]], PyTree[Array]]
 Solved = tuple[PyTree[Array], Array]
 
 
-class AbstractLinear(eqx.Module):
+class AbstractLinearSolver(eqx.Module):
     r"""Solves $A x = b$ and $A^T x = b$ with what was prepared once for both.
 
     $A = \partial f/\partial y$ at the solution, given as a function $v \mapsto A v$.
@@ -63,22 +63,22 @@ class AbstractLinear(eqx.Module):
         del operator, y, transposed
         return state
 
-    def reuses(self, other: "AbstractLinear") -> bool:
+    def reuses(self, other: "AbstractLinearSolver") -> bool:
         """Whether what `other` prepared can be the `hint` of `prepared`."""
         del other
         return False
 
-    def opened(self, y: PyTree[Array]) -> "AbstractLinear":
+    def opened(self, y: PyTree[Array]) -> "AbstractLinearSolver":
         """The same, with arrays that its functions close over among its leaves."""
         del y
         return self
 
 
 def check_strategy(linear: Any) -> None:
-    if not isinstance(linear, AbstractLinear):
+    if not isinstance(linear, AbstractLinearSolver):
         raise ValueError(
             f"linear must be a strategy, Dense() say, got {linear!r:.60}; Krylov(...) "
-            "takes Krylov methods, and FromLineax(...) solvers of Lineax"
+            "takes Krylov methods, and LineaxSolver(...) solvers of Lineax"
         )
 
 
@@ -95,7 +95,7 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
 
 
 def where_solving(
-    linear: AbstractLinear, state: Any, operator: Operator, y, *, transposed: bool
+    linear: AbstractLinearSolver, state: Any, operator: Operator, y, *, transposed: bool
 ) -> Any:
     """`state`, or NaN where it does not solve for what A makes of a known vector.
 

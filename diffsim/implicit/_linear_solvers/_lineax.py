@@ -1,13 +1,13 @@
-"""`FromLineax`: any Lineax solver, matrix-free where it is."""
+"""`LineaxSolver`: any Lineax solver, matrix-free where it is."""
 
 import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from ._linear_solver import AbstractLinear
+from ._linear_solver import AbstractLinearSolver
 
 
-class FromLineax(AbstractLinear):
+class LineaxSolver(AbstractLinearSolver):
     """A Lineax solver for tangents and adjoints.
 
     **Arguments**

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..._linalg import product
-from ._linear_solver import AbstractLinear, matrix_of, one_step
+from ._linear_solver import AbstractLinearSolver, matrix_of, one_step
 
 
-class LeastNorm(AbstractLinear):
+class MinimumNorm(AbstractLinearSolver):
     r"""$x = A^+ b$, the shortest $x$ that makes $|A x - b|$ least.
 
     For equations that leave directions of their unknown undetermined: those directions

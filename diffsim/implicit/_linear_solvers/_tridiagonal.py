@@ -3,10 +3,15 @@
 import jax
 
 from ._banded import multiply_banded, read_bands, solve_tridiagonal, transpose_bands
-from ._linear_solver import AbstractLinear, one_step, only_array, where_multiplying
+from ._linear_solver import (
+    AbstractLinearSolver,
+    one_step,
+    only_array,
+    where_multiplying,
+)
 
 
-class Tridiagonal(AbstractLinear):
+class Tridiagonal(AbstractLinearSolver):
     r"""$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i$ for unknowns of shape (..., n).
 
     Diffusion in one dimension, for instance; leading axes are systems of their own. The

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import diffrax
 
-from ._esdirk import AbstractStiffSolver
+from ._esdirk import AbstractImplicitRungeKutta
 from ._tableau import Tableau, ending_in_last_stage
 
 
@@ -15,7 +15,7 @@ _GAMMA = 1 - math.sqrt(1 / 2)
 _DELTA = 1 - 1 / (2 * _GAMMA)
 
 
-class ARS222(AbstractStiffSolver):
+class ARS222(AbstractImplicitRungeKutta):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 2, two implicit stages.
 
     With $\gamma = 1 - 1/\sqrt2$ and $\delta = 1 - 1/2\gamma$, a step ends in its last
@@ -28,8 +28,8 @@ class ARS222(AbstractStiffSolver):
     \end{aligned}$$
 
     Two evaluations of $f_E$ and two solves a step. The dynamics are a
-    `simulations.Split`, or `diffrax.MultiTerm(explicit, implicit)`. The implicit part
-    is L-stable; arguments are those of `AbstractStiffSolver`.
+    `simulations.IMEXTerm`, or `diffrax.MultiTerm(explicit, implicit)`. The implicit
+    part is L-stable; arguments are those of `AbstractImplicitRungeKutta`.
 
     **Good values:** steps that Heun's method could take of $f_E$ alone,
     $h|\lambda| \le 2$ for rates λ of decay.
@@ -54,7 +54,7 @@ class ARS222(AbstractStiffSolver):
         return 2
 
 
-class ARS443(AbstractStiffSolver):
+class ARS443(AbstractImplicitRungeKutta):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, four implicit stages.
 
     As `ARS222`, with four evaluations of $f_E$ and four solves a step, and stable for

@@ -4,19 +4,19 @@ from typing import ClassVar
 
 import diffrax
 
-from ._esdirk import AbstractStiffSolver
+from ._esdirk import AbstractImplicitRungeKutta
 from ._tableau import Tableau, ending_in_last_stage
 
 
-class CrankNicolson(AbstractStiffSolver):
+class CrankNicolson(AbstractImplicitRungeKutta):
     r"""$y_{n+1} = y_n + \tfrac h2\bigl[f(y_n) + f(y_{n+1})\bigr]$: order 2, one solve.
 
     A mode of rate λ is multiplied by $(1 + z/2)/(1 - z/2)$ a step, $z = h\lambda$: what
     oscillates keeps its amplitude, and what decays never grows, whatever the step. It
     is the implicit trapezoid, not the implicit midpoint, which has the same multiplier
-    but evaluates f between. The dynamics are a `simulations.Split` without an explicit
-    part, which is asked to solve, or any other, solved for by Newton's method.
-    Arguments are those of `AbstractStiffSolver`.
+    but evaluates f between. The dynamics are a `simulations.IMEXTerm` without an
+    explicit part, which is asked to solve, or any other, solved for by Newton's method.
+    Arguments are those of `AbstractImplicitRungeKutta`.
 
     **Good values:** steps that resolve what is to be seen, and of
     $\Delta x^2/D$ or less where diffusion starts from something rough.

@@ -1,4 +1,4 @@
-"""`AbstractStiffSolver`: Runge–Kutta steps with implicit stages, one at a time."""
+"""`AbstractImplicitRungeKutta`: diagonally implicit Runge–Kutta methods (ESDIRK)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,12 +10,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ...implicit import AbstractLinear, Dense
-from ...simulations import AbstractSplit, split_of
+from ...implicit import AbstractLinearSolver, Dense
+from ...simulations import AbstractIMEXTerm, split_of
 from ._esdirk_step import Step, stepped
-from ._imex_step import Leap, directly_stepped
+from ._imex_step import IMEXStep, directly_stepped
 from ._simplified_newton import Tolerances
-from ._stage_solver import Factor, Problem, field_of, length_of, nothing_prepared
+from ._stage_solver import (
+    JacobianFactor,
+    StageProblem,
+    field_of,
+    length_of,
+    nothing_prepared,
+)
 from ._tableau import Tableau, shifted
 
 
@@ -23,17 +29,17 @@ from ._tableau import Tableau, shifted
 Slopes = tuple[PyTree[Array], PyTree[Array] | None]
 
 
-class Memory(eqx.Module):
+class SolverState(eqx.Module):
     """What a step leaves to the next: its last slopes and what solved its stages.
 
     `slopes` is None where the next step does not begin where the last stage ended.
     """
 
     slopes: Slopes | None
-    factor: Factor | None
+    factor: JacobianFactor | None
 
 
-class AbstractStiffSolver(diffrax.AbstractSolver):
+class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
     r"""Stages $k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr)$.
 
     Each is an equation for its own slope, solved by Newton's method with one factor of
@@ -43,8 +49,8 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
     they were solved, so derivatives are exact in every mode and nesting, under every
     adjoint, whatever the factor was.
 
-    Dynamics that know how to solve for themselves, a `simulations.Split`, are asked to,
-    and no Newton's method is run.
+    Dynamics that know how to solve for themselves, a `simulations.IMEXTerm`, are asked
+    to, and no Newton's method is run.
 
     **Arguments**
 
@@ -76,7 +82,7 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
     Derivatives factor the matrix of every stage (convenience).
     """
 
-    linear: AbstractLinear = eqx.field(default=Dense(), kw_only=True)
+    linear: AbstractLinearSolver = eqx.field(default=Dense(), kw_only=True)
     rtol: float | None = eqx.field(default=None, kw_only=True)
     atol: float | None = eqx.field(default=None, kw_only=True)
     iterations: int = eqx.field(static=True, default=50, kw_only=True)
@@ -102,7 +108,7 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
             start = self._problem(terms, t0, t1, y0, args, _evaluated)
             factor = nothing_prepared(self.linear.opened(y0), start)
         kept = self.tableau.ends_in_last_stage
-        return Memory((start.slope, start.explicit) if kept else None, factor)
+        return SolverState((start.slope, start.explicit) if kept else None, factor)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         first = partial(_known, solver_state.slopes, made_jump)
@@ -114,7 +120,7 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
         problem = self._problem(terms, t0, t1, y0, args, first)
         if made_jump is not False:
             rate = jnp.where(made_jump, jnp.inf, factor.rate)
-            factor = Factor(factor.prepared, factor.length, rate)
+            factor = JacobianFactor(factor.prepared, factor.length, rate)
         tolerances = Tolerances(self.rtol, self.atol, self.iterations)
         done = stepped(self.tableau, linear, tolerances, problem, factor)
         return self._ended(done, y0, (problem.slope, problem.explicit))
@@ -129,16 +135,16 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
         bad = results.nonlinear_divergence
         result = results.where(done.good, results.successful, bad)
         dense = _dense(done, y0, hermite=kept)
-        return y1, error, dense, Memory(last, done.factor), result
+        return y1, error, dense, SolverState(last, done.factor), result
 
     def starts_anew(self, terms: Any) -> bool:
         """Whether what a step leaves to the next is no more than its slopes."""
-        return isinstance(terms, AbstractSplit) and (self.split or terms.whole)
+        return isinstance(terms, AbstractIMEXTerm) and (self.split or terms.whole)
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
-    def _leap(self, terms, t0, t1, y0, args, first: "First") -> Leap | None:
+    def _leap(self, terms, t0, t1, y0, args, first: "First") -> IMEXStep | None:
         """The step, where the dynamics know how their stages are solved."""
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
         found = split_of(terms, t0, t1)
@@ -151,13 +157,13 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
             implicit = split.implicit(t, y0, args)
             return implicit, None if split.whole else split.explicit(t, y0, args)
 
-        return Leap(split, t, length, y0, *first(slopes), args)
+        return IMEXStep(split, t, length, y0, *first(slopes), args)
 
-    def _problem(self, terms, t0, t1, y0, args, first: "First") -> Problem:
+    def _problem(self, terms, t0, t1, y0, args, first: "First") -> StageProblem:
         if self.split and not isinstance(terms, diffrax.MultiTerm):
             raise ValueError(
                 f"{type(self).__name__} needs MultiTerm dynamics, an explicit and an "
-                "implicit term, or simulations.Split; got one term. Take "
+                "implicit term, or simulations.IMEXTerm; got one term. Take "
                 "integrators.Kvaerno5() where all of it is stiff"
             )
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
@@ -170,7 +176,7 @@ class AbstractStiffSolver(diffrax.AbstractSolver):
             return implicit, field.explicit(field.consts[1], t0, y0)
 
         length = length_of(terms, t0, t1)
-        return Problem(field, t0, t1 - t0, length, y0, *first(slopes))
+        return StageProblem(field, t0, t1 - t0, length, y0, *first(slopes))
 
 
 #: Slopes at the start of a step, from the function that evaluates them.

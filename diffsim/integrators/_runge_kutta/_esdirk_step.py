@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from ...implicit import AbstractLinear, Equation, Rule, solved
+from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, solved
 from ._simplified_newton import Tolerances
-from ._stage_solver import Factor, Found, Problem, slopes_found
+from ._stage_solver import JacobianFactor, StageProblem, StageSolutions, slopes_found
 from ._tableau import Tableau, combined, shifted
 
 
@@ -24,17 +24,17 @@ class Step(NamedTuple):
     error: PyTree[Array] | None
     slopes: list[PyTree[Array]]
     explicit: list[PyTree[Array]]
-    factor: Factor | None
+    factor: JacobianFactor | None
     good: Bool[Array, ""]
     length: Array
 
 
 def stepped(
     tableau: Tableau,
-    linear: AbstractLinear,
+    linear: AbstractLinearSolver,
     tolerances: Tolerances,
-    problem: Problem,
-    kept: Factor,
+    problem: StageProblem,
+    kept: JacobianFactor,
 ) -> Step:
     """The step, differentiable in everything that `problem` holds."""
     found = slopes_found(tableau, *_held((linear, tolerances, problem, kept)))
@@ -79,7 +79,9 @@ def _held(given: Any) -> Any:
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
-def _harmless(problem: Problem, found: Found) -> tuple[Problem, Found]:
+def _harmless(
+    problem: StageProblem, found: StageSolutions
+) -> tuple[StageProblem, StageSolutions]:
     """A failed step as one of no length.
 
     What Newton's method left behind may be anything, and its derivative NaN, which a
@@ -96,7 +98,12 @@ def _harmless(problem: Problem, found: Found) -> tuple[Problem, Found]:
     return problem._replace(span=span, length=length), found._replace(slopes=slopes)
 
 
-def _attached(tableau: Tableau, linear: AbstractLinear, problem: Problem, found: Found):
+def _attached(
+    tableau: Tableau,
+    linear: AbstractLinearSolver,
+    problem: StageProblem,
+    found: StageSolutions,
+):
     """The slopes that were found, each as the root of its equation."""
     field, slopes, explicit = problem.field, [problem.slope], []
     if field.explicit is not None:
@@ -111,7 +118,7 @@ def _attached(tableau: Tableau, linear: AbstractLinear, problem: Problem, found:
             change = jax.tree.map(jnp.add, change, others)
         base = shifted(problem.y, problem.length, change)
         theta = field.consts[0], t, base, length
-        equation = Equation(_stage(field.implicit), theta, None, _known)
+        equation = ImplicitEquation(_stage(field.implicit), theta, None, _known)
         guess = jax.tree.map(lambda k, i=i: k[i], found.slopes)
         slope, _ = solved(equation, guess, Rule(linear=linear))
         slopes.append(slope)

@@ -6,19 +6,19 @@ import jax
 from jaxtyping import Array, PyTree
 
 from ..._results import is_finite
-from ...simulations import AbstractSplit
+from ...simulations import AbstractIMEXTerm
 from ._esdirk_step import Step, completed
 from ._tableau import Tableau, placed, rows, shifted, stacked, stacked_sum
 
 
-class Leap(NamedTuple):
+class IMEXStep(NamedTuple):
     """One step of split dynamics: from y at t by `length`, `args` for its functions.
 
     `slope` is the implicit one at its start, `explicit` the other one, None where
     everything is implicit.
     """
 
-    split: AbstractSplit
+    split: AbstractIMEXTerm
     t: Array
     length: Array
     y: PyTree[Array]
@@ -27,7 +27,7 @@ class Leap(NamedTuple):
     args: Any
 
 
-def directly_stepped(tableau: Tableau, leap: Leap) -> Step:
+def directly_stepped(tableau: Tableau, leap: IMEXStep) -> Step:
     """The step, differentiable as its solves are."""
     split, y, length, args = leap.split, leap.y, leap.length, leap.args
     slopes = _first(tableau, leap.slope)
@@ -76,7 +76,9 @@ class _Solved(NamedTuple):
         return is_finite(self.slopes)
 
 
-def _stage(tableau: Tableau, leap: Leap, t, base: PyTree[Array], slope: PyTree[Array]):
+def _stage(
+    tableau: Tableau, leap: IMEXStep, t, base: PyTree[Array], slope: PyTree[Array]
+):
     """The state of a stage and its implicit slope, which a solve is more exact of."""
     length = tableau.gamma * leap.length
     guess = shifted(base, length, slope)

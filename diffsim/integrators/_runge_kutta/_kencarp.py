@@ -5,28 +5,28 @@ from typing import ClassVar
 import diffrax
 
 from ._dense_output import Dense3, Dense4, Dense5
-from ._esdirk import AbstractStiffSolver
+from ._esdirk import AbstractImplicitRungeKutta
 from ._tableau import Tableau, from_diffrax
 
 
 _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
 
 
-class KenCarp3(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
+class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, three implicit stages.
 
-    The dynamics are a `simulations.Split`, or `diffrax.MultiTerm(explicit, implicit)`:
-    $f_E$ is evaluated, only $f_I$ is solved for, and `linear` is about
-    $\partial f_I/\partial y$ alone: a diffusion that is linear and `Tridiagonal()`
-    beside any reaction, for instance. The implicit part is L-stable. Coefficients and
-    dense output, of order 2, are those of `diffrax.KenCarp3`; arguments are those of
-    `AbstractStiffSolver`.
+    The dynamics are a `simulations.IMEXTerm`, or
+    `diffrax.MultiTerm(explicit, implicit)`: $f_E$ is evaluated, only $f_I$ is solved
+    for, and `linear` is about $\partial f_I/\partial y$ alone: a diffusion that is
+    linear and `Tridiagonal()` beside any reaction, for instance. The implicit part is
+    L-stable. Coefficients and dense output, of order 2, are those of
+    `diffrax.KenCarp3`; arguments are those of `AbstractImplicitRungeKutta`.
 
     **Good values:** tolerances of 1e-3 to 1e-5; steps that an explicit method of $f_E$
     alone could take.
 
     **Limits:** steps are bounded by the stability of $f_E$ (mathematics); `linear` as
-    for `AbstractStiffSolver`.
+    for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
@@ -39,7 +39,7 @@ class KenCarp3(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
         return 3
 
 
-class KenCarp4(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
+class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 4, five implicit stages.
 
     As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
@@ -60,7 +60,7 @@ class KenCarp4(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
         return 4
 
 
-class KenCarp5(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
+class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 5, seven implicit stages.
 
     As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.

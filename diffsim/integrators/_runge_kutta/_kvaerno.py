@@ -4,25 +4,25 @@ from typing import ClassVar
 
 import diffrax
 
-from ._esdirk import AbstractStiffSolver
+from ._esdirk import AbstractImplicitRungeKutta
 from ._tableau import Tableau, from_diffrax
 
 
 _REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
 
 
-class Kvaerno3(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
+class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """Stiff systems at low accuracy: order 3, three implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
     the coefficients and the dense output of `diffrax.Kvaerno3`, whose linear systems
-    are dense in every derivative. Arguments are those of `AbstractStiffSolver`.
+    are dense in every derivative. Arguments are those of `AbstractImplicitRungeKutta`.
 
     **Good values:** tolerances of 1e-3 to 1e-5, and fixed steps that resolve what moves
     slowly; whatever decays faster than a step is damped.
 
     **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
-    fields (mathematics); `linear` as for `AbstractStiffSolver`.
+    fields (mathematics); `linear` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau)
@@ -35,12 +35,12 @@ class Kvaerno3(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
         return 3
 
 
-class Kvaerno5(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
+class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """Stiff systems, a good first choice: order 5, six implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 4: the steps,
     the coefficients and the dense output, of order 3, of `diffrax.Kvaerno5`. Arguments
-    are those of `AbstractStiffSolver`.
+    are those of `AbstractImplicitRungeKutta`.
 
     ```python
     ds.Method(integrators.Kvaerno5())  # adaptive, rtol = atol = 1e-8
@@ -50,7 +50,7 @@ class Kvaerno5(AbstractStiffSolver, diffrax.AbstractAdaptiveSolver):
     **Good values:** tolerances of 1e-5 to 1e-10.
 
     **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
-    fields (mathematics); `linear` as for `AbstractStiffSolver`.
+    fields (mathematics); `linear` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._norms import largest, precision
-from ...implicit import AbstractLinear, Krylov, Split, StaleLU
+from ...implicit import AbstractLinearSolver, ForwardAdjointSolvers, Krylov, LaggedLU
 
 
 #: A stage that no iteration improves any more has met its rounding if the last one
@@ -51,10 +51,10 @@ class Stage(NamedTuple):
     good: Bool[Array, ""]
 
 
-def newtons(linear: AbstractLinear) -> AbstractLinear:
+def newtons(linear: AbstractLinearSolver) -> AbstractLinearSolver:
     """The part of a strategy that solves for steps of Newton's method."""
-    linear = linear.forward if isinstance(linear, Split) else linear
-    return linear.linear if isinstance(linear, StaleLU) else linear
+    linear = linear.forward if isinstance(linear, ForwardAdjointSolvers) else linear
+    return linear.linear if isinstance(linear, LaggedLU) else linear
 
 
 def by_chords(
@@ -100,7 +100,9 @@ def by_chords(
     return Stage(k, jnp.where(good & (n < 2), 0, rate), good)
 
 
-def solver_of(linear: AbstractLinear, factor: Any, scale: Array) -> Callable[..., Any]:
+def solver_of(
+    linear: AbstractLinearSolver, factor: Any, scale: Array
+) -> Callable[..., Any]:
     """`solve` for `by_chords`: by `factor`, or a Krylov method by the operator.
 
     `scale` corrects for a factor that was made for another length of step.

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._primitives import hoisted
-from ...implicit import AbstractLinear
+from ...implicit import AbstractLinearSolver
 from ._simplified_newton import Tolerances, by_chords, newtons, solver_of
 from ._tableau import Tableau, placed, rows, shifted, stacked, stacked_sum
 
@@ -24,7 +24,7 @@ _SLOW, _OTHER_LENGTH = 0.1, 0.2
 Rate = Callable[[Any, Array, PyTree[Array]], PyTree[Array]]
 
 
-class Field(NamedTuple):
+class SplitVectorField(NamedTuple):
     """dy/dt = `implicit` + `explicit`, and what both depend on besides t and y.
 
     `explicit` is None where the whole field is implicit. `consts` are every array that
@@ -37,16 +37,18 @@ class Field(NamedTuple):
     consts: tuple[Any, Any]
 
 
-def field_of(terms, t: Array, y: PyTree[Array], args: Any, *, split: bool) -> Field:
+def field_of(
+    terms, t: Array, y: PyTree[Array], args: Any, *, split: bool
+) -> SplitVectorField:
     """The field of one term, or with `split` of an explicit and an implicit one."""
     if not split:
         rate, consts = _rate(terms, t, y, args)
-        return Field(rate, None, (consts, ()))
+        return SplitVectorField(rate, None, (consts, ()))
     assert isinstance(terms, diffrax.MultiTerm)
     explicit, implicit = terms.terms
     rate, consts = _rate(implicit, t, y, args)
     other, others = _rate(explicit, t, y, args)
-    return Field(rate, other, (consts, others))
+    return SplitVectorField(rate, other, (consts, others))
 
 
 def length_of(terms, t0: Array, t1: Array) -> Array:
@@ -60,7 +62,7 @@ def _rate(term, t: Array, y: PyTree[Array], args: Any) -> tuple[Rate, Any]:
     return hoisted(lambda t, y: term.vf_prod(t, y, args, one), t, y)
 
 
-class Factor(eqx.Module):
+class JacobianFactor(eqx.Module):
     """What solves with 1 − γ h ∂f/∂y, the γ h it was made for, and how well it did.
 
     `rate` is the slowest of the last step; infinite where nothing was prepared yet.
@@ -71,14 +73,14 @@ class Factor(eqx.Module):
     rate: Float[Array, ""]
 
 
-class Problem(NamedTuple):
+class StageProblem(NamedTuple):
     """One step: from y at t over `span` of the clock, by `length` of the field.
 
     The two differ in sign where Diffrax turns a run round. `slope` and `explicit` are
     the slopes of the first stage.
     """
 
-    field: Field
+    field: SplitVectorField
     t: Array
     span: Array
     length: Array
@@ -87,29 +89,31 @@ class Problem(NamedTuple):
     explicit: PyTree[Array] | None
 
 
-class Found(NamedTuple):
+class StageSolutions(NamedTuple):
     """Implicit slopes of all stages, stacked, and whether every one converged."""
 
     slopes: PyTree[Array]
-    factor: Factor
+    factor: JacobianFactor
     good: Bool[Array, ""]
 
 
-def nothing_prepared(linear: AbstractLinear, problem: Problem) -> Factor:
+def nothing_prepared(
+    linear: AbstractLinearSolver, problem: StageProblem
+) -> JacobianFactor:
     """A factor that no step uses, of the structure of all others."""
     given = jax.eval_shape(lambda: _prepared(linear, problem, problem.length))
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), given)
     infinite = jnp.full_like(problem.length, jnp.inf)
-    return Factor(zeros, jnp.zeros_like(problem.length), infinite)
+    return JacobianFactor(zeros, jnp.zeros_like(problem.length), infinite)
 
 
 def slopes_found(
     tableau: Tableau,
-    linear: AbstractLinear,
+    linear: AbstractLinearSolver,
     tolerances: Tolerances,
-    problem: Problem,
-    kept: Factor,
-) -> Found:
+    problem: StageProblem,
+    kept: JacobianFactor,
+) -> StageSolutions:
     """All slopes, by the factor that was kept; by a new one where that does not do.
 
     At most one factor is made a step. If Newton's method fails with an old one, the
@@ -121,11 +125,13 @@ def slopes_found(
         _, factor, _, renewed, _ = carry
         factor = jax.lax.cond(
             renewed,
-            lambda: Factor(_prepared(linear, problem, length), length, factor.rate),
+            lambda: JacobianFactor(
+                _prepared(linear, problem, length), length, factor.rate
+            ),
             lambda: factor,
         )
         slopes, rate, good = _stages(tableau, linear, tolerances, problem, factor)
-        factor = Factor(factor.prepared, factor.length, rate)
+        factor = JacobianFactor(factor.prepared, factor.length, rate)
         again = ~good & ~renewed
         return slopes, factor, good, again, again
 
@@ -136,10 +142,12 @@ def slopes_found(
     renewed = ~used | (not jax.tree.leaves(kept.prepared))
     start = (like, kept, renewed & ~renewed, renewed, renewed | True)
     slopes, factor, good, _, _ = jax.lax.while_loop(lambda c: c[4], attempt, start)
-    return Found(slopes, factor, good)
+    return StageSolutions(slopes, factor, good)
 
 
-def _prepared(linear: AbstractLinear, problem: Problem, length: Array) -> Any:
+def _prepared(
+    linear: AbstractLinearSolver, problem: StageProblem, length: Array
+) -> Any:
     field, y = problem.field, problem.y
 
     def residual(k):
@@ -151,7 +159,9 @@ def _prepared(linear: AbstractLinear, problem: Problem, length: Array) -> Any:
     return newtons(linear).prepared(operator, y)
 
 
-def _stages(tableau: Tableau, linear, tolerances, problem: Problem, factor: Factor):
+def _stages(
+    tableau: Tableau, linear, tolerances, problem: StageProblem, factor: JacobianFactor
+):
     """One stage after another: their slopes, the slowest rate, whether all are good."""
     field, y, length = problem.field, problem.y, tableau.gamma * problem.length
     scale = 2 * factor.length / (factor.length + length)

@@ -12,8 +12,9 @@ class Leapfrog(AbstractSymplecticSolver):
       x_1 = x_{1/2} + \tfrac h2 v_1$$
 
     The energy error stays bounded for exponentially long times at fixed step. Heun's
-    and the midpoint method have the same order, and drift. Of dynamics that are `Flows`
-    it is Strang's splitting, half the first flow, the second, half the first.
+    and the midpoint method have the same order, and drift. Of dynamics that are
+    `SplitFlows` it is Strang's splitting, half the first flow, the second, half the
+    first.
 
     **Good values:** 20 to 100 steps per shortest orbital period; the error falls as
     $h^2$. One force evaluation a step.

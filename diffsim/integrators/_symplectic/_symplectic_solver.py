@@ -5,13 +5,13 @@ from typing import ClassVar
 import equinox as eqx
 import numpy as np
 
-from ...simulations import AbstractOneStepSolver
+from ...simulations import AbstractSplittingSolver
 
 
-class AbstractSymplecticSolver(AbstractOneStepSolver):
+class AbstractSymplecticSolver(AbstractSplittingSolver):
     r"""A symmetric composition $\Phi_h = S_{w_s h} \circ \dots \circ S_{w_1 h}$.
 
-    $S_h$ is leapfrog, drift–kick–drift, or Strang's splitting of `Flows`,
+    $S_h$ is leapfrog, drift–kick–drift, or Strang's splitting of `SplitFlows`,
     first–second–first; adjacent drifts are merged. With $w_i = w_{s+1-i}$ the
     composition is time-symmetric for any weights, and symplectic if both flows are; the
     weights decide its order.

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import product
-from ..._primitives import AtOnce, Mapped, Maps
+from ..._primitives import AtOnce, HashablePartial, LinearMapRules
 from ._blocked_direct_sum_jvp import Tangents
 from ._unit_length import self_distance2
 
@@ -39,7 +39,7 @@ def own(x):
     return self_distance2(x.dtype) * jnp.eye(x.shape[1], dtype=x.dtype)
 
 
-def mutual_maps(moved: Sequence[Array | None], bodies: int) -> Maps:
+def mutual_maps(moved: Sequence[Array | None], bodies: int) -> LinearMapRules:
     """The derivative in those of x, G m and ε² that are not None, known by all three.
 
     What is known is all that is kept for the backward pass, in which the sums are made
@@ -47,21 +47,21 @@ def mutual_maps(moved: Sequence[Array | None], bodies: int) -> Maps:
     """
     which = tuple(part is not None for part in moved)
     one, back, many, many_back = (
-        Mapped(rule, (which,))
+        HashablePartial(rule, (which,))
         for rule in (_tangent, _cotangents, _many_tangents, _many_cotangents)
     )
     least = max(2, -(-_MANY // bodies**2))
-    return Maps(
+    return LinearMapRules(
         one,
         back,
-        Mapped(_remade, (one,)),
-        Mapped(_remade, (back,)),
+        HashablePartial(_remade, (one,)),
+        HashablePartial(_remade, (back,)),
         AtOnce(least, many, many_back),
         short=True,
     )
 
 
-def _remade(rule: Mapped, known, given) -> list[Array]:
+def _remade(rule: HashablePartial, known, given) -> list[Array]:
     # A function, for JAX refers to it weakly, which a tuple does not allow.
     again = jax.checkpoint(lambda *x: rule(*x), prevent_cse=False)
     return again(list(known), list(given))

@@ -3,12 +3,12 @@
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import Elements, elements
 from ._kepler_step import kepler_step
-from ._nonsingular_elements import RegularElements, regular_elements
+from ._nonsingular_elements import NonsingularElements, regular_elements
 
 
 __all__ = [
     "Elements",
-    "RegularElements",
+    "NonsingularElements",
     "eccentric_anomaly",
     "elements",
     "kepler_step",

@@ -57,7 +57,7 @@ class Elements(eqx.Module):
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
     angles ω and Ω are arbitrary, and the elements have no derivative by the state: what
-    comes there means nothing (mathematics); `RegularElements` has neither.
+    comes there means nothing (mathematics); `NonsingularElements` has neither.
     """
 
     semi_major_axis: Float[Array, "*shape"]

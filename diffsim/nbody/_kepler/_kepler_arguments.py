@@ -42,7 +42,7 @@ _ALIASES = {
     "nu": "true_anomaly",
     "M": "Elements.from_mean_anomaly(mean_anomaly, ...)",
     "mean_anomaly": "Elements.from_mean_anomaly(mean_anomaly, ...)",
-    "l": "RegularElements(mean_longitude=...)",
+    "l": "NonsingularElements(mean_longitude=...)",
     "P": "semi_major_axis=(gm * P**2 / (4 * pi**2)) ** (1 / 3)",
     "period": "semi_major_axis=(gm * period**2 / (4 * pi**2)) ** (1 / 3)",
 }

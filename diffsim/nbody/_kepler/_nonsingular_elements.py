@@ -1,4 +1,4 @@
-"""`RegularElements`: elements without a singularity at circles and at the plane."""
+"""`NonsingularElements`: elements without a singularity at circles and at the plane."""
 
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from ._kepler_arguments import GM_HINT, check_named, phase, warn_of_degrees
 from ._vectors import combined, dot, joined, unstacked, within_a_turn
 
 
-class RegularElements(eqx.Module):
+class NonsingularElements(eqx.Module):
     r"""Elements of ellipses with finite derivatives at e = 0 and i = 0 (Pál 2009).
 
     $$\begin{aligned}
@@ -99,7 +99,7 @@ class RegularElements(eqx.Module):
         return _state(self, gm)
 
 
-def _check_ellipse(orbit: RegularElements):
+def _check_ellipse(orbit: NonsingularElements):
     leaves = jax.tree.leaves(orbit)
     if any(is_traced(leaf) for leaf in leaves):
         return
@@ -123,21 +123,21 @@ def _check_ellipse(orbit: RegularElements):
         )
 
 
-def regular_elements(x: Numbers, v: Numbers, gm: Numbers) -> RegularElements:
-    """The ellipse through a state: `RegularElements.state` backwards.
+def regular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
+    """The ellipse through a state: `NonsingularElements.state` backwards.
 
     **Arguments**
 
     - `x`, `v`: shape (..., 3); of one body relative to the other.
     - `gm`: shape (...); G times the sum of both masses, positive.
 
-    **Returns:** `RegularElements` of shape (...), λ from −π to π.
+    **Returns:** `NonsingularElements` of shape (...), λ from −π to π.
 
-    **Limits:** as `RegularElements`.
+    **Limits:** as `NonsingularElements`.
     """
     x, v, gm = phase(x, v, gm=gm)
     check_positive("gm", gm, GM_HINT)
-    return RegularElements(**_elements(x, v, gm))
+    return NonsingularElements(**_elements(x, v, gm))
 
 
 @jax.jit

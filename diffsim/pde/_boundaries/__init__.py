@@ -1,24 +1,24 @@
 """What holds at the walls of a grid."""
 
-from ._boundary import AbstractBoundary, AbstractSide, Ghosts, Periodic
-from ._inflow_outflow import Continued, Inflow, Outflow
+from ._boundary import AbstractBoundary, AbstractGhostCellBoundary, GhostCells, Periodic
+from ._inflow_outflow import Extrapolation, Inflow, Outflow
 from ._per_side import pairs_of
-from ._reflecting import Mirror, Wall
+from ._reflecting import ReflectingWall, SignedReflection
 from ._robin import Dirichlet, Neumann, Robin
 
 
 __all__ = [
     "AbstractBoundary",
-    "AbstractSide",
-    "Continued",
+    "AbstractGhostCellBoundary",
     "Dirichlet",
-    "Ghosts",
+    "Extrapolation",
+    "GhostCells",
     "Inflow",
-    "Mirror",
     "Neumann",
     "Outflow",
     "Periodic",
+    "ReflectingWall",
     "Robin",
-    "Wall",
+    "SignedReflection",
     "pairs_of",
 ]

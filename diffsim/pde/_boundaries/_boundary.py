@@ -1,4 +1,4 @@
-"""`AbstractBoundary`: ghost cells that make a condition hold."""
+"""`AbstractGhostCellBoundary`: ghost cells that make a condition hold."""
 
 import abc
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from ..._tracer_errors import explain_tracer_errors
 from ..._validation import as_floating, check_takes, is_traced, returned
 
 
-class Ghosts(NamedTuple):
+class GhostCells(NamedTuple):
     """Ghost cells, the nearest to the wall first: $A u + B g$.
 
     `own` is A, shape (ghost, cell), of the cells from the wall inwards, or (channel,
@@ -23,15 +23,15 @@ class Ghosts(NamedTuple):
     given: Array
 
 
-class AbstractSide(eqx.Module):
+class AbstractBoundary(eqx.Module):
     """What holds along one side of a grid: a boundary, or that there is none."""
 
 
-class AbstractBoundary(AbstractSide):
+class AbstractGhostCellBoundary(AbstractBoundary):
     """A condition along one side of a grid, by what stands in the cells beyond."""
 
     @abc.abstractmethod
-    def ghosts(self, spacing: Array, width: int, order: int) -> Ghosts:
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         """How `width` ghost cells follow from the cells and the value at the wall.
 
         `spacing` is Δx across the wall, `order` that of the scheme they are for.
@@ -69,7 +69,9 @@ def prescribed_at(given: Any, t: Array, x: Array) -> Array:
     return given.reshape(-1, *[1] * walls) if given.ndim == 1 else given
 
 
-def fitted(alpha: Array, beta: Array, spacing: Array, width: int, cells: int) -> Ghosts:
+def fitted(
+    alpha: Array, beta: Array, spacing: Array, width: int, cells: int
+) -> GhostCells:
     r"""Ghosts on the polynomial through so many cells, $\alpha u + \beta u_n = g$.
 
     With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
@@ -87,7 +89,7 @@ def fitted(alpha: Array, beta: Array, spacing: Array, width: int, cells: int) ->
     beta = -beta / spacing
     full = [float(np.polyval(f, 0.0)) for f in (full, np.polyder(full))]
     given = beyond / (alpha * full[0] + beta * full[1])
-    return Ghosts(at - given[:, None] * (alpha * wall + beta * slope), given)
+    return GhostCells(at - given[:, None] * (alpha * wall + beta * slope), given)
 
 
 def continued(dtype: Any, width: int, cells: int) -> Array:
@@ -104,5 +106,5 @@ def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
     return centers, -(np.arange(width) + 0.5), bases
 
 
-class Periodic(AbstractSide):
+class Periodic(AbstractBoundary):
     """What leaves at one side comes in at the other; both sides of an axis have it."""

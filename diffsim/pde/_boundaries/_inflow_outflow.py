@@ -5,10 +5,16 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._boundary import AbstractBoundary, Ghosts, continued, prescribed, prescribed_at
+from ._boundary import (
+    AbstractGhostCellBoundary,
+    GhostCells,
+    continued,
+    prescribed,
+    prescribed_at,
+)
 
 
-class Inflow(AbstractBoundary):
+class Inflow(AbstractGhostCellBoundary):
     """The state outside is known: what hyperbolic equations take in.
 
     **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
@@ -24,7 +30,7 @@ class Inflow(AbstractBoundary):
 
     def ghosts(self, spacing, width, order):
         del order
-        return Ghosts(
+        return GhostCells(
             jnp.zeros((width, 1), spacing.dtype), jnp.ones(width, spacing.dtype)
         )
 
@@ -32,19 +38,19 @@ class Inflow(AbstractBoundary):
         return prescribed_at(self.value, t, x)
 
 
-class Continued(AbstractBoundary):
+class Extrapolation(AbstractGhostCellBoundary):
     """On the polynomial through `order` cells: what obeys nothing at the wall."""
 
     def ghosts(self, spacing, width, order):
         nothing = jnp.zeros(width, spacing.dtype)
-        return Ghosts(continued(spacing.dtype, width, order), nothing)
+        return GhostCells(continued(spacing.dtype, width, order), nothing)
 
     def at(self, t, x):
         del t
         return jnp.zeros((), x.dtype)
 
 
-class Outflow(AbstractBoundary):
+class Outflow(AbstractGhostCellBoundary):
     """The state outside is that of the last cell: what comes leaves, waves included.
 
     **Limits:** of order one at the wall (mathematics: nothing is known outside).
@@ -52,7 +58,7 @@ class Outflow(AbstractBoundary):
 
     def ghosts(self, spacing, width, order):
         del order
-        return Ghosts(
+        return GhostCells(
             jnp.ones((width, 1), spacing.dtype), jnp.zeros(width, spacing.dtype)
         )
 

@@ -3,10 +3,10 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from ._boundary import AbstractBoundary, Ghosts
+from ._boundary import AbstractGhostCellBoundary, GhostCells
 
 
-class Wall(AbstractBoundary):
+class ReflectingWall(AbstractGhostCellBoundary):
     """What comes is reflected: the state outside is the mirror image of that inside.
 
     Fields are even in it, and the momentum, or velocity, across it is odd, as the
@@ -16,7 +16,7 @@ class Wall(AbstractBoundary):
 
     def ghosts(self, spacing, width, order):
         del order
-        return Ghosts(
+        return GhostCells(
             jnp.eye(width, dtype=spacing.dtype), jnp.zeros(width, spacing.dtype)
         )
 
@@ -25,8 +25,8 @@ class Wall(AbstractBoundary):
         return jnp.zeros((), x.dtype)
 
 
-class Mirror(AbstractBoundary):
-    """A `Wall` that knows which channels change sign in it."""
+class SignedReflection(AbstractGhostCellBoundary):
+    """A `ReflectingWall` that knows which channels change sign in it."""
 
     odd: tuple[bool, ...] = eqx.field(static=True)
 
@@ -34,7 +34,7 @@ class Mirror(AbstractBoundary):
         del order
         signs = jnp.asarray([-1.0 if odd else 1.0 for odd in self.odd], spacing.dtype)
         own = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
-        return Ghosts(own, jnp.zeros(width, spacing.dtype))
+        return GhostCells(own, jnp.zeros(width, spacing.dtype))
 
     def at(self, t, x):
         del t

@@ -8,10 +8,10 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import as_floating, check_number, is_traced
-from ._boundary import AbstractBoundary, fitted, prescribed, prescribed_at
+from ._boundary import AbstractGhostCellBoundary, fitted, prescribed, prescribed_at
 
 
-class Dirichlet(AbstractBoundary):
+class Dirichlet(AbstractGhostCellBoundary):
     r"""$u = g$ at the wall.
 
     **Arguments**
@@ -35,7 +35,7 @@ class Dirichlet(AbstractBoundary):
         return prescribed_at(self.value, t, x)
 
 
-class Neumann(AbstractBoundary):
+class Neumann(AbstractGhostCellBoundary):
     r"""$\partial u/\partial n = g$ at the wall, along the outward normal.
 
     **Arguments:** `value` as for `Dirichlet`; 0 is a wall that nothing spreads through.
@@ -56,7 +56,7 @@ class Neumann(AbstractBoundary):
         return prescribed_at(self.value, t, x)
 
 
-class Robin(AbstractBoundary):
+class Robin(AbstractGhostCellBoundary):
     r"""$\alpha u + \beta\,\partial u/\partial n = g$ at the wall, n the outward normal.
 
     **Arguments**

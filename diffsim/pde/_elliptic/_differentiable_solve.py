@@ -7,19 +7,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ...implicit import AbstractLinear, Equation, Rule, solved
-from ._elliptic_solver import AbstractElliptic, Known
-from ._fast_diagonalization import Transforms
-from ._helmholtz_operator import System
-from ._preconditioned_krylov import Preconditioned, krylov_of
-from ._tridiagonal_elimination import Elimination
+from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, solved
+from ._elliptic_solver import AbstractEllipticSolver, PreparedOperator
+from ._fast_diagonalization import FastDiagonalization
+from ._helmholtz_operator import HelmholtzOperator
+from ._preconditioned_krylov import PreconditionedKrylov, krylov_of
+from ._tridiagonal_elimination import TridiagonalElimination
 
 
-class Bound(AbstractLinear):
+class EllipticLinearSolver(AbstractLinearSolver):
     """A solver with the system that it is for, as a strategy."""
 
-    solver: AbstractElliptic
-    system: System
+    solver: AbstractEllipticSolver
+    system: HelmholtzOperator
 
     def prepared(self, operator, y, hint=None, *, transposed=False):
         del operator, y, transposed
@@ -32,7 +32,7 @@ class Bound(AbstractLinear):
         return self.solved_from(state, transposed, b, None)
 
     def solved_from(self, state, operator, b, guess):
-        known, steps = Known(self.system, state), []
+        known, steps = PreparedOperator(self.system, state), []
 
         def solve(r):
             x, n = self.solver.solved(known, operator, r, guess=guess)
@@ -43,46 +43,55 @@ class Bound(AbstractLinear):
 
 
 def system_solution(
-    system: System, b: Array, *, solver: AbstractElliptic, guess: Array | None = None
+    system: HelmholtzOperator,
+    b: Array,
+    *,
+    solver: AbstractEllipticSolver,
+    guess: Array | None = None,
 ) -> tuple[Array, Array]:
     """The u with A u = P b, and the iterations it took, without a check of anything.
 
     Of one field, shape (*grid). Differentiable in all arrays of the system and in b,
     each derivative another solve with what was prepared for the value.
     """
-    # What prepares and leads a solve is held: the derivative is the rule of `Equation`.
-    strategy = Bound(solver, jax.lax.stop_gradient(system))
-    equation = Equation(_excess, (system, b), guess is not None, _found)
+    # What prepares and leads a solve is held: the derivative is the rule of
+    # `ImplicitEquation`.
+    strategy = EllipticLinearSolver(solver, jax.lax.stop_gradient(system))
+    equation = ImplicitEquation(_excess, (system, b), guess is not None, _found)
     start = jnp.zeros_like(b) if guess is None else guess
     u, iterations = solved(equation, start, Rule(strategy))
     return u, iterations
 
 
-class Led(eqx.Module):
+class PreconditionedSolver(eqx.Module):
     """v ↦ M⁻¹ v of fields (channel, *grid), a system for every channel."""
 
-    systems: list[System]
+    systems: list[HelmholtzOperator]
     states: list[Any]
 
-    def __init__(self, systems: list[System]):
+    def __init__(self, systems: list[HelmholtzOperator]):
         self.systems = systems
-        self.states = [Transforms().prepared(system) for system in systems]
+        self.states = [FastDiagonalization().prepared(system) for system in systems]
 
     def __call__(self, v: Array) -> Array:
         parts = zip(self.systems, self.states, v, strict=True)
-        by = Transforms()
-        return jnp.stack([by.approximated(Known(s, k), a) for s, k, a in parts])
+        by = FastDiagonalization()
+        return jnp.stack(
+            [by.approximated(PreparedOperator(s, k), a) for s, k, a in parts]
+        )
 
 
-def default_solver(system: System, rtol: float | None = None) -> AbstractElliptic:
+def default_solver(
+    system: HelmholtzOperator, rtol: float | None = None
+) -> AbstractEllipticSolver:
     """What is direct, where something is, else what iterates down to a tolerance."""
-    for solver in (Elimination(), Transforms()):
+    for solver in (TridiagonalElimination(), FastDiagonalization()):
         if not solver.objection(system, exact=True):
             return solver
-    return Preconditioned(krylov=krylov_of(system, rtol))
+    return PreconditionedKrylov(krylov=krylov_of(system, rtol))
 
 
-def _excess(u: Array, given: tuple[System, Array]) -> Array:
+def _excess(u: Array, given: tuple[HelmholtzOperator, Array]) -> Array:
     system, b = given
     return system(u) - system.projected(b)
 

@@ -1,4 +1,4 @@
-"""`AbstractElliptic`, `AbstractPreconditioner`: how elliptic problems are solved."""
+"""`AbstractEllipticSolver` and `AbstractPreconditioner`."""
 
 import abc
 from collections.abc import Callable
@@ -9,17 +9,17 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._norms import largest
-from ._helmholtz_operator import System
+from ._helmholtz_operator import HelmholtzOperator
 
 
-class Known(NamedTuple):
+class PreparedOperator(NamedTuple):
     """A system, and what a solver prepared for it."""
 
-    system: System
+    system: HelmholtzOperator
     state: Any
 
 
-class AbstractElliptic(eqx.Module):
+class AbstractEllipticSolver(eqx.Module):
     r"""Solves $A u = b$ for the operator of an elliptic problem on a grid.
 
     Values, tangents and adjoints come here, one field at a time. Of a singular A, `b`
@@ -27,18 +27,18 @@ class AbstractElliptic(eqx.Module):
     """
 
     @abc.abstractmethod
-    def objection(self, system: System, *, exact: bool) -> str:
+    def objection(self, system: HelmholtzOperator, *, exact: bool) -> str:
         """Why this cannot solve such a system, or lead another solver if not `exact`,
         and what can; or nothing."""
 
     @abc.abstractmethod
-    def prepared(self, system: System) -> Any:
+    def prepared(self, system: HelmholtzOperator) -> Any:
         """What all solves with a system share, arrays: coarse grids, eigenvalues."""
 
     @abc.abstractmethod
     def solved(
         self,
-        known: Known,
+        known: PreparedOperator,
         operator: Callable[[Array], Array],
         b: Array,
         *,
@@ -51,11 +51,11 @@ class AbstractElliptic(eqx.Module):
         """
 
 
-class AbstractPreconditioner(AbstractElliptic):
+class AbstractPreconditioner(AbstractEllipticSolver):
     """A solver that one linear map makes, which can lead a Krylov method."""
 
     @abc.abstractmethod
-    def approximated(self, known: Known, b: Array) -> Array:
+    def approximated(self, known: PreparedOperator, b: Array) -> Array:
         """M⁻¹ b, of a symmetric positive definite M that is near to A."""
 
 

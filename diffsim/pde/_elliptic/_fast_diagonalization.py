@@ -1,4 +1,4 @@
-"""`Transforms`: every wave along every axis has its own equation."""
+"""`FastDiagonalization`: every wave along every axis has its own equation."""
 
 from typing import ClassVar
 
@@ -8,11 +8,11 @@ from jaxtyping import Array, Bool
 
 from .._stencils import averaged
 from ._elliptic_solver import AbstractPreconditioner, refined
-from ._helmholtz_operator import System, on_all_faces
+from ._helmholtz_operator import HelmholtzOperator, on_all_faces
 from ._tensor_eigenbasis import eigenvectors, in_waves
 
 
-class Transforms(AbstractPreconditioner):
+class FastDiagonalization(AbstractPreconditioner):
     r"""The eigenvectors Q of each axis: direct, for k and α that are numbers.
 
     $$u = Q\,\Lambda^{-1} Q^T b, \qquad
@@ -22,7 +22,7 @@ class Transforms(AbstractPreconditioner):
     matrix of n × n discrete waves, which on a CPU take half the time of cosine
     transforms for n = 256, the same for 512 and twice as long for 1024.
 
-    Inside `Preconditioned` it takes k and α that vary, by
+    Inside `PreconditionedKrylov` it takes k and α that vary, by
     $\sqrt k\,(\beta - \nabla^2)\sqrt k$, which is close to A where k varies smoothly,
     by whatever factor; cells may be of any proportions.
 
@@ -35,13 +35,13 @@ class Transforms(AbstractPreconditioner):
     def objection(self, system, *, exact):
         if exact and not system.uniform:
             return (
-                "Transforms() solves for a coefficient and an alpha that are numbers, "
-                "got fields; take Preconditioned(Transforms())"
+                "FastDiagonalization() solves for a coefficient and an alpha that are "
+                "numbers, got fields; take PreconditionedKrylov(FastDiagonalization())"
             )
         if exact and not system.symmetric:
             return (
-                "Transforms() needs ghosts that follow from the one cell beside them; "
-                "take Preconditioned(Transforms())"
+                "FastDiagonalization() needs ghosts that follow from the one cell "
+                "beside them; take PreconditionedKrylov(FastDiagonalization())"
             )
         return ""
 
@@ -62,7 +62,7 @@ class Transforms(AbstractPreconditioner):
         return _uniform(smooth, b / scale) / scale
 
 
-def _uniform(system: System, b: Array) -> Array:
+def _uniform(system: HelmholtzOperator, b: Array) -> Array:
     """A⁻¹ b, where all coefficients are numbers."""
     given = system.kinds, system.walls, system.shape, system.faces
     matrices, eigenvalues = eigenvectors(*given)
@@ -70,7 +70,7 @@ def _uniform(system: System, b: Array) -> Array:
     return in_waves(matrices, b, lambda x: _divided(system, x, eigenvalues))
 
 
-def _has_waves(system: System) -> Bool[Array, ""]:
+def _has_waves(system: HelmholtzOperator) -> Bool[Array, ""]:
     """Whether no ghost exceeds the cell that it follows from, but by rounding."""
     found, most = jnp.ones((), bool), 1 + 8 * jnp.finfo(system.alpha.dtype).eps
     for kinds, pair in zip(system.kinds, system.walls, strict=True):
@@ -80,7 +80,7 @@ def _has_waves(system: System) -> Bool[Array, ""]:
     return found
 
 
-def _divided(system: System, x: Array, eigenvalues: Array) -> Array:
+def _divided(system: HelmholtzOperator, x: Array, eigenvalues: Array) -> Array:
     if system.sigma is None:
         return x / eigenvalues
     first = jnp.zeros(eigenvalues.shape, bool).at[(0,) * eigenvalues.ndim].set(True)
@@ -88,7 +88,7 @@ def _divided(system: System, x: Array, eigenvalues: Array) -> Array:
     return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
 
 
-def _smoothed(system: System) -> tuple[Array, System]:
+def _smoothed(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
     r"""s and a B of numbers with A ≈ s B s.
 
     For $s = \sqrt k$ the two differ by the potential $\nabla^2 s/s + \alpha/k$ alone,
@@ -109,7 +109,7 @@ def _smoothed(system: System) -> tuple[Array, System]:
         for axis, (c, size) in enumerate(zip(system.faces, sizes, strict=True))
     ]
     scale = jnp.sqrt(sum(relative[1:], start=relative[0]) / system.ndim)
-    bare = System(
+    bare = HelmholtzOperator(
         jnp.zeros((), dtype), sizes, system.walls, None, system.shape, system.kinds
     )
     one = jnp.ones(system.shape, dtype)

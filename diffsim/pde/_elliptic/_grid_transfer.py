@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from ._helmholtz_operator import System
+from ._helmholtz_operator import HelmholtzOperator
 
 
 #: Cells of a grid that is coarse enough: more levels only take time to compile.
@@ -19,7 +19,7 @@ def halved_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     return () if enough else tuple(i for i, n in enumerate(shape) if n % 2 == 0)
 
 
-def coarse(system: System) -> System:
+def coarse(system: HelmholtzOperator) -> HelmholtzOperator:
     """The same problem for cells twice as long along every axis that can be halved.
 
     Fine faces beside each other conduct together, those behind each other in turn: the
@@ -42,10 +42,12 @@ def coarse(system: System) -> System:
         for axis, pair in enumerate(system.walls)
     )
     shape = tuple(n // 2 if i in axes else n for i, n in enumerate(system.shape))
-    return System(alpha, tuple(faces), walls, system.sigma, shape, system.kinds)
+    return HelmholtzOperator(
+        alpha, tuple(faces), walls, system.sigma, shape, system.kinds
+    )
 
 
-def restricted(r: Array, system: System) -> Array:
+def restricted(r: Array, system: HelmholtzOperator) -> Array:
     """The transpose of `prolonged`, of mean weights."""
     for axis in halved_axes(system.shape):
         even, odd = _parts(r, axis)
@@ -63,7 +65,7 @@ def restricted(r: Array, system: System) -> Array:
     return r
 
 
-def prolonged(u: Array, system: System) -> Array:
+def prolonged(u: Array, system: HelmholtzOperator) -> Array:
     """A field of the coarse grid on that of `system`, on lines between its cells."""
     for axis in reversed(halved_axes(system.shape)):
         n, pair = u.shape[axis], system.walls[axis]
@@ -80,7 +82,7 @@ def prolonged(u: Array, system: System) -> Array:
     return u
 
 
-def levels(system: System) -> list[System]:
+def levels(system: HelmholtzOperator) -> list[HelmholtzOperator]:
     """All grids, the finest first."""
     found = [system]
     while halved_axes(found[-1].shape):

@@ -1,4 +1,4 @@
-"""`System`: what an elliptic problem asks of every cell, as numbers on a grid."""
+"""`HelmholtzOperator`: α u − ∇·(k ∇u) on a grid with its boundaries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._boundaries import AbstractBoundary, Dirichlet, Ghosts, Neumann, Outflow
+from .._boundaries import (
+    AbstractGhostCellBoundary,
+    Dirichlet,
+    GhostCells,
+    Neumann,
+    Outflow,
+)
 from .._domain import Domain
 from .._finite_volume import on_faces
 from .._grid import on_axis
@@ -19,7 +25,7 @@ from .._stencils import divergence, neighbours
 Kinds = tuple[tuple[str, str] | None, ...]
 
 
-class System(eqx.Module):
+class HelmholtzOperator(eqx.Module):
     r"""$A v = \alpha v - \nabla\cdot(k\,\nabla v)$ with zero prescribed at the walls.
 
     The operator of `pde.diffusion`, as a linear map of one field. Where all constants
@@ -71,7 +77,7 @@ class System(eqx.Module):
                 given.append(None)
                 continue
             across = [n if i != axis else 1 for i, n in enumerate(self.shape)]
-            ends.append(tuple(Ghosts(own.astype(dtype), nothing) for own in pair))
+            ends.append(tuple(GhostCells(own.astype(dtype), nothing) for own in pair))
             given.append(2 * (jnp.zeros(across, dtype),))
         views = neighbours(v, ends, given, 1)
         pairs = zip(self.faces, views, strict=True)
@@ -101,7 +107,7 @@ class System(eqx.Module):
 
 def system_of(
     domain: Domain, coefficient: Any, alpha: Any, dtype: Any, *, regular: bool = False
-) -> System:
+) -> HelmholtzOperator:
     """The system of a problem; `regular` where A is known to have no null space."""
     spacing = domain.grid.spacing.astype(dtype)
     faces = on_faces(coefficient, domain, dtype)
@@ -115,7 +121,7 @@ def system_of(
         dx, (low, high) = spacing[axis], pair
         walls.append((low.ghosts(dx, 1, 2).own, high.ghosts(dx, 1, 2).own))
         kinds.append((_kind(low), _kind(high)))
-    system = System(
+    system = HelmholtzOperator(
         jnp.asarray(alpha, dtype),
         tuple(c / dx**2 for c, dx in zip(faces, spacing, strict=True)),
         tuple(walls),
@@ -131,7 +137,7 @@ def system_of(
     )
 
 
-def diagonal(system: System) -> Array:
+def diagonal(system: HelmholtzOperator) -> Array:
     """The diagonal of A."""
     found = jnp.broadcast_to(system.alpha, system.shape)
     for axis, (c, pair) in enumerate(zip(system.faces, system.walls, strict=True)):
@@ -153,7 +159,7 @@ def on_all_faces(c: Array, axis: int, shape: tuple[int, ...]) -> Array:
     return jnp.broadcast_to(c, faces)
 
 
-def _sigma(system: System) -> Array:
+def _sigma(system: HelmholtzOperator) -> Array:
     """About the size of A if it has constants in its null space, else zero.
 
     They have no differences across faces, so that A makes exactly zero of them.
@@ -165,7 +171,7 @@ def _sigma(system: System) -> Array:
     return jnp.where(jnp.any(of_constants != 0), 0, size)
 
 
-def _kind(side: AbstractBoundary) -> str:
+def _kind(side: AbstractGhostCellBoundary) -> str:
     if isinstance(side, Dirichlet):
         return "odd"
     return "even" if isinstance(side, Neumann | Outflow) else "other"

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import product
-from ._elliptic_solver import AbstractPreconditioner, Known, unit_of
+from ._elliptic_solver import AbstractPreconditioner, PreparedOperator, unit_of
 from ._grid_transfer import coarsest, levels, prolonged, restricted
-from ._helmholtz_operator import System, diagonal
+from ._helmholtz_operator import HelmholtzOperator, diagonal
 
 
 #: Cells of the coarsest grid, whose matrix is made and inverted.
@@ -66,7 +66,7 @@ class Multigrid(AbstractPreconditioner):
         return (
             f"Multigrid() halves a grid of shape {system.shape} down to {last}, which "
             f"has more than {_DENSE} cells; take a shape with more factors of two, or "
-            "Preconditioned(Transforms())"
+            "PreconditionedKrylov(FastDiagonalization())"
         )
 
     def prepared(self, system):
@@ -113,7 +113,7 @@ class Multigrid(AbstractPreconditioner):
         x, moved, size, n = jax.lax.while_loop(wanted, step, start)
         return jnp.where(moved <= rtol**2 * size, unit * x, jnp.nan), n
 
-    def _corrected(self, known: Known, b: Array) -> Array:
+    def _corrected(self, known: PreparedOperator, b: Array) -> Array:
         """One V-cycle from zero."""
         coarser, scales, inverse = known.state
         grids = [_bounded(known.system), *coarser]
@@ -132,7 +132,9 @@ class Multigrid(AbstractPreconditioner):
         x = x + prolonged(self._cycle(grids[1:], scales[1:], inverse, left), system)
         return self._smoothed(system, scale, b, x)
 
-    def _smoothed(self, system: System, scale: Array, b: Array, x: Array | None):
+    def _smoothed(
+        self, system: HelmholtzOperator, scale: Array, b: Array, x: Array | None
+    ):
         """Chebyshev's polynomial for all that the coarser grid does not see."""
         # Of D⁻¹ A: 2 by Gershgorin, and what the coarser grid is enough for. Measured
         # in two dimensions: 0.15 a cycle, and 0.21 with 1/d, where one axis is rough.
@@ -148,7 +150,7 @@ class Multigrid(AbstractPreconditioner):
         return x
 
 
-def _bounded(system: System) -> System:
+def _bounded(system: HelmholtzOperator) -> HelmholtzOperator:
     """With ghosts of the one cell beside them, no larger than it: positive definite."""
     walls = jax.tree.map(
         lambda own: jnp.clip(own.sum(), -1, 1).reshape(1, 1), system.walls

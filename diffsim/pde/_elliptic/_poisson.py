@@ -17,8 +17,8 @@ from ...implicit import Solution
 from .._domain import Domain, check_domain
 from .._finite_volume import diffusion
 from ._differentiable_solve import default_solver, system_solution
-from ._elliptic_solver import AbstractElliptic
-from ._helmholtz_operator import System, diagonal, system_of
+from ._elliptic_solver import AbstractEllipticSolver
+from ._helmholtz_operator import HelmholtzOperator, diagonal, system_of
 
 
 def helmholtz(
@@ -51,8 +51,8 @@ def helmholtz(
     - `alpha`: α, 1 / length² times that of k, 0 or positive: a number or a field, shape
         (*grid).
     - `coefficient`: k, positive, likewise. On faces it is the mean of both cells.
-    - `solver`: None is `Elimination()` for one axis, `Transforms()` where α and k are
-        numbers, and `Preconditioned()` for fields.
+    - `solver`: None is `TridiagonalElimination()` for one axis, `FastDiagonalization()`
+        where α and k are numbers, and `PreconditionedKrylov()` for fields.
     - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
     - `full`: return an `implicit.Solution` with status, residual and iterations, of
         the shape (...) of the problems: one that fails is NaN and leaves others alone.
@@ -140,7 +140,7 @@ def _answered(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
 
 
 def _solved(
-    system: System, fields: Array, solver: AbstractElliptic
+    system: HelmholtzOperator, fields: Array, solver: AbstractEllipticSolver
 ) -> tuple[Array, Array, Array]:
     """The solution for every field, what is left of it, and the iterations."""
 
@@ -157,7 +157,7 @@ def _solved(
 
 
 def _judged(
-    system: System, f: Array, walls: Array, u: Array, left: Array
+    system: HelmholtzOperator, f: Array, walls: Array, u: Array, left: Array
 ) -> tuple[RESULTS, Array]:
     """How one field was solved for, and how far its data are from a balance."""
     b = f + walls
@@ -171,7 +171,7 @@ def _judged(
     return RESULTS.where(is_finite(b), status, RESULTS.non_finite), imbalance
 
 
-def _imbalance(system: System, f: Array, walls: Array) -> Array:
+def _imbalance(system: HelmholtzOperator, f: Array, walls: Array) -> Array:
     """The mean of what a singular system is given, relative to its size."""
     if system.sigma is None:
         return jnp.zeros((), f.dtype)
@@ -181,11 +181,11 @@ def _imbalance(system: System, f: Array, walls: Array) -> Array:
     return jnp.where(system.sigma > 0, relative, 0)
 
 
-def _check_solver(solver: Any, system: System):
-    if not isinstance(solver, AbstractElliptic):
+def _check_solver(solver: Any, system: HelmholtzOperator):
+    if not isinstance(solver, AbstractEllipticSolver):
         raise ValueError(
-            f"solver must be Transforms(), Elimination(), Multigrid() or "
-            f"Preconditioned(...), got {solver!r:.60}"
+            f"solver must be FastDiagonalization(), TridiagonalElimination(), "
+            f"Multigrid() or PreconditionedKrylov(...), got {solver!r:.60}"
         )
     objection = solver.objection(system, exact=True)
     if objection:

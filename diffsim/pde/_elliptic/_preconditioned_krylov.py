@@ -1,22 +1,22 @@
-"""`Preconditioned`: a Krylov method led by another solver."""
+"""`PreconditionedKrylov`: a Krylov method led by another solver."""
 
 import equinox as eqx
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._elliptic_solver import AbstractElliptic, AbstractPreconditioner, unit_of
-from ._fast_diagonalization import Transforms
-from ._helmholtz_operator import System
+from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner, unit_of
+from ._fast_diagonalization import FastDiagonalization
+from ._helmholtz_operator import HelmholtzOperator
 
 
-class Preconditioned(AbstractElliptic):
+class PreconditionedKrylov(AbstractEllipticSolver):
     r"""A Krylov method on $M^{-1} A$, for all k, α and boundaries.
 
     **Arguments**
 
-    - `by`: M⁻¹. None is `Transforms()`; or `Multigrid()`, which takes fewer steps
-        where k varies by factors within a few cells, or α by more than k/L² of a domain
-        of length L, and ten times as long to compile.
+    - `by`: M⁻¹. None is `FastDiagonalization()`; or `Multigrid()`, which takes fewer
+        steps where k varies by factors within a few cells, or α by more than k/L² of a
+        domain of length L, and ten times as long to compile.
     - `krylov`: an `implicit.Krylov` for its method, tolerances and `max_steps`. None is
         `CG()`; or `GMRES()`, where ghosts follow from more than the one cell beside
         them, so that A is not symmetric.
@@ -29,12 +29,13 @@ class Preconditioned(AbstractElliptic):
     krylov: Krylov | None
 
     def __init__(
-        self, by: AbstractElliptic | None = None, krylov: Krylov | None = None
+        self, by: AbstractEllipticSolver | None = None, krylov: Krylov | None = None
     ):
-        by = Transforms() if by is None else by
+        by = FastDiagonalization() if by is None else by
         if not isinstance(by, AbstractPreconditioner):
             raise ValueError(
-                f"by must be Transforms(), Multigrid() or Elimination(), got {by!r:.60}"
+                f"by must be FastDiagonalization(), Multigrid() or "
+                f"TridiagonalElimination(), got {by!r:.60}"
             )
         if krylov is not None and krylov.preconditioner is not None:
             raise ValueError("krylov has a preconditioner of its own: leave it out")
@@ -71,6 +72,6 @@ class Preconditioned(AbstractElliptic):
         return unit * x if guess is None else guess + unit * x, steps
 
 
-def krylov_of(system: System, rtol: float | None = None) -> Krylov:
+def krylov_of(system: HelmholtzOperator, rtol: float | None = None) -> Krylov:
     """What suits a system, down to a tolerance."""
     return Krylov(CG() if system.symmetric else GMRES(), rtol)

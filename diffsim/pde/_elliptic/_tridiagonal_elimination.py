@@ -1,4 +1,4 @@
-"""`Elimination`: one axis, from one end to the other."""
+"""`TridiagonalElimination`: one axis, from one end to the other."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ._elliptic_solver import AbstractPreconditioner, refined
 from ._helmholtz_operator import diagonal, on_all_faces
 
 
-class Elimination(AbstractPreconditioner):
+class TridiagonalElimination(AbstractPreconditioner):
     r"""Tridiagonal elimination: direct, for one axis and any k and α.
 
     $$-c_{i-1/2}\,u_{i-1} + d_i u_i - c_{i+1/2}\,u_{i+1} = b_i$$
@@ -25,13 +25,14 @@ class Elimination(AbstractPreconditioner):
     def objection(self, system, *, exact):
         if system.ndim != 1 or system.shape[0] < 3:
             return (
-                f"Elimination() solves along one axis of at least 3 cells, got a grid "
-                f"of shape {system.shape}; take Transforms() or Preconditioned()"
+                f"TridiagonalElimination() solves along one axis of at least 3 cells, "
+                f"got a grid of shape {system.shape}; take FastDiagonalization() or "
+                "PreconditionedKrylov()"
             )
         if exact and not system.symmetric:
             return (
-                "Elimination() needs ghosts that follow from the one cell beside them; "
-                "take Preconditioned()"
+                "TridiagonalElimination() needs ghosts that follow from the one cell "
+                "beside them; take PreconditionedKrylov()"
             )
         return ""
 

@@ -9,11 +9,11 @@ from ._conservation_law import AbstractConservationLaw, transport
 from ._diffusion import Diffusion
 from ._equation import (
     AbstractEquation,
-    AbstractFiniteVolume,
-    AbstractImplicit,
-    AbstractSecondOrder,
-    AbstractSpectral,
-    AbstractSplitStep,
+    AbstractFiniteVolumeEquation,
+    AbstractIMEXEquation,
+    AbstractSecondOrderInTime,
+    AbstractSpectralEquation,
+    AbstractSplitStepEquation,
 )
 from ._euler import Euler
 from ._fisher_kpp import FisherKPP
@@ -30,12 +30,12 @@ from ._wave import Wave
 __all__ = [
     "AbstractConservationLaw",
     "AbstractEquation",
-    "AbstractFiniteVolume",
-    "AbstractImplicit",
+    "AbstractFiniteVolumeEquation",
+    "AbstractIMEXEquation",
     "AbstractReactionDiffusion",
-    "AbstractSecondOrder",
-    "AbstractSpectral",
-    "AbstractSplitStep",
+    "AbstractSecondOrderInTime",
+    "AbstractSpectralEquation",
+    "AbstractSplitStepEquation",
     "AdvectionDiffusion",
     "AllenCahn",
     "Burgers",

@@ -11,14 +11,14 @@ from ..._validation import as_floating, check_takes, chosen
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
-from .._finite_volume import MUSCL, AbstractScheme, advection, checked_velocity
+from .._finite_volume import MUSCL, AbstractReconstruction, advection, checked_velocity
 from .._time_step import CFL
 from ._coefficients import evaluated, fed, optional, spreads
-from ._equation import AbstractFiniteVolume
+from ._equation import AbstractFiniteVolumeEquation
 from ._implicit_diffusion import spread_of_order, spreading
 
 
-class AdvectionDiffusion(AbstractFiniteVolume):
+class AdvectionDiffusion(AbstractFiniteVolumeEquation):
     r"""What a flow carries, and what it becomes on the way.
 
     $$\partial_t u + \nabla\cdot(\mathbf v\,u) = \nabla\cdot(D\,\nabla u) + s$$
@@ -51,7 +51,7 @@ class AdvectionDiffusion(AbstractFiniteVolume):
     diffusivity: Any
     velocity: Any
     source: Any
-    scheme: AbstractScheme
+    scheme: AbstractReconstruction
 
     coefficients: ClassVar[tuple[str, ...]] = ("diffusivity", "source")
 
@@ -61,12 +61,12 @@ class AdvectionDiffusion(AbstractFiniteVolume):
         velocity: Numbers | Any,
         *,
         source: Numbers | Any = None,
-        scheme: AbstractScheme | None = None,
+        scheme: AbstractReconstruction | None = None,
     ):
         self.diffusivity = optional("diffusivity", diffusivity)
         self.velocity = _velocity(velocity)
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
+        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
 
     def signs(self):
         return (spreads("diffusivity", self.diffusivity, zero=True),)

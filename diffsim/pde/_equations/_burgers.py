@@ -9,7 +9,12 @@ from ..._validation import chosen
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
-from .._finite_volume import WENO5, AbstractRiemann, AbstractScheme, Rusanov
+from .._finite_volume import (
+    WENO5,
+    AbstractReconstruction,
+    AbstractRiemannSolver,
+    Rusanov,
+)
 from .._time_step import CFL
 from ._coefficients import evaluated, fed, optional, spreads
 from ._conservation_law import AbstractConservationLaw, crossed, transport, with_mirrors
@@ -44,8 +49,8 @@ class Burgers(AbstractConservationLaw):
 
     viscosity: Any
     source: Any
-    scheme: AbstractScheme
-    riemann: AbstractRiemann
+    scheme: AbstractReconstruction
+    riemann: AbstractRiemannSolver
 
     references: ClassVar[tuple[str, ...]] = ("10.1016/S0065-2156(08)70100-5",)
     coefficients: ClassVar[tuple[str, ...]] = ("viscosity", "source")
@@ -55,13 +60,15 @@ class Burgers(AbstractConservationLaw):
         viscosity: Numbers | Any | None = None,
         *,
         source: Numbers | Any = None,
-        scheme: AbstractScheme | None = None,
-        riemann: AbstractRiemann | None = None,
+        scheme: AbstractReconstruction | None = None,
+        riemann: AbstractRiemannSolver | None = None,
     ):
         self.viscosity = optional("viscosity", viscosity)
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractScheme, default=WENO5())
-        self.riemann = chosen("riemann", riemann, AbstractRiemann, default=Rusanov())
+        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=WENO5())
+        self.riemann = chosen(
+            "riemann", riemann, AbstractRiemannSolver, default=Rusanov()
+        )
 
     def signs(self):
         return (spreads("viscosity", self.viscosity, zero=True),)

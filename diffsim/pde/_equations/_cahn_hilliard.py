@@ -7,12 +7,12 @@ from jaxtyping import Array
 
 from ..._linalg import scaled
 from ..._types import Numbers
-from ..._validation import Sign, as_floating
+from ..._validation import PositiveParameter, as_floating
 from ._coefficients import fed_in_modes, optional
-from ._equation import AbstractSpectral
+from ._equation import AbstractSpectralEquation
 
 
-class CahnHilliard(AbstractSpectral):
+class CahnHilliard(AbstractSpectralEquation):
     r"""$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$: a mixture
     comes apart.
 
@@ -62,8 +62,12 @@ class CahnHilliard(AbstractSpectral):
 
     def signs(self):
         return (
-            Sign("mobility", self.mobility, hint="phases would mix without bound"),
-            Sign("width", self.width, hint="walls between phases have one"),
+            PositiveParameter(
+                "mobility", self.mobility, hint="phases would mix without bound"
+            ),
+            PositiveParameter(
+                "width", self.width, hint="walls between phases have one"
+            ),
         )
 
     def channels(self, ndim):

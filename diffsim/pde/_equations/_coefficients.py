@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import Sign, as_floating, check_takes, returned
-from .._fourier import Modes
+from ..._validation import PositiveParameter, as_floating, check_takes, returned
+from .._fourier import FourierBasis
 
 
 #: What functions are told: the time, the places (axis, *grid), and the field.
@@ -25,12 +25,12 @@ def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     return as_floating(name, given)
 
 
-def spreads(name: str, value: Any, *, zero: bool = False) -> Sign:
+def spreads(name: str, value: Any, *, zero: bool = False) -> PositiveParameter:
     """The sign of what evens a field out; `zero` where nothing has to."""
     hint = "negative ones make a field rougher without bound"
     if not zero:
         hint = f"of zero nothing spreads, and {hint}"
-    return Sign(name, value, zero, hint)
+    return PositiveParameter(name, value, zero, hint)
 
 
 def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
@@ -81,7 +81,7 @@ def fed(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     return rate + found
 
 
-def feed_in_modes(source: Any, t: Any, z: Array, modes: Modes) -> Array:
+def feed_in_modes(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of what a source adds to the rate of the field of z."""
     field = modes.backward(z)
     return modes.forward(
@@ -89,7 +89,9 @@ def feed_in_modes(source: Any, t: Any, z: Array, modes: Modes) -> Array:
     )
 
 
-def fed_in_modes(rate: Array, source: Any, t: Any, z: Array, modes: Modes) -> Array:
+def fed_in_modes(
+    rate: Array, source: Any, t: Any, z: Array, modes: FourierBasis
+) -> Array:
     """A rate in modes with what a source adds to it."""
     return rate if source is None else rate + feed_in_modes(source, t, z, modes)
 

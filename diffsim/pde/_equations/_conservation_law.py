@@ -10,15 +10,20 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from .._boundaries import Mirror, Wall
+from .._boundaries import ReflectingWall, SignedReflection
 from .._domain import Domain
-from .._finite_volume import AbstractRiemann, AbstractScheme, Channels, both_sides
+from .._finite_volume import (
+    AbstractReconstruction,
+    AbstractRiemannSolver,
+    Channels,
+    both_sides,
+)
 from .._materialize import made_once
 from .._stencils import divergence
-from ._equation import AbstractFiniteVolume
+from ._equation import AbstractFiniteVolumeEquation
 
 
-class AbstractConservationLaw(AbstractFiniteVolume):
+class AbstractConservationLaw(AbstractFiniteVolumeEquation):
     r"""$\partial_t u + \nabla\cdot F(u) = 0$, with waves of finite speed.
 
     Subclasses say what they are for tuples with one array a channel, in cells and on
@@ -27,8 +32,8 @@ class AbstractConservationLaw(AbstractFiniteVolume):
     boundaries are for: `Inflow(w)`.
     """
 
-    scheme: eqx.AbstractVar[AbstractScheme]
-    riemann: eqx.AbstractVar[AbstractRiemann]
+    scheme: eqx.AbstractVar[AbstractReconstruction]
+    riemann: eqx.AbstractVar[AbstractRiemannSolver]
 
     @abc.abstractmethod
     def primitive(self, u: Channels) -> Channels:
@@ -149,8 +154,8 @@ def with_mirrors(law: AbstractConservationLaw, domain: Domain) -> Domain:
     channels = law.channels(domain.grid.ndim)
     boundary = tuple(
         tuple(
-            Mirror(tuple(c in law.odd(axis) for c in range(channels)))
-            if isinstance(side, Wall)
+            SignedReflection(tuple(c in law.odd(axis) for c in range(channels)))
+            if isinstance(side, ReflectingWall)
             else side
             for side in pair
         )

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ..._validation import Sign
-from ...simulations import AbstractFlows, Flows, Method
+from ..._validation import PositiveParameter
+from ...simulations import AbstractSplitFlows, Method, SplitFlows
 from .._domain import Domain
-from .._fourier import Modes
-from .._time_step import Waves
+from .._fourier import FourierBasis
+from .._time_step import LinearizedModes
 
 
 class AbstractEquation(eqx.Module):
@@ -19,15 +19,16 @@ class AbstractEquation(eqx.Module):
     Subclass one of these and say what it asks for; `Evolution` does the rest. What
     floats in an equation is a parameter. All say `channels`.
 
-    - `AbstractFiniteVolume`, in cells with any boundary: `rate`, `default_method`.
-    - `AbstractImplicit`, the same with a stiff part: `explicit`, `implicit` and `solve`
-        as well.
+    - `AbstractFiniteVolumeEquation`, in cells with any boundary: `rate`,
+        `default_method`.
+    - `AbstractIMEXEquation`, the same with a stiff part: `explicit`, `implicit` and
+        `solve` as well.
     - `AbstractReactionDiffusion`, in cells and in Fourier modes: `diffusivities`,
         `reaction`, `degree`.
     - `AbstractConservationLaw`, in cells: see there.
-    - `AbstractSpectral`, in Fourier modes: `degree`, `symbol`, `nonlinear`.
-    - `AbstractSecondOrder`, waves in cells: `flows`, `default_method`.
-    - `AbstractSplitStep`, of parts that are solved exactly: `flows`.
+    - `AbstractSpectralEquation`, in Fourier modes: `degree`, `symbol`, `nonlinear`.
+    - `AbstractSecondOrderInTime`, waves in cells: `flows`, `default_method`.
+    - `AbstractSplitStepEquation`, of parts that are solved exactly: `flows`.
     """
 
     @abc.abstractmethod
@@ -37,7 +38,7 @@ class AbstractEquation(eqx.Module):
         **Raises:** `ValueError` if it has no form in so many.
         """
 
-    def signs(self) -> tuple[Sign, ...]:
+    def signs(self) -> tuple[PositiveParameter, ...]:
         """Coefficients that must be positive; none by default.
 
         Those that are not raise where an equation is made, and end a run of one with
@@ -82,7 +83,7 @@ class AbstractEquation(eqx.Module):
         return None
 
 
-class AbstractFiniteVolume(AbstractEquation):
+class AbstractFiniteVolumeEquation(AbstractEquation):
     """An equation for fields in cells, with any boundary."""
 
     @abc.abstractmethod
@@ -98,7 +99,7 @@ class AbstractFiniteVolume(AbstractEquation):
         del u, domain
 
 
-class AbstractImplicit(AbstractFiniteVolume):
+class AbstractIMEXEquation(AbstractFiniteVolumeEquation):
     """An equation in cells with a stiff part that it knows how to solve for.
 
     Solvers with implicit stages step the two parts each in its way. `rate` is their
@@ -117,10 +118,10 @@ class AbstractImplicit(AbstractFiniteVolume):
     def solve(
         self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
     ) -> Array:
-        """The u with u − length · implicit(t, u) = rhs, as `simulations.Split` asks."""
+        """Solve u − length · implicit(t, u) = rhs, as `simulations.IMEXTerm` asks."""
 
 
-class AbstractSecondOrder(AbstractEquation):
+class AbstractSecondOrderInTime(AbstractEquation):
     r"""An equation for $\partial_t^2 u$ in cells, with any boundary of u.
 
     Its channels are u and then $\partial_t u$. Steps see them as a pair, positions and
@@ -128,13 +129,13 @@ class AbstractSecondOrder(AbstractEquation):
     """
 
     @abc.abstractmethod
-    def flows(self, domain: Domain, dtype: Any) -> AbstractFlows:
+    def flows(self, domain: Domain, dtype: Any) -> AbstractSplitFlows:
         """The dynamics of (u, ∂u/∂t), each of shape (channel, *grid) and of `dtype`.
 
         `simulations.Separable` where the second rate does not depend on ∂u/∂t.
         """
 
-    def waves(self, t: Any, u: Array, domain: Domain) -> Waves | None:
+    def waves(self, t: Any, u: Array, domain: Domain) -> LinearizedModes | None:
         """How modes move, to warn of explicit steps that are too long.
 
         None where that is not known, and by default.
@@ -147,7 +148,7 @@ class AbstractSecondOrder(AbstractEquation):
         """A good start for those who do not know integrators."""
 
 
-class AbstractSpectral(AbstractEquation):
+class AbstractSpectralEquation(AbstractEquation):
     r"""An equation for Fourier modes,
     $\partial_t \hat u = L\,\hat u + \hat N(t, \hat u)$, on periodic grids.
 
@@ -161,11 +162,11 @@ class AbstractSpectral(AbstractEquation):
         """The most factors of one product in N, which decides how many modes it has."""
 
     @abc.abstractmethod
-    def symbol(self, modes: Modes) -> Array:
+    def symbol(self, modes: FourierBasis) -> Array:
         """L, of a shape that broadcasts to (channel, *modes)."""
 
     @abc.abstractmethod
-    def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         """N̂ of the transform z, shape (channel, *modes)."""
 
     def fastest(self, t: Any, u: Array, domain: Domain) -> Array | None:
@@ -177,18 +178,18 @@ class AbstractSpectral(AbstractEquation):
         del t, u, domain
         return None
 
-    def admitted(self, u: Array, modes: Modes) -> Array:
+    def admitted(self, u: Array, modes: FourierBasis) -> Array:
         """The part of an initial field that it is for; all of it by default."""
         del modes
         return u
 
 
-class AbstractSplitStep(AbstractEquation):
+class AbstractSplitStepEquation(AbstractEquation):
     """An equation of two parts that are solved exactly, on the grid and in its modes.
 
     On periodic grids. Steps are those of `Leapfrog` and its compositions.
     """
 
     @abc.abstractmethod
-    def flows(self, modes: Modes) -> Flows:
+    def flows(self, modes: FourierBasis) -> SplitFlows:
         """Of either part, for states of shape (channel, *grid)."""

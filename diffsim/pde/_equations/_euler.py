@@ -7,10 +7,17 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import Sign, alike, as_floating, chosen, is_traced, worked_out
+from ..._validation import (
+    PositiveParameter,
+    alike,
+    as_floating,
+    chosen,
+    is_traced,
+    worked_out,
+)
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._finite_volume import HLLC, MUSCL, AbstractRiemann, AbstractScheme
+from .._finite_volume import HLLC, MUSCL, AbstractReconstruction, AbstractRiemannSolver
 from .._time_step import CFL
 from ._coefficients import fed, optional
 from ._conservation_law import AbstractConservationLaw, crossed, transport
@@ -43,8 +50,8 @@ class Euler(AbstractConservationLaw):
     - `riemann`: the flux between both sides; None is `HLLC()`.
 
     **Good values:** 1.4 for air; MUSCL for shocks, WENO5 for smooth flow and many
-    vortices. `Wall` reflects, `Outflow` lets waves out, and `Inflow` sets what comes
-    in: boundaries are for density, velocity along each axis and pressure.
+    vortices. `ReflectingWall` reflects, `Outflow` lets waves out, and `Inflow` sets
+    what comes in: boundaries are for density, velocity along each axis and pressure.
 
     **Raises:** `ValueError` for γ ≤ 1, and for a start, or a wall that holds one,
     without positive density and pressure.
@@ -55,8 +62,8 @@ class Euler(AbstractConservationLaw):
 
     gamma: Array
     source: Any
-    scheme: AbstractScheme
-    riemann: AbstractRiemann
+    scheme: AbstractReconstruction
+    riemann: AbstractRiemannSolver
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
     positive_fields: ClassVar[tuple[str, ...]] = ("density", "pressure")
@@ -67,17 +74,19 @@ class Euler(AbstractConservationLaw):
         gamma: Numbers = 1.4,
         *,
         source: Numbers | Any = None,
-        scheme: AbstractScheme | None = None,
-        riemann: AbstractRiemann | None = None,
+        scheme: AbstractReconstruction | None = None,
+        riemann: AbstractRiemannSolver | None = None,
     ):
         self.gamma = as_floating("gamma", gamma)
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
-        self.riemann = chosen("riemann", riemann, AbstractRiemann, default=HLLC())
+        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
+        self.riemann = chosen("riemann", riemann, AbstractRiemannSolver, default=HLLC())
 
     def signs(self):
         return (
-            Sign("gamma - 1", self.gamma - 1, hint="gamma is above 1, 1.4 for air"),
+            PositiveParameter(
+                "gamma - 1", self.gamma - 1, hint="gamma is above 1, 1.4 for air"
+            ),
         )
 
     def channels(self, ndim):

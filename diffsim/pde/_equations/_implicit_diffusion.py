@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from ... import implicit
 from .._domain import Domain
-from .._elliptic import Led, default_solver, system_of, system_solution
+from .._elliptic import PreconditionedSolver, default_solver, system_of, system_solution
 from .._finite_volume import diffusion, laplacian
 from ._coefficients import evaluated
 
@@ -76,7 +76,9 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
         systems = [
             system_of(domain, length * k, 1.0, rhs.dtype, regular=True) for k in fields
         ]
-        linear = implicit.Krylov(implicit.GMRES(), preconditioner=Led(systems))
+        linear = implicit.Krylov(
+            implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
+        )
     rule = implicit.Rule(linear=linear)
     given = ((t, length), rhs, domain)
     solver = None if line else implicit.NewtonKrylov(left, left, linear=linear)

@@ -7,11 +7,11 @@ from jaxtyping import Array
 from ..._types import Numbers
 from ..._validation import as_floating
 from ._coefficients import fed_in_modes, optional
-from ._equation import AbstractSpectral
+from ._equation import AbstractSpectralEquation
 from ._spectral_convection import of_squares, speeds_of
 
 
-class KortewegDeVries(AbstractSpectral):
+class KortewegDeVries(AbstractSpectralEquation):
     r"""$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u + s$, in one dimension.
 
     Waves on shallow water. What steepens also disperses, and solitons travel through

@@ -8,14 +8,14 @@ from jaxtyping import Array
 
 from ..._parameter_selection import cast
 from ..._types import Numbers
-from ..._validation import Sign, as_floating
-from .._fourier import Modes
+from ..._validation import PositiveParameter, as_floating
+from .._fourier import FourierBasis
 from ._coefficients import fed_in_modes, optional
-from ._equation import AbstractSpectral
+from ._equation import AbstractSpectralEquation
 from ._spectral_convection import of_squares, speeds_of
 
 
-class KuramotoSivashinsky(AbstractSpectral):
+class KuramotoSivashinsky(AbstractSpectralEquation):
     r"""$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u + s$.
 
     Flame fronts, and chaos in one dimension: waves longer than $2\pi\sqrt{b/a}$ grow
@@ -63,7 +63,7 @@ class KuramotoSivashinsky(AbstractSpectral):
 
     def signs(self):
         hint = "negative ones make the shortest waves grow without bound"
-        return (Sign("decay", self.decay, True, hint),)
+        return (PositiveParameter("decay", self.decay, True, hint),)
 
     def channels(self, ndim):
         if ndim > 1 and not self.potential:
@@ -84,7 +84,7 @@ class KuramotoSivashinsky(AbstractSpectral):
     def fastest(self, t, u, domain):
         del t
         if self.potential:
-            modes = Modes(cast(domain.grid, u.dtype))
+            modes = FourierBasis(cast(domain.grid, u.dtype))
             u = modes.backward(modes.gradient(modes.forward(u))[:, 0])
         return speeds_of(u, domain)
 

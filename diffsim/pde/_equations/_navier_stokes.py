@@ -10,17 +10,17 @@ from jaxtyping import Array
 from ..._linalg import scaled
 from ..._parameter_selection import cast
 from ..._types import Numbers
-from ..._validation import Sign, as_floating
-from .._fourier import Modes
+from ..._validation import PositiveParameter, as_floating
+from .._fourier import FourierBasis
 from ._coefficients import feed_in_modes, optional
-from ._equation import AbstractSpectral
+from ._equation import AbstractSpectralEquation
 from ._spectral_convection import speeds_of
 
 
 _HINT = "without friction waves as short as the grid would pile up"
 
 
-class NavierStokes(AbstractSpectral):
+class NavierStokes(AbstractSpectralEquation):
     r"""$\partial_t u + u\cdot\nabla u = -\nabla p + \nu\nabla^2 u - \mu u + f$ with
     $\nabla\cdot u = 0$, periodic.
 
@@ -64,7 +64,7 @@ class NavierStokes(AbstractSpectral):
         self.drag = as_floating("drag", drag)
 
     def signs(self):
-        return (Sign("viscosity", self.viscosity, hint=_HINT),)
+        return (PositiveParameter("viscosity", self.viscosity, hint=_HINT),)
 
     def channels(self, ndim):
         if ndim == 1:
@@ -86,7 +86,7 @@ class NavierStokes(AbstractSpectral):
     def fastest(self, t, u, domain):
         del t
         if domain.grid.ndim == 2:
-            modes = Modes(cast(domain.grid, u.dtype))
+            modes = FourierBasis(cast(domain.grid, u.dtype))
             u = modes.backward(velocity(modes.forward(u), modes))
         return speeds_of(u, domain)
 
@@ -98,14 +98,14 @@ class NavierStokes(AbstractSpectral):
         return flux + (force if len(z) == 1 else _solenoidal(force, modes))
 
 
-def velocity(z: Array, modes: Modes) -> Array:
+def velocity(z: Array, modes: FourierBasis) -> Array:
     """The transform of the velocity (axis, ...) of a vorticity's."""
     kx, ky = modes.wavenumbers
     stream = -modes.potential(z[0])
     return 1j * jnp.stack([scaled(ky, stream), scaled(-kx, stream)])
 
 
-def _planar(z: Array, modes: Modes) -> Array:
+def _planar(z: Array, modes: FourierBasis) -> Array:
     """−u·∇ω by two products instead of three fields (Basdevant 1983)."""
     kx, ky = modes.wavenumbers
     u, v = _apart(modes.backward(velocity(z, modes)))
@@ -121,7 +121,7 @@ def _apart(fields: Array) -> Sequence[Array]:
     return jax.lax.split(fields, len(fields) * (1,))
 
 
-def _spatial(z: Array, modes: Modes) -> Array:
+def _spatial(z: Array, modes: FourierBasis) -> Array:
     """−∇·(uu) by five products: pressure takes one of the squares from all three."""
     u, v, w = _apart(modes.backward(z))
     products = [u * u - w * w, v * v - w * w, u * v, u * w, v * w]
@@ -135,7 +135,7 @@ def _spatial(z: Array, modes: Modes) -> Array:
     return _solenoidal(-1j * jnp.stack(rows), modes)
 
 
-def _solenoidal(z: Array, modes: Modes) -> Array:
+def _solenoidal(z: Array, modes: FourierBasis) -> Array:
     """Without its gradient part: z − k (k·z)/k²."""
     k = modes.wavenumbers
     over = 1 / jnp.where(modes.squared > 0, modes.squared, 1)

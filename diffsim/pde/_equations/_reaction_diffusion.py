@@ -9,12 +9,12 @@ from jaxtyping import Array
 from ...integrators import KenCarp5
 from ...simulations import Method
 from .._domain import Domain
-from .._fourier import Modes
-from ._equation import AbstractImplicit, AbstractSpectral
+from .._fourier import FourierBasis
+from ._equation import AbstractIMEXEquation, AbstractSpectralEquation
 from ._implicit_diffusion import evaluated_all, spread, spread_solved, spreading
 
 
-class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
+class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
     r"""$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$.
 
     In cells with any boundary and any D, and in Fourier modes where every D is a
@@ -66,11 +66,11 @@ class AbstractReactionDiffusion(AbstractImplicit, AbstractSpectral):
         del domain
         return Method(KenCarp5())
 
-    def symbol(self, modes: Modes) -> Array:
+    def symbol(self, modes: FourierBasis) -> Array:
         numbers = [_number(type(self).__name__, d) for d in self.diffusivities]
         return -jnp.stack([d * modes.squared for d in numbers])
 
-    def nonlinear(self, t: Any, z: Array, modes: Modes) -> Array:
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         found = _reacting(self, t, modes.grid.centers, modes.backward(z))
         return jnp.zeros_like(z) if found is None else modes.forward(found)
 
@@ -93,6 +93,6 @@ def _number(name: str, given: Any) -> Any:
         raise ValueError(
             f"{name} in Fourier modes needs diffusivities that are numbers, got "
             f"{'a function' if callable(given) else f'shape {jnp.shape(given)}'}; take "
-            "space=pde.Cells()"
+            "space=pde.FiniteVolume()"
         )
     return given

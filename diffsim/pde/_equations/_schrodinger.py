@@ -9,15 +9,15 @@ from jaxtyping import Array
 
 from ..._linalg import scaled
 from ..._types import Numbers
-from ..._validation import Sign, as_floating
-from ...simulations import Flows
-from .._fourier import Modes
+from ..._validation import PositiveParameter, as_floating
+from ...simulations import SplitFlows
+from .._fourier import FourierBasis
 from .._grid import Grid
 from ._coefficients import coefficient, evaluated
-from ._equation import AbstractSplitStep
+from ._equation import AbstractSplitStepEquation
 
 
-class Schrodinger(AbstractSplitStep):
+class Schrodinger(AbstractSplitStepEquation):
     r"""$i\hbar\,\partial_t\psi = -\tfrac{\hbar^2}{2m}\nabla^2\psi + V\psi
     + g|\psi|^2\psi$, periodic: two channels, the real and the imaginary part of ψ.
 
@@ -78,7 +78,9 @@ class Schrodinger(AbstractSplitStep):
         self.mass = as_floating("mass", mass)
 
     def signs(self):
-        return Sign("hbar", self.hbar), Sign("mass", self.mass)
+        return PositiveParameter("hbar", self.hbar), PositiveParameter(
+            "mass", self.mass
+        )
 
     def channels(self, ndim):
         del ndim
@@ -87,10 +89,10 @@ class Schrodinger(AbstractSplitStep):
     def flows(self, modes):
         # The rest first: it costs less, and is asked once more a step.
         on_grid = eqx.Partial(_turned_on_grid, self, modes.grid)
-        return Flows(on_grid, eqx.Partial(_turned_in_modes, self, modes))
+        return SplitFlows(on_grid, eqx.Partial(_turned_in_modes, self, modes))
 
     def energy(self, t, u, domain):
-        modes = Modes(domain.grid)
+        modes = FourierBasis(domain.grid)
         curved = modes.backward(modes.laplacian(modes.forward(u)))
         moving = -(self.hbar**2) / (2 * self.mass) * jnp.sum(u * curved, axis=0)
         density = jnp.sum(u**2, axis=0)
@@ -120,7 +122,12 @@ def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
 
 
 def _turned_in_modes(
-    equation: Schrodinger, modes: Modes, t: Any, y: Array, length: Array, args: Any
+    equation: Schrodinger,
+    modes: FourierBasis,
+    t: Any,
+    y: Array,
+    length: Array,
+    args: Any,
 ) -> Array:
     """By ħk²/2m, the same for k and −k: the modes of both real fields turn as ψ's."""
     del t, args

@@ -7,16 +7,23 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import Sign, as_floating, chosen, is_traced
+from ..._validation import PositiveParameter, as_floating, chosen, is_traced
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._boundaries import AbstractSide, Continued, Inflow, Outflow, Periodic, Wall
+from .._boundaries import (
+    AbstractBoundary,
+    Extrapolation,
+    Inflow,
+    Outflow,
+    Periodic,
+    ReflectingWall,
+)
 from .._domain import Domain
 from .._finite_volume import (
     HLL,
     MUSCL,
-    AbstractRiemann,
-    AbstractScheme,
+    AbstractReconstruction,
+    AbstractRiemannSolver,
     Channels,
     both_sides,
 )
@@ -59,21 +66,21 @@ class ShallowWater(AbstractConservationLaw):
     Channels are h and $h\mathbf v$, along each axis; boundaries are for h and
     $\mathbf v$.
 
-    **Good values:** `Wall` for a shore, `Outflow` for open water.
+    **Good values:** `ReflectingWall` for a shore, `Outflow` for open water.
 
     **Raises:** `ValueError` for a gravity that is not positive, and for a start, or a
     wall that holds a depth, that is dry somewhere.
 
     **Limits:** water everywhere: where it runs dry the run ends in NaN and a RESULTS
-    (convenience: no wetting). At `Wall` the bottom is mirrored, at `Inflow` and
-    `Outflow` it goes on flat (convenience). Derivatives at bores: see `MUSCL`.
+    (convenience: no wetting). At `ReflectingWall` the bottom is mirrored, at `Inflow`
+    and `Outflow` it goes on flat (convenience). Derivatives at bores: see `MUSCL`.
     """
 
     gravity: Array
     bottom: Any
     source: Any
-    scheme: AbstractScheme
-    riemann: AbstractRiemann
+    scheme: AbstractReconstruction
+    riemann: AbstractRiemannSolver
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1016/S0021-9991(03)00184-3",
@@ -88,17 +95,17 @@ class ShallowWater(AbstractConservationLaw):
         bottom: Numbers | Any = 0.0,
         *,
         source: Numbers | Any = None,
-        scheme: AbstractScheme | None = None,
-        riemann: AbstractRiemann | None = None,
+        scheme: AbstractReconstruction | None = None,
+        riemann: AbstractRiemannSolver | None = None,
     ):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
-        self.riemann = chosen("riemann", riemann, AbstractRiemann, default=HLL())
+        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
+        self.riemann = chosen("riemann", riemann, AbstractRiemannSolver, default=HLL())
 
     def signs(self):
-        return (Sign("gravity", self.gravity),)
+        return (PositiveParameter("gravity", self.gravity),)
 
     def channels(self, ndim):
         if ndim > 2:
@@ -224,7 +231,7 @@ def _with_bottom(domain: Domain) -> Domain:
     return Domain(domain.grid, boundary)
 
 
-def _beneath(side: AbstractSide) -> AbstractSide:
-    if isinstance(side, Periodic | Wall):
+def _beneath(side: AbstractBoundary) -> AbstractBoundary:
+    if isinstance(side, Periodic | ReflectingWall):
         return side
-    return Outflow() if isinstance(side, Inflow | Outflow) else Continued()
+    return Outflow() if isinstance(side, Inflow | Outflow) else Extrapolation()

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._domain import Domain
-from .._fourier import Modes
+from .._fourier import FourierBasis
 
 
-def of_squares(factor: Any, z: Array, modes: Modes) -> Array:
+def of_squares(factor: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of factor ∂(u²)/∂x, x the first axis."""
     u = modes.backward(z)
     square = modes.forward(u * u)

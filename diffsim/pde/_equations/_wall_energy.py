@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._boundaries import AbstractBoundary, Neumann, Robin
+from .._boundaries import AbstractGhostCellBoundary, Neumann, Robin
 from .._domain import Domain
 
 
@@ -31,7 +31,7 @@ def energy_at_walls(squared: list[Array], domain: Domain, t: Any) -> Array:
     return total
 
 
-def _held(side: AbstractBoundary, dx: Array) -> Array:
+def _held(side: AbstractGhostCellBoundary, dx: Array) -> Array:
     """Of a value of one at the wall and c = 1, times Δx², a volume."""
     rule = side.ghosts(dx, 1, 2)
     own, given = rule.own[..., 0, 0], rule.given[0]

@@ -9,17 +9,17 @@ from jaxtyping import Array, PyTree
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import Sign
-from ...simulations import Flows, Method, Separable
+from ..._validation import PositiveParameter
+from ...simulations import Method, Separable, SplitFlows
 from .._domain import Domain
 from .._finite_volume import on_faces, spread
-from .._time_step import Waves
+from .._time_step import LinearizedModes
 from ._coefficients import coefficient, fed, fitting, optional
-from ._equation import AbstractSecondOrder
+from ._equation import AbstractSecondOrderInTime
 from ._wall_energy import energy_at_walls
 
 
-class Wave(AbstractSecondOrder):
+class Wave(AbstractSecondOrderInTime):
     r"""$\partial_t^2 u = \nabla\cdot(c^2\,\nabla u) - \sigma\,\partial_t u + s$: sound,
     light, strings and membranes.
 
@@ -71,8 +71,12 @@ class Wave(AbstractSecondOrder):
 
     def signs(self):
         return (
-            Sign("speed", self.speed, hint="waves of speed zero stand still"),
-            Sign("damping", self.damping, zero=True, hint="waves grow without bound"),
+            PositiveParameter(
+                "speed", self.speed, hint="waves of speed zero stand still"
+            ),
+            PositiveParameter(
+                "damping", self.damping, zero=True, hint="waves grow without bound"
+            ),
         )
 
     def channels(self, ndim):
@@ -86,7 +90,7 @@ class Wave(AbstractSecondOrder):
         if self.damping is None:
             return Separable(_velocity, kick)
         damping = _at("damping", self.damping, domain, dtype)
-        return Flows(_drifted, eqx.Partial(_kicked, kick, damping))
+        return SplitFlows(_drifted, eqx.Partial(_kicked, kick, damping))
 
     def crossings(self, t, u, domain):
         del t
@@ -98,7 +102,7 @@ class Wave(AbstractSecondOrder):
         turning = 2 * self.crossings(t, u, domain) * part
         given = 0 if self.damping is None else self.damping
         damping = _at("damping", given, domain, u.dtype)
-        return Waves(-jnp.max(damping) * jnp.ones_like(part), turning)
+        return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t, u, domain):
         # Half of what a pull does that grows with u, and all of one that walls exert.

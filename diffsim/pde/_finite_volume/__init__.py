@@ -7,8 +7,8 @@ from ._hllc import HLLC
 from ._limiters import minmod, van_albada, van_leer
 from ._muscl import MUSCL
 from ._operators import diffusion, gradient, laplacian, on_faces, spread
-from ._reconstruction import AbstractScheme, both_sides
-from ._riemann_solver import AbstractRiemann, Channels
+from ._reconstruction import AbstractReconstruction, both_sides
+from ._riemann_solver import AbstractRiemannSolver, Channels
 from ._rusanov import Rusanov
 from ._upwind import Upwind
 from ._vector_calculus import curl, curl_of, divergence
@@ -20,8 +20,8 @@ __all__ = [
     "HLLC",
     "MUSCL",
     "WENO5",
-    "AbstractRiemann",
-    "AbstractScheme",
+    "AbstractReconstruction",
+    "AbstractRiemannSolver",
     "Central",
     "Channels",
     "Rusanov",

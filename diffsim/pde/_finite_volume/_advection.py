@@ -14,18 +14,18 @@ from .._domain import Domain, as_field, check_domain
 from .._materialize import made_once
 from .._stencils import divergence
 from ._muscl import MUSCL
-from ._reconstruction import AbstractScheme, both_sides
+from ._reconstruction import AbstractReconstruction, both_sides
 
 
-class Flow(NamedTuple):
+class FaceVelocities(NamedTuple):
     """Of one axis: the velocity on its faces, and in the cells beside them."""
 
     face: Array
     cells: Sequence[Array]
 
-    def times(self, factor: Array) -> "Flow":
+    def times(self, factor: Array) -> "FaceVelocities":
         """So many times as fast."""
-        return Flow(self.face * factor, [v * factor for v in self.cells])
+        return FaceVelocities(self.face * factor, [v * factor for v in self.cells])
 
 
 @fresh_jit
@@ -35,7 +35,7 @@ def advection(
     domain: Domain,
     t: Any = 0.0,
     *,
-    scheme: AbstractScheme | None = None,
+    scheme: AbstractReconstruction | None = None,
 ) -> Array:
     r"""$-\nabla\cdot(\mathbf v\,u)$ in every cell: u as the flow carries it.
 
@@ -62,7 +62,7 @@ def advection(
     flow towards larger x (mathematics: of a flow back it is another).
     """
     check_domain(domain)
-    scheme = chosen("scheme", scheme, AbstractScheme, default=MUSCL())
+    scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
     u = as_field(u)
     faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
     spacing = domain.grid.spacing.astype(u.dtype)
@@ -77,16 +77,18 @@ def advection(
 
 
 def flow_on_faces(
-    velocity: Any, domain: Domain, scheme: AbstractScheme, dtype: Any
-) -> list[Flow]:
+    velocity: Any, domain: Domain, scheme: AbstractReconstruction, dtype: Any
+) -> list[FaceVelocities]:
     """A velocity, however it was given, across the faces of each axis."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
     given = checked_velocity(velocity, domain)
     if isinstance(given, tuple):
-        return [Flow(face.astype(dtype), [face.astype(dtype)]) for face in given]
+        return [
+            FaceVelocities(face.astype(dtype), [face.astype(dtype)]) for face in given
+        ]
     given = given.astype(dtype)
     if given.ndim <= 1:
-        return [Flow(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
+        return [FaceVelocities(v, [v]) for v in jnp.broadcast_to(given, (ndim,))]
     assert given.shape == (ndim, *shape)
     # Of schemes of order 2 and less no flux in cells is asked for.
     width, order = (scheme.order + 1) // 2, max(scheme.order, 2)
@@ -96,7 +98,7 @@ def flow_on_faces(
     for axis, around in enumerate(views):
         cells = [v[axis] for v in around]
         nearest = _middle(cells, 2 * ((scheme.order + 1) // 2))
-        found.append(Flow(_between(nearest), cells))
+        found.append(FaceVelocities(_between(nearest), cells))
     return found
 
 
@@ -137,7 +139,10 @@ def _forth(face: Array, u: Array) -> Array:
 
 
 def _carried(
-    scheme: AbstractScheme, flow: Flow, views: Sequence[Array], forth: Array
+    scheme: AbstractReconstruction,
+    flow: FaceVelocities,
+    views: Sequence[Array],
+    forth: Array,
 ) -> Array:
     """The flux of what `views` are of, from the side that the flow comes from."""
     # Turned before anything is made of them: of a scheme the one side that counts.

@@ -2,13 +2,13 @@
 
 import equinox as eqx
 
-from ._reconstruction import AbstractScheme
+from ._reconstruction import AbstractReconstruction
 
 
 _ORDERS = (2, 4)
 
 
-class Central(AbstractScheme):
+class Central(AbstractReconstruction):
     """The polynomial through the cells around a face, one value for both of its sides.
 
     **Arguments**

@@ -5,10 +5,10 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from ._minmax import above_zero, below_zero, larger, smaller
-from ._riemann_solver import AbstractRiemann
+from ._riemann_solver import AbstractRiemannSolver
 
 
-class HLL(AbstractRiemann):
+class HLL(AbstractRiemannSolver):
     r"""One state between the slowest and the fastest wave.
 
     $$F = \frac{s_R F_L - s_L F_R + s_L s_R (U_R - U_L)}{s_R - s_L}, \qquad

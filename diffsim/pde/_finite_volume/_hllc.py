@@ -6,10 +6,10 @@ import jax.numpy as jnp
 
 from ._hll import extremes
 from ._minmax import above_zero, below_zero
-from ._riemann_solver import AbstractRiemann
+from ._riemann_solver import AbstractRiemannSolver
 
 
-class HLLC(AbstractRiemann):
+class HLLC(AbstractRiemannSolver):
     r"""Two states, left and right of the contact between the outer waves.
 
     $$F = F_K + s_K\,(U^*_K - U_K)$$

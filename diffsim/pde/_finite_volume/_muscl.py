@@ -7,10 +7,10 @@ from jaxtyping import Array
 
 from ..._validation import check_takes
 from ._limiters import van_albada
-from ._reconstruction import AbstractScheme, rounding
+from ._reconstruction import AbstractReconstruction, rounding
 
 
-class MUSCL(AbstractScheme):
+class MUSCL(AbstractReconstruction):
     r"""Every cell is a line whose slope a limiter keeps from overshooting: of order 2.
 
     $$u_{i+1/2}^- = u_i + \tfrac12 \phi(u_i - u_{i-1},\, u_{i+1} - u_i)$$

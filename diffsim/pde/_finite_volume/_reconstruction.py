@@ -1,4 +1,4 @@
-"""`AbstractScheme`: from cells to either side of the faces between them."""
+"""`AbstractReconstruction`: from cells to either side of the faces between them."""
 
 import abc
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 
-class AbstractScheme(eqx.Module):
+class AbstractReconstruction(eqx.Module):
     r"""What a field is on the left and on the right of every face.
 
     Fields are values at the centers of cells, and so are the two at a face values at
@@ -24,7 +24,7 @@ class AbstractScheme(eqx.Module):
     order two.
 
     ```python
-    class Quadratic(pde.AbstractScheme):
+    class Quadratic(pde.AbstractReconstruction):
         order, width, limited = 3, 2, False
 
         def sides(self, views):
@@ -88,7 +88,9 @@ class AbstractScheme(eqx.Module):
         return flux + (118 * first - 137 * second + 19 * third) / 3840
 
 
-def both_sides(scheme: AbstractScheme, views: Sequence[Array]) -> tuple[Array, Array]:
+def both_sides(
+    scheme: AbstractReconstruction, views: Sequence[Array]
+) -> tuple[Array, Array]:
     """What `scheme` says, if it says what it should."""
     found, shape = scheme.sides(views), views[0].shape
     listed = isinstance(found, tuple | list)

@@ -1,4 +1,4 @@
-"""`AbstractRiemann`: the flux between two states."""
+"""`AbstractRiemannSolver`: the flux between two states."""
 
 import abc
 from typing import Any
@@ -11,7 +11,7 @@ from jaxtyping import Array
 Channels = tuple[Array, ...]
 
 
-class AbstractRiemann(eqx.Module):
+class AbstractRiemannSolver(eqx.Module):
     """The flux through a face, from the states on both of its sides."""
 
     @abc.abstractmethod

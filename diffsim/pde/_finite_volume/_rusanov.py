@@ -6,10 +6,10 @@ from typing import ClassVar
 import jax.numpy as jnp
 
 from ._minmax import larger
-from ._riemann_solver import AbstractRiemann
+from ._riemann_solver import AbstractRiemannSolver
 
 
-class Rusanov(AbstractRiemann):
+class Rusanov(AbstractRiemannSolver):
     r"""$\tfrac12(F_L + F_R) - \tfrac12 s\,(U_R - U_L)$, s the fastest of all speeds.
 
     **Good values:** a law of one equation, and any where robustness counts most.

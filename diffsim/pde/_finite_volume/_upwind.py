@@ -1,9 +1,9 @@
 """First order upwind: never a new extremum."""
 
-from ._reconstruction import AbstractScheme
+from ._reconstruction import AbstractReconstruction
 
 
-class Upwind(AbstractScheme):
+class Upwind(AbstractReconstruction):
     """Every cell is flat: the value beside the face. Monotone, of order 1.
 
     **Good values:** a first try, and shocks that may smear over ten cells; else `MUSCL`

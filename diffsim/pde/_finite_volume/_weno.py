@@ -6,14 +6,14 @@ from typing import ClassVar
 import jax
 from jaxtyping import Array
 
-from ._reconstruction import AbstractScheme, rounding
+from ._reconstruction import AbstractReconstruction, rounding
 
 
 #: Weights with which the parabolas make the polynomial through all five cells.
 _IDEAL = (1 / 16, 10 / 16, 5 / 16)
 
 
-class WENO5(AbstractScheme):
+class WENO5(AbstractReconstruction):
     r"""Three parabolas weighed by how smooth each is: WENO-Z, of order 5.
 
     $$\omega_k \propto d_k\Bigl(1 + \Bigl(\frac{\beta_0 - \beta_2}

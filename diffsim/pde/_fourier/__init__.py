@@ -1,6 +1,6 @@
 """Fourier space: basis functions and transforms."""
 
-from ._basis import Modes
+from ._basis import FourierBasis
 
 
-__all__ = ["Modes"]
+__all__ = ["FourierBasis"]

@@ -1,4 +1,4 @@
-"""`Modes`: the Fourier modes of a periodic grid."""
+"""`FourierBasis`: the Fourier modes of a periodic grid."""
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ from .._grid import Grid, on_axis
 from ._fft import backward, filled, forward, indices, projected, taken
 
 
-class Modes(eqx.Module):
+class FourierBasis(eqx.Module):
     r"""The modes $|m_a| \le M_a$ of a periodic grid, all of them or the lowest.
 
     $$\hat u_m = \sum_j u_j\,e^{-i k_m\cdot(x_j - x_0)}, \qquad
@@ -22,7 +22,7 @@ class Modes(eqx.Module):
     −M, ..., −1.
 
     ```python
-    modes = pde.Modes(grid)
+    modes = pde.FourierBasis(grid)
     slope = modes.backward(modes.derivative(0) * modes.forward(u))
     ```
 
@@ -41,13 +41,13 @@ class Modes(eqx.Module):
         if highest is not None:
             self.highest = _checked(tuple(highest), grid)
 
-    def dealiased(self, degree: int = 2) -> "Modes":
+    def dealiased(self, degree: int = 2) -> "FourierBasis":
         """The modes in which products of `degree` of their fields have no error.
 
         What the grid folds back lies beyond them: (degree + 1) M < n.
         """
         cut = ((n - 1) // (degree + 1) for n in self.grid.shape)
-        return Modes(self.grid, tuple(cut))
+        return FourierBasis(self.grid, tuple(cut))
 
     @property
     def shape(self) -> tuple[int, ...]:

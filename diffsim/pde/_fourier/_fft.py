@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._primitives import Mapped, Maps, linear
+from ..._primitives import HashablePartial, LinearMapRules, linear
 
 
 Shape = tuple[int, ...]
@@ -65,11 +65,11 @@ def _applied(there: Callable, back: Callable, shape, highest, a: Array) -> Array
     there, back = (_as_map(f, shape, highest) for f in (there, back))
     kind = jax.eval_shape(lambda a: there([], [a]), a)
     kinds = [jax.typeof(a).update(shape=k.shape, dtype=k.dtype) for k in kind]
-    return linear(Maps(there, back, there, back), [], [a], kinds)[0]
+    return linear(LinearMapRules(there, back, there, back), [], [a], kinds)[0]
 
 
-def _as_map(function: Callable, shape: Shape, highest: Shape) -> Mapped:
-    return Mapped(_of_one, (function, shape, highest))
+def _as_map(function: Callable, shape: Shape, highest: Shape) -> HashablePartial:
+    return HashablePartial(_of_one, (function, shape, highest))
 
 
 def _of_one(function, shape, highest, known, arguments):

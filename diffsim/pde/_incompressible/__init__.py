@@ -3,7 +3,7 @@
 from ._incompressible_flow import IncompressibleFlow
 from ._penalization import Ball, Obstacle
 from ._projection import projected, solenoidal
-from ._staggered_grid import Faces, Staggered
+from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import FreeSlip, NoSlip, is_open
 
 
@@ -14,7 +14,7 @@ __all__ = [
     "IncompressibleFlow",
     "NoSlip",
     "Obstacle",
-    "Staggered",
+    "StaggeredGrid",
     "is_open",
     "projected",
     "solenoidal",

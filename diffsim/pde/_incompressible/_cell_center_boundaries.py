@@ -5,7 +5,13 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array
 
-from .._boundaries import AbstractSide, Continued, Dirichlet, Mirror, Periodic
+from .._boundaries import (
+    AbstractBoundary,
+    Dirichlet,
+    Extrapolation,
+    Periodic,
+    SignedReflection,
+)
 from .._domain import Domain
 from .._grid import Grid
 from ._walls import FreeSlip, Side, Sides, is_open, velocity_at
@@ -17,13 +23,13 @@ def domain_of(grid: Grid, walls: Sides) -> Domain:
     return Domain(grid, tuple(tuple(_side(s, i, grid) for s in p) for i, p in pairs))
 
 
-def _side(side: Side, axis: int, grid: Grid) -> AbstractSide:
+def _side(side: Side, axis: int, grid: Grid) -> AbstractBoundary:
     if isinstance(side, Periodic):
         return side
     if is_open(side):
-        return Continued()
+        return Extrapolation()
     if isinstance(side, FreeSlip):
-        return Mirror(tuple(i == axis for i in range(grid.ndim)))
+        return SignedReflection(tuple(i == axis for i in range(grid.ndim)))
     return Dirichlet(eqx.Partial(_velocity, side, axis))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._validation import (
-    Sign,
+    PositiveParameter,
     as_floating,
     check_kind,
     check_precision,
@@ -20,7 +20,7 @@ from ..._validation import (
 from .._grid import Grid
 from ._cell_center_boundaries import domain_of
 from ._penalization import Obstacle
-from ._staggered_grid import Faces, Staggered
+from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import check_on_axes, on_axes
 
 
@@ -31,9 +31,9 @@ def check_viscosity(viscosity: Array):
     sign_of(viscosity).check()
 
 
-def sign_of(viscosity: Array) -> Sign:
+def sign_of(viscosity: Array) -> PositiveParameter:
     hint = "a negative one makes a flow rougher without bound"
-    return Sign("viscosity", viscosity, zero=True, hint=hint)
+    return PositiveParameter("viscosity", viscosity, zero=True, hint=hint)
 
 
 def check_grid(grid: Grid):
@@ -46,7 +46,7 @@ def check_grid(grid: Grid):
         )
 
 
-def check_obstacle(obstacle: Any, space: Staggered):
+def check_obstacle(obstacle: Any, space: StaggeredGrid):
     """Objects to what is none, has other dimensions, or is nowhere on the grid."""
     if obstacle is None:
         return
@@ -73,7 +73,7 @@ def check_obstacle(obstacle: Any, space: Staggered):
     _check_covers(obstacle, space)
 
 
-def _check_covers(obstacle: Obstacle, space: Staggered):
+def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
     """Objects to a body that no unknown of the flow is inside of."""
     if any(is_traced(leaf) for leaf in jax.tree.leaves((obstacle, space))):
         return
@@ -100,7 +100,7 @@ def checked_force(given: Any, grid: Grid) -> Any:
     return given
 
 
-def checked_start(given: Any, space: Staggered) -> Any:
+def checked_start(given: Any, space: StaggeredGrid) -> Any:
     """An initial velocity as a flow keeps it; nothing where it is at rest."""
     ndim = space.grid.ndim
     if given is None:
@@ -127,7 +127,7 @@ def checked_start(given: Any, space: Staggered) -> Any:
     return given
 
 
-def start_of(given: Any, space: Staggered) -> Faces:
+def start_of(given: Any, space: StaggeredGrid) -> Faces:
     """The initial velocity on the unknown faces, whether or not it diverges."""
     dtype = space.grid.lower.dtype
     if isinstance(given, tuple):
@@ -144,7 +144,7 @@ def start_of(given: Any, space: Staggered) -> Faces:
     return tuple(on_axes(given, None, x)[i] for i, x in places)
 
 
-def _checked_faces(given: Any, space: Staggered) -> Faces:
+def _checked_faces(given: Any, space: StaggeredGrid) -> Faces:
     arrays = tuple(as_floating("initial", a) for a in given)
     wanted = tuple(map(space.shape, range(space.grid.ndim)))
     shapes = tuple(a.shape for a in arrays)
@@ -159,7 +159,7 @@ def _checked_faces(given: Any, space: Staggered) -> Faces:
     return arrays
 
 
-def _check_finite_on_faces(function: Any, space: Staggered):
+def _check_finite_on_faces(function: Any, space: StaggeredGrid):
     if any(is_traced(leaf) for leaf in jax.tree.leaves((function, space))):
         return
     with worked_out():

@@ -15,7 +15,7 @@ from ..._validation import all_hold, as_floating, check_number
 from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
 from .._grid import Grid
-from .._time_step import Waves, warn_of_long_steps
+from .._time_step import LinearizedModes, warn_of_long_steps
 from ._cell_center_boundaries import domain_of
 from ._flow_arguments import (
     check_grid,
@@ -28,8 +28,8 @@ from ._flow_arguments import (
 )
 from ._penalization import Obstacle
 from ._projection import projected, solenoidal
-from ._staggered_grid import Faces, Staggered
-from ._tendencies import Flowing, Forces
+from ._staggered_grid import Faces, StaggeredGrid
+from ._tendencies import ProjectedDynamics, Tendencies
 from ._walls import Sides, stiffening, walls_of
 
 
@@ -130,9 +130,9 @@ class IncompressibleFlow(AbstractSimulation):
         self.grid = grid
         self.walls = walls_of(walls, grid)
         self.forcing = checked_force(forcing, grid)
-        check_obstacle(obstacle, Staggered(grid, self.walls))
+        check_obstacle(obstacle, StaggeredGrid(grid, self.walls))
         self.obstacle = obstacle
-        self.initial = checked_start(initial, Staggered(grid, self.walls))
+        self.initial = checked_start(initial, StaggeredGrid(grid, self.walls))
         check_number("t0", t0)
         self.t0 = t0
 
@@ -141,7 +141,7 @@ class IncompressibleFlow(AbstractSimulation):
         return solenoidal(self._space, start, self._time(self.t0))
 
     def terms(self):
-        return Flowing(self._forces)
+        return ProjectedDynamics(self._forces)
 
     def check_method(self, method):
         return warn_of_long_steps(self, method)
@@ -155,10 +155,12 @@ class IncompressibleFlow(AbstractSimulation):
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""
         return self._carried(t, y) + self._damped()
 
-    def waves(self, t: Any, y: Faces) -> Waves:
+    def waves(self, t: Any, y: Faces) -> LinearizedModes:
         """How modes move: central differences turn them once a crossing."""
         part = jnp.linspace(0, 1, 65, dtype=self._dtype)
-        return Waves(-2 * self._damped() * part**2, self._carried(t, y) * part)
+        return LinearizedModes(
+            -2 * self._damped() * part**2, self._carried(t, y) * part
+        )
 
     def _carried(self, t: Any, y: Faces) -> Array:
         """Crossings by what flows, and by what moves along the walls."""
@@ -228,9 +230,9 @@ class IncompressibleFlow(AbstractSimulation):
         return jnp.asarray(t, self._dtype)
 
     @property
-    def _space(self) -> Staggered:
-        return cast(Staggered(self.grid, self.walls), self._dtype)
+    def _space(self) -> StaggeredGrid:
+        return cast(StaggeredGrid(self.grid, self.walls), self._dtype)
 
     @property
-    def _forces(self) -> Forces:
-        return Forces.of(cast(self, self._dtype))
+    def _forces(self) -> Tendencies:
+        return Tendencies.of(cast(self, self._dtype))

@@ -6,10 +6,10 @@ from jax.lax import slice_in_dim
 from jaxtyping import Array
 
 from .._stencils import divergence
-from ._staggered_grid import Faces, Staggered
+from ._staggered_grid import Faces, StaggeredGrid
 
 
-def momentum(space: Staggered, viscosity: Any, u: Faces, t: Any) -> Faces:
+def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
     r"""$-\nabla\cdot(uu) + \nu\nabla^2 u$ on the unknown faces; ν None is without.
 
     By fluxes between them, each the product of two means (Harlow and Welch): of flows
@@ -32,14 +32,14 @@ def momentum(space: Staggered, viscosity: Any, u: Faces, t: Any) -> Faces:
     return tuple(found)
 
 
-def friction(space: Staggered, viscosity: Array, u: Faces, t: Any) -> Faces:
+def friction(space: StaggeredGrid, viscosity: Array, u: Faces, t: Any) -> Faces:
     r"""$\nu\nabla^2 u$ on the unknown faces."""
     return tuple(
         viscosity * _spread(space, space.around(i, a, t)) for i, a in enumerate(u)
     )
 
 
-def _spread(space: Staggered, pairs: list[list[Array]]) -> Array:
+def _spread(space: StaggeredGrid, pairs: list[list[Array]]) -> Array:
     """∇² of a component, from its values on both sides of the places between."""
     slopes = zip(pairs, space.grid.spacing, strict=True)
     # Viscosity behind the divergence: its derivative is one sum, not one an axis.
@@ -47,7 +47,7 @@ def _spread(space: Staggered, pairs: list[list[Array]]) -> Array:
 
 
 def _carrier(
-    space: Staggered, means: list[list[Array]], i: int, axis: int, t: Any
+    space: StaggeredGrid, means: list[list[Array]], i: int, axis: int, t: Any
 ) -> Array:
     """The velocity along `axis` at the places between faces of component i."""
     if i == axis:

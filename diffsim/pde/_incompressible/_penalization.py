@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import Sign, as_floating
+from ..._validation import PositiveParameter, as_floating
 
 
 class Obstacle(eqx.Module):
@@ -71,12 +71,14 @@ class Obstacle(eqx.Module):
         for sign in self.signs():
             sign.check()
 
-    def signs(self) -> tuple[Sign, ...]:
+    def signs(self) -> tuple[PositiveParameter, ...]:
         """What must be positive."""
         shape = self.distance.signs() if isinstance(self.distance, Ball) else ()
         return (
-            Sign("time", self.time, hint="a smaller one is less permeable"),
-            Sign("width", self.width, hint="one cell is sharp"),
+            PositiveParameter(
+                "time", self.time, hint="a smaller one is less permeable"
+            ),
+            PositiveParameter("width", self.width, hint="one cell is sharp"),
             *shape,
         )
 
@@ -116,9 +118,9 @@ class Ball(eqx.Module):
         for sign in self.signs():
             sign.check()
 
-    def signs(self) -> tuple[Sign, ...]:
+    def signs(self) -> tuple[PositiveParameter, ...]:
         """What must be positive."""
-        return (Sign("radius", self.radius),)
+        return (PositiveParameter("radius", self.radius),)
 
     def __call__(self, x: Array) -> Array:
         center = self.center.astype(x.dtype).reshape(-1, *[1] * (x.ndim - 1))

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._primitives import Mapped, Maps, linear
+from ..._primitives import HashablePartial, LinearMapRules, linear
 from .._elliptic import Kinds, eigenvectors, in_waves
-from ._staggered_grid import Faces, Staggered
+from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import is_open
 
 
-def kinds_of(space: Staggered) -> Kinds:
+def kinds_of(space: StaggeredGrid) -> Kinds:
     """Even at closed sides, which no gradient crosses, odd at open ones."""
 
     def kind(side):
@@ -25,17 +25,17 @@ def kinds_of(space: Staggered) -> Kinds:
     )
 
 
-def potential(space: Staggered, r: Array) -> Array:
+def potential(space: StaggeredGrid, r: Array) -> Array:
     r"""The p with $\nabla^2 p = r$, of mean zero where only differences matter.
 
     Symmetric, so that it is its own transpose.
     """
-    solve = Mapped(_solved, (kinds_of(space),))
-    maps = Maps.plain(solve, solve)
+    solve = HashablePartial(_solved, (kinds_of(space),))
+    maps = LinearMapRules.plain(solve, solve)
     return linear(maps, [1 / space.grid.spacing**2], [r], [jax.typeof(r)])[0]
 
 
-def projected(space: Staggered, rate: Faces, t: Any) -> tuple[Faces, Array]:
+def projected(space: StaggeredGrid, rate: Faces, t: Any) -> tuple[Faces, Array]:
     """`rate` without what would make the flow diverge, and the pressure that took it.
 
     At no time, None, nothing crosses the walls.
@@ -44,12 +44,12 @@ def projected(space: Staggered, rate: Faces, t: Any) -> tuple[Faces, Array]:
     return _less_gradient(space, rate, p), p
 
 
-def solenoidal(space: Staggered, u: Faces, t: Any) -> Faces:
+def solenoidal(space: StaggeredGrid, u: Faces, t: Any) -> Faces:
     """The nearest velocity without divergence that obeys the walls at the time t."""
     return _less_gradient(space, u, potential(space, space.outward(u, t)))
 
 
-def _less_gradient(space: Staggered, u: Faces, p: Array) -> Faces:
+def _less_gradient(space: StaggeredGrid, u: Faces, p: Array) -> Faces:
     return tuple(a - g for a, g in zip(u, space.gradient(p), strict=True))
 
 

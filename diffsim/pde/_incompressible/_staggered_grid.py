@@ -1,4 +1,4 @@
-"""`Staggered`: every component of a velocity on the faces that it crosses."""
+"""`StaggeredGrid`: every component of a velocity on the faces that it crosses."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._boundaries import Ghosts, Periodic
+from .._boundaries import GhostCells, Periodic
 from .._grid import Grid
 from .._stencils import averaged, divergence, neighbours
 from ._walls import Sides, across, along, is_open, moves, velocity_at
@@ -20,7 +20,7 @@ from ._walls import Sides, across, along, is_open, moves, velocity_at
 Faces = tuple[Array, ...]
 
 
-class Staggered(eqx.Module):
+class StaggeredGrid(eqx.Module):
     """A grid with the walls of a flow.
 
     Component i is unknown on the faces across axis i, without those of walls that it
@@ -175,10 +175,10 @@ class Staggered(eqx.Module):
         return jax.jvp(lambda t: self.at_wall(i, i, end, t)[i], (t,), (0 * t + 1,))[1]
 
 
-def _axis(a: Array, i: int, space: Staggered) -> int:
+def _axis(a: Array, i: int, space: StaggeredGrid) -> int:
     return a.ndim - space.grid.ndim + i
 
 
-def _of_pressure(side: Any, dtype: Any) -> Ghosts:
+def _of_pressure(side: Any, dtype: Any) -> GhostCells:
     own = -1.0 if is_open(side) else 1.0
-    return Ghosts(jnp.asarray([[own]], dtype), jnp.zeros(1, dtype))
+    return GhostCells(jnp.asarray([[own]], dtype), jnp.zeros(1, dtype))

@@ -8,18 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ...implicit import BiCGStab, Krylov, linear_solve
-from ...simulations import AbstractSplit
+from ...simulations import AbstractIMEXTerm
 from ._momentum import friction, momentum
 from ._penalization import Obstacle
 from ._projection import projected
-from ._staggered_grid import Faces, Staggered
+from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import on_axes
 
 
-class Forces(eqx.Module):
+class Tendencies(eqx.Module):
     """Everything but pressure, on the unknown faces."""
 
-    space: Staggered
+    space: StaggeredGrid
     viscosity: Array
     forcing: Any
     obstacle: Obstacle | None
@@ -27,9 +27,9 @@ class Forces(eqx.Module):
     hindrance: Faces
 
     @classmethod
-    def of(cls, flow: Any) -> "Forces":
+    def of(cls, flow: Any) -> "Tendencies":
         """Those of a flow, with what does not change in a run worked out."""
-        space, body = Staggered(flow.grid, flow.walls), flow.obstacle
+        space, body = StaggeredGrid(flow.grid, flow.walls), flow.obstacle
         hindrance = ()
         if body is not None:
             places = map(space.points, range(flow.grid.ndim))
@@ -73,10 +73,10 @@ class Forces(eqx.Module):
         return tuple(found)
 
 
-class Flowing(AbstractSplit):
+class ProjectedDynamics(AbstractIMEXTerm):
     """Projected forces, of which friction and drag are the stiff ones."""
 
-    forces: Forces
+    forces: Tendencies
 
     @property
     def whole(self):
@@ -84,11 +84,11 @@ class Flowing(AbstractSplit):
 
     def vf(self, t, y, args):
         del args
-        return self._projected(Forces.total, t, y)
+        return self._projected(Tendencies.total, t, y)
 
     def explicit(self, t, y, args):
         del args
-        return self._projected(Forces.others, t, y)
+        return self._projected(Tendencies.others, t, y)
 
     def implicit(self, t, y, args):
         del args

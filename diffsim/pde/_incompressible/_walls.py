@@ -11,7 +11,7 @@ from jaxtyping import Array
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
 from ..._validation import as_floating, check_takes, is_traced, returned
-from .._boundaries import Ghosts, Inflow, Outflow, Periodic, pairs_of
+from .._boundaries import GhostCells, Inflow, Outflow, Periodic, pairs_of
 from .._grid import Grid
 
 
@@ -94,7 +94,7 @@ def moves(side: Side) -> bool:
     return isinstance(side, Inflow) and callable(side.value)
 
 
-def across(side: Side, dtype: Any) -> Ghosts:
+def across(side: Side, dtype: Any) -> GhostCells:
     """The velocity beyond the last one that is unknown, of the component that crosses.
 
     Of a closed side it is the one at the wall; beyond an open one it is its mirror
@@ -102,10 +102,10 @@ def across(side: Side, dtype: Any) -> Ghosts:
     """
     own = [[0.0, 1.0]] if is_open(side) else [[0.0]]
     given = [0.0] if is_open(side) else [1.0]
-    return Ghosts(jnp.asarray(own, dtype), jnp.asarray(given, dtype))
+    return GhostCells(jnp.asarray(own, dtype), jnp.asarray(given, dtype))
 
 
-def along(side: Side, dtype: Any) -> Ghosts:
+def along(side: Side, dtype: Any) -> GhostCells:
     """The ghost of a component along the side, half a cell beyond it.
 
     At a wall it is on the parabola through it and two values: a line through one misses
@@ -117,7 +117,7 @@ def along(side: Side, dtype: Any) -> Ghosts:
         own, given = [-2.0, 1 / 3], 8 / 3
     elif isinstance(side, Inflow):
         own, given = [-1.0], 2.0
-    return Ghosts(jnp.asarray([own], dtype), jnp.asarray([given], dtype))
+    return GhostCells(jnp.asarray([own], dtype), jnp.asarray([given], dtype))
 
 
 def stiffening(side: Side) -> float:

@@ -13,7 +13,14 @@ from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
 from ..._types import Numbers
 from ..._validation import as_floating, is_traced
-from .._boundaries import AbstractBoundary, Continued, Ghosts, Inflow, Outflow, Wall
+from .._boundaries import (
+    AbstractGhostCellBoundary,
+    Extrapolation,
+    GhostCells,
+    Inflow,
+    Outflow,
+    ReflectingWall,
+)
 from .._domain import Domain, as_field, check_domain
 
 
@@ -57,9 +64,9 @@ def probe(
     for points that are traced and lie beyond a wall.
 
     **Limits:** derivatives by the points jump where the cells around them change, by
-    one order less than the error (mathematics). At an `Inflow`, `Outflow` or `Wall`,
-    which say nothing about the field at the wall itself, the polynomial is that of the
-    cells inside (convenience).
+    one order less than the error (mathematics). At an `Inflow`, `Outflow` or
+    `ReflectingWall`, which say nothing about the field at the wall itself, the
+    polynomial is that of the cells inside (convenience).
     """
     if order not in _ORDERS:
         raise ValueError(f"order must be one of {_ORDERS}, got {order}")
@@ -119,7 +126,7 @@ def _framed(u: Array, t: Array, domain: Domain, order: int) -> Array:
         values = []
         for end, side in enumerate(sides):
             value, wall = jnp.zeros((), u.dtype), grid.wall(axis, end)
-            if isinstance(side, AbstractBoundary):
+            if isinstance(side, AbstractGhostCellBoundary):
                 value = side.at(t, wall)
             shape = (*u.shape[:-ndim], *wall.shape[1:])
             value = jnp.broadcast_to(value, shape).astype(u.dtype)
@@ -141,7 +148,7 @@ def _longer(
     inwards = lines, jnp.flip(lines, -1)
     beyond = []
     for end, side in enumerate(domain.boundary[axis]):
-        if not isinstance(side, AbstractBoundary):
+        if not isinstance(side, AbstractGhostCellBoundary):
             beyond.append(inwards[1 - end][..., :width])
             continue
         rule = _rule(side, grid.spacing[axis], order)
@@ -155,9 +162,9 @@ def _longer(
     return jnp.moveaxis(lines, -1, axis - grid.ndim)
 
 
-def _rule(side: AbstractBoundary, spacing: Array, order: int) -> Ghosts:
-    if isinstance(side, Continued | Inflow | Outflow | Wall):
-        return Continued().ghosts(spacing, order // 2, order)
+def _rule(side: AbstractGhostCellBoundary, spacing: Array, order: int) -> GhostCells:
+    if isinstance(side, Extrapolation | Inflow | Outflow | ReflectingWall):
+        return Extrapolation().ghosts(spacing, order // 2, order)
     return side.ghosts(spacing, order // 2, order)
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..._parameter_selection import cast
 from .._domain import Domain, as_field
-from .._fourier import Modes
+from .._fourier import FourierBasis
 from .._grid import Grid
 
 
@@ -43,7 +43,7 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     """
     u = as_field(u)
     Domain(grid).check(u)
-    modes = Modes(cast(grid, u.dtype))
+    modes = FourierBasis(cast(grid, u.dtype))
     step = jnp.max(2 * jnp.pi / (modes.grid.upper - modes.grid.lower))
     # The longest wavevector, were all sides as short.
     count = int(np.hypot.reduce([n // 2 for n in grid.shape]) + 0.5) + 1

@@ -12,13 +12,13 @@ from ...simulations import Trajectory
 from .._equations import NavierStokes
 from .._evolution import Evolution
 from .._finite_volume import curl_of
-from .._fourier import Modes
+from .._fourier import FourierBasis
 from .._incompressible import IncompressibleFlow
 from .._stencils import difference
 
 
 #: A simulation whose states are velocities or vorticities.
-Flow = Evolution | IncompressibleFlow
+FaceVelocities = Evolution | IncompressibleFlow
 
 
 @fresh_jit
@@ -84,12 +84,12 @@ def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
     ]
 
 
-def _is_vorticity(simulation: Flow) -> bool:
+def _is_vorticity(simulation: FaceVelocities) -> bool:
     return isinstance(simulation, Evolution) and simulation.grid.ndim == 2
 
 
-def _modes(simulation: Flow, state: Array) -> Modes:
-    return Modes(cast(simulation.grid, state.dtype))
+def _modes(simulation: FaceVelocities, state: Array) -> FourierBasis:
+    return FourierBasis(cast(simulation.grid, state.dtype))
 
 
 def is_flow(simulation: Any) -> bool:

@@ -1,7 +1,7 @@
 """States that nothing changes any more."""
 
-from ._pseudo_transient import PseudoTime
+from ._pseudo_transient import PseudoTransient
 from ._steady_state import steady
 
 
-__all__ = ["PseudoTime", "steady"]
+__all__ = ["PseudoTransient", "steady"]

@@ -8,16 +8,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._domain import Domain
-from .._elliptic import Led, system_of
-from ._jacobian_preconditioner import AbstractLead
+from .._elliptic import PreconditionedSolver, system_of
+from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 
 
 #: Of the mean, the least that anything is taken to spread.
 _LEAST = 1e-3
 
 
-class Spreading(AbstractLead):
-    r"""$M = \alpha - \nabla\cdot(k\,\nabla)$ for every channel, by `Transforms`.
+class DiffusionPreconditioner(AbstractJacobianPreconditioner):
+    r"""$M = \alpha - \nabla\cdot(k\,\nabla)$ a channel, by `FastDiagonalization`.
 
     Of waves that change sign from cell to cell the Jacobian makes
     $-4 k \sum_a \Delta x_a^{-2}$ of their height, of constants $-\alpha$. Fluxes that
@@ -26,7 +26,9 @@ class Spreading(AbstractLead):
 
     domain: Domain
 
-    def at(self, operator: Callable, y: Float[Array, "channel *grid"]) -> Led:
+    def at(
+        self, operator: Callable, y: Float[Array, "channel *grid"]
+    ) -> PreconditionedSolver:
         grid, dtype = self.domain.grid, y.dtype
         channels = len(y)
         wave = 1.0 - 2 * (np.indices(grid.shape).sum(0) % 2)
@@ -37,7 +39,7 @@ class Spreading(AbstractLead):
         )
         answers = jax.vmap(jax.vmap(operator))(each * probes[None, :, None])
         own = jnp.stack([answers[c, :, c] for c in range(channels)])
-        return Led([self._system(a * probes) for a in own])
+        return PreconditionedSolver([self._system(a * probes) for a in own])
 
     def _system(self, answers: Array):
         """Of one channel, by what became of a wave and of a constant."""

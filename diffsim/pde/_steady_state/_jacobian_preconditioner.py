@@ -1,4 +1,4 @@
-"""`AbstractLead` and `Leading`: Jacobians of rates, led by what is easily inverted."""
+"""`LeftPreconditionedKrylov`: Jacobians of rates, preconditioned from the left."""
 
 import abc
 from collections.abc import Callable
@@ -8,10 +8,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PyTree
 
-from ...implicit import AbstractLinear, Krylov
+from ...implicit import AbstractLinearSolver, Krylov
 
 
-class AbstractLead(eqx.Module):
+class AbstractJacobianPreconditioner(eqx.Module):
     """The M⁻¹ that makes of a rate about how far the steady state is away."""
 
     @abc.abstractmethod
@@ -19,7 +19,7 @@ class AbstractLead(eqx.Module):
         """v ↦ M⁻¹ v, a linear pytree, where the Jacobian of the rate is `operator`."""
 
 
-class Leading(AbstractLinear):
+class LeftPreconditionedKrylov(AbstractLinearSolver):
     r"""A Krylov method for $M^{-1} A x = M^{-1} b$ and $M^{-T} A^T x = M^{-T} b$.
 
     From the left, both: what rounding leaves of b − A x is rough and may be larger than
@@ -27,7 +27,7 @@ class Leading(AbstractLinear):
     """
 
     krylov: Krylov
-    lead: AbstractLead
+    lead: AbstractJacobianPreconditioner
 
     def prepared(self, operator, y, hint=None, *, transposed=False):
         del hint, transposed

@@ -1,4 +1,4 @@
-"""`PseudoTime`: Newton's method that begins as a march in time."""
+"""`PseudoTransient`: Newton's method that begins as a march in time."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._norms import largest, precision
 from ..._validation import as_floating, check_positive, check_takes
-from ...implicit import GMRES, AbstractLinear, Krylov
+from ...implicit import GMRES, AbstractLinearSolver, Krylov
 
 
 #: A step after which this part of |f| is left that is not linear in it, is as long as
@@ -36,7 +36,7 @@ class _State(eqx.Module):
     failed: Bool[Array, ""]
 
 
-class PseudoTime(optx.AbstractRootFinder):
+class PseudoTransient(optx.AbstractRootFinder):
     r"""Implicit steps in a time of its own, as long as f stays nearly linear:
 
     $$\Bigl(\frac1\tau - \frac{\partial f}{\partial y}\Bigr)\,s = f(y), \qquad
@@ -68,7 +68,7 @@ class PseudoTime(optx.AbstractRootFinder):
     step_size: float | Array
     rtol: float | None
     atol: float
-    linear: AbstractLinear
+    linear: AbstractLinearSolver
     norm: Callable[[PyTree], Array]
     references: ClassVar[tuple[str, ...]] = ("10.1137/S0036142996304796",)
 
@@ -77,7 +77,7 @@ class PseudoTime(optx.AbstractRootFinder):
         step: float | Array = 1.0,
         *,
         rtol: float | None = None,
-        linear: AbstractLinear | None = None,
+        linear: AbstractLinearSolver | None = None,
         norm: Callable[[PyTree], Array] = largest,
     ):
         check_positive("step", as_floating("step", step))

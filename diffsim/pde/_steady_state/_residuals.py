@@ -7,16 +7,16 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._validation import check_positive
-from .._discretizations import Cells
-from .._equations import AbstractFiniteVolume
+from .._discretizations import FiniteVolume
+from .._equations import AbstractFiniteVolumeEquation
 from .._evolution import Evolution
 from .._incompressible import Faces, IncompressibleFlow, projected, solenoidal
-from ._diffusion_preconditioner import Spreading
-from ._jacobian_preconditioner import AbstractLead
-from ._stokes_preconditioner import Stokes
+from ._diffusion_preconditioner import DiffusionPreconditioner
+from ._jacobian_preconditioner import AbstractJacobianPreconditioner
+from ._stokes_preconditioner import StokesPreconditioner
 
 
-def rate_of(simulation: Any) -> tuple[Callable, AbstractLead]:
+def rate_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
     """`rate(y, simulation)` of an internal state, and the lead of its Jacobian."""
     if isinstance(simulation, Evolution):
         return _of_cells(simulation)
@@ -34,27 +34,29 @@ def check_simulation(simulation: Any):
             f"{simulation!r:.60}"
         )
     name = type(simulation.equation).__name__
-    if not isinstance(simulation.equation, AbstractFiniteVolume):
+    if not isinstance(simulation.equation, AbstractFiniteVolumeEquation):
         raise ValueError(
             f"{name} has no rate in cells that could vanish; steady takes equations "
-            "that are AbstractFiniteVolume, pde.Diffusion(D, source) for instance"
+            "that are AbstractFiniteVolumeEquation, such as pde.Diffusion(D, source)"
         )
-    if not isinstance(simulation.space, Cells):
+    if not isinstance(simulation.space, FiniteVolume):
         raise ValueError(
             f"{name} must be in cells for a steady state, got space="
             f"{type(simulation.space).__name__}(); leave space away"
         )
 
 
-def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractLead]:
+def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractJacobianPreconditioner]:
     def rate(u: Array, evolution: Any) -> Array:
         t = jnp.asarray(evolution.t0, u.dtype)
         return evolution.equation.rate(t, u, evolution.domain)
 
-    return rate, Spreading(evolution.domain)
+    return rate, DiffusionPreconditioner(evolution.domain)
 
 
-def _of_flow(flow: IncompressibleFlow) -> tuple[Callable, AbstractLead]:
+def _of_flow(
+    flow: IncompressibleFlow,
+) -> tuple[Callable, AbstractJacobianPreconditioner]:
     def rate(u: Faces, flow: Any) -> Faces:
         forces, t = flow._forces, flow._time(flow.t0)
         near = solenoidal(forces.space, u, t)
@@ -63,4 +65,4 @@ def _of_flow(flow: IncompressibleFlow) -> tuple[Callable, AbstractLead]:
         return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
 
     forces = flow._forces
-    return rate, Stokes.of(forces.space, forces.viscosity)
+    return rate, StokesPreconditioner.of(forces.space, forces.viscosity)

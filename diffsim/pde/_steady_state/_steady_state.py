@@ -15,10 +15,18 @@ from ..._norms import precision
 from ..._primitives import hoisted
 from ..._results import RESULTS, is_finite, poisoned, raised, throws
 from ..._validation import check_takes
-from ...implicit import Equation, Krylov, NewtonKrylov, Rule, Solution, root, solved
+from ...implicit import (
+    ImplicitEquation,
+    Krylov,
+    NewtonKrylov,
+    Rule,
+    Solution,
+    root,
+    solved,
+)
 from ...simulations import AbstractSimulation
-from ._jacobian_preconditioner import Leading
-from ._pseudo_transient import PseudoTime
+from ._jacobian_preconditioner import LeftPreconditionedKrylov
+from ._pseudo_transient import PseudoTransient
 from ._residuals import check_simulation, rate_of
 
 
@@ -52,7 +60,7 @@ def steady(
 
     - `simulation`: its initial state is the guess, which has no derivative; sources and
         walls that change with time are taken as they are at `t0`.
-    - `solver`: None is `PseudoTime()`, which finds states that attract; or
+    - `solver`: None is `PseudoTransient()`, which finds states that attract; or
         `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
         not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
         too.
@@ -64,10 +72,10 @@ def steady(
     - `full`: return an `implicit.Solution` with status, residual and iterations; the
         residual is that of u, about how far it still is from the answer.
 
-    Linear solves are led, in cells by `Transforms` for what the Jacobian makes of the
-    shortest and the longest wave, in flows by a long step of friction and pressure
-    alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly more of
-    them on finer grids.
+    Linear solves are led, in cells by `FastDiagonalization` for what the Jacobian makes
+    of the shortest and the longest wave, in flows by a long step of friction and
+    pressure alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly
+    more of them on finer grids.
 
     **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
     of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
@@ -82,10 +90,10 @@ def steady(
     as waves do not, it may come to nothing (convenience).
     """
     check_simulation(simulation)
-    solver = PseudoTime() if solver is None else solver
+    solver = PseudoTransient() if solver is None else solver
     if not isinstance(solver, optx.AbstractRootFinder):
         raise ValueError(
-            "solver must be pde.PseudoTime(), implicit.NewtonKrylov() or another "
+            "solver must be pde.PseudoTransient(), implicit.NewtonKrylov() or another "
             f"root-finder, got {solver!r:.60}"
         )
     if observe is not None:
@@ -109,9 +117,9 @@ def _answered(simulation, solver, observe, max_steps) -> Solution:
     def function(y, theta):
         return opened(theta[1], y, theta[0])
 
-    rule = Rule(Leading(_krylov(solver), lead))
+    rule = Rule(LeftPreconditionedKrylov(_krylov(solver), lead))
     search = functools.partial(_searched, max_steps)
-    equation = Equation(function, (dynamic, consts), solver, search)
+    equation = ImplicitEquation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = solved(equation, guess, rule)
     proper = simulation.proper()
     status = RESULTS.where(proper, status, RESULTS.improper_parameter)
@@ -150,7 +158,7 @@ def _searched(max_steps: int, how, function, guess, theta):
     return y, (status, found.residual, found.iterations), None
 
 
-def _led(linear: Leading, function, y, theta):
+def _led(linear: LeftPreconditionedKrylov, function, y, theta):
     """M⁻¹ and the Jacobian of the rate, at y."""
     _, operator = jax.linearize(lambda y: function(y, theta), y)
     return linear.lead.at(operator, y), operator
@@ -165,7 +173,9 @@ def _judged(status: Any) -> Any:
     return status
 
 
-def _determined(linear: Leading, function, y, theta) -> Bool[Array, ""]:
+def _determined(
+    linear: LeftPreconditionedKrylov, function, y, theta
+) -> Bool[Array, ""]:
     """Whether the Jacobian at y makes an irregular vector of some other."""
     lead, operator = _led(linear, function, y, theta)
     b = jax.tree.map(_irregular, y)
@@ -183,8 +193,8 @@ def _irregular(a: Array) -> Array:
 
 def _krylov(solver: Any) -> Krylov:
     """That of the solver, or the usual one."""
-    own = isinstance(solver, PseudoTime | NewtonKrylov)
-    linear = solver.linear if own else PseudoTime().linear
+    own = isinstance(solver, PseudoTransient | NewtonKrylov)
+    linear = solver.linear if own else PseudoTransient().linear
     assert isinstance(linear, Krylov)
     if linear.preconditioner is not None:
         raise ValueError(

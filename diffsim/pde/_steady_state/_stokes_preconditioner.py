@@ -10,11 +10,11 @@ from jaxtyping import Array
 
 from .._boundaries import Inflow
 from .._grid import on_axis, product_along
-from .._incompressible import Faces, NoSlip, Staggered, is_open, projected
-from ._jacobian_preconditioner import AbstractLead
+from .._incompressible import Faces, NoSlip, StaggeredGrid, is_open, projected
+from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 
 
-class Stokes(AbstractLead):
+class StokesPreconditioner(AbstractJacobianPreconditioner):
     r"""$P\,(1/\Delta t - \nu\nabla^2)^{-1} P$ with the projection P, walls at rest.
 
     The step of a flow without inertia, as Tuckerman leads Newton's method by one, but
@@ -23,14 +23,14 @@ class Stokes(AbstractLead):
     is the time of friction over the grid. What diverges is left as it is.
     """
 
-    space: Staggered
+    space: StaggeredGrid
     viscosity: Array
 
     @classmethod
-    def of(cls, space: Staggered, viscosity: Array) -> "Stokes":
+    def of(cls, space: StaggeredGrid, viscosity: Array) -> "StokesPreconditioner":
         """That of a flow, whatever its walls do."""
         walls = tuple((_at_rest(low), _at_rest(high)) for low, high in space.walls)
-        return cls(Staggered(space.grid, walls), viscosity)
+        return cls(StaggeredGrid(space.grid, walls), viscosity)
 
     def at(self, operator, y):
         del operator, y

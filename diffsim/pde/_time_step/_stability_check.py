@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._validation import is_traced, worked_out
-from ...integrators import AbstractExponentialSolver, AbstractStiffSolver
-from ...simulations import AbstractOneStepSolver, Method, Semilinear
+from ...integrators import AbstractExponentialSolver, AbstractImplicitRungeKutta
+from ...simulations import AbstractSplittingSolver, Method, Semilinear
 from ._cfl import CFL, crossings_of, largest_step
 
 
@@ -27,7 +27,7 @@ _EXPLICIT = diffrax.AbstractERK | diffrax.Euler
 _TOLERATED = 1.02
 
 
-class Waves(NamedTuple):
+class LinearizedModes(NamedTuple):
     """How modes move that are carried as fast as the fastest part of a field.
 
     `symbol` is what is linear and stiff, `turning` the frequency of what carries.
@@ -87,9 +87,9 @@ def _may_follow(simulation: Any, method: Method, limit: float) -> bool:
     return explicit and not is_traced(step) and float(step) <= limit
 
 
-def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
+def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> LinearizedModes | None:
     """Those of a simulation that knows them, for solvers that they may be asked of."""
-    split = isinstance(solver, AbstractStiffSolver) and solver.split
+    split = isinstance(solver, AbstractImplicitRungeKutta) and solver.split
     some = split or isinstance(solver, AbstractExponentialSolver)
     explicit = isinstance(solver, _EXPLICIT)
     if not ((explicit or some) and hasattr(simulation, "waves")):
@@ -101,14 +101,14 @@ def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> Waves | None:
 
 
 @fresh_jit
-def _moving(simulation: Any) -> Waves | None:
+def _moving(simulation: Any) -> LinearizedModes | None:
     y = simulation.initial_state()
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
     return simulation.waves(jnp.asarray(simulation.t0, dtype), y)
 
 
 def _limit_of_growth(
-    waves: Waves, solver: diffrax.AbstractSolver, step: float
+    waves: LinearizedModes, solver: diffrax.AbstractSolver, step: float
 ) -> tuple[float, float]:
     """The longest step up to `step` by which no mode grows; and a good one.
 
@@ -131,7 +131,9 @@ def _limit_of_growth(
 
 
 @fresh_jit
-def _growth(solver: diffrax.AbstractSolver, waves: Waves, step: Array) -> Array:
+def _growth(
+    solver: diffrax.AbstractSolver, waves: LinearizedModes, step: Array
+) -> Array:
     """The most by which a step multiplies a mode, over what the equation does."""
 
     def joined(y):
@@ -157,7 +159,7 @@ def _limit_of_crossings(
     simulation: Any, solver: diffrax.AbstractSolver
 ) -> tuple[float, float]:
     """The longest stable step of an explicit solver, and a good one."""
-    if not isinstance(solver, _EXPLICIT | AbstractOneStepSolver):
+    if not isinstance(solver, _EXPLICIT | AbstractSplittingSolver):
         return np.inf, np.inf
     rate = crossings_of(simulation, simulation.t0, simulation.initial_state())
     if rate is None or is_traced(rate) or not rate > 0:

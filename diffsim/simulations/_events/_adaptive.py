@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._results import RESULTS
-from ._detection import Watch, ahead, crossings
-from ._fixed_step import Acted, Onward, acted
-from ._records import Rows
+from ._detection import EventDetector, ahead, crossings
+from ._fixed_step import EventLoopState, TruncatedStep, acted
+from ._records import StepLog
 
 
 #: `solve(t, y)`: ends of the steps from t on, padded with infinity, the states there, a
@@ -20,11 +20,11 @@ Solve = Callable[[Array, PyTree[Array]], tuple[Array, PyTree[Array], Any, Any]]
 
 
 def adaptive_rows(
-    watch: Watch, y0: PyTree[Array], t0: Array, solve: Solve, runs: int
-) -> tuple[Rows, Onward, Any]:
+    watch: EventDetector, y0: PyTree[Array], t0: Array, solve: Solve, runs: int
+) -> tuple[StepLog, EventLoopState, Any]:
     """The steps of up to `runs` runs, where they lead, and each run's result."""
     no, nothing = jnp.asarray(False), jnp.zeros(len(watch.events), t0.dtype)
-    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
+    start = EventLoopState(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
     if not any(event.acts for event in watch.events):
         ends, states, *about = solve(t0, y0)
         rows, values = _rows(watch, start, (t0, y0), ends, states)
@@ -76,7 +76,13 @@ def _unless(stopped, solve: Solve, t, y):
     return jax.lax.cond(stopped, nothing, solve, t, y)
 
 
-def _rows(watch: Watch, here: Onward, begun, ends: Array, states: PyTree[Array]):
+def _rows(
+    watch: EventDetector,
+    here: EventLoopState,
+    begun,
+    ends: Array,
+    states: PyTree[Array],
+):
     """The steps of one run, and the values of the events where they begin."""
     t, y = begun
     count = jnp.sum(jnp.isfinite(ends))
@@ -94,15 +100,15 @@ def _rows(watch: Watch, here: Onward, begun, ends: Array, states: PyTree[Array])
     crossed &= (lengths > 0)[:, None]
     nothing = jnp.zeros_like(values)
     since = nothing.at[0].set(here.since)
-    return Rows(times, states, lengths, since, nothing, crossed), values
+    return StepLog(times, states, lengths, since, nothing, crossed), values
 
 
-def _at(n, rows: Rows, values: Array) -> Onward:
+def _at(n, rows: StepLog, values: Array) -> EventLoopState:
     t, y, since = jax.tree.map(lambda a: a[n], (rows.times, rows.states, rows.since))
-    return Onward(t, jnp.asarray(0), y, values[n], since, jnp.asarray(False))
+    return EventLoopState(t, jnp.asarray(0), y, values[n], since, jnp.asarray(False))
 
 
-def _cut(rows: Rows, n, found: Acted) -> Rows:
+def _cut(rows: StepLog, n, found: TruncatedStep) -> StepLog:
     """`rows` up to the event in row n, and standing behind it."""
     index = jnp.arange(rows.lengths.size)
     behind, here = index > n, index == n
@@ -110,7 +116,7 @@ def _cut(rows: Rows, n, found: Acted) -> Rows:
     def standing(a, b):
         return jnp.where(behind.reshape(-1, *[1] * (a.ndim - 1)), b, a)
 
-    return Rows(
+    return StepLog(
         standing(rows.times, found.there.anchor),
         jax.tree.map(standing, rows.states, found.there.y),
         jnp.where(behind, 0, jnp.where(here, found.length, rows.lengths)),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._primitives import hoisted
-from ...implicit import Bracketed, Equation, Rule, solved
+from ...implicit import BracketedNewton, ImplicitEquation, Rule, solved
 from .._elapsed_time import Epoch
 from ._event import Event
 
@@ -20,7 +20,7 @@ Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
 _SEARCH = 20
 
 
-class Watch(NamedTuple):
+class EventDetector(NamedTuple):
     """The events of a run, and how to step it by any length.
 
     `quick` is `aside` by less code: where a step of many stages is made a few times, it
@@ -42,7 +42,7 @@ class Watch(NamedTuple):
     def located(self, index: Array, t, y, length, window, *, there) -> Array:
         """How long after t event `index` happens, within a step of `length`.
 
-        `window` is how far behind both of its ends to look, see `Rows`.
+        `window` is how far behind both of its ends to look, see `StepLog`.
 
         Where it does not, `there` is False, and the answer zero with derivative zero.
         All events share what is compiled for a step; to choose one is cheap.
@@ -55,11 +55,13 @@ class Watch(NamedTuple):
 
         since, until = window
         lower = jnp.where(there, since, -length)
-        solver = Bracketed(lower, length + until, _SEARCH)
+        solver = BracketedNewton(lower, length + until, _SEARCH)
         # `root` would look again whether it is one, by more copies of the step.
         opened, consts = hoisted(residual, length)
         consts = heeded(consts, there)
-        equation = Equation(lambda s, given: opened(given, s), consts, solver, _found)
+        equation = ImplicitEquation(
+            lambda s, given: opened(given, s), consts, solver, _found
+        )
         # What may lie behind the end does so to rounding.
         guess = jnp.where(until > 0, length, length / 2)
         wait, _ = solved(equation, guess, Rule())

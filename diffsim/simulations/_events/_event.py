@@ -90,7 +90,7 @@ class Event(eqx.Module):
         return self.terminal or self.reset is not None
 
 
-class Occurrences(eqx.Module):
+class EventRecord(eqx.Module):
     """When one `Event` happened, padded with NaN to its `limit`.
 
     Of integers that are observed the padding is the least of their type, of unsigned

@@ -14,24 +14,24 @@ from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
 from .._integrate._diffrax_backend import STATS, diffrax_steps
 from .._integrate._fixed_stepper import Stepper
 from .._integrate._run_plan import (
-    DiffraxSide,
-    FixedSide,
-    Leg,
+    DiffraxPlan,
+    FixedStepPlan,
     Plan,
-    Request,
+    RunResult,
+    RunSpec,
     fixed_stats,
 )
-from .._method import MAX_STEPS, GivenSteps
+from .._method import MAX_STEPS, PrescribedSteps
 from ._adaptive import adaptive_rows
-from ._detection import Watch
-from ._event import Event, Occurrences
+from ._detection import EventDetector
+from ._event import Event, EventRecord
 from ._fixed_step import event_rows
-from ._records import Rows, begun_by, read_off
+from ._records import StepLog, begun_by, read_off
 
 
 def event_leg(
-    request: Request, events: tuple[Event, ...], look: Callable
-) -> tuple[Leg, tuple[Occurrences, ...]]:
+    request: RunSpec, events: tuple[Event, ...], look: Callable
+) -> tuple[RunResult, tuple[EventRecord, ...]]:
     """The outputs of `request`, all after the epoch, and the events on the way.
 
     Their times are those elapsed; `look` is told times.
@@ -41,12 +41,12 @@ def event_leg(
     (_, side) = plan.sides
     assert side is not None
     check_conditions(events, simulation, epoch.at(epoch.zero), request.y0)
-    step = plan.method.step if isinstance(side, DiffraxSide) else side.step
+    step = plan.method.step if isinstance(side, DiffraxPlan) else side.step
     step = 1.0 if step is None else step
     stepper = Stepper(simulation, plan.method.solver, epoch, step)
     quick = functools.partial(stepper.aside, rolled=True)
-    watch = Watch(events, epoch, stepper.aside, quick, simulation)
-    if isinstance(side, FixedSide):
+    watch = EventDetector(events, epoch, stepper.aside, quick, simulation)
+    if isinstance(side, FixedStepPlan):
         rows, stop, result, stats = _fixed(request, watch, side)
     else:
         rows, stop, result, stats = _adaptive(request, watch, side)
@@ -58,11 +58,11 @@ def event_leg(
     result = _judged(rows, watch, times[-1], result)
     end_time, end = begun_by(rows, times[-1])
     reached = times <= stop
-    ends = None if isinstance(side, FixedSide) else _ends(rows)
-    return Leg(states, end, end_time, result, stats, ends, reached), found
+    ends = None if isinstance(side, FixedStepPlan) else _ends(rows)
+    return RunResult(states, end, end_time, result, stats, ends, reached), found
 
 
-def _judged(rows: Rows, watch: Watch, last: Array, result: Any) -> Any:
+def _judged(rows: StepLog, watch: EventDetector, last: Array, result: Any) -> Any:
     """`result`, or what went wrong with the events up to the time `last`."""
     fine = result == RESULTS.successful
     in_time = rows.times <= last
@@ -135,7 +135,7 @@ def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
             f"events need all steps, which {type(method.adjoint).__name__} does not "
             "keep; leave adjoint=None"
         )
-    if isinstance(method.controller, GivenSteps) and _resets(events):
+    if isinstance(method.controller, PrescribedSteps) and _resets(events):
         raise ValueError(
             "frozen steps do not fit a run that events reset; give fixed steps, "
             "Method(solver, step=...)"
@@ -143,7 +143,7 @@ def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
     return events
 
 
-def _fixed(request: Request, watch: Watch, side: FixedSide):
+def _fixed(request: RunSpec, watch: EventDetector, side: FixedStepPlan):
     step = jnp.asarray(side.step, request.epoch.dtype)
     # One for what lies beyond the last grid point, and one for each that is cut short.
     steps = side.schedule.steps + 1 + _resets(watch.events)
@@ -159,17 +159,17 @@ def _fixed(request: Request, watch: Watch, side: FixedSide):
 _KEPT, _LEAST = 2**28, 4096
 
 
-def _bounded(request: Request, side: DiffraxSide, runs: int) -> DiffraxSide:
+def _bounded(request: RunSpec, side: DiffraxPlan, runs: int) -> DiffraxPlan:
     """The side with no more steps than there is room for, unless they are given."""
     if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
         return side
     size = sum(y.size * y.dtype.itemsize for y in jax.tree.leaves(request.y0))
     room = _KEPT // max(1, size * runs)
     steps = min(MAX_STEPS, max(_LEAST, room))
-    return DiffraxSide(side.outputs, steps, side.controller)
+    return DiffraxPlan(side.outputs, steps, side.controller)
 
 
-def _adaptive(request: Request, watch: Watch, side: DiffraxSide):
+def _adaptive(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
     until = tuple(event for event in watch.events if event.acts)
     last_time = request.elapsed[-1]
     runs = 1 + _resets(watch.events)
@@ -192,7 +192,7 @@ def _resets(events: tuple[Event, ...]) -> int:
     return sum(event.limit for event in events if event.reset is not None)
 
 
-def _ends(rows: Rows) -> Array:
+def _ends(rows: StepLog) -> Array:
     """Ends of the steps that were taken, ascending, padded with infinity."""
     # A step ends where the next row begins. Where the steps ended is bookkeeping, as in
     # a run without events: the controller chose them.

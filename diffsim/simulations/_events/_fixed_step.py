@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ._detection import Watch, ahead, crossings
-from ._records import Rows
+from ._detection import EventDetector, ahead, crossings
+from ._records import StepLog
 
 
-class Onward(NamedTuple):
+class EventLoopState(NamedTuple):
     """Where a run goes on; `values` are those of the events, `since` where they count.
 
     The grid of fixed steps starts anew at `anchor` after a reset.
@@ -24,32 +24,32 @@ class Onward(NamedTuple):
     stopped: Array
 
 
-class Acted(NamedTuple):
+class TruncatedStep(NamedTuple):
     """How long a step was, where the run goes on, and the events on the way.
 
     `until` is how far behind the end of the step those may be that it has crossed.
     """
 
     length: Array
-    there: Onward
+    there: EventLoopState
     crossed: Array
     until: Array
 
 
 def event_rows(
-    watch: Watch, y0: PyTree[Array], t0: Array, step: Array, steps: int
-) -> tuple[Rows, Onward]:
+    watch: EventDetector, y0: PyTree[Array], t0: Array, step: Array, steps: int
+) -> tuple[StepLog, EventLoopState]:
     """`steps` steps from `t0`, cut short where an event acts, and where they lead."""
     no, soon = jnp.asarray(False), ahead(step)
     nothing = jnp.zeros(len(watch.events), step.dtype)
 
-    def one(here: Onward, _):
+    def one(here: EventLoopState, _):
         t = here.anchor + here.n.astype(step.dtype) * step
         y = watch.aside(t, here.y, step)
         after = watch.values(t + step, y)
         crossed = crossings(watch.events, here.values, after) & ~here.stopped
-        there = Onward(here.anchor, here.n + 1, y, after, nothing, no)
-        found = Acted(step, there, crossed, nothing)
+        there = EventLoopState(here.anchor, here.n + 1, y, after, nothing, no)
+        found = TruncatedStep(step, there, crossed, nothing)
         if any(event.acts for event in watch.events):
             acting = watch.acts() & crossed
             found = jax.lax.cond(
@@ -62,14 +62,16 @@ def event_rows(
         stands = here._replace(stopped=jnp.asarray(True))
         there = jax.tree.map(lambda a, b: jnp.where(here.stopped, a, b), stands, there)
         length = jnp.where(here.stopped, 0, length)
-        return there, Rows(t, here.y, length, here.since, until, crossed)
+        return there, StepLog(t, here.y, length, here.since, until, crossed)
 
-    start = Onward(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
+    start = EventLoopState(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
     last, rows = jax.lax.scan(one, start, None, length=steps)
     return rows, last
 
 
-def acted(watch: Watch, t, here: Onward, step, soon, acting) -> Acted:
+def acted(
+    watch: EventDetector, t, here: EventLoopState, step, soon, acting
+) -> TruncatedStep:
     """A step up to the first event that acts, and what follows it.
 
     Others that happen at the same time, or `soon` after it, are not lost: those that
@@ -102,12 +104,12 @@ def acted(watch: Watch, t, here: Onward, step, soon, acting) -> Acted:
     coming &= ~noted
     values = jnp.where(coming, back, on)
     since = jnp.where(coming, -soon, soon)
-    onward = Onward(t, jnp.asarray(0), y, values, since, stopped)
+    onward = EventLoopState(t, jnp.asarray(0), y, values, since, stopped)
     until = jnp.where(noted, soon, 0)
-    return Acted(length, onward, ~other | noted, until)
+    return TruncatedStep(length, onward, ~other | noted, until)
 
 
-def _looked(watch: Watch, t, y, length, offsets):
+def _looked(watch: EventDetector, t, y, length, offsets):
     """The state `length` after y, and the events at `offsets` from there."""
 
     def look(offset):

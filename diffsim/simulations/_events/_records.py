@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ._detection import Watch, heeded
-from ._event import Occurrences
+from ._detection import EventDetector, heeded
+from ._event import EventRecord
 
 
-class Rows(NamedTuple):
+class StepLog(NamedTuple):
     """The steps of a run: where each began, how long it was, what happened in it.
 
     Rows behind the end have length zero and stand at the end. An event is looked for
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     crossed: Bool[Array, "row event"]
 
 
-def begun_by(rows: Rows, times: Array) -> tuple[Array, PyTree[Array]]:
+def begun_by(rows: StepLog, times: Array) -> tuple[Array, PyTree[Array]]:
     """When the last step begun by each of `times` began, and the state there."""
     # Which row it is jumps with the time and has no derivative; what is in it has.
     starts, until = jax.lax.stop_gradient((rows.times, times))
@@ -38,7 +38,7 @@ def begun_by(rows: Rows, times: Array) -> tuple[Array, PyTree[Array]]:
     return rows.times[at], jax.tree.map(lambda a: a[at], rows.states)
 
 
-class _Aside(NamedTuple):
+class _OffGridSteps(NamedTuple):
     """Side steps to be taken: from y at t over s, one each along the leading axis."""
 
     t: Array
@@ -47,8 +47,8 @@ class _Aside(NamedTuple):
 
 
 def read_off(
-    rows: Rows, watch: Watch, times: Array, end: Array, look: Callable
-) -> tuple[PyTree[Array], tuple[Occurrences, ...]]:
+    rows: StepLog, watch: EventDetector, times: Array, end: Array, look: Callable
+) -> tuple[PyTree[Array], tuple[EventRecord, ...]]:
     """The states at `times`, and by `look` the events up to the time `end`.
 
     All by side steps from the rows before them, in one batch: a step takes long to
@@ -56,7 +56,7 @@ def read_off(
     """
     starts, states = begun_by(rows, times)
     there, waits = _waits(rows, watch)
-    both = (_Aside(starts, states, times - starts), waits)
+    both = (_OffGridSteps(starts, states, times - starts), waits)
     every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
     found = jax.vmap(watch.quick)(*every)
     at, states = (
@@ -72,10 +72,12 @@ def read_off(
         jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
         for i, j in itertools.pairwise(bounds)
     )
-    return at, tuple(Occurrences(t, y, jnp.sum(ok)) for t, y, ok in events)
+    return at, tuple(EventRecord(t, y, jnp.sum(ok)) for t, y, ok in events)
 
 
-def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
+def _waits(
+    rows: StepLog, watch: EventDetector
+) -> tuple[Bool[Array, " place"], _OffGridSteps]:
     """Of all events one after another, each padded to its limit: which there are, and
     the side steps to them.
     """
@@ -101,7 +103,7 @@ def _waits(rows: Rows, watch: Watch) -> tuple[Bool[Array, " place"], _Aside]:
             return watch.located(index, t, y, length, window, there=there)
 
         waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
-    waits = _Aside(rows.times, rows.states, waits)
+    waits = _OffGridSteps(rows.times, rows.states, waits)
     return there, jax.vmap(heeded)(waits, there)
 
 

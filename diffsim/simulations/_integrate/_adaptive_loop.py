@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PyTree
 from ..._results import equals
 from .._terms._term_checks import moves_with_time
 from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, steps_of
-from ._step_size_controllers import Landing, guarded
+from ._step_size_controllers import StepToOutputs, guarded
 
 
 class Stop(NamedTuple):
@@ -80,7 +80,9 @@ def is_run_here(solver: Any, controller: Any, terms: Any) -> bool:
     No controllers that jump, no solvers that ask the controller for a tolerance, and
     no more than one term.
     """
-    inner = controller.controller if isinstance(controller, Landing) else controller
+    inner = (
+        controller.controller if isinstance(controller, StepToOutputs) else controller
+    )
     asks = isinstance(solver, diffrax.AbstractImplicitSolver)
     adapts = isinstance(solver, diffrax.AbstractAdaptiveSolver) and not asks
     steady = isinstance(inner, diffrax.PIDController) or getattr(

@@ -26,7 +26,7 @@ from ._replay import (
     steps_between,
 )
 from ._replay_reverse import pull_back
-from ._run_plan import DiffraxSide, Leg, Request
+from ._run_plan import DiffraxPlan, RunResult, RunSpec
 from ._step_size_controllers import guarded
 
 
@@ -41,8 +41,8 @@ STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
 def diffrax_leg(
-    request: Request, side: DiffraxSide, *, span: tuple[Array, Array], times: Array
-) -> Leg:
+    request: RunSpec, side: DiffraxPlan, *, span: tuple[Array, Array], times: Array
+) -> RunResult:
     """States at `times`, which lie in order in the `span` of elapsed time."""
     solver, terms = request.plan.method.solver, request.simulation.terms()
     replays = is_replayable(solver, terms) and _has_room(request, side)
@@ -54,12 +54,12 @@ def diffrax_leg(
     end_time = jnp.where(fine, span[1], jax.lax.stop_gradient(reached))
     # Where the steps ended is bookkeeping: the controller chose them.
     ends = jax.lax.stop_gradient(found["ends"])
-    return Leg(found["states"], end, end_time, result, stats, ends)
+    return RunResult(found["states"], end, end_time, result, stats, ends)
 
 
 def diffrax_steps(
-    request: Request,
-    side: DiffraxSide,
+    request: RunSpec,
+    side: DiffraxPlan,
     span: tuple[Array, Array],
     until: tuple[Event, ...],
 ) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
@@ -87,8 +87,8 @@ class _Inputs(NamedTuple):
 
 
 def _run(
-    request: Request,
-    side: DiffraxSide,
+    request: RunSpec,
+    side: DiffraxPlan,
     span: tuple[Array, Array],
     times: Array | None,
     every: int | None,
@@ -154,7 +154,7 @@ def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> 
     return found, RESULTS.promote(result), stats
 
 
-def _has_room(request: Request, side: DiffraxSide) -> bool:
+def _has_room(request: RunSpec, side: DiffraxPlan) -> bool:
     """Whether there is room for the states from which a run is made again."""
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(request.y0))
     return 2 * steps_between(side.max_steps) * size <= _MEMORY
@@ -204,7 +204,7 @@ _ALONG_STEPS = Derivatives(
 
 
 def _solved(
-    inputs: _Inputs, meter: Any, side: DiffraxSide, every: int | None, adjoint: Any
+    inputs: _Inputs, meter: Any, side: DiffraxPlan, every: int | None, adjoint: Any
 ) -> tuple[dict[str, Any], Any, dict[str, Array]]:
     """The run by `diffeqsolve`."""
     simulation, method, controller, epoch, y0, (t0, t1), times, until = inputs

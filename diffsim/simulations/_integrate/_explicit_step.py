@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._terms._imex import unwrapped
-from .._terms._operator_splitting import AbstractFlows
+from .._terms._operator_splitting import AbstractSplitFlows
 from ._weighted_sum import weighted_sum
 
 
@@ -20,15 +20,15 @@ from ._weighted_sum import weighted_sum
 _FEW_STAGES = 4
 
 
-class AbstractOneStepSolver(diffrax.AbstractSolver):
-    """A solver of `Separable` dynamics or `Flows` whose step maps the state alone.
+class AbstractSplittingSolver(diffrax.AbstractSolver):
+    """A solver of `Separable` dynamics or `SplitFlows` whose step maps the state alone.
 
     It has no memory and no error estimate. Subclasses say `advance`, and with
     `term_structure` whether they serve one kind only; Diffrax sees a solver like any
     other.
     """
 
-    term_structure: ClassVar = AbstractFlows
+    term_structure: ClassVar = AbstractSplitFlows
     #: Whether a step of length −h undoes a step of length h.
     time_symmetric: ClassVar[bool] = False
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
@@ -49,7 +49,7 @@ class AbstractOneStepSolver(diffrax.AbstractSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         del solver_state, made_jump
-        found = unwrapped(terms, AbstractFlows, jnp.asarray(t0), jnp.asarray(t1))
+        found = unwrapped(terms, AbstractSplitFlows, jnp.asarray(t0), jnp.asarray(t1))
         assert found is not None
         term, sign = found
         y1 = self.advance(term, sign * t0, sign * (t1 - t0), y0, args)
@@ -61,7 +61,7 @@ class AbstractOneStepSolver(diffrax.AbstractSolver):
 
 def is_explicit(solver: diffrax.AbstractSolver) -> bool:
     """Whether `explicit_step` serves `solver`."""
-    return isinstance(solver, AbstractOneStepSolver) or is_runge_kutta(solver)
+    return isinstance(solver, AbstractSplittingSolver) or is_runge_kutta(solver)
 
 
 def is_runge_kutta(solver: diffrax.AbstractSolver) -> bool:
@@ -86,7 +86,7 @@ def explicit_step(
     none of which a fixed step needs. If `rolled` the stages are a loop, compiled in the
     time of one evaluation, which keeps all of their rates; else they are written out.
     """
-    if isinstance(solver, AbstractOneStepSolver):
+    if isinstance(solver, AbstractSplittingSolver):
         return solver.advance(terms, t0, length, y, args)
     b = solver.tableau.b_sol
     # Stages behind the last one that the solution uses only estimate its error.

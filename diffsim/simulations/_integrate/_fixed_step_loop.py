@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ..._results import RESULTS
-from ._explicit_step import AbstractOneStepSolver
+from ._explicit_step import AbstractSplittingSolver
 from ._fixed_stepper import Stepper, with_closures
 from ._segment_schedule import Schedule
 
@@ -82,7 +82,7 @@ def length_of(stepper: Stepper, index: Array | None, count: Array | None) -> Arr
 def unroll_of(stepper: Stepper, y: PyTree[Array]) -> int:
     """Steps per turn of the loop, so that its overhead does not show."""
     small = sum(x.size for x in jax.tree.leaves(y)) <= _SMALL
-    if small and isinstance(stepper.solver, AbstractOneStepSolver):
+    if small and isinstance(stepper.solver, AbstractSplittingSolver):
         return max(1, _UNROLL // stepper.solver.evaluations)
     return 1
 
@@ -127,7 +127,7 @@ def _block_of(stepper: Stepper, y: PyTree[Array], size: int) -> int:
     """Steps in a block, 1 where blocks do not pay."""
     largest = max(x.size * x.dtype.itemsize for x in jax.tree.leaves(y))
     block = _AT_ONCE // max(1, largest)
-    pays = isinstance(stepper.solver, AbstractOneStepSolver)
+    pays = isinstance(stepper.solver, AbstractSplittingSolver)
     return block if pays and _LEAST_BLOCK <= block < size else 1
 
 

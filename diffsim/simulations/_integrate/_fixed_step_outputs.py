@@ -11,18 +11,18 @@ from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
 from ._fixed_step_loop import scan_pieces
 from ._fixed_stepper import Stepper, with_closures
 from ._reversible_adjoint import reversible
-from ._run_plan import FixedSide, Leg, fixed_stats
+from ._run_plan import FixedStepPlan, RunResult, fixed_stats
 from ._segment_schedule import ULPS_ON_GRID, Schedule
 
 
 def fixed_leg(
     stepper: Stepper,
     y0: PyTree[Array],
-    side: FixedSide,
+    side: FixedStepPlan,
     *,
     adjoint: AbstractScanAdjoint | None,
     meter: diffrax.AbstractProgressMeter,
-) -> Leg:
+) -> RunResult:
     """States at the outputs of `side`, those beyond a grid point by a side step."""
     schedule = side.schedule
     if isinstance(adjoint, Reversible) and schedule.pieces:
@@ -38,7 +38,7 @@ def fixed_leg(
         states = side_steps(stepper, states, points, beyond)
     end = jax.tree.map(lambda a: a[-1], kept)
     steps = schedule.steps
-    return Leg(states, end, stepper.time(steps), result, fixed_stats(steps), None)
+    return RunResult(states, end, stepper.time(steps), result, fixed_stats(steps), None)
 
 
 def side_steps(
@@ -63,7 +63,7 @@ def _taken(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
 
 def traced_leg(
     stepper: Stepper, y0: PyTree[Array], elapsed: Array, max_steps: int
-) -> Leg:
+) -> RunResult:
     """States `elapsed` after the epoch, in the direction of `stepper.step`.
 
     All `max_steps` steps are taken and kept, so memory is `max_steps` states; nothing
@@ -96,7 +96,7 @@ def traced_leg(
     too_far = jnp.any(points > max_steps)
     result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
     stats = fixed_stats(jnp.where(runs, max_steps, 0))
-    return Leg(states, end, stepper.time(farthest), result, stats, None)
+    return RunResult(states, end, stepper.time(farthest), result, stats, None)
 
 
 def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:

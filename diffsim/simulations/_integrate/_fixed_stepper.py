@@ -11,7 +11,7 @@ from ..._results import RESULTS
 from .._elapsed_time import Epoch
 from .._method import with_root_tolerances
 from .._simulation import AbstractSimulation
-from .._terms._operator_splitting import AbstractFlows
+from .._terms._operator_splitting import AbstractSplitFlows
 from .._terms._semilinear import Semilinear
 from .._terms._term_checks import moves_with_time
 from ._adaptive_step import PackedTerm, Packing, is_small
@@ -27,7 +27,7 @@ class Carry(NamedTuple):
 
 
 @runtime_checkable
-class Prepares(Protocol):
+class SupportsPrecompute(Protocol):
     """A solver with something to work out for all steps of one length."""
 
     def prepared(self, terms: Any, length: Array) -> diffrax.AbstractSolver:
@@ -70,7 +70,7 @@ class Stepper(eqx.Module):
         packing = Packing.of(y0) if small and is_runge_kutta(solver) else None
         self.packing = None if packing is None or packing.single else packing
         self.rolled = small and rolls(solver)
-        if isinstance(solver, Prepares):
+        if isinstance(solver, SupportsPrecompute):
             self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))
             if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
                 self.outer, self.terms = self.terms, self.terms.transformed()
@@ -164,7 +164,7 @@ def with_closures(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
     A derivative rule is told only of its arguments; `lambda t, x, args: -self.k * x`
     would hide `self.k` from it.
     """
-    if not isinstance(stepper.terms, AbstractFlows):
+    if not isinstance(stepper.terms, AbstractSplitFlows):
         return stepper
     terms = stepper.terms.opened(stepper.begin, y0, stepper.simulation)
     return eqx.tree_at(lambda s: s.terms, stepper, terms)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._primitives import Maps, hoisted, linear, sealed
+from ..._primitives import LinearMapRules, hoisted, linear, sealed
 from ..._validation import is_traced
 
 
@@ -84,7 +84,7 @@ def in_both_modes(
             known = [*known, *outputs]
             if derivatives.again is not None:
                 exact = _by_running(moved, derivatives.again, whole, ends[0])
-        return moved.tangents(Maps(*first, *exact), outputs, known, tangents)
+        return moved.tangents(LinearMapRules(*first, *exact), outputs, known, tangents)
 
     found = sealed(lambda *x: opened(consts, *x), tangent, *arrays)
     return jax.tree.unflatten(ends[0], found)
@@ -117,7 +117,7 @@ class _Moved(NamedTuple):
         """Those of the inputs that move."""
         return [known[i] for i in self.inputs]
 
-    def tangents(self, maps: Maps, outputs, known, tangents) -> list:
+    def tangents(self, maps: LinearMapRules, outputs, known, tangents) -> list:
         """Tangents of all outputs; None of those that have none."""
         steps, types = (
             self.taken(tangents),

@@ -9,10 +9,10 @@ from ..._results import RESULTS
 from ._diffrax_backend import diffrax_leg
 from ._fixed_step_outputs import fixed_leg, traced_leg
 from ._fixed_stepper import Stepper
-from ._run_plan import DiffraxSide, Leg, Request, Side, diffrax_side, landing
+from ._run_plan import DiffraxPlan, RunResult, RunSpec, Side, diffrax_side, landing
 
 
-def run_both_ways(request: Request) -> Leg:
+def run_both_ways(request: RunSpec) -> RunResult:
     """The outputs before and after the epoch, ascending in time."""
     if request.plan.sides is None:
         return _traced(request)
@@ -27,9 +27,9 @@ def run_both_ways(request: Request) -> Leg:
     return legs[0] if len(legs) == 1 else _joined(*legs)
 
 
-def _one_way(request: Request, side: Side, times: Array) -> Leg:
+def _one_way(request: RunSpec, side: Side, times: Array) -> RunResult:
     method = request.plan.method
-    if isinstance(side, DiffraxSide):
+    if isinstance(side, DiffraxPlan):
         side, span = landing(side, method, times), (request.begin, times[-1])
         return diffrax_leg(request, side, span=span, times=times)
     adjoint, meter = method.adjoint, request.meter
@@ -39,7 +39,7 @@ def _one_way(request: Request, side: Side, times: Array) -> Leg:
     return fixed_leg(stepper, request.y0, side, adjoint=adjoint, meter=meter)
 
 
-def _traced(request: Request) -> Leg:
+def _traced(request: RunSpec) -> RunResult:
     """Every output from both legs; which one counts is known only when it runs."""
     is_past = request.elapsed < 0
     past, future = _traced_way(request, is_past, -1), _traced_way(request, ~is_past, 1)
@@ -58,7 +58,7 @@ def _traced(request: Request) -> Leg:
     return leg._replace(states=states, end=end, end_time=end_time)
 
 
-def _traced_way(request: Request, here: Array, sign: int) -> Leg:
+def _traced_way(request: RunSpec, here: Array, sign: int) -> RunResult:
     """The outputs that lie `here`, in one direction; the others stay at the epoch."""
     method = request.plan.method
     times = jnp.where(here, request.elapsed, 0)
@@ -76,14 +76,14 @@ def _traced_way(request: Request, here: Array, sign: int) -> Leg:
     return traced_leg(stepper, request.y0, sign * times, method.max_steps)
 
 
-def _reversed(leg: Leg) -> Leg:
+def _reversed(leg: RunResult) -> RunResult:
     states = jax.tree.map(lambda a: a[::-1], leg.states)
     return leg._replace(states=states, ends=_ascending(leg.ends))
 
 
-def _joined(past: Leg, future: Leg) -> Leg:
+def _joined(past: RunResult, future: RunResult) -> RunResult:
     failed = past.result != RESULTS.successful
-    return Leg(
+    return RunResult(
         jax.tree.map(lambda a, b: jnp.concatenate([a, b]), past.states, future.states),
         future.end,
         future.end_time,

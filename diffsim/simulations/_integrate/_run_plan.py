@@ -12,20 +12,20 @@ from jaxtyping import Array, PyTree
 from ..._results import RESULTS
 from ..._validation import is_traced
 from .._elapsed_time import Epoch, controller_since, elapsed_since
-from .._method import MAX_STEPS, GivenSteps, Method, default_controller
+from .._method import MAX_STEPS, Method, PrescribedSteps, default_controller
 from .._simulation import AbstractSimulation
 from .._terms._term_checks import reads_time
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed
-from ._explicit_step import AbstractOneStepSolver
+from ._explicit_step import AbstractSplittingSolver
 from ._segment_schedule import Schedule, grid_steps
-from ._step_size_controllers import Landing
+from ._step_size_controllers import StepToOutputs
 
 
 #: A progress meter moves at least this often in a run at fixed steps.
 _TICKS = 50
 
 
-class FixedSide(eqx.Module):
+class FixedStepPlan(eqx.Module):
     """The outputs on one side of the epoch, nearest first, by fixed steps.
 
     See `Schedule` and `grid_steps`; `beyond` is None if every output is on the grid.
@@ -38,7 +38,7 @@ class FixedSide(eqx.Module):
     beyond: np.ndarray | None
 
 
-class DiffraxSide(eqx.Module):
+class DiffraxPlan(eqx.Module):
     """The outputs on one side of the epoch, nearest first, by `diffrax.diffeqsolve`."""
 
     outputs: int = eqx.field(static=True)
@@ -46,7 +46,7 @@ class DiffraxSide(eqx.Module):
     controller: diffrax.AbstractStepSizeController
 
 
-Side = FixedSide | DiffraxSide
+Side = FixedStepPlan | DiffraxPlan
 
 
 class Plan(eqx.Module):
@@ -80,7 +80,7 @@ def planned(
     after = _side(method, times[~past], t0, watched=watched)
     last = before if after is None else after
     end = float(times[0] if after is None else times[-1])
-    if isinstance(last, FixedSide):
+    if isinstance(last, FixedStepPlan):
         end = t0 + last.schedule.steps * last.step
     return Plan(method, (before, after)), end
 
@@ -96,7 +96,7 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     sign = -1 if elapsed[-1] < 0 else 1
     points, beyond = grid_steps(times, t0, float(method.step))
     pieces = max(_TICKS if watched else 1, _segments(method, int(points[-1])))
-    return FixedSide(
+    return FixedStepPlan(
         times.size,
         sign * float(method.step),
         Schedule.reaching(points, pieces=pieces),
@@ -107,13 +107,13 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
 
 def diffrax_side(
     method: Method, outputs: int, *, span: tuple[float, float] | None
-) -> DiffraxSide:
+) -> DiffraxPlan:
     """How `diffeqsolve` reaches the outputs.
 
     `span` are the epoch and how long after it the run ends, None if times are traced.
     """
     controller, steps = method.controller, method.max_steps or MAX_STEPS
-    if isinstance(controller, GivenSteps):
+    if isinstance(controller, PrescribedSteps):
         assert span is not None
         controller = controller.towards(*span)
     elif method.step is not None and isinstance(
@@ -126,7 +126,7 @@ def diffrax_side(
         controller = default_controller(float)
     elif isinstance(controller, diffrax.StepTo):
         steps = max(steps, controller.ts.size)
-    return DiffraxSide(outputs, steps, controller)
+    return DiffraxPlan(outputs, steps, controller)
 
 
 def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
@@ -135,7 +135,7 @@ def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
     """
     given = plan.method
     _check_step(given.step, dtype)
-    if not given.adaptive or isinstance(given.controller, GivenSteps):
+    if not given.adaptive or isinstance(given.controller, PrescribedSteps):
         return plan
     controller = default_controller(dtype)
     if given.controller is not None:
@@ -151,7 +151,7 @@ def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
         return Plan(method, None, plan.halved)
     before, after = (
         eqx.tree_at(lambda s: s.controller, side, controller)
-        if isinstance(side, DiffraxSide)
+        if isinstance(side, DiffraxPlan)
         else side
         for side in plan.sides
     )
@@ -171,7 +171,7 @@ def _check_step(step: float | int | None, dtype: Any):
         )
 
 
-def landing(side: DiffraxSide, method: Method, times: Array) -> DiffraxSide:
+def landing(side: DiffraxPlan, method: Method, times: Array) -> DiffraxPlan:
     """The side with a step that ends at each output, for what asks for it.
 
     Solvers do that are coarse between their steps, and controllers of their own accord.
@@ -182,9 +182,9 @@ def landing(side: DiffraxSide, method: Method, times: Array) -> DiffraxSide:
     asked = asked or getattr(side.controller, "ends_steps_at_outputs", False)
     if not asked or times.size == 1:
         return side
-    controller = Landing(side.controller, times)
+    controller = StepToOutputs(side.controller, times)
     # What outputs add is not the dynamics' doing, so it does not count.
-    return DiffraxSide(side.outputs, side.max_steps + side.outputs, controller)
+    return DiffraxPlan(side.outputs, side.max_steps + side.outputs, controller)
 
 
 def _segments(method: Method, steps: int) -> int:
@@ -209,7 +209,7 @@ def _check_bounded(method: Method):
             f"{type(method.adjoint).__name__} needs concrete times and a concrete t0; "
             "leave adjoint=None where they are traced"
         )
-    if isinstance(method.controller, GivenSteps):
+    if isinstance(method.controller, PrescribedSteps):
         raise ValueError("frozen steps need concrete times and a concrete t0")
     if _interpolates_by_a_line(method):
         raise ValueError(
@@ -221,7 +221,7 @@ def _check_bounded(method: Method):
 
 def _interpolates_by_a_line(method: Method) -> bool:
     """One-step maps have no dense output but a line between their steps."""
-    one_step = isinstance(method.solver, AbstractOneStepSolver)
+    one_step = isinstance(method.solver, AbstractSplittingSolver)
     return one_step and method.step is not None and not method.scans
 
 
@@ -262,7 +262,7 @@ def with_longest_step(
     and a `dtmax` that is, stay. `elapsed` are the times of outputs since the epoch.
     """
     method = plan.method
-    given = not method.adaptive or isinstance(method.controller, GivenSteps)
+    given = not method.adaptive or isinstance(method.controller, PrescribedSteps)
     if given or not simulation.bounds_steps or not _is_driven(simulation, y0):
         return plan
     part = _PART * 0.5**plan.halved
@@ -271,9 +271,9 @@ def with_longest_step(
         return Plan(method, None, plan.halved)
     sides = []
     for side, outermost in zip(plan.sides, (elapsed[:1], elapsed[-1:]), strict=True):
-        if isinstance(side, DiffraxSide):
+        if isinstance(side, DiffraxPlan):
             controller = _of(side.controller, part * _span(outermost))
-            side = DiffraxSide(side.outputs, side.max_steps, controller)
+            side = DiffraxPlan(side.outputs, side.max_steps, controller)
         sides.append(side)
     return Plan(method, (sides[0], sides[1]), plan.halved)
 
@@ -308,7 +308,7 @@ def _of(controller: Any, longest: Array) -> Any:
     return controller
 
 
-class Request(NamedTuple):
+class RunSpec(NamedTuple):
     """A run: what, how, from where, to which times.
 
     All times inside are those elapsed since the epoch; `y0` holds at `begin`, which is
@@ -324,7 +324,7 @@ class Request(NamedTuple):
     meter: diffrax.AbstractProgressMeter
 
 
-class Leg(NamedTuple):
+class RunResult(NamedTuple):
     """Internal states at the outputs, nearest to the epoch first, and how it ended.
 
     `ends` are the ends of adaptive steps, padded with infinity; None at fixed steps.

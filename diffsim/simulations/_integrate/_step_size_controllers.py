@@ -1,4 +1,4 @@
-"""`Landing`: steps that end where outputs are."""
+"""`StepToOutputs`: steps that end where outputs are."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..._results import equals
 _STRETCH = 0.01
 
 
-class Landing(diffrax.AbstractStepSizeController):
+class StepToOutputs(diffrax.AbstractStepSizeController):
     """A controller's steps, made equal on the way to the next of `times`.
 
     Diffrax's `ClipStepSizeController` may leave a rest of a rounding's length, over
@@ -70,7 +70,7 @@ def guarded(controller: Any, dtype: Any) -> Any:
     """`controller`, given times of this type, and up where its steps shrink away."""
     if isinstance(controller, diffrax.PIDController):
         return _Guarded(controller)
-    if isinstance(controller, Landing | diffrax.ClipStepSizeController):
+    if isinstance(controller, StepToOutputs | diffrax.ClipStepSizeController):
         inner = guarded(controller.controller, dtype)
         return eqx.tree_at(lambda c: c.controller, controller, inner)
     if isinstance(controller, diffrax.StepTo):

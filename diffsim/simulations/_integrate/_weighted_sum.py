@@ -6,7 +6,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
 from ..._linalg import product
-from ..._primitives import AtOnce, Mapped, Maps, linear
+from ..._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 
 
 #: Numbers in all tangents of all rates from which on a product of matrices is faster.
@@ -40,10 +40,12 @@ def _jvp(primals, tangents):
 weighted_sum.defjvp(_jvp, symbolic_zeros=True)
 
 
-def _maps(size: int) -> Maps:
+def _maps(size: int) -> LinearMapRules:
     least = max(2, -(-_MANY // max(size, 1)))
-    many = AtOnce(least, Mapped(_sums), Mapped(_spread_all))
-    return Maps.plain(Mapped(_sum), Mapped(_spread), at_once=many, short=True)
+    many = AtOnce(least, HashablePartial(_sums), HashablePartial(_spread_all))
+    return LinearMapRules.plain(
+        HashablePartial(_sum), HashablePartial(_spread), at_once=many, short=True
+    )
 
 
 def _sum(known, given) -> list[Array]:

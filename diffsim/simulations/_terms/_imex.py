@@ -1,4 +1,4 @@
-"""`Split`: dynamics of which a part is stiff, and known how to solve for."""
+"""`IMEXTerm`: dynamics of which a part is stiff, and known how to solve for."""
 
 import abc
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 
-class AbstractSplit(diffrax.AbstractTerm):
+class AbstractIMEXTerm(diffrax.AbstractTerm):
     r"""$\dot y = f_E(t, y) + f_I(t, y)$, the second part stiff, with its own solve.
 
     Solvers with implicit stages take it as it is; to all others it is an ordinary
@@ -59,14 +59,14 @@ class AbstractSplit(diffrax.AbstractTerm):
         return jax.tree.map(lambda rate: control * rate, vf)
 
 
-class Split(AbstractSplit):
+class IMEXTerm(AbstractIMEXTerm):
     r"""$\dot y = f_E + f_I$ with the stiff part $f_I$ and what solves for it.
 
     ```python
     def solve(t, rhs, length, guess, args):
         return rhs / (1 + length * args.decay)
 
-    simulations.Split(lambda t, y, args: -args.decay * y, solve, explicit=forcing)
+    simulations.IMEXTerm(lambda t, y, args: -args.decay * y, solve, explicit=forcing)
     ```
 
     `KenCarp3` to `KenCarp5`, `ARS222` and `ARS443` step both parts each in its way;
@@ -107,7 +107,7 @@ class Split(AbstractSplit):
         return self.f_solve(t, rhs, length, guess, args)
 
 
-def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractSplit, Array] | None:
+def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractIMEXTerm, Array] | None:
     """What a solver is given as split dynamics, and the direction of their time.
 
     For solvers that use the parts: Diffrax wraps terms to run either way on a clock
@@ -117,7 +117,7 @@ def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractSplit, Array] | 
 
     - `terms`, `t0`, `t1`: as `init` and `step` of a Diffrax solver are given them.
     """
-    return unwrapped(terms, AbstractSplit, t0, t1)
+    return unwrapped(terms, AbstractIMEXTerm, t0, t1)
 
 
 Term = TypeVar("Term", bound=diffrax.AbstractTerm)

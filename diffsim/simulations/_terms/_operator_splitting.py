@@ -1,4 +1,4 @@
-"""`Flows`: dynamics of two parts, each of which is solved exactly."""
+"""`SplitFlows`: dynamics of two parts, each of which is solved exactly."""
 
 import abc
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 
-class AbstractFlows(diffrax.AbstractTerm):
+class AbstractSplitFlows(diffrax.AbstractTerm):
     r"""$\dot y = f(t, y) + g(t, y)$, the flow of either part known alone.
 
     What splitting methods need: each part moves while the other one stands still.
@@ -38,7 +38,7 @@ class AbstractFlows(diffrax.AbstractTerm):
         return jax.tree.map(lambda rate: control * rate, vf)
 
 
-class Flows(AbstractFlows):
+class SplitFlows(AbstractSplitFlows):
     r"""$\dot y = f(t, y) + g(t, y)$, given by the exact flows of f and of g.
 
     ```python
@@ -50,7 +50,7 @@ class Flows(AbstractFlows):
     def kicked(t, y, length, args):  # p' = −q³
         return y[0], y[1] - length * y[0] ** 3
 
-    simulations.Flows(turned, kicked)
+    simulations.SplitFlows(turned, kicked)
     ```
 
     `Leapfrog` is Strang's splitting of it, first–second–first, `Yoshida4` and the
@@ -81,7 +81,7 @@ class Flows(AbstractFlows):
     def opened(self, t, y, args):
         length = jnp.zeros_like(t)
         flows = (self.f_first, self.f_second)
-        return Flows(
+        return SplitFlows(
             *(eqx.filter_closure_convert(f, t, y, length, args) for f in flows)
         )
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import scaled
-from ._imex import AbstractSplit
+from ._imex import AbstractIMEXTerm
 
 
-class Semilinear(AbstractSplit):
+class Semilinear(AbstractIMEXTerm):
     r"""$\dot{\hat y} = L\,\hat y + \hat N(t, \hat y)$ with L diagonal, $\hat y = Fy$.
 
     F is linear, a Fourier transform for instance, and the state y is in physical

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PyTree
 
-from ._operator_splitting import AbstractFlows
+from ._operator_splitting import AbstractSplitFlows
 
 
-class Separable(AbstractFlows):
+class Separable(AbstractSplitFlows):
     r"""$\dot x = \mathrm{drift}(t, v)$, $\dot v = \mathrm{kick}(t, x)$; state `(x, v)`.
 
     What symplectic solvers need: each half moves while the other stands still. It is

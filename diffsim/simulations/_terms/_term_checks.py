@@ -12,8 +12,8 @@ from jaxtyping import Array, PyTree
 
 from ..._tracer_errors import explain_tracer_errors
 from .._simulation import AbstractSimulation
-from ._imex import AbstractSplit
-from ._operator_splitting import AbstractFlows
+from ._imex import AbstractIMEXTerm
+from ._operator_splitting import AbstractSplitFlows
 from ._separable import Separable
 
 
@@ -69,7 +69,7 @@ def moves_with_time(terms: Any) -> bool:
 
     A `ControlTerm` multiplies by something else, a `MultiTerm` by several.
     """
-    return isinstance(terms, diffrax.ODETerm | AbstractFlows | AbstractSplit)
+    return isinstance(terms, diffrax.ODETerm | AbstractSplitFlows | AbstractIMEXTerm)
 
 
 def _check_terms(terms: Any):
@@ -107,9 +107,9 @@ def _check_solver(solver: diffrax.AbstractSolver, terms: Any):
         "Take an explicit Runge–Kutta solver instead, diffrax.Dopri8() at fixed steps "
         "say"
     )
-    if structure in (Separable, AbstractFlows):
+    if structure in (Separable, AbstractSplitFlows):
         wanted = "Separable dynamics, whose accelerations do not depend on velocity"
-    if structure is AbstractFlows:
+    if structure is AbstractSplitFlows:
         wanted += ", or Flows"
     if wanted.startswith("MultiTerm"):
         wanted += ", an explicit and an implicit term"
