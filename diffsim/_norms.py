@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 
-def largest(tree: PyTree[Array]) -> Array:
+def max_norm(tree: PyTree[Array]) -> Array:
     """The largest magnitude of any entry, infinite where one is not a number."""
     # XLA's maximum of 4096 entries and more on a CPU passes over those that are none.
     leaves = [x for x in jax.tree.leaves(tree) if x.size]
@@ -26,7 +26,7 @@ def largest_difference(a: PyTree[Array], b: PyTree[Array]) -> Array:
         return jnp.where(jnp.isnan(x) & jnp.isnan(y), 0, x - y)
 
     pairs = (jax.tree.map(_number, jax.tree.leaves(tree)) for tree in (a, b))
-    return largest(jax.tree.map(difference, *pairs))
+    return max_norm(jax.tree.map(difference, *pairs))
 
 
 def _number(x: Array) -> Array | None:
@@ -37,6 +37,6 @@ def _number(x: Array) -> Array | None:
     return x.astype(float) if is_countable else None
 
 
-def precision(tree: PyTree[Array]) -> float:
+def machine_epsilon(tree: PyTree[Array]) -> float:
     """The coarsest epsilon of any leaf."""
     return max(float(jnp.finfo(x.dtype).eps) for x in jax.tree.leaves(tree))

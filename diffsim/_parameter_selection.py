@@ -12,11 +12,11 @@ from jaxtyping import Array, PyTree
 
 from ._jit._retraced_function import is_retraced
 from ._paths import (
+    closest_matches,
     joined,
     leads_to,
     listed,
     matches,
-    near,
     several,
     split_index,
     step_to,
@@ -102,7 +102,7 @@ def select(
     return Selection(parts, names)
 
 
-def take(tree: PyTree, selection: Selection) -> Array:
+def selected_values(tree: PyTree, selection: Selection) -> Array:
     """The selected numbers of `tree` as one vector."""
     leaves = jax.tree.leaves(tree, is_leaf=is_retraced)
     pieces = []
@@ -115,7 +115,7 @@ def take(tree: PyTree, selection: Selection) -> Array:
     return as_vector(pieces)
 
 
-def put(tree: PyTree, selection: Selection, vector: Array) -> PyTree:
+def with_selected_values(tree: PyTree, selection: Selection, vector: Array) -> PyTree:
     """`tree` with its selected numbers replaced by those of `vector`.
 
     Leaves keep their dtype. Pure: use it under jit, vmap and grad.
@@ -132,7 +132,9 @@ def put(tree: PyTree, selection: Selection, vector: Array) -> PyTree:
     return jax.tree.unflatten(structure, leaves)
 
 
-def places(known: Sequence[str], names: Any, *, argument: str = "names") -> list[int]:
+def leaf_indices(
+    known: Sequence[str], names: Any, *, argument: str = "names"
+) -> list[int]:
     """Positions of `names` among the names that a selection has given to its numbers.
 
     A name is that of a number or of what holds several: `bodies` and `bodies.masses`
@@ -145,9 +147,8 @@ def places(known: Sequence[str], names: Any, *, argument: str = "names") -> list
         hits = [i for i, n in enumerate(known) if re.fullmatch(f"{below}|{entries}", n)]
         if not hits:
             beside = [n for n in known if n.startswith(name.partition("[")[0] + "[")]
-            raise ValueError(
-                f"{argument}={name!r} is no parameter; {near(name, beside or known)}"
-            )
+            meant = closest_matches(name, beside or known)
+            raise ValueError(f"{argument}={name!r} is no parameter; {meant}")
         found.extend(hits)
     return found
 
@@ -236,7 +237,7 @@ def _parts(
 
 def _wrong_path(leaves: list[_Leaf], path: str, argument: str) -> ValueError:
     known = sorted({joined(x.tokens[:n]) for x in leaves for n in _depths(x)} - {""})
-    hint = near(path, known)
+    hint = closest_matches(path, known)
     for cuts in range(1, path.count("][") + 1):
         merged = ", ".join(path.rsplit("][", cuts))
         if any(matches(steps_of(merged)[:-1], leaf.tokens) for leaf in leaves):
@@ -266,7 +267,7 @@ def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> LeafSelection
         key = tuple(_step(word, i, leaf) for i, word in enumerate(steps))
         chosen = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[key]
     except (IndexError, ValueError) as error:
-        hint = f"; {near(steps[0], leaf.labels)}" if leaf.labels else ""
+        hint = f"; {closest_matches(steps[0], leaf.labels)}" if leaf.labels else ""
         raise ValueError(
             f"{argument}={path!r} is no entry of {leaf.name or 'the array'!r} with "
             f"shape {shape}{hint}"

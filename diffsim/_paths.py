@@ -56,7 +56,7 @@ def several(paths: Any, argument: str) -> tuple[str, ...]:
     return found
 
 
-def near(word: str, words: Sequence[str]) -> str:
+def closest_matches(word: str, words: Sequence[str]) -> str:
     """The few `words` most like `word`, for error messages."""
     found = difflib.get_close_matches(word, words, n=3, cutoff=0.5)
     return f"near are {listed(found)}" if found else f"there are {listed(words)}"

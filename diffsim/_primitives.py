@@ -33,21 +33,22 @@ _sealed = jax.extend.core.Primitive("sealed")
 _sealed.multiple_results = True
 
 
-def sealed(
+def custom_derivative(
     function: Callable[..., Sequence[Array]], tangent: Tangent, *inputs: Array
 ) -> list[Array]:
     """`function(*inputs)`, with the derivative `tangent` of any order and in any mode.
 
     `tangent` is differentiated itself for higher orders, and transposed for reverse
-    mode, so it has to call `sealed` nowhere: outputs that it is handed know their own
-    derivative. Neither function may close over what is differentiated or batched.
+    mode, so it has to call `custom_derivative` nowhere: outputs that it is handed know
+    their own derivative. Neither function may close over what is differentiated or
+    batched.
     """
     inputs = tuple(jax.numpy.asarray(x) for x in inputs)
     jaxpr = jax.make_jaxpr(lambda *x: list(function(*x)))(*inputs)
     return _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
 
 
-def hoisted(
+def closure_convert(
     function: Callable[..., Any], *examples: Any
 ) -> tuple[Callable[..., Any], list[Array]]:
     """`function` as `new(consts, *arguments)`, and every array that it closes over.
@@ -80,7 +81,7 @@ class ClosureConverted(eqx.Module):
 
     @classmethod
     def of(cls, function: Callable[..., Any], *examples: Any) -> "ClosureConverted":
-        new, consts = hoisted(function, *examples)
+        new, consts = closure_convert(function, *examples)
         return cls(consts, new)
 
     def __call__(self, *arguments):

@@ -177,7 +177,7 @@ def is_outcome(result: Any, wanted: Any) -> bool:
     return bool(code == number)
 
 
-def raised(
+def raise_if_failed(
     tree: PyTree, result: Any, sentence: Callable[[], str] | None = None
 ) -> PyTree:
     """`tree`; raises if `result` is a failure, at once or, in compiled code, at run.
@@ -191,7 +191,7 @@ def raised(
     return tree
 
 
-def told(result: Any) -> str | None:
+def result_message(result: Any) -> str | None:
     """`result` for a person; None where it is traced, or one for each of a batch."""
     if result.is_traced() or np.ndim(result == RESULTS.successful):
         return None
@@ -220,17 +220,17 @@ SURROUNDINGS.append(
 )
 
 
-def quiet(throw: bool | None) -> bool:
+def should_return_nan(throw: bool | None) -> bool:
     """Whether `throw` makes a failure NaN here."""
     return throw is None and _poisoning.value
 
 
-def throws(throw: bool | None) -> bool:
+def should_raise(throw: bool | None) -> bool:
     """Whether `throw` makes a failure raise here."""
     return throw is True or (throw is None and not _poisoning.value)
 
 
-def poisoned(tree: PyTree, ok: Bool[Array, "*shape"]) -> PyTree:
+def nan_unless(tree: PyTree, ok: Bool[Array, "*shape"]) -> PyTree:
     """`tree`, and NaN in values and derivatives where not `ok`."""
     # A product and not `where`: `where` would hand out a derivative of zero.
     return jax.tree.map(
@@ -255,7 +255,7 @@ def nan_after(
     def one(x, reached):
         if not eqx.is_inexact_array(x):
             return x
-        return jnp.where(reached | ~ok, poisoned(x, reached | ok), jnp.nan)
+        return jnp.where(reached | ~ok, nan_unless(x, reached | ok), jnp.nan)
 
     return jax.vmap(lambda x, r: jax.tree.map(lambda a: one(a, r), x))(states, reached)
 

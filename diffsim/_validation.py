@@ -17,7 +17,7 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
-def worked_out() -> contextlib.AbstractContextManager[None]:
+def compile_time_eval() -> contextlib.AbstractContextManager[None]:
     """Inside, what is known is evaluated at once, also while a function is traced."""
     # Else a tracer. Where there is none JAX's own context would only cost time: inside
     # it every operation on constants of a compiled function is compiled by itself.
@@ -91,7 +91,7 @@ def check_number(name: str, value: Any):
             raise ValueError(f"{name} must be one number, got shape {shape}")
 
 
-def returned(name: str, found: Any, dtype: Any) -> Array:
+def checked_return(name: str, found: Any, dtype: Any) -> Array:
     """What the function `name` returned, in the type that it is wanted in."""
     try:
         array = jnp.asarray(found)
@@ -104,14 +104,14 @@ def returned(name: str, found: Any, dtype: Any) -> Array:
     return array.astype(dtype)
 
 
-def alike(**values: Any) -> list[Array]:
+def promote_to_common_dtype(**values: Any) -> list[Array]:
     """All `values` as floating arrays of one dtype."""
     arrays = [as_floating(name, value) for name, value in values.items()]
     dtype = jnp.result_type(*arrays)
     return [array.astype(dtype) for array in arrays]
 
 
-def check_kind(name: str, given: Any, kind: Any, example: str):
+def check_type(name: str, given: Any, kind: Any, example: str):
     """Objects unless `given` is an object of this kind, as `example` makes one."""
     if isinstance(given, kind):
         return
@@ -121,7 +121,7 @@ def check_kind(name: str, given: Any, kind: Any, example: str):
     raise ValueError(f"{name} must be an object such as {example}, got {got}")
 
 
-def check_takes(name: str, function: Any, arguments: tuple[str, ...]):
+def check_signature(name: str, function: Any, arguments: tuple[str, ...]):
     """Objects unless `function` can be called with so many arguments."""
     listed = ", ".join(arguments)
     if not callable(function):
@@ -239,11 +239,11 @@ def all_hold(signs: tuple[PositiveParameter, ...]) -> Bool[Array, ""]:
 _Kind = TypeVar("_Kind")
 
 
-def chosen(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _Kind:
+def or_default(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _Kind:
     """`given`, an object of this kind, or the default where it is None."""
     if given is None:
         return default
-    check_kind(name, given, kind, f"pde.{type(default).__name__}()")
+    check_type(name, given, kind, f"pde.{type(default).__name__}()")
     return given
 
 

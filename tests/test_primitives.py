@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._primitives import hoisted, sealed
+from diffsim._primitives import closure_convert, custom_derivative
 
 
 def by_bisection(a):
@@ -30,7 +30,7 @@ def implicit(outputs, inputs, tangents):
 
 
 def root(a):
-    return sealed(by_bisection, implicit, a)[0]
+    return custom_derivative(by_bisection, implicit, a)[0]
 
 
 def cardano(a):
@@ -132,7 +132,7 @@ def test_outputs_without_a_derivative_have_none():
         return [*implicit(outputs[:1], inputs, tangents), None]
 
     def value(a):
-        y, count = sealed(several, rule, a)
+        y, count = custom_derivative(several, rule, a)
         return y * count
 
     np.testing.assert_allclose(
@@ -146,7 +146,7 @@ def test_everything_that_is_closed_over_is_hoisted():
     def function(x):
         return {"y": scale * x * counts}
 
-    new, consts = hoisted(function, jnp.array(3.0))
+    new, consts = closure_convert(function, jnp.array(3.0))
     assert {str(c.dtype) for c in consts} == {"float64", "int64"}
     moved = [2 * c for c in consts]
     np.testing.assert_array_equal(new(moved, 3.0)["y"], 4 * function(3.0)["y"])

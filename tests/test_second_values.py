@@ -49,7 +49,7 @@ def wall(k):
 
 
 def steady(k):
-    return pde.steady(_rod(lambda t, x, u: k * jnp.sin(x[0]) - u))
+    return pde.steady_state(_rod(lambda t, x, u: k * jnp.sin(x[0]) - u))
 
 
 def predict(k):

@@ -5,20 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._norms import largest, largest_difference, precision
+from diffsim._norms import largest_difference, machine_epsilon, max_norm
 
 
 @pytest.mark.parametrize("count", [1, 3, 5000])
 def test_what_is_no_number_is_larger_than_all_others(count):
     tree = {"a": jnp.arange(3.0), "b": -2 - jnp.arange(float(count))}
-    assert largest(tree) == count + 1
+    assert max_norm(tree) == count + 1
     tree["b"] = tree["b"].at[count // 2].set(jnp.nan)
-    assert np.isposinf(largest(tree))
+    assert np.isposinf(max_norm(tree))
 
 
 def test_the_precision_of_a_tree_is_that_of_its_coarsest_leaf():
     tree = [jnp.ones(2), jnp.ones(1, jnp.float32)]
-    assert precision(tree) == np.finfo(np.float32).eps
+    assert machine_epsilon(tree) == np.finfo(np.float32).eps
 
 
 def test_trees_differ_by_the_largest_of_their_numbers():

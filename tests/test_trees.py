@@ -6,7 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._parameter_selection import integers, places, put, select, take
+from diffsim._parameter_selection import (
+    integers,
+    leaf_indices,
+    select,
+    selected_values,
+    with_selected_values,
+)
 
 
 class Planets(eqx.Module):
@@ -75,7 +81,7 @@ def test_every_name_is_a_path_to_its_number(tree):
     names = select(tree, "*").names
     for name in names:
         assert select(tree, name).names == (name,)
-    assert places(names, names) == list(range(len(names)))
+    assert leaf_indices(names, names) == list(range(len(names)))
 
 
 @pytest.mark.parametrize(
@@ -93,15 +99,15 @@ def test_commas_and_brackets_may_be_inside_a_name(path, name):
 
 def test_places_are_those_of_a_number_or_of_all_below_a_name():
     names = select(moons(), "bodies").names
-    assert places(names, "bodies") == list(range(16))
-    assert places(names, "bodies.masses") == [0, 1, 2, 3]
-    assert places(names, "bodies.masses[Earth]") == [3]
-    assert places(names, "bodies.positions[Earth]") == [13, 14, 15]
-    assert places(names, ["bodies.positions[a[1]]"]) == [7, 8, 9]
+    assert leaf_indices(names, "bodies") == list(range(16))
+    assert leaf_indices(names, "bodies.masses") == [0, 1, 2, 3]
+    assert leaf_indices(names, "bodies.masses[Earth]") == [3]
+    assert leaf_indices(names, "bodies.positions[Earth]") == [13, 14, 15]
+    assert leaf_indices(names, ["bodies.positions[a[1]]"]) == [7, 8, 9]
     with pytest.raises(
         ValueError, match=r"masses\[3\]' is no parameter; near are .*Ear"
     ):
-        places(names, "bodies.masses[3]")
+        leaf_indices(names, "bodies.masses[3]")
 
 
 @pytest.mark.parametrize("node", ["bodies", "bodies.*", ["bodies"], lambda s: s.bodies])
@@ -133,8 +139,8 @@ def test_arrays_dicts_and_lists_have_paths():
 def test_put_undoes_take_and_keeps_the_rest():
     before = system()
     chosen = select(before, ["bodies.positions[Jupiter]", "G"])
-    np.testing.assert_array_equal(take(before, chosen), [3, 4, 5, 2])
-    after = put(before, chosen, 10 * take(before, chosen))
+    np.testing.assert_array_equal(selected_values(before, chosen), [3, 4, 5, 2])
+    after = with_selected_values(before, chosen, 10 * selected_values(before, chosen))
     np.testing.assert_array_equal(after.bodies.positions, [[0, 1, 2], [30, 40, 50]])
     assert after.G == 20 and after.steps == 7 and after.t0 == 0.0
     assert after.bodies.names == before.bodies.names
@@ -143,8 +149,8 @@ def test_put_undoes_take_and_keeps_the_rest():
 def test_put_keeps_the_dtype_of_each_leaf():
     tree = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros(2, jnp.float64)}
     chosen = select(tree, "*")
-    assert take(tree, chosen).dtype == jnp.float64
-    assert put(tree, chosen, jnp.ones(4))["a"].dtype == jnp.float32
+    assert selected_values(tree, chosen).dtype == jnp.float64
+    assert with_selected_values(tree, chosen, jnp.ones(4))["a"].dtype == jnp.float32
 
 
 def test_take_and_put_pass_jit_vmap_and_grad():
@@ -153,10 +159,10 @@ def test_take_and_put_pass_jit_vmap_and_grad():
 
     @jax.jit
     def weight(vector):
-        new = put(tree, chosen, vector).bodies
+        new = with_selected_values(tree, chosen, vector).bodies
         return jnp.sum(new.masses**2) + jnp.sum(jnp.arange(6) * new.positions.ravel())
 
-    batch = jnp.stack([take(tree, chosen), jnp.ones(4)])
+    batch = jnp.stack([selected_values(tree, chosen), jnp.ones(4)])
     loop = [weight(v) for v in batch]
     np.testing.assert_allclose(jax.vmap(weight)(batch), loop, rtol=1e-15)
     gradient = jax.grad(weight)(batch[0])

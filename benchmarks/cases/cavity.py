@@ -54,7 +54,7 @@ def _most(line: Array) -> Array:
 def _row(reynolds: int, n: int) -> Row:
     def seen(viscosity):
         flow = cavity(n, viscosity)
-        return extremes(pde.steady(flow, observe=flow.velocities, throw=False))
+        return extremes(pde.steady_state(flow, observe=flow.velocities, throw=False))
 
     run = compiled(seen, 1 / reynolds)
     both = compiled(jax.value_and_grad(lambda v: seen(v)[0]), 1 / reynolds)

@@ -25,7 +25,7 @@ def measure(effort: Effort) -> list[Row]:
 
     def seen(viscosity):
         flow = channel(across, viscosity)
-        drag, pressure = pde.steady(
+        drag, pressure = pde.steady_state(
             flow,
             observe=lambda t, y: (flow.force(t, y), flow.pressure(t, y)),
             throw=False,

@@ -4,7 +4,7 @@ from ._adjoint_report import AdjointReport, adjoint_report
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
 from ._fixed_point import fixed_point
-from ._implicit_differentiation import ImplicitEquation, Rule, solved
+from ._implicit_differentiation import ImplicitEquation, Rule, implicit_solve
 from ._linear_solve import linear_solve
 from ._linear_solvers import (
     CG,
@@ -64,9 +64,9 @@ __all__ = [
     "Tridiagonal",
     "adjoint_report",
     "fixed_point",
+    "implicit_solve",
     "least_squares",
     "linear_solve",
     "minimise",
     "root",
-    "solved",
 ]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._linalg import product
+from .._linalg import matmul
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import AbstractLinearSolver, Dense
 
@@ -55,11 +55,11 @@ def adjoint_report(
     check_fits("residual", residual, "y", y, args)
     check_fits("cotangent", lambda y, _: bar, "y", y, args)
     linear = (Dense() if linear is None else linear).opened(y)
-    return _reported(residual, y, args, bar, linear)
+    return _report(residual, y, args, bar, linear)
 
 
 @eqx.filter_jit
-def _reported(residual, y, args, bar, linear: AbstractLinearSolver) -> AdjointReport:
+def _report(residual, y, args, bar, linear: AbstractLinearSolver) -> AdjointReport:
     value, pull = jax.vjp(lambda z: residual(z, args), y)
 
     def transposed(v):
@@ -73,7 +73,7 @@ def _reported(residual, y, args, bar, linear: AbstractLinearSolver) -> AdjointRe
         multiplier,
         _length(left) / jnp.where(size == 0, 1, size),
         steps,
-        jnp.abs(product(ravel_pytree(multiplier)[0], ravel_pytree(value)[0])),
+        jnp.abs(matmul(ravel_pytree(multiplier)[0], ravel_pytree(value)[0])),
     )
 
 

@@ -10,8 +10,8 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._linalg import product
-from .._norms import largest
+from .._linalg import matmul
+from .._norms import max_norm
 from ._fixed_point_convergence import Convergence
 
 
@@ -50,7 +50,7 @@ class Anderson(optx.AbstractFixedPointSolver):
     atol: float | None = None
     memory: int = eqx.field(static=True, default=5, kw_only=True)
     damping: float = eqx.field(default=1.0, kw_only=True)
-    norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar = ("10.1145/321296.321305", "10.1137/10078356X")
 
     def __check_init__(self):
@@ -85,7 +85,7 @@ class Anderson(optx.AbstractFixedPointSolver):
         flat_next = (
             flat
             + self.damping * flat_f
-            - product(weights, points + self.damping * values)
+            - matmul(weights, points + self.damping * values)
         )
         state = _AndersonState(points, values, (flat, flat_f), reached, state.count + 1)
         return unravel(flat_next), state, aux
@@ -112,5 +112,5 @@ def _mixture(values: Array, f: Array) -> Array:
     scaled = values * scale[:, None]
     ridge = 10 * jnp.finfo(f.dtype).eps * values.shape[0]
     # Rows of zeros, before the memory is full, get the weight zero.
-    gram = product(scaled, scaled.T) + jnp.diag(jnp.where(size == 0, 1.0, ridge))
-    return scale * jax.scipy.linalg.solve(gram, product(scaled, f), assume_a="pos")
+    gram = matmul(scaled, scaled.T) + jnp.diag(jnp.where(size == 0, 1.0, ridge))
+    return scale * jax.scipy.linalg.solve(gram, matmul(scaled, f), assume_a="pos")

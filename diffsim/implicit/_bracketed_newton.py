@@ -50,7 +50,7 @@ class BracketedNewton(eqx.Module):
         ends = jax.vmap(lambda x: function(x, theta))(jnp.stack([lower, upper]))
         below, above = jnp.sign(ends)
 
-        fine = _fine(y)
+        fine = _smallest_bracket(y)
 
         def step(_, carry):
             y, lower, upper, last = carry
@@ -83,7 +83,7 @@ class BracketedNewton(eqx.Module):
 
     def vanishes(self, function, y: Array, theta) -> Bool[Array, ""]:
         """Whether f is far smaller at y than beside it, unlike at a pole or a jump."""
-        fine = _fine(y)
+        fine = _smallest_bracket(y)
         width = jnp.abs(jnp.asarray(self.upper, y.dtype) - self.lower)
         # As far as the last step may have been, which left its square.
         beside = fine * (jnp.abs(y) + 4 * fine * width)
@@ -95,5 +95,5 @@ class BracketedNewton(eqx.Module):
         return jnp.all((here == 0) | (2 * here <= jnp.maximum(below, above)))
 
 
-def _fine(y: Array) -> float:
+def _smallest_bracket(y: Array) -> float:
     return float(jnp.finfo(y.dtype).eps) ** 0.5

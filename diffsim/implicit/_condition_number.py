@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 from ._linear_solvers import AbstractLinearSolver
 
 
-def condition(operator, y: PyTree[Array], linear: AbstractLinearSolver) -> Array:
+def condition_number(operator, y: PyTree[Array], linear: AbstractLinearSolver) -> Array:
     r"""A lower estimate of $|A|_1 |A^{-1}|_1$, infinite where a solve gives NaN.
 
     **References:** N. J. Higham, *FORTRAN codes for estimating the one-norm of a real

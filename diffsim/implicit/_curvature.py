@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, PyTree
 
-from .._norms import precision
+from .._norms import machine_epsilon
 
 
 #: Up to so many unknowns a whole Hessian is cheap beside the search.
@@ -20,7 +20,7 @@ def curvatures(gradient: Callable, y: PyTree[Array]) -> Array:
     if flat.size <= _FEW:
         return jnp.diagonal(_hessian(gradient, y))
     _, pull = jax.vjp(gradient, y)
-    waves = _wave(flat)
+    waves = _probe_vector(flat)
     means = []
     leaves = jax.tree.leaves(y)
     for i, leaf in enumerate(leaves):
@@ -44,7 +44,7 @@ def is_bowl(
     Of many unknowns, along the way from `start` and in one more.
     """
     flat, unravel = ravel_pytree(y)
-    least = precision(y) ** 0.5
+    least = machine_epsilon(y) ** 0.5
     if flat.size <= _FEW:
         hessian = _hessian(gradient, y)
         diagonal = jnp.abs(jnp.diagonal(hessian))
@@ -59,7 +59,7 @@ def is_bowl(
         sizes = jnp.linalg.norm(direction) * jnp.linalg.norm(product)
         return jnp.sum(direction * product) >= -least * sizes
 
-    return bends_up(flat - ravel_pytree(start)[0]) & bends_up(_wave(flat))
+    return bends_up(flat - ravel_pytree(start)[0]) & bends_up(_probe_vector(flat))
 
 
 def _hessian(gradient: Callable, y: PyTree[Array]) -> Array:
@@ -70,7 +70,7 @@ def _hessian(gradient: Callable, y: PyTree[Array]) -> Array:
     return (rows + rows.T) / 2
 
 
-def _wave(flat: Array) -> Array:
+def _probe_vector(flat: Array) -> Array:
     """Signs in no order that a stencil would cancel."""
     wave = jnp.cos(jnp.arange(1.0, flat.size + 1) ** 2)
     return jnp.where(wave < 0, -1, 1).astype(flat.dtype)

@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from ._anderson import Anderson
 from ._implicit_differentiation import Rule
-from ._implicit_layer import ProblemType, answer
+from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_fits, floating
 
 
@@ -44,7 +44,7 @@ def fixed_point(
     check_fits("function", function, "guess", guess, args)
     rule = Rule() if rule is None else rule
     solver = Anderson() if solver is None else solver
-    return answer(
+    return solve_layer(
         _KIND, function, guess, args, solver, rule, max_steps, throw=throw, full=full
     )
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._norms import largest, precision
-from ._tolerances import over_tolerance, relative_to, true_where
+from .._norms import machine_epsilon, max_norm
+from ._tolerances import relative_to, step_over_tolerance, test_where
 
 
 #: Steps after which what is as small as rounding of its array no longer gets smaller.
@@ -33,9 +33,9 @@ class Convergence(eqx.Module):
     @classmethod
     def begin(cls, y: PyTree[Array]) -> "Convergence":
         # Of the types that steps have, inside shard_map as well.
-        nothing = 0 * largest(y)
+        nothing = 0 * max_norm(y)
         far = nothing + jnp.inf
-        peaks = [0 * largest(leaf) for leaf in jax.tree.leaves(y)]
+        peaks = [0 * max_norm(leaf) for leaf in jax.tree.leaves(y)]
         return cls(far, far, far, nothing, peaks)
 
     @property
@@ -60,27 +60,27 @@ class Convergence(eqx.Module):
         )
         rtol, atol, norm = solver.rtol, solver.atol, solver.norm
         if atol is not None:
-            size = norm(over_tolerance(f, y, rtol, atol, power=0.75))
+            size = norm(step_over_tolerance(f, y, rtol, atol, power=0.75))
             return Convergence(size, self.rough, self.least, self.since, self.peaks)
-        relative = precision(y) ** 0.75 if rtol is None else rtol
+        relative = machine_epsilon(y) ** 0.75 if rtol is None else rtol
         fine = jax.tree.map(lambda a: relative * jnp.abs(a), y)
-        beside = jax.tree.map(lambda a: relative * largest(a) + 0 * a, y)
+        beside = jax.tree.map(lambda a: relative * max_norm(a) + 0 * a, y)
         pairs = zip(jax.tree.leaves(y), self.peaks, strict=True)
-        peaks = [jnp.maximum(peak, largest(leaf)) for leaf, peak in pairs]
-        f = _without_zeros(lambda z: fn(z, args)[0], y, f, peaks)
+        peaks = [jnp.maximum(peak, max_norm(leaf)) for leaf, peak in pairs]
+        f = _ignore_zeros(lambda z: fn(z, args)[0], y, f, peaks)
         size, rough = norm(relative_to(f, fine)), norm(relative_to(f, beside))
         since = jnp.where(size < self.least, 0 * self.since, self.since + 1)
         least = jnp.minimum(size, self.least)
         return Convergence(size, rough, least, since, peaks)
 
 
-def _without_zeros(function: Callable, y, f: PyTree[Array], peaks: list[Array]):
+def _ignore_zeros(function: Callable, y, f: PyTree[Array], peaks: list[Array]):
     """f, and 0 in entries of y that go to a fixed point at zero.
 
     Such a one is approached for ever, and f is never small beside y. An entry is there
     if it is rounding of what it was, and g of zero is zero.
     """
-    eps = precision(y)
+    eps = machine_epsilon(y)
     peaks = jax.tree.unflatten(jax.tree.structure(y), peaks)
 
     def small(y, f, peak):
@@ -97,5 +97,5 @@ def _without_zeros(function: Callable, y, f: PyTree[Array], peaks: list[Array]):
         return jnp.all(jnp.stack(jax.tree.leaves(each)))
 
     wanted = jnp.any(jnp.stack([jnp.any(z) for z in jax.tree.leaves(here)]))
-    gone = true_where(wanted, vanishes)
+    gone = test_where(wanted, vanishes)
     return jax.tree.map(lambda f, z: jnp.where(z & gone, 0, f), f, here)

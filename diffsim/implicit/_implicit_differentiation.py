@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._primitives import sealed
-from ._linear_solve import linear_solved
-from ._linear_solvers import AbstractLinearSolver, Dense, check_strategy
+from .._primitives import custom_derivative
+from ._linear_solve import solve_linear_system
+from ._linear_solvers import AbstractLinearSolver, Dense, check_linear_solver
 
 
 _MODES = ("primitive", "reverse", "attached", "unroll")
@@ -50,7 +50,7 @@ class Rule(eqx.Module):
     polish: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
-        check_strategy(self.linear)
+        check_linear_solver(self.linear)
         if self.mode not in _MODES:
             raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
         if not isinstance(self.polish, int) or self.polish < 0:
@@ -71,7 +71,7 @@ class ImplicitEquation(NamedTuple):
     solve: Callable[..., tuple[PyTree[Array], PyTree[Array], Any]]
 
 
-def solved(
+def implicit_solve(
     equation: ImplicitEquation, guess: PyTree[Array], rule: Rule
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Solve an `ImplicitEquation`, its root differentiable by a `Rule`, as in `root`.
@@ -82,16 +82,20 @@ def solved(
     """
     # A root does not depend on where the search for it began.
     guess = jax.lax.stop_gradient(guess)
-    by = {"primitive": _sealed, "reverse": _reverse, "attached": _attached}
-    return by.get(rule.mode, _unrolled)(equation, guess, rule)
+    by = {
+        "primitive": _solve_with_tangent_rule,
+        "reverse": _solve_with_adjoint_rule,
+        "attached": _solve_with_newton_step,
+    }
+    return by.get(rule.mode, _solve_unrolled)(equation, guess, rule)
 
 
-def _found(equation: ImplicitEquation, guess, theta, rule: Rule):
+def _solve(equation: ImplicitEquation, guess, theta, rule: Rule):
     how = (equation.solver, rule)
     return equation.solve(how, equation.function, guess, theta)
 
 
-def _sealed(equation: ImplicitEquation, guess, rule: Rule):
+def _solve_with_tangent_rule(equation: ImplicitEquation, guess, rule: Rule):
     given = (guess, equation.theta, rule, equation.solver)
     leaves, structure = jax.tree.flatten(given)
     arrays = [eqx.is_array(x) for x in leaves]
@@ -105,7 +109,7 @@ def _sealed(equation: ImplicitEquation, guess, rule: Rule):
     def function(*inputs):
         guess, theta, rule, solver = rebuilt(inputs)
         known = equation._replace(solver=solver)
-        found, end = jax.tree.flatten(_found(known, guess, theta, rule))
+        found, end = jax.tree.flatten(_solve(known, guess, theta, rule))
         ends.append(end)
         return found
 
@@ -114,12 +118,12 @@ def _sealed(equation: ImplicitEquation, guess, rule: Rule):
         # What is no array has no tangent, and is there all the same.
         _, dtheta, _, _ = rebuilt(tangents, len(leaves) * [None])
         y, _, hint = jax.tree.unflatten(ends[0], outputs)
-        solve = functools.partial(linear_solved, linear=rule.linear, hint=hint)
+        solve = functools.partial(solve_linear_system, linear=rule.linear, hint=hint)
         dy = _tangent(equation.function, y, (theta, dtheta), solve)
         return [*jax.tree.leaves(dy), *[None] * (len(outputs) - count)]
 
     inputs = [jnp.asarray(x) for a, x in zip(arrays, leaves, strict=True) if a]
-    found = sealed(function, tangent, *inputs)
+    found = custom_derivative(function, tangent, *inputs)
     y, about, _ = jax.tree.unflatten(ends[0], found)
     return y, about
 
@@ -143,14 +147,14 @@ def _tangent(function, y, theta_and_tangent, solve):
     return solve(operator, y, jax.tree.map(jnp.negative, forcing))
 
 
-def _held(equation: ImplicitEquation, guess, rule: Rule):
+def _solve_without_derivative(equation: ImplicitEquation, guess, rule: Rule):
     """The root, and nothing of the way to it: its derivative is attached afterwards."""
     theta = jax.lax.stop_gradient(equation.theta)
-    return jax.lax.stop_gradient(_found(equation, guess, theta, rule))
+    return jax.lax.stop_gradient(_solve(equation, guess, theta, rule))
 
 
-def _reverse(equation: ImplicitEquation, guess, rule: Rule):
-    y, about, hint = _held(equation, guess, rule)
+def _solve_with_adjoint_rule(equation: ImplicitEquation, guess, rule: Rule):
+    y, about, hint = _solve_without_derivative(equation, guess, rule)
 
     @eqx.filter_custom_vjp
     def attached(theta, y, hint):
@@ -172,7 +176,7 @@ def _reverse(equation: ImplicitEquation, guess, rule: Rule):
             return pull(v)[0]
 
         _, pull = jax.vjp(at, y, floats)
-        y_bar = jax.tree.map(_filled, y, y_bar, is_leaf=lambda x: x is None)
+        y_bar = jax.tree.map(_fill_zeros, y, y_bar, is_leaf=lambda x: x is None)
         state = rule.linear.prepared(transposed, y, hint, transposed=True)
         state = rule.linear.checked(state, transposed, y, transposed=True)
         multiplier, _ = rule.linear.solved_transposed(state, transposed, y_bar)
@@ -183,12 +187,12 @@ def _reverse(equation: ImplicitEquation, guess, rule: Rule):
     return attached(equation.theta, y, hint), about
 
 
-def _filled(y, bar):
+def _fill_zeros(y, bar):
     return jnp.zeros_like(y) if bar is None else bar
 
 
-def _attached(equation: ImplicitEquation, guess, rule: Rule):
-    y, about, hint = _held(equation, guess, rule)
+def _solve_with_newton_step(equation: ImplicitEquation, guess, rule: Rule):
+    y, about, hint = _solve_without_derivative(equation, guess, rule)
 
     def at(z):
         return equation.function(z, equation.theta)
@@ -196,11 +200,11 @@ def _attached(equation: ImplicitEquation, guess, rule: Rule):
     # One step is right to first order, two are to second.
     for _ in range(2):
         value, operator = jax.linearize(at, y)
-        step = linear_solved(operator, y, value, linear=rule.linear, hint=hint)
+        step = solve_linear_system(operator, y, value, linear=rule.linear, hint=hint)
         y = jax.tree.map(jnp.subtract, y, step)
     return y, about
 
 
-def _unrolled(equation: ImplicitEquation, guess, rule: Rule):
-    y, about, _ = _found(equation, guess, equation.theta, rule)
+def _solve_unrolled(equation: ImplicitEquation, guess, rule: Rule):
+    y, about, _ = _solve(equation, guess, equation.theta, rule)
     return y, about

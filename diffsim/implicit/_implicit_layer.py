@@ -12,15 +12,21 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._jit._fresh_jit import fresh_jit
-from .._norms import largest, precision
-from .._primitives import hoisted
-from .._results import RESULTS, failures_as_nan, is_finite, raised, throws
+from .._norms import machine_epsilon, max_norm
+from .._primitives import closure_convert
+from .._results import (
+    RESULTS,
+    failures_as_nan,
+    is_finite,
+    raise_if_failed,
+    should_raise,
+)
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
-from ._condition_number import condition
+from ._condition_number import condition_number
 from ._curvature import is_bowl
-from ._implicit_differentiation import ImplicitEquation, Rule, solved
-from ._iteration_loop import iterated
+from ._implicit_differentiation import ImplicitEquation, Rule, implicit_solve
+from ._iteration_loop import iterate
 from ._layer_arguments import explain_derivatives
 from ._newton import Newton, linearized
 from ._newton_krylov import NewtonKrylov
@@ -46,7 +52,7 @@ class ProblemType(NamedTuple):
     held: bool = False
 
 
-def answer(
+def solve_layer(
     kind: ProblemType,
     given: Callable,
     guess: PyTree[Array],
@@ -66,13 +72,16 @@ def answer(
         )
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
-    solver, rule = _opened(solver, guess), _opened(rule, guess)
+    solver, rule = (
+        _with_closures_as_leaves(solver, guess),
+        _with_closures_as_leaves(rule, guess),
+    )
     with explain_derivatives(kind.name, given, rule.mode):
-        found = _answered(kind, given, guess, args, solver, rule, max_steps, full)
+        found = _solve_layer(kind, given, guess, args, solver, rule, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
-    if not throws(throw) or _inside_shard_map():
+    if not should_raise(throw) or _inside_shard_map():
         return found if full else found.value
-    value = raised(found.value, found.status)
+    value = raise_if_failed(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
@@ -90,49 +99,51 @@ def _check_solver(solver: Any) -> None:
 
 
 @fresh_jit
-def _answered(kind: ProblemType, given, guess, args, solver, rule, max_steps, full):
+def _solve_layer(kind: ProblemType, given, guess, args, solver, rule, max_steps, full):
     # A layer inside the function is asked at trial steps and, of a batch, for members
     # that have long ended: it has no say in what fails, this one judges what it made.
     with failures_as_nan():
-        guess = _typed(kind, given, guess, args)
-        closed, theta = opened(given, guess, args)
+        guess = _with_common_dtype(kind, given, guess, args)
+        closed, theta = close_over(given, guess, args)
     function = kind.equation(closed)
 
     def solve(how, function, y, theta):
         solver, rule = how
         start, begun = y, is_finite(y)
-        y, status, steps, hint = _searched(
+        y, status, steps, hint = _search(
             kind, closed, function, y, theta, solver, rule, max_steps
         )
         least = None if kind.objective is None else kind.objective(closed)
-        y = _polished(function, least, y, theta, rule)
+        y = _refine(function, least, y, theta, rule)
         if least is not None:
             good = _is_minimum(least, None if kind.held else function, start, y, theta)
             wrong = (status == RESULTS.successful) & is_finite(y) & ~good
             status = RESULTS.where(wrong, RESULTS.no_minimum, status)
-        value, status, size = _judged(function, theta, start, y, status, kind, solver)
+        value, status, size = _check_solution(
+            function, theta, start, y, status, kind, solver
+        )
         status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
         return value, (status, size, steps), hint
 
     equation = ImplicitEquation(function, theta, solver, solve)
-    value, (status, size, steps) = solved(equation, guess, rule)
+    value, (status, size, steps) = implicit_solve(equation, guess, rule)
     found = Solution(value, status, size, steps)
     if not full:
         return found
-    number = _conditioned(function, value, theta, rule)
+    number = _condition_of(function, value, theta, rule)
     return dataclasses.replace(found, condition=number)
 
 
-def opened(given: Callable, y: PyTree[Array], args: PyTree):
+def close_over(given: Callable, y: PyTree[Array], args: PyTree):
     """`given` as a function of y and θ, and θ: `args` and what it closes over."""
     dynamic, static = eqx.partition(args, eqx.is_array)
-    function, consts = hoisted(
+    function, consts = closure_convert(
         lambda y, dynamic: given(y, eqx.combine(dynamic, static)), y, dynamic
     )
     return lambda y, theta: function(theta[1], y, theta[0]), (dynamic, consts)
 
 
-def _typed(kind: ProblemType, given, guess: PyTree[Array], args: PyTree):
+def _with_common_dtype(kind: ProblemType, given, guess: PyTree[Array], args: PyTree):
     """The guess, varying over the mesh of a surrounding `shard_map` as f does.
 
     What is traced for a guess that is the same everywhere would be run with a y that
@@ -140,7 +151,7 @@ def _typed(kind: ProblemType, given, guess: PyTree[Array], args: PyTree):
     """
     if not _inside_shard_map():
         return guess
-    size = largest(kind.equation(given)(guess, args))
+    size = max_norm(kind.equation(given)(guess, args))
     return jax.tree.map(lambda a: jnp.where(False, size.astype(a.dtype), a), guess)
 
 
@@ -148,7 +159,7 @@ def _inside_shard_map() -> bool:
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
-def _searched(kind: ProblemType, closed, function, y, theta, solver, rule, max_steps):
+def _search(kind: ProblemType, closed, function, y, theta, solver, rule, max_steps):
     """y, a status, the number of steps and what the derivative can reuse."""
     if isinstance(solver, BracketedNewton):
         leaves, structure = jax.tree.flatten(y)
@@ -168,7 +179,7 @@ def _searched(kind: ProblemType, closed, function, y, theta, solver, rule, max_s
         # Newton's methods are for the equation, those of fixed points for the map.
         newton = isinstance(solver, optx.AbstractRootFinder)
         target = function if newton else closed
-        y, state, status, steps = iterated(solver, target, y, theta, max_steps)
+        y, state, status, steps = iterate(solver, target, y, theta, max_steps)
         if isinstance(solver, Newton) and rule.linear.reuses(solver.linear):
             last: Any = state
             return y, status, steps, last.factor
@@ -182,7 +193,7 @@ def _searched(kind: ProblemType, closed, function, y, theta, solver, rule, max_s
     return found.value, RESULTS.promote(found.result), steps, None
 
 
-def _polished(function, objective, y, theta, rule: Rule):
+def _refine(function, objective, y, theta, rule: Rule):
     for _ in range(rule.polish):
         (value, _), _, solve = linearized(
             lambda z: (function(z, theta), None),
@@ -193,35 +204,35 @@ def _polished(function, objective, y, theta, rule: Rule):
         new = jax.tree.map(jnp.subtract, y, solve(value))
         if objective is not None:
             # Far from a minimum a step may lead to a maximum, or anywhere.
-            worse = _rose(objective(y, theta), objective(new, theta), y)
-            new = _chosen(worse, y, new)
+            worse = _has_risen(objective(y, theta), objective(new, theta), y)
+            new = _select(worse, y, new)
         y = new
     return y
 
 
-def _chosen(first: Array, a: PyTree[Array], b: PyTree[Array]) -> PyTree[Array]:
+def _select(first: Array, a: PyTree[Array], b: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda a, b: jnp.where(first, a, b), a, b)
 
 
-def _rose(before, after, y) -> Array:
-    allowed = precision(y) ** 0.75 * jnp.abs(before)
+def _has_risen(before, after, y) -> Array:
+    allowed = machine_epsilon(y) ** 0.75 * jnp.abs(before)
     # False where a step is NaN: that is said of it elsewhere.
     return (after - before > allowed) | jnp.isinf(after)
 
 
 def _is_minimum(objective, gradient, start, y, theta) -> Array:
     """Whether y is no worse than the guess, and the objective bends up around it."""
-    better = ~_rose(objective(start, theta), objective(y, theta), y)
+    better = ~_has_risen(objective(start, theta), objective(y, theta), y)
     if gradient is None:
         return better
     return better & is_bowl(lambda z: gradient(z, theta), y, start)
 
 
-def _judged(function, theta, start, y, status, kind: ProblemType, solver):
+def _check_solution(function, theta, start, y, status, kind: ProblemType, solver):
     """The answer or NaN, its status, and the largest entry of f."""
     good, no_answer = RESULTS.successful, getattr(RESULTS, kind.no_answer)
     here = function(y, theta)
-    size = largest(here)
+    size = max_norm(here)
     singular = status == RESULTS.singular
     status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
     lost = (status == good) & ~is_finite(y)
@@ -268,26 +279,26 @@ def _is_large(kind: ProblemType, function, y, theta, start, here) -> Array:
     there = function(jax.tree.map(moved, y, start, places), theta)
 
     def large(there, here):
-        change = largest(there - here)
+        change = max_norm(there - here)
         # What overflows says nothing for a root, of which nothing else is known.
         unknown = 0 if kind.objective is None else jnp.inf
-        return largest(here) > jnp.where(jnp.isfinite(change), change, unknown)
+        return max_norm(here) > jnp.where(jnp.isfinite(change), change, unknown)
 
     each = jax.tree.leaves(jax.tree.map(large, there, here))
     return jnp.any(jnp.stack(each))
 
 
-def _conditioned(function, value, theta, rule: Rule) -> Array:
+def _condition_of(function, value, theta, rule: Rule) -> Array:
     # An estimate to judge by, of which nobody asks how it depends on parameters.
     y, theta = jax.lax.stop_gradient((value, theta))
     if rule.mode == "reverse":
-        return largest(y) * jnp.nan
+        return max_norm(y) * jnp.nan
     _, operator = jax.linearize(lambda z: function(z, theta), y)
-    number = condition(operator, y, rule.linear)
+    number = condition_number(operator, y, rule.linear)
     return jnp.where(is_finite(y), number, jnp.nan)
 
 
-def _opened(given: Any, guess: PyTree[Array]) -> Any:
+def _with_closures_as_leaves(given: Any, guess: PyTree[Array]) -> Any:
     """A rule or a solver, of which the functions of its strategy hide no array."""
     if not isinstance(given, Rule | Newton | NewtonKrylov):
         return given

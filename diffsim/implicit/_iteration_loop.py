@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 from .._results import RESULTS, is_finite
 
 
-def iterated(
+def iterate(
     solver: Any, function: Callable, y: PyTree[Array], theta: PyTree, max_steps: int
 ):
     """y, the solver's last state, a status and the number of steps.

@@ -16,7 +16,7 @@ from .._tracer_errors import (
     explain_derivative_errors,
     explain_tracer_errors,
 )
-from .._validation import check_takes
+from .._validation import check_signature
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
@@ -54,7 +54,7 @@ def check_fits(
     name: str, function: Callable, like: str, y: PyTree[Array], args: PyTree
 ) -> None:
     """That `function(y, args)` is possible, of the structure and shapes of y."""
-    check_takes(name, function, ("y", "args"))
+    check_signature(name, function, ("y", "args"))
     with explain_tracer_errors(name, function):
         found = eqx.filter_eval_shape(function, y, args)
     check_arrays(name, found)

@@ -11,13 +11,19 @@ import lineax as lx
 from jaxtyping import Array, PyTree
 
 from .._jit._fresh_jit import fresh_jit
-from .._linalg import product
-from .._norms import largest
+from .._linalg import matmul
+from .._norms import max_norm
 from .._primitives import ClosureConverted, tie_tangents
-from .._results import RESULTS, failures_as_nan, is_finite, raised, throws
-from ._condition_number import condition
+from .._results import (
+    RESULTS,
+    failures_as_nan,
+    is_finite,
+    raise_if_failed,
+    should_raise,
+)
+from ._condition_number import condition_number
 from ._layer_arguments import check_fits, floating
-from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_strategy
+from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_linear_solver
 from ._solution import Solution
 
 
@@ -59,16 +65,16 @@ def linear_solve(
     product = _product(operator, b)
     check_fits("operator", lambda x, _: product(x), "b", b, None)
     linear = Dense() if linear is None else linear
-    check_strategy(linear)
+    check_linear_solver(linear)
     try:
-        found = _answered(product, b, linear.opened(b), full)
+        found = _solve(product, b, linear.opened(b), full)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # JAX has no name for it, and transposes what is linear only.
         _check_linear(product, b, error)
         raise
-    if not throws(throw):
+    if not should_raise(throw):
         return found if full else found.value
-    value = raised(found.value, found.status)
+    value = raise_if_failed(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
@@ -82,14 +88,16 @@ def _check_linear(product: Operator, b, error: Exception):
         ) from error
 
 
-def linear_solved(operator, y, b, *, linear: AbstractLinearSolver, hint: Any = None):
+def solve_linear_system(
+    operator, y, b, *, linear: AbstractLinearSolver, hint: Any = None
+):
     """x with A x = b, differentiable in A and b."""
     # Without the iterations, a constant that `shard_map` refuses beside what varies.
-    x = _linear_solved(operator, y, b, linear, hint, lambda solved: solved[0])
+    x = _solve_linear_system(operator, y, b, linear, hint, lambda solved: solved[0])
     return tie_tangents(x)
 
 
-def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
+def _solve_linear_system(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
     # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
     y = hold(y)
@@ -110,30 +118,28 @@ def _linear_solved(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
 
 
 @fresh_jit
-def _answered(
-    product: Operator, b, linear: AbstractLinearSolver, full: bool
-) -> Solution:
+def _solve(product: Operator, b, linear: AbstractLinearSolver, full: bool) -> Solution:
     # As in `root`, a layer inside the operator is judged here.
     with failures_as_nan():
         product = ClosureConverted.of(product, b)
-    x, steps = _linear_solved(
+    x, steps = _solve_linear_system(
         product, b, b, linear, None, lambda solved: solved, has_aux=True
     )
     x = tie_tangents(x)
     fine = is_finite(x)
     status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
     # A constant in it would make A x of every x, and of none of them b.
-    constant = largest(product(jax.tree.map(jnp.zeros_like, b)))
+    constant = max_norm(product(jax.tree.map(jnp.zeros_like, b)))
     straight = (constant == 0) | ~jnp.isfinite(constant)
     status = RESULTS.where(straight, status, RESULTS.operator_not_linear)
     x = jax.tree.map(lambda a: jnp.where(straight, a, jnp.nan), x)
-    size = largest(jax.tree.map(jnp.subtract, product(x), b))
+    size = max_norm(jax.tree.map(jnp.subtract, product(x), b))
     found = Solution(x, status, size, steps)
     if not full:
         return found
     # An estimate to judge by, without a derivative, as in `root`.
     hold = jax.lax.stop_gradient
-    number = condition(lambda v: hold(product(v)), hold(b), linear)
+    number = condition_number(lambda v: hold(product(v)), hold(b), linear)
     return dataclasses.replace(found, condition=number)
 
 
@@ -158,4 +164,4 @@ def _product(operator: Any, b: PyTree[Array]) -> Callable:
 
 
 def _times(matrix, x):
-    return product(x, matrix.T)
+    return matmul(x, matrix.T)

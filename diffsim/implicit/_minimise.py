@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._norms import precision
+from .._norms import machine_epsilon
 from .._tracer_errors import explain_tracer_errors
-from .._validation import check_takes
+from .._validation import check_signature
 from ._implicit_differentiation import Rule
-from ._implicit_layer import ProblemType, answer
+from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_arrays, floating
 from ._scaling import least_squares_scaled, minimise_scaled
 
@@ -65,7 +65,7 @@ def minimise(
     those of arrays, not of entries (convenience).
     """
     guess = floating("guess", guess)
-    check_takes("objective", objective, ("y", "args"))
+    check_signature("objective", objective, ("y", "args"))
     with explain_tracer_errors("objective", objective):
         shape = eqx.filter_eval_shape(objective, guess, args)
     if getattr(shape, "shape", None) != ():
@@ -75,10 +75,10 @@ def minimise(
         )
     kind = _MINIMISE if solver is None else _MINIMISE_BY
     # Of unknowns that begin at far below their unit: relative, and hardly else.
-    rtol, atol = precision(guess) ** 0.5, precision(guess)
+    rtol, atol = machine_epsilon(guess) ** 0.5, machine_epsilon(guess)
     solver = optx.BFGS(rtol, atol) if solver is None else solver
     rule = Rule(polish=1) if rule is None else rule
-    return answer(
+    return solve_layer(
         kind,
         objective,
         guess,
@@ -123,7 +123,7 @@ def least_squares(
     `hessian`.
     """
     guess = floating("guess", guess)
-    check_takes("residuals", residuals, ("y", "args"))
+    check_signature("residuals", residuals, ("y", "args"))
     with explain_tracer_errors("residuals", residuals):
         check_arrays("residuals", eqx.filter_eval_shape(residuals, guess, args))
     if hessian not in _HESSIANS:
@@ -131,15 +131,15 @@ def least_squares(
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON
     if solver is None:
         kind = kind._replace(find=least_squares_scaled)
-        tolerance = precision(guess) ** 0.5
+        tolerance = machine_epsilon(guess) ** 0.5
         solver = optx.LevenbergMarquardt(tolerance, tolerance)
     rule = Rule(polish=1) if rule is None else rule
-    return answer(
+    return solve_layer(
         kind, residuals, guess, args, solver, rule, max_steps, throw=throw, full=full
     )
 
 
-def _itself(objective):
+def _objective(objective):
     return objective
 
 
@@ -163,7 +163,7 @@ def _normal(residuals):
     return equation
 
 
-def _normal_of_held_jacobian(residuals):
+def _gauss_newton_normal(residuals):
     """Jᵀ r, of which the derivative by y is JᵀJ, and by θ all of it."""
 
     def equation(y, theta):
@@ -174,9 +174,11 @@ def _normal_of_held_jacobian(residuals):
     return equation
 
 
-_MINIMISE_BY = ProblemType("objective", _gradient, optx.minimise, "no_minimum", _itself)
+_MINIMISE_BY = ProblemType(
+    "objective", _gradient, optx.minimise, "no_minimum", _objective
+)
 _MINIMISE = _MINIMISE_BY._replace(find=minimise_scaled)
 _LEAST_SQUARES = ProblemType(
     "residuals", _normal, optx.least_squares, "no_minimum", _half_square
 )
-_GAUSS_NEWTON = _LEAST_SQUARES._replace(equation=_normal_of_held_jacobian, held=True)
+_GAUSS_NEWTON = _LEAST_SQUARES._replace(equation=_gauss_newton_normal, held=True)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
-from .._norms import largest, precision
+from .._norms import machine_epsilon, max_norm
 from ._linear_solvers import AbstractLinearSolver, Dense
-from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
+from ._tolerances import is_below_rounding, relative_to, step_over_tolerance, test_where
 
 
 #: Steps by factors that are not theirs are worth their while if each is this much
@@ -101,13 +101,13 @@ class Newton(optx.AbstractRootFinder):
     atol: float | None = None
     linear: AbstractLinearSolver = Dense()
     backward: bool = eqx.field(static=True, default=False)
-    norm: Callable[[PyTree], Array] = largest
+    norm: Callable[[PyTree], Array] = max_norm
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del options, f_struct, aux_struct, tags
         shapes = eqx.filter_eval_shape(lambda: self._step(fn, y, args)[1])
         # Of the type that a step has, inside shard_map as well.
-        nothing = 0 * largest(y)
+        nothing = 0 * max_norm(y)
         factor = jax.tree.map(
             lambda s: jnp.zeros(s.shape, s.dtype) + nothing.astype(s.dtype), shapes
         )
@@ -122,14 +122,14 @@ class Newton(optx.AbstractRootFinder):
         (value, aux), factor, solve = self._step(fn, y, args)
         step = solve(value)
         new, size, rough = self._moved(y, step, state.moved)
-        lost = jnp.isfinite(largest(value)) & ~jnp.isfinite(largest(step))
-        sizes = [largest(f) for f in jax.tree.leaves(value)]
+        lost = jnp.isfinite(max_norm(value)) & ~jnp.isfinite(max_norm(step))
+        sizes = [max_norm(f) for f in jax.tree.leaves(value)]
         first = [
             jnp.where(jnp.isinf(old), new, old)
             for new, old in zip(sizes, state.first, strict=True)
         ]
         near = self._near(fn, y, args, value, step, size, sizes, state)
-        longer = largest(step) > _LONGER * largest(state.moved)
+        longer = max_norm(step) > _LONGER * max_norm(state.moved)
         grew = ~(size < state.size) | longer
         # NaN counts as growth.
         grew &= ~(size <= 1)
@@ -138,7 +138,7 @@ class Newton(optx.AbstractRootFinder):
                 lambda z: solve(fn(z, args)[0]), new, step, size, rough
             )
         taken = (y, new, step, size, sizes)
-        taken, fraction, watched = _unless_worse(taken, near, grew, state)
+        taken, fraction, watched = _keep_if_better(taken, near, grew, state)
         origin, new, step, size, before = taken
         near, lost = near & (fraction == 1), lost & (fraction == 1)
         about = (origin, before, fraction, watched, near, lost)
@@ -166,9 +166,11 @@ class Newton(optx.AbstractRootFinder):
         """
         y = jax.tree.map(jnp.subtract, y, step)
         if self.atol is not None:
-            size = self.norm(over_tolerance(step, y, self.rtol, self.atol, power=0.6))
+            size = self.norm(
+                step_over_tolerance(step, y, self.rtol, self.atol, power=0.6)
+            )
             return y, size, size
-        rtol, fast = self._relative(y), precision(y) ** 0.5
+        rtol, fast = self._relative(y), machine_epsilon(y) ** 0.5
         rough = jax.tree.map(lambda a: rtol * jnp.max(jnp.abs(a), initial=0) + 0 * a, y)
 
         def fine(s, last, a, much):
@@ -181,27 +183,29 @@ class Newton(optx.AbstractRootFinder):
         return y, self.norm(each), self.norm(relative_to(step, rough))
 
     def _relative(self, y: PyTree[Array]):
-        return precision(y) ** 0.6 if self.rtol is None else self.rtol
+        return machine_epsilon(y) ** 0.6 if self.rtol is None else self.rtol
 
     def _near(self, fn, y, args, value, step, size, sizes, state):
         """Whether f vanishes where no step is small beside y."""
         if self.atol is not None:
             return state.near
-        least = precision(y) ** 5
+        least = machine_epsilon(y) ** 5
         gone = jnp.stack(
             [new <= least * old for new, old in zip(sizes, state.first, strict=True)]
         )
         # The first step has none before it.
         again = jnp.isfinite(state.first[0])
-        shorter = largest(step) <= _SHORTER * largest(state.moved)
+        shorter = max_norm(step) <= _SHORTER * max_norm(state.moved)
         stalled = again & (size > 1) & (size >= state.size)
 
         def rounding():
             back, fall = (jax.tree.map(jnp.negative, a) for a in (step, value))
             reach = 1 / self._relative(y)
-            return is_rounding(lambda z: fn(z, args)[0], y, value, back, fall, reach)
+            return is_below_rounding(
+                lambda z: fn(z, args)[0], y, value, back, fall, reach
+            )
 
-        return true_where(stalled, rounding) | (again & shorter & jnp.all(gone))
+        return test_where(stalled, rounding) | (again & shorter & jnp.all(gone))
 
     def _again(
         self, step: Callable, y: PyTree[Array], last: PyTree[Array], size, rough
@@ -212,7 +216,7 @@ class Newton(optx.AbstractRootFinder):
         of the size of their geometric mean would, with K of the curvature of f.
         """
         # As good as factors have to be for the sweeps of `LaggedLU`.
-        good = precision(y) ** 0.25
+        good = machine_epsilon(y) ** 0.25
 
         def again(carry):
             y, last, size, rough, _ = carry
@@ -237,7 +241,7 @@ class Newton(optx.AbstractRootFinder):
         return y, size, last
 
 
-def _unless_worse(taken, near, grew, state: _State):
+def _keep_if_better(taken, near, grew, state: _State):
     """A step as `taken`, or half of the last one; the fraction, and if |f| is watched.
 
     Half of the last one where |f| has not fallen, and steps grow or |f| is watched.

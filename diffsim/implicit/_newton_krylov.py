@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._norms import largest, precision
+from .._norms import machine_epsilon, max_norm
 from ._linear_solvers import AbstractLinearSolver, Krylov
-from ._tolerances import is_rounding, over_tolerance, relative_to, true_where
+from ._tolerances import is_below_rounding, relative_to, step_over_tolerance, test_where
 
 
 #: Of the tolerances, what the last step may leave. Less is work for nothing, and
@@ -68,7 +68,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
     linear: AbstractLinearSolver = Krylov()
     forcing: float = eqx.field(default=0.5, kw_only=True)
     shortenings: int = eqx.field(static=True, default=20, kw_only=True)
-    norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar = ("10.1137/0917003",)
 
     def __check_init__(self):
@@ -81,7 +81,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del options, f_struct, aux_struct, tags
         size = self._length(fn(y, args)[0])
-        scale = jax.tree.map(_largest_of, y)
+        scale = jax.tree.map(_max_abs, y)
         far = 0 * size + jnp.inf
         return _State(scale, size, 0 * size + self.forcing, far, size < 0)
 
@@ -98,22 +98,22 @@ class NewtonKrylov(optx.AbstractRootFinder):
         scale = jax.tree.map(
             lambda *sizes: jnp.maximum(sizes[0], jnp.maximum(*sizes[1:])),
             state.scale,
-            jax.tree.map(_largest_of, y),
-            jax.tree.map(_largest_of, move),
+            jax.tree.map(_max_abs, y),
+            jax.tree.map(_max_abs, move),
         )
         left = self._over(move, y, scale, 0.75) * jnp.maximum(rate, 1 - fraction)
         # A small step that cannot make |f| fall has met its rounding.
-        small = self.norm(_over_scale(move, scale, precision(y) ** 0.5)) <= 1
+        small = self.norm(_over_scale(move, scale, machine_epsilon(y) ** 0.5)) <= 1
         # False where Krylov's answer is NaN.
         fell = size < state.residual
 
         def rounding():
-            reach = precision(y) ** -0.5
+            reach = machine_epsilon(y) ** -0.5
             change = operator(move)
             given = (lambda z: fn(z, args)[0], start, value, move, change)
-            return is_rounding(*given, reach)
+            return is_below_rounding(*given, reach)
 
-        small |= true_where(~fell & ~small, rounding)
+        small |= test_where(~fell & ~small, rounding)
         met = (state.residual == 0) | (~fell & small)
         forcing = self._next_forcing(rate, left, state.forcing)
         left = jnp.where(met, 0, left)
@@ -134,15 +134,15 @@ class NewtonKrylov(optx.AbstractRootFinder):
 
     def _over(self, move, y, scale, power: float) -> Array:
         """The size of a step over the tolerances."""
-        rtol = precision(y) ** power if self.rtol is None else self.rtol
+        rtol = machine_epsilon(y) ** power if self.rtol is None else self.rtol
         if self.atol is None:
             # A leaf that vanishes has to come down to far below what it was.
-            least = precision(y) ** 0.5
+            least = machine_epsilon(y) ** 0.5
             scale = jax.tree.map(
-                lambda a, s: jnp.maximum(_largest_of(a), least * s), y, scale
+                lambda a, s: jnp.maximum(_max_abs(a), least * s), y, scale
             )
             return self.norm(_over_scale(move, scale, rtol))
-        return self.norm(over_tolerance(move, y, rtol, self.atol, power=power))
+        return self.norm(step_over_tolerance(move, y, rtol, self.atol, power=power))
 
     def _length(self, f: PyTree[Array]) -> Array:
         assert isinstance(self.linear, Krylov)
@@ -178,7 +178,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         return jnp.minimum(jnp.maximum(chosen, _ENOUGH / left), self.forcing)
 
 
-def _largest_of(a: Array) -> Array:
+def _max_abs(a: Array) -> Array:
     return jnp.max(jnp.abs(a), initial=0)
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 
-from ._implicit_differentiation import ImplicitEquation, Rule, solved
+from ._implicit_differentiation import ImplicitEquation, Rule, implicit_solve
 
 
 class ImplicitAdjoint(optx.AbstractAdjoint):
@@ -55,7 +55,7 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
             return value, about, None
 
         guess = jax.tree.map(jnp.asarray, guess)
-        value, about = solved(
+        value, about = implicit_solve(
             ImplicitEquation(function, theta, None, solve), guess, self.rule
         )
         return value, eqx.combine(about, kept[0])

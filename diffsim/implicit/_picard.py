@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from .._norms import largest
+from .._norms import max_norm
 from ._fixed_point_convergence import Convergence
 
 
@@ -35,7 +35,7 @@ class Picard(optx.AbstractFixedPointSolver):
     rtol: float | None = None
     atol: float | None = None
     damping: float = eqx.field(default=1.0, kw_only=True)
-    norm: Callable[[PyTree], Array] = eqx.field(default=largest, kw_only=True)
+    norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del fn, args, options, f_struct, aux_struct, tags

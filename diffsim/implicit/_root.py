@@ -7,7 +7,7 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from ._implicit_differentiation import Rule
-from ._implicit_layer import ProblemType, answer
+from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import ForwardAdjointSolvers, Krylov, LaggedLU
 from ._newton import Newton
@@ -69,7 +69,7 @@ def root(
     rule = Rule() if rule is None else rule
     if solver is None and isinstance(rule, Rule):
         solver = default_solver(rule)
-    return answer(
+    return solve_layer(
         _KIND, residual, guess, args, solver, rule, max_steps, throw=throw, full=full
     )
 

@@ -33,10 +33,10 @@ def minimise_scaled(objective: Callable, solver, y: PyTree[Array], theta, **opti
 
     def scaled(z, given):
         theta, y, (unit, decrease) = given
-        return objective(_moved(y, z, unit), theta) / decrease
+        return objective(_rescale(y, z, unit), theta) / decrease
 
     scales = (unravel(unit), decrease)
-    return _found(optx.minimise, scaled, solver, y, (theta, scales), options)
+    return _solve_scaled(optx.minimise, scaled, solver, y, (theta, scales), options)
 
 
 def least_squares_scaled(
@@ -45,7 +45,7 @@ def least_squares_scaled(
     """`optimistix.least_squares`, of residuals that are one, and so their columns."""
     value = residuals(y, theta)
     size = _positive(_norm(value, 0))
-    jacobian = jax.jacfwd(lambda z: _divided(residuals(z, theta), size))(y)
+    jacobian = jax.jacfwd(lambda z: _divide(residuals(z, theta), size))(y)
     places, structure = jax.tree.flatten(y)
     rows = [jax.tree.leaves(row) for row in _rows(value, jacobian)]
     columns = [
@@ -59,23 +59,25 @@ def least_squares_scaled(
 
     def scaled(z, given):
         theta, y, (unit, size) = given
-        return _divided(residuals(_moved(y, z, unit), theta), size)
+        return _divide(residuals(_rescale(y, z, unit), theta), size)
 
     scales = (jax.tree.unflatten(structure, units), size)
-    return _found(optx.least_squares, scaled, solver, y, (theta, scales), options)
+    return _solve_scaled(
+        optx.least_squares, scaled, solver, y, (theta, scales), options
+    )
 
 
-def _found(find: Callable, scaled: Callable, solver, y, given, options) -> Any:
+def _solve_scaled(find: Callable, scaled: Callable, solver, y, given, options) -> Any:
     theta, scales = given
     # The way to a minimum has no derivative, and with it what it is measured by.
     scales = jax.lax.stop_gradient(scales)
     start = jax.tree.map(lambda a: jnp.full_like(a, _BEGIN), y)
     found = find(scaled, solver, start, (theta, y, scales), **options)
     unit = scales[0]
-    return eqx.tree_at(lambda f: f.value, found, _moved(y, found.value, unit))
+    return eqx.tree_at(lambda f: f.value, found, _rescale(y, found.value, unit))
 
 
-def _moved(y: PyTree[Array], z: PyTree[Array], unit: PyTree[Array]) -> PyTree[Array]:
+def _rescale(y: PyTree[Array], z: PyTree[Array], unit: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda a, z, u: a + u * (z - _BEGIN), y, z, unit)
 
 
@@ -98,7 +100,7 @@ def _norm(tree: PyTree[Array], kept: int) -> Array:
     return jnp.where(length > 0, length * size, 0)
 
 
-def _divided(tree: PyTree[Array], size: Array) -> PyTree[Array]:
+def _divide(tree: PyTree[Array], size: Array) -> PyTree[Array]:
     return jax.tree.map(lambda a: a / size.astype(a.dtype), tree)
 
 

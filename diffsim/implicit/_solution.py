@@ -3,7 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._results import RESULTS, told
+from .._results import RESULTS, result_message
 
 
 class Solution(eqx.Module):
@@ -28,7 +28,7 @@ class Solution(eqx.Module):
     condition: Float[Array, ""] | None = None
 
     def __str__(self) -> str:
-        outcome = told(self.status)
+        outcome = result_message(self.status)
         if outcome is None:
             return repr(self)
         numbers = [

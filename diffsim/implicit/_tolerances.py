@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from .._norms import largest, precision
+from .._norms import machine_epsilon, max_norm
 
 
-def over_tolerance(step, y, rtol: float | None, atol: float | None, *, power: float):
+def step_over_tolerance(
+    step, y, rtol: float | None, atol: float | None, *, power: float
+):
     """`step` over `atol` + `rtol` |y|; None is a power of the precision."""
-    default = precision(y) ** power
+    default = machine_epsilon(y) ** power
     relative, absolute = (default if t is None else t for t in (rtol, atol))
     return jax.tree.map(lambda d, a: d / (absolute + relative * jnp.abs(a)), step, y)
 
@@ -23,7 +25,7 @@ def relative_to(step: PyTree[Array], tolerance: PyTree[Array]) -> PyTree[Array]:
     )
 
 
-def is_rounding(
+def is_below_rounding(
     function: Callable, y: PyTree[Array], value, step, change, reach: float
 ) -> Bool[Array, ""]:
     """Whether f at y is rounding, of constants that y need not be comparable with.
@@ -33,7 +35,7 @@ def is_rounding(
     is left of f is rounding if it hides as well how f changes over a small part of the
     step: at a corner or a jump, f beside it is known far better than it is large.
     """
-    part = precision(y) ** 0.25
+    part = machine_epsilon(y) ** 0.25
     parts = jnp.asarray([reach, part, 2 * part, -part, -2 * part])
 
     def at(part):
@@ -46,10 +48,10 @@ def is_rounding(
 
     def one(values, value, change):
         far, *beside = values
-        size = largest(value)
+        size = max_norm(value)
         straight = jnp.abs(far - value - reach * change) <= reach / 4 * size
         pairs = (beside[1] - beside[0], beside[2] - beside[3])
-        misses = jnp.stack([largest(by - part * change) for by in pairs])
+        misses = jnp.stack([max_norm(by - part * change) for by in pairs])
         hidden = jnp.all(misses > part / 2 * size)
         # What vanishes has nothing to be compared with.
         return (jnp.all(straight) & hidden) | (size == 0)
@@ -58,7 +60,7 @@ def is_rounding(
     return jnp.all(jnp.stack(each))
 
 
-def true_where(wanted: Bool[Array, ""], test: Callable[[], Array]) -> Bool[Array, ""]:
+def test_where(wanted: Bool[Array, ""], test: Callable[[], Array]) -> Bool[Array, ""]:
     """`wanted and test()`; of a batch, `test` runs if any member wants it."""
     # A loop and not `cond`, which a batch turns into code that always runs, and which
     # `shard_map` refuses there.

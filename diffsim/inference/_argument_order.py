@@ -10,7 +10,7 @@ import jax
 from jaxtyping import PyTree
 
 from ..simulations import AbstractSimulation, Trajectory, failures_as_nan
-from ._noise import DataLayout, layout
+from ._noise import DataLayout, data_layout
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def explain_swapped(
 
 
 def _are_swapped(predict: Callable, model: PyTree, data: PyTree) -> bool:
-    expected, given = layout(model), layout(_states(data))
+    expected, given = data_layout(model), data_layout(_states(data))
     if expected == given:
         return False
     return _predicted(predict, data) == expected and _predicted(predict, model) != given
@@ -49,14 +49,14 @@ def _predicted(predict: Callable, model: PyTree) -> DataLayout | None:
     except Exception:
         # Whatever a user's function raises of what it is not made for.
         return None
-    return layout(_states(found))
+    return data_layout(_states(found))
 
 
 def _states(tree: PyTree) -> PyTree:
     return tree.states if isinstance(tree, Trajectory) else tree
 
 
-def object_to_simulations(data: PyTree):
+def check_not_simulation(data: PyTree):
     """Refuse data that hold a simulation, whose numbers are those of a model."""
     held = jax.tree.leaves(data, is_leaf=_is_simulation)
     found = next(filter(_is_simulation, held), None)

@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 
 from .._atomic_file import check_file
 from .._jit._fingerprint import TracedError, fingerprint
-from .._parameter_selection import put
+from .._parameter_selection import with_selected_values
 from .._results import RESULTS
 from .._validation import is_traced
 from ..simulations import load, save
@@ -109,7 +109,9 @@ def identity(experiment: Posterior, solver: Any) -> dict[str, str]:
     parameters = experiment.parameters
     selection, coordinates = parameters.selection, parameters.coordinates
     chosen = [(part.leaf, part.shape, part.entries) for part in selection.parts]
-    rest = put(parameters.base, selection, jnp.zeros_like(parameters.start))
+    rest = with_selected_values(
+        parameters.base, selection, jnp.zeros_like(parameters.start)
+    )
     prior = parameters.prior_mean, parameters.prior_sd, parameters.has_prior
     parts = {
         "data": _data(experiment),

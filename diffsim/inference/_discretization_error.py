@@ -11,10 +11,10 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from .._jit._fresh_jit import fresh_jit
-from .._linalg import product
+from .._linalg import matmul
 from .._validation import as_array
-from ..simulations import finer_steps
-from ._fit_loop import linearised, looked
+from ..simulations import refined_steps
+from ._fit_loop import evaluate, linearize_at
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._posterior import Posterior
 
@@ -32,16 +32,16 @@ def solver_error(
     finer = at_finer_steps(_rows, experiment, z)
     if finer is None or experiment.data is None:
         return jnp.full(z.shape, jnp.nan, z.dtype)
-    change = np.asarray(finer) - np.asarray(looked(experiment, z)[1])
+    change = np.asarray(finer) - np.asarray(evaluate(experiment, z)[1])
     if not np.isfinite(change).all():
         return jnp.full(z.shape, jnp.inf, z.dtype)
-    data = _changed_data(experiment, z, as_array(change))
+    data = _shifted_data(experiment, z, as_array(change))
     moved = eqx.tree_at(lambda e: e.data, experiment, data)
-    return _in_error_bars(linearised(moved, solver, z).root)
+    return _shift_in_error_bars(linearize_at(moved, solver, z).root)
 
 
 @fresh_jit
-def _changed_data(experiment: Posterior, z: Array, change: Array) -> Array:
+def _shifted_data(experiment: Posterior, z: Array, change: Array) -> Array:
     """Data from which a change of the rows is taken away."""
     assert experiment.data is not None
     sigma = experiment.sigma(experiment.parameters.values(z))
@@ -49,16 +49,16 @@ def _changed_data(experiment: Posterior, z: Array, change: Array) -> Array:
 
 
 @jax.jit
-def _in_error_bars(root: Array) -> Array:
+def _shift_in_error_bars(root: Array) -> Array:
     """How far the Gauss-Newton step of a search moves each coordinate."""
     inverse = solve_triangular(root[:-1, :-1], jnp.eye(len(root) - 1, dtype=root.dtype))
-    return jnp.abs(product(inverse, root[:-1, -1])) / jnp.linalg.norm(inverse, axis=1)
+    return jnp.abs(matmul(inverse, root[:-1, -1])) / jnp.linalg.norm(inverse, axis=1)
 
 
 @fresh_jit
 def at_finer_steps(function: Callable, experiment: Posterior, at: Array) -> Any:
     """`function(experiment, at)` by finer steps; None where there are none."""
-    with finer_steps() as methods:
+    with refined_steps() as methods:
         found = function(experiment, at)
     return found if methods else None
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._jit._fresh_jit import fresh_jit, reading
-from .._linalg import product
+from .._linalg import matmul
 from .._results import RESULTS
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._validation import is_traced
@@ -17,9 +17,9 @@ from ._argument_order import explain_swapped
 from ._discretization_error import at_finer_steps
 from ._fisher_information import Fisher
 from ._fit import warn_of_single_precision
-from ._information_factor import eigen_rows, scaled_root, scatter
+from ._information_factor import eigen_rows, estimated_sigma, scaled_cholesky_factor
 from ._jacobian import value_and_jacobian
-from ._posterior import Posterior, WhitenedResiduals, experiment, explain_derivatives
+from ._posterior import Posterior, WhitenedResiduals, explain_derivatives, posterior
 
 
 def fisher(
@@ -75,12 +75,12 @@ def fisher(
         raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
-        found = experiment(predict, model, data, noise=noise, free=free)
-        with reading(found), _explained(found, kind):
-            return _informed(found, kind, error_estimate)
+        found = posterior(predict, model, data, noise=noise, free=free)
+        with reading(found), _with_explained_errors(found, kind):
+            return _fisher_matrix(found, kind, error_estimate)
 
 
-def _explained(found: Posterior, kind: str):
+def _with_explained_errors(found: Posterior, kind: str):
     """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
     forward, reverse = "write its derivative as jax.custom_jvp", UNROLL
     if kind == "observed":
@@ -96,12 +96,12 @@ def _explained(found: Posterior, kind: str):
     )
 
 
-def _informed(found: Posterior, kind: str, error_estimate: bool) -> Fisher:
+def _fisher_matrix(found: Posterior, kind: str, error_estimate: bool) -> Fisher:
     if found.data is None and (kind == "observed" or found.scale_is_unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")
     if found.scale_is_unknown:
-        _object_to_few_data(found)
+        _check_enough_data(found)
     values = found.parameters.start
     inform = _observed if kind == "observed" else _expected
     information, at = inform(found, values)
@@ -110,7 +110,7 @@ def _informed(found: Posterior, kind: str, error_estimate: bool) -> Fisher:
     return _with_refinement(information, at, at_finer_steps(inform, found, values))
 
 
-def _object_to_few_data(found: Posterior):
+def _check_enough_data(found: Posterior):
     """An unknown sigma is judged from what the parameters leave of the data."""
     masks, number = jax.tree.leaves(found.noise.mask), len(found.parameters.names)
     if found.data is None or any(map(is_traced, masks)):
@@ -136,7 +136,7 @@ def _with_refinement(information: Fisher, at: Array, finer: Any) -> Fisher:
     refined, other = finer
     change = at - other
     if information.rows is not None and information.weights is not None:
-        change = product(information.rows.T, information.weights * change)
+        change = matmul(information.rows.T, information.weights * change)
     return information.with_refinement(refined, change)
 
 
@@ -153,12 +153,12 @@ def _information(found: Posterior, values: Array):
     """Root and scale, whitened derivative, weights, status, prediction."""
     found = found.with_expected_information()
     _, jacobian, seen = value_and_jacobian(found.numbers, values)
-    sigma = _spread(found, seen, values) * seen.sigma
+    sigma = _noise_scale(found, seen, values) * seen.sigma
     # Divided here and not before, so that a derivative of the information sees how σ
     # varies, which the information itself must not.
     jacobian = jacobian / found.spreads(seen)[:, None]
-    jacobian = jacobian / _spread(found, seen, values)
-    root, scale = scaled_root(jacobian)
+    jacobian = jacobian / _noise_scale(found, seen, values)
+    root, scale = scaled_cholesky_factor(jacobian)
     status = _status(seen, root)
     # A derivative may be finite where the prediction is not: no number is right there.
     root = jnp.where(jnp.asarray(status == RESULTS.successful), root, jnp.nan)
@@ -166,12 +166,12 @@ def _information(found: Posterior, values: Array):
     return root, scale, jacobian[: sigma.size], weights, status, seen.prediction
 
 
-def _spread(found: Posterior, seen: WhitenedResiduals, values: Array) -> Array:
+def _noise_scale(found: Posterior, seen: WhitenedResiduals, values: Array) -> Array:
     """The factor from the sigma of a row to that of the noise: 1 if it is known."""
     if not found.scale_is_unknown:
         return jnp.ones((), values.dtype)
     dof = jnp.sum(seen.used) - values.size
-    return scatter(product(seen.distance, seen.distance), dof)
+    return estimated_sigma(matmul(seen.distance, seen.distance), dof)
 
 
 def _status(seen: WhitenedResiduals, root: Array) -> RESULTS:
@@ -204,7 +204,7 @@ def _observed(found: Posterior, values: Array) -> tuple[Fisher, Array]:
             "fit first, or use kind='expected'"
         )
     rows = eigen_rows(scaled, eigenvalues, vectors, least=float(rounding))
-    root, scale = scaled_root(rows * (scale / unit))
+    root, scale = scaled_cholesky_factor(rows * (scale / unit))
     names = found.parameters.names
     information = Fisher(root, scale, None, None, status, names, "observed")
     return information, gradient
@@ -219,7 +219,7 @@ def _second_derivative(found: Posterior, values: Array):
     def loss(x: Array) -> Array:
         return found.loss_at(x * unit)
 
-    square = _spread(found, seen, values) ** 2
+    square = _noise_scale(found, seen, values) ** 2
     hessian, gradient = (f(loss)(values / unit) for f in (jax.hessian, jax.grad))
     hessian, gradient = hessian / square, gradient / square / unit
     return hessian, gradient, unit, _status(seen, hessian)

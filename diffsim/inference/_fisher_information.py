@@ -9,21 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from .._linalg import product
-from .._parameter_selection import places
+from .._linalg import matmul
+from .._parameter_selection import leaf_indices
 from .._results import RESULTS
 from .._validation import as_floating, check_not_negative, check_number, check_shape
 from ._information_factor import (
     correlation,
     covariance,
     information_rows,
-    scaled_root,
+    scaled_cholesky_factor,
     singular_directions,
     solve_information,
     standard_deviations,
     unit_covariance,
 )
-from ._report import check_alone, counted, fisher_solver_error
+from ._report import check_alone, count_noun, fisher_solver_error
 
 
 class Degeneracy(eqx.Module):
@@ -94,7 +94,7 @@ class Fisher(eqx.Module):
     def matrix(self) -> Float[Array, "parameter parameter"]:
         """F itself; fine to look at, not to invert."""
         rows = self.root * self.scale
-        return product(rows.T, rows)
+        return matmul(rows.T, rows)
 
     @property
     def covariance(self) -> Float[Array, "parameter parameter"]:
@@ -174,8 +174,8 @@ class Fisher(eqx.Module):
 
     def mv(self, vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
         """F v, without F."""
-        rows = product(self.root, self.scale * vector)
-        return self.scale * product(self.root.T, rows)
+        rows = matmul(self.root, self.scale * vector)
+        return self.scale * matmul(self.root.T, rows)
 
     def __add__(self, other: Any) -> "Fisher":
         if isinstance(other, int | float) and other == 0:
@@ -196,7 +196,7 @@ class Fisher(eqx.Module):
         kind = self.kind if self.kind == other.kind else "expected + observed"
         failed = self.status != RESULTS.successful
         status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
-        root, scale = scaled_root(jnp.concatenate(stacked))
+        root, scale = scaled_cholesky_factor(jnp.concatenate(stacked))
         total = Fisher(root, scale, None, None, status, self.names, kind)
         one, two = self.score, other.score
         if self.refined is None or other.refined is None or one is None or two is None:
@@ -212,7 +212,9 @@ class Fisher(eqx.Module):
         check_number("factor", factor)
         check_not_negative("factor", factor, "it counts experiments")
         rows = self.root * self.scale
-        root, scale = scaled_root(rows * jnp.sqrt(jnp.asarray(factor, rows.dtype)))
+        root, scale = scaled_cholesky_factor(
+            rows * jnp.sqrt(jnp.asarray(factor, rows.dtype))
+        )
         found = Fisher(root, scale, None, None, self.status, self.names, self.kind)
         if self.refined is None or self.score is None:
             return found
@@ -241,7 +243,7 @@ class Fisher(eqx.Module):
         least stays free.
         """
         _, keep = self._split("fix", names)
-        root, scale = scaled_root(self.root[:, keep] * self.scale[keep])
+        root, scale = scaled_cholesky_factor(self.root[:, keep] * self.scale[keep])
         rows = None if self.rows is None else self.rows[:, keep]
         kept = tuple(self.names[i] for i in keep)
         found = Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
@@ -260,10 +262,10 @@ class Fisher(eqx.Module):
         rounding = jnp.finfo(span.dtype).eps ** 0.8
         span = jnp.where(values > rounding * jnp.max(values, initial=0), span, 0)
         for _ in range(2):  # the second pass removes what rounding left of the first
-            wanted = wanted - product(span, product(span.T, wanted))
+            wanted = wanted - matmul(span, matmul(span.T, wanted))
         # What is left of a column of unit norm is rounding, not information.
         wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
-        root, scale = scaled_root(wanted * self.scale[keep])
+        root, scale = scaled_cholesky_factor(wanted * self.scale[keep])
         kept = tuple(self.names[i] for i in keep)
         found = Fisher(root, scale, None, None, self.status, kept, self.kind)
         if self.refined is None or self.score is None:
@@ -299,7 +301,7 @@ class Fisher(eqx.Module):
         # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
         delta = jnp.where(self.weights > 0, delta, 0)
         rows = self.rows / self.scale
-        return self._solved(product(rows.T, self.weights * delta))
+        return self._solved(matmul(rows.T, self.weights * delta))
 
     def _solved(self, vector: Array) -> Array:
         """F⁻¹ S v; NaN for what no datum determines."""
@@ -328,7 +330,7 @@ class Fisher(eqx.Module):
 
     def _split(self, act: str, names: Any) -> tuple[np.ndarray, np.ndarray]:
         """Positions of the parameters `names`, and of the others."""
-        drop = np.unique(np.array(places(self.names, names), int))
+        drop = np.unique(np.array(leaf_indices(self.names, names), int))
         keep = np.setdiff1d(np.arange(len(self.names)), drop)
         if keep.size == 0:
             raise ValueError(
@@ -341,7 +343,9 @@ class Fisher(eqx.Module):
             "expected": "expected information",
             "observed": "observed information: the curvature on real data",
         }.get(self.kind, self.kind)
-        return f"Fisher({counted(len(self.names), 'parameter', 'parameters')}, {what})"
+        return (
+            f"Fisher({count_noun(len(self.names), 'parameter', 'parameters')}, {what})"
+        )
 
     def __str__(self) -> str:
         check_alone("fisher", self.root.shape[:-2])

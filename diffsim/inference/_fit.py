@@ -19,15 +19,15 @@ from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
 from ._discretization_error import solver_error
-from ._fit_loop import linearised, looked, march
+from ._fit_loop import evaluate, linearize_at, run_fit_loop
 from ._fit_options import FitOptions, check_count
-from ._fit_result import Fit, outcome
+from ._fit_result import Fit, fit_result
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._optax_minimiser import OptaxDescent, has_line_search
 from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
 from ._plateau import on_plateau
-from ._posterior import Posterior, experiment, explain_derivatives
+from ._posterior import Posterior, explain_derivatives, posterior
 
 
 # The error bars of any other solver are by a forward Jacobian.
@@ -111,26 +111,26 @@ def fit(
             f"options must be an inference.FitOptions(...), got {options!r}"
         )
     with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
-        found = experiment(predict, model, data, noise=noise, free=free)
+        found = posterior(predict, model, data, noise=noise, free=free)
         solver = _solver(solver, found)
         explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
         with reading(found, solver), explained:
-            return _fitted(found, solver, starts, options)
+            return _run_fit(found, solver, starts, options)
 
 
-def _fitted(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
+def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
     z = found.parameters.z_start
     marched = None
     ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
     if ours and starts == 1 and not any(map(is_traced, jax.tree.leaves((found, z)))):
-        marched = march(found, solver, z, options)
+        marched = run_fit_loop(found, solver, z, options)
     if marched is None:
-        end = _searched(
+        end = _search_optimum(
             found, solver, _starts(found, z, starts, options), options.max_steps
         )
     else:
-        end = _marched(solver, *marched)
-    return _concluded(found, solver, end, options)
+        end = _end_of_loop(solver, *marched)
+    return _conclude(found, solver, end, options)
 
 
 class _End(eqx.Module):
@@ -140,7 +140,7 @@ class _End(eqx.Module):
     history: dict[str, Any]
 
 
-def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End:
+def _end_of_loop(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End:
     search = SearchResult(
         loss=state.value,
         result=state.result,
@@ -153,7 +153,9 @@ def _marched(solver: Any, z: Array, state: Any, history: dict[str, Any]) -> _End
     return _End(z, search, state if complete else None, history)
 
 
-def _searched(found: Posterior, solver: Any, starts: Array, max_steps: int) -> _End:
+def _search_optimum(
+    found: Posterior, solver: Any, starts: Array, max_steps: int
+) -> _End:
     """The pure core, compiled, from one start or from many."""
     if starts.shape[0] == 1:
         z, search = _optimum(found, solver, starts[0], max_steps)
@@ -180,14 +182,14 @@ def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Arra
     return jnp.clip(z + options.spread * away, *found.parameters.limits().values())
 
 
-def _concluded(found: Posterior, solver: Any, end: _End, options: FitOptions) -> Fit:
+def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> Fit:
     state = end.state
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
     # The steps of a search with ln sigma have a curvature of their own.
     if options.covariance if state is None else callable(found.noise):
-        state = linearised(found.with_expected_information(), by, end.z)
-    aux = looked(found, end.z)[0].aux if state is None else state.aux
-    fitted = outcome(found, end.z, end.search, state, aux.extra, end.history)
+        state = linearize_at(found.with_expected_information(), by, end.z)
+    aux = evaluate(found, end.z)[0].aux if state is None else state.aux
+    fitted = fit_result(found, end.z, end.search, state, aux.extra, end.history)
     known = options.covariance and not is_traced(fitted.chi2)
     if not known or not is_outcome(aux.extra.result, RESULTS.successful):
         return fitted

@@ -19,7 +19,7 @@ from ._levenberg_marquardt import (
     LevenbergMarquardt,
     Linear,
     Objective,
-    evaluated,
+    evaluation,
 )
 from ._optax_minimiser import OptaxDescent
 from ._posterior import FitStatistics, Posterior
@@ -40,7 +40,7 @@ class FitState(eqx.Module):
     history: Any
 
 
-def march(
+def run_fit_loop(
     experiment: Posterior, solver: Solver, z: Array, options: FitOptions
 ) -> tuple[Array, Any, dict[str, Any]] | None:
     """Steps until the solver is done or out of steps.
@@ -56,11 +56,11 @@ def march(
     options.begin()
     began = time.monotonic()
     while not bool(state.done) and len(rows) < options.max_steps:
-        z, state = one_step(experiment, solver, z, state)
+        z, state = fit_step(experiment, solver, z, state)
         if is_traced(state.value):
             return None
         now = time.monotonic()
-        told = _told(state, len(rows) + 1, now - began)
+        told = _progress(state, len(rows) + 1, now - began)
         rows.append(np.array([told[name] for name in _HISTORY], float))
         options.show(told)
         if checkpoint.is_due():
@@ -69,7 +69,7 @@ def march(
     options.finish()
     columns = _history(rows).T
     history: dict[str, Any] = dict(zip(_HISTORY, columns, strict=True))
-    return *_completed(experiment, solver, z, state), history
+    return *_complete(experiment, solver, z, state), history
 
 
 def _history(rows: list[Any]) -> np.ndarray:
@@ -91,7 +91,7 @@ def _without_jacobian(z: Array) -> Any:
     return LevenbergMarquardt().init(_UNASKED, z, None, {}, _UNASKED, aux, _NO_TAGS)
 
 
-def one_step(
+def fit_step(
     experiment: Posterior, solver: Solver, z: Array, state: Any
 ) -> tuple[Array, Any]:
     """One step of the solver, compiled in parts that fits can share.
@@ -99,30 +99,30 @@ def one_step(
     If `predict` closes over tracers there is no step, only a traced `state.value`.
     """
     if isinstance(solver, OptaxDescent):
-        return _descended(experiment, solver, z, state)
+        return _optax_step(experiment, solver, z, state)
     bounds = tuple(experiment.parameters.limits().values())
     if bool(state.stale):
-        linear = _linear(experiment, solver, z, state)
+        linear = _linearize(experiment, solver, z, state)
         if is_traced(linear.value):
             return z, eqx.tree_at(lambda s: s.value, state, linear.value)
-        state = _adopted(solver, z, bounds, linear, state)
+        state = _update_linearization(solver, z, bounds, linear, state)
     if bool(state.done):
         return z, state
-    trial = _proposed(solver, z, bounds, state)
-    found, _ = looked(experiment, trial.point)
-    return _judged(solver, z, trial, found, state)
+    trial = _propose(solver, z, bounds, state)
+    found, _ = evaluate(experiment, trial.point)
+    return _accept_or_reject(solver, z, trial, found, state)
 
 
-def linearised(experiment: Posterior, solver: LevenbergMarquardt, z: Array) -> Any:
+def linearize_at(experiment: Posterior, solver: LevenbergMarquardt, z: Array) -> Any:
     """The state with the Jacobian at `z`, where another solver has ended."""
     state = initial_state(solver, z)
-    linear = _linear(experiment, solver, z, state)
+    linear = _linearize(experiment, solver, z, state)
     bounds = tuple(experiment.parameters.limits().values())
-    return _adopted(solver, z, bounds, linear, state)
+    return _update_linearization(solver, z, bounds, linear, state)
 
 
 @fresh_jit
-def _descended(experiment: Posterior, solver: OptaxDescent, z: Array, state: Any):
+def _optax_step(experiment: Posterior, solver: OptaxDescent, z: Array, state: Any):
     def loss(z: Array, args: Any) -> tuple[Array, None]:
         return experiment.loss(z), None
 
@@ -131,7 +131,7 @@ def _descended(experiment: Posterior, solver: OptaxDescent, z: Array, state: Any
 
 
 @fresh_jit
-def _linear(
+def _linearize(
     experiment: Posterior, solver: LevenbergMarquardt, z: Array, state: Any
 ) -> Linear:
     options = {"chunk": solver.chunk, "mode": solver.mode}
@@ -139,28 +139,28 @@ def _linear(
 
 
 @fresh_jit
-def looked(experiment: Posterior, z: Array) -> tuple[Evaluation, Array]:
+def evaluate(experiment: Posterior, z: Array) -> tuple[Evaluation, Array]:
     """Evaluate `z`: the loss and its rows, without a Jacobian."""
     rows, aux = experiment.rows(z)
-    return evaluated(rows, aux, z.size), rows
+    return evaluation(rows, aux, z.size), rows
 
 
 @eqx.filter_jit
-def _adopted(solver, z, bounds, linear, state):
+def _update_linearization(solver, z, bounds, linear, state):
     return solver.adopted(z, bounds, linear, state)
 
 
 @eqx.filter_jit
-def _proposed(solver, z, bounds, state):
+def _propose(solver, z, bounds, state):
     return solver.proposed(z, bounds, state)
 
 
 @eqx.filter_jit
-def _judged(solver, z, trial, found, state):
+def _accept_or_reject(solver, z, trial, found, state):
     return solver.judged(z, trial, found, state)
 
 
-def _completed(
+def _complete(
     experiment: Posterior, solver: Solver, z: Array, state: Any
 ) -> tuple[Array, Any]:
     """The point to return, and its state, also where steps ran out before that."""
@@ -169,7 +169,7 @@ def _completed(
         z = state.best
     elif bool(state.stale):
         state = eqx.tree_at(lambda s: s.last, state, jnp.array(True))
-        z, state = one_step(experiment, solver, z, state)
+        z, state = fit_step(experiment, solver, z, state)
         ran_out = ran_out and not bool(state.newton <= solver.atol)
     if ran_out and bool(state.result != RESULTS.prediction_not_finite):
         over = RESULTS.nonlinear_max_steps_reached
@@ -177,7 +177,7 @@ def _completed(
     return z, state
 
 
-def _told(state: Any, step: int, seconds: float) -> dict[str, Any]:
+def _progress(state: Any, step: int, seconds: float) -> dict[str, Any]:
     return {
         "step": step,
         "loss": float(getattr(state, "latest", state.value)),

@@ -14,7 +14,7 @@ from ._fisher_information import Fisher
 from ._information_factor import (
     correlation,
     covariance,
-    scatter,
+    estimated_sigma,
     standard_deviations,
     unit_covariance,
 )
@@ -118,7 +118,7 @@ class Fit(eqx.Module):
         return report(self)
 
 
-def outcome(
+def fit_result(
     experiment: Posterior,
     z: Array,
     search: SearchResult,
@@ -174,11 +174,11 @@ def _numbers(
     values = coordinates.values(z)
     held = jnp.zeros(n, bool) if state is None else state.held
     dof = facts.size - n + jnp.sum(held)
-    sigma = scatter(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
+    sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
     root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
     if state is not None:
         root = _root(coordinates, z, state, sigma)
-        unit, scale = _conditional(root[0], held), root[1]
+        unit, scale = _conditional_covariance(root[0], held), root[1]
     stderr = standard_deviations(unit, scale)
     aic, bic = _criteria(facts, facts.size - dof, unknown)
     return {
@@ -192,13 +192,13 @@ def _numbers(
         "sigma_scale": sigma,
         "aic": aic,
         "bic": bic,
-        "to_go": _to_go(state, sigma),
+        "to_go": _remaining_sigma(state, sigma),
         "status": _status(searched, facts, state),
         "solver_error": jnp.full(n, jnp.nan, z.dtype),
     }, root
 
 
-def _to_go(state: Any, sigma: Array) -> Array:
+def _remaining_sigma(state: Any, sigma: Array) -> Array:
     """In units of the error bars; the solver stops by the scatter of its own rows."""
     if state is None:
         return jnp.full_like(sigma, jnp.nan)
@@ -218,7 +218,7 @@ def _root(
     return root / norms, norms * state.scale / jnp.abs(slope) / sigma
 
 
-def _conditional(root: Array, held: Array) -> Array:
+def _conditional_covariance(root: Array, held: Array) -> Array:
     """Unit covariance with what a bound holds fixed, and NaN for its own error bar."""
     rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
     matrix = unit_covariance(triangular_root(jnp.concatenate(rows)))

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
-from .._linalg import product
+from .._linalg import matmul
 from .._validation import is_traced
 from ._trust_region import triangular_root
 
 
-def scaled_root(rows: Array) -> tuple[Array, Array]:
+def scaled_cholesky_factor(rows: Array) -> tuple[Array, Array]:
     """R and S of F = rowsᵀ rows; the columns of R have unit norm, or are 0."""
     norms = column_norms(rows)
     scale = jnp.where(norms > 0, norms, 1)
@@ -58,10 +58,10 @@ def eigen_rows(matrix: Array, eigenvalues: Array, vectors: Array, least: float):
     change = (matrix + matrix.T) / 2
     change = change - jax.lax.stop_gradient(change)
     one = jnp.eye(matrix.shape[0], dtype=matrix.dtype)
-    factor = jnp.linalg.cholesky(one + product(product(inverse.T, change), inverse))
-    beside = product(product(inverse.T, change), one - product(inverse, rows))
+    factor = jnp.linalg.cholesky(one + matmul(matmul(inverse.T, change), inverse))
+    beside = matmul(matmul(inverse.T, change), one - matmul(inverse, rows))
     beside = solve_triangular(factor, beside, lower=True)
-    return product(factor.T, rows) + beside
+    return matmul(factor.T, rows) + beside
 
 
 def column_norms(rows: Array) -> Float[Array, " parameter"]:
@@ -72,7 +72,7 @@ def column_norms(rows: Array) -> Float[Array, " parameter"]:
     return unit * jnp.linalg.norm(rows / unit, axis=0)
 
 
-def scatter(squares: Array, dof: Array) -> Array:
+def estimated_sigma(squares: Array, dof: Array) -> Array:
     """√(RSS/dof): an unknown sigma; NaN without a degree of freedom to tell it."""
     return jnp.where(dof > 0, jnp.sqrt(squares / jnp.where(dof > 0, dof, 1)), jnp.nan)
 
@@ -110,7 +110,7 @@ def unit_covariance(
     unknown = jnp.where(eye > 0, jnp.inf, jnp.nan)
     # Whether two parameters share an unknown direction or not: there is no number.
     shared = touched[:, None] & touched[None, :]
-    found = jnp.where(shared, unknown, product(half, half.T))
+    found = jnp.where(shared, unknown, matmul(half, half.T))
     return _differentiable_unless(found, root, jnp.any(null))
 
 
@@ -123,8 +123,8 @@ def solve_information(
     eye = jnp.eye(root.shape[0], dtype=root.dtype)
     safe = jnp.where(jnp.any(null), eye, root)
     half = solve_triangular(safe, vector, trans=1)
-    weights = product(directions, vector) / jnp.where(null, jnp.inf, values**2)
-    shortest = product(directions.T, weights)
+    weights = matmul(directions, vector) / jnp.where(null, jnp.inf, values**2)
+    shortest = matmul(directions.T, weights)
     found = jnp.where(jnp.any(null), shortest, solve_triangular(safe, half))
     found = _differentiable_unless(found, root, jnp.any(null))
     return found, _is_open(directions, null)

@@ -10,12 +10,12 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._linalg import product
+from .._linalg import matmul
 from .._results import RESULTS
 from ._jacobian import value_and_jacobian
 from ._trust_region import (
     Step,
-    adapted,
+    adapt_radius,
     newton_length,
     triangular_root,
     trust_region_step,
@@ -158,7 +158,7 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
     def step(self, fn, y, args, options, state, tags):
         """Makes a Jacobian if the last step was accepted, then one trial step."""
         del tags
-        flat, unravel, rows = flattened(fn, y, args)
+        flat, unravel, rows = flatten_rows(fn, y, args)
         bounds = _bounds(options, flat)
 
         def linearised():
@@ -167,7 +167,7 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         def tried():
             trial = self.proposed(flat, bounds, state)
             e, aux = rows(trial.point)
-            return self.judged(flat, trial, evaluated(e, aux, flat.size), state)
+            return self.judged(flat, trial, evaluation(e, aux, flat.size), state)
 
         state = jax.lax.cond(state.stale, linearised, lambda: state)
         flat, state = jax.lax.cond(state.done, lambda: (flat, state), tried)
@@ -207,11 +207,11 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         finite = jnp.isfinite(linear.value) & jnp.all(jnp.isfinite(linear.root))
         # A derivative may be finite where its function is not.
         root = jnp.where(finite, linear.root, jnp.nan)
-        held = _held(root, flat, bounds)
+        held = _held_by_bounds(root, flat, bounds)
         newton = newton_length(root, held)
         newton = newton / jnp.where(newton > 0, linear.sigma, 1)
         first = self.factor * _length_or_one(linear.scale * flat)
-        return _replaced(
+        return _replace(
             state,
             root=root,
             value=linear.value,
@@ -242,12 +242,12 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         # There the model knows better than a difference of two sums does.
         accepted = (ratio >= 1e-4) | (small & (step.predicted > 0))
         trust = {"radius": state.radius, "first": state.jacobians == 1}
-        radius, damping = adapted(step, gain, ratio, **trust)
+        radius, damping = adapt_radius(step, gain, ratio, **trust)
         flat = jnp.where(accepted, trial.point, flat)
         stop = (small & (ratio <= 2)) | (radius <= self._smallest(flat, state))
         new, old = (found.value, found.aux), (state.value, state.aux)
         value, aux = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
-        return flat, _replaced(
+        return flat, _replace(
             state,
             radius=radius,
             damping=damping,
@@ -274,7 +274,9 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         return jnp.maximum(rtol * jnp.linalg.norm(state.scale * flat), rounding)
 
 
-def flattened(fn: Callable, y: PyTree, args: Any) -> tuple[Array, Callable, Callable]:
+def flatten_rows(
+    fn: Callable, y: PyTree, args: Any
+) -> tuple[Array, Callable, Callable]:
     flat, unravel = ravel_pytree(y)
 
     def rows(vector: Array):
@@ -284,7 +286,7 @@ def flattened(fn: Callable, y: PyTree, args: Any) -> tuple[Array, Callable, Call
     return flat, unravel, rows
 
 
-def evaluated(rows: Array, aux: Any, size: int) -> Evaluation:
+def evaluation(rows: Array, aux: Any, size: int) -> Evaluation:
     """What a trial point with these rows is worth, for `size` parameters."""
     value, _ = _judgment(rows, aux, size)
     return Evaluation(value, jnp.isfinite(value) & jnp.all(jnp.isfinite(rows)), aux)
@@ -299,16 +301,16 @@ def _bounds(options: dict[str, Any], flat: Array) -> tuple[Array, Array]:
     return lower, upper
 
 
-def _held(root: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
+def _held_by_bounds(root: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
     """Parameters at a bound that the gradient pushes outward."""
-    gradient = product(root[:-1, :-1].T, root[:-1, -1])
+    gradient = matmul(root[:-1, :-1].T, root[:-1, -1])
     at_lower, at_upper = flat <= bounds[0], flat >= bounds[1]
     return (at_lower & (gradient > 0)) | (at_upper & (gradient < 0))
 
 
 def _judgment(e: Array, aux: Any, n: int) -> tuple[Array, Array]:
     """The objective, and the standard deviation that a row has."""
-    squares = product(e, e)
+    squares = matmul(e, e)
     spread = jnp.sqrt(squares / max(e.size - n, 1))
     if isinstance(aux, Objective):
         return aux.value, jnp.maximum(aux.sigma, spread)
@@ -326,7 +328,7 @@ def _result(newton: Array, finite: Any, over: Array) -> RESULTS:
     return RESULTS.where(jnp.asarray(finite), result, RESULTS.prediction_not_finite)
 
 
-def _replaced(state: LevenbergMarquardtState, **fields: Any) -> LevenbergMarquardtState:
+def _replace(state: LevenbergMarquardtState, **fields: Any) -> LevenbergMarquardtState:
     names = list(fields)
     return eqx.tree_at(
         lambda s: [getattr(s, name) for name in names], state, list(fields.values())

@@ -10,7 +10,13 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from .._tracer_errors import explain_tracer_errors
-from .._validation import as_floating, as_vector, check_positive, check_takes, is_traced
+from .._validation import (
+    as_floating,
+    as_vector,
+    check_positive,
+    check_signature,
+    is_traced,
+)
 
 
 class Gaussian(eqx.Module):
@@ -61,13 +67,13 @@ class Gaussian(eqx.Module):
         self.sigma = jax.tree.map(lambda leaf: as_floating("sigma", leaf), sigma)
         self.mask = mask
         if mask is None:
-            _object_to_covariance(self.sigma)
+            _check_no_covariance(self.sigma)
         for leaf in _used(sigma, mask):
             check_positive("sigma", leaf, "it is a standard deviation")
-            _object_to_infinite(leaf)
+            _check_finite_noise(leaf)
 
 
-def _object_to_infinite(sigma: Any):
+def _check_finite_noise(sigma: Any):
     """Refuse what would count as a datum and weigh nothing."""
     if not is_traced(sigma) and not np.all(np.isfinite(np.asarray(sigma, float))):
         raise ValueError(
@@ -76,7 +82,7 @@ def _object_to_infinite(sigma: Any):
         )
 
 
-def _object_to_covariance(sigma: PyTree[Any]):
+def _check_no_covariance(sigma: PyTree[Any]):
     """Refuse a matrix that can only be meant as a covariance."""
     shape = np.shape(sigma) if eqx.is_array(sigma) else ()
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 2 or is_traced(sigma):
@@ -107,10 +113,10 @@ def _used(sigma: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
         return leaves
     pairs = list(zip(leaves, masks, strict=True))
     known = [pair for pair in pairs if np.ndim(pair[0]) == 0 or not is_traced(pair[1])]
-    return [_filled(*pair) for pair in known]
+    return [_fill_masked(*pair) for pair in known]
 
 
-def _filled(sigma: Any, used: Any) -> Any:
+def _fill_masked(sigma: Any, used: Any) -> Any:
     if is_traced(sigma) or np.ndim(sigma) == 0:
         return sigma
     try:
@@ -172,7 +178,7 @@ class DataLayout(eqx.Module):
                 raise _covariance_error(shape)
 
 
-def layout(tree: PyTree[Any]) -> DataLayout:
+def data_layout(tree: PyTree[Any]) -> DataLayout:
     """The layout of data, or of a prediction where there are none."""
     leaves, structure = jax.tree.flatten(tree)
     return DataLayout(structure, tuple(np.shape(leaf) for leaf in leaves))
@@ -200,7 +206,7 @@ def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, DataLayout]
                 "data must be plain arrays, got a NumPy masked array, whose mask would "
                 "be lost; give data.data and Gaussian(sigma, mask=~data.mask)"
             )
-    shape = layout(data)
+    shape = data_layout(data)
     if shape.size == 0:
         raise ValueError("data must hold at least one number, got none")
     flat = as_vector([as_floating("data", leaf) for leaf in jax.tree.leaves(data)])
@@ -228,7 +234,7 @@ def noise_at(noise: Any, model: PyTree[Any]) -> Gaussian:
     """The `Gaussian` of `model`; objects unless `noise` is one or a function to one."""
     found = noise
     if callable(noise) and not isinstance(noise, type):
-        check_takes("noise", noise, ("model",))
+        check_signature("noise", noise, ("model",))
         with explain_tracer_errors("noise", noise):
             found = noise(model)
     if not isinstance(found, Gaussian):

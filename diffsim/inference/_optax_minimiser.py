@@ -10,7 +10,7 @@ import optax
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int
 
-from .._norms import largest
+from .._norms import max_norm
 from .._results import RESULTS
 
 
@@ -64,7 +64,7 @@ class OptaxDescent(optx.AbstractMinimiser):
     optimizer: optax.GradientTransformation
     atol: float = 1e-10  # pyright: ignore[reportIncompatibleVariableOverride]
     rtol: float = 0.0  # pyright: ignore[reportIncompatibleVariableOverride]
-    norm: Callable = largest  # pyright: ignore
+    norm: Callable = max_norm  # pyright: ignore
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         """The optimizer's state, and no point seen yet."""
@@ -106,7 +106,7 @@ class OptaxDescent(optx.AbstractMinimiser):
             options.get("upper", jnp.inf),
         )
         lost = jnp.isinf(state.value) & ~finite | (halvings > _MOST_HALVINGS)
-        small = finite & (largest(new - y) <= self.atol)
+        small = finite & (max_norm(new - y) <= self.atol)
         settled = jnp.where(small, state.settled + 1, 0)
         bad, good = RESULTS.prediction_not_finite, RESULTS.successful
         state = DescentState(

@@ -9,7 +9,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._results import RESULTS
-from ..implicit import ImplicitEquation, Rule, solved
+from ..implicit import ImplicitEquation, Rule, implicit_solve
 from ..simulations import failures_as_nan
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._optax_minimiser import OptaxDescent
@@ -36,22 +36,24 @@ def optimum(
     steps: $dz = -H^{-1}\,d(\nabla\text{loss})$, with 0 for what a bound holds, and NaN
     where the data leave a direction undetermined. That of the loss follows it.
     """
-    experiment = _hoisted(experiment)
+    experiment = _closure_convert(experiment)
     # What finds the optimum has no part in its derivative.
-    z, search = _searched(_held((experiment, solver, z)), max_steps)
-    equation = ImplicitEquation(_stationarity, (experiment, search.held), None, _known)
-    (z, loss), _ = solved(equation, (z, search.loss), Rule())
+    z, search = _search(_stop_gradient((experiment, solver, z)), max_steps)
+    equation = ImplicitEquation(
+        _stationarity, (experiment, search.held), None, _guess_is_root
+    )
+    (z, loss), _ = implicit_solve(equation, (z, search.loss), Rule())
     return z, eqx.tree_at(lambda s: s.loss, search, loss)
 
 
-def _held(tree: PyTree) -> PyTree:
+def _stop_gradient(tree: PyTree) -> PyTree:
     """`tree` without derivatives, which are those of the condition and not of steps."""
     return jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_inexact_array(x) else x, tree
     )
 
 
-def _known(how, function, y, theta):
+def _guess_is_root(how, function, y, theta):
     del how, function, theta
     return y, (), None
 
@@ -66,7 +68,7 @@ def optima(
     return jax.tree.map(lambda x: x[order], found)
 
 
-def _hoisted(experiment: Posterior) -> Posterior:
+def _closure_convert(experiment: Posterior) -> Posterior:
     """Values that `predict` and `noise` close over become visible to the derivative."""
     parameters = experiment.parameters
     model = parameters.model(parameters.start)
@@ -79,7 +81,7 @@ def _hoisted(experiment: Posterior) -> Posterior:
     return Posterior(predict, noise, experiment.data, parameters, experiment.layout)
 
 
-def _searched(given, max_steps: int):
+def _search(given, max_steps: int):
     experiment, solver, z = given
     options = experiment.parameters.limits()
     given = {"max_steps": max_steps, "throw": False}
@@ -90,11 +92,11 @@ def _searched(given, max_steps: int):
     else:
         found = optx.minimise(experiment.loss, solver, z, options=options, **given)
     if isinstance(solver, (LevenbergMarquardt, OptaxDescent)):
-        return found.value, _ended(found)
-    return found.value, _ended_elsewhere(found, experiment)
+        return found.value, _search_result(found)
+    return found.value, _search_result_of_minimiser(found, experiment)
 
 
-def _ended(found: Any) -> SearchResult:
+def _search_result(found: Any) -> SearchResult:
     """In the words of our solvers."""
     state = found.state
     fine = jnp.asarray(state.result == RESULTS.successful)
@@ -109,7 +111,7 @@ def _ended(found: Any) -> SearchResult:
     )
 
 
-def _ended_elsewhere(found: Any, experiment: Posterior) -> SearchResult:
+def _search_result_of_minimiser(found: Any, experiment: Posterior) -> SearchResult:
     """In the words of any Optimistix solver."""
     loss, none = experiment.loss(found.value), jnp.array(0)
     result = RESULTS.promote(found.result)

@@ -10,7 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from .._jit._fresh_jit import fresh_jit
-from .._parameter_selection import LeafSelection, Selection, integers, put, select, take
+from .._parameter_selection import (
+    LeafSelection,
+    Selection,
+    integers,
+    select,
+    selected_values,
+    with_selected_values,
+)
 from .._tracer_errors import explain_tracer_errors
 from .._validation import as_floating, check_positive, is_traced
 from ..simulations import AbstractSimulation
@@ -139,7 +146,7 @@ class Parameters(eqx.Module):
 
     def model(self, values: Array) -> PyTree:
         """The model with the physical `values` in place."""
-        return put(self.base, self.selection, values)
+        return with_selected_values(self.base, self.selection, values)
 
     def values(self, z: Array) -> Array:
         """Physical values of the coordinates `z`."""
@@ -162,7 +169,7 @@ def parameters(model: PyTree, free: Any) -> Parameters:
         if not isinstance(value, Free):
             raise ValueError(f"free[{path!r}] must be a Free(...), got {value!r}")
     selection = _selection(model, tuple(how) if how else free)
-    start = take(model, selection)
+    start = selected_values(model, selection)
     offsets = np.cumsum([0, *(part.size for part in selection.parts)])
     spans = [
         (part, int(offset), how.get(part.path, Free()))
@@ -185,13 +192,13 @@ def parameters(model: PyTree, free: Any) -> Parameters:
             if free.prior is not None
             for i in range(begin, begin + part.size)
         ),
-        has_bounds=any(_bounded(free) for *_, free in spans),
+        has_bounds=any(_is_bounded(free) for *_, free in spans),
     )
-    _object_to_start(found)
+    _check_start(found)
     return found
 
 
-def _bounded(free: Free) -> bool:
+def _is_bounded(free: Free) -> bool:
     """Whether a side is closed, or traced and may be."""
     sides = [side for side in free.bounds if side is not None]
     return any(is_traced(side) or np.any(np.isfinite(side)) for side in sides)
@@ -212,12 +219,12 @@ def _selection(model: PyTree, free: Any) -> Selection:
         passing = ("t0",) if isinstance(model.t0, float) else ()
         free = type(model).free if free is None else free
     if free is None:
-        _object_to_integers(model)
+        _check_no_integers(model)
         free = "*"
     return select(model, free, passing=passing)
 
 
-def _object_to_integers(model: PyTree):
+def _check_no_integers(model: PyTree):
     """Where every float is free, a 1 for 1.0 would be left out without a word."""
     found = integers(model)
     if found:
@@ -239,7 +246,7 @@ def _vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]]:
     """The scale, and the numbers of `Parameters`, from the options of every path."""
     scale = _scales(spans, start)
     lower, upper, mean, sd = (
-        _spread(spans, start, what) for what in ("lower", "upper", "mean", "sd")
+        _broadcast(spans, start, what) for what in ("lower", "upper", "mean", "sd")
     )
 
     def coordinates(values: Array) -> Array:
@@ -273,7 +280,7 @@ def _vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]]:
     }
 
 
-def _spread(spans: _Spans, start: Array, what: str) -> Array:
+def _broadcast(spans: _Spans, start: Array, what: str) -> Array:
     """One option of every `Free` as a vector."""
     full = jnp.full_like(start, _ELSEWHERE[what])
     for part, begin, free in spans:
@@ -281,11 +288,11 @@ def _spread(spans: _Spans, start: Array, what: str) -> Array:
         given = None if pair is None else pair[what in ("upper", "sd")]
         if given is not None:
             name = "bounds" if what in ("lower", "upper") else "prior"
-            full = full.at[begin : begin + part.size].set(_filled(name, given, part))
+            full = full.at[begin : begin + part.size].set(_fill(name, given, part))
     return full
 
 
-def _filled(name: str, given: Any, part: LeafSelection) -> Array:
+def _fill(name: str, given: Any, part: LeafSelection) -> Array:
     try:
         return jnp.broadcast_to(jnp.asarray(given), part.shape).reshape(-1)
     except ValueError as error:
@@ -300,11 +307,11 @@ def _scales(spans: _Spans, start: Array) -> Array:
     for part, begin, free in spans:
         here = jnp.abs(start[begin : begin + part.size])
         if free.scale is not None:
-            scale = _filled("scale", free.scale, part)
+            scale = _fill("scale", free.scale, part)
         elif free.transform is not None:
             scale = jnp.ones_like(here)
         elif free.prior is not None:
-            scale = _filled("prior", free.prior[1], part)
+            scale = _fill("prior", free.prior[1], part)
         else:
             largest = jnp.max(here, initial=0)
             largest = jnp.where(largest > 0, largest, 1)
@@ -313,7 +320,7 @@ def _scales(spans: _Spans, start: Array) -> Array:
     return jnp.concatenate(pieces)
 
 
-def _object_to_start(found: Parameters):
+def _check_start(found: Parameters):
     """One sentence for a start outside its bounds or where a transform is undefined."""
     numbers = (found.start, found.lower, found.upper, found.z_start)
     if any(map(is_traced, numbers)):

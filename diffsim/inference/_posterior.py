@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from .._linalg import product
+from .._linalg import matmul
 from .._results import RESULTS, equals
 from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
-from .._validation import as_array, check_takes
+from .._validation import as_array, check_signature
 from ..simulations import Trajectory, failures_as_nan
-from ._argument_order import object_to_simulations
+from ._argument_order import check_not_simulation
 from ._jacobian import value_and_jacobian
 from ._levenberg_marquardt import Objective
-from ._noise import DataLayout, checked_data, layout, noise_at
+from ._noise import DataLayout, checked_data, data_layout, noise_at
 from ._parameters import Parameters, parameters
 
 
@@ -52,7 +52,7 @@ class FitStatistics(eqx.Module):
     @classmethod
     def of(cls, found: WhitenedResiduals) -> "FitStatistics":
         """Sums over the data that are used."""
-        chi2 = product(found.distance, found.distance)
+        chi2 = matmul(found.distance, found.distance)
         good = RESULTS.successful
         # An array even if nothing ran that could fail, so that states keep their type.
         result = RESULTS.where(jnp.array(False), good, found.result)
@@ -94,7 +94,7 @@ class Posterior(eqx.Module):
     def whitened(self, values: Array) -> WhitenedResiduals:
         """The prediction beside the data; beside itself where there are none."""
         states, result = self._outcome(values)
-        shape = layout(states) if self.layout is None else self.layout
+        shape = data_layout(states) if self.layout is None else self.layout
         _check_real(states)
         prediction = shape.flat("the prediction", states).astype(values.dtype)
         noise = noise_at(self.noise, self.parameters.model(values))
@@ -108,7 +108,7 @@ class Posterior(eqx.Module):
         data, sigma = jnp.where(used, data, 0), jnp.where(used, sigma, 1)
         prediction = jnp.where(used, prediction, 0)
         difference = prediction - data.astype(values.dtype)
-        result = _blamed(difference, sigma, result)
+        result = _with_culprit(difference, sigma, result)
         return WhitenedResiduals(prediction, difference, sigma, used, result)
 
     def sigma(self, values: Array) -> Array:
@@ -215,7 +215,7 @@ class Posterior(eqx.Module):
 
     def _loss(self, found: WhitenedResiduals, values: Array) -> Array:
         prior = self.parameters.prior_rows(values)
-        squares = product(found.distance, found.distance) + product(prior, prior)
+        squares = matmul(found.distance, found.distance) + matmul(prior, prior)
         loss = squares / 2
         if callable(self.noise):
             loss += jnp.sum(found.log_sigma)
@@ -245,7 +245,7 @@ def _check_real(states: PyTree):
             )
 
 
-def _blamed(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
+def _with_culprit(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
     """`result`, or that sigma is what makes χ² infinite."""
     overflows = jnp.all(jnp.isfinite(difference)) & ~jnp.isfinite(
         jnp.sum((difference / sigma) ** 2)
@@ -254,12 +254,12 @@ def _blamed(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
     return RESULTS.where(blamed, RESULTS.chi2_not_finite, result)
 
 
-def experiment(
+def posterior(
     predict: Any, model: PyTree, data: PyTree, *, noise: Any, free: Any
 ) -> Posterior:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
-    check_takes("predict", predict, ("model",))
-    object_to_simulations(data)
+    check_signature("predict", predict, ("model",))
+    check_not_simulation(data)
     found = parameters(model, free)
     # The model is made, in a dozen small programs, only where something reads it.
     first = noise_at(noise, found.model(found.start) if callable(noise) else model)

@@ -41,15 +41,15 @@ def check_alone(name: str, shape: tuple[int, ...]):
         )
 
 
-def counted(count: int, one: str, several: str) -> str:
+def count_noun(count: int, one: str, several: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{count} {one if count == 1 else several}"
 
 
 def _headline(fit: Any) -> str:
-    parameters = counted(len(fit.names), "parameter", "parameters")
-    data = counted(int(fit.size), "datum", "data")
-    freedom = counted(int(fit.dof), "degree", "degrees")
+    parameters = count_noun(len(fit.names), "parameter", "parameters")
+    data = count_noun(int(fit.size), "datum", "data")
+    freedom = count_noun(int(fit.dof), "degree", "degrees")
     return (
         f"Fit of {parameters} to {data}: {_sentence(fit)}\n"
         f"  {_distance(fit)} ({freedom} of freedom), AIC {float(fit.aic):.6g}, "
@@ -86,7 +86,7 @@ def _sentence(fit: Any) -> str:
     What Optimistix says of too few steps knows nothing of `FitOptions`.
     """
     if fit.status == RESULTS.nonlinear_max_steps_reached:
-        steps = counted(int(fit.steps), "step", "steps")
+        steps = count_noun(int(fit.steps), "step", "steps")
         return (
             f"stopped after {steps}, before it converged; allow more by "
             "fit(..., options=inference.FitOptions(max_steps=...)), or try another "
@@ -105,7 +105,7 @@ def _table(fit: Any) -> str:
     if not np.any(np.isfinite([fit.lower, fit.upper])):
         rows = [(*row[:5], row[6]) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    return "\n".join(_align(row, widths) for row in rows)
 
 
 def _row(fit: Any, i: int) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def _row(fit: Any, i: int) -> tuple[str, ...]:
     bounded = np.isfinite(lower) or np.isfinite(upper)
     return (
         fit.names[i],
-        _rounded(value, sd),
+        _round_to_error(value, sd),
         f"{sd:.2g}" if np.isfinite(sd) else ("inf" if np.isinf(sd) else "-"),
         f"{relative:.2g} %" if np.isfinite(relative) else "-",
         f"{float(fit.start[i]):.6g}",
@@ -134,7 +134,7 @@ def _flag(fit: Any, i: int) -> str:
     return ""
 
 
-def _rounded(value: float, sd: float) -> str:
+def _round_to_error(value: float, sd: float) -> str:
     """The value to two digits beyond its error bar."""
     if not (np.isfinite(sd) and sd > 0 and value):
         return f"{value:.8g}"
@@ -142,7 +142,7 @@ def _rounded(value: float, sd: float) -> str:
     return f"{value:.{min(max(digits + 3, 3), 17)}g}"
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+def _align(row: Sequence[str], widths: Sequence[int]) -> str:
     first, *rest = row
     cells = [f"{first:{widths[0]}}"]
     cells += [f"{cell:>{w}}" for cell, w in zip(rest[:-1], widths[1:-1], strict=True)]
@@ -187,7 +187,7 @@ def _convergence(fit: Any) -> str:
         "" if np.isnan(to_go) else f"a further step would move {to_go:.1e} sigma; "
     )
     return (
-        f"Convergence: {distance}{counted(int(fit.steps), 'step', 'steps')}, "
+        f"Convergence: {distance}{count_noun(int(fit.steps), 'step', 'steps')}, "
         f"{int(fit.rejected)} rejected, {int(fit.non_finite)} not finite"
     )
 
@@ -270,7 +270,7 @@ def flags_of(fit: Any) -> dict[str, str]:
     return {keyword: clause for keyword, clause in found.items() if clause}
 
 
-def _named(fit: Any, which: Any) -> str:
+def _name_list(fit: Any, which: Any) -> str:
     names = [name for name, here in zip(fit.names, which, strict=True) if here]
     return ", ".join(names[:6]) + (f" and {len(names) - 6} more" * (len(names) > 6))
 
@@ -279,7 +279,7 @@ def _undetermined(fit: Any) -> str:
     which = np.asarray(fit.undetermined)
     if not np.any(which):
         return ""
-    return f"the data do not determine {_named(fit, which)}"
+    return f"the data do not determine {_name_list(fit, which)}"
 
 
 def _solver_error_warning(fit: Any) -> str:
@@ -297,7 +297,7 @@ def _solver_error_warning(fit: Any) -> str:
 
 def _at_bound(fit: Any) -> str:
     which = np.asarray(fit.at_bound)
-    return f"{_named(fit, which)} ended at a bound" if np.any(which) else ""
+    return f"{_name_list(fit, which)} ended at a bound" if np.any(which) else ""
 
 
 def _misfit_warning(fit: Any) -> str:

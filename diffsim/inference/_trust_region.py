@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
-from .._linalg import product
+from .._linalg import matmul
 
 
 class Step(eqx.Module):
@@ -48,7 +48,7 @@ def trust_region_step(root: Array, held: Bool[Array, " parameter"], **trust) -> 
     return _expected(a, q, jnp.where(held, 0, step), damping)
 
 
-def adapted(
+def adapt_radius(
     step: Step, gain: Array, ratio: Array, *, radius: Array, first: Array
 ) -> tuple[Array, Array]:
     """The next radius and damping; the constants are those of MINPACK's lmder."""
@@ -68,14 +68,14 @@ def newton_length(root: Array, held: Bool[Array, " parameter"]) -> Float[Array, 
     """Length in standard deviations of the Gauss-Newton step that is still to go."""
     n = held.size
     a = jnp.where(held, 0, root[:n, :n])
-    return jnp.linalg.norm(_stacked(a, root[:n, n], _least_damping(a))[:n, n])
+    return jnp.linalg.norm(_stack_damping(a, root[:n, n], _least_damping(a))[:n, n])
 
 
 def _expected(a: Array, q: Array, step: Array, damping: Array) -> Step:
-    move = product(a, step)
+    move = matmul(a, step)
     # Equal to |As|²/2 + λ|s|² for a full step, and right for a shortened one as well.
-    predicted = -product(move, q + move / 2)
-    return Step(step, jnp.linalg.norm(step), damping, predicted, product(move, q))
+    predicted = -matmul(move, q + move / 2)
+    return Step(step, jnp.linalg.norm(step), damping, predicted, matmul(move, q))
 
 
 def _least_damping(a: Array) -> Array:
@@ -83,7 +83,7 @@ def _least_damping(a: Array) -> Array:
     return (4 * jnp.finfo(a.dtype).eps) ** 2 + jnp.zeros((), a.dtype)
 
 
-def _stacked(a: Array, q: Array, damping: Array) -> Array:
+def _stack_damping(a: Array, q: Array, damping: Array) -> Array:
     below = jnp.sqrt(damping) * jnp.eye(a.shape[1], dtype=a.dtype)
     above = jnp.concatenate([a, q[:, None]], axis=1)
     return triangular_root(jnp.concatenate([above, jnp.pad(below, ((0, 0), (0, 1)))]))
@@ -92,17 +92,17 @@ def _stacked(a: Array, q: Array, damping: Array) -> Array:
 def _solve(a: Array, q: Array, damping: Array) -> tuple[Array, Array, Array]:
     """The damped step, its length, and how fast 1/length changes with the damping."""
     n = a.shape[1]
-    triangle = _stacked(a, q, damping)
+    triangle = _stack_damping(a, q, damping)
     step = -solve_triangular(triangle[:n, :n], triangle[:n, n])
     length = jnp.linalg.norm(step)
     unit = step / jnp.where(length > 0, length, 1)
     along = solve_triangular(triangle[:n, :n], unit, trans=1)
-    return step, length, product(along, along)
+    return step, length, matmul(along, along)
 
 
 def _damping(a: Array, q: Array, radius: Array, damping: Array) -> tuple[Array, Array]:
     """The step of the wanted length and its damping, 0 for a Gauss-Newton step."""
-    highest = jnp.linalg.norm(product(a.T, q)) / radius
+    highest = jnp.linalg.norm(matmul(a.T, q)) / radius
 
     def unfinished(carry):
         _, _, _, done, count = carry

@@ -8,10 +8,10 @@ from ._kepler import (
     eccentric_anomaly,
     elements,
     kepler_step,
-    regular_elements,
+    nonsingular_elements,
 )
 from ._nbody import NBody
-from ._observables import angular_momentum, energy, momentum, separations
+from ._observables import angular_momentum, distances, energy, momentum
 from ._recommend import recommend_method
 from ._state import State
 from ._units import G
@@ -29,12 +29,12 @@ __all__ = [
     "State",
     "TestParticles",
     "angular_momentum",
+    "distances",
     "eccentric_anomaly",
     "elements",
     "energy",
     "kepler_step",
     "momentum",
+    "nonsingular_elements",
     "recommend_method",
-    "regular_elements",
-    "separations",
 ]

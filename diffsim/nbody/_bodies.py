@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from .._types import Numbers
 from .._validation import as_floating, check_shape, check_unitless
-from ._from_elements import placed
+from ._from_elements import bodies_from_elements
 from ._kepler import Elements, NonsingularElements
 from ._names import checked_names
 from ._rebound import check_not_softened, particles_of
@@ -90,7 +90,9 @@ class Bodies(eqx.Module):
 
         **Raises:** `ValueError` for another number of orbits.
         """
-        return cls(*placed(masses, elements, G=G, jacobi=jacobi), names=names)
+        return cls(
+            *bodies_from_elements(masses, elements, G=G, jacobi=jacobi), names=names
+        )
 
     @classmethod
     def from_rebound(cls, simulation: Any) -> "Bodies":

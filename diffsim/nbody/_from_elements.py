@@ -5,13 +5,13 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._linalg import product
+from .._linalg import matmul
 from .._types import Numbers
 from .._validation import as_floating, check_shape
 from ._kepler import Elements, NonsingularElements
 
 
-def placed(
+def bodies_from_elements(
     masses: Numbers, orbits: Any, *, G: Numbers, jacobi: bool
 ) -> tuple[Array, Array, Array]:
     """Masses, positions and velocities, (body, 3), about the barycenter at rest.
@@ -43,4 +43,4 @@ def _from_center(relative, masses, inner, *, jacobi: bool):
         shifts = (masses / inner)[1:, None] * relative
         relative = relative + jnp.cumsum(shifts, 0) - shifts
     found = jnp.concatenate([center, relative])
-    return found - product(masses, found) / jnp.sum(masses)
+    return found - matmul(masses, found) / jnp.sum(masses)

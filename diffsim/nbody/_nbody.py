@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
 from .._types import Numbers
-from .._validation import as_floating, check_kind, check_takes
+from .._validation import as_floating, check_signature, check_type
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, TestParticles
 from ._closest_pair import closest_pair
@@ -21,7 +21,7 @@ from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
 from ._rebound import particles_of, rebound_simulation
 from ._state import State
-from ._user_forces import called, reads_velocities, user_acceleration
+from ._user_forces import callable_name, reads_velocities, user_acceleration
 
 
 Force = AbstractForce | Callable[..., Any]
@@ -241,7 +241,7 @@ def _checked_forces(forces: Any) -> tuple[Force, ...]:
                 f"forces must be callables force(t, state), got {type(force).__name__}"
             )
         if not isinstance(force, AbstractForce):
-            check_takes(called(force), force, ("t", "state"))
+            check_signature(callable_name(force), force, ("t", "state"))
     count = sum(isinstance(force, Gravity) for force in forces)
     if count > 1:
         raise ValueError(f"forces must hold at most one Gravity, got {count}")
@@ -273,7 +273,7 @@ def _check_meant(forces: tuple[Force, ...], given: Any, *, gravity: bool):
 def _check_tracers(tracers: Any, bodies: Bodies):
     if tracers is None:
         return
-    check_kind(
+    check_type(
         "tracers", tracers, TestParticles, "nbody.TestParticles(positions, velocities)"
     )
     names = (bodies.names or ()) + (tracers.names or ())

@@ -75,7 +75,7 @@ def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     return jnp.sum(masses[:, None] * jnp.cross(x, v), -2)
 
 
-def separations(state: Any) -> Float[Array, "*time body body"]:
+def distances(state: Any) -> Float[Array, "*time body body"]:
     r"""$r_{ij} = |x_j - x_i|$, a length, shape (time, body, body) or (body, body).
 
     Symmetric, zero on the diagonal; bodies first, tracers after them.

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_kind, is_traced
+from .._validation import check_type, is_traced
 from ..integrators import KahanLi8
 from ..simulations import Method, Separable
 from ._closest_pair import pair_names
@@ -40,7 +40,7 @@ def recommend_method(system: Any) -> Method:
 
     **Raises:** `ValueError` while tracing.
     """
-    check_kind("system", system, NBody, "nbody.NBody(bodies)")
+    check_type("system", system, NBody, "nbody.NBody(bodies)")
     if is_traced(system.bodies.positions) or is_traced(system.bodies.masses):
         raise ValueError(
             "recommend_method needs concrete bodies, and these are traced: call it "
@@ -73,7 +73,7 @@ def _shortest_orbit(system: NBody) -> tuple[float, float, str] | None:
     if system.gravity is None:
         return None
     masses = np.asarray(system.bodies.masses, float)
-    gm = float(system.gravity.G) * np.pad(masses, (0, _tracers(system)))
+    gm = float(system.gravity.G) * np.pad(masses, (0, _test_particles(system)))
     x, v = (np.asarray(a, float).T for a in system.initial_state())
     best = None
     for j in range(masses.size):
@@ -99,7 +99,7 @@ def _pericenter_times(x, v, mu) -> tuple[np.ndarray, np.ndarray]:
     return np.where((energy < 0) & np.isfinite(time), time, np.inf), e
 
 
-def _tracers(system: NBody) -> int:
+def _test_particles(system: NBody) -> int:
     return 0 if system.tracers is None else len(system.tracers.positions)
 
 

@@ -30,26 +30,30 @@ def user_acceleration(force: Callable[..., Any], t, x, v):
     """`force(t, state)` as a component-first array; `v` None withholds velocities."""
     state = _Positions(x.T) if v is None else State(x.T, v.T)
     with explain_tracer_errors("force", force):
-        acceleration = _called(force, t, state)
-    acceleration = as_floating(f"the acceleration by {called(force)}", acceleration)
-    check_shape(f"acceleration by {called(force)}", acceleration, (x.shape[1], 3))
+        acceleration = _call(force, t, state)
+    acceleration = as_floating(
+        f"the acceleration by {callable_name(force)}", acceleration
+    )
+    check_shape(
+        f"acceleration by {callable_name(force)}", acceleration, (x.shape[1], 3)
+    )
     return acceleration.astype(x.dtype).T
 
 
-def called(force: Callable[..., Any]) -> str:
+def callable_name(force: Callable[..., Any]) -> str:
     """Name of a force, for a sentence."""
     return getattr(force, "__name__", type(force).__name__)
 
 
-def _called(force: Callable[..., Any], t, state):
+def _call(force: Callable[..., Any], t, state):
     try:
         return force(t, state)
     except AttributeError as error:
         if not _is_a_number(getattr(error, "obj", None)):
             raise
         raise ValueError(
-            f"{called(force)} reads .{error.name} of the time: a force takes the time "
-            "first, force(t, state)"
+            f"{callable_name(force)} reads .{error.name} of the time: a force takes "
+            "the time first, force(t, state)"
         ) from error
 
 

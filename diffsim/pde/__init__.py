@@ -48,7 +48,7 @@ from ._equations import (
     Schrodinger,
     ShallowWater,
     Wave,
-    transport,
+    flux_divergence,
 )
 from ._evolution import Evolution
 from ._finite_volume import (
@@ -83,8 +83,8 @@ from ._observables import (
     velocity,
     vorticity,
 )
-from ._steady_state import PseudoTransient, steady
-from ._time_step import CFL, largest_step
+from ._steady_state import PseudoTransient, steady_state
+from ._time_step import CFL, cfl_time_step
 
 
 __all__ = [
@@ -151,22 +151,22 @@ __all__ = [
     "Wave",
     "absorbing_layer",
     "advection",
+    "cfl_time_step",
     "curl",
     "diffusion",
     "divergence",
     "energy",
     "enstrophy",
+    "flux_divergence",
     "gradient",
     "helmholtz",
     "integral",
     "laplacian",
-    "largest_step",
     "minmod",
     "poisson",
     "probe",
     "spectrum",
-    "steady",
-    "transport",
+    "steady_state",
     "van_albada",
     "van_leer",
     "velocity",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._validation import is_traced, worked_out
+from .._validation import compile_time_eval, is_traced
 from ._boundaries import AbstractGhostCellBoundary, Dirichlet, Inflow
 from ._domain import Domain
 from ._equations import (
@@ -62,7 +62,7 @@ def _check_value(name: str, value: np.ndarray, t0: Any):
 
 
 def _check_positive(name: str, w: np.ndarray, law: AbstractConservationLaw):
-    with worked_out():
+    with compile_time_eval():
         found = law.positive_primitive(tuple(jnp.asarray(w)))
     for field, values in zip(law.positive_fields, found, strict=False):
         smallest = np.min(np.asarray(values))

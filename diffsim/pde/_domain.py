@@ -6,16 +6,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from .._validation import check_kind
+from .._validation import check_type
 from ._boundaries import (
     AbstractBoundary,
     AbstractGhostCellBoundary,
     Extrapolation,
     Periodic,
-    pairs_of,
+    boundaries_per_side,
 )
 from ._grid import Grid
-from ._stencils import neighbours
+from ._stencils import face_neighbors
 
 
 class Domain(eqx.Module):
@@ -40,7 +40,7 @@ class Domain(eqx.Module):
     boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
 
     def __init__(self, grid: Grid, boundary: Any = None):
-        check_kind("grid", grid, Grid, "pde.Grid(64)")
+        check_type("grid", grid, Grid, "pde.Grid(64)")
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
 
@@ -96,7 +96,7 @@ class Domain(eqx.Module):
             ends.append(ghosts)
             walls = (self.grid.wall(axis, end).astype(u.dtype) for end in (0, 1))
             given.append(tuple(s.at(t, x) for s, x in zip(sides, walls, strict=True)))
-        return neighbours(u, ends, given, width)
+        return face_neighbors(u, ends, given, width)
 
     def check(self, u: Array, cells: int = 1) -> None:
         """Objects to fields that do not fit, and to fewer cells along an axis."""
@@ -134,7 +134,7 @@ def sides_of(
     boundary: PyTree, ndim: int
 ) -> tuple[tuple[AbstractBoundary, AbstractBoundary], ...]:
     """The boundaries of all sides, a pair for each axis."""
-    return pairs_of(
+    return boundaries_per_side(
         Periodic() if boundary is None else boundary,
         ndim,
         name="boundary",

@@ -15,12 +15,12 @@ from .._types import Numbers
 from .._validation import (
     all_hold,
     as_floating,
-    check_kind,
     check_number,
     check_precision,
-    check_takes,
+    check_signature,
+    check_type,
+    checked_return,
     is_traced,
-    returned,
 )
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractSimulation, AbstractSplittingSolver
@@ -42,7 +42,7 @@ from ._equations import (
 )
 from ._finite_volume import MUSCL, Upwind
 from ._grid import Grid
-from ._time_step import LinearizedModes, warn_of_long_steps
+from ._time_step import LinearizedModes, warn_if_unstable
 
 
 class Evolution(AbstractSimulation):
@@ -143,7 +143,7 @@ class Evolution(AbstractSimulation):
 
     def check_method(self, method):
         _check_solver(self, method.solver)
-        return warn_of_long_steps(self, method)
+        return warn_if_unstable(self, method)
 
     def crossings(self, t: Any, y: Any) -> Array | None:
         """Cells that the fastest waves of a state cross a time; None of no waves."""
@@ -183,7 +183,7 @@ def _check_kinds(equation: Any, grid: Any, space: Any):
         "space": (space, AbstractDiscretization | None, "pde.Fourier()"),
     }
     for name, (given, kind, example) in kinds.items():
-        check_kind(name, given, kind, example)
+        check_type(name, given, kind, example)
 
 
 def _space_of(equation: AbstractEquation) -> AbstractDiscretization:
@@ -220,11 +220,11 @@ def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
     """The field given, or what a function returns in the centers of cells."""
     if not callable(initial):
         return as_floating("initial", initial)
-    check_takes("initial", initial, ("x",))
+    check_signature("initial", initial, ("x",))
     x = grid.centers
     with explain_tracer_errors("initial"):
         found = initial(x)
-    field, shape = returned("initial", found, x.dtype), (channels, *grid.shape)
+    field, shape = checked_return("initial", found, x.dtype), (channels, *grid.shape)
     if field.shape == (channels,):
         field = field.reshape(-1, *[1] * grid.ndim)
     one = field.shape == (1, *grid.shape) and channels > 1

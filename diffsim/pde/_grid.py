@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._linalg import product
+from .._linalg import matmul
 from .._types import Numbers
-from .._validation import alike, as_array, check_precision, is_traced
+from .._validation import as_array, check_precision, is_traced, promote_to_common_dtype
 
 
 class Grid(eqx.Module):
@@ -45,7 +45,7 @@ class Grid(eqx.Module):
         self, shape: int | tuple[int, ...], lower: Numbers = 0.0, upper: Numbers = 1.0
     ):
         self.shape = _checked_shape(shape)
-        corners = alike(lower=lower, upper=upper)
+        corners = promote_to_common_dtype(lower=lower, upper=upper)
         for name, corner in zip(("lower", "upper"), corners, strict=True):
             check_precision(name, corner)
             if corner.shape not in ((), (self.ndim,)):
@@ -153,7 +153,7 @@ def on_axis(values: Array, axis: int, ndim: int) -> Array:
 def product_along(axis: int, matrix: Array, x: Array) -> Array:
     """A matrix times every line of x along one of its axes."""
     if axis == x.ndim - 1:
-        return product(x, matrix.T)
+        return matmul(x, matrix.T)
     wide = x.reshape(*x.shape[: axis + 1], -1)
     shape = *x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]
-    return product(matrix, wide).reshape(shape)
+    return matmul(matrix, wide).reshape(shape)

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from .._primitives import HashablePartial, LinearMapRules, linear
 
 
-def made_once(fields: Any) -> Any:
+def materialize(fields: Any) -> Any:
     """The same arrays, on CPUs made before anything reads them; derivatives as well.
 
     A gas on 4096 cells of a line takes a quarter of the time, its tangents a sixth. No

@@ -22,7 +22,7 @@ from ._boundaries import GhostCells
 Ends = tuple[GhostCells, GhostCells] | None
 
 
-def neighbours(
+def face_neighbors(
     u: Array, ends: Sequence[Ends], given: Sequence[Any], width: int
 ) -> list[list[Array]]:
     """For each axis the cells beside its faces, `width` on either side, left to right.
@@ -97,7 +97,7 @@ def _neighbours(walls, width, known, arguments):
         low = _ghosts(next(known), _cut, u, axis, len(walls)) + next(given)
         high = _ghosts(next(known), _cut_from_end, u, axis, len(walls)) + next(given)
         ends.append((jnp.flip(low, axis), high))
-    padded = framed(u, ends)
+    padded = pad_with_ghost_cells(u, ends)
     found = []
     for i in range(-len(walls), 0):
         lines = _inside(padded, width, i, len(walls))
@@ -190,7 +190,7 @@ def _jumps(count, known, bars):
     del known
     (r,) = bars
     nothing = [jnp.zeros_like(_cut(r, 0, 1, i - count)) for i in range(count)]
-    padded = framed(r, [(a, a) for a in nothing])
+    padded = pad_with_ghost_cells(r, [(a, a) for a in nothing])
     lines = [_inside(padded, 1, i - count, count) for i in range(count)]
     return [_left(a, i - count) - _right(a, i - count) for i, a in enumerate(lines)]
 
@@ -210,7 +210,7 @@ def _spread(axis, sign, known, bars):
     return [_left(padded, axis) + sign * _right(padded, axis)]
 
 
-def framed(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array:
+def pad_with_ghost_cells(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array:
     """`u` with `ends` along its last axes; the corners are zero.
 
     The one copy behind which all reads are plain slices: XLA would work out a pad

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._parameter_selection import places
+from .._parameter_selection import leaf_indices
 from ._style import INK, look, module, new_figure
 
 
@@ -120,7 +120,7 @@ def _check_outcomes(outcomes: Any):
 
 
 def _drawn(known: Sequence[str], names: Any) -> list[int]:
-    found = list(range(len(known))) if names is None else places(known, names)
+    found = list(range(len(known))) if names is None else leaf_indices(known, names)
     if not found:
         raise ValueError("names must choose one parameter at least, got none")
     return found

@@ -12,8 +12,8 @@ from ._method import Method
 from ._serialization._save_and_load import load, save
 from ._simulate import simulate
 from ._simulation import AbstractSimulation
-from ._step_refinement import finer_steps
-from ._terms._imex import AbstractIMEXTerm, IMEXTerm, split_of
+from ._step_refinement import refined_steps
+from ._terms._imex import AbstractIMEXTerm, IMEXTerm, unwrap_imex
 from ._terms._operator_splitting import AbstractSplitFlows, SplitFlows
 from ._terms._semilinear import Semilinear
 from ._terms._separable import Separable
@@ -38,9 +38,9 @@ __all__ = [
     "SplitFlows",
     "Trajectory",
     "failures_as_nan",
-    "finer_steps",
     "load",
+    "refined_steps",
     "save",
     "simulate",
-    "split_of",
+    "unwrap_imex",
 ]

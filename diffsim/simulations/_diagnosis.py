@@ -18,7 +18,7 @@ from ._simulation import AbstractSimulation
 from ._trajectory import FinalState, Trajectory
 
 
-def diagnosis(
+def failure_message(
     simulation: AbstractSimulation,
     plan: Plan,
     trajectory: Trajectory,
@@ -42,14 +42,14 @@ def diagnosis(
     if plan.sides is None or not any(bool(result == one) for one in lost):
         return sentence
     # Of what is differentiated only the values are wanted, and they are known.
-    simulation, start, last = map(_held, (simulation, start, trajectory.final))
+    simulation, start, last = map(_is_held, (simulation, start, trajectory.final))
     fixed = [side for side in plan.sides if isinstance(side, FixedStepPlan)]
     if fixed:
         found = _last_finite(simulation, plan, fixed, start)
         if found is None:
             return sentence
         # A force may close over what is differentiated.
-        last = _held(found)
+        last = _is_held(found)
     if not bool(is_finite(last.y)):
         return sentence
     where = simulation.locate(last.t, last.y)
@@ -58,7 +58,7 @@ def diagnosis(
     return f"{where} {sentence}"
 
 
-def _held(tree: PyTree) -> PyTree:
+def _is_held(tree: PyTree) -> PyTree:
     return jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree
     )
@@ -93,7 +93,7 @@ def _last_finite(
     t0 = simulation.t0 if start is None else start.t
     y0 = simulation.initial_state() if start is None else start.y
     for side in reversed(sides):
-        found = _followed(
+        found = _trace_back(
             simulation, plan.method.solver, t0, y0, side.step, side.schedule.steps
         )
         n, y, bad = found
@@ -103,7 +103,7 @@ def _last_finite(
 
 
 @fresh_jit
-def _followed(simulation, solver, t0, y0, step: float, steps: int):
+def _trace_back(simulation, solver, t0, y0, step: float, steps: int):
     """The number of the last step with a finite state, that state, and if it is."""
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
     stepper = Stepper(simulation, solver, Epoch(t0, dtype), step)
@@ -129,7 +129,7 @@ def _followed(simulation, solver, t0, y0, step: float, steps: int):
 _GREW = 1e6
 
 
-def grew(trajectory: Trajectory, y0: PyTree[Array]) -> bool:
+def has_grown(trajectory: Trajectory, y0: PyTree[Array]) -> bool:
     """Whether a run ended a million times as large as it began."""
     return _largest(trajectory.final.y) > _GREW * _largest(y0) > 0
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._validation import check_kind, is_traced
+from .._validation import check_type, is_traced
 from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
 
@@ -242,7 +242,7 @@ def _check_kinds(method: Method):
         "adjoint": (adjoint, "simulations.Reversible()"),
     }
     for name, (kind, example) in kinds.items():
-        check_kind(name, getattr(method, name), kind, example)
+        check_type(name, getattr(method, name), kind, example)
 
 
 def _check_count(max_steps: Any):

@@ -17,15 +17,15 @@ from .._results import (
     is_finite,
     is_outcome,
     nan_after,
-    poisoned,
-    quiet,
-    raised,
-    throws,
+    nan_unless,
+    raise_if_failed,
+    should_raise,
+    should_return_nan,
 )
 from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers
-from .._validation import as_floating, check_kind, check_takes
-from ._diagnosis import diagnosis, grew
+from .._validation import as_floating, check_signature, check_type
+from ._diagnosis import failure_message, has_grown
 from ._elapsed_time import (
     Epoch,
     check_epoch,
@@ -36,20 +36,30 @@ from ._elapsed_time import (
     warn_of_a_far_start,
 )
 from ._events._event import EventRecord
-from ._events._event_run import checked_events, event_leg, listed
+from ._events._event_run import checked_events, integrate_with_events, listed
 from ._integrate._checkpointed_adjoint import Reversible
-from ._integrate._continuation import Outputs, continued, ran_out, two_sided
-from ._integrate._integrate import run_both_ways
+from ._integrate._continuation import (
+    Outputs,
+    continue_run,
+    join_past_and_future,
+    ran_out,
+)
+from ._integrate._integrate import integrate
 from ._integrate._run_plan import (
     Plan,
     RunSpec,
-    in_precision,
-    planned,
+    make_plan,
+    with_default_tolerances,
     with_longest_step,
 )
 from ._method import Method
-from ._simulation import AbstractSimulation, chosen_method
-from ._step_refinement import as_asked, compared, extrapolate, state_type
+from ._simulation import AbstractSimulation, method_with_options
+from ._step_refinement import (
+    extrapolate,
+    refine_if_requested,
+    refined_method,
+    state_dtype,
+)
 from ._terms._term_checks import check_dynamics, check_precision
 from ._trajectory import FinalState, Trajectory
 
@@ -115,35 +125,35 @@ def simulate(
     _check_kinds(simulation, method, progress, start, throw)
     options = {"max_steps": max_steps, "step": step, "rtol": rtol}
     bound = max_steps if method is None else method.max_steps
-    chosen = chosen_method(simulation, method, options)
-    method, base = as_asked(chosen, simulation)
+    chosen = method_with_options(simulation, method, options)
+    method, base = refine_if_requested(chosen, simulation)
     halved = 0 if method is chosen else 1
     unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = checked_times(times)
     if observe is not None:
-        check_takes("observe", observe, ("t", "y"))
+        check_signature("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
     check_epoch(t0)
     if start is None:
         warn_of_a_far_start(t0, times)
-    about = _About(observe, meter, quiet(throw))
+    about = _About(observe, meter, should_return_nan(throw))
     run = _Run(simulation, method, start, about, events, bound is not None, halved)
     with _forward_mode_named(method):
-        trajectory, plan = _to_the_end(run, times)
+        trajectory, plan = _run_to_the_end(run, times)
         if base is not None:
             coarser = run._replace(method=base.method, halved=-1)
-            other, _ = _to_the_end(coarser, times)
+            other, _ = _run_to_the_end(coarser, times)
             trajectory = extrapolate(trajectory, other, base)
         error = _error_of(run, times, trajectory) if error_estimate else None
-    trajectory = _judged(simulation, trajectory, unstable)
+    trajectory = _mark_unstable(simulation, trajectory, unstable)
     trajectory = dataclasses.replace(trajectory, error_estimate=error)
-    if not throws(throw):
+    if not should_raise(throw):
         return trajectory
-    return raised(
+    return raise_if_failed(
         trajectory,
         trajectory.result,
-        lambda: diagnosis(simulation, plan, trajectory, start, listed(events)),
+        lambda: failure_message(simulation, plan, trajectory, start, listed(events)),
     )
 
 
@@ -173,10 +183,12 @@ class _Run(NamedTuple):
         return self.simulation.t0 if self.start is None else self.start.t
 
 
-def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
+def _run_to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     """The run, part after part where it is not known how many steps it takes."""
     t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
-    plan, end = planned(run.method, times, t0, watched=watched, events=bool(run.events))
+    plan, end = make_plan(
+        run.method, times, t0, watched=watched, events=bool(run.events)
+    )
     plan = Plan(plan.method, plan.sides, run.halved)
     events = checked_events(plan, run.events)
     outputs = Outputs(times, elapsed_since(t0, times))
@@ -190,38 +202,42 @@ def _to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     if not bounded and plan.sides is not None and ran_out(run.method, found):
         if None not in plan.sides:
             is_past = outputs.elapsed < 0
-            past, future = (_to_the_end(run, times[i])[0] for i in (is_past, ~is_past))
-            return two_sided(past, future, times), plan
+            past, future = (
+                _run_to_the_end(run, times[i])[0] for i in (is_past, ~is_past)
+            )
+            return join_past_and_future(past, future, times), plan
         about = run.about._replace(hushed=False)
         first = part(outputs, about=about) if run.about.hushed else found
-        found = continued(lambda *a: part(*a, about=about), first, outputs)
+        found = continue_run(lambda *a: part(*a, about=about), first, outputs)
         if run.about.hushed:
             ok = found.result == RESULTS.successful
-            found = poisoned(found, jnp.asarray(ok))
+            found = nan_unless(found, jnp.asarray(ok))
     failed = not found.result.is_traced() and not is_outcome(
         found.result, RESULTS.successful
     )
     end = None if events or failed else end
-    return _on_the_clock(found, t0, times, end), plan
+    return _with_absolute_times(found, t0, times, end), plan
 
 
 def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
     """The largest difference that other steps make; infinite where those fail."""
-    method, factor, coarser = compared(run.method, state_type(run.simulation))
+    method, factor, coarser = refined_method(run.method, state_dtype(run.simulation))
     # Where tolerances are larger, to see what they do, so is the longest step.
     halved = run.halved + (-1 if coarser else 1)
-    other, _ = _to_the_end(run._replace(method=method, halved=halved), times)
+    other, _ = _run_to_the_end(run._replace(method=method, halved=halved), times)
     error = largest_difference(trajectory.states, other.states) / factor
     fine = other.result == RESULTS.successful
     return jnp.where(fine, error, jnp.inf)
 
 
-def _judged(simulation: Any, trajectory: Trajectory, unstable: Any) -> Trajectory:
+def _mark_unstable(
+    simulation: Any, trajectory: Trajectory, unstable: Any
+) -> Trajectory:
     """`trajectory`, failed if its steps were warned of and it grew beyond reason."""
     result = trajectory.result
     if not unstable or result.is_traced() or not is_outcome(result, RESULTS.successful):
         return trajectory
-    if not grew(trajectory, simulation.initial_state()):
+    if not has_grown(trajectory, simulation.initial_state()):
         return trajectory
     return dataclasses.replace(trajectory, result=RESULTS.unstable_steps)
 
@@ -244,7 +260,7 @@ def _simulate(
     # Times take the type of the state, which would otherwise be promoted by them.
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
     t0 = simulation.t0 if start is None else start.t
-    epoch, plan = Epoch(t0, dtype), in_precision(plan, t0, dtype)
+    epoch, plan = Epoch(t0, dtype), with_default_tolerances(plan, t0, dtype)
     check_dynamics(simulation, plan.method.solver, epoch.at(epoch.zero), y0)
     times, elapsed = (jnp.atleast_1d(jnp.asarray(x, dtype)) for x in outputs)
     # Of traced times it is known only here; the run goes nowhere for such a one.
@@ -255,15 +271,15 @@ def _simulate(
     if onward is not None:
         begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
     request = RunSpec(simulation, plan, epoch, elapsed, begin, y0, about.meter)
-    look = _look(simulation, about)
+    look = _observer(simulation, about)
     if events:
-        leg, found = event_leg(request, events, look)
+        leg, found = integrate_with_events(request, events, look)
     else:
-        leg, found = run_both_ways(request), ()
+        leg, found = integrate(request), ()
     states = jax.vmap(look)(times, leg.states)
     fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
     result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
-    result = _named(simulation, result)
+    result = _named_result(simulation, result)
     result = RESULTS.where(jnp.all(known), result, RESULTS.times_not_finite)
     if plan.sides is None:
         states = nan_after(states, known, result == RESULTS.successful)
@@ -278,7 +294,7 @@ def _simulate(
     final = FinalState(leg.end_time, leg.end)
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if about.hushed else proper
-    states, final, found = poisoned((states, final, found), ok)
+    states, final, found = nan_unless((states, final, found), ok)
     # Of what `observe` makes of them nobody knows which axis has the bodies.
     names = simulation.body_names if about.observe is None else None
     times, steps = outputs.times, leg.ends
@@ -287,7 +303,7 @@ def _simulate(
     )
 
 
-def _look(simulation: AbstractSimulation, about: _About) -> Callable:
+def _observer(simulation: AbstractSimulation, about: _About) -> Callable:
     """Return the function that observes a state at a time."""
     look = simulation.observe if about.observe is None else about.observe
 
@@ -298,7 +314,7 @@ def _look(simulation: AbstractSimulation, about: _About) -> Callable:
     return named
 
 
-def _named(simulation: AbstractSimulation, result: Any) -> Any:
+def _named_result(simulation: AbstractSimulation, result: Any) -> Any:
     """`result`, in the words of the simulation where its state was lost."""
     name = simulation.blow_up()
     if name == RESULTS.non_finite:
@@ -307,7 +323,7 @@ def _named(simulation: AbstractSimulation, result: Any) -> Any:
     return RESULTS.where(lost | (result == RESULTS.dt_min_reached), name, result)
 
 
-def _on_the_clock(
+def _with_absolute_times(
     trajectory: Trajectory, t0: Any, times: Any, end: float | None
 ) -> Trajectory:
     """`trajectory`, with times and not what has elapsed since `t0`.
@@ -356,7 +372,7 @@ def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any, throw:
         "throw": (throw, bool | None, "True, False or None"),
     }
     for name, (given, kind, example) in kinds.items():
-        check_kind(name, given, kind, example)
+        check_type(name, given, kind, example)
 
 
 def _check_same_state(start: PyTree, own: PyTree):

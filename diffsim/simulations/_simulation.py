@@ -102,7 +102,7 @@ class AbstractSimulation(eqx.Module):
         return y
 
 
-def chosen_method(
+def method_with_options(
     simulation: AbstractSimulation, method: Method | None, options: dict[str, Any]
 ) -> Method:
     """`method`, or the default one of `simulation` with `options` put into it.

@@ -1,4 +1,4 @@
-"""`finer_steps`: smaller errors of the solver, to see what they do to an answer."""
+"""`refined_steps`: smaller errors of the solver, to see what they do to an answer."""
 
 import contextlib
 import contextvars
@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._results import RESULTS, poisoned
+from .._results import RESULTS, nan_unless
 from .._trace_contexts import SURROUNDINGS, Surrounding
 from .._validation import is_traced
 from ._method import MAX_STEPS, Method, default_controller
@@ -18,7 +18,7 @@ from ._simulation import AbstractSimulation
 from ._trajectory import Trajectory
 
 
-#: The methods made finer so far; None outside `finer_steps`.
+#: The methods made finer so far; None outside `refined_steps`.
 _refined: contextvars.ContextVar[list[Method | None] | None] = contextvars.ContextVar(
     "refined", default=None
 )
@@ -36,7 +36,7 @@ _ULPS_OF_TOLERANCE = 25 * 0.99
 
 
 @contextlib.contextmanager
-def finer_steps():
+def refined_steps():
     """Inside, `simulate` takes half the step, or a tenth of the tolerances.
 
     Tolerances at the rounding of the state have no tenth that could be reached; such a
@@ -49,12 +49,12 @@ def finer_steps():
     **Returns:** a list that receives every method made finer; still empty at the end if
     nothing ran whose error a step decides.
     """
-    with _finer_steps(object()) as methods:
+    with _refined_steps(object()) as methods:
         yield methods
 
 
 @contextlib.contextmanager
-def _finer_steps(key: Any) -> Iterator[list[Method | None]]:
+def _refined_steps(key: Any) -> Iterator[list[Method | None]]:
     """The same, with what was compiled for an equal `key` used again."""
     methods: list[Method | None] = []
     token = _refined.set(methods)
@@ -75,7 +75,7 @@ def _note(count: int):
 SURROUNDINGS.append(
     Surrounding(
         lambda: _refined.get() is not None,
-        lambda anew: _finer_steps(object() if anew else "traced"),
+        lambda anew: _refined_steps(object() if anew else "traced"),
         _note,
     )
 )
@@ -93,27 +93,29 @@ class Comparison(NamedTuple):
     coarser: bool
 
 
-def as_asked(
+def refine_if_requested(
     method: Method, simulation: AbstractSimulation
 ) -> tuple[Method, Comparison | None]:
-    """`method`, made finer inside `finer_steps` if it has an error to make smaller.
+    """`method`, made finer inside `refined_steps` if it has an error to make smaller.
 
     Beside it the run that it is to be extrapolated from, where it cannot be finer.
     """
     methods = _refined.get()
-    found = None if methods is None else _compared(method, state_type(simulation))
+    found = (
+        None if methods is None else _refined_method(method, state_dtype(simulation))
+    )
     if methods is None or found is None:
         return method, None
     methods.append(found.method)
     return (method, found) if found.coarser else (found.method, None)
 
 
-def compared(method: Method, dtype: Any) -> Comparison:
+def refined_method(method: Method, dtype: Any) -> Comparison:
     """A run to tell the error of `method` from, on states of this type.
 
     **Raises:** `ValueError` for steps that are given.
     """
-    found = _compared(method, dtype)
+    found = _refined_method(method, dtype)
     if found is None:
         kind = type(method.controller).__name__
         raise ValueError(
@@ -124,7 +126,7 @@ def compared(method: Method, dtype: Any) -> Comparison:
     return found
 
 
-def state_type(simulation: AbstractSimulation) -> Any:
+def state_dtype(simulation: AbstractSimulation) -> Any:
     """The real type that a simulation runs in."""
     start = eqx.filter_eval_shape(simulation.initial_state)
     kind = jnp.result_type(*jax.tree.leaves(start))
@@ -152,12 +154,12 @@ def extrapolate(
         jnp.asarray(other.result == RESULTS.successful), trajectory.result, other.result
     )
     found = jax.tree.map(one, numbers(trajectory), numbers(other))
-    found = poisoned(found, jnp.asarray(other.result == RESULTS.successful))
+    found = nan_unless(found, jnp.asarray(other.result == RESULTS.successful))
     return eqx.tree_at(lambda x: (*numbers(x), x.result), trajectory, (*found, result))
 
 
-def _compared(method: Method, dtype: Any) -> Comparison | None:
-    fine = _finer(method, dtype)
+def _refined_method(method: Method, dtype: Any) -> Comparison | None:
+    fine = _with_finer_steps(method, dtype)
     if fine is None:
         return None
     controller = fine.controller
@@ -182,7 +184,7 @@ class ScalesSteps(Protocol):
         ...
 
 
-def _finer(method: Method, dtype: Any) -> Method | None:
+def _with_finer_steps(method: Method, dtype: Any) -> Method | None:
     controller = method.controller
     if isinstance(controller, ScalesSteps):
         return _with(method, method.step, controller.scaled(0.5))

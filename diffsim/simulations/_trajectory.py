@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._results import RESULTS, told
+from .._results import RESULTS, result_message
 from ._events._event import EventRecord
 
 
@@ -62,7 +62,7 @@ class Trajectory(eqx.Module):
         return jax.tree.map(lambda a: a[..., row, :], self.states)
 
     def __str__(self) -> str:
-        outcome = told(self.result)
+        outcome = result_message(self.result)
         if outcome is None:
             return repr(self)
         ends = (f"{t:.6g}" for t in (np.min(self.times), np.max(self.times)))

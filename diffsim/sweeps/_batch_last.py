@@ -78,36 +78,36 @@ class _BatchedValue(NamedTuple):
     batched: bool
 
 
-def supports_system_last(closed: Any) -> bool:
+def supports_batch_last(closed: Any) -> bool:
     """Whether a jaxpr has a loop to gain from, and nothing that speaks against it."""
     return not _obstacles(closed)
 
 
-def left_to_vmap(closed: Any) -> dict[str, int]:
+def equations_left_to_vmap(closed: Any) -> dict[str, int]:
     """Why `jax.vmap` batches equations instead, and how many of them.
 
-    It batches all of them where the jaxpr does not `supports_system_last`.
+    It batches all of them where the jaxpr does not `supports_batch_last`.
     """
-    return _obstacles(closed) or _counted(map(_reason, equations(closed)))
+    return _obstacles(closed) or _count(map(_reason, equations(closed)))
 
 
 def _obstacles(closed: Any) -> dict[str, int]:
     """Reasons against the batch as last axis altogether, and how many."""
     names = [eqn.primitive.name for eqn in equations(closed)]
-    found = _counted(name for name in names if name in _OBSTACLES)
+    found = _count(name for name in names if name in _OBSTACLES)
     if closed.effects:
         found["effect"] = len(closed.effects)
     return found if found or "scan" in names else {"no loop": 1}
 
 
-def _counted(reasons: Iterable[str | None]) -> dict[str, int]:
+def _count(reasons: Iterable[str | None]) -> dict[str, int]:
     return dict(collections.Counter(reason for reason in reasons if reason))
 
 
-def system_last(function: Callable[[Array], PyTree[Array]]):
+def batch_last(function: Callable[[Array], PyTree[Array]]):
     """`function` for arrays with a trailing batch axis, on arguments and results.
 
-    Only for functions whose jaxpr `supports_system_last`.
+    Only for functions whose jaxpr `supports_batch_last`.
     """
 
     def batched(x: Array) -> PyTree[Array]:
@@ -129,7 +129,7 @@ def _reason(eqn: Any) -> str | None:
     if name == "scan":
         return None if scan_of(eqn) else "scan of unknown structure"
     if name in _CALLS:
-        return None if _called(eqn) else f"{name} of unknown structure"
+        return None if _call(eqn) else f"{name} of unknown structure"
     if name not in _ELEMENTWISE and name not in _SHAPES:
         return f"unknown operation {name}"
     handled = _SHAPES.get(name, _OF_AN_ELEMENT)
@@ -150,7 +150,7 @@ def _is_elementwise(eqn: Any) -> bool:
     return not others and ranks <= {len(full)}
 
 
-def _called(eqn: Any) -> Any | None:
+def _call(eqn: Any) -> Any | None:
     """The jaxpr that a call evaluates, input by input; None if that is not clear."""
     found = inner(eqn)
     if len(found) != 1:
@@ -191,18 +191,18 @@ def _apply(eqn: Any, lanes: list[_BatchedValue], size: int) -> list[_BatchedValu
     if _reason(eqn) or name in _BY_VMAP:
         return _by_vmap(eqn, lanes)
     if name in _CALLS:
-        return _evaluate(_called(eqn), lanes, size)
+        return _evaluate(_call(eqn), lanes, size)
     if name == "scan":
         loop = scan_of(eqn)
         assert loop is not None
         return _scan(loop, lanes, size)
     if not any(lane.batched for lane in lanes):
-        return _alone(eqn, lanes)
+        return _unbatched(eqn, lanes)
     one = _elementwise if name in _ELEMENTWISE else _reshaped
     return [_BatchedValue(one(eqn, lanes, size), True)]
 
 
-def _alone(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
+def _unbatched(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
     """An equation that is the same for all runs."""
     return [_BatchedValue(x, False) for x in bind(eqn, [lane.value for lane in lanes])]
 
@@ -236,7 +236,7 @@ def _reshaped(eqn: Any, lanes: list[_BatchedValue], size: int) -> Array:
 
 def _by_vmap(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
     if not any(lane.batched for lane in lanes):
-        return _alone(eqn, lanes)
+        return _unbatched(eqn, lanes)
     axes = tuple(-1 if lane.batched else None for lane in lanes)
     batched = jax.vmap(lambda *x: bind(eqn, x), in_axes=axes, out_axes=-1)
     return [_BatchedValue(x, True) for x in batched(*(lane.value for lane in lanes))]
@@ -245,7 +245,7 @@ def _by_vmap(eqn: Any, lanes: list[_BatchedValue]) -> list[_BatchedValue]:
 def _scan(loop: Scan, lanes: list[_BatchedValue], size: int) -> list[_BatchedValue]:
     first, second = loop.constants, loop.constants + loop.carry
     consts, carry, rows = lanes[:first], lanes[first:second], lanes[second:]
-    flags = _spread_scan(loop, [lane.batched for lane in lanes])
+    flags = _broadcast_scan(loop, [lane.batched for lane in lanes])
     kept, out = flags[: len(carry)], flags[len(carry) :]
 
     def settled(found):
@@ -275,7 +275,7 @@ def _scan(loop: Scan, lanes: list[_BatchedValue], size: int) -> list[_BatchedVal
     return [*map(_BatchedValue, last, kept), *map(_BatchedValue, outputs, out)]
 
 
-def _spread(closed: Any, batched: Sequence[bool]) -> list[bool]:
+def _broadcast(closed: Any, batched: Sequence[bool]) -> list[bool]:
     """Which outputs of a jaxpr are batched if these inputs are."""
     jaxpr = getattr(closed, "jaxpr", closed)
     known = dict(zip(jaxpr.invars, batched, strict=True))
@@ -288,22 +288,22 @@ def _spread(closed: Any, batched: Sequence[bool]) -> list[bool]:
         if name == "scan" and not _reason(eqn):
             loop = scan_of(eqn)
             assert loop is not None
-            outputs = _spread_scan(loop, inputs)
+            outputs = _broadcast_scan(loop, inputs)
         elif name in _CALLS and not _reason(eqn):
-            outputs = _spread(_called(eqn), inputs)
+            outputs = _broadcast(_call(eqn), inputs)
         else:
             outputs = [any(inputs)] * len(eqn.outvars)
         known.update(zip(eqn.outvars, outputs, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _spread_scan(loop: Scan, batched: Sequence[bool]) -> list[bool]:
-    """As `_spread`; a carry is batched from the start if it ever becomes so."""
+def _broadcast_scan(loop: Scan, batched: Sequence[bool]) -> list[bool]:
+    """As `_broadcast`; a carry is batched from the start if it ever becomes so."""
     first, second = loop.constants, loop.constants + loop.carry
     carry = list(batched[first:second])
     while True:
         inputs = [*batched[:first], *carry, *batched[second:]]
-        outputs = _spread(loop.body, inputs)
+        outputs = _broadcast(loop.body, inputs)
         after = outputs[: len(carry)]
         if all(old or not new for old, new in zip(carry, after, strict=True)):
             return [*carry, *outputs[len(carry) :]]

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._jit._fresh_jit import fresh_jit
-from .._parameter_selection import Selection, put
-from ._batch_last import supports_system_last, system_last
+from .._parameter_selection import Selection, with_selected_values
+from ._batch_last import batch_last, supports_batch_last
 from ._jaxpr_inspection import largest_in_loops, operations
-from ._sweep_result import outcome, solver_error
+from ._sweep_result import solver_error, sweep_outcome
 
 
 #: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
@@ -25,7 +25,7 @@ _LARGEST_TILE, _LARGEST_ARRAY = 64, 8 * 1024
 class BatchLayout(NamedTuple):
     """How the runs of a tile lie beside each other.
 
-    - `order`: `"first"`, as `jax.vmap` puts them; `"last"`, see `system_last`; or
+    - `order`: `"first"`, as `jax.vmap` puts them; `"last"`, see `batch_last`; or
         `"single"`, one run after the other.
     - `tile`: number of runs.
     """
@@ -44,8 +44,8 @@ class Task(eqx.Module):
 
     def __call__(self, row: Float[Array, " number"]) -> PyTree[Array]:
         """Outputs, how the run went, and the error of its solver, if that is asked."""
-        model = put(self.model, self.selection, row)
-        found = outcome(self.predict, model)
+        model = with_selected_values(self.model, self.selection, row)
+        found = sweep_outcome(self.predict, model)
         if not self.error_estimate:
             return *found, None
         return *found, solver_error(self.predict, model, *found)
@@ -53,29 +53,27 @@ class Task(eqx.Module):
     def jaxpr(self, row: Array) -> Any:
         """The jaxpr of one run."""
         arrays, rest = eqx.partition(self, eqx.is_array)
-        return jax.make_jaxpr(lambda a, x: _traced(eqx.combine(a, rest), x))(
-            arrays, row
-        )
+        return jax.make_jaxpr(lambda a, x: _trace(eqx.combine(a, rest), x))(arrays, row)
 
     def shapes(self, row: Array) -> PyTree[jax.ShapeDtypeStruct]:
         """What one run returns."""
-        return eqx.filter_eval_shape(_traced, self, row)
+        return eqx.filter_eval_shape(_trace, self, row)
 
 
 @fresh_jit
-def _traced(task: Task, row: Array) -> PyTree[Array]:
+def _trace(task: Task, row: Array) -> PyTree[Array]:
     """One run, traced once and not in every call of `sweep`."""
     return task(row)
 
 
-def layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[BatchLayout]:
+def batch_layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[BatchLayout]:
     """The layouts worth trying of a task that is known by its operations.
 
     The most promising first; one if `batch` says which.
     """
     if batch is None:
         return [BatchLayout("first", runs)]
-    order = "last" if supports_system_last(jaxpr) else "first"
+    order = "last" if supports_batch_last(jaxpr) else "first"
     if batch == "auto" and jax.default_backend() != "cpu":
         return [BatchLayout(order, runs)]
     if not isinstance(batch, str):
@@ -86,9 +84,9 @@ def layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[BatchLayout]
     tile = 1 if alone else _tile_in_cache(largest_in_loops(jaxpr))
     wide = max(tile, 16)
     found = [
-        BatchLayout("single", 1) if tile == 1 else _evened(order, tile, runs),
-        _evened("first", wide, runs),
-        _evened(order, 4 * wide, runs),
+        BatchLayout("single", 1) if tile == 1 else _even_tiles(order, tile, runs),
+        _even_tiles("first", wide, runs),
+        _even_tiles(order, 4 * wide, runs),
         BatchLayout("single", 1),
     ]
     return list(dict.fromkeys(found))
@@ -101,7 +99,7 @@ def _tile_in_cache(size: int) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def _evened(order: str, tile: int, runs: int) -> BatchLayout:
+def _even_tiles(order: str, tile: int, runs: int) -> BatchLayout:
     """Tiles at most that large, and such that few places of the last stay empty."""
     return BatchLayout(order, -(-runs // -(-runs // tile)))
 
@@ -138,5 +136,5 @@ def _side_by_side(task: Task, layout: BatchLayout) -> Callable[[Array], PyTree[A
         return lambda rows: jax.tree.map(lambda x: x[None], task(rows[0]))
     if layout.order == "first":
         return jax.vmap(task)
-    batched = system_last(task)
+    batched = batch_last(task)
     return lambda rows: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), batched(rows.T))

@@ -11,12 +11,12 @@ from jaxtyping import Float, PyTree
 
 from .._jit._fresh_jit import reading
 from .._results import RESULTS
-from .._validation import check_takes
-from ._batch_last import left_to_vmap
-from ._batching import Task, layouts
+from .._validation import check_signature
+from ._batch_last import equations_left_to_vmap
+from ._batching import Task, batch_layouts
 from ._chunked_run import Chunks
 from ._sweep_options import SweepOptions, is_positive_integer
-from ._swept_parameters import varied
+from ._swept_parameters import swept_parameters
 
 
 #: Failures that the printed summary spells out.
@@ -179,15 +179,15 @@ def sweep(
     options = SweepOptions() if options is None else options
     if not isinstance(options, SweepOptions):
         raise ValueError(f"options must be a sweeps.SweepOptions(...), got {options!r}")
-    check_takes("predict", predict, ("model",))
-    runs = varied(model, over)
+    check_signature("predict", predict, ("model",))
+    runs = swept_parameters(model, over)
     batch = batch if batch in (None, "auto") else int(batch)
     task = Task(predict, model, runs.selection, bool(error_estimate))
     chunks = Chunks(task, runs.table, options.budget())
     chunks.compiling = lambda: options.compiling(_state(chunks))
     with reading(task):
         jaxpr = task.jaxpr(jnp.asarray(runs.table[0]))
-        candidates = layouts(jaxpr, len(runs.table), batch)
+        candidates = batch_layouts(jaxpr, len(runs.table), batch)
         layout = chunks.complete(candidates, lambda: options.show(_state(chunks)))
     outputs, status, error = chunks.collected
     if error_estimate and error is None:
@@ -198,7 +198,7 @@ def sweep(
         "chunks": chunks.chunks,
         "compile_seconds": chunks.compile_seconds,
         "run_seconds": chunks.run_seconds,
-        "by_vmap": left_to_vmap(jaxpr),
+        "by_vmap": equations_left_to_vmap(jaxpr),
     }
     return Sweep(runs.parameters, outputs, status, stats, error)
 

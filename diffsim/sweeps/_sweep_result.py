@@ -11,10 +11,10 @@ from jaxtyping import Array, PyTree
 from .._norms import largest_difference
 from .._results import RESULTS, failures_as_nan, is_finite
 from .._tracer_errors import explain_tracer_errors
-from ..simulations import Trajectory, finer_steps
+from ..simulations import Trajectory, refined_steps
 
 
-def outcome(
+def sweep_outcome(
     predict: Callable[[Any], Any], model: PyTree
 ) -> tuple[PyTree[Array], RESULTS]:
     """The outputs of `predict(model)` as arrays, and how the run went.
@@ -36,7 +36,7 @@ def outcome(
         status = RESULTS.where(earlier, status, trajectory.result)
     usable = jnp.asarray(status != RESULTS.successful) | is_finite(_numbers(found))
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
-    return jax.tree.map(_kept, returned, is_leaf=_is_trajectory), status
+    return jax.tree.map(_keep, returned, is_leaf=_is_trajectory), status
 
 
 def solver_error(
@@ -47,8 +47,8 @@ def solver_error(
     Of trajectories the states count. NaN where the run failed, infinite where it fails
     at finer steps, and None where nothing ran whose steps can be finer.
     """
-    with finer_steps() as methods:
-        finer, result = outcome(predict, model)
+    with refined_steps() as methods:
+        finer, result = sweep_outcome(predict, model)
     if not methods:
         return None
     error = largest_difference(_numbers(outputs), _numbers(finer))
@@ -66,7 +66,7 @@ def _is_trajectory(x: Any) -> bool:
     return isinstance(x, Trajectory)
 
 
-def _kept(x: Any) -> PyTree[Array]:
+def _keep(x: Any) -> PyTree[Array]:
     """Arrays; trajectories without their steps, which are padded to thousands."""
     if _is_trajectory(x):
         steps = lambda trajectory: trajectory.steps  # noqa: E731

@@ -23,7 +23,7 @@ class SweptParameters(NamedTuple):
     table: Float[np.ndarray, "run number"]
 
 
-def varied(model: PyTree, over: Any) -> SweptParameters:
+def swept_parameters(model: PyTree, over: Any) -> SweptParameters:
     """Checks `over` against `model`; a sentence for everything that does not fit."""
     if not isinstance(over, Mapping) or not over:
         raise ValueError(

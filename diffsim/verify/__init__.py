@@ -2,7 +2,7 @@
 
 from ._convergence import Convergence, convergence
 from ._manufactured import Manufactured
-from ._relative_drift import drift
+from ._relative_drift import relative_drift
 from ._simulation_contract import Check, CheckReport, check_simulation
 from ._taylor import LeafReport, TaylorReport, taylor_test
 
@@ -16,6 +16,6 @@ __all__ = [
     "TaylorReport",
     "check_simulation",
     "convergence",
-    "drift",
+    "relative_drift",
     "taylor_test",
 ]

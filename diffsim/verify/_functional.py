@@ -33,7 +33,7 @@ class Functional:
 
     def __init__(self, outputs, values: list[Array], directions, seed: int):
         self._outputs = jax.jit(
-            lambda values, along, h: outputs(_moved(values, along, h))
+            lambda values, along, h: outputs(_perturb(values, along, h))
         )
         self._tangent = jax.jit(lambda xs, vs: jax.jvp(outputs, (xs,), (vs,))[1])
         self._cotangent = jax.jit(lambda xs, ys: jax.vjp(outputs, xs)[1](ys)[0])
@@ -99,7 +99,7 @@ class Functional:
         return [_double(g) for g in self._cotangent(self._values, self._linear)]
 
 
-def _moved(values, along, h):
+def _perturb(values, along, h):
     return [
         x + jnp.asarray(h, x.real.dtype) * v for x, v in zip(values, along, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""`drift`: how far a conserved quantity moves along a trajectory."""
+"""`relative_drift`: how far a conserved quantity moves along a trajectory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Inexact
 from ..simulations import Trajectory
 
 
-def drift(
+def relative_drift(
     quantity: Callable[[Any], Inexact[Array, "..."]], trajectory: Trajectory
 ) -> Float[Array, " time"]:
     r"""Relative change of a conserved quantity since the first output.

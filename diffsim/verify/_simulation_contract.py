@@ -113,7 +113,7 @@ def check_simulation(
         ("failures have names", _simulation_checks.failures_have_names),
     )
     laws = tuple(
-        Check(number, statement, *_tried(law, case))
+        Check(number, statement, *_run_check(law, case))
         for number, (statement, law) in enumerate(table_of_laws, start=1)
     )
     return CheckReport(type(simulation).__name__, laws, taylor[0] if taylor else None)
@@ -138,7 +138,7 @@ def _check_varies(simulation: Any):
         )
 
 
-def _tried(law: Callable[[Case], Finding], case: Case) -> Finding:
+def _run_check(law: Callable[[Case], Finding], case: Case) -> Finding:
     try:
         return law(case)
     # Whatever a user's simulation raises breaks this law, and not the report.

@@ -167,7 +167,7 @@ def taylor_test(
             terms = float(np.sum(np.abs(products)))
         change = functools.partial(functional.change, along)
         slopes = remainder_slopes(change, derivatives, functional.eps)
-        leaf = _judged(name, slopes, derivatives, terms=terms, tolerance=tolerance)
+        leaf = _verdict(name, slopes, derivatives, terms=terms, tolerance=tolerance)
         found.append(leaf)
     return TaylorReport(tuple(found))
 
@@ -181,7 +181,7 @@ def _as_array(leaf: Any) -> Any:
     return jnp.asarray(leaf) if isinstance(leaf, float) else leaf
 
 
-def _judged(name: str, found: Slopes, derivatives, *, terms, tolerance) -> LeafReport:
+def _verdict(name: str, found: Slopes, derivatives, *, terms, tolerance) -> LeafReport:
     disagreement = float("nan")
     if len(derivatives) == 2:
         difference = abs(derivatives["forward"] - derivatives["reverse"])

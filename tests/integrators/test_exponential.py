@@ -11,7 +11,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.integrators import ETDRK2, ETDRK4
-from diffsim.integrators._exponential._phi import phis
+from diffsim.integrators._exponential._phi import phi_functions
 from diffsim.simulations import Semilinear
 
 
@@ -107,7 +107,7 @@ def test_functions_of_the_linear_part_have_all_their_digits():
     z = np.concatenate([np.linspace(-3, 3, 61), [-1e-9, 1e-300, -1e3]])
     z = np.concatenate([z, 1j * z, (1 + 1j) * z[:61]])
     wide = z.astype(np.clongdouble)
-    for k, found in enumerate(phis(jnp.asarray(z), 3)):
+    for k, found in enumerate(phi_functions(jnp.asarray(z), 3)):
         total, term = np.zeros_like(wide), np.ones_like(wide)
         for j in range(1, k + 1):
             term = term / j
@@ -116,12 +116,14 @@ def test_functions_of_the_linear_part_have_all_their_digits():
             term = term * wide / (j + k + 1)
         near = np.abs(z) <= 5
         np.testing.assert_allclose(found[near], total[near].astype(complex), rtol=2e-14)
-    far = phis(jnp.asarray(-1e3), 2)
+    far = phi_functions(jnp.asarray(-1e3), 2)
     np.testing.assert_allclose(far, [0, 1e-3, (1 - 1e-3) / 1e3], rtol=1e-14)
 
 
 def test_their_derivatives_pass_through_zero():
-    slopes = jax.vmap(jax.grad(lambda z: phis(z, 3)[3]))(jnp.array([-1e-3, 0.0, 1.0]))
+    slopes = jax.vmap(jax.grad(lambda z: phi_functions(z, 3)[3]))(
+        jnp.array([-1e-3, 0.0, 1.0])
+    )
     series = [
         sum(j * z ** (j - 1) / _factorial(j + 3) for j in range(1, 25))
         for z in (-1e-3, 0.0, 1.0)

@@ -49,7 +49,7 @@ def ias15(system):
 
 
 def innermost(system):
-    distances = nbody.separations(system.observe(0.0, system.initial_state()))
+    distances = nbody.distances(system.observe(0.0, system.initial_state()))
     return float(jnp.min(distances[distances > 0]))
 
 

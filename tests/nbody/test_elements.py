@@ -7,7 +7,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
-from diffsim.nbody._from_elements import placed
+from diffsim.nbody._from_elements import bodies_from_elements
 from diffsim.verify import taylor_test
 
 
@@ -139,7 +139,7 @@ def regular(count, seed=4):
 def test_regular_elements_are_those_of_rebound_and_return():
     given = regular(50)
     x, v = nbody.NonsingularElements(**given).state(GM)
-    back = nbody.regular_elements(x, v, GM)
+    back = nbody.nonsingular_elements(x, v, GM)
     for name in PAL:
         np.testing.assert_allclose(getattr(back, name), given[name], rtol=0, atol=1e-13)
     for i in range(50):
@@ -158,7 +158,7 @@ def state_of(leaves):
 
 
 def elements_of(y):
-    orbit = nbody.regular_elements(y[:3], y[3:], GM)
+    orbit = nbody.nonsingular_elements(y[:3], y[3:], GM)
     return jnp.stack([getattr(orbit, name) for name in PAL])
 
 
@@ -251,7 +251,9 @@ def test_bad_input_is_named():
         nbody.Elements(semi_major_axis=[1.0, 2.0]).state([1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="must be Elements or NonsingularElements"):
         # What users meet, who do not check annotations.
-        placed([1, 2], [nbody.Elements(semi_major_axis=1.0)], G=1.0, jacobi=False)
+        bodies_from_elements(
+            [1, 2], [nbody.Elements(semi_major_axis=1.0)], G=1.0, jacobi=False
+        )
     with pytest.raises(ValueError, match="eccentricity must not be negative, got -0"):
         nbody.Elements(semi_major_axis=1.0, eccentricity=-0.1)
     with pytest.raises(ValueError, match=r"within 2\.0944 of .* 2\.0, .* got 2\.1"):

@@ -54,7 +54,7 @@ def test_a_traced_negative_gm_is_nan_throughout():
 
 
 @pytest.mark.parametrize("gm", [0.0, -1.0])
-@pytest.mark.parametrize("find", [nbody.elements, nbody.regular_elements])
+@pytest.mark.parametrize("find", [nbody.elements, nbody.nonsingular_elements])
 def test_orbits_of_no_attraction_are_refused(find, gm):
     with pytest.raises(ValueError, match=f"gm must be positive, got {gm}"):
         find([1.0, 0, 0], [0, 1.0, 0], gm)

@@ -153,7 +153,7 @@ def test_distances_are_those_of_double_precision(units):
     x = problem(units, "10 pc", 4, 0)["x"].T
     state = nbody.State(jnp.asarray(x, jnp.float32), jnp.asarray(x, jnp.float32))
     exact = np.linalg.norm(x[:, None] - x, axis=-1)
-    np.testing.assert_allclose(nbody.separations(state), exact, rtol=1e-6)
+    np.testing.assert_allclose(nbody.distances(state), exact, rtol=1e-6)
 
 
 def test_the_energy_of_planets_in_kilograms_is_that_of_double_precision():
@@ -183,7 +183,7 @@ def test_a_lone_body_at_the_origin_feels_nothing():
 def _two_bodies(x, v, gm):
     """There and back by both kinds of elements, and a tenth of a radius ahead."""
     time = 0.1 * jnp.max(abs(x)) / jnp.max(abs(v))
-    orbits = nbody.elements(x, v, gm), nbody.regular_elements(x, v, gm)
+    orbits = nbody.elements(x, v, gm), nbody.nonsingular_elements(x, v, gm)
     states = [*(orbit.state(gm) for orbit in orbits), nbody.kepler_step(x, v, time, gm)]
     return [orbit.semi_major_axis for orbit in orbits], states
 

@@ -102,7 +102,7 @@ def test_observables_of_coincident_bodies_have_finite_derivatives():
         return nbody.energy(system, state(positions))
 
     def distances(positions):
-        return jnp.sum(nbody.separations(state(positions)))
+        return jnp.sum(nbody.distances(state(positions)))
 
     together, apart = jnp.asarray(_TOGETHER), jnp.asarray(_APART)
     assert finite((jax.grad(energy)(together), jax.hessian(energy)(together)))

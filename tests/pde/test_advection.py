@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim._validation import chosen
+from diffsim._validation import or_default
 from diffsim.pde._finite_volume import _weno
 
 
@@ -314,7 +314,7 @@ def test_a_class_in_the_place_of_an_object_is_told_so():
         match=r"scheme must be an object such as pde\.MUSCL\(\), got the class WENO5; "
         r"WENO5\(\.\.\.\) makes one",
     ):
-        chosen("scheme", pde.WENO5, pde.AbstractReconstruction, default=pde.MUSCL())
+        or_default("scheme", pde.WENO5, pde.AbstractReconstruction, default=pde.MUSCL())
 
 
 @pytest.mark.slow

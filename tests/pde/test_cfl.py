@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim.pde._time_step._stability_check import _stable
+from diffsim.pde._time_step._stability_check import _stability_limit
 
 
 def wave(amplitude=1.0, n=40):
@@ -29,7 +29,7 @@ def test_steps_are_the_part_of_a_cell_that_is_asked_for():
     ends = ends[np.isfinite(ends)]
     first = np.max(np.asarray(wave().initial))
     np.testing.assert_allclose(ends[0], 0.4 / 40 / first, rtol=1e-12)
-    np.testing.assert_allclose(pde.largest_step(wave(), 0.4), ends[0], rtol=1e-12)
+    np.testing.assert_allclose(pde.cfl_time_step(wave(), 0.4), ends[0], rtol=1e-12)
     assert np.all(np.diff(ends) < 0.4 / 40 / 1.5)
 
 
@@ -149,7 +149,7 @@ def test_numbers_that_are_none_are_named():
     with pytest.raises(ValueError, match=r"number must be one number, got shape \(2,"):
         pde.CFL(jnp.ones(2))
     with pytest.raises(ValueError, match="number must be positive"):
-        pde.largest_step(wave(), -1.0)
+        pde.cfl_time_step(wave(), -1.0)
 
 
 LAWS = {
@@ -171,7 +171,7 @@ def ring(law, n=24):
 def test_a_fixed_step_above_the_limit_is_warned_of_with_one_that_will_do(law):
     system = ring(law)
     solver = integrators.Leapfrog() if isinstance(law, pde.Wave) else diffrax.Heun()
-    limit = float(pde.largest_step(system, 1.0))
+    limit = float(pde.cfl_time_step(system, 1.0))
     ds.simulate(system, 0.9 * limit, ds.Method(solver, step=0.9 * limit))
     long = 1.1 * limit
     with pytest.warns(UserWarning, match=r"take a fixed step of \d") as found:
@@ -195,7 +195,7 @@ def test_the_limit_is_that_of_heat_and_of_waves(law):
     }
     name = next(name for name, other in LAWS.items() if other is law)
     np.testing.assert_allclose(
-        pde.largest_step(ring(law), 1.0), 1 / exact[name], rtol=1e-12
+        pde.cfl_time_step(ring(law), 1.0), 1 / exact[name], rtol=1e-12
     )
 
 
@@ -212,7 +212,7 @@ def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
     fastest = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[0])) * 8
     rising = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[1])) * 16
     exact = fastest + rising + 2 * 0.01 * (8**2 + 16**2) + 2
-    np.testing.assert_allclose(pde.largest_step(cavity, 1.0), 1 / exact, rtol=1e-12)
+    np.testing.assert_allclose(pde.cfl_time_step(cavity, 1.0), 1 / exact, rtol=1e-12)
     with pytest.warns(UserWarning, match="Heun becomes unstable for the fastest"):
         ds.simulate(cavity, 0.4, ds.Method(diffrax.Heun(), step=0.2), throw=False)
 
@@ -261,7 +261,7 @@ def test_equations_that_do_not_say_their_speed_are_named():
     grid = pde.Grid(16, 0.0, 6.0)
     alloy = pde.Evolution(pde.CahnHilliard(1.0, 0.5), jnp.sin(grid.centers[0]), grid)
     with pytest.raises(ValueError, match="CahnHilliard does not say how fast"):
-        pde.largest_step(alloy)
+        pde.cfl_time_step(alloy)
     with pytest.raises(ValueError, match="CahnHilliard does not say how fast"):
         ds.simulate(alloy, 0.1, METHOD)
 
@@ -275,5 +275,5 @@ def test_the_limits_of_solvers_are_the_known_ones():
         diffrax.Bosh3: 2.5127,
     }
     for solver, limit in known.items():
-        np.testing.assert_allclose(2 * _stable(solver()), limit, atol=0.011)
-    assert _stable(integrators.Leapfrog()) == 1
+        np.testing.assert_allclose(2 * _stability_limit(solver()), limit, atol=0.011)
+    assert _stability_limit(integrators.Leapfrog()) == 1

@@ -127,7 +127,7 @@ class Traffic(pde.AbstractConservationLaw):
         return ()
 
     def rate(self, t, u, domain):
-        return pde.transport(self, u, domain, t)
+        return pde.flux_divergence(self, u, domain, t)
 
     def crossings(self, t, u, domain):
         return jnp.max(jnp.abs(self.speeds(tuple(u), 0)[0])) / domain.grid.spacing[0]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim.pde._elliptic._eigenvectors_1d import waves
+from diffsim.pde._elliptic._eigenvectors_1d import eigenvectors_1d
 from diffsim.pde._elliptic._elliptic_solver import PreparedOperator
-from diffsim.pde._elliptic._grid_transfer import coarse, prolonged, restricted
-from diffsim.pde._elliptic._helmholtz_operator import system_of
+from diffsim.pde._elliptic._grid_transfer import coarsen, prolong, restrict
+from diffsim.pde._elliptic._helmholtz_operator import helmholtz_operator
 
 
 LED = pde.PreconditionedKrylov(pde.Multigrid())
@@ -63,7 +63,7 @@ def test_small_and_large_numbers_are_solved_for_as_others(solver):
 )
 def test_waves_are_orthonormal_eigenvectors_of_second_differences(kinds, low, high, n):
     walls = tuple(jnp.full((1, 1), a) for a in (low, high))
-    vectors, values = waves(kinds, walls, n, jnp.float64)
+    vectors, values = eigenvectors_1d(kinds, walls, n, jnp.float64)
     matrix = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
     matrix[0, 0] -= low
     matrix[-1, -1] -= high
@@ -96,7 +96,7 @@ def test_a_cycle_takes_away_five_sixths_of_the_error(walls):
 
     @jax.jit
     def sizes(x):
-        system = system_of(domain, k, 0.0, jnp.float64)
+        system = helmholtz_operator(domain, k, 0.0, jnp.float64)
         known = PreparedOperator(system, cycle.prepared(system))
 
         def step(x, _):
@@ -113,16 +113,16 @@ def test_grids_are_transferred_by_transposes():
     domain = pde.Domain(
         pde.Grid((16, 12)), (pde.Periodic(), (pde.Dirichlet(), pde.Robin(1.0, 0.2)))
     )
-    system = system_of(domain, 1.0, 0.0, jnp.float64)
-    smaller = coarse(system)
+    system = helmholtz_operator(domain, 1.0, 0.0, jnp.float64)
+    smaller = coarsen(system)
     assert smaller.shape == (8, 6)
     keys = jax.random.split(jax.random.key(0))
     fine, rough = (
         jax.random.normal(key, shape)
         for key, shape in zip(keys, ((16, 12), (8, 6)), strict=True)
     )
-    left = jnp.sum(restricted(fine, system) * rough) * 4
-    right = jnp.sum(fine * prolonged(rough, system))
+    left = jnp.sum(restrict(fine, system) * rough) * 4
+    right = jnp.sum(fine * prolong(rough, system))
     np.testing.assert_allclose(left, right, rtol=1e-12)
 
 
@@ -135,7 +135,7 @@ def test_what_leads_is_symmetric_and_positive(solver):
 
     @jax.jit
     def inverse(columns):
-        system = system_of(domain, jnp.exp(3 * x * y), y, jnp.float64)
+        system = helmholtz_operator(domain, jnp.exp(3 * x * y), y, jnp.float64)
         known = PreparedOperator(system, solver.prepared(system))
         return jax.vmap(lambda e: solver.approximated(known, e.reshape(16, 6)).ravel())(
             columns

@@ -7,8 +7,8 @@ import pytest
 
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
 from diffsim.pde._boundaries import SignedReflection
-from diffsim.pde._materialize import made_once
-from diffsim.pde._stencils import averaged, difference, divergence, neighbours
+from diffsim.pde._materialize import materialize
+from diffsim.pde._stencils import averaged, difference, divergence, face_neighbors
 
 
 SPACING = jnp.asarray(0.1)
@@ -96,11 +96,13 @@ def test_neighbours_and_their_derivatives_are_those_of_plain_indexing(
 
         return total
 
-    for a, b in zip(jax.tree.leaves(neighbours(*inputs, width)), leaves, strict=True):
+    for a, b in zip(
+        jax.tree.leaves(face_neighbors(*inputs, width)), leaves, strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
     ours, theirs = (
         jax.tree.leaves(jax.grad(loss(f), (0, 1, 2))(*inputs))
-        for f in (neighbours, plain)
+        for f in (face_neighbors, plain)
     )
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
@@ -118,11 +120,11 @@ def test_second_derivatives_and_batches_are_those_of_plain_indexing():
         return of
 
     for derivative in (jax.hessian, lambda f: jax.jacrev(jax.jacfwd(f))):
-        ours, theirs = (derivative(total(f))(u) for f in (neighbours, plain))
+        ours, theirs = (derivative(total(f))(u) for f in (face_neighbors, plain))
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
     batch = jnp.stack([u, 2 * u, -u])
-    together = jax.vmap(jax.grad(total(neighbours)))(batch)
-    alone = [jax.grad(total(neighbours))(a) for a in batch]
+    together = jax.vmap(jax.grad(total(face_neighbors)))(batch)
+    alone = [jax.grad(total(face_neighbors))(a) for a in batch]
     np.testing.assert_allclose(together, jnp.stack(alone), rtol=1e-14, atol=1e-14)
 
 
@@ -152,7 +154,7 @@ def test_ghosts_beyond_an_inflow_are_what_flows_in():
     ends = [(inflow.ghosts(SPACING, 2, 4), Outflow().ghosts(SPACING, 2, 4))]
     u = jnp.arange(1.0, 6.0)
     given = [(jnp.full((1,), 2.5), jnp.zeros(1))]
-    ((first, second, *_),) = neighbours(u, ends, given, 2)
+    ((first, second, *_),) = face_neighbors(u, ends, given, 2)
     np.testing.assert_array_equal(first[:2], 2.5)
     np.testing.assert_array_equal(second[:2], [2.5, 1.0])
 
@@ -164,7 +166,7 @@ def test_a_mirror_turns_the_sign_of_odd_channels():
     given = [(jnp.zeros((1, 1)), jnp.zeros((1, 1)))]
 
     def views(u):
-        return jnp.stack(neighbours(u, ends, given, 2)[0])
+        return jnp.stack(face_neighbors(u, ends, given, 2)[0])
 
     first, second, _, last = views(u)
     np.testing.assert_array_equal(first[:, :2], [[2.0, 1.0], [-2.0, -1.0]])
@@ -176,7 +178,7 @@ def test_a_mirror_turns_the_sign_of_odd_channels():
 
 
 def flux_made_once(u):
-    return made_once(u * u - u)
+    return materialize(u * u - u)
 
 
 def rise(u):

@@ -91,4 +91,4 @@ def test_waters_that_are_none_are_named():
     with pytest.raises(ValueError, match="gravity must be positive"):
         pde.ShallowWater(0.0)
     with pytest.raises(ValueError, match=r"bottom on faces, .* take its rate\(t, u"):
-        pde.transport(pde.ShallowWater(), jnp.ones((2, 8)), pde.Domain(grid))
+        pde.flux_divergence(pde.ShallowWater(), jnp.ones((2, 8)), pde.Domain(grid))

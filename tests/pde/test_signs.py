@@ -113,7 +113,7 @@ def test_a_steady_state_of_what_cannot_be_is_none():
     def found(diffusivity):
         heated = pde.Diffusion(diffusivity, 1.0)
         rod = pde.Evolution(heated, jnp.zeros(8), pde.Grid(8), pde.Dirichlet(0.0))
-        steady = pde.steady(rod, throw=False, full=True)
+        steady = pde.steady_state(rod, throw=False, full=True)
         return steady.value, steady.status
 
     value, status = jax.jit(found)(-1.0)

@@ -59,7 +59,7 @@ def weighted(n):
     """A smooth functional of u, by λ, and its weights."""
     x = pde.Grid(n).centers[0]
     w = jnp.exp(x) / n
-    return lambda s: jnp.sum(w * pde.steady(rod(s, n), throw=False)[0]), w
+    return lambda s: jnp.sum(w * pde.steady_state(rod(s, n), throw=False)[0]), w
 
 
 def test_bratu_is_that_of_the_matrix_and_of_order_two_as_is_its_slope():
@@ -82,7 +82,7 @@ def test_bratu_is_that_of_the_matrix_and_of_order_two_as_is_its_slope():
 
 def test_beyond_a_fold_there_is_no_steady_state_and_the_others_of_a_batch_stay():
     def solve(strength):
-        found = pde.steady(rod(strength, 16), throw=False, full=True)
+        found = pde.steady_state(rod(strength, 16), throw=False, full=True)
         return found.value[0], found.status, found.residual
 
     # The fold is at 3.5138, 3.51 on so many cells.
@@ -110,10 +110,10 @@ def test_what_is_known_up_to_a_constant_is_named():
         (0.0, RESULTS.steady_state_not_determined),
         (1.0, RESULTS.no_steady_state),
     ]:
-        found = pde.steady(heated(source), throw=False, full=True)
+        found = pde.steady_state(heated(source), throw=False, full=True)
         assert np.all(np.isnan(found.value)) and found.status == status
     with pytest.raises(RuntimeError, match="Others may be right beside it"):
-        pde.steady(heated(0.0))
+        pde.steady_state(heated(0.0))
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_what_is_linear_is_what_poisson_solves():
     walls = (pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Neumann(-0.1)
     k, s = jnp.exp(jnp.sin(3 * x) + y), x - y**2
     plate = pde.Evolution(pde.Diffusion(k, s), x, grid, walls)
-    found = pde.steady(plate, full=True)
+    found = pde.steady_state(plate, full=True)
     exact = pde.poisson(s, plate.domain, coefficient=k)
     np.testing.assert_allclose(found.value[0], exact, rtol=1e-10)
     assert found.status == RESULTS.successful and found.iterations < 10
@@ -151,7 +151,7 @@ def test_what_has_no_steady_state_in_cells_is_named():
     ]
     for simulation, options, sentence in cases:
         with pytest.raises(ValueError, match=sentence):
-            pde.steady(simulation, **options)
+            pde.steady_state(simulation, **options)
     with pytest.raises(ValueError, match="step must be positive"):
         pde.PseudoTransient(0.0)
     with pytest.raises(ValueError, match="rtol must be positive, got -1"):
@@ -183,7 +183,7 @@ def test_nonlinear_diffusion_is_kirchhoffs_and_so_is_its_slope():
             heat = pde.Diffusion(Power(a))
             start = jnp.zeros(grid.shape)
             plate = pde.Evolution(heat, start, grid, walls)
-            return pde.steady(plate, throw=False)[0]
+            return pde.steady_state(plate, throw=False)[0]
 
         def exact(a):
             return jnp.log(1 + grid.centers[0] * (jnp.exp(a) - 1)) / a
@@ -202,7 +202,7 @@ def test_a_conductivity_that_rises_a_hundredfold_is_followed():
     grid = pde.Grid(64)
     walls = ((pde.Dirichlet(0.0), pde.Dirichlet(1.0)),)
     heat = pde.Diffusion(Power(jnp.asarray(5.0)))
-    found = pde.steady(pde.Evolution(heat, jnp.zeros(64), grid, walls))[0]
+    found = pde.steady_state(pde.Evolution(heat, jnp.zeros(64), grid, walls))[0]
     exact = np.log(1 + grid.centers[0] * np.expm1(5)) / 5
     # 1/12 Δx² u'''' is 0.03 in the first cell.
     np.testing.assert_allclose(found, exact, atol=0.03)
@@ -215,7 +215,7 @@ def test_the_upper_branch_is_newtons():
     for n in (32, 64):
         start = 4 * jnp.sin(jnp.pi * pde.Grid(n).centers[0])
         hot = rod(1.0, n, start)
-        found = pde.steady(hot, solver=implicit.NewtonKrylov())[0]
+        found = pde.steady_state(hot, solver=implicit.NewtonKrylov())[0]
         middle.append(np.abs(found - bratu(1.0, n, upper=True)).max())
     assert middle[1] < 1e-3
     np.testing.assert_allclose(np.log2(middle[0] / middle[1]), 2, atol=0.1)
@@ -230,7 +230,7 @@ def test_the_fold_of_a_square_is_where_it_should_be(below, above):
     def status(strength):
         fire = pde.Diffusion(1.0, Fire(strength))
         plate = pde.Evolution(fire, jnp.zeros(grid.shape), grid, pde.Dirichlet(0.0))
-        return pde.steady(plate, throw=False, full=True).status
+        return pde.steady_state(plate, throw=False, full=True).status
 
     found = jax.jit(jax.vmap(status))(jnp.array([below, above]))
     np.testing.assert_array_equal(found == RESULTS.successful, [True, False])
@@ -245,7 +245,7 @@ def front():
 
 @pytest.mark.slow
 def test_a_long_run_comes_to_the_steady_state():
-    found = pde.steady(front())
+    found = pde.steady_state(front())
     late = ds.simulate(front(), 60.0).states
     # What moves most slowly has decayed by e^-60; the tolerance of the run is 1e-8.
     np.testing.assert_allclose(found, late, atol=1e-6)
@@ -295,7 +295,7 @@ def soup():
 def test_equations_have_the_steady_states_they_should_have(case, error):
     """Up to the order of their schemes."""
     simulation, exact = case()
-    found = pde.steady(simulation)
+    found = pde.steady_state(simulation)
     np.testing.assert_allclose(np.squeeze(found), exact, atol=error)
 
 
@@ -312,7 +312,7 @@ def test_derivatives_are_right_in_everything():
     def state(equation, boundary, grid):
         start = jnp.zeros(grid.shape)
         other = pde.Evolution(equation, start, grid, boundary)
-        return pde.steady(other, throw=False)
+        return pde.steady_state(other, throw=False)
 
     given = plate()
     found = taylor_test(state, given.equation, given.boundary, given.grid)
@@ -325,7 +325,7 @@ def test_derivatives_are_right_in_everything():
 def test_the_guess_has_no_derivative():
     def total(start):
         other = eqx.tree_at(lambda p: p.initial, plate(), start)
-        return jnp.sum(pde.steady(other, throw=False) ** 2)
+        return jnp.sum(pde.steady_state(other, throw=False) ** 2)
 
     np.testing.assert_array_equal(jax.grad(total)(plate().initial), 0)
 
@@ -334,7 +334,7 @@ def test_the_guess_has_no_derivative():
 def test_compiled_and_batched_states_are_those_of_one_at_a_time():
     def total(a):
         other = eqx.tree_at(lambda p: p.equation.diffusivity.a, plate(), a)
-        return jnp.sum(pde.steady(other, throw=False) ** 3)
+        return jnp.sum(pde.steady_state(other, throw=False) ** 3)
 
     slope = jax.value_and_grad(total)
     a = jnp.array([0.4, 0.7])
@@ -353,7 +353,7 @@ def test_second_derivatives_are_differences_of_first_ones():
             plate(),
             (p[0], p[1]),
         )
-        return jnp.sum(pde.steady(other, throw=False) ** 3)
+        return jnp.sum(pde.steady_state(other, throw=False) ** 3)
 
     p, h = jnp.array([0.7, 1.5]), 1e-5
     slope = jax.jit(jax.grad(total))
@@ -365,9 +365,9 @@ def test_second_derivatives_are_differences_of_first_ones():
 
 @pytest.mark.slow
 def test_precision_is_that_of_the_guess():
-    half = pde.steady(plate(jnp.float32))
+    half = pde.steady_state(plate(jnp.float32))
     assert half.dtype == jnp.float32
-    np.testing.assert_allclose(half, pde.steady(plate()), rtol=1e-5)
+    np.testing.assert_allclose(half, pde.steady_state(plate()), rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -378,7 +378,7 @@ def test_coefficients_are_fitted_through_steady_states():
         simulation = pde.Evolution(
             pde.Diffusion(1.0, fire), jnp.zeros(16), pde.Grid(16), pde.Dirichlet(0.0)
         )
-        return pde.steady(simulation)
+        return pde.steady_state(simulation)
 
     data = predict(Fire(jnp.asarray(3.0)))
     noise = ds.inference.Gaussian(0.01)

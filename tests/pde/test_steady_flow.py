@@ -11,8 +11,8 @@ import diffsim as ds
 from diffsim import RESULTS, pde
 from diffsim.pde._incompressible._momentum import friction
 from diffsim.pde._incompressible._staggered_grid import StaggeredGrid
-from diffsim.pde._incompressible._walls import walls_of
-from diffsim.pde._steady_state._residuals import rate_of
+from diffsim.pde._incompressible._walls import checked_walls
+from diffsim.pde._steady_state._residuals import residual_of
 from diffsim.pde._steady_state._stokes_preconditioner import StokesPreconditioner
 from diffsim.verify import taylor_test
 
@@ -48,7 +48,7 @@ def product(a, b):
 @pytest.mark.parametrize("name", WALLS)
 def test_friction_is_inverted_between_all_walls(name):
     grid = pde.Grid((5, 4), (0.0, 0.1), (1.5, 1.0))
-    space, nu = StaggeredGrid(grid, walls_of(WALLS[name], grid)), jnp.asarray(0.3)
+    space, nu = StaggeredGrid(grid, checked_walls(WALLS[name], grid)), jnp.asarray(0.3)
     lead, v = StokesPreconditioner.of(space, nu), irregular(space)
 
     @jax.jit
@@ -66,7 +66,7 @@ def test_friction_is_inverted_between_all_walls(name):
 def test_adjoints_are_those_of_the_tangents(name):
     """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of what leads it."""
     flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
-    rate, lead = rate_of(flow)
+    rate, lead = residual_of(flow)
     space = flow._space
     y, v, w = (irregular(space, seed) for seed in range(3))
     for function in (lambda y: rate(y, flow), lead):
@@ -81,7 +81,7 @@ def both(flow, w):
     """The end state and a number of it, with the slope of that by everything."""
 
     def total(flow):
-        found = pde.steady(flow, observe=lambda t, y: y, throw=False, full=True)
+        found = pde.steady_state(flow, observe=lambda t, y: y, throw=False, full=True)
         u = flow.observe(0.0, found.value)
         return jnp.sum(w * u**2), found
 
@@ -110,7 +110,7 @@ def test_the_cavity_is_where_a_long_run_ends_and_follows_its_viscosity():
 def extrema(flow):
     """u_min on the vertical and v_max, v_min on the horizontal centre line."""
     # On the faces that lie on the lines: means of both sides would be off by order 2.
-    u, v = map(np.asarray, pde.steady(flow, observe=flow.velocities))
+    u, v = map(np.asarray, pde.steady_state(flow, observe=flow.velocities))
     m = len(u) // 2
 
     def peak(line, sign):
@@ -143,7 +143,7 @@ def pipe(dtype=jnp.float64):
 
 @pytest.mark.slow
 def test_derivatives_are_right_in_everything():
-    found = taylor_test(lambda flow: pde.steady(flow, throw=False), pipe())
+    found = taylor_test(lambda flow: pde.steady_state(flow, throw=False), pipe())
     assert found.passed, found
     assert found.disagreement < 1e-10
     assert not any(leaf.flag == "dead" for leaf in found.leaves)
@@ -153,16 +153,16 @@ def test_derivatives_are_right_in_everything():
 def test_forces_and_pressures_of_steady_flows_are_observed():
     """What the body takes is what a long run says."""
     flow = pipe()
-    found = pde.steady(flow, observe=flow.force)
+    found = pde.steady_state(flow, observe=flow.force)
     late = ds.simulate(flow, 20.0, observe=flow.force).states
     np.testing.assert_allclose(found, late, rtol=1e-6)
-    assert pde.steady(flow, observe=flow.pressure).shape == (4, 3)
+    assert pde.steady_state(flow, observe=flow.pressure).shape == (4, 3)
 
 
 @pytest.mark.slow
 def test_flows_of_a_batch_are_those_of_one_at_a_time():
     def total(nu):
-        return jnp.sum(pde.steady(cavity(nu, 8), throw=False) ** 2)
+        return jnp.sum(pde.steady_state(cavity(nu, 8), throw=False) ** 2)
 
     slope, nu = jax.value_and_grad(total), jnp.array([0.01, 0.1])
     together = jax.jit(jax.vmap(slope))(nu)
@@ -173,9 +173,9 @@ def test_flows_of_a_batch_are_those_of_one_at_a_time():
 
 @pytest.mark.slow
 def test_single_precision_stays_single():
-    found = pde.steady(pipe(jnp.float32))
+    found = pde.steady_state(pipe(jnp.float32))
     assert found.dtype == jnp.float32
-    np.testing.assert_allclose(found, pde.steady(pipe()), atol=1e-5)
+    np.testing.assert_allclose(found, pde.steady_state(pipe()), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_what_nothing_holds_is_named():
 
     grid = pde.Grid((6, 6))
     flow = pde.IncompressibleFlow(0.1, grid, pde.Periodic(), initial=swirl)
-    found = pde.steady(flow, throw=False, full=True)
+    found = pde.steady_state(flow, throw=False, full=True)
     assert found.status == RESULTS.steady_state_not_determined
     assert np.all(np.isnan(found.value))
 
@@ -200,5 +200,5 @@ def test_a_channel_has_the_parabola_of_its_pressure():
     grid = pde.Grid((4, n))
     flow = pde.IncompressibleFlow(0.5, grid, walls, forcing=(1.0, 0.0))
     y = (np.arange(n) + 0.5) / n
-    found = pde.steady(flow)
+    found = pde.steady_state(flow)
     np.testing.assert_allclose(found[0], np.tile(y * (1 - y), (4, 1)), rtol=1e-10)

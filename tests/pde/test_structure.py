@@ -165,7 +165,7 @@ def test_steps_in_modes_transform_what_is_not_linear_and_nothing_else(solver, st
 @pytest.mark.slow
 def test_steady_states_make_no_matrix_of_all_cells():
     def comes_to(made):
-        return pde.steady(made, throw=False)
+        return pde.steady_state(made, throw=False)
 
     for system in (melting, cavity):
         assert of_gradient(comes_to, system()) <= 2 * BASIS * 25 * 33

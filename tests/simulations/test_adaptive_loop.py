@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diffsim import integrators
-from diffsim._primitives import hoisted
+from diffsim._primitives import closure_convert
 from diffsim._results import RESULTS
 from diffsim._validation import is_traced
 from diffsim.simulations import AbstractSimulation, Method, simulate
@@ -182,7 +182,7 @@ def test_numbers_of_numpy_are_none_that_is_traced():
 
     @jax.jit
     def look(y):
-        _, consts = hoisted(lambda y: matrix @ y, y)
+        _, consts = closure_convert(lambda y: matrix @ y, y)
         assert len(consts) == 1 and not is_traced(consts[0])
         return y
 

@@ -536,7 +536,7 @@ def test_moving_private_files_breaks_nothing(tmp_path, monkeypatch):
         (ds.RESULTS, "diffsim:RESULTS"),
         (
             pde.PositiveParameter,
-            "diffsim.pde:Sign",
+            "diffsim.pde:PositiveParameter",
         ),  # which a private file at the top defines
         (ds.simulations.failures_as_nan, "diffsim:failures_as_nan"),
         (nbody.Gravity.acceleration, "diffsim.nbody:Gravity.acceleration"),

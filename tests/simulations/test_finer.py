@@ -1,4 +1,4 @@
-"""Inside `finer_steps` every run has a smaller error, and it is said which were."""
+"""Inside `refined_steps` every run has a smaller error, and it is said which were."""
 
 import diffrax
 import jax
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from diffsim.integrators import Leapfrog
-from diffsim.simulations import Method, finer_steps, simulate
+from diffsim.simulations import Method, refined_steps, simulate
 
 
 TIMES = np.array([1.0, 2.0])
@@ -27,7 +27,7 @@ LOOSE = diffrax.PIDController(rtol=1e-4, atol=1e-4)
 def test_errors_are_smaller_by_the_order_of_the_solver(driven, method, ratio):
     exact = simulate(driven(), TIMES, Method(diffrax.Dopri8(), 0.01)).states[0]
     coarse = simulate(driven(), TIMES, method).states[0]
-    with finer_steps() as methods:
+    with refined_steps() as methods:
         fine = simulate(driven(), TIMES, method).states[0]
     assert len(methods) == 1
     before, after = (jnp.linalg.norm(x - exact) for x in (coarse, fine))
@@ -39,7 +39,7 @@ def test_errors_are_smaller_by_the_order_of_the_solver(driven, method, ratio):
 def test_given_steps_stay_as_given(driven):
     method = Method(diffrax.Tsit5(), controller=LOOSE)
     first = simulate(driven(), TIMES, method)
-    with finer_steps() as methods:
+    with refined_steps() as methods:
         second = simulate(driven(), TIMES, method.frozen(first))
     assert not methods
     np.testing.assert_allclose(second.states[0], first.states[0], rtol=1e-12)
@@ -49,7 +49,7 @@ def test_tolerances_at_rounding_are_extrapolated(driven):
     """A tenth of 3e-15 is less than rounding leaves of the error of a step."""
     at_rounding = diffrax.PIDController(rtol=3e-15, atol=3e-15)
     method = Method(diffrax.Dopri8(), controller=at_rounding)
-    with finer_steps() as methods:
+    with refined_steps() as methods:
         fine = simulate(driven(), TIMES, method)
     assert methods[0].controller.rtol == pytest.approx(3e-14, abs=0)
     exact = driven().exact(TIMES[-1])
@@ -59,7 +59,7 @@ def test_tolerances_at_rounding_are_extrapolated(driven):
 
 def test_the_default_tolerance_is_that_of_the_state(driven):
     """Of singles 25 ulps, which are at rounding, and not that of doubles."""
-    with finer_steps() as methods:
+    with refined_steps() as methods:
         simulate(driven(dtype=jnp.float32), TIMES, Method(diffrax.Tsit5()))
         simulate(driven(), TIMES, Method(diffrax.Tsit5()))
     single, double = (method.controller.rtol for method in methods)
@@ -74,7 +74,7 @@ def test_what_was_compiled_before_is_refined_as_well(driven):
 
     plain = run(2.0)
     for _ in range(2):
-        with finer_steps() as methods:
+        with refined_steps() as methods:
             fine = run(2.0)
         assert len(methods) == 1
         assert jnp.max(jnp.abs(fine - plain)) > 1e-4

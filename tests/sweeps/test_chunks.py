@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from diffsim.sweeps import SweepOptions, _chunked_run, sweep
-from diffsim.sweeps._batching import BatchLayout, Task, layouts
+from diffsim.sweeps._batching import BatchLayout, Task, batch_layouts
 from diffsim.sweeps._chunked_run import Chunks
-from diffsim.sweeps._swept_parameters import varied
+from diffsim.sweeps._swept_parameters import swept_parameters
 
 
 _ROWS = np.arange(100.0)
@@ -23,7 +23,7 @@ def _ramp(x):
 
 
 def _chunks_of(predict, memory, rows=_ROWS):
-    runs = varied(jnp.ones(1), {"[0]": rows})
+    runs = swept_parameters(jnp.ones(1), {"[0]": rows})
     return Chunks(Task(predict, jnp.ones(1), runs.selection), runs.table, memory)
 
 
@@ -175,8 +175,10 @@ def test_no_run_is_done_twice_and_the_last_tile_is_filled_up():
 
 def _candidates(predict, runs=100, batch="auto", model=None):
     model = jnp.ones(1) if model is None else model
-    task = Task(predict, model, varied(model, {"[0]": np.ones(runs)}).selection)
-    return layouts(task.jaxpr(jnp.ones(1)), runs, batch)
+    task = Task(
+        predict, model, swept_parameters(model, {"[0]": np.ones(runs)}).selection
+    )
+    return batch_layouts(task.jaxpr(jnp.ones(1)), runs, batch)
 
 
 def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():

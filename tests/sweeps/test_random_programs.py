@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps._batch_last import supports_system_last, system_last
+from diffsim.sweeps._batch_last import batch_last, supports_batch_last
 
 
 _RUNS, _SIZE = 5, 6
@@ -102,9 +102,9 @@ def _check(seeds):
     def together(x):
         return [program(x[i]) for i, program in enumerate(programs)]
 
-    assert supports_system_last(jax.make_jaxpr(together)(rows[0]))
+    assert supports_batch_last(jax.make_jaxpr(together)(rows[0]))
     expected = jax.jit(jax.vmap(together))(rows)
-    found = jax.jit(system_last(together))(jnp.moveaxis(rows, 0, -1))
+    found = jax.jit(batch_last(together))(jnp.moveaxis(rows, 0, -1))
     for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
         assert a.dtype == b.dtype
         # sums of a few terms in another order

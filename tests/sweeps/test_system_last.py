@@ -8,7 +8,11 @@ import pytest
 from jax.interpreters import batching, mlir
 
 from diffsim.sweeps import _batch_last, _jaxpr_inspection
-from diffsim.sweeps._batch_last import left_to_vmap, supports_system_last, system_last
+from diffsim.sweeps._batch_last import (
+    batch_last,
+    equations_left_to_vmap,
+    supports_batch_last,
+)
 from diffsim.sweeps._jaxpr_inspection import largest_in_loops
 
 
@@ -103,7 +107,7 @@ def _column_major(row):
 
 def _assert_equals_vmap(function, rates=_RATES):
     expected = jax.jit(jax.vmap(function))(rates)
-    found = jax.jit(system_last(function))(jnp.asarray(rates.T))
+    found = jax.jit(batch_last(function))(jnp.asarray(rates.T))
     for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
         assert a.dtype == b.dtype
         # a few roundings in another order
@@ -115,8 +119,8 @@ def _assert_equals_vmap(function, rates=_RATES):
 )
 def test_batch_last_equals_vmap(function):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
-    assert supports_system_last(jaxpr)
-    assert not left_to_vmap(jaxpr)
+    assert supports_batch_last(jaxpr)
+    assert not equations_left_to_vmap(jaxpr)
     _assert_equals_vmap(function)
 
 
@@ -152,12 +156,12 @@ batching.primitive_batchers[_rotated] = lambda inputs, axes, *, by: (
 )
 def test_operations_that_are_not_understood_are_batched_by_vmap(function, reasons):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
-    assert supports_system_last(jaxpr)
+    assert supports_batch_last(jaxpr)
     if reasons is None:
         # which operations a factorization is made of differs between releases
-        assert "unknown operation cholesky" in left_to_vmap(jaxpr)
+        assert "unknown operation cholesky" in equations_left_to_vmap(jaxpr)
     else:
-        assert left_to_vmap(jaxpr) == reasons
+        assert equations_left_to_vmap(jaxpr) == reasons
     _assert_equals_vmap(function)
 
 
@@ -170,13 +174,13 @@ def test_parameters_of_later_releases_are_not_guessed(monkeypatch):
     _assert_equals_vmap(_operations)
     monkeypatch.setattr(_jaxpr_inspection, "_SCAN_PARAMETERS", frozenset(["jaxpr"]))
     jaxpr = jax.make_jaxpr(_leapfrog)(_RATES[0])
-    assert left_to_vmap(jaxpr)["scan of unknown structure"] == 1
+    assert equations_left_to_vmap(jaxpr)["scan of unknown structure"] == 1
     for function in (_leapfrog, _nested, _operations):
         _assert_equals_vmap(function)
 
 
 def test_loops_keep_the_batch_last():
-    jaxpr = jax.make_jaxpr(system_last(_leapfrog))(jnp.asarray(_RATES.T))
+    jaxpr = jax.make_jaxpr(batch_last(_leapfrog))(jnp.asarray(_RATES.T))
     (scan,) = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
     carried = [v.aval.shape for v in scan.outvars[:3]]
     # the counter is the same for all
@@ -188,7 +192,7 @@ def test_a_loop_that_nothing_varies_in_stays_single():
         total, _ = jax.lax.scan(lambda c, _: (c * 1.1, None), 1.0, None, length=5)
         return total * row
 
-    jaxpr = jax.make_jaxpr(system_last(function))(jnp.asarray(_RATES.T))
+    jaxpr = jax.make_jaxpr(batch_last(function))(jnp.asarray(_RATES.T))
     (scan,) = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
     assert scan.outvars[0].aval.shape == ()
 
@@ -205,8 +209,8 @@ def test_a_loop_that_nothing_varies_in_stays_single():
 )
 def test_functions_that_gain_nothing_are_left_to_vmap(function, request):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
-    assert not supports_system_last(jaxpr)
-    assert left_to_vmap(jaxpr) == {request.node.callspec.id: 1}
+    assert not supports_batch_last(jaxpr)
+    assert equations_left_to_vmap(jaxpr) == {request.node.callspec.id: 1}
 
 
 def test_largest_array_is_that_of_the_innermost_loop():

@@ -11,7 +11,7 @@ from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
 from ._krylov_method import AbstractKrylovMethod
 from ._lagged_lu import LaggedLU
-from ._linear_solver import AbstractLinearSolver, Operator, check_strategy
+from ._linear_solver import AbstractLinearSolver, Operator, check_linear_solver
 from ._lineax import LineaxSolver
 from ._minimum_norm import MinimumNorm
 from ._minres import MINRES
@@ -37,5 +37,5 @@ __all__ = [
     "MinimumNorm",
     "Operator",
     "Tridiagonal",
-    "check_strategy",
+    "check_linear_solver",
 ]

@@ -5,8 +5,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._block_tridiagonal import reduced, substituted, substituted_transposed
-from ._linear_solver import AbstractLinearSolver, one_step, only_array, where_solving
+from ._block_tridiagonal import (
+    back_substitution,
+    back_substitution_transposed,
+    cyclic_reduction,
+)
+from ._linear_solver import (
+    AbstractLinearSolver,
+    direct_solution,
+    only_array,
+    unless_singular,
+)
 
 
 class Banded(AbstractLinearSolver):
@@ -41,21 +50,21 @@ class Banded(AbstractLinearSolver):
         bands, *widths = (
             transpose_bands(bands, *widths) if transposed else (bands, *widths)
         )
-        return reduced(*banded_to_blocks(bands, *widths))
+        return cyclic_reduction(*banded_to_blocks(bands, *widths))
 
     def solved(self, state, operator, b):
         del operator
-        return one_step(
-            jax.tree.map(lambda a: self._blockwise(substituted, state, a), b)
+        return direct_solution(
+            jax.tree.map(lambda a: self._blockwise(back_substitution, state, a), b)
         )
 
     def solved_transposed(self, state, transposed, b):
         del transposed
-        by = substituted_transposed
-        return one_step(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
+        by = back_substitution_transposed
+        return direct_solution(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_solving(self, state, operator, y, transposed=transposed)
+        return unless_singular(self, state, operator, y, transposed=transposed)
 
     def _blockwise(self, solve, state, b: Array) -> Array:
         size, n = max(self.lower, self.upper), b.shape[-1]

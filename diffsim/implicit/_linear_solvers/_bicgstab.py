@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._krylov_method import AbstractKrylovMethod, iterate_until, norm, plus
+from ._krylov_method import AbstractKrylovMethod, add_scaled, iterate_until, vector_norm
 
 
 class BiCGStab(AbstractKrylovMethod):
@@ -24,23 +24,26 @@ class BiCGStab(AbstractKrylovMethod):
             y = precondition(p)
             v = operator(y)
             alpha = rho / inner(shadow, v)
-            s = plus(r, -alpha, v)
+            s = add_scaled(r, -alpha, v)
             z = precondition(s)
             t = operator(z)
             # At s = 0 the half step is the answer.
             omega = inner(t, s) / jnp.maximum(inner(t, t), jnp.finfo(rho.dtype).tiny)
-            x, r = plus(plus(x, alpha, y), omega, z), plus(s, -omega, t)
-            old, rho, size = rho, inner(shadow, r), norm(inner, r)
+            x, r = (
+                add_scaled(add_scaled(x, alpha, y), omega, z),
+                add_scaled(s, -omega, t),
+            )
+            old, rho, size = rho, inner(shadow, r), vector_norm(inner, r)
             lost = jnp.abs(rho) <= _orthogonal(rho) * length * size
             beta = jnp.where(lost, 0, rho / old * (alpha / omega))
-            p = plus(r, beta, plus(p, -omega, v))
+            p = add_scaled(r, beta, add_scaled(p, -omega, v))
             shadow = jax.tree.map(lambda a, c: jnp.where(lost, a, c), r, shadow)
             rho = jnp.where(lost, size * size, rho)
             length = jnp.where(lost, size, length)
             return x, r, p, shadow, (rho, length), size, n + 2
 
-        size = norm(inner, b)
-        start = (plus(b, -1, b), b, b, b, (size * size, size), size, 0)
+        size = vector_norm(inner, b)
+        start = (add_scaled(b, -1, b), b, b, b, (size * size, size), size, 0)
         x, *_, residual, n = iterate_until(step, start, tolerance, max_steps)
         return x, residual, n
 

@@ -6,9 +6,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._linalg import product
-from ._dense import factors, solved_by
-from ._linear_solver import AbstractLinearSolver, one_step, only_array, where_solving
+from ..._linalg import matmul
+from ._dense import factorize, solve_factorized
+from ._linear_solver import (
+    AbstractLinearSolver,
+    direct_solution,
+    only_array,
+    unless_singular,
+)
 
 
 class BlockTridiagonal(AbstractLinearSolver):
@@ -29,18 +34,20 @@ class BlockTridiagonal(AbstractLinearSolver):
         del hint
         array = only_array(y, "BlockTridiagonal()", "n, m")
         blocks = _blocks(operator, y, array, transposed=transposed)
-        return reduced(*blocks)
+        return cyclic_reduction(*blocks)
 
     def solved(self, state, operator, b):
         del operator
-        return one_step(jax.tree.map(lambda a: substituted(state, a), b))
+        return direct_solution(jax.tree.map(lambda a: back_substitution(state, a), b))
 
     def solved_transposed(self, state, transposed, b):
         del transposed
-        return one_step(jax.tree.map(lambda a: substituted_transposed(state, a), b))
+        return direct_solution(
+            jax.tree.map(lambda a: back_substitution_transposed(state, a), b)
+        )
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_solving(self, state, operator, y, transposed=transposed)
+        return unless_singular(self, state, operator, y, transposed=transposed)
 
 
 class Level(NamedTuple):
@@ -60,46 +67,48 @@ class Level(NamedTuple):
 Reduced = tuple[tuple[Level, ...], tuple[Array, ...]]
 
 
-def reduced(lower: Array, diagonal: Array, upper: Array) -> Reduced:
+def cyclic_reduction(lower: Array, diagonal: Array, upper: Array) -> Reduced:
     """Factors of the matrix with these blocks (..., n, m, m).
 
     `lower[..., 0]` and `upper[..., -1]` have to be zero.
     """
     levels = []
     while diagonal.shape[-3] > 1:
-        odd = factors(diagonal[..., 1::2, :, :])
-        left, right = (solved_by(odd, side[..., 1::2, :, :]) for side in (lower, upper))
+        odd = factorize(diagonal[..., 1::2, :, :])
+        left, right = (
+            solve_factorized(odd, side[..., 1::2, :, :]) for side in (lower, upper)
+        )
         diagonal, lower, upper = (a[..., ::2, :, :] for a in (diagonal, lower, upper))
         levels.append(Level(odd, left, right, lower, upper))
         count = diagonal.shape[-3]
-        diagonal = diagonal - product(lower, _odd_before(right, count))
-        diagonal = diagonal - product(upper, _odd_after(left, count))
-        lower = -product(lower, _odd_before(left, count))
-        upper = -product(upper, _odd_after(right, count))
-    return tuple(levels), factors(diagonal[..., 0, :, :])
+        diagonal = diagonal - matmul(lower, _odd_before(right, count))
+        diagonal = diagonal - matmul(upper, _odd_after(left, count))
+        lower = -matmul(lower, _odd_before(left, count))
+        upper = -matmul(upper, _odd_after(right, count))
+    return tuple(levels), factorize(diagonal[..., 0, :, :])
 
 
-def substituted(state: Reduced, b: Array) -> Array:
+def back_substitution(state: Reduced, b: Array) -> Array:
     """x with A x = b, for b and x of shape (..., n, m)."""
     levels, last = state
     halves, b = [], b[..., None]
     for level in levels:
-        half = solved_by(level.odd, b[..., 1::2, :, :])
+        half = solve_factorized(level.odd, b[..., 1::2, :, :])
         b = b[..., ::2, :, :]
         count = b.shape[-3]
-        b = b - product(level.lower, _odd_before(half, count))
-        b = b - product(level.upper, _odd_after(half, count))
+        b = b - matmul(level.lower, _odd_before(half, count))
+        b = b - matmul(level.upper, _odd_after(half, count))
         halves.append(half)
-    x = solved_by(last, b[..., 0, :, :])[..., None, :, :]
+    x = solve_factorized(last, b[..., 0, :, :])[..., None, :, :]
     for level, half in zip(reversed(levels), reversed(halves), strict=True):
-        before, after = _evens_beside(x, half.shape[-3])
-        x = _interleaved(
-            x, half - product(level.left, before) - product(level.right, after)
+        before, after = _even_neighbors(x, half.shape[-3])
+        x = _interleave(
+            x, half - matmul(level.left, before) - matmul(level.right, after)
         )
     return x[..., 0]
 
 
-def substituted_transposed(state: Reduced, b: Array) -> Array:
+def back_substitution_transposed(state: Reduced, b: Array) -> Array:
     """x with Aᵀ x = b, by the same factors."""
     levels, last = state
     odds, b = [], b[..., None]
@@ -107,16 +116,16 @@ def substituted_transposed(state: Reduced, b: Array) -> Array:
         odd = b[..., 1::2, :, :]
         b = b[..., ::2, :, :]
         count = b.shape[-3]
-        b = b - _odd_before(product(_turned(level.right), odd), count)
-        b = b - _odd_after(product(_turned(level.left), odd), count)
+        b = b - _odd_before(matmul(_transpose_blocks(level.right), odd), count)
+        b = b - _odd_after(matmul(_transpose_blocks(level.left), odd), count)
         odds.append(odd)
-    x = solved_by(last, b[..., 0, :, :], transposed=True)[..., None, :, :]
+    x = solve_factorized(last, b[..., 0, :, :], transposed=True)[..., None, :, :]
     for level, odd in zip(reversed(levels), reversed(odds), strict=True):
         count = odd.shape[-3]
-        before, _ = _evens_beside(product(_turned(level.upper), x), count)
-        _, after = _evens_beside(product(_turned(level.lower), x), count)
-        odd = solved_by(level.odd, odd - before - after, transposed=True)
-        x = _interleaved(x, odd)
+        before, _ = _even_neighbors(matmul(_transpose_blocks(level.upper), x), count)
+        _, after = _even_neighbors(matmul(_transpose_blocks(level.lower), x), count)
+        odd = solve_factorized(level.odd, odd - before - after, transposed=True)
+        x = _interleave(x, odd)
     return x[..., 0]
 
 
@@ -134,7 +143,7 @@ def _odd_after(odd: Array, count: int) -> Array:
     ]
 
 
-def _evens_beside(even: Array, count: int) -> tuple[Array, Array]:
+def _even_neighbors(even: Array, count: int) -> tuple[Array, Array]:
     """Of each of `count` odd blocks, what stands for the even ones beside it, or 0."""
     after = jnp.concatenate(
         [even[..., 1:, :, :], jnp.zeros_like(even[..., :1, :, :])], -3
@@ -142,13 +151,13 @@ def _evens_beside(even: Array, count: int) -> tuple[Array, Array]:
     return even[..., :count, :, :], after[..., :count, :, :]
 
 
-def _interleaved(even: Array, odd: Array) -> Array:
+def _interleave(even: Array, odd: Array) -> Array:
     count = even.shape[-3] + odd.shape[-3]
     whole = jnp.zeros((*even.shape[:-3], count, *even.shape[-2:]), even.dtype)
     return whole.at[..., ::2, :, :].set(even).at[..., 1::2, :, :].set(odd)
 
 
-def _turned(a: Array) -> Array:
+def _transpose_blocks(a: Array) -> Array:
     return jnp.swapaxes(a, -1, -2)
 
 
@@ -180,9 +189,9 @@ def _blocks(operator, y, array: Array, *, transposed: bool):
         return lower, diagonal, upper
     nothing = jnp.zeros_like(lower[..., :1, :, :])
     return (
-        jnp.concatenate([nothing, _turned(upper)[..., :-1, :, :]], -3),
-        _turned(diagonal),
-        jnp.concatenate([_turned(lower)[..., 1:, :, :], nothing], -3),
+        jnp.concatenate([nothing, _transpose_blocks(upper)[..., :-1, :, :]], -3),
+        _transpose_blocks(diagonal),
+        jnp.concatenate([_transpose_blocks(lower)[..., 1:, :, :], nothing], -3),
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ._krylov_method import AbstractKrylovMethod, iterate_until, norm, plus
+from ._krylov_method import AbstractKrylovMethod, add_scaled, iterate_until, vector_norm
 
 
 class CG(AbstractKrylovMethod):
@@ -18,12 +18,12 @@ class CG(AbstractKrylovMethod):
             x, r, p, rz, _, n = carry
             Ap = operator(p)
             alpha = rz / inner(p, Ap)
-            x, r = plus(x, alpha, p), plus(r, -alpha, Ap)
+            x, r = add_scaled(x, alpha, p), add_scaled(r, -alpha, Ap)
             z = precondition(r)
             old, rz = rz, inner(r, z)
-            return x, r, plus(z, rz / old, p), rz, norm(inner, r), n + 1
+            return x, r, add_scaled(z, rz / old, p), rz, vector_norm(inner, r), n + 1
 
         z = precondition(b)
-        start = (plus(b, -1, b), b, z, inner(b, z), norm(inner, b), 0)
+        start = (add_scaled(b, -1, b), b, z, inner(b, z), vector_norm(inner, b), 0)
         x, _, _, _, residual, n = iterate_until(step, start, tolerance, max_steps)
         return x, residual, n

@@ -26,7 +26,7 @@ def inverse(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
         for i in range(n)
     ]
     for k in range(n):
-        rows = _pivoted(rows, k)
+        rows = _pivot(rows, k)
         pivot = rows[k][k]
         pivot = jnp.where(jnp.abs(pivot) > least[..., k], pivot, jnp.nan)
         rows[k] = [x / pivot for x in rows[k]]
@@ -38,7 +38,7 @@ def inverse(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     return jnp.stack([jnp.stack(row[n:], axis=-1) for row in rows], axis=-2)
 
 
-def _pivoted(rows: list[list[Array]], k: int) -> list[list[Array]]:
+def _pivot(rows: list[list[Array]], k: int) -> list[list[Array]]:
     """Rows with the largest of column k, from row k on, in row k."""
     rows = list(rows)
     for i in range(k + 1, len(rows)):

@@ -8,9 +8,9 @@ from jax.flatten_util import ravel_pytree
 from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array
 
-from ..._linalg import product
+from ..._linalg import matmul
 from ._closed_form_inverse import SMALL, inverse
-from ._linear_solver import AbstractLinearSolver, matrix_of, one_step
+from ._linear_solver import AbstractLinearSolver, direct_solution, matrix_of
 
 
 class Dense(AbstractLinearSolver):
@@ -27,20 +27,20 @@ class Dense(AbstractLinearSolver):
 
     def prepared(self, operator, y, hint=None, *, transposed=False):
         del hint
-        return factors(matrix_of(operator, y, transposed=transposed))
+        return factorize(matrix_of(operator, y, transposed=transposed))
 
     def solved(self, state, operator, b):
         del operator
         flat, unravel = ravel_pytree(b)
-        return one_step(unravel(solved_by(state, flat)))
+        return direct_solution(unravel(solve_factorized(state, flat)))
 
     def solved_transposed(self, state, transposed, b):
         del transposed
         flat, unravel = ravel_pytree(b)
-        return one_step(unravel(solved_by(state, flat, transposed=True)))
+        return direct_solution(unravel(solve_factorized(state, flat, transposed=True)))
 
 
-def factors(matrix: Array) -> tuple[Array, ...]:
+def factorize(matrix: Array) -> tuple[Array, ...]:
     """Row scales, LU and order of a batch of matrices, all NaN where one is singular.
 
     A pivot is compared with the largest entry above it: whatever the units of rows and
@@ -62,17 +62,19 @@ def factors(matrix: Array) -> tuple[Array, ...]:
     return rows, jnp.where(regular, lu, jnp.nan), order
 
 
-def solved_by(state: tuple[Array, ...], b: Array, *, transposed: bool = False) -> Array:
-    """A⁻¹ b, or A⁻ᵀ b, for the matrix that `factors` was given; b may have columns."""
+def solve_factorized(
+    state: tuple[Array, ...], b: Array, *, transposed: bool = False
+) -> Array:
+    """A⁻¹ b or A⁻ᵀ b for the matrix that `factorize` was given; b may have columns."""
     if len(state) == 1:
         (inverted,) = state
         inverted = jnp.swapaxes(inverted, -1, -2) if transposed else inverted
         if b.ndim == inverted.ndim:
-            return product(inverted, b)
+            return matmul(inverted, b)
         return jnp.sum(inverted * b[..., None, :], axis=-1)
     rows, lu, order = state
     if b.ndim < lu.ndim:
-        return solved_by(state, b[..., None], transposed=transposed)[..., 0]
+        return solve_factorized(state, b[..., None], transposed=transposed)[..., 0]
     upper = partial(triangular_solve, lu, left_side=True, lower=False)
     lower = partial(
         triangular_solve, lu, left_side=True, lower=True, unit_diagonal=True

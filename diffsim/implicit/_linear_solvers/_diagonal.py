@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ._linear_solver import AbstractLinearSolver, one_step, where_solving
+from ._linear_solver import AbstractLinearSolver, direct_solution, unless_singular
 
 
 class Diagonal(AbstractLinearSolver):
@@ -24,10 +24,10 @@ class Diagonal(AbstractLinearSolver):
 
     def solved(self, state, operator, b):
         del operator
-        return one_step(jax.tree.map(jnp.multiply, state, b))
+        return direct_solution(jax.tree.map(jnp.multiply, state, b))
 
     def solved_transposed(self, state, transposed, b):
         return self.solved(state, transposed, b)
 
     def checked(self, state, operator, y, *, transposed=False):
-        return where_solving(self, state, operator, y, transposed=transposed)
+        return unless_singular(self, state, operator, y, transposed=transposed)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._krylov_method import AbstractKrylovMethod, norm, plus
+from ._krylov_method import AbstractKrylovMethod, add_scaled, vector_norm
 
 
 class GMRES(AbstractKrylovMethod):
@@ -28,7 +28,7 @@ class GMRES(AbstractKrylovMethod):
     references: ClassVar = ("10.1137/0907058",)
 
     def iterated(self, operator, b, **given):
-        return _restarted(operator, b, size=self.restart, flexible=False, **given)
+        return _restarted_gmres(operator, b, size=self.restart, flexible=False, **given)
 
 
 class FGMRES(AbstractKrylovMethod):
@@ -45,10 +45,10 @@ class FGMRES(AbstractKrylovMethod):
     references: ClassVar = ("10.1137/0914028",)
 
     def iterated(self, operator, b, **given):
-        return _restarted(operator, b, size=self.restart, flexible=True, **given)
+        return _restarted_gmres(operator, b, size=self.restart, flexible=True, **given)
 
 
-def _restarted(operator, b, *, max_steps, flexible, **given):
+def _restarted_gmres(operator, b, *, max_steps, flexible, **given):
     precondition, inner, tolerance = (
         given[name] for name in ("precondition", "inner", "tolerance")
     )
@@ -59,16 +59,16 @@ def _restarted(operator, b, *, max_steps, flexible, **given):
             operator, r, flexible=flexible, **given
         )
         weights = jax.scipy.linalg.solve_triangular(triangle, rotated)
-        move = jax.tree.map(lambda v: _combined(weights, v[:-1]), vectors)
-        x = plus(x, 1, move if flexible else precondition(move))
-        r = plus(b, -1, operator(x))
-        return x, r, norm(inner, r), n + steps
+        move = jax.tree.map(lambda v: _linear_combination(weights, v[:-1]), vectors)
+        x = add_scaled(x, 1, move if flexible else precondition(move))
+        r = add_scaled(b, -1, operator(x))
+        return x, r, vector_norm(inner, r), n + steps
 
     def wanted(carry):
         _, _, residual, n = carry
         return (residual > tolerance) & (n < max_steps) & jnp.isfinite(residual)
 
-    start = (plus(b, -1, b), b, norm(inner, b), jnp.asarray(0))
+    start = (add_scaled(b, -1, b), b, vector_norm(inner, b), jnp.asarray(0))
     x, _, residual, n = jax.lax.while_loop(wanted, cycle, start)
     return x, residual, n
 
@@ -78,7 +78,7 @@ def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
 
     Columns that were not reached are those of the identity, with weight zero.
     """
-    beta = norm(inner, r)
+    beta = vector_norm(inner, r)
     nothing = 0 * beta
     vectors = jax.tree.map(
         lambda a: jnp.zeros((size + 1, *a.shape), a.dtype).at[0].set(a / beta), r
@@ -90,11 +90,11 @@ def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
         z = precondition(jax.tree.map(lambda v: v[j], vectors))
         if flexible:
             kept = jax.tree.map(lambda k, a: k.at[j].set(a), kept, z)
-        w, column = _orthogonal(inner, vectors, operator(z))
-        length = norm(inner, w)
+        w, column = _orthogonalize(inner, vectors, operator(z))
+        length = vector_norm(inner, w)
         w = jax.tree.map(lambda a: a / jnp.where(length > 0, length, 1), w)
         vectors = jax.tree.map(lambda v, a: v.at[j + 1].set(a), vectors, w)
-        column, turned = _rotated(column.at[j + 1].set(length), turned, j)
+        column, turned = _givens_rotation(column.at[j + 1].set(length), turned, j)
         return j + 1, vectors, kept, triangle.at[:, j].set(column[:-1]), turned
 
     def wanted(carry):
@@ -109,27 +109,27 @@ def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
     return kept if flexible else vectors, triangle, rotated, j
 
 
-def _combined(weights: Array, vectors: Array) -> Array:
+def _linear_combination(weights: Array, vectors: Array) -> Array:
     # Or a GPU would round single precision to ten bits.
     return jnp.tensordot(weights, vectors, axes=1, precision="highest")
 
 
-def _orthogonal(inner, vectors, w):
+def _orthogonalize(inner, vectors, w):
     """w without its parts along `vectors`, and these; twice is enough."""
 
     def once(w):
         parts = jax.vmap(inner, (0, None))(vectors, w)
-        along = jax.tree.map(lambda v: _combined(parts, v), vectors)
-        return plus(w, -1, along), parts
+        along = jax.tree.map(lambda v: _linear_combination(parts, v), vectors)
+        return add_scaled(w, -1, along), parts
 
     w, first = once(w)
     w, second = once(w)
     return w, first + second
 
 
-def _rotated(column: Array, turned: Array, j):
+def _givens_rotation(column: Array, turned: Array, j):
     """Column j under the product of all Givens rotations, with its own among them."""
-    column = _combined(column, turned.T)
+    column = _linear_combination(column, turned.T)
     a, b = column[j], column[j + 1]
     c, s = a / jnp.hypot(a, b), b / jnp.hypot(a, b)
     upper, lower = turned[j], turned[j + 1]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._norms import precision
+from ..._norms import machine_epsilon
 from ..._primitives import ClosureConverted
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
@@ -78,7 +78,7 @@ class Krylov(AbstractLinearSolver):
 
     def tolerance(self, b: PyTree[Array]) -> Array:
         """What |b − A x| has to come down to."""
-        rtol = precision(b) ** 0.75 if self.rtol is None else self.rtol
+        rtol = machine_epsilon(b) ** 0.75 if self.rtol is None else self.rtol
         return jnp.maximum(rtol * jnp.sqrt(self.inner(b, b)), self.atol)
 
     def within(self, operator, b, tolerance, precondition=None):
@@ -88,9 +88,9 @@ class Krylov(AbstractLinearSolver):
         # Of several precisions, vectors have the finest: theirs are sums over all.
         wide = _type(b)
         x, residual, steps = self.method.iterated(
-            _widened(operator, b),
+            _with_wide_accumulation(operator, b),
             jax.tree.map(lambda a: a.astype(wide), b),
-            precondition=_widened(precondition, b),
+            precondition=_with_wide_accumulation(precondition, b),
             inner=self.inner,
             tolerance=tolerance,
             max_steps=self.max_steps,
@@ -107,7 +107,7 @@ class Krylov(AbstractLinearSolver):
         return eqx.tree_at(lambda s: s.preconditioner, self, opened)
 
 
-def _widened(product: Callable, like: PyTree[Array]) -> Callable:
+def _with_wide_accumulation(product: Callable, like: PyTree[Array]) -> Callable:
     """A product with vectors like `like`, of vectors of their finest precision."""
     types = [leaf.dtype for leaf in jax.tree.leaves(like)]
     if len(set(types)) == 1:

@@ -31,12 +31,12 @@ class AbstractKrylovMethod(eqx.Module):
         """x, |b − A x| as the method knows it, and the number of its products."""
 
 
-def plus(a: Vector, scale: Any, b: Vector) -> Vector:
+def add_scaled(a: Vector, scale: Any, b: Vector) -> Vector:
     """a + scale b."""
     return jax.tree.map(lambda x, y: x + scale * y, a, b)
 
 
-def norm(inner: Inner, a: Vector) -> Array:
+def vector_norm(inner: Inner, a: Vector) -> Array:
     return jnp.sqrt(inner(a, a))
 
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ..._norms import largest, precision
+from ..._norms import machine_epsilon, max_norm
 from ._dense import Dense
 from ._linear_solver import AbstractLinearSolver
 
@@ -57,17 +57,19 @@ class LaggedLU(AbstractLinearSolver):
         def wanted(carry):
             _, last, before, size, n = carry
             # What is left is this share of the last correction.
-            return (n < self.sweeps) & (last * last > precision(b) * size * before)
+            return (n < self.sweeps) & (
+                last * last > machine_epsilon(b) * size * before
+            )
 
         def sweep(carry):
             x, last, _, _, n = carry
             step = solve(jax.tree.map(jnp.subtract, b, operator(x)))[0]
             x = jax.tree.map(jnp.add, x, step)
-            return x, largest(step), last, largest(x), n + 1
+            return x, max_norm(step), last, max_norm(x), n + 1
 
         x = solve(b)[0]
-        size = largest(x)
+        size = max_norm(x)
         start = (x, size, size, size, jnp.asarray(0))
         x, last, _, size, n = jax.lax.while_loop(wanted, sweep, start)
-        settled = jnp.isfinite(size) & (last <= precision(x) ** 0.5 * size)
+        settled = jnp.isfinite(size) & (last <= machine_epsilon(x) ** 0.5 * size)
         return jax.tree.map(lambda a: jnp.where(settled, a, jnp.nan), x), n

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from ..._norms import largest, precision
+from ..._norms import machine_epsilon, max_norm
 
 
 #: v ↦ A v for pytrees like the unknown.
@@ -74,7 +74,7 @@ class AbstractLinearSolver(eqx.Module):
         return self
 
 
-def check_strategy(linear: Any) -> None:
+def check_linear_solver(linear: Any) -> None:
     if not isinstance(linear, AbstractLinearSolver):
         raise ValueError(
             f"linear must be a strategy, Dense() say, got {linear!r:.60}; Krylov(...) "
@@ -94,7 +94,7 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
     return jax.vmap(product, out_axes=0 if transposed else 1)(eye)
 
 
-def where_solving(
+def unless_singular(
     linear: AbstractLinearSolver, state: Any, operator: Operator, y, *, transposed: bool
 ) -> Any:
     """`state`, or NaN where it does not solve for what A makes of a known vector.
@@ -111,7 +111,7 @@ def where_solving(
     return _where_equal(state, b, operator(x))
 
 
-def where_multiplying(
+def unless_irregular(
     product: Operator, state: Any, operator: Operator, y: PyTree[Array]
 ) -> Any:
     """`state`, or NaN where A makes of a known vector what `product` does not."""
@@ -126,14 +126,14 @@ def _irregular(a: Array) -> Array:
 
 
 def _where_equal(state: Any, b: PyTree[Array], presumed: PyTree[Array]) -> Any:
-    left = largest(jax.tree.map(jnp.subtract, b, presumed))
-    fits = left <= precision(b) ** 0.5 * largest(b)
+    left = max_norm(jax.tree.map(jnp.subtract, b, presumed))
+    fits = left <= machine_epsilon(b) ** 0.5 * max_norm(b)
     return jax.tree.map(
         lambda a: jnp.where(fits, a, jnp.nan) if eqx.is_inexact_array(a) else a, state
     )
 
 
-def one_step(x: PyTree[Array]) -> Solved:
+def direct_solution(x: PyTree[Array]) -> Solved:
     """An answer that took no iterations but itself."""
     return x, jnp.asarray(1)
 

@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..._linalg import product
-from ._linear_solver import AbstractLinearSolver, matrix_of, one_step
+from ..._linalg import matmul
+from ._linear_solver import AbstractLinearSolver, direct_solution, matrix_of
 
 
 class MinimumNorm(AbstractLinearSolver):
@@ -36,10 +36,10 @@ class MinimumNorm(AbstractLinearSolver):
         del operator
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
-        return one_step(unravel(product(vt.T, inverse * product(u.T, flat))))
+        return direct_solution(unravel(matmul(vt.T, inverse * matmul(u.T, flat))))
 
     def solved_transposed(self, state, transposed, b):
         del transposed
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
-        return one_step(unravel(product(u, inverse * product(vt, flat))))
+        return direct_solution(unravel(matmul(u, inverse * matmul(vt, flat))))

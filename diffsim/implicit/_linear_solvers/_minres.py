@@ -5,7 +5,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from ._krylov_method import AbstractKrylovMethod, iterate_until, norm, plus
+from ._krylov_method import AbstractKrylovMethod, add_scaled, iterate_until, vector_norm
 
 
 class MINRES(AbstractKrylovMethod):
@@ -23,7 +23,9 @@ class MINRES(AbstractKrylovMethod):
             z = jax.tree.map(lambda a: a / gamma, z)
             Az = operator(z)
             delta = inner(Az, z)
-            after = plus(plus(Az, -delta / gamma, v), -gamma / turns[1], old)
+            after = add_scaled(
+                add_scaled(Az, -delta / gamma, v), -gamma / turns[1], old
+            )
             z_after = precondition(after)
             gamma_after = jnp.sqrt(inner(z_after, after))
             a0 = c * delta - c_old * s * gamma
@@ -31,8 +33,8 @@ class MINRES(AbstractKrylovMethod):
             a2 = s * delta + c_old * c * gamma
             a3 = s_old * gamma
             c_old, c, s_old, s = c, a0 / a1, s, gamma_after / a1
-            w_old, w = w, _third(z, a3, w_old, a2, w, a1)
-            x = plus(x, c * turns[0], w)
+            w_old, w = w, _three_term_update(z, a3, w_old, a2, w, a1)
+            x = add_scaled(x, c * turns[0], w)
             eta = -s * turns[0]
             left = (gamma_after, (c_old, c, s_old, s))
             carry = (x, v, after, z_after, w_old, w, (eta, gamma), left)
@@ -40,14 +42,14 @@ class MINRES(AbstractKrylovMethod):
 
         z = precondition(b)
         gamma = jnp.sqrt(inner(z, b))
-        one, none = jnp.ones_like(gamma), plus(b, -1, b)
+        one, none = jnp.ones_like(gamma), add_scaled(b, -1, b)
         left = (gamma, (one, one, 0 * one, 0 * one))
         start = (none, none, b, z, none, none, (gamma, one), left, gamma, 0)
         # |b| in the norm that the recurrence keeps.
-        scale = jnp.where(gamma > 0, gamma / norm(inner, b), 1)
+        scale = jnp.where(gamma > 0, gamma / vector_norm(inner, b), 1)
         found = iterate_until(step, start, tolerance * scale, max_steps)
         return found[0], found[-2] / scale, found[-1]
 
 
-def _third(z, a3, w_old, a2, w, a1):
+def _three_term_update(z, a3, w_old, a2, w, a1):
     return jax.tree.map(lambda z, u, v: (z - a3 * u - a2 * v) / a1, z, w_old, w)

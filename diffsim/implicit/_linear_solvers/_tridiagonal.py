@@ -5,9 +5,9 @@ import jax
 from ._banded import multiply_banded, read_bands, solve_tridiagonal, transpose_bands
 from ._linear_solver import (
     AbstractLinearSolver,
-    one_step,
+    direct_solution,
     only_array,
-    where_multiplying,
+    unless_irregular,
 )
 
 
@@ -27,7 +27,7 @@ class Tridiagonal(AbstractLinearSolver):
 
     def solved(self, state, operator, b):
         del operator
-        return one_step(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
+        return direct_solution(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
 
     def solved_transposed(self, state, transposed, b):
         return self.solved(transpose_bands(state, 1, 1)[0], transposed, b)
@@ -38,4 +38,4 @@ class Tridiagonal(AbstractLinearSolver):
         def product(v):
             return jax.tree.map(lambda a: multiply_banded(bands, a), v)
 
-        return where_multiplying(product, state, operator, y)
+        return unless_irregular(product, state, operator, y)

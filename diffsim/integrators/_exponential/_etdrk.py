@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar
 
-from ..._linalg import scaled
+from ..._linalg import real_times
 from ._exponential_solver import AbstractExponentialSolver
-from ._phi import phis
+from ._phi import phi_functions
 
 
 _REFERENCES = ("10.1006/jcph.2002.6995", "10.1137/S1064827502410633")
@@ -34,14 +34,14 @@ class ETDRK2(AbstractExponentialSolver):
         return 2
 
     def functions(self, z, length):
-        whole, first, second = phis(z, 2)
+        whole, first, second = phi_functions(z, 2)
         return whole, length * first, length * second
 
     def advance(self, table, stage, z):
         whole, first, second = table
         start = stage(0.0, z)
-        a = scaled(whole, z) + scaled(first, start)
-        return a + scaled(second, stage(1.0, a) - start)
+        a = real_times(whole, z) + real_times(first, start)
+        return a + real_times(second, stage(1.0, a) - start)
 
 
 class ETDRK4(AbstractExponentialSolver):
@@ -73,18 +73,22 @@ class ETDRK4(AbstractExponentialSolver):
         return 4
 
     def functions(self, z, length):
-        whole, first, second, third = phis(z, 3)
-        half, inner = phis(z / 2, 1)
+        whole, first, second, third = phi_functions(z, 3)
+        half, inner = phi_functions(z / 2, 1)
         weights = first - 3 * second + 4 * third, 2 * second - 4 * third
         weights = *weights, 4 * third - second
         return whole, half, length / 2 * inner, *(length * w for w in weights)
 
     def advance(self, table, stage, z):
         whole, half, inner, outer, middle, end = table
-        start, halfway = stage(0.0, z), scaled(half, z)
-        a = halfway + scaled(inner, start)
+        start, halfway = stage(0.0, z), real_times(half, z)
+        a = halfway + real_times(inner, start)
         at_a = stage(0.5, a)
-        at_b = stage(0.5, halfway + scaled(inner, at_a))
-        c = scaled(half, a) + scaled(inner, 2 * at_b - start)
-        z = scaled(whole, z) + scaled(outer, start) + scaled(end, stage(1.0, c))
-        return z + scaled(middle, at_a + at_b)
+        at_b = stage(0.5, halfway + real_times(inner, at_a))
+        c = real_times(half, a) + real_times(inner, 2 * at_b - start)
+        z = (
+            real_times(whole, z)
+            + real_times(outer, start)
+            + real_times(end, stage(1.0, c))
+        )
+        return z + real_times(middle, at_a + at_b)

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ...simulations import Semilinear, split_of
+from ...simulations import Semilinear, unwrap_imex
 
 
 #: z ↦ N̂(t + c h, z), by c.
@@ -52,7 +52,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         del solver_state, made_jump
-        found = split_of(terms, jnp.asarray(t0), jnp.asarray(t1))
+        found = unwrap_imex(terms, jnp.asarray(t0), jnp.asarray(t1))
         assert found is not None
         term, sign = found
         assert isinstance(term, Semilinear)

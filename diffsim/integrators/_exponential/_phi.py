@@ -14,7 +14,7 @@ _TERMS = 18
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
-def phis(z: Array, order: int) -> list[Array]:
+def phi_functions(z: Array, order: int) -> list[Array]:
     """φ_0 to φ_order: by series near zero, where the quotients would cancel.
 
     Either recursion loses no digit where it is used: downwards for |z| ≤ 1, upwards
@@ -26,11 +26,11 @@ def phis(z: Array, order: int) -> list[Array]:
     return [jnp.where(small, a, b) for a, b in zip(near, far, strict=True)]
 
 
-@phis.defjvp
+@phi_functions.defjvp
 def _slopes(order, primals, tangents):
     """φ_k' = φ_k − k φ_{k+1}."""
     (z,), (step,) = primals, tangents
-    found = phis(z, order + 1)
+    found = phi_functions(z, order + 1)
     slopes = [found[k] - k * found[k + 1] for k in range(order + 1)]
     return found[:-1], [step * slope for slope in slopes]
 

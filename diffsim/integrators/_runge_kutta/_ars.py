@@ -6,7 +6,7 @@ from typing import ClassVar
 import diffrax
 
 from ._esdirk import AbstractImplicitRungeKutta
-from ._tableau import Tableau, ending_in_last_stage
+from ._tableau import Tableau, stiffly_accurate
 
 
 _REFERENCE = ("10.1016/S0168-9274(97)00056-1",)
@@ -40,7 +40,7 @@ class ARS222(AbstractImplicitRungeKutta):
     $f_I$ (mathematics).
     """
 
-    tableau: ClassVar[Tableau] = ending_in_last_stage(
+    tableau: ClassVar[Tableau] = stiffly_accurate(
         _GAMMA,
         implicit=([0.0], [0.0, 1 - _GAMMA]),
         explicit=([_GAMMA], [_DELTA, 1 - _DELTA]),
@@ -68,7 +68,7 @@ class ARS443(AbstractImplicitRungeKutta):
     slow modes mix (mathematics).
     """
 
-    tableau: ClassVar[Tableau] = ending_in_last_stage(
+    tableau: ClassVar[Tableau] = stiffly_accurate(
         1 / 2,
         implicit=(
             [0.0],

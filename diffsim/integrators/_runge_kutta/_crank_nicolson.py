@@ -5,7 +5,7 @@ from typing import ClassVar
 import diffrax
 
 from ._esdirk import AbstractImplicitRungeKutta
-from ._tableau import Tableau, ending_in_last_stage
+from ._tableau import Tableau, stiffly_accurate
 
 
 class CrankNicolson(AbstractImplicitRungeKutta):
@@ -26,7 +26,7 @@ class CrankNicolson(AbstractImplicitRungeKutta):
     there is no error estimate (convenience).
     """
 
-    tableau: ClassVar[Tableau] = ending_in_last_stage(1 / 2, implicit=([1 / 2],))
+    tableau: ClassVar[Tableau] = stiffly_accurate(1 / 2, implicit=([1 / 2],))
     term_structure: ClassVar = diffrax.AbstractTerm
     interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = ("10.1017/S0305004100023197",)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from ._tableau import shifted, stacked_sum
+from ._tableau import add_scaled, stacked_linear_combination
 
 
 class AbstractDense(diffrax.AbstractLocalInterpolation):
@@ -43,7 +43,9 @@ class AbstractDense(diffrax.AbstractLocalInterpolation):
         powers = jnp.asarray(self.powers, where.dtype)
         weights = where * jax.vmap(jnp.polyval, in_axes=(0, None))(powers, where)
         one = jnp.ones_like(where)
-        return shifted(self.y0, one, stacked_sum(weights, self.change))
+        return add_scaled(
+            self.y0, one, stacked_linear_combination(weights, self.change)
+        )
 
 
 class Dense3(AbstractDense):

@@ -11,18 +11,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from ...implicit import AbstractLinearSolver, Dense
-from ...simulations import AbstractIMEXTerm, split_of
-from ._esdirk_step import Step, stepped
-from ._imex_step import IMEXStep, directly_stepped
+from ...simulations import AbstractIMEXTerm, unwrap_imex
+from ._esdirk_step import Step, esdirk_step
+from ._imex_step import IMEXStep, imex_step
 from ._simplified_newton import Tolerances
 from ._stage_solver import (
     JacobianFactor,
     StageProblem,
-    field_of,
-    length_of,
-    nothing_prepared,
+    no_factor,
+    split_vector_field,
+    step_length,
 )
-from ._tableau import Tableau, shifted
+from ._tableau import Tableau, add_scaled
 
 
 #: The implicit slopes of a stage and the explicit ones, None where there are none.
@@ -102,19 +102,19 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         return self.tableau.explicit is not None
 
     def init(self, terms, t0, t1, y0, args):
-        start = self._leap(terms, t0, t1, y0, args, _evaluated)
+        start = self._leap(terms, t0, t1, y0, args, _evaluate)
         factor = None
         if start is None:
-            start = self._problem(terms, t0, t1, y0, args, _evaluated)
-            factor = nothing_prepared(self.linear.opened(y0), start)
+            start = self._problem(terms, t0, t1, y0, args, _evaluate)
+            factor = no_factor(self.linear.opened(y0), start)
         kept = self.tableau.ends_in_last_stage
         return SolverState((start.slope, start.explicit) if kept else None, factor)
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        first = partial(_known, solver_state.slopes, made_jump)
+        first = partial(_first_stage, solver_state.slopes, made_jump)
         leap = self._leap(terms, t0, t1, y0, args, first)
         if leap is not None:
-            done = directly_stepped(self.tableau, leap)
+            done = imex_step(self.tableau, leap)
             return self._ended(done, y0, (leap.slope, leap.explicit))
         linear, factor = self.linear.opened(y0), solver_state.factor
         problem = self._problem(terms, t0, t1, y0, args, first)
@@ -122,13 +122,13 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
             rate = jnp.where(made_jump, jnp.inf, factor.rate)
             factor = JacobianFactor(factor.prepared, factor.length, rate)
         tolerances = Tolerances(self.rtol, self.atol, self.iterations)
-        done = stepped(self.tableau, linear, tolerances, problem, factor)
+        done = esdirk_step(self.tableau, linear, tolerances, problem, factor)
         return self._ended(done, y0, (problem.slope, problem.explicit))
 
     def _ended(self, done: Step, y0, first: Slopes):
         """What Diffrax asks of a step that began with the slopes `first`."""
         kept = self.tableau.ends_in_last_stage
-        last = _where(done.good, _ends(done)[1], first) if kept else None
+        last = _select(done.good, _first_and_last(done)[1], first) if kept else None
         error = jax.tree.map(lambda e: jnp.where(done.good, e, jnp.inf), done.error)
         y1 = jax.tree.map(lambda a: jnp.where(done.good, a, jnp.nan), done.y)
         results: Any = diffrax.RESULTS
@@ -147,7 +147,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
     def _leap(self, terms, t0, t1, y0, args, first: "First") -> IMEXStep | None:
         """The step, where the dynamics know how their stages are solved."""
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
-        found = split_of(terms, t0, t1)
+        found = unwrap_imex(terms, t0, t1)
         if found is None or not (self.split or found[0].whole):
             return None
         split, sign = found
@@ -167,7 +167,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
                 "integrators.Kvaerno5() where all of it is stiff"
             )
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
-        field = field_of(terms, t0, y0, args, split=self.split)
+        field = split_vector_field(terms, t0, y0, args, split=self.split)
 
         def slopes() -> Slopes:
             implicit = field.implicit(field.consts[0], t0, y0)
@@ -175,7 +175,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
                 return implicit, None
             return implicit, field.explicit(field.consts[1], t0, y0)
 
-        length = length_of(terms, t0, t1)
+        length = step_length(terms, t0, t1)
         return StageProblem(field, t0, t1 - t0, length, y0, *first(slopes))
 
 
@@ -183,11 +183,11 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
 First = Callable[[Callable[[], Slopes]], Slopes]
 
 
-def _evaluated(slopes: Callable[[], Slopes]) -> Slopes:
+def _evaluate(slopes: Callable[[], Slopes]) -> Slopes:
     return slopes()
 
 
-def _known(known: Slopes | None, jumped, slopes: Callable[[], Slopes]) -> Slopes:
+def _first_stage(known: Slopes | None, jumped, slopes: Callable[[], Slopes]) -> Slopes:
     """Those that the last step ended with, unless a discontinuity came between."""
     if known is None or jumped is True:
         return slopes()
@@ -196,11 +196,11 @@ def _known(known: Slopes | None, jumped, slopes: Callable[[], Slopes]) -> Slopes
     return jax.lax.cond(jumped, slopes, lambda: known)
 
 
-def _where(good, a: PyTree, b: PyTree) -> PyTree:
+def _select(good, a: PyTree, b: PyTree) -> PyTree:
     return jax.tree.map(lambda x, y: jnp.where(good, x, y), a, b)
 
 
-def _ends(done: Step) -> tuple[Slopes, Slopes]:
+def _first_and_last(done: Step) -> tuple[Slopes, Slopes]:
     """The slopes of the first stage and of the last."""
     explicit = done.explicit or [None]
     return (done.slopes[0], explicit[0]), (done.slopes[-1], explicit[-1])
@@ -211,12 +211,13 @@ def _dense(done: Step, y0: PyTree, *, hermite: bool) -> dict[str, Any]:
 
     def times(slope):
         nothing = jax.tree.map(jnp.zeros_like, slope)
-        return shifted(nothing, done.length, slope)
+        return add_scaled(nothing, done.length, slope)
 
     ends = {"y0": y0, "y1": done.y}
     if hermite:
         first, last = (
-            a if b is None else jax.tree.map(jnp.add, a, b) for a, b in _ends(done)
+            a if b is None else jax.tree.map(jnp.add, a, b)
+            for a, b in _first_and_last(done)
         )
         return ends | {"k0": times(first), "k1": times(last)}
     implicit, explicit = (

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, solved
+from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, implicit_solve
 from ._simplified_newton import Tolerances
-from ._stage_solver import JacobianFactor, StageProblem, StageSolutions, slopes_found
-from ._tableau import Tableau, combined, shifted
+from ._stage_solver import JacobianFactor, StageProblem, StageSolutions, solve_stages
+from ._tableau import Tableau, add_scaled, linear_combination
 
 
 class Step(NamedTuple):
@@ -29,7 +29,7 @@ class Step(NamedTuple):
     length: Array
 
 
-def stepped(
+def esdirk_step(
     tableau: Tableau,
     linear: AbstractLinearSolver,
     tolerances: Tolerances,
@@ -37,24 +37,24 @@ def stepped(
     kept: JacobianFactor,
 ) -> Step:
     """The step, differentiable in everything that `problem` holds."""
-    found = slopes_found(tableau, *_held((linear, tolerances, problem, kept)))
-    problem, found = _harmless(problem, found)
-    slopes, explicit = _attached(tableau, linear, problem, found)
-    return completed(tableau, problem, slopes, explicit, found)
+    found = solve_stages(tableau, *_stop_gradient((linear, tolerances, problem, kept)))
+    problem, found = _failed_as_zero_length(problem, found)
+    slopes, explicit = _differentiable_stages(tableau, linear, problem, found)
+    return complete_step(tableau, problem, slopes, explicit, found)
 
 
-def completed(tableau: Tableau, start: Any, slopes, explicit, found: Any) -> Step:
+def complete_step(tableau: Tableau, start: Any, slopes, explicit, found: Any) -> Step:
     """The end of a step from the slopes of all stages.
 
     `start` has its `y` and `length`, `found` its `factor` and whether it is `good`.
     """
-    change = combined(tableau.weights, slopes)
+    change = linear_combination(tableau.weights, slopes)
     if explicit:
         assert tableau.explicit_weights is not None
-        others = combined(tableau.explicit_weights, explicit)
+        others = linear_combination(tableau.explicit_weights, explicit)
         change = jax.tree.map(jnp.add, change, others)
     return Step(
-        shifted(start.y, start.length, change),
+        add_scaled(start.y, start.length, change),
         _error(tableau, start.length, slopes, explicit),
         slopes,
         explicit,
@@ -67,19 +67,21 @@ def completed(tableau: Tableau, start: Any, slopes, explicit, found: Any) -> Ste
 def _error(tableau: Tableau, length: Array, slopes, explicit) -> PyTree[Array] | None:
     if tableau.errors is None:
         return None
-    error = combined(tableau.errors, slopes)
+    error = linear_combination(tableau.errors, slopes)
     if explicit:
-        error = jax.tree.map(jnp.add, error, combined(tableau.errors, explicit))
-    return shifted(jax.tree.map(jnp.zeros_like, error), length, error)
+        error = jax.tree.map(
+            jnp.add, error, linear_combination(tableau.errors, explicit)
+        )
+    return add_scaled(jax.tree.map(jnp.zeros_like, error), length, error)
 
 
-def _held(given: Any) -> Any:
+def _stop_gradient(given: Any) -> Any:
     """What the search is told: nothing of its iterations is differentiated."""
     arrays, rest = eqx.partition(given, eqx.is_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
-def _harmless(
+def _failed_as_zero_length(
     problem: StageProblem, found: StageSolutions
 ) -> tuple[StageProblem, StageSolutions]:
     """A failed step as one of no length.
@@ -98,7 +100,7 @@ def _harmless(
     return problem._replace(span=span, length=length), found._replace(slopes=slopes)
 
 
-def _attached(
+def _differentiable_stages(
     tableau: Tableau,
     linear: AbstractLinearSolver,
     problem: StageProblem,
@@ -111,19 +113,19 @@ def _attached(
     length = tableau.gamma * problem.length
     for i in range(1, tableau.stages):
         t = problem.t + float(tableau.nodes[i]) * problem.span
-        change = combined(tableau.implicit[i], slopes)
+        change = linear_combination(tableau.implicit[i], slopes)
         if explicit:
             assert tableau.explicit is not None
-            others = combined(tableau.explicit[i], explicit)
+            others = linear_combination(tableau.explicit[i], explicit)
             change = jax.tree.map(jnp.add, change, others)
-        base = shifted(problem.y, problem.length, change)
+        base = add_scaled(problem.y, problem.length, change)
         theta = field.consts[0], t, base, length
-        equation = ImplicitEquation(_stage(field.implicit), theta, None, _known)
+        equation = ImplicitEquation(_stage(field.implicit), theta, None, _guess_is_root)
         guess = jax.tree.map(lambda k, i=i: k[i], found.slopes)
-        slope, _ = solved(equation, guess, Rule(linear=linear))
+        slope, _ = implicit_solve(equation, guess, Rule(linear=linear))
         slopes.append(slope)
         if field.explicit is not None:
-            z = shifted(base, length, slope)
+            z = add_scaled(base, length, slope)
             explicit.append(field.explicit(field.consts[1], t, z))
     return slopes, explicit
 
@@ -133,13 +135,13 @@ def _stage(rate):
 
     def residual(k, theta):
         consts, t, base, length = theta
-        now = rate(consts, t, shifted(base, length, k))
+        now = rate(consts, t, add_scaled(base, length, k))
         return jax.tree.map(jnp.subtract, k, now)
 
     return residual
 
 
-def _known(how: Any, function, y, theta):
+def _guess_is_root(how: Any, function, y, theta):
     """The root is the guess."""
     del how, function, theta
     return y, (), None

@@ -7,8 +7,15 @@ from jaxtyping import Array, PyTree
 
 from ..._results import is_finite
 from ...simulations import AbstractIMEXTerm
-from ._esdirk_step import Step, completed
-from ._tableau import Tableau, placed, rows, shifted, stacked, stacked_sum
+from ._esdirk_step import Step, complete_step
+from ._tableau import (
+    Tableau,
+    add_scaled,
+    empty_stages,
+    rows,
+    stacked_linear_combination,
+    with_stage,
+)
 
 
 class IMEXStep(NamedTuple):
@@ -27,7 +34,7 @@ class IMEXStep(NamedTuple):
     args: Any
 
 
-def directly_stepped(tableau: Tableau, leap: IMEXStep) -> Step:
+def imex_step(tableau: Tableau, leap: IMEXStep) -> Step:
     """The step, differentiable as its solves are."""
     split, y, length, args = leap.split, leap.y, leap.length, leap.args
     slopes = _first(tableau, leap.slope)
@@ -39,27 +46,29 @@ def directly_stepped(tableau: Tableau, leap: IMEXStep) -> Step:
     def stage(carry, row):
         slopes, explicit = carry
         t = leap.t + row.nodes.astype(length.dtype) * length
-        base = shifted(y, length, stacked_sum(row.implicit, slopes))
+        base = add_scaled(y, length, stacked_linear_combination(row.implicit, slopes))
         if explicit is not None:
-            base = shifted(base, length, stacked_sum(row.explicit, explicit))
-        guess = stacked_sum(row.predictor, slopes)
+            base = add_scaled(
+                base, length, stacked_linear_combination(row.explicit, explicit)
+            )
+        guess = stacked_linear_combination(row.predictor, slopes)
         z, slope = _stage(tableau, leap, t, base, guess)
-        slopes = placed(slopes, row.index, slope)
+        slopes = with_stage(slopes, row.index, slope)
         if explicit is not None:
-            explicit = placed(explicit, row.index, split.explicit(t, z, args))
+            explicit = with_stage(explicit, row.index, split.explicit(t, z, args))
         return (slopes, explicit), None
 
     (slopes, explicit), _ = jax.lax.scan(stage, (slopes, explicit), rows(tableau))
-    slopes, explicit = (_listed(tableau, k) for k in (slopes, explicit))
-    return completed(tableau, leap, slopes, explicit, _Solved([*slopes, *explicit]))
+    slopes, explicit = (_as_lists(tableau, k) for k in (slopes, explicit))
+    return complete_step(tableau, leap, slopes, explicit, _Solved([*slopes, *explicit]))
 
 
 def _first(tableau: Tableau, slope: PyTree[Array]) -> PyTree[Array]:
     """Slopes of all stages, stacked, of which only the first is known."""
-    return placed(stacked(slope, tableau.stages), 0, slope)
+    return with_stage(empty_stages(slope, tableau.stages), 0, slope)
 
 
-def _listed(tableau: Tableau, slopes: PyTree[Array]) -> list[PyTree[Array]]:
+def _as_lists(tableau: Tableau, slopes: PyTree[Array]) -> list[PyTree[Array]]:
     if slopes is None:
         return []
     return [jax.tree.map(lambda k, i=i: k[i], slopes) for i in range(tableau.stages)]
@@ -81,7 +90,7 @@ def _stage(
 ):
     """The state of a stage and its implicit slope, which a solve is more exact of."""
     length = tableau.gamma * leap.length
-    guess = shifted(base, length, slope)
+    guess = add_scaled(base, length, slope)
     z = leap.split.solve(t, base, length, guess, leap.args)
 
     def quotient():

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._norms import largest, precision
+from ..._norms import machine_epsilon, max_norm
 from ...implicit import AbstractLinearSolver, ForwardAdjointSolvers, Krylov, LaggedLU
 
 
@@ -30,11 +30,11 @@ class Tolerances(eqx.Module):
 
     def size(self, change: PyTree[Array], y: PyTree[Array]) -> Array:
         """The largest `change` over what is tolerated."""
-        here, eps = largest(y), precision(y)
+        here, eps = max_norm(y), machine_epsilon(y)
         rtol = eps**0.75 if self.rtol is None else self.rtol
         atol = eps**0.85 * here if self.atol is None else self.atol
         tiny = jnp.finfo(here.dtype).tiny
-        return largest(
+        return max_norm(
             jax.tree.map(
                 lambda d, a: d / (atol + rtol * jnp.abs(a) + tiny).astype(d.dtype),
                 change,
@@ -51,13 +51,13 @@ class Stage(NamedTuple):
     good: Bool[Array, ""]
 
 
-def newtons(linear: AbstractLinearSolver) -> AbstractLinearSolver:
+def newton_of_every_stage(linear: AbstractLinearSolver) -> AbstractLinearSolver:
     """The part of a strategy that solves for steps of Newton's method."""
     linear = linear.forward if isinstance(linear, ForwardAdjointSolvers) else linear
     return linear.linear if isinstance(linear, LaggedLU) else linear
 
 
-def by_chords(
+def simplified_newton(
     residual: Callable[[PyTree[Array]], PyTree[Array]],
     guess: PyTree[Array],
     point: Callable[[PyTree[Array]], PyTree[Array]],
@@ -71,7 +71,7 @@ def by_chords(
     one before, $\theta/(1 - \theta)$ times the last change is left; the iteration is
     given up where the changes grow or will not be small in time.
     """
-    infinite = jnp.full_like(largest(guess), jnp.inf)
+    infinite = jnp.full_like(max_norm(guess), jnp.inf)
     last = tolerances.iterations
 
     def step(carry):
@@ -79,10 +79,10 @@ def by_chords(
         value, operator = jax.linearize(residual, k)
         change = solve(operator, value)
         k = jax.tree.map(jnp.subtract, k, change)
-        y, moved = point(k), _moved(point, k, change)
+        y, moved = point(k), _update(point, k, change)
         size = tolerances.size(moved, y)
         rate = jnp.where(n > 0, size / before, jnp.inf)
-        small = largest(moved) <= precision(y) ** _ROUNDING * largest(y)
+        small = max_norm(moved) <= machine_epsilon(y) ** _ROUNDING * max_norm(y)
         met = (rate >= 1) & small
         left = jnp.where(rate < 1, size * rate / (1 - rate), jnp.inf)
         good = (size <= 1) | (left <= 1) | met
@@ -100,10 +100,10 @@ def by_chords(
     return Stage(k, jnp.where(good & (n < 2), 0, rate), good)
 
 
-def solver_of(
+def linear_solver_of(
     linear: AbstractLinearSolver, factor: Any, scale: Array
 ) -> Callable[..., Any]:
-    """`solve` for `by_chords`: by `factor`, or a Krylov method by the operator.
+    """`solve` for `simplified_newton`: by `factor`, or a Krylov method by the operator.
 
     `scale` corrects for a factor that was made for another length of step.
     """
@@ -118,5 +118,5 @@ def solver_of(
     return solve
 
 
-def _moved(point, k: PyTree[Array], change: PyTree[Array]) -> PyTree[Array]:
+def _update(point, k: PyTree[Array], change: PyTree[Array]) -> PyTree[Array]:
     return jax.jvp(point, (k,), (change,))[1]

@@ -9,10 +9,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._primitives import hoisted
+from ..._primitives import closure_convert
 from ...implicit import AbstractLinearSolver
-from ._simplified_newton import Tolerances, by_chords, newtons, solver_of
-from ._tableau import Tableau, placed, rows, shifted, stacked, stacked_sum
+from ._simplified_newton import (
+    Tolerances,
+    linear_solver_of,
+    newton_of_every_stage,
+    simplified_newton,
+)
+from ._tableau import (
+    Tableau,
+    add_scaled,
+    empty_stages,
+    rows,
+    stacked_linear_combination,
+    with_stage,
+)
 
 
 #: A factor is made anew where Newton's method gained less than a digit an iteration by
@@ -37,29 +49,29 @@ class SplitVectorField(NamedTuple):
     consts: tuple[Any, Any]
 
 
-def field_of(
+def split_vector_field(
     terms, t: Array, y: PyTree[Array], args: Any, *, split: bool
 ) -> SplitVectorField:
     """The field of one term, or with `split` of an explicit and an implicit one."""
     if not split:
-        rate, consts = _rate(terms, t, y, args)
+        rate, consts = _closed_rate(terms, t, y, args)
         return SplitVectorField(rate, None, (consts, ()))
     assert isinstance(terms, diffrax.MultiTerm)
     explicit, implicit = terms.terms
-    rate, consts = _rate(implicit, t, y, args)
-    other, others = _rate(explicit, t, y, args)
+    rate, consts = _closed_rate(implicit, t, y, args)
+    other, others = _closed_rate(explicit, t, y, args)
     return SplitVectorField(rate, other, (consts, others))
 
 
-def length_of(terms, t0: Array, t1: Array) -> Array:
+def step_length(terms, t0: Array, t1: Array) -> Array:
     """The length of the step, negative where it goes back in time."""
     return jnp.asarray(jax.tree.leaves(terms.contr(t0, t1))[0])
 
 
-def _rate(term, t: Array, y: PyTree[Array], args: Any) -> tuple[Rate, Any]:
+def _closed_rate(term, t: Array, y: PyTree[Array], args: Any) -> tuple[Rate, Any]:
     # By a control of one, under which several terms add up to their sum.
     one = jax.tree.map(jnp.ones_like, term.contr(t, t))
-    return hoisted(lambda t, y: term.vf_prod(t, y, args, one), t, y)
+    return closure_convert(lambda t, y: term.vf_prod(t, y, args, one), t, y)
 
 
 class JacobianFactor(eqx.Module):
@@ -97,17 +109,15 @@ class StageSolutions(NamedTuple):
     good: Bool[Array, ""]
 
 
-def nothing_prepared(
-    linear: AbstractLinearSolver, problem: StageProblem
-) -> JacobianFactor:
+def no_factor(linear: AbstractLinearSolver, problem: StageProblem) -> JacobianFactor:
     """A factor that no step uses, of the structure of all others."""
-    given = jax.eval_shape(lambda: _prepared(linear, problem, problem.length))
+    given = jax.eval_shape(lambda: _prepare_factor(linear, problem, problem.length))
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), given)
     infinite = jnp.full_like(problem.length, jnp.inf)
     return JacobianFactor(zeros, jnp.zeros_like(problem.length), infinite)
 
 
-def slopes_found(
+def solve_stages(
     tableau: Tableau,
     linear: AbstractLinearSolver,
     tolerances: Tolerances,
@@ -119,23 +129,25 @@ def slopes_found(
     At most one factor is made a step. If Newton's method fails with an old one, the
     step is tried again; if it fails with its own, the step is too long.
     """
-    linear, length = newtons(linear), tableau.gamma * problem.length
+    linear, length = newton_of_every_stage(linear), tableau.gamma * problem.length
 
     def attempt(carry):
         _, factor, _, renewed, _ = carry
         factor = jax.lax.cond(
             renewed,
             lambda: JacobianFactor(
-                _prepared(linear, problem, length), length, factor.rate
+                _prepare_factor(linear, problem, length), length, factor.rate
             ),
             lambda: factor,
         )
-        slopes, rate, good = _stages(tableau, linear, tolerances, problem, factor)
+        slopes, rate, good = _solve_all_stages(
+            tableau, linear, tolerances, problem, factor
+        )
         factor = JacobianFactor(factor.prepared, factor.length, rate)
         again = ~good & ~renewed
         return slopes, factor, good, again, again
 
-    like = stacked(problem.slope, tableau.stages)
+    like = empty_stages(problem.slope, tableau.stages)
     change = jnp.abs(length - kept.length)
     used = (kept.rate <= _SLOW) & (change <= _OTHER_LENGTH * jnp.abs(kept.length))
     # A strategy that prepares nothing is never out of date.
@@ -145,21 +157,21 @@ def slopes_found(
     return StageSolutions(slopes, factor, good)
 
 
-def _prepared(
+def _prepare_factor(
     linear: AbstractLinearSolver, problem: StageProblem, length: Array
 ) -> Any:
     field, y = problem.field, problem.y
 
     def residual(k):
-        z = shifted(y, length, k)
+        z = add_scaled(y, length, k)
         rate = field.implicit(field.consts[0], problem.t, z)
         return jax.tree.map(jnp.subtract, k, rate)
 
     _, operator = jax.linearize(residual, jax.tree.map(jnp.zeros_like, y))
-    return newtons(linear).prepared(operator, y)
+    return newton_of_every_stage(linear).prepared(operator, y)
 
 
-def _stages(
+def _solve_all_stages(
     tableau: Tableau, linear, tolerances, problem: StageProblem, factor: JacobianFactor
 ):
     """One stage after another: their slopes, the slowest rate, whether all are good."""
@@ -167,37 +179,41 @@ def _stages(
     scale = 2 * factor.length / (factor.length + length)
     # Zero over zero at a step of no length, where no change needs correction.
     scale = jnp.where(length == factor.length, 1, scale)
-    solve = solver_of(linear, factor.prepared, scale)
+    solve = linear_solver_of(linear, factor.prepared, scale)
 
     def stage(carry, row):
         slopes, explicit, rate, good = carry
         t = problem.t + row.nodes.astype(problem.t.dtype) * problem.span
-        base = shifted(y, problem.length, stacked_sum(row.implicit, slopes))
+        base = add_scaled(
+            y, problem.length, stacked_linear_combination(row.implicit, slopes)
+        )
         if explicit is not None:
-            base = shifted(base, problem.length, stacked_sum(row.explicit, explicit))
+            base = add_scaled(
+                base, problem.length, stacked_linear_combination(row.explicit, explicit)
+            )
 
         def point(k):
-            return shifted(base, length, k)
+            return add_scaled(base, length, k)
 
         def residual(k):
             now = field.implicit(field.consts[0], t, point(k))
             return jax.tree.map(jnp.subtract, k, now)
 
-        guess = stacked_sum(row.predictor, slopes)
-        found = by_chords(residual, guess, point, solve, tolerances)
-        slopes = placed(slopes, row.index, found.slope)
+        guess = stacked_linear_combination(row.predictor, slopes)
+        found = simplified_newton(residual, guess, point, solve, tolerances)
+        slopes = with_stage(slopes, row.index, found.slope)
         if explicit is not None:
             assert field.explicit is not None
             now = field.explicit(field.consts[1], t, point(found.slope))
-            explicit = placed(explicit, row.index, now)
+            explicit = with_stage(explicit, row.index, now)
         rate = jnp.maximum(rate, found.rate.astype(rate.dtype))
         return (slopes, explicit, rate, good & found.good), None
 
     every = rows(tableau)
-    slopes = placed(stacked(problem.slope, tableau.stages), 0, problem.slope)
+    slopes = with_stage(empty_stages(problem.slope, tableau.stages), 0, problem.slope)
     explicit = problem.explicit
     if explicit is not None:
-        explicit = placed(stacked(explicit, tableau.stages), 0, explicit)
+        explicit = with_stage(empty_stages(explicit, tableau.stages), 0, explicit)
     none = jnp.zeros_like(factor.rate)
     start = (slopes, explicit, none, none == 0)
     (slopes, _, rate, good), _ = jax.lax.scan(stage, start, every)

@@ -85,7 +85,7 @@ def from_diffrax(
     )
 
 
-def ending_in_last_stage(
+def stiffly_accurate(
     gamma: float,
     implicit: tuple[Sequence[float], ...],
     explicit: tuple[Sequence[float], ...] | None = None,
@@ -117,12 +117,14 @@ def _square(rows: Sequence[Any]) -> np.ndarray:
     return found
 
 
-def shifted(y: PyTree[Array], length: Array, rate: PyTree[Array]) -> PyTree[Array]:
+def add_scaled(y: PyTree[Array], length: Array, rate: PyTree[Array]) -> PyTree[Array]:
     """y + length · rate, in the type of y."""
     return jax.tree.map(lambda a, b: a + length.astype(a.dtype) * b, y, rate)
 
 
-def combined(weights: np.ndarray, slopes: Sequence[PyTree[Array]]) -> PyTree[Array]:
+def linear_combination(
+    weights: np.ndarray, slopes: Sequence[PyTree[Array]]
+) -> PyTree[Array]:
     """Σ w k over slopes written out, without those of weight zero."""
     total: Any = jax.tree.map(jnp.zeros_like, slopes[0])
     for weight, slope in zip(weights.tolist(), slopes, strict=False):
@@ -131,7 +133,7 @@ def combined(weights: np.ndarray, slopes: Sequence[PyTree[Array]]) -> PyTree[Arr
     return total
 
 
-def stacked_sum(weights: Array, slopes: PyTree[Array]) -> PyTree[Array]:
+def stacked_linear_combination(weights: Array, slopes: PyTree[Array]) -> PyTree[Array]:
     """Σ w k over slopes that are stacked along the first axis."""
     return jax.tree.map(
         lambda k: jnp.tensordot(
@@ -141,9 +143,9 @@ def stacked_sum(weights: Array, slopes: PyTree[Array]) -> PyTree[Array]:
     )
 
 
-def stacked(like: PyTree[Array], stages: int) -> PyTree[Array]:
+def empty_stages(like: PyTree[Array], stages: int) -> PyTree[Array]:
     return jax.tree.map(lambda k: jnp.zeros((stages, *k.shape), k.dtype), like)
 
 
-def placed(slopes: PyTree[Array], index, slope: PyTree[Array]) -> PyTree[Array]:
+def with_stage(slopes: PyTree[Array], index, slope: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda a, k: a.at[index].set(k), slopes, slope)

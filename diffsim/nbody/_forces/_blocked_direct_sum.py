@@ -32,7 +32,7 @@ class Sources(NamedTuple):
 def blocked_sum(at, x, gm, eps2):
     """Accelerations `at` places by sources at `x`; `at is x` for mutual attraction."""
     index = own_index(x) if at is x else None
-    targets = unaliased(at)
+    targets = copy_unaliased(at)
 
     def block(total, source):
         for k in range(BLOCK):
@@ -45,7 +45,7 @@ def blocked_sum(at, x, gm, eps2):
     return jnp.stack(total)[:, : at.shape[1]]
 
 
-def unaliased(targets):
+def copy_unaliased(targets):
     """The targets, with the first few again if their number is a multiple of 512.
 
     A loop over twenty such arrays meets the same cache lines in each (a multiple of
@@ -72,7 +72,7 @@ def own_index(x):
     # The comparison is always true. It ties the numbers to the positions: JAX moves
     # what does not change out of a differentiated loop, and the masks of all sources
     # together are an N × N array.
-    return unaliased(jnp.where(x[0] == x[0], jnp.arange(x.shape[1]), -1))
+    return copy_unaliased(jnp.where(x[0] == x[0], jnp.arange(x.shape[1]), -1))
 
 
 def zeros_like_rows(at):

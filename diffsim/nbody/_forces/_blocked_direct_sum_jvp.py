@@ -12,11 +12,11 @@ from jaxtyping import Array
 
 from ._blocked_direct_sum import (
     BLOCK,
+    copy_unaliased,
     own_index,
     scalar_blocks,
     separation,
     sources_of,
-    unaliased,
     vector_blocks,
     zeros_like_rows,
 )
@@ -38,13 +38,13 @@ def mutual_tangent(x, gm, eps2, move: Tangents):
     none: it is a vector over targets again (N = 1024, 50 steps, gradient / forward: 3.1
     against 5.3 the other way round).
     """
-    index, targets = own_index(x), unaliased(x)
-    weights = _widened(gm, targets)
+    index, targets = own_index(x), copy_unaliased(x)
+    weights = _with_wide_sums(gm, targets)
     move = move._replace(
-        x=_rows(_widened(move.x, targets)), gm=_widened(move.gm, targets)
+        x=_rows(_with_wide_sums(move.x, targets)), gm=_with_wide_sums(move.gm, targets)
     )
 
-    @_remade
+    @_rematerialized
     def block(total, source):
         rows = []
         for k in range(BLOCK):
@@ -59,7 +59,7 @@ def mutual_tangent(x, gm, eps2, move: Tangents):
     return jnp.stack(total)[:, : gm.size] + from_targets[:, : gm.size]
 
 
-def _widened(a, targets):
+def _with_wide_sums(a, targets):
     """`a` as wide as the targets; what stands there again weighs and moves nothing."""
     if a is None:
         return None
@@ -72,7 +72,7 @@ def _rows(a):
     return None if a is None else tuple(a)
 
 
-def _remade(block):
+def _rematerialized(block):
     # without the barrier against CSE, which is not needed inside a scan and which
     # keeps the block from being fused
     return jax.checkpoint(block, prevent_cse=False)
@@ -104,10 +104,10 @@ def field_tangent(at, x, gm, eps2, move: Tangents):
         None if move.x is None else vector_blocks(move.x),
         None if move.gm is None else scalar_blocks(move.gm),
     )
-    targets = unaliased(at)
-    move = move._replace(at=_rows(_widened(move.at, targets)))
+    targets = copy_unaliased(at)
+    move = move._replace(at=_rows(_with_wide_sums(move.at, targets)))
 
-    @_remade
+    @_rematerialized
     def block(total, blocks):
         source, (dx, dgm) = blocks
         for k in range(BLOCK):

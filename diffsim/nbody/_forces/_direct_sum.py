@@ -19,7 +19,7 @@ from ..._primitives import linear
 from . import _blocked_direct_sum_jvp as blocked
 from ._blocked_direct_sum import blocked_sum
 from ._blocked_direct_sum_jvp import Tangents
-from ._direct_sum_jvp import mutual_maps, own, separations
+from ._direct_sum_jvp import displacements, mutual_maps, unit_diagonal
 
 
 #: Number of bodies up to which all pairs are formed at once. Measured on one core,
@@ -34,10 +34,10 @@ def mutual_sum(
     """Accelerations that the bodies at `x` give each other."""
     if gm.size > _AT_ONCE:
         return blocked_sum(x, x, gm, eps2)
-    d, r2 = separations(x, x, eps2)
+    d, r2 = displacements(x, x, eps2)
     # eye keeps the diagonal finite in every derivative; masking after the division
     # does not
-    r2 = r2 + own(x)
+    r2 = r2 + unit_diagonal(x)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
 
 
@@ -51,17 +51,17 @@ def field_sum(
     """Accelerations of tracers `at` other places by the bodies at `x`."""
     if gm.size > _AT_ONCE:
         return blocked_sum(at, x, gm, eps2)
-    d, r2 = separations(at, x, eps2)
+    d, r2 = displacements(at, x, eps2)
     return (gm * d / (r2 * jnp.sqrt(r2))).sum(2)
 
 
 def _mutual_jvp(primals, tangents):
     x, gm, eps2 = primals
-    moved = list(map(_present, tangents))
+    moved = list(map(_nonzero_tangents, tangents))
     total = mutual_sum(x, gm, eps2)
     if gm.size > _AT_ONCE:
         move = Tangents(moved[0], *moved)
-        return total, _remade(blocked.mutual_tangent)(x, gm, eps2, move)
+        return total, _rematerialized(blocked.mutual_tangent)(x, gm, eps2, move)
     maps = mutual_maps(moved, gm.size)
     given = [part for part in moved if part is not None]
     (found,) = linear(maps, primals, given, [jax.typeof(total)])
@@ -70,16 +70,16 @@ def _mutual_jvp(primals, tangents):
 
 def _field_jvp(primals, tangents):
     at, x, gm, eps2 = primals
-    move = Tangents(*map(_present, tangents))
+    move = Tangents(*map(_nonzero_tangents, tangents))
     rule = blocked.field_tangent if gm.size > _AT_ONCE else _field_tangent
-    return field_sum(at, x, gm, eps2), _remade(rule)(at, x, gm, eps2, move)
+    return field_sum(at, x, gm, eps2), _rematerialized(rule)(at, x, gm, eps2, move)
 
 
 mutual_sum.defjvp(_mutual_jvp, symbolic_zeros=True)
 field_sum.defjvp(_field_jvp, symbolic_zeros=True)
 
 
-def _remade(rule):
+def _rematerialized(rule):
     """`rule` made again in the backward pass from its arguments, the only residuals.
 
     CSE cannot undo that inside the loop over steps, so no barrier is needed; it would
@@ -88,13 +88,13 @@ def _remade(rule):
     return jax.checkpoint(rule, prevent_cse=False)
 
 
-def _present(tangent):
+def _nonzero_tangents(tangent):
     """None for what does not move, so that nothing is computed for it."""
     return None if isinstance(tangent, SymbolicZero) else tangent
 
 
 def _field_tangent(at, x, gm, eps2, move: Tangents):
-    d, r2 = separations(at, x, eps2)
+    d, r2 = displacements(at, x, eps2)
     inverse2 = 1 / r2
     s = inverse2 * jnp.sqrt(inverse2)
     total = jnp.zeros_like(at)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._linalg import product
+from ..._linalg import matmul
 from ..._primitives import AtOnce, HashablePartial, LinearMapRules
 from ._blocked_direct_sum_jvp import Tangents
 from ._unit_length import self_distance2
@@ -28,13 +28,13 @@ from ._unit_length import self_distance2
 _MANY = 1500
 
 
-def separations(at, x, eps2):
+def displacements(at, x, eps2):
     """`d[:, i, j]` from `at[:, i]` to source j, and its softened square."""
     d = x[:, None, :] - at[:, :, None]
     return d, (d * d).sum(0) + eps2
 
 
-def own(x):
+def unit_diagonal(x):
     """Return a diagonal that keeps that of the squares finite in every derivative."""
     return self_distance2(x.dtype) * jnp.eye(x.shape[1], dtype=x.dtype)
 
@@ -54,14 +54,14 @@ def mutual_maps(moved: Sequence[Array | None], bodies: int) -> LinearMapRules:
     return LinearMapRules(
         one,
         back,
-        HashablePartial(_remade, (one,)),
-        HashablePartial(_remade, (back,)),
+        HashablePartial(_rematerialized, (one,)),
+        HashablePartial(_rematerialized, (back,)),
         AtOnce(least, many, many_back),
         short=True,
     )
 
 
-def _remade(rule: HashablePartial, known, given) -> list[Array]:
+def _rematerialized(rule: HashablePartial, known, given) -> list[Array]:
     # A function, for JAX refers to it weakly, which a tuple does not allow.
     again = jax.checkpoint(lambda *x: rule(*x), prevent_cse=False)
     return again(list(known), list(given))
@@ -80,8 +80,8 @@ def _cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
 
 
 def _mutual_tangent(x, gm, eps2, move: Tangents):
-    d, r2 = separations(x, x, eps2)
-    inverse2 = 1 / (r2 + own(x))
+    d, r2 = displacements(x, x, eps2)
+    inverse2 = 1 / (r2 + unit_diagonal(x))
     s = inverse2 * jnp.sqrt(inverse2)
     total, weight = jnp.zeros_like(x), 0.0
     if move.x is not None:
@@ -100,8 +100,8 @@ def _mutual_tangent(x, gm, eps2, move: Tangents):
 def _matrices(x, gm, eps2) -> list[Array]:
     """Of x and G m, rows (component, body), and of ε², one column."""
     n = gm.size
-    d, r2 = separations(x, x, eps2)
-    inverse2 = 1 / (r2 + own(x))
+    d, r2 = displacements(x, x, eps2)
+    inverse2 = 1 / (r2 + unit_diagonal(x))
     s = inverse2 * jnp.sqrt(inverse2)
     eye = jnp.eye(3, dtype=x.dtype)[:, :, None, None]
     tidal = gm * s * (eye - 3 * inverse2 * d[:, None] * d[None])
@@ -114,15 +114,15 @@ def _matrices(x, gm, eps2) -> list[Array]:
     ]
 
 
-def _moving(which: tuple[bool, ...], known) -> list[Array]:
+def _moving_leaves(which: tuple[bool, ...], known) -> list[Array]:
     x, gm, eps2 = known
     every = zip(_matrices(x, gm, eps2), which, strict=True)
     return [matrix for matrix, moves in every if moves]
 
 
 def _many_tangents(which: tuple[bool, ...], known, given) -> list[Array]:
-    pairs = zip(_moving(which, known), given, strict=True)
-    parts = [product(x.reshape(len(x), -1), matrix.T) for matrix, x in pairs]
+    pairs = zip(_moving_leaves(which, known), given, strict=True)
+    parts = [matmul(x.reshape(len(x), -1), matrix.T) for matrix, x in pairs]
     return [sum(parts[1:], start=parts[0]).reshape(-1, *known[0].shape)]
 
 
@@ -130,6 +130,6 @@ def _many_cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
     (bar,) = bars
     like = [part for part, moves in zip(known, which, strict=True) if moves]
     return [
-        product(bar.reshape(len(bar), -1), matrix).reshape(-1, *part.shape)
-        for matrix, part in zip(_moving(which, known), like, strict=True)
+        matmul(bar.reshape(len(bar), -1), matrix).reshape(-1, *part.shape)
+        for matrix, part in zip(_moving_leaves(which, known), like, strict=True)
     ]

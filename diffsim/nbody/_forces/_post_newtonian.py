@@ -73,7 +73,7 @@ class PostNewtonian(AbstractForce):
         x, gm = s * x, s * gm
         if self.central is None:
             return s * (inverse_c2 * _all_pairs(x, v, gm))
-        return s * (inverse_c2 * _central(x, v, gm, self.central))
+        return s * (inverse_c2 * _primary_pairs(x, v, gm, self.central))
 
 
 def _checked_index(central: Any) -> int | None:
@@ -119,7 +119,7 @@ def _all_pairs(x, v, gm):
     )
 
 
-def _central(x, v, gm, central):
+def _primary_pairs(x, v, gm, central):
     mu = gm[central]
     r = x - x[:, central, None]
     u = v - v[:, central, None]

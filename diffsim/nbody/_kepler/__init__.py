@@ -3,7 +3,7 @@
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import Elements, elements
 from ._kepler_step import kepler_step
-from ._nonsingular_elements import NonsingularElements, regular_elements
+from ._nonsingular_elements import NonsingularElements, nonsingular_elements
 
 
 __all__ = [
@@ -12,5 +12,5 @@ __all__ = [
     "eccentric_anomaly",
     "elements",
     "kepler_step",
-    "regular_elements",
+    "nonsingular_elements",
 ]

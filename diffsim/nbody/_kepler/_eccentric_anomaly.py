@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..._primitives import sealed
+from ..._primitives import custom_derivative
 from ..._types import Numbers
-from ..._validation import alike, check_broadcast
-from ._starters import bound_guess, correction
+from ..._validation import check_broadcast, promote_to_common_dtype
+from ._starters import correction, elliptic_starter
 from ._stumpff import series
 
 
@@ -38,14 +38,14 @@ def eccentric_anomaly(
 
     Guess by Markley 1995, 10.1007/BF00691917, and one step of fifth order.
     """
-    m, e = alike(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
+    m, e = promote_to_common_dtype(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
     check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
     return _eccentric_anomaly(m, e)
 
 
 @jax.jit
 def _eccentric_anomaly(m, e):
-    return sealed(_found, _tangent, *jnp.broadcast_arrays(m, e))[0]
+    return custom_derivative(_found, _tangent, *jnp.broadcast_arrays(m, e))[0]
 
 
 def _found(m, e):
@@ -53,7 +53,7 @@ def _found(m, e):
     e = jnp.where((e >= 0) & (e < 1), e, jnp.nan)
     turns, m = _reduced(m)
     sign, m = jnp.sign(m), jnp.abs(m)
-    anomaly = bound_guess(m, 1 - e, e, 1.0)
+    anomaly = elliptic_starter(m, 1 - e, e, 1.0)
     sine, versine, lag = _trigonometric(anomaly)
     # E − e sin E, written so that nothing cancels near pericenter of e = 1
     f = (1 - e) * anomaly + e * lag - m

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._results import poisoned
+from ..._results import nan_unless
 from ..._types import Numbers
 from ..._validation import (
-    alike,
     check_broadcast,
     check_not_negative,
     check_positive,
     is_traced,
+    promote_to_common_dtype,
 )
 from .._forces import inverse_unit
 from ._anomalies import mean_anomaly, true_anomaly
@@ -26,7 +26,7 @@ from ._kepler_arguments import (
     phase,
     warn_of_degrees,
 )
-from ._vectors import combined, dot, joined, unstacked, within_a_turn
+from ._vectors import dot, linear_combination, stack_components, unstacked, wrap_angle
 
 
 class Elements(eqx.Module):
@@ -108,7 +108,9 @@ class Elements(eqx.Module):
 
         M is that of n t since pericenter, n = √(GM/|a|³), and of any sign and size.
         """
-        m, e = alike(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
+        m, e = promote_to_common_dtype(
+            mean_anomaly=mean_anomaly, eccentricity=eccentricity
+        )
         check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
         e = jnp.broadcast_to(e, np.broadcast_shapes(m.shape, e.shape))
         f = true_anomaly(m, e)
@@ -133,7 +135,7 @@ class Elements(eqx.Module):
         **Raises:** `ValueError` for e = 1, a fall through the center by a finite a.
         """
         _check_curved(self.eccentricity)
-        gm, _ = alike(gm=gm, elements=self.semi_major_axis)
+        gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
         check_not_negative("gm", gm, GM_HINT)
         return _state(self, gm)
@@ -205,7 +207,7 @@ def _check_curved(eccentricity: Array):
 
 def leaves_of(given: dict[str, Any]) -> dict[str, Array]:
     """Numbers as floating arrays of one dtype and shape."""
-    arrays = alike(**given)
+    arrays = promote_to_common_dtype(**given)
     check_broadcast(**{k: a.shape for k, a in zip(given, arrays, strict=True)})
     return dict(zip(given, jnp.broadcast_arrays(*arrays), strict=True))
 
@@ -214,13 +216,13 @@ def leaves_of(given: dict[str, Any]) -> dict[str, Array]:
 def _state(orbit, gm):
     e, f, a = orbit.eccentricity, orbit.true_anomaly, orbit.semi_major_axis
     conic = (e >= 0) & (a * (1 - e) > 0) & (1 + e * jnp.cos(f) > 0)
-    orbit = poisoned(orbit, conic & (gm >= 0))
+    orbit = nan_unless(orbit, conic & (gm >= 0))
     e, f = orbit.eccentricity, orbit.true_anomaly
     p = orbit.semi_major_axis * (1 - e * e)
     r, speed = p / (1 + e * jnp.cos(f)), jnp.sqrt(gm / p)
     along, across = _plane(orbit)
-    x = combined(r * jnp.cos(f), along, r * jnp.sin(f), across)
-    v = combined(-speed * jnp.sin(f), along, speed * (e + jnp.cos(f)), across)
+    x = linear_combination(r * jnp.cos(f), along, r * jnp.sin(f), across)
+    v = linear_combination(-speed * jnp.sin(f), along, speed * (e + jnp.cos(f)), across)
     return x, v
 
 
@@ -228,11 +230,11 @@ def _plane(orbit):
     """Unit vectors to pericenter, and a right angle ahead of it in the orbit."""
     i, omega = orbit.inclination, orbit.argument_of_pericenter
     node = orbit.longitude_of_ascending_node
-    to_node = joined(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
+    to_node = stack_components(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
     rise = jnp.cos(i)
-    ahead = joined(-jnp.sin(node) * rise, jnp.cos(node) * rise, jnp.sin(i))
-    along = combined(jnp.cos(omega), to_node, jnp.sin(omega), ahead)
-    across = combined(-jnp.sin(omega), to_node, jnp.cos(omega), ahead)
+    ahead = stack_components(-jnp.sin(node) * rise, jnp.cos(node) * rise, jnp.sin(i))
+    along = linear_combination(jnp.cos(omega), to_node, jnp.sin(omega), ahead)
+    across = linear_combination(-jnp.sin(omega), to_node, jnp.cos(omega), ahead)
     return along, across
 
 
@@ -250,7 +252,7 @@ def _elements(x, v, gm):
     hx, hy, hz = unstacked(momentum)
     planar = (hx == 0) & (hy == 0)
     node = jnp.arctan2(jnp.where(planar, 0.0, hx), jnp.where(planar, 1.0, -hy))
-    to_node = joined(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
+    to_node = stack_components(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
     ahead = jnp.cross(momentum, to_node) / jnp.sqrt(h2)[..., None]
     latitude = jnp.arctan2(dot(x, ahead), dot(x, to_node))
     return {
@@ -258,6 +260,6 @@ def _elements(x, v, gm):
         "eccentricity": jnp.hypot(radial, transverse),
         "inclination": jnp.arctan2(jnp.hypot(hx, hy), hz),
         "longitude_of_ascending_node": node,
-        "argument_of_pericenter": within_a_turn(latitude - anomaly),
+        "argument_of_pericenter": wrap_angle(latitude - anomaly),
         "true_anomaly": anomaly,
     }

@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from ..._validation import alike, as_floating, check_broadcast, is_traced
+from ..._validation import (
+    as_floating,
+    check_broadcast,
+    is_traced,
+    promote_to_common_dtype,
+)
 
 
 #: What gm is, for a sentence.
@@ -15,7 +20,7 @@ GM_HINT = "it is G times the sum of both masses"
 
 def phase(x: Any, v: Any, **scalars: Any) -> list[Array]:
     """`x`, `v` of shape (..., 3) and `scalars` of shape (...), all of one dtype."""
-    x, v, *rest = arrays = alike(x=x, v=v, **scalars)
+    x, v, *rest = arrays = promote_to_common_dtype(x=x, v=v, **scalars)
     for name, vector in (("x", x), ("v", v)):
         if vector.shape[-1:] != (3,):
             raise ValueError(

@@ -11,7 +11,7 @@ from .._forces import inverse_unit
 from ._kepler_arguments import phase
 from ._stumpff import universal
 from ._universal_anomaly import universal_anomaly
-from ._vectors import combined, dot
+from ._vectors import dot, linear_combination
 
 
 def kepler_step(
@@ -66,8 +66,8 @@ def _after(x, v, dt, gm):
     g0, g1, g2, g3 = universal(beta, universal_anomaly(*known))
     after = r * g0 + sigma * g1 + pull * g2
     # As changes of x and v: a short step loses no digits, and gm = 0 leaves none over.
-    dx = combined(-pull * g2 / r, x, rest - time * pull * g3, v)
-    dv = combined(-pull * g1 / (r * after * time), x, -pull * g2 / after, v)
+    dx = linear_combination(-pull * g2 / r, x, rest - time * pull * g3, v)
+    dv = linear_combination(-pull * g1 / (r * after * time), x, -pull * g2 / after, v)
     return x + dx, v + dv
 
 

@@ -8,21 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._primitives import sealed
-from ..._results import poisoned
+from ..._primitives import custom_derivative
+from ..._results import nan_unless
 from ..._types import Numbers
 from ..._validation import (
-    alike,
     check_broadcast,
     check_not_negative,
     check_positive,
     is_traced,
+    promote_to_common_dtype,
 )
 from .._forces import inverse_unit
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import leaves_of
 from ._kepler_arguments import GM_HINT, check_named, phase, warn_of_degrees
-from ._vectors import combined, dot, joined, unstacked, within_a_turn
+from ._vectors import dot, linear_combination, stack_components, unstacked, wrap_angle
 
 
 class NonsingularElements(eqx.Module):
@@ -93,7 +93,7 @@ class NonsingularElements(eqx.Module):
 
         **Arguments:** `gm`, shape (...): G times the sum of both masses.
         """
-        gm, _ = alike(gm=gm, elements=self.semi_major_axis)
+        gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
         check_not_negative("gm", gm, GM_HINT)
         return _state(self, gm)
@@ -123,7 +123,7 @@ def _check_ellipse(orbit: NonsingularElements):
         )
 
 
-def regular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
+def nonsingular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
     """The ellipse through a state: `NonsingularElements.state` backwards.
 
     **Arguments**
@@ -145,7 +145,7 @@ def _state(orbit, gm):
     ellipse = (orbit.semi_major_axis > 0) & (orbit.h**2 + orbit.k**2 < 1)
     # At a half turn the sum is 4 to rounding, and no more than its root is NaN.
     tilted = orbit.ix**2 + orbit.iy**2 <= 4 * (1 + 8 * jnp.finfo(orbit.ix.dtype).eps)
-    orbit = poisoned(orbit, ellipse & tilted & (gm >= 0))
+    orbit = nan_unless(orbit, ellipse & tilted & (gm >= 0))
     a, h, k = orbit.semi_major_axis, orbit.h, orbit.k
     longitude = _eccentric_longitude(orbit.mean_longitude, h, k)
     sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
@@ -155,9 +155,9 @@ def _state(orbit, gm):
     speed = jnp.sqrt(gm / a) * (a / r)
     along, across = _frame(orbit.ix, orbit.iy)
     ahead, aside = xx * cosine + xy * sine - k, xy * cosine + yy * sine - h
-    x = combined(a * ahead, along, a * aside, across)
+    x = linear_combination(a * ahead, along, a * aside, across)
     ahead, aside = xy * cosine - xx * sine, yy * cosine - xy * sine
-    return x, combined(speed * ahead, along, speed * aside, across)
+    return x, linear_combination(speed * ahead, along, speed * aside, across)
 
 
 def _shape(h, k):
@@ -170,7 +170,7 @@ def _frame(ix, iy):
     """Axes of the orbit's plane: those of x and y, tilted without a turn."""
     c = jnp.sqrt(1 - (ix * ix + iy * iy) / 4)
     cross = ix * iy / 2
-    return joined(1 - iy * iy / 2, cross, -iy * c), joined(
+    return stack_components(1 - iy * iy / 2, cross, -iy * c), stack_components(
         cross, 1 - ix * ix / 2, ix * c
     )
 
@@ -203,7 +203,7 @@ def _elements(x, v, gm):
         "k": k,
         "ix": ix,
         "iy": iy,
-        "mean_longitude": within_a_turn(mean),
+        "mean_longitude": wrap_angle(mean),
     }
 
 
@@ -212,7 +212,7 @@ def _eccentric_longitude(mean, h, k):
 
     Its value is found by e and ϖ, which have no derivative at e = 0; F itself has one.
     """
-    return sealed(_found, _tangent, *jnp.broadcast_arrays(mean, h, k))[0]
+    return custom_derivative(_found, _tangent, *jnp.broadcast_arrays(mean, h, k))[0]
 
 
 def _found(mean, h, k):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 
-def bound_guess(t: Array, q: Array, e: Array, beta: Array | float) -> Array:
+def elliptic_starter(t: Array, q: Array, e: Array, beta: Array | float) -> Array:
     r"""Markley's guess at the s of $t = q s + e\,G_3(\beta, s)$, $\beta \ge 0$.
 
     He replaces the sine by a Padé form that is exact to order 3 at pericenter and right

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._primitives import sealed
-from ._starters import bound_guess, correction, real_root
+from ..._primitives import custom_derivative
+from ._starters import correction, elliptic_starter, real_root
 from ._stumpff import universal
 
 
@@ -27,7 +27,7 @@ def universal_anomaly(
     GM; |`dt`| at most half a period. All of one shape, and in units in which they are
     about 1, where nothing overflows.
     """
-    return sealed(_found, _tangent, dt, r, sigma, gm, beta)[0]
+    return custom_derivative(_found, _tangent, dt, r, sigma, gm, beta)[0]
 
 
 def _found(dt, r, sigma, gm, beta):
@@ -88,7 +88,7 @@ def _closed_guess(t, q, pull, gm, rate):
     period = 2 * math.pi * gm / rate**3
     turns = jnp.round(t / period)
     rest = (t - turns * period) / gm
-    guess = bound_guess(rest, q / gm, pull / gm, rate * rate)
+    guess = elliptic_starter(rest, q / gm, pull / gm, rate * rate)
     return guess + turns * (2 * math.pi / rate)
 
 

@@ -11,12 +11,12 @@ def dot(a: Array, b: Array) -> Array:
     return jnp.sum(a * b, -1)
 
 
-def combined(a: Array, x: Array, b: Array, y: Array) -> Array:
+def linear_combination(a: Array, x: Array, b: Array, y: Array) -> Array:
     """a x + b y, of numbers (...) and vectors (..., 3)."""
     return a[..., None] * x + b[..., None] * y
 
 
-def joined(*components: Array) -> Array:
+def stack_components(*components: Array) -> Array:
     """A vector of its components."""
     return jnp.stack(jnp.broadcast_arrays(*components), -1)
 
@@ -26,6 +26,6 @@ def unstacked(vector: Array) -> tuple[Array, Array, Array]:
     return vector[..., 0], vector[..., 1], vector[..., 2]
 
 
-def within_a_turn(angle: Array) -> Array:
+def wrap_angle(angle: Array) -> Array:
     """The same direction from −π to π."""
     return angle - 2 * math.pi * jnp.round(angle / (2 * math.pi))

@@ -2,7 +2,7 @@
 
 from ._boundary import AbstractBoundary, AbstractGhostCellBoundary, GhostCells, Periodic
 from ._inflow_outflow import Extrapolation, Inflow, Outflow
-from ._per_side import pairs_of
+from ._per_side import boundaries_per_side
 from ._reflecting import ReflectingWall, SignedReflection
 from ._robin import Dirichlet, Neumann, Robin
 
@@ -20,5 +20,5 @@ __all__ = [
     "ReflectingWall",
     "Robin",
     "SignedReflection",
-    "pairs_of",
+    "boundaries_per_side",
 ]

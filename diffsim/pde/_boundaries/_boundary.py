@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import as_floating, check_takes, is_traced, returned
+from ..._validation import as_floating, check_signature, checked_return, is_traced
 
 
 class GhostCells(NamedTuple):
@@ -45,7 +45,7 @@ class AbstractGhostCellBoundary(AbstractBoundary):
 def prescribed(name: str, given: Any) -> Any:
     """A number, an array or a function of (t, x), as a boundary keeps it."""
     if callable(given):
-        check_takes(name, given, ("t", "x"))
+        check_signature(name, given, ("t", "x"))
         return given
     given = as_floating(name, given)
     if not is_traced(given) and not np.all(np.isfinite(np.asarray(given))):
@@ -62,14 +62,14 @@ def prescribed_at(given: Any, t: Array, x: Array) -> Array:
         name = "the value of a boundary"
         with explain_tracer_errors(name):
             found = given(t, x)
-        return returned(name, found, x.dtype)
+        return checked_return(name, found, x.dtype)
     given = given.astype(x.dtype)
     # One number a channel.
     walls = x.ndim - 1
     return given.reshape(-1, *[1] * walls) if given.ndim == 1 else given
 
 
-def fitted(
+def ghost_cell_extrapolation(
     alpha: Array, beta: Array, spacing: Array, width: int, cells: int
 ) -> GhostCells:
     r"""Ghosts on the polynomial through so many cells, $\alpha u + \beta u_n = g$.
@@ -81,7 +81,7 @@ def fitted(
     full = np.poly(centers)
     wall = np.array([np.polyval(b, 0.0) for b in bases])
     slope = np.array([np.polyval(np.polyder(b), 0.0) for b in bases])
-    at = continued(spacing.dtype, width, cells)
+    at = constant_extrapolation(spacing.dtype, width, cells)
     wall, slope, beyond = (
         jnp.asarray(a, spacing.dtype) for a in (wall, slope, np.polyval(full, ghosts))
     )
@@ -92,7 +92,7 @@ def fitted(
     return GhostCells(at - given[:, None] * (alpha * wall + beta * slope), given)
 
 
-def continued(dtype: Any, width: int, cells: int) -> Array:
+def constant_extrapolation(dtype: Any, width: int, cells: int) -> Array:
     """Ghosts on the polynomial through so many cells, shape (ghost, cell)."""
     _, ghosts, bases = _polynomials(width, cells)
     return jnp.asarray(np.stack([np.polyval(b, ghosts) for b in bases], -1), dtype)

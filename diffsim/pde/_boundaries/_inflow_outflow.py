@@ -8,7 +8,7 @@ from ..._types import Numbers
 from ._boundary import (
     AbstractGhostCellBoundary,
     GhostCells,
-    continued,
+    constant_extrapolation,
     prescribed,
     prescribed_at,
 )
@@ -43,7 +43,7 @@ class Extrapolation(AbstractGhostCellBoundary):
 
     def ghosts(self, spacing, width, order):
         nothing = jnp.zeros(width, spacing.dtype)
-        return GhostCells(continued(spacing.dtype, width, order), nothing)
+        return GhostCells(constant_extrapolation(spacing.dtype, width, order), nothing)
 
     def at(self, t, x):
         del t

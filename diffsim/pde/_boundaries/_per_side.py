@@ -5,7 +5,7 @@ from typing import Any
 from ._boundary import Periodic
 
 
-def pairs_of(
+def boundaries_per_side(
     given: Any, ndim: int, *, name: str, kinds: Any, expected: str
 ) -> tuple[tuple[Any, Any], ...]:
     """One for all sides, or an entry for each axis, one for both sides or a pair.

@@ -8,7 +8,12 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import as_floating, check_number, is_traced
-from ._boundary import AbstractGhostCellBoundary, fitted, prescribed, prescribed_at
+from ._boundary import (
+    AbstractGhostCellBoundary,
+    ghost_cell_extrapolation,
+    prescribed,
+    prescribed_at,
+)
 
 
 class Dirichlet(AbstractGhostCellBoundary):
@@ -29,7 +34,7 @@ class Dirichlet(AbstractGhostCellBoundary):
     def ghosts(self, spacing, width, order):
         one = jnp.ones_like(spacing)
         nothing = jnp.zeros_like(spacing)
-        return fitted(one, nothing, spacing, width, max(order - 1, 1))
+        return ghost_cell_extrapolation(one, nothing, spacing, width, max(order - 1, 1))
 
     def at(self, t, x):
         return prescribed_at(self.value, t, x)
@@ -50,7 +55,9 @@ class Neumann(AbstractGhostCellBoundary):
     def ghosts(self, spacing, width, order):
         one = jnp.ones_like(spacing)
         nothing = jnp.zeros_like(spacing)
-        return fitted(nothing, one, spacing, width, _cells_of_slopes(order))
+        return ghost_cell_extrapolation(
+            nothing, one, spacing, width, _cells_of_slopes(order)
+        )
 
     def at(self, t, x):
         return prescribed_at(self.value, t, x)
@@ -89,7 +96,9 @@ class Robin(AbstractGhostCellBoundary):
 
     def ghosts(self, spacing, width, order):
         alpha, beta = (a.astype(spacing.dtype) for a in (self.alpha, self.beta))
-        return fitted(alpha, beta, spacing, width, _cells_of_slopes(order))
+        return ghost_cell_extrapolation(
+            alpha, beta, spacing, width, _cells_of_slopes(order)
+        )
 
     def at(self, t, x):
         return prescribed_at(self.value, t, x)

@@ -1,13 +1,13 @@
 """Elliptic problems and their solvers."""
 
-from ._differentiable_solve import PreconditionedSolver, default_solver, system_solution
+from ._differentiable_solve import PreconditionedSolver, default_solver, solve_elliptic
 from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner
 from ._fast_diagonalization import FastDiagonalization
-from ._helmholtz_operator import system_of
+from ._helmholtz_operator import helmholtz_operator
 from ._multigrid import Multigrid
 from ._poisson import helmholtz, poisson
 from ._preconditioned_krylov import PreconditionedKrylov
-from ._tensor_eigenbasis import Kinds, eigenvectors, in_waves
+from ._tensor_eigenbasis import Kinds, apply_in_eigenbasis, eigenvectors
 from ._tridiagonal_elimination import TridiagonalElimination
 
 
@@ -20,11 +20,11 @@ __all__ = [
     "PreconditionedKrylov",
     "PreconditionedSolver",
     "TridiagonalElimination",
+    "apply_in_eigenbasis",
     "default_solver",
     "eigenvectors",
     "helmholtz",
-    "in_waves",
+    "helmholtz_operator",
     "poisson",
-    "system_of",
-    "system_solution",
+    "solve_elliptic",
 ]

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, solved
+from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, implicit_solve
 from ._elliptic_solver import AbstractEllipticSolver, PreparedOperator
 from ._fast_diagonalization import FastDiagonalization
 from ._helmholtz_operator import HelmholtzOperator
-from ._preconditioned_krylov import PreconditionedKrylov, krylov_of
+from ._preconditioned_krylov import PreconditionedKrylov, krylov_solver
 from ._tridiagonal_elimination import TridiagonalElimination
 
 
@@ -42,7 +42,7 @@ class EllipticLinearSolver(AbstractLinearSolver):
         return self.system.around_constants(solve)(b), steps[0]
 
 
-def system_solution(
+def solve_elliptic(
     system: HelmholtzOperator,
     b: Array,
     *,
@@ -57,9 +57,9 @@ def system_solution(
     # What prepares and leads a solve is held: the derivative is the rule of
     # `ImplicitEquation`.
     strategy = EllipticLinearSolver(solver, jax.lax.stop_gradient(system))
-    equation = ImplicitEquation(_excess, (system, b), guess is not None, _found)
+    equation = ImplicitEquation(_residual, (system, b), guess is not None, _solve)
     start = jnp.zeros_like(b) if guess is None else guess
-    u, iterations = solved(equation, start, Rule(strategy))
+    u, iterations = implicit_solve(equation, start, Rule(strategy))
     return u, iterations
 
 
@@ -88,15 +88,15 @@ def default_solver(
     for solver in (TridiagonalElimination(), FastDiagonalization()):
         if not solver.objection(system, exact=True):
             return solver
-    return PreconditionedKrylov(krylov=krylov_of(system, rtol))
+    return PreconditionedKrylov(krylov=krylov_solver(system, rtol))
 
 
-def _excess(u: Array, given: tuple[HelmholtzOperator, Array]) -> Array:
+def _residual(u: Array, given: tuple[HelmholtzOperator, Array]) -> Array:
     system, b = given
     return system(u) - system.projected(b)
 
 
-def _found(how, function, guess, given) -> tuple[Array, Array, Any]:
+def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
     del function
     guessed, rule = how
     system, b = given

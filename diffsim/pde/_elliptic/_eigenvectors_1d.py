@@ -15,15 +15,17 @@ import numpy as np
 from jaxtyping import Array
 
 
-def waves(kinds: tuple[str, str], walls: Any, n: int, dtype: Any):
+def eigenvectors_1d(kinds: tuple[str, str], walls: Any, n: int, dtype: Any):
     """Orthonormal eigenvectors, shape (wave, cell), and their eigenvalues."""
     if "other" in kinds:
         low, high = (jnp.clip(own.sum(), -1, 1) for own in walls)
-        return _between(low, high, n)
-    return tuple(jnp.asarray(a, dtype) for a in _of_kinds(kinds, n))
+        return _eigenvectors_between_walls(low, high, n)
+    return tuple(jnp.asarray(a, dtype) for a in _eigenvectors_of_kinds(kinds, n))
 
 
-def _of_kinds(kinds: tuple[str, str], n: int) -> tuple[np.ndarray, np.ndarray]:
+def _eigenvectors_of_kinds(
+    kinds: tuple[str, str], n: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The sines and cosines of walls that are even or odd, exact for all n."""
     half = 2 * np.arange(n) + (kinds[0] == "odd") + (kinds[1] == "odd")
     # Whole multiples of π/4n, so that large ones lose no digits.
@@ -34,13 +36,13 @@ def _of_kinds(kinds: tuple[str, str], n: int) -> tuple[np.ndarray, np.ndarray]:
     return found, 4 * np.sin(half * (np.pi / (4 * n))) ** 2
 
 
-def around(n: int, *, real: bool) -> np.ndarray:
+def periodic_eigenvalues(n: int, *, real: bool) -> np.ndarray:
     """The eigenvalues of a periodic axis, in the order of `fft` or of `rfft`."""
     count = n // 2 + 1 if real else n
     return 4 * np.sin(np.arange(count) * (np.pi / n)) ** 2
 
 
-def _between(low: Array, high: Array, n: int) -> tuple[Array, Array]:
+def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array, Array]:
     """Between walls of which the ghosts are `low` and `high` times the last cell."""
     j = jnp.arange(n, dtype=low.dtype)
 

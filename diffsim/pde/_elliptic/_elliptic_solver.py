@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._norms import largest
+from ..._norms import max_norm
 from ._helmholtz_operator import HelmholtzOperator
 
 
@@ -59,13 +59,13 @@ class AbstractPreconditioner(AbstractEllipticSolver):
         """M⁻¹ b, of a symmetric positive definite M that is near to A."""
 
 
-def unit_of(b: Array) -> Array:
+def typical_size(b: Array) -> Array:
     """What iterations measure b in: squares of small numbers are zero in float32."""
-    size = largest(b)
+    size = max_norm(b)
     return jnp.where(size > 0, size, 1)
 
 
-def refined(
+def with_refinement(
     solve: Callable[[Array], Array],
     operator: Callable[[Array], Array],
     b: Array,

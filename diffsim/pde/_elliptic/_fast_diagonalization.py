@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from .._stencils import averaged
-from ._elliptic_solver import AbstractPreconditioner, refined
-from ._helmholtz_operator import HelmholtzOperator, on_all_faces
-from ._tensor_eigenbasis import eigenvectors, in_waves
+from ._elliptic_solver import AbstractPreconditioner, with_refinement
+from ._helmholtz_operator import HelmholtzOperator, coefficient_on_faces
+from ._tensor_eigenbasis import apply_in_eigenbasis, eigenvectors
 
 
 class FastDiagonalization(AbstractPreconditioner):
@@ -48,12 +48,12 @@ class FastDiagonalization(AbstractPreconditioner):
     def prepared(self, system):
         if system.uniform:
             return None
-        return _smoothed(system)
+        return _smooth(system)
 
     def solved(self, known, operator, b, *, guess=None):
-        x = refined(lambda r: self.approximated(known, r), operator, b, guess)
+        x = with_refinement(lambda r: self.approximated(known, r), operator, b, guess)
         # The waves of other walls lead, but do not solve.
-        return jnp.where(_has_waves(known.system), x, jnp.nan), jnp.asarray(1)
+        return jnp.where(_has_eigenbasis(known.system), x, jnp.nan), jnp.asarray(1)
 
     def approximated(self, known, b):
         if known.state is None:
@@ -67,10 +67,12 @@ def _uniform(system: HelmholtzOperator, b: Array) -> Array:
     given = system.kinds, system.walls, system.shape, system.faces
     matrices, eigenvalues = eigenvectors(*given)
     eigenvalues = system.alpha + eigenvalues
-    return in_waves(matrices, b, lambda x: _divided(system, x, eigenvalues))
+    return apply_in_eigenbasis(
+        matrices, b, lambda x: _divide_by_eigenvalues(system, x, eigenvalues)
+    )
 
 
-def _has_waves(system: HelmholtzOperator) -> Bool[Array, ""]:
+def _has_eigenbasis(system: HelmholtzOperator) -> Bool[Array, ""]:
     """Whether no ghost exceeds the cell that it follows from, but by rounding."""
     found, most = jnp.ones((), bool), 1 + 8 * jnp.finfo(system.alpha.dtype).eps
     for kinds, pair in zip(system.kinds, system.walls, strict=True):
@@ -80,7 +82,9 @@ def _has_waves(system: HelmholtzOperator) -> Bool[Array, ""]:
     return found
 
 
-def _divided(system: HelmholtzOperator, x: Array, eigenvalues: Array) -> Array:
+def _divide_by_eigenvalues(
+    system: HelmholtzOperator, x: Array, eigenvalues: Array
+) -> Array:
     if system.sigma is None:
         return x / eigenvalues
     first = jnp.zeros(eigenvalues.shape, bool).at[(0,) * eigenvalues.ndim].set(True)
@@ -88,7 +92,7 @@ def _divided(system: HelmholtzOperator, x: Array, eigenvalues: Array) -> Array:
     return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
 
 
-def _smoothed(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
+def _smooth(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
     r"""s and a B of numbers with A ≈ s B s.
 
     For $s = \sqrt k$ the two differ by the potential $\nabla^2 s/s + \alpha/k$ alone,
@@ -99,7 +103,7 @@ def _smoothed(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
     # A step of no length has no k at all.
     relative = [
         averaged(
-            on_all_faces(
+            coefficient_on_faces(
                 jnp.where(size > 0, c / jnp.where(size > 0, size, 1), 1),
                 axis,
                 system.shape,

@@ -19,7 +19,7 @@ def halved_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     return () if enough else tuple(i for i, n in enumerate(shape) if n % 2 == 0)
 
 
-def coarse(system: HelmholtzOperator) -> HelmholtzOperator:
+def coarsen(system: HelmholtzOperator) -> HelmholtzOperator:
     """The same problem for cells twice as long along every axis that can be halved.
 
     Fine faces beside each other conduct together, those behind each other in turn: the
@@ -32,13 +32,19 @@ def coarse(system: HelmholtzOperator) -> HelmholtzOperator:
         if c.ndim:
             for other in axes:
                 on_wall = system.walls[axis] is not None
-                c = _in_turn(c, axis, on_wall) if other == axis else _paired(c, other)
+                c = (
+                    _full_weighting(c, axis, on_wall)
+                    if other == axis
+                    else _pair_means(c, other)
+                )
         faces.append(c / 4 if axis in axes else c)
     alpha = system.alpha
     for axis in axes if alpha.ndim else ():
-        alpha = _paired(alpha, axis)
+        alpha = _pair_means(alpha, axis)
     walls = tuple(
-        (_farther(pair[0]), _farther(pair[1])) if pair and axis in axes else pair
+        (_farther_weights(pair[0]), _farther_weights(pair[1]))
+        if pair and axis in axes
+        else pair
         for axis, pair in enumerate(system.walls)
     )
     shape = tuple(n // 2 if i in axes else n for i, n in enumerate(system.shape))
@@ -47,8 +53,8 @@ def coarse(system: HelmholtzOperator) -> HelmholtzOperator:
     )
 
 
-def restricted(r: Array, system: HelmholtzOperator) -> Array:
-    """The transpose of `prolonged`, of mean weights."""
+def restrict(r: Array, system: HelmholtzOperator) -> Array:
+    """The transpose of `prolong`, of mean weights."""
     for axis in halved_axes(system.shape):
         even, odd = _parts(r, axis)
         n = even.shape[axis]
@@ -56,7 +62,7 @@ def restricted(r: Array, system: HelmholtzOperator) -> Array:
         if pair is None:
             before, after = _ends(odd, n - 1, axis), _ends(even, 0, axis)
         else:
-            low, high = (_farther(own)[0, 0] for own in pair)
+            low, high = (_farther_weights(own)[0, 0] for own in pair)
             before = low * _ends(even, 0, axis)
             after = high * _ends(odd, n - 1, axis)
         left = jnp.concatenate([before, slice_in_dim(odd, 0, n - 1, axis=axis)], axis)
@@ -65,7 +71,7 @@ def restricted(r: Array, system: HelmholtzOperator) -> Array:
     return r
 
 
-def prolonged(u: Array, system: HelmholtzOperator) -> Array:
+def prolong(u: Array, system: HelmholtzOperator) -> Array:
     """A field of the coarse grid on that of `system`, on lines between its cells."""
     for axis in reversed(halved_axes(system.shape)):
         n, pair = u.shape[axis], system.walls[axis]
@@ -73,7 +79,7 @@ def prolonged(u: Array, system: HelmholtzOperator) -> Array:
         if pair is None:
             before, after = last, first
         else:
-            low, high = (_farther(own)[0, 0] for own in pair)
+            low, high = (_farther_weights(own)[0, 0] for own in pair)
             before, after = low * first, high * last
         left = jnp.concatenate([before, slice_in_dim(u, 0, n - 1, axis=axis)], axis)
         right = jnp.concatenate([slice_in_dim(u, 1, n, axis=axis), after], axis)
@@ -86,18 +92,18 @@ def levels(system: HelmholtzOperator) -> list[HelmholtzOperator]:
     """All grids, the finest first."""
     found = [system]
     while halved_axes(found[-1].shape):
-        found.append(coarse(found[-1]))
+        found.append(coarsen(found[-1]))
     return found
 
 
-def coarsest(shape: tuple[int, ...]) -> tuple[int, ...]:
+def coarsest_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape where no axis can be halved any more."""
     while axes := halved_axes(shape):
         shape = tuple(n // 2 if i in axes else n for i, n in enumerate(shape))
     return shape
 
 
-def _farther(own: Array) -> Array:
+def _farther_weights(own: Array) -> Array:
     """The ghost at twice the distance: a condition α u + β u_n = 0 stays what it is."""
     return (3 * own - 1) / (3 - own)
 
@@ -114,12 +120,12 @@ def _ends(u: Array, i: int, axis: int) -> Array:
     return slice_in_dim(u, i, i + 1, axis=axis)
 
 
-def _paired(c: Array, axis: int) -> Array:
+def _pair_means(c: Array, axis: int) -> Array:
     even, odd = _parts(c, axis)
     return (even + odd) / 2
 
 
-def _in_turn(c: Array, axis: int, on_wall: bool) -> Array:
+def _full_weighting(c: Array, axis: int, on_wall: bool) -> Array:
     """Half of every second face, and a quarter of those before and behind it."""
     n = c.shape[axis] - 1
     here = slice_in_dim(c, 0, n + 1, 2, axis)

@@ -16,9 +16,9 @@ from .._boundaries import (
     Outflow,
 )
 from .._domain import Domain
-from .._finite_volume import on_faces
+from .._finite_volume import values_on_faces
 from .._grid import on_axis
-from .._stencils import divergence, neighbours
+from .._stencils import divergence, face_neighbors
 
 
 #: Of a wall: `even` where the ghost is the cell, `odd` where it is its negative.
@@ -79,7 +79,7 @@ class HelmholtzOperator(eqx.Module):
             across = [n if i != axis else 1 for i, n in enumerate(self.shape)]
             ends.append(tuple(GhostCells(own.astype(dtype), nothing) for own in pair))
             given.append(2 * (jnp.zeros(across, dtype),))
-        views = neighbours(v, ends, given, 1)
+        views = face_neighbors(v, ends, given, 1)
         pairs = zip(self.faces, views, strict=True)
         return self.alpha * v - divergence(
             [c * (high - low) for c, (low, high) in pairs]
@@ -105,12 +105,12 @@ class HelmholtzOperator(eqx.Module):
         return solved
 
 
-def system_of(
+def helmholtz_operator(
     domain: Domain, coefficient: Any, alpha: Any, dtype: Any, *, regular: bool = False
 ) -> HelmholtzOperator:
     """The system of a problem; `regular` where A is known to have no null space."""
     spacing = domain.grid.spacing.astype(dtype)
-    faces = on_faces(coefficient, domain, dtype)
+    faces = values_on_faces(coefficient, domain, dtype)
     walls, kinds = [], []
     for axis in range(domain.grid.ndim):
         pair = domain.walls(axis)
@@ -137,11 +137,11 @@ def system_of(
     )
 
 
-def diagonal(system: HelmholtzOperator) -> Array:
+def operator_diagonal(system: HelmholtzOperator) -> Array:
     """The diagonal of A."""
     found = jnp.broadcast_to(system.alpha, system.shape)
     for axis, (c, pair) in enumerate(zip(system.faces, system.walls, strict=True)):
-        c = on_all_faces(c, axis, system.shape)
+        c = coefficient_on_faces(c, axis, system.shape)
         n = system.shape[axis]
         low = jax.lax.slice_in_dim(c, 0, n, axis=axis)
         high = jax.lax.slice_in_dim(c, 1, n + 1, axis=axis)
@@ -153,7 +153,7 @@ def diagonal(system: HelmholtzOperator) -> Array:
     return found
 
 
-def on_all_faces(c: Array, axis: int, shape: tuple[int, ...]) -> Array:
+def coefficient_on_faces(c: Array, axis: int, shape: tuple[int, ...]) -> Array:
     """A coefficient as a field of the faces across `axis`."""
     faces = tuple(n + (i == axis) for i, n in enumerate(shape))
     return jnp.broadcast_to(c, faces)

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._linalg import product
-from ._elliptic_solver import AbstractPreconditioner, PreparedOperator, unit_of
-from ._grid_transfer import coarsest, levels, prolonged, restricted
-from ._helmholtz_operator import HelmholtzOperator, diagonal
+from ..._linalg import matmul
+from ._elliptic_solver import AbstractPreconditioner, PreparedOperator, typical_size
+from ._grid_transfer import coarsest_shape, levels, prolong, restrict
+from ._helmholtz_operator import HelmholtzOperator, operator_diagonal
 
 
 #: Cells of the coarsest grid, whose matrix is made and inverted.
@@ -60,7 +60,7 @@ class Multigrid(AbstractPreconditioner):
 
     def objection(self, system, *, exact):
         del exact
-        last = coarsest(system.shape)
+        last = coarsest_shape(system.shape)
         if math.prod(last) <= _DENSE:
             return ""
         return (
@@ -74,7 +74,7 @@ class Multigrid(AbstractPreconditioner):
         last = grids[-1]
         eye = jnp.eye(math.prod(last.shape), dtype=last.alpha.dtype)
         columns = jax.vmap(lambda e: last(e.reshape(last.shape)).reshape(-1))(eye)
-        scales = [1 / diagonal(level) for level in grids[:-1]]
+        scales = [1 / operator_diagonal(level) for level in grids[:-1]]
         return coarser, scales, jnp.linalg.inv(columns.T)
 
     def solved(self, known, operator, b, *, guess=None):
@@ -95,7 +95,7 @@ class Multigrid(AbstractPreconditioner):
 
     def _converged(self, known, operator, b, guess):
         rtol = jnp.finfo(b.dtype).eps ** 0.75 if self.rtol is None else self.rtol
-        unit = unit_of(b)
+        unit = typical_size(b)
         b = b / unit
 
         def step(carry):
@@ -125,11 +125,11 @@ class Multigrid(AbstractPreconditioner):
 
     def _cycle(self, grids, scales, inverse, b):
         if len(grids) == 1:
-            return product(inverse, b.reshape(-1)).reshape(b.shape)
+            return matmul(inverse, b.reshape(-1)).reshape(b.shape)
         system, scale = grids[0], scales[0]
         x = self._smoothed(system, scale, b, None)
-        left = restricted(b - system.plain(x), system)
-        x = x + prolonged(self._cycle(grids[1:], scales[1:], inverse, left), system)
+        left = restrict(b - system.plain(x), system)
+        x = x + prolong(self._cycle(grids[1:], scales[1:], inverse, left), system)
         return self._smoothed(system, scale, b, x)
 
     def _smoothed(

@@ -9,16 +9,20 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._norms import largest
-from ..._results import RESULTS, is_finite, poisoned, raised, throws
+from ..._norms import max_norm
+from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import Numbers
 from ..._validation import as_floating, check_positive, is_traced
 from ...implicit import Solution
 from .._domain import Domain, check_domain
 from .._finite_volume import diffusion
-from ._differentiable_solve import default_solver, system_solution
+from ._differentiable_solve import default_solver, solve_elliptic
 from ._elliptic_solver import AbstractEllipticSolver
-from ._helmholtz_operator import HelmholtzOperator, diagonal, system_of
+from ._helmholtz_operator import (
+    HelmholtzOperator,
+    helmholtz_operator,
+    operator_diagonal,
+)
 
 
 def helmholtz(
@@ -83,11 +87,11 @@ def helmholtz(
     check_positive("coefficient", coefficient, "an elliptic problem has one sign of it")
     alpha = _field("alpha", alpha, domain)
     _check_not_negative(alpha)
-    found, imbalance = _answered(f, domain, (alpha, coefficient), t, solver)
-    if not throws(throw):
+    found, imbalance = _solve_problem(f, domain, (alpha, coefficient), t, solver)
+    if not should_raise(throw):
         return found if full else found.value
     status = _check_balance(found.status, imbalance)
-    value = raised(found.value, status)
+    value = raise_if_failed(found.value, status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
@@ -119,33 +123,33 @@ def poisson(
 
 
 @fresh_jit
-def _answered(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
+def _solve_problem(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
     """A `Solution` of every field, and how far its data are from a balance."""
     alpha, k = coefficients
-    system = system_of(domain, k, alpha, f.dtype)
+    system = helmholtz_operator(domain, k, alpha, f.dtype)
     solver = default_solver(system) if solver is None else solver
     _check_solver(solver, system)
     walls = diffusion(jnp.zeros_like(f), k, domain, t)
     fields, passing = (x.reshape(-1, *system.shape) for x in (f, walls))
-    u, left, iterations = _solved(system, fields + passing, solver)
-    judge = jax.vmap(lambda *problem: _judged(system, *problem))
+    u, left, iterations = _solve_checked(system, fields + passing, solver)
+    judge = jax.vmap(lambda *problem: _check_solution(system, *problem))
     status, imbalance = judge(fields, passing, u, left)
     proper = domain.grid.proper()
     status = RESULTS.where(proper, status, RESULTS.improper_parameter)
-    u = jax.vmap(poisoned)(u, jnp.asarray(status == RESULTS.successful))
+    u = jax.vmap(nan_unless)(u, jnp.asarray(status == RESULTS.successful))
     batch = f.shape[: f.ndim - system.ndim]
-    several = status, jax.vmap(largest)(left), iterations
+    several = status, jax.vmap(max_norm)(left), iterations
     shaped = jax.tree.map(lambda x: x.reshape(batch), (several, imbalance))
     return Solution(u.reshape(f.shape), *shaped[0]), shaped[1]
 
 
-def _solved(
+def _solve_checked(
     system: HelmholtzOperator, fields: Array, solver: AbstractEllipticSolver
 ) -> tuple[Array, Array, Array]:
     """The solution for every field, what is left of it, and the iterations."""
 
     def one(b):
-        return system_solution(system, b, solver=solver)
+        return solve_elliptic(system, b, solver=solver)
 
     if len(fields) == 1:
         # Under vmap a loop would choose between old and new at every step.
@@ -156,15 +160,15 @@ def _solved(
     return u, left, iterations
 
 
-def _judged(
+def _check_solution(
     system: HelmholtzOperator, f: Array, walls: Array, u: Array, left: Array
 ) -> tuple[RESULTS, Array]:
     """How one field was solved for, and how far its data are from a balance."""
     b = f + walls
-    size = largest(b) + largest(diagonal(system)) * largest(u)
+    size = max_norm(b) + max_norm(operator_diagonal(system)) * max_norm(u)
     # What is left of b is but rounding, or the tolerance of a solver.
     rounding = jnp.finfo(b.dtype).eps ** 0.5
-    good = (largest(left) <= rounding * size) & is_finite(u)
+    good = (max_norm(left) <= rounding * size) & is_finite(u)
     imbalance = _imbalance(system, f, walls)
     status = RESULTS.where(good, RESULTS.successful, RESULTS.no_linear_solution)
     status = RESULTS.where(imbalance <= rounding, status, RESULTS.incompatible_data)

@@ -4,7 +4,11 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner, unit_of
+from ._elliptic_solver import (
+    AbstractEllipticSolver,
+    AbstractPreconditioner,
+    typical_size,
+)
 from ._fast_diagonalization import FastDiagonalization
 from ._helmholtz_operator import HelmholtzOperator
 
@@ -54,8 +58,8 @@ class PreconditionedKrylov(AbstractEllipticSolver):
             return self.by.approximated(known, r)
 
         approximate = known.system.around_constants(approximate)
-        unit = unit_of(b)
-        krylov = krylov_of(known.system) if self.krylov is None else self.krylov
+        unit = typical_size(b)
+        krylov = krylov_solver(known.system) if self.krylov is None else self.krylov
         krylov = eqx.tree_at(lambda k: k.atol, krylov, krylov.atol / unit)
         left = (b if guess is None else b - operator(guess)) / unit
         b = b / unit
@@ -72,6 +76,6 @@ class PreconditionedKrylov(AbstractEllipticSolver):
         return unit * x if guess is None else guess + unit * x, steps
 
 
-def krylov_of(system: HelmholtzOperator, rtol: float | None = None) -> Krylov:
+def krylov_solver(system: HelmholtzOperator, rtol: float | None = None) -> Krylov:
     """What suits a system, down to a tolerance."""
     return Krylov(CG() if system.symmetric else GMRES(), rtol)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._grid import on_axis, product_along
-from ._eigenvectors_1d import around, waves
+from ._eigenvectors_1d import eigenvectors_1d, periodic_eigenvalues
 
 
 #: Of each axis: None if periodic, else what a field is at both walls.
@@ -27,15 +27,17 @@ def eigenvectors(
     for axis, (pair, n) in enumerate(zip(kinds, shape, strict=True)):
         matrix = None
         if pair is None:
-            values = jnp.asarray(around(n, real=axis == periodic[-1]), dtype)
+            values = jnp.asarray(
+                periodic_eigenvalues(n, real=axis == periodic[-1]), dtype
+            )
         else:
-            matrix, values = waves(pair, walls[axis], n, dtype)
+            matrix, values = eigenvectors_1d(pair, walls[axis], n, dtype)
         total = total + sizes[axis] * on_axis(values, axis, len(shape))
         matrices.append(matrix)
     return matrices, total
 
 
-def in_waves(
+def apply_in_eigenbasis(
     matrices: list[Array | None], x: Array, scaled: Callable[[Array], Array]
 ) -> Array:
     """Q f(Qᵀ x), of the eigenvectors Q."""

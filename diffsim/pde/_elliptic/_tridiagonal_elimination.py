@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._elliptic_solver import AbstractPreconditioner, refined
-from ._helmholtz_operator import diagonal, on_all_faces
+from ._elliptic_solver import AbstractPreconditioner, with_refinement
+from ._helmholtz_operator import coefficient_on_faces, operator_diagonal
 
 
 class TridiagonalElimination(AbstractPreconditioner):
@@ -37,8 +37,8 @@ class TridiagonalElimination(AbstractPreconditioner):
         return ""
 
     def prepared(self, system):
-        c = on_all_faces(system.faces[0], 0, system.shape)
-        middle = diagonal(system)
+        c = coefficient_on_faces(system.faces[0], 0, system.shape)
+        middle = operator_diagonal(system)
         if system.sigma is not None:
             # Fields without a mean are solved for with any one cell held at zero.
             middle = middle.at[0].add(jnp.where(system.sigma > 0, middle[0], 0))
@@ -54,7 +54,7 @@ class TridiagonalElimination(AbstractPreconditioner):
         return *bands, (row, answer / (1 + jnp.sum(row * answer)))
 
     def solved(self, known, operator, b, *, guess=None):
-        x = refined(lambda r: self.approximated(known, r), operator, b, guess)
+        x = with_refinement(lambda r: self.approximated(known, r), operator, b, guess)
         return x, jnp.asarray(1)
 
     def approximated(self, known, b):

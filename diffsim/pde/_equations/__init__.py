@@ -5,7 +5,7 @@ from ._allen_cahn import AllenCahn
 from ._burgers import Burgers
 from ._cahn_hilliard import CahnHilliard
 from ._coefficients import check_coefficients
-from ._conservation_law import AbstractConservationLaw, transport
+from ._conservation_law import AbstractConservationLaw, flux_divergence
 from ._diffusion import Diffusion
 from ._equation import (
     AbstractEquation,
@@ -51,5 +51,5 @@ __all__ = [
     "ShallowWater",
     "Wave",
     "check_coefficients",
-    "transport",
+    "flux_divergence",
 ]

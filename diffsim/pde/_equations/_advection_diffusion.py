@@ -7,15 +7,15 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import as_floating, check_takes, chosen
+from ..._validation import as_floating, check_signature, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
 from .._finite_volume import MUSCL, AbstractReconstruction, advection, checked_velocity
 from .._time_step import CFL
-from ._coefficients import evaluated, fed, optional, spreads
+from ._coefficients import add_source, evaluate_coefficient, has_diffusion, optional
 from ._equation import AbstractFiniteVolumeEquation
-from ._implicit_diffusion import spread_of_order, spreading
+from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class AdvectionDiffusion(AbstractFiniteVolumeEquation):
@@ -66,10 +66,12 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         self.diffusivity = optional("diffusivity", diffusivity)
         self.velocity = _velocity(velocity)
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
+        self.scheme = or_default(
+            "scheme", scheme, AbstractReconstruction, default=MUSCL()
+        )
 
     def signs(self):
-        return (spreads("diffusivity", self.diffusivity, zero=True),)
+        return (has_diffusion("diffusivity", self.diffusivity, zero=True),)
 
     def channels(self, ndim):
         del ndim
@@ -80,9 +82,9 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         velocity = self._velocity_at(t, x, domain)
         rate = advection(u, velocity, domain, t, scheme=self.scheme)
         if self.diffusivity is not None:
-            D = evaluated("diffusivity", self.diffusivity, t, x, u[0])
-            rate = rate + spread_of_order(D, self.scheme.order, t, u, domain)
-        return fed(rate, self.source, t, x, u)
+            D = evaluate_coefficient("diffusivity", self.diffusivity, t, x, u[0])
+            rate = rate + diffusion_term_of_order(D, self.scheme.order, t, u, domain)
+        return add_source(rate, self.source, t, x, u)
 
     def crossings(self, t, u, domain):
         spacing = domain.grid.spacing.astype(u.dtype)
@@ -99,8 +101,8 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         )
         if self.diffusivity is None:
             return moved
-        D = evaluated("diffusivity", self.diffusivity, t, x, u[0])
-        return moved + spreading(D, domain, u.dtype)
+        D = evaluate_coefficient("diffusivity", self.diffusivity, t, x, u[0])
+        return moved + diffusive_courant_rate(D, domain, u.dtype)
 
     def check(self, u, domain):
         velocity = self.velocity
@@ -126,7 +128,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
 def _velocity(given: Any) -> Any:
     """A function, an array, or a tuple of arrays on faces."""
     if callable(given):
-        check_takes("velocity", given, ("t", "x"))
+        check_signature("velocity", given, ("t", "x"))
         return given
     if isinstance(given, tuple | list) and any(jnp.ndim(v) for v in given):
         return tuple(as_floating("velocity", v) for v in given)

@@ -3,7 +3,13 @@
 from typing import Any, ClassVar
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, fed, optional, spreads
+from ._coefficients import (
+    add_source,
+    coefficient,
+    evaluate_coefficient,
+    has_diffusion,
+    optional,
+)
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -41,7 +47,7 @@ class AllenCahn(AbstractReactionDiffusion):
         self.source = optional("source", source)
 
     def signs(self):
-        return (spreads("diffusivity", self.diffusivity),)
+        return (has_diffusion("diffusivity", self.diffusivity),)
 
     @property
     def degree(self):
@@ -52,6 +58,6 @@ class AllenCahn(AbstractReactionDiffusion):
         return (self.diffusivity,)
 
     def reaction(self, t, x, u):
-        r = evaluated("reaction_rate", self.reaction_rate, t, x, u[0])
+        r = evaluate_coefficient("reaction_rate", self.reaction_rate, t, x, u[0])
         rate = r * (u - u * u * u)
-        return fed(rate, self.source, t, x, u)
+        return add_source(rate, self.source, t, x, u)

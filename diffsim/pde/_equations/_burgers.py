@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import chosen
+from ..._validation import or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
@@ -16,9 +16,14 @@ from .._finite_volume import (
     Rusanov,
 )
 from .._time_step import CFL
-from ._coefficients import evaluated, fed, optional, spreads
-from ._conservation_law import AbstractConservationLaw, crossed, transport, with_mirrors
-from ._implicit_diffusion import spread_of_order, spreading
+from ._coefficients import add_source, evaluate_coefficient, has_diffusion, optional
+from ._conservation_law import (
+    AbstractConservationLaw,
+    courant_rate_of_law,
+    flux_divergence,
+    with_odd_channels,
+)
+from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class Burgers(AbstractConservationLaw):
@@ -65,13 +70,15 @@ class Burgers(AbstractConservationLaw):
     ):
         self.viscosity = optional("viscosity", viscosity)
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=WENO5())
-        self.riemann = chosen(
+        self.scheme = or_default(
+            "scheme", scheme, AbstractReconstruction, default=WENO5()
+        )
+        self.riemann = or_default(
             "riemann", riemann, AbstractRiemannSolver, default=Rusanov()
         )
 
     def signs(self):
-        return (spreads("viscosity", self.viscosity, zero=True),)
+        return (has_diffusion("viscosity", self.viscosity, zero=True),)
 
     def channels(self, ndim):
         del ndim
@@ -96,19 +103,19 @@ class Burgers(AbstractConservationLaw):
         return (0,)
 
     def rate(self, t, u, domain):
-        rate = transport(self, u, domain, t)
+        rate = flux_divergence(self, u, domain, t)
         if self.viscosity is not None:
             order, viscosity = self.scheme.order, self._viscosity_at(t, u, domain)
-            mirrored = with_mirrors(self, domain)
-            rate = rate + spread_of_order(viscosity, order, t, u, mirrored)
-        return fed(rate, self.source, t, domain.grid.centers, u)
+            mirrored = with_odd_channels(self, domain)
+            rate = rate + diffusion_term_of_order(viscosity, order, t, u, mirrored)
+        return add_source(rate, self.source, t, domain.grid.centers, u)
 
     def crossings(self, t, u, domain):
-        crossings = crossed(self, tuple(u), domain)
+        crossings = courant_rate_of_law(self, tuple(u), domain)
         if self.viscosity is None:
             return crossings
         viscosity = self._viscosity_at(t, u, domain)
-        return crossings + spreading(viscosity, domain, u.dtype)
+        return crossings + diffusive_courant_rate(viscosity, domain, u.dtype)
 
     def default_method(self, domain):
         del domain
@@ -116,4 +123,4 @@ class Burgers(AbstractConservationLaw):
 
     def _viscosity_at(self, t: Any, u: Array, domain: Domain) -> Array:
         x = domain.grid.centers.astype(u.dtype)
-        return evaluated("viscosity", self.viscosity, t, x, u[0])
+        return evaluate_coefficient("viscosity", self.viscosity, t, x, u[0])

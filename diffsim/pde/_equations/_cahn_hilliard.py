@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
-from ..._linalg import scaled
+from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from ._coefficients import fed_in_modes, optional
@@ -88,5 +88,5 @@ class CahnHilliard(AbstractSpectralEquation):
         rest = modes.forward(u**3)
         if self.about:
             rest = rest - 3 * self.about**2 * z
-        rate = scaled(-self.mobility * modes.squared, rest)
+        rate = real_times(-self.mobility * modes.squared, rest)
         return fed_in_modes(rate, self.source, t, z, modes)

@@ -6,7 +6,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import PositiveParameter, as_floating, check_takes, returned
+from ..._validation import (
+    PositiveParameter,
+    as_floating,
+    check_signature,
+    checked_return,
+)
 from .._fourier import FourierBasis
 
 
@@ -20,12 +25,12 @@ _FED = ("source", "forcing")
 def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     """A number, a field or a function, as an equation keeps it."""
     if callable(given):
-        check_takes(name, given, takes)
+        check_signature(name, given, takes)
         return given
     return as_floating(name, given)
 
 
-def spreads(name: str, value: Any, *, zero: bool = False) -> PositiveParameter:
+def has_diffusion(name: str, value: Any, *, zero: bool = False) -> PositiveParameter:
     """The sign of what evens a field out; `zero` where nothing has to."""
     hint = "negative ones make a field rougher without bound"
     if not zero:
@@ -63,7 +68,7 @@ def _check_shape(
     )
 
 
-def fed(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
+def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     """A rate with what a source adds to it, a function of (t, x, u) for instance.
 
     Of an equation for one channel the source is told of the field alone.
@@ -71,7 +76,7 @@ def fed(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     if source is None:
         return rate
     told = u[0] if len(u) == 1 else u
-    found = evaluated("source", source, t, x.astype(u.dtype), told)
+    found = evaluate_coefficient("source", source, t, x.astype(u.dtype), told)
     pairs = zip(reversed(found.shape), reversed(rate.shape), strict=False)
     if found.ndim > rate.ndim or any(a not in (1, n) for a, n in pairs):
         raise ValueError(
@@ -85,7 +90,7 @@ def feed_in_modes(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of what a source adds to the rate of the field of z."""
     field = modes.backward(z)
     return modes.forward(
-        fed(jnp.zeros_like(field), source, t, modes.grid.centers, field)
+        add_source(jnp.zeros_like(field), source, t, modes.grid.centers, field)
     )
 
 
@@ -96,7 +101,9 @@ def fed_in_modes(
     return rate if source is None else rate + feed_in_modes(source, t, z, modes)
 
 
-def evaluated(name: str, given: Any, t: Any, x: Array, *fields: Array) -> Array:
+def evaluate_coefficient(
+    name: str, given: Any, t: Any, x: Array, *fields: Array
+) -> Array:
     """What it is at t, x and where it is told of fields, in the type of x."""
     if not callable(given):
         return fitting(name, given, x)
@@ -107,7 +114,7 @@ def evaluated(name: str, given: Any, t: Any, x: Array, *fields: Array) -> Array:
 
 def fitting(name: str, given: Any, x: Array) -> Array:
     """Numbers or fields in the type of x; objects to those of another grid."""
-    found, grid = returned(name, given, x.dtype), x.shape[1:]
+    found, grid = checked_return(name, given, x.dtype), x.shape[1:]
     pairs = zip(found.shape[-len(grid) :], grid, strict=False)
     whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)
     if found.ndim and not whole:

@@ -18,7 +18,7 @@ from .._finite_volume import (
     Channels,
     both_sides,
 )
-from .._materialize import made_once
+from .._materialize import materialize
 from .._stencils import divergence
 from ._equation import AbstractFiniteVolumeEquation
 
@@ -27,9 +27,9 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
     r"""$\partial_t u + \nabla\cdot F(u) = 0$, with waves of finite speed.
 
     Subclasses say what they are for tuples with one array a channel, in cells and on
-    faces alike; `rate` is `pde.transport(self, u, domain, t)`, and what is added to it.
-    The primitive variables w are those that are interpolated to the faces, and that
-    boundaries are for: `Inflow(w)`.
+    faces alike; `rate` is `pde.flux_divergence(self, u, domain, t)`, and what is added
+    to it. The primitive variables w are those that are interpolated to the faces, and
+    that boundaries are for: `Inflow(w)`.
     """
 
     scheme: eqx.AbstractVar[AbstractReconstruction]
@@ -68,7 +68,7 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
 
 
 @fresh_jit
-def transport(
+def flux_divergence(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any = 0.0
 ) -> Array:
     r"""$-\nabla\cdot F(u)$ in every cell, by what passes its faces.
@@ -84,32 +84,34 @@ def transport(
     """
     spacing = domain.grid.spacing.astype(u.dtype)
     passing = [
-        through_faces(law, views, axis)
-        for axis, views in enumerate(around_faces(law, u, domain, t))
+        fluxes_through_faces(law, views, axis)
+        for axis, views in enumerate(states_at_faces(law, u, domain, t))
     ]
-    return gathered(passing, spacing)
+    return sum_fluxes(passing, spacing)
 
 
-def around_faces(
+def states_at_faces(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any
 ) -> list[list[Array]]:
     """For each axis the primitive variables in the cells beside its faces."""
-    scheme, domain = law.scheme, with_mirrors(law, domain)
+    scheme, domain = law.scheme, with_odd_channels(law, domain)
     w = jnp.stack(law.primitive(channels_of(u)))
     return domain.neighbours(w, t, width=scheme.width, order=scheme.order)
 
 
-def through_faces(
+def fluxes_through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """What passes faces, from the primitive variables in the cells beside them."""
-    sides = made_once(both_sides(law.scheme, views))
+    sides = materialize(both_sides(law.scheme, views))
     left, right = (channels_of(side) for side in sides)
-    flux = made_once(law.riemann.flux(law, left, right, axis))
-    return compensated(law, flux, [channels_of(view) for view in views], axis)
+    flux = materialize(law.riemann.flux(law, left, right, axis))
+    return high_order_flux_correction(
+        law, flux, [channels_of(view) for view in views], axis
+    )
 
 
-def compensated(
+def high_order_flux_correction(
     law: AbstractConservationLaw, flux: Channels, cells: Sequence[Channels], axis: int
 ) -> Channels:
     """What has derivatives as its differences, from what passes the middle of faces."""
@@ -122,7 +124,7 @@ def compensated(
     )
 
 
-def gathered(passing: Sequence[Channels], spacing: Array) -> Array:
+def sum_fluxes(passing: Sequence[Channels], spacing: Array) -> Array:
     """The rate of every cell, from what passes the faces across each axis."""
     # Products: quotients of whole fields take as long as all else that is simple.
     per_length = 1 / spacing
@@ -133,7 +135,9 @@ def gathered(passing: Sequence[Channels], spacing: Array) -> Array:
     return jnp.stack(rates)
 
 
-def crossed(law: AbstractConservationLaw, w: Channels, domain: Domain) -> Array:
+def courant_rate_of_law(
+    law: AbstractConservationLaw, w: Channels, domain: Domain
+) -> Array:
     """Cells that the fastest waves of primitive variables cross a time."""
     spacing = domain.grid.spacing.astype(w[0].dtype)
     total = jnp.zeros_like(spacing[0])
@@ -149,7 +153,7 @@ def channels_of(u: Array) -> Channels:
     return tuple(part.reshape(part.shape[1:]) for part in parts)
 
 
-def with_mirrors(law: AbstractConservationLaw, domain: Domain) -> Domain:
+def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
     """Walls as mirrors that know which channels change sign."""
     channels = law.channels(domain.grid.ndim)
     boundary = tuple(

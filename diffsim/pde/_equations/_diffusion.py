@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import coefficient, fed, optional, spreads
+from ._coefficients import add_source, coefficient, has_diffusion, optional
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -41,7 +41,7 @@ class Diffusion(AbstractReactionDiffusion):
         self.source = optional("source", source)
 
     def signs(self):
-        return (spreads("diffusivity", self.diffusivity),)
+        return (has_diffusion("diffusivity", self.diffusivity),)
 
     @property
     def degree(self):
@@ -54,4 +54,4 @@ class Diffusion(AbstractReactionDiffusion):
     def reaction(self, t, x, u):
         if self.source is None:
             return None
-        return fed(jnp.zeros_like(u), self.source, t, x, u)
+        return add_source(jnp.zeros_like(u), self.source, t, x, u)

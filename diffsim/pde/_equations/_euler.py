@@ -9,18 +9,22 @@ from jaxtyping import Array
 from ..._types import Numbers
 from ..._validation import (
     PositiveParameter,
-    alike,
     as_floating,
-    chosen,
+    compile_time_eval,
     is_traced,
-    worked_out,
+    or_default,
+    promote_to_common_dtype,
 )
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._finite_volume import HLLC, MUSCL, AbstractReconstruction, AbstractRiemannSolver
 from .._time_step import CFL
-from ._coefficients import fed, optional
-from ._conservation_law import AbstractConservationLaw, crossed, transport
+from ._coefficients import add_source, optional
+from ._conservation_law import (
+    AbstractConservationLaw,
+    courant_rate_of_law,
+    flux_divergence,
+)
 
 
 class Euler(AbstractConservationLaw):
@@ -79,8 +83,12 @@ class Euler(AbstractConservationLaw):
     ):
         self.gamma = as_floating("gamma", gamma)
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
-        self.riemann = chosen("riemann", riemann, AbstractRiemannSolver, default=HLLC())
+        self.scheme = or_default(
+            "scheme", scheme, AbstractReconstruction, default=MUSCL()
+        )
+        self.riemann = or_default(
+            "riemann", riemann, AbstractRiemannSolver, default=HLLC()
+        )
 
     def signs(self):
         return (
@@ -97,7 +105,9 @@ class Euler(AbstractConservationLaw):
 
         Density and pressure are fields or numbers; one of the three is a field.
         """
-        w = alike(density=density, velocity=velocity, pressure=pressure)
+        w = promote_to_common_dtype(
+            density=density, velocity=velocity, pressure=pressure
+        )
         density, velocity, pressure = w
         shape = jnp.broadcast_shapes(density.shape, pressure.shape)
         if shape and not velocity.ndim:
@@ -183,18 +193,18 @@ class Euler(AbstractConservationLaw):
 
     def crossings(self, t, u, domain):
         del t
-        return crossed(self, self.primitive(tuple(u)), domain)
+        return courant_rate_of_law(self, self.primitive(tuple(u)), domain)
 
     def rate(self, t, u, domain):
-        return fed(
-            transport(self, u, domain, t), self.source, t, domain.grid.centers, u
+        return add_source(
+            flux_divergence(self, u, domain, t), self.source, t, domain.grid.centers, u
         )
 
     def check(self, u, domain):
         del domain
         if is_traced(u) or is_traced(self.gamma):
             return
-        with worked_out():
+        with compile_time_eval():
             density, _, pressure = self.fields(u)
         for name, field in (("density", density), ("pressure", pressure)):
             smallest = np.min(np.asarray(field))

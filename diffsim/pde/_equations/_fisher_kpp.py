@@ -3,7 +3,13 @@
 from typing import Any, ClassVar
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, fed, optional, spreads
+from ._coefficients import (
+    add_source,
+    coefficient,
+    evaluate_coefficient,
+    has_diffusion,
+    optional,
+)
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -50,7 +56,7 @@ class FisherKPP(AbstractReactionDiffusion):
         self.source = optional("source", source)
 
     def signs(self):
-        return (spreads("diffusivity", self.diffusivity),)
+        return (has_diffusion("diffusivity", self.diffusivity),)
 
     @property
     def degree(self):
@@ -61,6 +67,10 @@ class FisherKPP(AbstractReactionDiffusion):
         return (self.diffusivity,)
 
     def reaction(self, t, x, u):
-        r = evaluated("growth", self.growth, t, x, u[0])
-        rate = r * u * (1 - u / evaluated("capacity", self.capacity, t, x, u[0]))
-        return fed(rate, self.source, t, x, u)
+        r = evaluate_coefficient("growth", self.growth, t, x, u[0])
+        rate = (
+            r
+            * u
+            * (1 - u / evaluate_coefficient("capacity", self.capacity, t, x, u[0]))
+        )
+        return add_source(rate, self.source, t, x, u)

@@ -5,7 +5,13 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import coefficient, evaluated, fed, optional, spreads
+from ._coefficients import (
+    add_source,
+    coefficient,
+    evaluate_coefficient,
+    has_diffusion,
+    optional,
+)
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -60,7 +66,7 @@ class GrayScott(AbstractReactionDiffusion):
         self.source = optional("source", source)
 
     def signs(self):
-        return tuple(spreads("diffusivities", d) for d in self.spreading)
+        return tuple(has_diffusion("diffusivities", d) for d in self.spreading)
 
     @property
     def degree(self):
@@ -71,8 +77,8 @@ class GrayScott(AbstractReactionDiffusion):
         return self.spreading
 
     def reaction(self, t, x, u):
-        feed = evaluated("feed", self.feed, t, x, u)
-        kill = evaluated("kill", self.kill, t, x, u)
+        feed = evaluate_coefficient("feed", self.feed, t, x, u)
+        kill = evaluate_coefficient("kill", self.kill, t, x, u)
         eaten = u[0] * u[1] * u[1]
         rate = jnp.stack([feed * (1 - u[0]) - eaten, eaten - (feed + kill) * u[1]])
-        return fed(rate, self.source, t, x, u)
+        return add_source(rate, self.source, t, x, u)

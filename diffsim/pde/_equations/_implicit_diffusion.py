@@ -7,17 +7,26 @@ from jaxtyping import Array
 
 from ... import implicit
 from .._domain import Domain
-from .._elliptic import PreconditionedSolver, default_solver, system_of, system_solution
+from .._elliptic import (
+    PreconditionedSolver,
+    default_solver,
+    helmholtz_operator,
+    solve_elliptic,
+)
 from .._finite_volume import diffusion, laplacian
-from ._coefficients import evaluated
+from ._coefficients import evaluate_coefficient
 
 
-def spread(diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain) -> Array:
+def diffusion_term(
+    diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
+) -> Array:
     r"""$\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
-    return diffusion(u, _together(diffusivities, t, u, domain), domain, t)
+    return diffusion(u, _stacked_diffusivities(diffusivities, t, u, domain), domain, t)
 
 
-def spread_of_order(D: Array, order: int, t: Any, u: Array, domain: Domain) -> Array:
+def diffusion_term_of_order(
+    D: Array, order: int, t: Any, u: Array, domain: Domain
+) -> Array:
     r"""$\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme of so high an order.
 
     Of order 4 where that is above 2 and D a number, else 2.
@@ -27,7 +36,7 @@ def spread_of_order(D: Array, order: int, t: Any, u: Array, domain: Domain) -> A
     return diffusion(u, D, domain, t)
 
 
-def spread_solved(
+def solve_implicit_diffusion(
     diffusivities: tuple[Any, ...],
     step: tuple[Any, Array],
     rhs: Array,
@@ -43,17 +52,17 @@ def spread_solved(
     if any(callable(d) for d in diffusivities):
         return _nonlinear(diffusivities, (t, length), rhs, guess, domain)
     nothing = jnp.zeros_like(rhs)
-    b = rhs + length * spread(diffusivities, t, nothing, domain)
+    b = rhs + length * diffusion_term(diffusivities, t, nothing, domain)
     found = []
     for given, right, near in zip(diffusivities, b, guess, strict=True):
         k = length * jnp.asarray(given, rhs.dtype)
-        system = system_of(domain, k, 1.0, rhs.dtype, regular=True)
-        solver = default_solver(system, _left(rhs, 1))
-        found.append(system_solution(system, right, solver=solver, guess=near)[0])
+        system = helmholtz_operator(domain, k, 1.0, rhs.dtype, regular=True)
+        solver = default_solver(system, _stage_tolerance(rhs, 1))
+        found.append(solve_elliptic(system, right, solver=solver, guess=near)[0])
     return jnp.stack(found)
 
 
-def spreading(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
+def diffusive_courant_rate(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
     """What diffusion adds to crossings: 2 D/Δx² of every axis, at the largest D."""
     spacing = domain.grid.spacing.astype(dtype)
     return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
@@ -64,17 +73,18 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
 
     def residual(u, given):
         (t, length), rhs, domain = given
-        return u - length * spread(diffusivities, t, u, domain) - rhs
+        return u - length * diffusion_term(diffusivities, t, u, domain) - rhs
 
     t, length = step
-    left = _left(rhs, 5)
+    left = _stage_tolerance(rhs, 5)
     line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
     if line:
         linear = implicit.Tridiagonal()
     else:
-        fields = evaluated_all(diffusivities, t, guess, domain)
+        fields = evaluate_diffusivities(diffusivities, t, guess, domain)
         systems = [
-            system_of(domain, length * k, 1.0, rhs.dtype, regular=True) for k in fields
+            helmholtz_operator(domain, length * k, 1.0, rhs.dtype, regular=True)
+            for k in fields
         ]
         linear = implicit.Krylov(
             implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
@@ -85,14 +95,14 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
     return implicit.root(residual, guess, given, solver=solver, rule=rule, throw=False)
 
 
-def _left(rhs: Array, roundings: int) -> float:
+def _stage_tolerance(rhs: Array, roundings: int) -> float:
     """What stages may leave, which steps add up: in float32 so many roundings."""
     return max(roundings * float(jnp.finfo(rhs.dtype).eps), 2e-12)
 
 
-def _together(diffusivities, t, u, domain) -> Array:
+def _stacked_diffusivities(diffusivities, t, u, domain) -> Array:
     """All of them as one coefficient of `diffusion`."""
-    found = evaluated_all(diffusivities, t, u, domain)
+    found = evaluate_diffusivities(diffusivities, t, u, domain)
     if len(found) == 1:
         return found[0]
     if all(k.ndim == 0 for k in found):
@@ -100,13 +110,13 @@ def _together(diffusivities, t, u, domain) -> Array:
     return jnp.stack([jnp.broadcast_to(k, domain.grid.shape) for k in found])
 
 
-def evaluated_all(
+def evaluate_diffusivities(
     diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
 ) -> list[Array]:
     """D of every channel, numbers and fields."""
     x = domain.grid.centers.astype(u.dtype)
     found = [
-        evaluated("the diffusivity of a channel", d, t, x, a)
+        evaluate_coefficient("the diffusivity of a channel", d, t, x, a)
         for d, a in zip(diffusivities, u, strict=True)
     ]
     for k in found:

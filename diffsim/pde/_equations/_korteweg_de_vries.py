@@ -8,7 +8,7 @@ from ..._types import Numbers
 from ..._validation import as_floating
 from ._coefficients import fed_in_modes, optional
 from ._equation import AbstractSpectralEquation
-from ._spectral_convection import of_squares, speeds_of
+from ._spectral_convection import convective_term, max_speeds
 
 
 class KortewegDeVries(AbstractSpectralEquation):
@@ -60,8 +60,8 @@ class KortewegDeVries(AbstractSpectralEquation):
 
     def fastest(self, t, u, domain):
         del t
-        return speeds_of(self.advection.astype(u.dtype) * u, domain)
+        return max_speeds(self.advection.astype(u.dtype) * u, domain)
 
     def nonlinear(self, t, z, modes):
-        rate = of_squares(-0.5 * self.advection, z, modes)
+        rate = convective_term(-0.5 * self.advection, z, modes)
         return fed_in_modes(rate, self.source, t, z, modes)

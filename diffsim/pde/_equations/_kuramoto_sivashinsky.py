@@ -12,7 +12,7 @@ from ..._validation import PositiveParameter, as_floating
 from .._fourier import FourierBasis
 from ._coefficients import fed_in_modes, optional
 from ._equation import AbstractSpectralEquation
-from ._spectral_convection import of_squares, speeds_of
+from ._spectral_convection import convective_term, max_speeds
 
 
 class KuramotoSivashinsky(AbstractSpectralEquation):
@@ -86,12 +86,12 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
         if self.potential:
             modes = FourierBasis(cast(domain.grid, u.dtype))
             u = modes.backward(modes.gradient(modes.forward(u))[:, 0])
-        return speeds_of(u, domain)
+        return max_speeds(u, domain)
 
     def nonlinear(self, t, z, modes):
         if self.potential:
             slopes = modes.backward(modes.gradient(z))
             rate = -0.5 * modes.forward(jnp.sum(slopes**2, axis=0))
         else:
-            rate = of_squares(-0.5, z, modes)
+            rate = convective_term(-0.5, z, modes)
         return fed_in_modes(rate, self.source, t, z, modes)

@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._linalg import scaled
+from ..._linalg import real_times
 from ..._parameter_selection import cast
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from .._fourier import FourierBasis
 from ._coefficients import feed_in_modes, optional
 from ._equation import AbstractSpectralEquation
-from ._spectral_convection import speeds_of
+from ._spectral_convection import max_speeds
 
 
 _HINT = "without friction waves as short as the grid would pile up"
@@ -88,7 +88,7 @@ class NavierStokes(AbstractSpectralEquation):
         if domain.grid.ndim == 2:
             modes = FourierBasis(cast(domain.grid, u.dtype))
             u = modes.backward(velocity(modes.forward(u), modes))
-        return speeds_of(u, domain)
+        return max_speeds(u, domain)
 
     def nonlinear(self, t, z, modes):
         flux = _planar(z, modes) if modes.grid.ndim == 2 else _spatial(z, modes)
@@ -102,7 +102,7 @@ def velocity(z: Array, modes: FourierBasis) -> Array:
     """The transform of the velocity (axis, ...) of a vorticity's."""
     kx, ky = modes.wavenumbers
     stream = -modes.potential(z[0])
-    return 1j * jnp.stack([scaled(ky, stream), scaled(-kx, stream)])
+    return 1j * jnp.stack([real_times(ky, stream), real_times(-kx, stream)])
 
 
 def _planar(z: Array, modes: FourierBasis) -> Array:
@@ -110,7 +110,7 @@ def _planar(z: Array, modes: FourierBasis) -> Array:
     kx, ky = modes.wavenumbers
     u, v = _apart(modes.backward(velocity(z, modes)))
     shear, stretch = _apart(modes.forward(jnp.concatenate([u * v, v * v - u * u])))
-    return scaled(kx**2 - ky**2, shear) + scaled(kx * ky, stretch)
+    return real_times(kx**2 - ky**2, shear) + real_times(kx * ky, stretch)
 
 
 def _apart(fields: Array) -> Sequence[Array]:
@@ -128,9 +128,9 @@ def _spatial(z: Array, modes: FourierBasis) -> Array:
     xx, yy, xy, xz, yz = modes.forward(jnp.concatenate(products))
     x, y, z = modes.wavenumbers
     rows = [
-        scaled(x, xx) + scaled(y, xy) + scaled(z, xz),
-        scaled(x, xy) + scaled(y, yy) + scaled(z, yz),
-        scaled(x, xz) + scaled(y, yz),
+        real_times(x, xx) + real_times(y, xy) + real_times(z, xz),
+        real_times(x, xy) + real_times(y, yy) + real_times(z, yz),
+        real_times(x, xz) + real_times(y, yz),
     ]
     return _solenoidal(-1j * jnp.stack(rows), modes)
 
@@ -139,6 +139,6 @@ def _solenoidal(z: Array, modes: FourierBasis) -> Array:
     """Without its gradient part: z − k (k·z)/k²."""
     k = modes.wavenumbers
     over = 1 / jnp.where(modes.squared > 0, modes.squared, 1)
-    first, *rest = (scaled(a * over, b) for a, b in zip(k, z, strict=True))
+    first, *rest = (real_times(a * over, b) for a, b in zip(k, z, strict=True))
     along = sum(rest, start=first)
-    return z - jnp.stack([scaled(a, along) for a in k])
+    return z - jnp.stack([real_times(a, along) for a in k])

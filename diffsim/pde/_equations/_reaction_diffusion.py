@@ -11,7 +11,12 @@ from ...simulations import Method
 from .._domain import Domain
 from .._fourier import FourierBasis
 from ._equation import AbstractIMEXEquation, AbstractSpectralEquation
-from ._implicit_diffusion import evaluated_all, spread, spread_solved, spreading
+from ._implicit_diffusion import (
+    diffusion_term,
+    diffusive_courant_rate,
+    evaluate_diffusivities,
+    solve_implicit_diffusion,
+)
 
 
 class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
@@ -45,12 +50,14 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return _reacting(self, t, domain.grid.centers.astype(u.dtype), u)
 
     def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
-        return spread(self.diffusivities, t, u, domain)
+        return diffusion_term(self.diffusivities, t, u, domain)
 
     def solve(
         self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
     ) -> Array:
-        return spread_solved(self.diffusivities, (t, length), rhs, guess, domain)
+        return solve_implicit_diffusion(
+            self.diffusivities, (t, length), rhs, guess, domain
+        )
 
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         change = self.explicit(t, u, domain)
@@ -58,9 +65,9 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return spreading if change is None else spreading + change
 
     def crossings(self, t: Any, u: Array, domain: Domain) -> Array:
-        fields = evaluated_all(self.diffusivities, t, u, domain)
+        fields = evaluate_diffusivities(self.diffusivities, t, u, domain)
         fastest = jnp.stack([jnp.max(k) for k in fields])
-        return spreading(fastest, domain, u.dtype)
+        return diffusive_courant_rate(fastest, domain, u.dtype)
 
     def default_method(self, domain: Domain) -> Method:
         del domain

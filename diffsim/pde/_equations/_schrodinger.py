@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._linalg import scaled
+from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from ...simulations import SplitFlows
 from .._fourier import FourierBasis
 from .._grid import Grid
-from ._coefficients import coefficient, evaluated
+from ._coefficients import coefficient, evaluate_coefficient
 from ._equation import AbstractSplitStepEquation
 
 
@@ -112,7 +112,7 @@ def _turned_on_grid(
 
 
 def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
-    found = evaluated("potential", equation.potential, t, grid.centers)
+    found = evaluate_coefficient("potential", equation.potential, t, grid.centers)
     if found.ndim > grid.ndim:
         raise ValueError(
             f"potential must be a number or of the shape of the grid, {grid.shape}, "
@@ -140,7 +140,7 @@ def _turned(y: Array, angle: Array) -> Array:
     real, imaginary = jax.lax.split(y, (1, 1))
     c, s = jnp.cos(angle), jnp.sin(angle)
     turned = (
-        scaled(c, real) + scaled(s, imaginary),
-        scaled(c, imaginary) - scaled(s, real),
+        real_times(c, real) + real_times(s, imaginary),
+        real_times(c, imaginary) - real_times(s, real),
     )
     return jnp.concatenate(turned)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import PositiveParameter, as_floating, chosen, is_traced
+from ..._validation import PositiveParameter, as_floating, is_traced, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._boundaries import (
@@ -27,17 +27,17 @@ from .._finite_volume import (
     Channels,
     both_sides,
 )
-from .._materialize import made_once
+from .._materialize import materialize
 from .._stencils import difference
 from .._time_step import CFL
-from ._coefficients import coefficient, evaluated, fed, optional
+from ._coefficients import add_source, coefficient, evaluate_coefficient, optional
 from ._conservation_law import (
     AbstractConservationLaw,
-    around_faces,
     channels_of,
-    compensated,
-    crossed,
-    gathered,
+    courant_rate_of_law,
+    high_order_flux_correction,
+    states_at_faces,
+    sum_fluxes,
 )
 
 
@@ -101,8 +101,12 @@ class ShallowWater(AbstractConservationLaw):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
         self.source = optional("source", source)
-        self.scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
-        self.riemann = chosen("riemann", riemann, AbstractRiemannSolver, default=HLL())
+        self.scheme = or_default(
+            "scheme", scheme, AbstractReconstruction, default=MUSCL()
+        )
+        self.riemann = or_default(
+            "riemann", riemann, AbstractRiemannSolver, default=HLL()
+        )
 
     def signs(self):
         return (PositiveParameter("gravity", self.gravity),)
@@ -126,8 +130,8 @@ class ShallowWater(AbstractConservationLaw):
         depth, *velocity, bottom = w
         if len(velocity) != depth.ndim:
             raise ValueError(
-                "ShallowWater needs its bottom on faces, of which pde.transport knows "
-                "nothing; take its rate(t, u, domain)"
+                "ShallowWater needs its bottom on faces, of which pde.flux_divergence "
+                "knows nothing; take its rate(t, u, domain)"
             )
         discharge = depth * velocity[axis]
         momentum = [discharge * v for v in velocity]
@@ -149,15 +153,15 @@ class ShallowWater(AbstractConservationLaw):
         around = _with_bottom(domain).neighbours(
             bottom, t, width=scheme.width, order=scheme.order
         )
-        faces = around_faces(self, u, domain, t)
+        faces = states_at_faces(self, u, domain, t)
         passing, forces = [], []
         for axis, (views, bottoms) in enumerate(zip(faces, around, strict=True)):
             flux, floor = self._passing(views, bottoms, axis)
             passing.append(flux)
             slope = 1 / spacing[axis] * difference(floor, axis - ndim)
             forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
-        rate = gathered(passing, spacing) + jnp.stack([0 * bottom, *forces])
-        return fed(rate, self.source, t, domain.grid.centers, u)
+        rate = sum_fluxes(passing, spacing) + jnp.stack([0 * bottom, *forces])
+        return add_source(rate, self.source, t, domain.grid.centers, u)
 
     def positive(self, u):
         return (u[0],)
@@ -173,7 +177,7 @@ class ShallowWater(AbstractConservationLaw):
 
     def crossings(self, t, u, domain):
         del t
-        return crossed(self, self.primitive(tuple(u)), domain)
+        return courant_rate_of_law(self, self.primitive(tuple(u)), domain)
 
     def check(self, u, domain):
         del domain
@@ -193,7 +197,7 @@ class ShallowWater(AbstractConservationLaw):
 
     def _bottom(self, t: Any, u: Array, domain: Domain) -> Array:
         x = domain.grid.centers.astype(u.dtype)
-        bottom = evaluated("bottom", self.bottom, t, x)
+        bottom = evaluate_coefficient("bottom", self.bottom, t, x)
         return jnp.broadcast_to(bottom, domain.grid.shape)
 
     def _passing(
@@ -215,10 +219,10 @@ class ShallowWater(AbstractConservationLaw):
             return (height - floor, *velocity, floor)
 
         sides = both_sides(scheme, level)
-        left, right = (over_floor(side) for side in made_once(sides))
-        flux = made_once(self.riemann.flux(self, left, right, axis))
+        left, right = (over_floor(side) for side in materialize(sides))
+        flux = materialize(self.riemann.flux(self, left, right, axis))
         cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
-        passing = compensated(self, flux, cells, axis)
+        passing = high_order_flux_correction(self, flux, cells, axis)
         return passing, scheme.compensated(floor, bottoms)
 
     def _gravity(self, like: Array) -> Array:

@@ -10,7 +10,7 @@ from .._domain import Domain
 from .._fourier import FourierBasis
 
 
-def of_squares(factor: Any, z: Array, modes: FourierBasis) -> Array:
+def convective_term(factor: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of factor ∂(u²)/∂x, x the first axis."""
     u = modes.backward(z)
     square = modes.forward(u * u)
@@ -18,7 +18,7 @@ def of_squares(factor: Any, z: Array, modes: FourierBasis) -> Array:
     return jax.lax.complex(-slope * square.imag, slope * square.real)
 
 
-def speeds_of(velocity: Array, domain: Domain) -> Array:
+def max_speeds(velocity: Array, domain: Domain) -> Array:
     """|v| along each axis, where it crosses most cells; v has shape (axis, *grid)."""
     speeds = jnp.abs(velocity).reshape(len(velocity), -1)
     spacing = domain.grid.spacing.astype(speeds.dtype)

@@ -12,9 +12,9 @@ from ..._types import Numbers
 from ..._validation import PositiveParameter
 from ...simulations import Method, Separable, SplitFlows
 from .._domain import Domain
-from .._finite_volume import on_faces, spread
+from .._finite_volume import diffusion_flux_divergence, values_on_faces
 from .._time_step import LinearizedModes
-from ._coefficients import coefficient, fed, fitting, optional
+from ._coefficients import add_source, coefficient, fitting, optional
 from ._equation import AbstractSecondOrderInTime
 from ._wall_energy import energy_at_walls
 
@@ -108,7 +108,9 @@ class Wave(AbstractSecondOrderInTime):
         # Half of what a pull does that grows with u, and all of one that walls exert.
         squared = self._squared(domain, u.dtype)
         place, speed = jnp.split(u, 2)
-        pull = spread(place, squared, domain, t) + spread(0 * place, squared, domain, t)
+        pull = diffusion_flux_divergence(
+            place, squared, domain, t
+        ) + diffusion_flux_divergence(0 * place, squared, domain, t)
         held = energy_at_walls(squared, domain, t)
         return ((speed**2 - place * pull) / 2 + held)[0]
 
@@ -118,7 +120,9 @@ class Wave(AbstractSecondOrderInTime):
 
     def _squared(self, domain: Domain, dtype: Any) -> list[Array]:
         """c² on faces."""
-        return on_faces(_at("speed", self.speed, domain, dtype) ** 2, domain, dtype)
+        return values_on_faces(
+            _at("speed", self.speed, domain, dtype) ** 2, domain, dtype
+        )
 
 
 def _velocity(t: Any, v: Array, args: Any) -> Array:
@@ -131,8 +135,8 @@ def _acceleration(
 ) -> Array:
     """∇·(c²∇u) + s, c² on faces."""
     del args
-    pull = spread(u, squared, domain, t)
-    return fed(pull, source, t, domain.grid.centers, u)
+    pull = diffusion_flux_divergence(u, squared, domain, t)
+    return add_source(pull, source, t, domain.grid.centers, u)
 
 
 def _drifted(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:

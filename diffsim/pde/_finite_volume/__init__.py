@@ -6,7 +6,13 @@ from ._hll import HLL
 from ._hllc import HLLC
 from ._limiters import minmod, van_albada, van_leer
 from ._muscl import MUSCL
-from ._operators import diffusion, gradient, laplacian, on_faces, spread
+from ._operators import (
+    diffusion,
+    diffusion_flux_divergence,
+    gradient,
+    laplacian,
+    values_on_faces,
+)
 from ._reconstruction import AbstractReconstruction, both_sides
 from ._riemann_solver import AbstractRiemannSolver, Channels
 from ._rusanov import Rusanov
@@ -32,12 +38,12 @@ __all__ = [
     "curl",
     "curl_of",
     "diffusion",
+    "diffusion_flux_divergence",
     "divergence",
     "gradient",
     "laplacian",
     "minmod",
-    "on_faces",
-    "spread",
+    "values_on_faces",
     "van_albada",
     "van_leer",
 ]

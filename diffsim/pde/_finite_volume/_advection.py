@@ -9,9 +9,9 @@ from jax import lax
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._validation import as_floating, chosen
+from ..._validation import as_floating, or_default
 from .._domain import Domain, as_field, check_domain
-from .._materialize import made_once
+from .._materialize import materialize
 from .._stencils import divergence
 from ._muscl import MUSCL
 from ._reconstruction import AbstractReconstruction, both_sides
@@ -62,21 +62,21 @@ def advection(
     flow towards larger x (mathematics: of a flow back it is another).
     """
     check_domain(domain)
-    scheme = chosen("scheme", scheme, AbstractReconstruction, default=MUSCL())
+    scheme = or_default("scheme", scheme, AbstractReconstruction, default=MUSCL())
     u = as_field(u)
     faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
     spacing = domain.grid.spacing.astype(u.dtype)
-    flows = flow_on_faces(velocity, domain, scheme, u.dtype)
+    flows = face_velocities(velocity, domain, scheme, u.dtype)
     fluxes = []
     for flow, views, dx in zip(flows, faces, spacing, strict=True):
         # Cells a time first: a quotient of every flux takes a quarter of the step.
         flow = flow.times(1 / dx)
-        flux = _carried(scheme, flow, views, _forth(flow.face, u))
-        fluxes.append(made_once(flux) if scheme.limited else flux)
+        flux = _advected_flux(scheme, flow, views, _is_from_left(flow.face, u))
+        fluxes.append(materialize(flux) if scheme.limited else flux)
     return -divergence(fluxes)
 
 
-def flow_on_faces(
+def face_velocities(
     velocity: Any, domain: Domain, scheme: AbstractReconstruction, dtype: Any
 ) -> list[FaceVelocities]:
     """A velocity, however it was given, across the faces of each axis."""
@@ -97,8 +97,8 @@ def flow_on_faces(
     found = []
     for axis, around in enumerate(views):
         cells = [v[axis] for v in around]
-        nearest = _middle(cells, 2 * ((scheme.order + 1) // 2))
-        found.append(FaceVelocities(_between(nearest), cells))
+        nearest = _center_cells(cells, 2 * ((scheme.order + 1) // 2))
+        found.append(FaceVelocities(_face_interpolation(nearest), cells))
     return found
 
 
@@ -128,7 +128,7 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
     return given
 
 
-def _forth(face: Array, u: Array) -> Array:
+def _is_from_left(face: Array, u: Array) -> Array:
     """Where the flow comes from the left, found anew for every `u`.
 
     XLA would keep the answers from step to step, and reading them makes a step a
@@ -138,7 +138,7 @@ def _forth(face: Array, u: Array) -> Array:
     return face >= 0
 
 
-def _carried(
+def _advected_flux(
     scheme: AbstractReconstruction,
     flow: FaceVelocities,
     views: Sequence[Array],
@@ -149,7 +149,7 @@ def _carried(
     pairs = zip(views, reversed(views), strict=True)
     turned = [jnp.where(forth, *pair) for pair in pairs]
     flux = flow.face * both_sides(scheme, turned)[0]
-    speeds = _middle(flow.cells, len(views))
+    speeds = _center_cells(flow.cells, len(views))
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)
     return scheme.compensated(
@@ -157,13 +157,13 @@ def _carried(
     )
 
 
-def _middle(cells: Sequence[Array], count: int) -> Sequence[Array]:
+def _center_cells(cells: Sequence[Array], count: int) -> Sequence[Array]:
     """So many around the face, or all where there are fewer."""
     beyond = max(len(cells) - count, 0) // 2
     return cells[beyond : len(cells) - beyond]
 
 
-def _between(cells: Sequence[Array]) -> Array:
+def _face_interpolation(cells: Sequence[Array]) -> Array:
     """The polynomial through the cells around a face."""
     middle = len(cells) // 2
     pairs = [cells[middle - 1 - i] + cells[middle + i] for i in range(middle)]

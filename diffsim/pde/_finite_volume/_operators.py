@@ -53,7 +53,9 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
     """
     check_domain(domain)
     u = as_field(u)
-    return spread(u, on_faces(coefficient, domain, u.dtype), domain, t)
+    return diffusion_flux_divergence(
+        u, values_on_faces(coefficient, domain, u.dtype), domain, t
+    )
 
 
 @fresh_jit
@@ -77,7 +79,9 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     )
 
 
-def spread(u: Array, k: list[Array], domain: Domain, t: Any) -> Array:
+def diffusion_flux_divergence(
+    u: Array, k: list[Array], domain: Domain, t: Any
+) -> Array:
     """∇·(k ∇u) with k on the faces across each axis."""
     faces = domain.neighbours(u, t)
     spacing = domain.grid.spacing.astype(u.dtype)
@@ -89,7 +93,7 @@ def spread(u: Array, k: list[Array], domain: Domain, t: Any) -> Array:
     )
 
 
-def on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
+def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
     """A coefficient on the faces across each axis, as `diffusion` has it."""
     field = jnp.asarray(field, dtype)
     ndim = domain.grid.ndim

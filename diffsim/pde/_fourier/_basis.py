@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._linalg import scaled
+from ..._linalg import real_times
 from .._grid import Grid, on_axis
 from ._fft import backward, filled, forward, indices, projected, taken
 
@@ -112,13 +112,13 @@ class FourierBasis(eqx.Module):
 
     def laplacian(self, z: Array) -> Array:
         """The transform of ∇²u."""
-        return scaled(-self.squared, z)
+        return real_times(-self.squared, z)
 
     def potential(self, z: Array) -> Array:
         """The transform of the ψ of mean zero with ∇²ψ = u, u without its mean."""
         nonzero = self.squared > 0
         over = jnp.where(nonzero, -1 / jnp.where(nonzero, self.squared, 1), 0)
-        return scaled(over, z)
+        return real_times(over, z)
 
     @property
     def _indices(self) -> list[np.ndarray]:

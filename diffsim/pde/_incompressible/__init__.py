@@ -2,7 +2,7 @@
 
 from ._incompressible_flow import IncompressibleFlow
 from ._penalization import Ball, Obstacle
-from ._projection import projected, solenoidal
+from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import FreeSlip, NoSlip, is_open
 
@@ -16,6 +16,6 @@ __all__ = [
     "Obstacle",
     "StaggeredGrid",
     "is_open",
-    "projected",
-    "solenoidal",
+    "leray_project",
+    "project_out_gradient",
 ]

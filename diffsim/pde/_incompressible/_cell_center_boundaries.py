@@ -17,7 +17,7 @@ from .._grid import Grid
 from ._walls import FreeSlip, Side, Sides, is_open, velocity_at
 
 
-def domain_of(grid: Grid, walls: Sides) -> Domain:
+def cell_center_domain(grid: Grid, walls: Sides) -> Domain:
     """The grid, with a boundary for all components at once on every side."""
     pairs = enumerate(walls)
     return Domain(grid, tuple(tuple(_side(s, i, grid) for s in p) for i, p in pairs))

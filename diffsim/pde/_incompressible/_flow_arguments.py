@@ -11,34 +11,34 @@ from jaxtyping import Array
 from ..._validation import (
     PositiveParameter,
     as_floating,
-    check_kind,
     check_precision,
-    check_takes,
+    check_signature,
+    check_type,
+    compile_time_eval,
     is_traced,
-    worked_out,
 )
 from .._grid import Grid
-from ._cell_center_boundaries import domain_of
+from ._cell_center_boundaries import cell_center_domain
 from ._penalization import Obstacle
 from ._staggered_grid import Faces, StaggeredGrid
-from ._walls import check_on_axes, on_axes
+from ._walls import check_on_axes, one_per_axis
 
 
 def check_viscosity(viscosity: Array):
     """Objects to what is not one number, and to a negative one."""
     if viscosity.ndim:
         raise ValueError(f"viscosity must be a number, got shape {viscosity.shape}")
-    sign_of(viscosity).check()
+    viscosity_sign(viscosity).check()
 
 
-def sign_of(viscosity: Array) -> PositiveParameter:
+def viscosity_sign(viscosity: Array) -> PositiveParameter:
     hint = "a negative one makes a flow rougher without bound"
     return PositiveParameter("viscosity", viscosity, zero=True, hint=hint)
 
 
 def check_grid(grid: Grid):
     """Objects to one dimension, and to grids without faces inside."""
-    check_kind("grid", grid, Grid, "pde.Grid((64, 64))")
+    check_type("grid", grid, Grid, "pde.Grid((64, 64))")
     if grid.ndim == 1 or min(grid.shape) < 2:
         raise ValueError(
             f"grid must have two or three axes of 2 cells or more, got shape "
@@ -78,7 +78,7 @@ def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
     if any(is_traced(leaf) for leaf in jax.tree.leaves((obstacle, space))):
         return
     grid = space.grid
-    with worked_out():
+    with compile_time_eval():
         places = map(space.points, range(grid.ndim))
         parts = [obstacle.inside(x, grid.spacing, space.images()) for x in places]
         most = jnp.max(jnp.stack([jnp.max(part) for part in parts]))
@@ -106,7 +106,7 @@ def checked_start(given: Any, space: StaggeredGrid) -> Any:
     if given is None:
         return None
     if callable(given):
-        check_takes("initial", given, ("x",))
+        check_signature("initial", given, ("x",))
         check_on_axes("initial", lambda t, x: given(x), (ndim, *space.grid.shape))
         _check_finite_on_faces(given, space)
         return given
@@ -127,7 +127,7 @@ def checked_start(given: Any, space: StaggeredGrid) -> Any:
     return given
 
 
-def start_of(given: Any, space: StaggeredGrid) -> Faces:
+def initial_velocities(given: Any, space: StaggeredGrid) -> Faces:
     """The initial velocity on the unknown faces, whether or not it diverges."""
     dtype = space.grid.lower.dtype
     if isinstance(given, tuple):
@@ -136,12 +136,12 @@ def start_of(given: Any, space: StaggeredGrid) -> Faces:
     if given is None:
         return tuple(jnp.zeros_like(x[i]) for i, x in places)
     if callable(given):
-        return tuple(on_axes(lambda t, x: given(x), None, x)[i] for i, x in places)
+        return tuple(one_per_axis(lambda t, x: given(x), None, x)[i] for i, x in places)
     if given.ndim > 1:
-        views = domain_of(space.grid, space.walls).extended.neighbours(given)
+        views = cell_center_domain(space.grid, space.walls).extended.neighbours(given)
         means = [(low + high)[i] / 2 for i, (low, high) in enumerate(views)]
         return tuple(space.unknown(a, i).astype(dtype) for i, a in enumerate(means))
-    return tuple(on_axes(given, None, x)[i] for i, x in places)
+    return tuple(one_per_axis(given, None, x)[i] for i, x in places)
 
 
 def _checked_faces(given: Any, space: StaggeredGrid) -> Faces:
@@ -162,8 +162,8 @@ def _checked_faces(given: Any, space: StaggeredGrid) -> Faces:
 def _check_finite_on_faces(function: Any, space: StaggeredGrid):
     if any(is_traced(leaf) for leaf in jax.tree.leaves((function, space))):
         return
-    with worked_out():
-        for component in start_of(function, space):
+    with compile_time_eval():
+        for component in initial_velocities(function, space):
             _check_finite(component)
 
 

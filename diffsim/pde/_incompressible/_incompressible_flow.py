@@ -15,22 +15,22 @@ from ..._validation import all_hold, as_floating, check_number
 from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
 from .._grid import Grid
-from .._time_step import LinearizedModes, warn_of_long_steps
-from ._cell_center_boundaries import domain_of
+from .._time_step import LinearizedModes, warn_if_unstable
+from ._cell_center_boundaries import cell_center_domain
 from ._flow_arguments import (
     check_grid,
     check_obstacle,
     check_viscosity,
     checked_force,
     checked_start,
-    sign_of,
-    start_of,
+    initial_velocities,
+    viscosity_sign,
 )
 from ._penalization import Obstacle
-from ._projection import projected, solenoidal
+from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
 from ._tendencies import ProjectedDynamics, Tendencies
-from ._walls import Sides, stiffening, walls_of
+from ._walls import Sides, checked_walls, wall_stiffness_factor
 
 
 class IncompressibleFlow(AbstractSimulation):
@@ -68,10 +68,10 @@ class IncompressibleFlow(AbstractSimulation):
     - `initial`: the velocity at `t0`: one number an axis, a function of x that returns
         one an axis, a field in the centers of cells, shape (axis, *grid), whose means
         are taken on the faces, or, to go on exactly, the components on the unknown
-        faces, as `trajectory.final.y` and `pde.steady(flow, observe=lambda t, y: y)`
-        have them. What diverges in it is projected out. None is at rest. The numbers of
-        a function that is a pytree, as an `eqx.Module` is, are parameters,
-        `initial.amplitude`.
+        faces, as `trajectory.final.y` and
+        `pde.steady_state(flow, observe=lambda t, y: y)` have them. What diverges in it
+        is projected out. None is at rest. The numbers of a function that is a pytree,
+        as an `eqx.Module` is, are parameters, `initial.amplitude`.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States are velocities in the centers of cells, shape (time, axis, *grid). Methods of
@@ -128,7 +128,7 @@ class IncompressibleFlow(AbstractSimulation):
         check_viscosity(self.viscosity)
         check_grid(grid)
         self.grid = grid
-        self.walls = walls_of(walls, grid)
+        self.walls = checked_walls(walls, grid)
         self.forcing = checked_force(forcing, grid)
         check_obstacle(obstacle, StaggeredGrid(grid, self.walls))
         self.obstacle = obstacle
@@ -137,18 +137,18 @@ class IncompressibleFlow(AbstractSimulation):
         self.t0 = t0
 
     def initial_state(self):
-        start = start_of(self.initial, self._space)
-        return solenoidal(self._space, start, self._time(self.t0))
+        start = initial_velocities(self.initial, self._space)
+        return leray_project(self._space, start, self._time(self.t0))
 
     def terms(self):
         return ProjectedDynamics(self._forces)
 
     def check_method(self, method):
-        return warn_of_long_steps(self, method)
+        return warn_if_unstable(self, method)
 
     def proper(self):
         drag = () if self.obstacle is None else self.obstacle.signs()
-        signs = sign_of(self.viscosity), *drag
+        signs = viscosity_sign(self.viscosity), *drag
         return self.grid.proper() & all_hold(signs)
 
     def crossings(self, t: Any, y: Faces) -> Array:
@@ -165,14 +165,14 @@ class IncompressibleFlow(AbstractSimulation):
     def _carried(self, t: Any, y: Faces) -> Array:
         """Crossings by what flows, and by what moves along the walls."""
         space, t = self._space, self._time(t)
-        fastest = space.fastest(solenoidal(space, y, t), t)
+        fastest = space.fastest(leray_project(space, y, t), t)
         return jnp.sum(fastest / space.grid.spacing)
 
     def _damped(self) -> Array:
         """Half of what friction and drag take a time."""
         spacing = self._space.grid.spacing
         # Of every component across its own axis, and along the walls of the others.
-        stiff = np.array([max(map(stiffening, pair)) for pair in self.walls])
+        stiff = np.array([max(map(wall_stiffness_factor, pair)) for pair in self.walls])
         along = jnp.asarray(np.where(np.eye(stiff.size), 1, stiff), self._dtype)
         fastest = jnp.max(jnp.sum(along * spacing**-2, axis=1))
         friction = 2 * self.viscosity.astype(self._dtype) * fastest
@@ -184,13 +184,13 @@ class IncompressibleFlow(AbstractSimulation):
 
     def observe(self, t, y):
         space, t = self._space, self._time(t)
-        return space.centered(solenoidal(space, y, t), t)
+        return space.centered(leray_project(space, y, t), t)
 
     @fresh_jit
     def velocities(self, t: Any, y: Faces) -> Faces:
         """The components of an internal state, each on all faces across its axis."""
         space, t = self._space, self._time(t)
-        return space.faces(solenoidal(space, y, t), t)
+        return space.faces(leray_project(space, y, t), t)
 
     @fresh_jit
     def pressure(self, t: Any, y: Faces) -> Array:
@@ -199,7 +199,7 @@ class IncompressibleFlow(AbstractSimulation):
         Zero at an `Outflow`, and of mean zero without one.
         """
         forces, t = self._forces, self._time(t)
-        return projected(forces.space, forces.total(t, y), t)[1]
+        return project_out_gradient(forces.space, forces.total(t, y), t)[1]
 
     @fresh_jit
     def force(self, t: Any, y: Faces) -> Array:
@@ -217,7 +217,7 @@ class IncompressibleFlow(AbstractSimulation):
     @property
     def domain(self) -> Domain:
         """The grid with boundaries for states: velocities in the centers of cells."""
-        return domain_of(self.grid, self.walls)
+        return cell_center_domain(self.grid, self.walls)
 
     @property
     def _dtype(self) -> Any:

@@ -28,18 +28,18 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
         if viscosity is None:
             found.append(-carried)
         else:
-            found.append(viscosity * _spread(space, pairs) - carried)
+            found.append(viscosity * _viscous_term(space, pairs) - carried)
     return tuple(found)
 
 
 def friction(space: StaggeredGrid, viscosity: Array, u: Faces, t: Any) -> Faces:
     r"""$\nu\nabla^2 u$ on the unknown faces."""
     return tuple(
-        viscosity * _spread(space, space.around(i, a, t)) for i, a in enumerate(u)
+        viscosity * _viscous_term(space, space.around(i, a, t)) for i, a in enumerate(u)
     )
 
 
-def _spread(space: StaggeredGrid, pairs: list[list[Array]]) -> Array:
+def _viscous_term(space: StaggeredGrid, pairs: list[list[Array]]) -> Array:
     """∇² of a component, from its values on both sides of the places between."""
     slopes = zip(pairs, space.grid.spacing, strict=True)
     # Viscosity behind the divergence: its derivative is one sum, not one an axis.

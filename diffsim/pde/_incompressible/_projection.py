@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._primitives import HashablePartial, LinearMapRules, linear
-from .._elliptic import Kinds, eigenvectors, in_waves
+from .._elliptic import Kinds, apply_in_eigenbasis, eigenvectors
 from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import is_open
 
 
-def kinds_of(space: StaggeredGrid) -> Kinds:
+def boundary_kinds(space: StaggeredGrid) -> Kinds:
     """Even at closed sides, which no gradient crosses, odd at open ones."""
 
     def kind(side):
@@ -25,43 +25,47 @@ def kinds_of(space: StaggeredGrid) -> Kinds:
     )
 
 
-def potential(space: StaggeredGrid, r: Array) -> Array:
+def pressure_potential(space: StaggeredGrid, r: Array) -> Array:
     r"""The p with $\nabla^2 p = r$, of mean zero where only differences matter.
 
     Symmetric, so that it is its own transpose.
     """
-    solve = HashablePartial(_solved, (kinds_of(space),))
+    solve = HashablePartial(_solve_poisson, (boundary_kinds(space),))
     maps = LinearMapRules.plain(solve, solve)
     return linear(maps, [1 / space.grid.spacing**2], [r], [jax.typeof(r)])[0]
 
 
-def projected(space: StaggeredGrid, rate: Faces, t: Any) -> tuple[Faces, Array]:
+def project_out_gradient(
+    space: StaggeredGrid, rate: Faces, t: Any
+) -> tuple[Faces, Array]:
     """`rate` without what would make the flow diverge, and the pressure that took it.
 
     At no time, None, nothing crosses the walls.
     """
-    p = potential(space, space.outward_rate(rate, t))
-    return _less_gradient(space, rate, p), p
+    p = pressure_potential(space, space.outward_rate(rate, t))
+    return _subtract_gradient(space, rate, p), p
 
 
-def solenoidal(space: StaggeredGrid, u: Faces, t: Any) -> Faces:
+def leray_project(space: StaggeredGrid, u: Faces, t: Any) -> Faces:
     """The nearest velocity without divergence that obeys the walls at the time t."""
-    return _less_gradient(space, u, potential(space, space.outward(u, t)))
+    return _subtract_gradient(space, u, pressure_potential(space, space.outward(u, t)))
 
 
-def _less_gradient(space: StaggeredGrid, u: Faces, p: Array) -> Faces:
+def _subtract_gradient(space: StaggeredGrid, u: Faces, p: Array) -> Faces:
     return tuple(a - g for a, g in zip(u, space.gradient(p), strict=True))
 
 
-def _solved(kinds: Kinds, known, arguments) -> list[Array]:
+def _solve_poisson(kinds: Kinds, known, arguments) -> list[Array]:
     (scales,), (x,) = known, arguments
     walls = [None] * len(kinds)
     matrices, eigenvalues = eigenvectors(kinds, walls, x.shape, list(scales))
     singular = not any("odd" in kind for kind in kinds if kind is not None)
-    return [in_waves(matrices, x, lambda z: _divided(z, -eigenvalues, singular))]
+    return [
+        apply_in_eigenbasis(matrices, x, lambda z: _divide(z, -eigenvalues, singular))
+    ]
 
 
-def _divided(x: Array, eigenvalues: Array, singular: bool) -> Array:
+def _divide(x: Array, eigenvalues: Array, singular: bool) -> Array:
     if not singular:
         return x / eigenvalues
     lost = np.zeros(x.shape, bool)

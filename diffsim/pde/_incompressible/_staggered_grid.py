@@ -12,8 +12,15 @@ from jaxtyping import Array
 
 from .._boundaries import GhostCells, Periodic
 from .._grid import Grid
-from .._stencils import averaged, divergence, neighbours
-from ._walls import Sides, across, along, is_open, moves, velocity_at
+from .._stencils import averaged, divergence, face_neighbors
+from ._walls import (
+    Sides,
+    is_moving,
+    is_open,
+    normal_velocity_ghosts,
+    tangential_velocity_ghosts,
+    velocity_at,
+)
 
 
 #: Components of a velocity on the faces where it is unknown.
@@ -86,10 +93,10 @@ class StaggeredGrid(eqx.Module):
                 ends.append(None)
                 given.append(None)
                 continue
-            kind = across if axis == i else along
+            kind = normal_velocity_ghosts if axis == i else tangential_velocity_ghosts
             ends.append(tuple(kind(side, u.dtype) for side in sides))
             given.append(tuple(self.at_wall(i, axis, end, t)[i] for end in (0, 1)))
-        return neighbours(u, ends, given, 1)
+        return face_neighbors(u, ends, given, 1)
 
     def completed(self, i: int, u: Array, known: Sequence[Array]) -> Array:
         """`u` on all faces across axis i, `known` on those of closed walls."""
@@ -134,7 +141,7 @@ class StaggeredGrid(eqx.Module):
         for i, a in enumerate(rate):
             changes = []
             for end, side in enumerate(self.walls[i]):
-                if t is not None and moves(side):
+                if t is not None and is_moving(side):
                     changes.append(self._change(i, end, jnp.asarray(t, dtype)))
                 else:
                     thin = self.grid.shape[:i] + (1,) + self.grid.shape[i + 1 :]
@@ -153,7 +160,7 @@ class StaggeredGrid(eqx.Module):
             thin = p.shape[:axis] + (1,) + p.shape[axis + 1 :]
             ends.append(tuple(_of_pressure(side, p.dtype) for side in sides))
             given.append(2 * (jnp.zeros(thin, p.dtype),))
-        views = neighbours(p, ends, given, 1)
+        views = face_neighbors(p, ends, given, 1)
         spacing = self.grid.spacing
         return tuple(
             self.unknown(1 / dx * (high - low), i)

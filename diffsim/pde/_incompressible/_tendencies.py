@@ -11,9 +11,9 @@ from ...implicit import BiCGStab, Krylov, linear_solve
 from ...simulations import AbstractIMEXTerm
 from ._momentum import friction, momentum
 from ._penalization import Obstacle
-from ._projection import projected
+from ._projection import project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
-from ._walls import on_axes
+from ._walls import one_per_axis
 
 
 class Tendencies(eqx.Module):
@@ -57,7 +57,7 @@ class Tendencies(eqx.Module):
         if self.forcing is None:
             return ()
         places = map(self.space.points, range(self.space.grid.ndim))
-        return tuple(on_axes(self.forcing, t, x)[i] for i, x in enumerate(places))
+        return tuple(one_per_axis(self.forcing, t, x)[i] for i, x in enumerate(places))
 
     def drag(self, t: Any, u: Faces) -> Faces:
         """−χ/η (u − u_b), or nothing without an obstacle."""
@@ -69,7 +69,7 @@ class Tendencies(eqx.Module):
                 found.append(-k * a)
             else:
                 x = self.space.points(i)
-                found.append(k * (on_axes(self.obstacle.velocity, t, x)[i] - a))
+                found.append(k * (one_per_axis(self.obstacle.velocity, t, x)[i] - a))
         return tuple(found)
 
 
@@ -108,12 +108,12 @@ class ProjectedDynamics(AbstractIMEXTerm):
     def _resisted(self, t: Any, u: Faces) -> Faces:
         """Without what moves the fluid through the walls, which others do."""
         space, rate = self.forces.space, self.forces.resistance(t, u)
-        return projected(space, rate, None)[0]
+        return project_out_gradient(space, rate, None)[0]
 
     def _projected(self, forces: Any, t: Any, u: Faces) -> Faces:
         # Worked out again for the gradient: five times less memory, and no slower.
         rate = eqx.filter_checkpoint(forces, prevent_cse=False)(self.forces, t, u)
-        return projected(self.forces.space, rate, t)[0]
+        return project_out_gradient(self.forces.space, rate, t)[0]
 
 
 def _sum(a: Faces, b: Faces) -> Faces:

@@ -10,8 +10,8 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import as_floating, check_takes, is_traced, returned
-from .._boundaries import GhostCells, Inflow, Outflow, Periodic, pairs_of
+from ..._validation import as_floating, check_signature, checked_return, is_traced
+from .._boundaries import GhostCells, Inflow, Outflow, Periodic, boundaries_per_side
 from .._grid import Grid
 
 
@@ -46,9 +46,11 @@ _KINDS = (
 )
 
 
-def walls_of(walls: Any, grid: Grid) -> Sides:
+def checked_walls(walls: Any, grid: Grid) -> Sides:
     """The walls of all sides, a pair for each axis, checked."""
-    pairs = pairs_of(walls, grid.ndim, name="walls", kinds=Side, expected=_KINDS)
+    pairs = boundaries_per_side(
+        walls, grid.ndim, name="walls", kinds=Side, expected=_KINDS
+    )
     sides = [side for pair in pairs for side in pair]
     kinds = {type(side) for side in sides}
     if Inflow in kinds and Outflow not in kinds:
@@ -65,19 +67,19 @@ def walls_of(walls: Any, grid: Grid) -> Sides:
 def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
     """What is prescribed across `axis`, at the coordinates x, shape (axis, ...)."""
     if isinstance(side, Inflow):
-        return on_axes(side.value, t, x)
+        return one_per_axis(side.value, t, x)
     if isinstance(side, NoSlip):
-        return on_axes(side.velocity, t, x).at[axis].set(0)
+        return one_per_axis(side.velocity, t, x).at[axis].set(0)
     return jnp.zeros_like(x)
 
 
-def on_axes(given: Any, t: Any, x: Array) -> Array:
+def one_per_axis(given: Any, t: Any, x: Array) -> Array:
     """A number, one an axis or a function of (t, x), shape (axis, ...) as x."""
     if callable(given):
         name = "a velocity or forcing"
         with explain_tracer_errors(name):
             found = given(t, x)
-        return jnp.broadcast_to(returned(name, found, x.dtype), x.shape)
+        return jnp.broadcast_to(checked_return(name, found, x.dtype), x.shape)
     found = jnp.asarray(given, x.dtype)
     if found.ndim == 1:
         found = found.reshape(-1, *[1] * (x.ndim - 1))
@@ -89,12 +91,12 @@ def is_open(side: Side) -> bool:
     return isinstance(side, Outflow)
 
 
-def moves(side: Side) -> bool:
+def is_moving(side: Side) -> bool:
     """Whether what crosses it may change with time."""
     return isinstance(side, Inflow) and callable(side.value)
 
 
-def across(side: Side, dtype: Any) -> GhostCells:
+def normal_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
     """The velocity beyond the last one that is unknown, of the component that crosses.
 
     Of a closed side it is the one at the wall; beyond an open one it is its mirror
@@ -105,7 +107,7 @@ def across(side: Side, dtype: Any) -> GhostCells:
     return GhostCells(jnp.asarray(own, dtype), jnp.asarray(given, dtype))
 
 
-def along(side: Side, dtype: Any) -> GhostCells:
+def tangential_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
     """The ghost of a component along the side, half a cell beyond it.
 
     At a wall it is on the parabola through it and two values: a line through one misses
@@ -120,7 +122,7 @@ def along(side: Side, dtype: Any) -> GhostCells:
     return GhostCells(jnp.asarray([own], dtype), jnp.asarray([given], dtype))
 
 
-def stiffening(side: Side) -> float:
+def wall_stiffness_factor(side: Side) -> float:
     r"""How much faster friction decays along the side than the 4ν / Δx² inside.
 
     Of the ghost at a wall, of the component along it: there the fastest decay is
@@ -132,11 +134,11 @@ def stiffening(side: Side) -> float:
 def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
     """Objects to what is not one number an axis, for x of this shape."""
     if callable(given):
-        check_takes(name, given, ("t", "x"))
+        check_signature(name, given, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
         with explain_tracer_errors(name):
             got = jax.eval_shape(
-                lambda t, x: returned(name, given(t, x), x.dtype), t, x
+                lambda t, x: checked_return(name, given(t, x), x.dtype), t, x
             )
         got = got.shape
         fits = len(got) in (0, len(shape)) and _broadcasts(got, shape)

@@ -1,7 +1,7 @@
 """States that nothing changes any more."""
 
 from ._pseudo_transient import PseudoTransient
-from ._steady_state import steady
+from ._steady_state import steady_state
 
 
-__all__ = ["PseudoTransient", "steady"]
+__all__ = ["PseudoTransient", "steady_state"]

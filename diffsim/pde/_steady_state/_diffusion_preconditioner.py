@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._domain import Domain
-from .._elliptic import PreconditionedSolver, system_of
+from .._elliptic import PreconditionedSolver, helmholtz_operator
 from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 
 
@@ -55,7 +55,7 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         alpha = jnp.abs(level) + least
         empty = jnp.max(alpha) == 0
         k, alpha = jnp.where(empty, 1, k), jnp.where(empty, 1, alpha)
-        return system_of(self.domain, k, alpha, answers.dtype, regular=True)
+        return helmholtz_operator(self.domain, k, alpha, answers.dtype, regular=True)
 
     def _inside(self, answers: Array) -> Array:
         """Cells beside walls, which know of these, are taken as those before them."""

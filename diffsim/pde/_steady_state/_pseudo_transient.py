@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._norms import largest, precision
-from ..._validation import as_floating, check_positive, check_takes
+from ..._norms import machine_epsilon, max_norm
+from ..._validation import as_floating, check_positive, check_signature
 from ...implicit import GMRES, AbstractLinearSolver, Krylov
 
 
@@ -78,12 +78,12 @@ class PseudoTransient(optx.AbstractRootFinder):
         *,
         rtol: float | None = None,
         linear: AbstractLinearSolver | None = None,
-        norm: Callable[[PyTree], Array] = largest,
+        norm: Callable[[PyTree], Array] = max_norm,
     ):
         check_positive("step", as_floating("step", step))
         if rtol is not None:
             check_positive("rtol", as_floating("rtol", rtol))
-        check_takes("norm", norm, ("y",))
+        check_signature("norm", norm, ("y",))
         self.step_size = step
         self.rtol = rtol
         self.atol = 0.0
@@ -134,7 +134,7 @@ class PseudoTransient(optx.AbstractRootFinder):
         return y, aux, {}
 
     def _next(self, y, move, state: _State, size: Array, lost: Array) -> _State:
-        eps = precision(y)
+        eps = machine_epsilon(y)
         rtol = eps**0.75 if self.rtol is None else self.rtol
         scale = jnp.maximum(state.scale, self.norm(y))
         taken, rate = lost <= _LOST, size / state.residual

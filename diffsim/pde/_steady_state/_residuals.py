@@ -10,17 +10,22 @@ from ..._validation import check_positive
 from .._discretizations import FiniteVolume
 from .._equations import AbstractFiniteVolumeEquation
 from .._evolution import Evolution
-from .._incompressible import Faces, IncompressibleFlow, projected, solenoidal
+from .._incompressible import (
+    Faces,
+    IncompressibleFlow,
+    leray_project,
+    project_out_gradient,
+)
 from ._diffusion_preconditioner import DiffusionPreconditioner
 from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 from ._stokes_preconditioner import StokesPreconditioner
 
 
-def rate_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
+def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
     """`rate(y, simulation)` of an internal state, and the lead of its Jacobian."""
     if isinstance(simulation, Evolution):
-        return _of_cells(simulation)
-    return _of_flow(simulation)
+        return _finite_volume_residual(simulation)
+    return _flow_residual(simulation)
 
 
 def check_simulation(simulation: Any):
@@ -46,7 +51,9 @@ def check_simulation(simulation: Any):
         )
 
 
-def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractJacobianPreconditioner]:
+def _finite_volume_residual(
+    evolution: Evolution,
+) -> tuple[Callable, AbstractJacobianPreconditioner]:
     def rate(u: Array, evolution: Any) -> Array:
         t = jnp.asarray(evolution.t0, u.dtype)
         return evolution.equation.rate(t, u, evolution.domain)
@@ -54,14 +61,14 @@ def _of_cells(evolution: Evolution) -> tuple[Callable, AbstractJacobianPrecondit
     return rate, DiffusionPreconditioner(evolution.domain)
 
 
-def _of_flow(
+def _flow_residual(
     flow: IncompressibleFlow,
 ) -> tuple[Callable, AbstractJacobianPreconditioner]:
     def rate(u: Faces, flow: Any) -> Faces:
         forces, t = flow._forces, flow._time(flow.t0)
-        near = solenoidal(forces.space, u, t)
+        near = leray_project(forces.space, u, t)
         # Walls stay as they are. What diverges goes.
-        found = projected(forces.space, forces.total(t, near), None)[0]
+        found = project_out_gradient(forces.space, forces.total(t, near), None)[0]
         return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
 
     forces = flow._forces

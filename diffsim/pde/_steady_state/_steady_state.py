@@ -1,4 +1,4 @@
-"""`steady`: what a simulation comes to, and how that depends on everything."""
+"""`steady_state`: what a simulation comes to, and how that depends on everything."""
 
 import functools
 from collections.abc import Callable
@@ -11,26 +11,26 @@ import optimistix as optx
 from jaxtyping import Array, Bool
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._norms import precision
-from ..._primitives import hoisted
-from ..._results import RESULTS, is_finite, poisoned, raised, throws
-from ..._validation import check_takes
+from ..._norms import machine_epsilon
+from ..._primitives import closure_convert
+from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
+from ..._validation import check_signature
 from ...implicit import (
     ImplicitEquation,
     Krylov,
     NewtonKrylov,
     Rule,
     Solution,
+    implicit_solve,
     root,
-    solved,
 )
 from ...simulations import AbstractSimulation
 from ._jacobian_preconditioner import LeftPreconditionedKrylov
 from ._pseudo_transient import PseudoTransient
-from ._residuals import check_simulation, rate_of
+from ._residuals import check_simulation, residual_of
 
 
-def steady(
+def steady_state(
     simulation: AbstractSimulation,
     *,
     solver: Any = None,
@@ -51,7 +51,7 @@ def steady(
         fire = pde.Diffusion(1.0, lambda t, x, u: strength * jnp.exp(u))
         grid = pde.Grid(64)
         rod = pde.Evolution(fire, jnp.zeros(64), grid, pde.Dirichlet(0.0))
-        return jnp.max(pde.steady(rod))
+        return jnp.max(pde.steady_state(rod))
 
     jax.jit(jax.value_and_grad(hottest))(1.0)
     ```
@@ -97,20 +97,20 @@ def steady(
             f"root-finder, got {solver!r:.60}"
         )
     if observe is not None:
-        check_takes("observe", observe, ("t", "y"))
-    found = _answered(simulation, solver, observe, max_steps)
-    if not throws(throw):
+        check_signature("observe", observe, ("t", "y"))
+    found = _solve(simulation, solver, observe, max_steps)
+    if not should_raise(throw):
         return found if full else found.value
-    value = raised(found.value, found.status)
+    value = raise_if_failed(found.value, found.status)
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
 @fresh_jit
-def _answered(simulation, solver, observe, max_steps) -> Solution:
-    rate, lead = rate_of(simulation)
+def _solve(simulation, solver, observe, max_steps) -> Solution:
+    rate, lead = residual_of(simulation)
     guess = simulation.initial_state()
     dynamic, static = eqx.partition(simulation, eqx.is_array)
-    opened, consts = hoisted(
+    opened, consts = closure_convert(
         lambda y, dynamic: rate(y, eqx.combine(dynamic, static)), guess, dynamic
     )
 
@@ -118,17 +118,17 @@ def _answered(simulation, solver, observe, max_steps) -> Solution:
         return opened(theta[1], y, theta[0])
 
     rule = Rule(LeftPreconditionedKrylov(_krylov(solver), lead))
-    search = functools.partial(_searched, max_steps)
+    search = functools.partial(_search, max_steps)
     equation = ImplicitEquation(function, (dynamic, consts), solver, search)
-    y, (status, size, steps) = solved(equation, guess, rule)
+    y, (status, size, steps) = implicit_solve(equation, guess, rule)
     proper = simulation.proper()
     status = RESULTS.where(proper, status, RESULTS.improper_parameter)
-    y = poisoned(y, proper)
+    y = nan_unless(y, proper)
     observe = simulation.observe if observe is None else observe
     return Solution(observe(simulation.t0, y), status, size, steps)
 
 
-def _searched(max_steps: int, how, function, guess, theta):
+def _search(max_steps: int, how, function, guess, theta):
     """The state or NaN, how it went, and nothing that derivatives could use."""
     solver, rule = how
 
@@ -136,7 +136,9 @@ def _searched(max_steps: int, how, function, guess, theta):
         # stop_gradient, so that Newton's Jacobian is L df and not d(L(y) f(y)), which
         # is the same where f is zero. Only the search for y is here: its derivative is
         # that of f, by the implicit function theorem, and loses nothing.
-        lead, _ = _led(rule.linear, function, jax.lax.stop_gradient(y), theta)
+        lead, _ = _with_preconditioner(
+            rule.linear, function, jax.lax.stop_gradient(y), theta
+        )
         return lead(function(y, theta))
 
     found = root(
@@ -150,21 +152,21 @@ def _searched(max_steps: int, how, function, guess, theta):
         throw=False,
         full=True,
     )
-    status, y = _judged(found.status), found.value
-    unique = _determined(rule.linear, function, y, theta)
+    status, y = _check_solution(found.status), found.value
+    unique = _is_determined(rule.linear, function, y, theta)
     good = status == RESULTS.successful
     status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
     y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
     return y, (status, found.residual, found.iterations), None
 
 
-def _led(linear: LeftPreconditionedKrylov, function, y, theta):
+def _with_preconditioner(linear: LeftPreconditionedKrylov, function, y, theta):
     """M⁻¹ and the Jacobian of the rate, at y."""
     _, operator = jax.linearize(lambda y: function(y, theta), y)
     return linear.lead.at(operator, y), operator
 
 
-def _judged(status: Any) -> Any:
+def _check_solution(status: Any) -> Any:
     """In words of what was searched for."""
     names: Any = RESULTS
     for name in ("nonlinear_divergence", "nonlinear_max_steps_reached", "no_root"):
@@ -173,14 +175,14 @@ def _judged(status: Any) -> Any:
     return status
 
 
-def _determined(
+def _is_determined(
     linear: LeftPreconditionedKrylov, function, y, theta
 ) -> Bool[Array, ""]:
     """Whether the Jacobian at y makes an irregular vector of some other."""
-    lead, operator = _led(linear, function, y, theta)
+    lead, operator = _with_preconditioner(linear, function, y, theta)
     b = jax.tree.map(_irregular, y)
     size = jnp.sqrt(linear.krylov.inner(b, b))
-    tolerance = precision(y) ** 0.5 * size
+    tolerance = machine_epsilon(y) ** 0.5 * size
     x, _ = linear.krylov.within(lambda v: lead(operator(v)), b, tolerance)
     return is_finite(x)
 

@@ -10,7 +10,13 @@ from jaxtyping import Array
 
 from .._boundaries import Inflow
 from .._grid import on_axis, product_along
-from .._incompressible import Faces, NoSlip, StaggeredGrid, is_open, projected
+from .._incompressible import (
+    Faces,
+    NoSlip,
+    StaggeredGrid,
+    is_open,
+    project_out_gradient,
+)
 from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 
 
@@ -37,9 +43,9 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         return self
 
     def __call__(self, v: Faces) -> Faces:
-        inside = projected(self.space, v, None)[0]
+        inside = project_out_gradient(self.space, v, None)[0]
         rubbed = tuple(self._rubbed(i, a) for i, a in enumerate(inside))
-        moved = projected(self.space, rubbed, None)[0]
+        moved = project_out_gradient(self.space, rubbed, None)[0]
         return tuple(a - b + c for a, b, c in zip(v, inside, moved, strict=True))
 
     def _rubbed(self, i: int, a: Array) -> Array:
@@ -64,10 +70,10 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         """Those of component i along an axis, one a row, and their eigenvalues."""
         n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
         if self.space.periodic(axis):
-            return _around(n)
+            return _periodic_eigenvectors(n)
         if i == axis:
-            return _between_faces(n, is_open(low), is_open(high))
-        return _between_centers(n, low, high)
+            return _face_eigenvectors(n, is_open(low), is_open(high))
+        return _center_eigenvectors(n, low, high)
 
     def _root(self, i: int) -> Array:
         """Its square are the weights with which friction is symmetric."""
@@ -78,7 +84,7 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
     def _weights(self, i: int, axis: int) -> Array:
         """Of places of component i along an axis."""
         sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
-        ends = [_beside(side) for side in sides]
+        ends = [_tangential_weight(side) for side in sides]
         if axis == i:
             start, stop = self.space.span(i)
             # A face of an open side has half a cell.
@@ -86,7 +92,7 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         return jnp.ones(stop - start).at[0].set(ends[0]).at[-1].set(ends[1])
 
 
-def _beside(side: Any) -> float:
+def _tangential_weight(side: Any) -> float:
     """The weight of a value beside a side that it is along.
 
     The parabola at a wall makes 4/3 of what a line through one value makes.
@@ -95,14 +101,14 @@ def _beside(side: Any) -> float:
 
 
 def _at_rest(side: Any) -> Any:
-    return type(side)(0.0) if _held(side) else side
+    return type(side)(0.0) if _is_fixed(side) else side
 
 
-def _held(side: eqx.Module) -> bool:
+def _is_fixed(side: eqx.Module) -> bool:
     return isinstance(side, NoSlip | Inflow)
 
 
-def _around(n: int) -> tuple[np.ndarray, np.ndarray]:
+def _periodic_eigenvectors(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and then sines of a periodic axis."""
     up, down = np.arange(n // 2 + 1), np.arange(1, (n + 1) // 2)
     places = 2 * np.pi / n * np.arange(n)
@@ -112,7 +118,7 @@ def _around(n: int) -> tuple[np.ndarray, np.ndarray]:
     return _orthonormal(found, np.pi / n * np.concatenate([up, down]))
 
 
-def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
+def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
     """On faces between ends that are open, where slopes vanish, or closed.
 
     Those at open ends stand for half a cell.
@@ -125,12 +131,12 @@ def _between_faces(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarra
     return _orthonormal(found, half)
 
 
-def _between_centers(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+def _center_eigenvectors(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
     """In centers between sides that hold the flow or let it slip."""
     line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
-    line[[0, -1], [0, -1]] = [3.0 if _held(side) else 1.0 for side in (low, high)]
+    line[[0, -1], [0, -1]] = [3.0 if _is_fixed(side) else 1.0 for side in (low, high)]
     roots = np.ones(n)
-    roots[[0, -1]] = np.sqrt([_beside(low), _beside(high)])
+    roots[[0, -1]] = np.sqrt([_tangential_weight(low), _tangential_weight(high)])
     values, columns = np.linalg.eigh(line / roots / roots[:, None])
     return columns.T, values
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._norms import largest
+from ..._norms import max_norm
 from ..._types import Numbers
 from ..._validation import check_number, check_positive
 
@@ -130,7 +130,7 @@ class CFL(diffrax.AbstractStepSizeController):
         paces, tolerated = controller_state, self._tolerated(step.dtype)
         allowed = self._step(t1, y1_candidate, args)
         least = self._least(allowed, t0 + step / 2, y1_candidate, args)
-        off = jax.lax.stop_gradient(_relative(y_error, y0, y1_candidate))
+        off = jax.lax.stop_gradient(_relative_error(y_error, y0, y1_candidate))
         # Written so that NaN fails.
         good = (step <= _FASTER * least) & (off <= tolerated)
         last = ~(step > _LEAST * paces.asked)
@@ -184,19 +184,19 @@ class _Paces(NamedTuple):
     span: Array
 
 
-def _relative(error: Any, before: Any, after: Any) -> Array:
+def _relative_error(error: Any, before: Any, after: Any) -> Array:
     """The largest error a step says that it has, over the largest value beside it."""
-    sizes = jnp.maximum(largest(before), largest(after))
+    sizes = jnp.maximum(max_norm(before), max_norm(after))
     if error is None:
         return jnp.zeros_like(sizes)
-    return jnp.where(sizes > 0, largest(error) / jnp.where(sizes > 0, sizes, 1), 0)
+    return jnp.where(sizes > 0, max_norm(error) / jnp.where(sizes > 0, sizes, 1), 0)
 
 
-def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
+def cfl_time_step(evolution: Any, number: Numbers = 0.5) -> Array:
     r"""The fixed step at which the fastest wave crosses `number` cells at the start.
 
     ```python
-    step = float(pde.largest_step(tube, 0.5))
+    step = float(pde.cfl_time_step(tube, 0.5))
     ds.simulate(tube, 0.2, ds.Method(integrators.SSPRK3(), step=0.8 * step))
     ```
 
@@ -221,7 +221,7 @@ def largest_step(evolution: Any, number: Numbers = 0.5) -> Array:
 
 def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
     """The step of `number` crossings from the state y at the time t."""
-    rate = crossings_of(simulation, t, y)
+    rate = courant_rate_of(simulation, t, y)
     if rate is None:
         name = type(getattr(simulation, "equation", simulation)).__name__
         raise ValueError(
@@ -235,7 +235,7 @@ def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
 
 
 @fresh_jit
-def crossings_of(simulation: Any, t: Any, y: Any) -> Array | None:
+def courant_rate_of(simulation: Any, t: Any, y: Any) -> Array | None:
     """Of the state y at the time t, None where nothing is known of them."""
     if not hasattr(simulation, "crossings"):
         return None

@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._validation import is_traced, worked_out
+from ..._validation import compile_time_eval, is_traced
 from ...integrators import AbstractExponentialSolver, AbstractImplicitRungeKutta
 from ...simulations import AbstractSplittingSolver, Method, Semilinear
-from ._cfl import CFL, crossings_of, largest_step
+from ._cfl import CFL, cfl_time_step, courant_rate_of
 
 
 #: Solvers that step everything explicitly, and not by what they know of it.
@@ -37,15 +37,15 @@ class LinearizedModes(NamedTuple):
     turning: Array
 
 
-def warn_of_long_steps(simulation: Any, method: Method) -> bool:
+def warn_if_unstable(simulation: Any, method: Method) -> bool:
     """Where the first step is known before a run; whether it did."""
     if _unknown((simulation, method.step, method.controller)):
         return False
-    with worked_out():
+    with compile_time_eval():
         step = _first_step(simulation, method)
         if step is None:
             return False
-        waves = _waves(simulation, method.solver)
+        waves = _modes_of(simulation, method.solver)
         if _unknown(waves):
             return False
         if waves is None:
@@ -54,7 +54,7 @@ def warn_of_long_steps(simulation: Any, method: Method) -> bool:
             limit, advice = _limit_of_growth(waves, method.solver, step)
         if not step > limit:
             return False
-        follows = _may_follow(simulation, method, limit)
+        follows = _cfl_would_help(simulation, method, limit)
     chosen = (
         f"step={step:.4g}" if method.step else f"the first step of {method.controller}"
     )
@@ -75,33 +75,35 @@ def _unknown(given: Any) -> bool:
 def _first_step(simulation: Any, method: Method) -> float | None:
     """If no error chooses it."""
     if isinstance(method.controller, CFL):
-        step = largest_step(simulation, method.controller.number)
+        step = cfl_time_step(simulation, method.controller.number)
         return None if is_traced(step) else float(step)
     return None if method.adaptive or method.step is None else float(method.step)
 
 
-def _may_follow(simulation: Any, method: Method, limit: float) -> bool:
+def _cfl_would_help(simulation: Any, method: Method, limit: float) -> bool:
     """Whether the solver takes other than fixed steps, and CFL's are stable."""
-    step = largest_step(simulation)
+    step = cfl_time_step(simulation)
     explicit = isinstance(method.solver, _EXPLICIT)
     return explicit and not is_traced(step) and float(step) <= limit
 
 
-def _waves(simulation: Any, solver: diffrax.AbstractSolver) -> LinearizedModes | None:
+def _modes_of(
+    simulation: Any, solver: diffrax.AbstractSolver
+) -> LinearizedModes | None:
     """Those of a simulation that knows them, for solvers that they may be asked of."""
     split = isinstance(solver, AbstractImplicitRungeKutta) and solver.split
     some = split or isinstance(solver, AbstractExponentialSolver)
     explicit = isinstance(solver, _EXPLICIT)
     if not ((explicit or some) and hasattr(simulation, "waves")):
         return None
-    found = _moving(simulation)
+    found = _linearized_modes(simulation)
     if explicit or found is None or _unknown(found):
         return found
     return found if np.any(np.asarray(found.turning) != 0) else None
 
 
 @fresh_jit
-def _moving(simulation: Any) -> LinearizedModes | None:
+def _linearized_modes(simulation: Any) -> LinearizedModes | None:
     y = simulation.initial_state()
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
     return simulation.waves(jnp.asarray(simulation.t0, dtype), y)
@@ -161,13 +163,13 @@ def _limit_of_crossings(
     """The longest stable step of an explicit solver, and a good one."""
     if not isinstance(solver, _EXPLICIT | AbstractSplittingSolver):
         return np.inf, np.inf
-    rate = crossings_of(simulation, simulation.t0, simulation.initial_state())
+    rate = courant_rate_of(simulation, simulation.t0, simulation.initial_state())
     if rate is None or is_traced(rate) or not rate > 0:
         return np.inf, np.inf
-    return _stable(solver) / float(rate), 0.5 / float(rate)
+    return _stability_limit(solver) / float(rate), 0.5 / float(rate)
 
 
-def _stable(solver: diffrax.AbstractSolver) -> float:
+def _stability_limit(solver: diffrax.AbstractSolver) -> float:
     """The crossings a step that a solver is stable for.
 
     Half of what it is of rates of decay: what spreads decays twice as fast as it

@@ -19,7 +19,7 @@ from ._records import StepLog
 Solve = Callable[[Array, PyTree[Array]], tuple[Array, PyTree[Array], Any, Any]]
 
 
-def adaptive_rows(
+def adaptive_step_log(
     watch: EventDetector, y0: PyTree[Array], t0: Array, solve: Solve, runs: int
 ) -> tuple[StepLog, EventLoopState, Any]:
     """The steps of up to `runs` runs, where they lead, and each run's result."""
@@ -27,8 +27,8 @@ def adaptive_rows(
     start = EventLoopState(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
     if not any(event.acts for event in watch.events):
         ends, states, *about = solve(t0, y0)
-        rows, values = _rows(watch, start, (t0, y0), ends, states)
-        ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
+        rows, values = _append_log(watch, start, (t0, y0), ends, states)
+        ended = _state_at(-1, rows, values)._replace(stopped=jnp.asarray(True))
         return rows, ended, jax.tree.map(lambda a: a[None], about)
 
     def one(carry, _):
@@ -37,12 +37,12 @@ def adaptive_rows(
         t, y = here.anchor + soon, watch.quick(here.anchor, here.y, soon)
         at_once = crossings(watch.events, here.values, watch.values(t, y))
         idle = here.stopped | jnp.any(watch.acts() & at_once)
-        ends, states, *about = _unless(idle, solve, t, y)
-        rows, values = _rows(watch, here, (t, y), ends, states)
-        ended = _at(-1, rows, values)._replace(stopped=jnp.asarray(True))
+        ends, states, *about = _solve_unless(idle, solve, t, y)
+        rows, values = _append_log(watch, here, (t, y), ends, states)
+        ended = _state_at(-1, rows, values)._replace(stopped=jnp.asarray(True))
         acting = watch.acts() & rows.crossed
         n = jnp.argmax(jnp.any(acting, axis=1))
-        begun = _at(n, rows, values)
+        begun = _state_at(n, rows, values)
         whole = rows.lengths[n]
         # The first row is that little itself.
         soon = jnp.where(n == 0, soon, ahead(whole))
@@ -50,7 +50,7 @@ def adaptive_rows(
         happens = jnp.any(acting)
         there, rows = jax.tree.map(
             lambda a, b: jnp.where(happens, a, b),
-            (found.there, _cut(rows, n, found)),
+            (found.there, _truncate_step(rows, n, found)),
             (ended, rows),
         )
         soon = jnp.where(happens & ~there.stopped, soon, 0)
@@ -63,7 +63,7 @@ def adaptive_rows(
     return rows, last, about
 
 
-def _unless(stopped, solve: Solve, t, y):
+def _solve_unless(stopped, solve: Solve, t, y):
     """`solve(t, y)`, or what it returns where there is nothing left to do."""
     shapes = eqx.filter_eval_shape(solve, t, y)
 
@@ -76,7 +76,7 @@ def _unless(stopped, solve: Solve, t, y):
     return jax.lax.cond(stopped, nothing, solve, t, y)
 
 
-def _rows(
+def _append_log(
     watch: EventDetector,
     here: EventLoopState,
     begun,
@@ -103,12 +103,12 @@ def _rows(
     return StepLog(times, states, lengths, since, nothing, crossed), values
 
 
-def _at(n, rows: StepLog, values: Array) -> EventLoopState:
+def _state_at(n, rows: StepLog, values: Array) -> EventLoopState:
     t, y, since = jax.tree.map(lambda a: a[n], (rows.times, rows.states, rows.since))
     return EventLoopState(t, jnp.asarray(0), y, values[n], since, jnp.asarray(False))
 
 
-def _cut(rows: StepLog, n, found: TruncatedStep) -> StepLog:
+def _truncate_step(rows: StepLog, n, found: TruncatedStep) -> StepLog:
     """`rows` up to the event in row n, and standing behind it."""
     index = jnp.arange(rows.lengths.size)
     behind, here = index > n, index == n

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ..._primitives import hoisted
-from ...implicit import BracketedNewton, ImplicitEquation, Rule, solved
+from ..._primitives import closure_convert
+from ...implicit import BracketedNewton, ImplicitEquation, Rule, implicit_solve
 from .._elapsed_time import Epoch
 from ._event import Event
 
@@ -57,24 +57,24 @@ class EventDetector(NamedTuple):
         lower = jnp.where(there, since, -length)
         solver = BracketedNewton(lower, length + until, _SEARCH)
         # `root` would look again whether it is one, by more copies of the step.
-        opened, consts = hoisted(residual, length)
-        consts = heeded(consts, there)
+        opened, consts = closure_convert(residual, length)
+        consts = stop_gradient_unless(consts, there)
         equation = ImplicitEquation(
-            lambda s, given: opened(given, s), consts, solver, _found
+            lambda s, given: opened(given, s), consts, solver, _first_crossing
         )
         # What may lie behind the end does so to rounding.
         guess = jnp.where(until > 0, length, length / 2)
-        wait, _ = solved(equation, guess, Rule())
+        wait, _ = implicit_solve(equation, guess, Rule())
         return wait
 
 
-def _found(how, function, guess, theta):
+def _first_crossing(how, function, guess, theta):
     solver, _ = how
     wait, reached = solver.found(function, guess, theta)
     return jnp.where(reached, wait, jnp.nan), (), None
 
 
-def heeded(tree: PyTree, there: Array) -> PyTree:
+def stop_gradient_unless(tree: PyTree, there: Array) -> PyTree:
     """`tree`, and constants where not `there`.
 
     What fills up a list of events is evaluated like an event, where nothing promises a

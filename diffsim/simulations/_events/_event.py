@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import check_takes
+from ..._validation import check_signature
 
 
 _DIRECTIONS = (None, "up", "down")
@@ -71,9 +71,9 @@ class Event(eqx.Module):
             raise ValueError(
                 f"direction must be 'up', 'down' or None, got {self.direction!r}"
             )
-        check_takes("condition", self.condition, ("t", "state", "simulation"))
+        check_signature("condition", self.condition, ("t", "state", "simulation"))
         if self.reset is not None:
-            check_takes("reset", self.reset, ("t", "y", "simulation"))
+            check_signature("reset", self.reset, ("t", "y", "simulation"))
         whole = isinstance(self.limit, int) and not isinstance(self.limit, bool)
         if not whole or self.limit < 1:
             raise ValueError(f"limit must be 1 or more, an int, got {self.limit!r}")

@@ -19,17 +19,17 @@ from .._integrate._run_plan import (
     Plan,
     RunResult,
     RunSpec,
-    fixed_stats,
+    fixed_step_statistics,
 )
 from .._method import MAX_STEPS, PrescribedSteps
-from ._adaptive import adaptive_rows
+from ._adaptive import adaptive_step_log
 from ._detection import EventDetector
 from ._event import Event, EventRecord
-from ._fixed_step import event_rows
-from ._records import StepLog, begun_by, read_off
+from ._fixed_step import fixed_step_log
+from ._records import StepLog, begun_by, interpolate_outputs
 
 
-def event_leg(
+def integrate_with_events(
     request: RunSpec, events: tuple[Event, ...], look: Callable
 ) -> tuple[RunResult, tuple[EventRecord, ...]]:
     """The outputs of `request`, all after the epoch, and the events on the way.
@@ -47,22 +47,24 @@ def event_leg(
     quick = functools.partial(stepper.aside, rolled=True)
     watch = EventDetector(events, epoch, stepper.aside, quick, simulation)
     if isinstance(side, FixedStepPlan):
-        rows, stop, result, stats = _fixed(request, watch, side)
+        rows, stop, result, stats = _fixed_step_log(request, watch, side)
     else:
-        rows, stop, result, stats = _adaptive(request, watch, side)
+        rows, stop, result, stats = _adaptive_log(request, watch, side)
 
     def seen(elapsed, y):
         return look(epoch.at(elapsed), y)
 
-    states, found = read_off(rows, watch, jnp.minimum(times, stop), times[-1], seen)
-    result = _judged(rows, watch, times[-1], result)
+    states, found = interpolate_outputs(
+        rows, watch, jnp.minimum(times, stop), times[-1], seen
+    )
+    result = _with_result(rows, watch, times[-1], result)
     end_time, end = begun_by(rows, times[-1])
     reached = times <= stop
     ends = None if isinstance(side, FixedStepPlan) else _ends(rows)
     return RunResult(states, end, end_time, result, stats, ends, reached), found
 
 
-def _judged(rows: StepLog, watch: EventDetector, last: Array, result: Any) -> Any:
+def _with_result(rows: StepLog, watch: EventDetector, last: Array, result: Any) -> Any:
     """`result`, or what went wrong with the events up to the time `last`."""
     fine = result == RESULTS.successful
     in_time = rows.times <= last
@@ -143,15 +145,20 @@ def checked_events(plan: Plan, events: Any) -> tuple[Event, ...]:
     return events
 
 
-def _fixed(request: RunSpec, watch: EventDetector, side: FixedStepPlan):
+def _fixed_step_log(request: RunSpec, watch: EventDetector, side: FixedStepPlan):
     step = jnp.asarray(side.step, request.epoch.dtype)
     # One for what lies beyond the last grid point, and one for each that is cut short.
     steps = side.schedule.steps + 1 + _resets(watch.events)
-    rows, last = event_rows(watch, request.y0, request.begin, step, steps)
+    rows, last = fixed_step_log(watch, request.y0, request.begin, step, steps)
     # Behind more resets than its limit the steps do not reach all outputs.
     behind = jnp.where(last.stopped, 0, last.n.astype(step.dtype) * step)
     stop = last.anchor + behind
-    return rows, stop, RESULTS.successful, fixed_stats(jnp.sum(rows.lengths > 0))
+    return (
+        rows,
+        stop,
+        RESULTS.successful,
+        fixed_step_statistics(jnp.sum(rows.lengths > 0)),
+    )
 
 
 #: Bytes of states that a run with events keeps where nobody says how many, and steps
@@ -159,7 +166,7 @@ def _fixed(request: RunSpec, watch: EventDetector, side: FixedStepPlan):
 _KEPT, _LEAST = 2**28, 4096
 
 
-def _bounded(request: RunSpec, side: DiffraxPlan, runs: int) -> DiffraxPlan:
+def _with_bound(request: RunSpec, side: DiffraxPlan, runs: int) -> DiffraxPlan:
     """The side with no more steps than there is room for, unless they are given."""
     if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
         return side
@@ -169,17 +176,17 @@ def _bounded(request: RunSpec, side: DiffraxPlan, runs: int) -> DiffraxPlan:
     return DiffraxPlan(side.outputs, steps, side.controller)
 
 
-def _adaptive(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
+def _adaptive_log(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
     until = tuple(event for event in watch.events if event.acts)
     last_time = request.elapsed[-1]
     runs = 1 + _resets(watch.events)
-    side = _bounded(request, side, runs)
+    side = _with_bound(request, side, runs)
 
     def solve(t, y):
         onward = request._replace(y0=y)
         return diffrax_steps(onward, side, (t, last_time), until)
 
-    rows, last, (results, stats) = adaptive_rows(
+    rows, last, (results, stats) = adaptive_step_log(
         watch, request.y0, request.begin, solve, runs
     )
     failed = results != RESULTS.successful

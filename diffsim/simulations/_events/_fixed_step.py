@@ -36,7 +36,7 @@ class TruncatedStep(NamedTuple):
     until: Array
 
 
-def event_rows(
+def fixed_step_log(
     watch: EventDetector, y0: PyTree[Array], t0: Array, step: Array, steps: int
 ) -> tuple[StepLog, EventLoopState]:
     """`steps` steps from `t0`, cut short where an event acts, and where they lead."""
@@ -88,14 +88,18 @@ def acted(
     first = jnp.argmin(waits)
     # Nothing infinite where nothing acts, of which NaN would come.
     length = jnp.where(jnp.any(acting), waits[first], 0)
-    reached, (at, past) = _looked(watch, t, here.y, length, jnp.stack([0 * soon, soon]))
+    reached, (at, past) = _evaluate_conditions(
+        watch, t, here.y, length, jnp.stack([0 * soon, soon])
+    )
     t, y, stopped = t + length, reached, jnp.asarray(False)
     for i, event in enumerate(events):
         stopped |= (first == i) & event.terminal
         if event.reset is not None:
             new = event.reset(watch.epoch.at(t), reached, args)
             y = jax.tree.map(lambda a, b, i=i: jnp.where(first == i, a, b), new, y)
-    _, (back, on) = _looked(watch, t, y, 0 * soon, jnp.stack([-soon, soon]))
+    _, (back, on) = _evaluate_conditions(
+        watch, t, y, 0 * soon, jnp.stack([-soon, soon])
+    )
     other = jnp.arange(len(events)) != first
     # Seen from behind the reset, an event that is still to come has its old sign.
     coming = other & (back * here.values > 0)
@@ -109,7 +113,7 @@ def acted(
     return TruncatedStep(length, onward, ~other | noted, until)
 
 
-def _looked(watch: EventDetector, t, y, length, offsets):
+def _evaluate_conditions(watch: EventDetector, t, y, length, offsets):
     """The state `length` after y, and the events at `offsets` from there."""
 
     def look(offset):

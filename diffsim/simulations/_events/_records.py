@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from ._detection import EventDetector, heeded
+from ._detection import EventDetector, stop_gradient_unless
 from ._event import EventRecord
 
 
@@ -46,7 +46,7 @@ class _OffGridSteps(NamedTuple):
     s: Array
 
 
-def read_off(
+def interpolate_outputs(
     rows: StepLog, watch: EventDetector, times: Array, end: Array, look: Callable
 ) -> tuple[PyTree[Array], tuple[EventRecord, ...]]:
     """The states at `times`, and by `look` the events up to the time `end`.
@@ -55,7 +55,7 @@ def read_off(
     compile.
     """
     starts, states = begun_by(rows, times)
-    there, waits = _waits(rows, watch)
+    there, waits = _off_grid_steps(rows, watch)
     both = (_OffGridSteps(starts, states, times - starts), waits)
     every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
     found = jax.vmap(watch.quick)(*every)
@@ -66,7 +66,7 @@ def read_off(
     when = waits.t + waits.s
     seen = jax.vmap(look)(when, states)
     good = there & (when <= end)
-    when, seen = jax.tree.map(lambda a: _where(good, a, _nothing(a)), (when, seen))
+    when, seen = jax.tree.map(lambda a: _select(good, a, _padding(a)), (when, seen))
     bounds = np.cumsum([0, *(event.limit for event in watch.events)])
     events = tuple(
         jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
@@ -75,7 +75,7 @@ def read_off(
     return at, tuple(EventRecord(t, y, jnp.sum(ok)) for t, y, ok in events)
 
 
-def _waits(
+def _off_grid_steps(
     rows: StepLog, watch: EventDetector
 ) -> tuple[Bool[Array, " place"], _OffGridSteps]:
     """Of all events one after another, each padded to its limit: which there are, and
@@ -104,10 +104,10 @@ def _waits(
 
         waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
     waits = _OffGridSteps(rows.times, rows.states, waits)
-    return there, jax.vmap(heeded)(waits, there)
+    return there, jax.vmap(stop_gradient_unless)(waits, there)
 
 
-def _nothing(a: Array) -> Any:
+def _padding(a: Array) -> Any:
     """Return the padding where nothing happened, in the type of `a`."""
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return jnp.nan
@@ -117,5 +117,5 @@ def _nothing(a: Array) -> Any:
     return info.min if info.min < 0 else info.max
 
 
-def _where(good: Array, a: Array, other) -> Array:
+def _select(good: Array, a: Array, other) -> Array:
     return jnp.where(good.reshape(-1, *[1] * (a.ndim - 1)), a, other)

@@ -17,9 +17,9 @@ from equinox import internal as loops
 from jaxtyping import Array, Float, PyTree
 
 from ..._results import equals
-from .._terms._term_checks import moves_with_time
-from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, steps_of
-from ._step_size_controllers import StepToOutputs, guarded
+from .._terms._term_checks import is_ode_term
+from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, make_stepper
+from ._step_size_controllers import StepToOutputs, with_minimum_step
 
 
 class Stop(NamedTuple):
@@ -74,7 +74,7 @@ class _At(NamedTuple):
     written: _Buffers
 
 
-def is_run_here(solver: Any, controller: Any, terms: Any) -> bool:
+def is_supported(solver: Any, controller: Any, terms: Any) -> bool:
     """Whether `adaptive_run` serves.
 
     No controllers that jump, no solvers that ask the controller for a tolerance, and
@@ -88,7 +88,7 @@ def is_run_here(solver: Any, controller: Any, terms: Any) -> bool:
     steady = isinstance(inner, diffrax.PIDController) or getattr(
         inner, "never_jumps", False
     )
-    return adapts and steady and moves_with_time(terms)
+    return adapts and steady and is_ode_term(terms)
 
 
 def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array]]:
@@ -134,10 +134,13 @@ class _Loop(NamedTuple):
     def of(cls, run: AdaptiveRun) -> "_Loop":
         begin, end = run.span
         direction = jnp.where(begin < end, 1, -1).astype(end.dtype)
-        controller = guarded(run.controller, end.dtype).wrap(direction)
+        controller = with_minimum_step(run.controller, end.dtype).wrap(direction)
         terms = OnClock(run.terms, direction)
         return cls(
-            run, controller, direction, steps_of(run.solver, terms, run.args, run.y0)
+            run,
+            controller,
+            direction,
+            make_stepper(run.solver, terms, run.args, run.y0),
         )
 
     def span(self) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ._explicit_step import is_runge_kutta, stage_rates, weighted
+from ._explicit_step import add_weighted_stages, is_runge_kutta, stage_rates
 
 
 #: Numbers of a state up to which it is packed. Beyond it the copies cost more than
@@ -148,8 +148,8 @@ class PackedSteps(NamedTuple):
             used=tableau.num_stages,
             first=None if memory is None else length * memory,
         )
-        error = weighted(jnp.zeros_like(y), tableau.b_error, rates)
-        there = weighted(y, tableau.b_sol, rates)
+        error = add_weighted_stages(jnp.zeros_like(y), tableau.b_error, rates)
+        there = add_weighted_stages(y, tableau.b_sol, rates)
         dense = {"y0": y, "y1": there, "k": rates}
         kept = None if memory is None else rates[-1] / length
         return Stepped(there, error, dense, kept, diffrax.RESULTS.successful)
@@ -181,7 +181,7 @@ class DiffraxSteps(NamedTuple):
         return Stepped(*self.solver.step(*given, made_jump=False))
 
 
-def steps_of(solver: Any, terms: OnClock, args: Any, y0: PyTree[Array]) -> Any:
+def make_stepper(solver: Any, terms: OnClock, args: Any, y0: PyTree[Array]) -> Any:
     """How `solver` steps such a state."""
     if is_runge_kutta(solver) and is_small(y0):
         return PackedSteps(solver, terms, args, Packing.of(y0))

@@ -41,7 +41,7 @@ def ran_out(method: Method, trajectory: Trajectory) -> bool:
     return is_outcome(result, RESULTS.max_steps_reached)
 
 
-def continued(
+def continue_run(
     run: Callable[[Outputs, Onward], Trajectory], first: Trajectory, outputs: Outputs
 ) -> Trajectory:
     """The run that began with `first`, in one direction, to its end.
@@ -58,7 +58,7 @@ def continued(
         parts.append(run(outputs._replace(elapsed=ahead), Onward(begin, last.y)))
         if not warned and len(parts) >= _PARTS:
             warned = _warn_of_long_run(parts, sign * np.max(np.abs(outputs.elapsed)))
-    return _joined(parts, np.asarray(sign * outputs.elapsed), sign)
+    return _concatenate_runs(parts, np.asarray(sign * outputs.elapsed), sign)
 
 
 def _warn_of_long_run(parts: list[Trajectory], end: float) -> bool:
@@ -76,13 +76,15 @@ def _warn_of_long_run(parts: list[Trajectory], end: float) -> bool:
         f"and goes on; at the rate of the last ones it takes {total:.2g}. Interrupt "
         "it, or bound it by simulate(max_steps=...); larger tolerances, rtol=..., take "
         "fewer steps, and so does an implicit solver where stability makes them short",
-        # this function, `continued`, `_to_the_end`, `simulate`, the caller
+        # this function, `continue_run`, `_to_the_end`, `simulate`, the caller
         stacklevel=5,
     )
     return True
 
 
-def _joined(parts: list[Trajectory], elapsed: np.ndarray, sign: int) -> Trajectory:
+def _concatenate_runs(
+    parts: list[Trajectory], elapsed: np.ndarray, sign: int
+) -> Trajectory:
     ends = np.array([sign * np.asarray(part.final.t) for part in parts[:-1]])
     reached = elapsed.astype(ends.dtype)
     which = np.searchsorted(ends, reached, side="left")
@@ -95,20 +97,22 @@ def _joined(parts: list[Trajectory], elapsed: np.ndarray, sign: int) -> Trajecto
         return found
 
     states = jax.tree.map(chosen, *(part.states for part in parts))
-    return _together(parts, parts[-1].times, states, parts[-1].result)
+    return _concatenate_parts(parts, parts[-1].times, states, parts[-1].result)
 
 
-def two_sided(past: Trajectory, future: Trajectory, times: np.ndarray) -> Trajectory:
+def join_past_and_future(
+    past: Trajectory, future: Trajectory, times: np.ndarray
+) -> Trajectory:
     """One trajectory of its two directions of time."""
     states = jax.tree.map(
         lambda a, b: jnp.concatenate([a, b]), past.states, future.states
     )
     fine = past.result == RESULTS.successful
     result = future.result if fine else past.result
-    return _together([past, future], times, states, result)
+    return _concatenate_parts([past, future], times, states, result)
 
 
-def _together(parts: list[Trajectory], times, states, result) -> Trajectory:
+def _concatenate_parts(parts: list[Trajectory], times, states, result) -> Trajectory:
     """One trajectory of several, the last of which says where the run ended."""
     stats = jax.tree.map(lambda *counts: sum(counts), *(part.stats for part in parts))
     steps = np.sort(np.concatenate([np.asarray(part.steps) for part in parts]))

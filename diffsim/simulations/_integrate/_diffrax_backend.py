@@ -13,21 +13,21 @@ from .._elapsed_time import Epoch
 from .._events._detection import crossings, event_values
 from .._events._event import Event
 from .._method import Method, with_root_tolerances
-from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_run_here
-from ._forward_and_reverse_mode import Derivatives, in_both_modes
+from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_supported
+from ._forward_and_reverse_mode import Derivatives, with_forward_and_reverse_mode
 from ._replay import (
     Recorded,
     Recording,
     Replay,
     is_replayable,
-    replay_of,
-    run_again,
-    steps_again,
+    make_replay,
+    replay_outputs,
+    replay_steps,
     steps_between,
 )
-from ._replay_reverse import pull_back
+from ._replay_reverse import replay_vjp
 from ._run_plan import DiffraxPlan, RunResult, RunSpec
-from ._step_size_controllers import guarded
+from ._step_size_controllers import with_minimum_step
 
 
 #: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
@@ -40,12 +40,12 @@ _MEMORY = 2**28
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
-def diffrax_leg(
+def diffrax_outputs(
     request: RunSpec, side: DiffraxPlan, *, span: tuple[Array, Array], times: Array
 ) -> RunResult:
     """States at `times`, which lie in order in the `span` of elapsed time."""
     solver, terms = request.plan.method.solver, request.simulation.terms()
-    replays = is_replayable(solver, terms) and _has_room(request, side)
+    replays = is_replayable(solver, terms) and _fits_in_memory(request, side)
     every = steps_between(side.max_steps) if replays else None
     found, result, stats = _run(request, side, span, times, every)
     reached, end = jax.tree.map(lambda a: a[-1], found["end"])
@@ -101,7 +101,7 @@ def _run(
     simulation, method, meter = request.simulation, request.plan.method, request.meter
 
     def run(adjoint, inputs):
-        return _solved(inputs, meter, side, every, adjoint)
+        return _diffeqsolve(inputs, meter, side, every, adjoint)
 
     inputs = _Inputs(
         simulation,
@@ -120,8 +120,8 @@ def _run(
         return run(diffrax.DirectAdjoint(), inputs)
     solver, terms = method.solver, simulation.terms()
     along = _ALONG_STEPS if times is None else _BY_REPLAY
-    here = is_run_here(solver, side.controller, terms)
-    return in_both_modes(
+    here = is_supported(solver, side.controller, terms)
+    return with_forward_and_reverse_mode(
         run,
         inputs,
         CHECKPOINTS if method.max_steps is None else None,
@@ -154,7 +154,7 @@ def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> 
     return found, RESULTS.promote(result), stats
 
 
-def _has_room(request: RunSpec, side: DiffraxPlan) -> bool:
+def _fits_in_memory(request: RunSpec, side: DiffraxPlan) -> bool:
     """Whether there is room for the states from which a run is made again."""
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(request.y0))
     return 2 * steps_between(side.max_steps) * size <= _MEMORY
@@ -165,14 +165,14 @@ def _replay(inputs: _Inputs) -> Replay:
     terms = epoch.shift(simulation.terms())
     # What JAX knows of them may come back as NumPy's.
     span = jax.tree.map(jnp.asarray, span)
-    return replay_of(method.solver, terms, y0, simulation, span, times)
+    return make_replay(method.solver, terms, y0, simulation, span, times)
 
 
 def _push(inputs: _Inputs, seen: Any) -> Any:
     found, result, stats = seen
     replay = _replay(inputs)
     recorded = Recorded.of(found["ends"], replay.span, replay.times)
-    states, end = run_again(replay, recorded)
+    states, end = replay_outputs(replay, recorded)
     end = found["end"][0], jax.tree.map(lambda a: a[None], end)
     return found | {"states": states, "end": end}, result, stats
 
@@ -181,20 +181,20 @@ def _pull(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
     recording = Recording(seen[0]["ends"], seen[0]["kept"])
     states, (_, end) = bars[0]["states"], bars[0]["end"]
     end = jax.tree.map(lambda a: a[0], end)
-    return pull_back(lambda *x: _replay(build(*x)), moving, recording, (states, end))
+    return replay_vjp(lambda *x: _replay(build(*x)), moving, recording, (states, end))
 
 
 def _push_steps(inputs: _Inputs, seen: Any, kind: Any = "lax") -> Any:
     found, result, stats = seen
     replay = _replay(inputs)
-    kept = steps_again(replay, Recorded.of(found["ends"], replay.span, None), kind)
+    kept = replay_steps(replay, Recorded.of(found["ends"], replay.span, None), kind)
     return found | {"kept": kept}, result, stats
 
 
 def _pull_steps(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
     recording = Recording(seen[0]["ends"], seen[0]["kept"])
     bars = bars[0]["kept"], None
-    return pull_back(lambda *x: _replay(build(*x)), moving, recording, bars)
+    return replay_vjp(lambda *x: _replay(build(*x)), moving, recording, bars)
 
 
 _BY_REPLAY = Derivatives(_push, _pull)
@@ -203,7 +203,7 @@ _ALONG_STEPS = Derivatives(
 )
 
 
-def _solved(
+def _diffeqsolve(
     inputs: _Inputs, meter: Any, side: DiffraxPlan, every: int | None, adjoint: Any
 ) -> tuple[dict[str, Any], Any, dict[str, Array]]:
     """The run by `diffeqsolve`."""
@@ -228,7 +228,7 @@ def _solved(
         y0,
         simulation,
         saveat=diffrax.SaveAt(subs=saved),
-        stepsize_controller=guarded(controller, t0.dtype),
+        stepsize_controller=with_minimum_step(controller, t0.dtype),
         adjoint=adjoint,
         event=_diffrax_event(until, epoch) if until else None,
         max_steps=side.max_steps,

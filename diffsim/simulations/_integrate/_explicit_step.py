@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._terms._imex import unwrapped
+from .._terms._imex import unwrap_terms
 from .._terms._operator_splitting import AbstractSplitFlows
 from ._weighted_sum import weighted_sum
 
@@ -49,7 +49,9 @@ class AbstractSplittingSolver(diffrax.AbstractSolver):
 
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
         del solver_state, made_jump
-        found = unwrapped(terms, AbstractSplitFlows, jnp.asarray(t0), jnp.asarray(t1))
+        found = unwrap_terms(
+            terms, AbstractSplitFlows, jnp.asarray(t0), jnp.asarray(t1)
+        )
         assert found is not None
         term, sign = found
         y1 = self.advance(term, sign * t0, sign * (t1 - t0), y0, args)
@@ -72,7 +74,7 @@ def is_runge_kutta(solver: diffrax.AbstractSolver) -> bool:
     return isinstance(getattr(solver, "tableau", None), diffrax.ButcherTableau)
 
 
-def rolls(solver: Any) -> bool:
+def is_rolled(solver: Any) -> bool:
     """Whether stages of small states are a loop: of few ones it would be longer."""
     return is_runge_kutta(solver) and solver.tableau.num_stages > _FEW_STAGES
 
@@ -93,8 +95,8 @@ def explicit_step(
     used = int(np.flatnonzero(b)[-1]) + 1
     given = (solver, terms, t0, length, y, args)
     if rolled:
-        return weighted(y, b[:used], stage_rates(*given, used=used))
-    return _combined(y, b[:used], _written_out(*given, used))
+        return add_weighted_stages(y, b[:used], stage_rates(*given, used=used))
+    return _linear_combination(y, b[:used], _unrolled_stages(*given, used))
 
 
 def stage_rates(
@@ -112,13 +114,13 @@ def stage_rates(
 
     That of the `first` is worked out where it is not known.
     """
-    rows, nodes = _rows_of(solver, used)
+    rows, nodes = _tableau_rows(solver, used)
     matrix = np.stack([np.pad(row, (0, used - row.size)) for row in rows])
     kind = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
 
     def stage(rates, row):
         index, node, weights = row
-        there = weighted(y, weights, rates)
+        there = add_weighted_stages(y, weights, rates)
         new = terms.vf_prod(t0 + node * length, there, args, length)
 
         def put(a, b):
@@ -134,23 +136,25 @@ def stage_rates(
     return jax.lax.scan(stage, rates, tuple(column[known:] for column in table))[0]
 
 
-def _written_out(solver, terms, t0, length, y, args, used: int) -> list:
+def _unrolled_stages(solver, terms, t0, length, y, args, used: int) -> list:
     true, rates = _is_number(y), []
-    for row, node in zip(*_rows_of(solver, used), strict=True):
-        stage = _made_once(_combined(y, row, rates), true)
+    for row, node in zip(*_tableau_rows(solver, used), strict=True):
+        stage = _materialize(_linear_combination(y, row, rates), true)
         t = t0 + float(node) * length
         rates.append(terms.vf_prod(t, stage, args, length))
     return rates
 
 
-def _rows_of(solver, used: int) -> tuple[list[np.ndarray], list[float]]:
+def _tableau_rows(solver, used: int) -> tuple[list[np.ndarray], list[float]]:
     """Rows of the tableau, and the nodes, of the first stages."""
     tableau = solver.tableau
     rows, nodes = [np.zeros(0), *tableau.a_lower], [0.0, *tableau.c]
     return rows[:used], nodes[:used]
 
 
-def weighted(y: PyTree[Array], weights: Any, rates: PyTree[Array]) -> PyTree[Array]:
+def add_weighted_stages(
+    y: PyTree[Array], weights: Any, rates: PyTree[Array]
+) -> PyTree[Array]:
     """`y` and the weighted sum of rates on a leading axis."""
     return jax.tree.map(
         lambda a, b: a + weighted_sum(jnp.asarray(weights, a.dtype), b), y, rates
@@ -166,7 +170,7 @@ def _is_number(y: PyTree[Array]) -> Array:
     return first == first
 
 
-def _made_once(y: PyTree[Array], true: Array) -> PyTree[Array]:
+def _materialize(y: PyTree[Array], true: Array) -> PyTree[Array]:
     """`y`, divided by 1.
 
     XLA works out a sum again wherever it is read, for every pair of bodies say, but a
@@ -176,7 +180,7 @@ def _made_once(y: PyTree[Array], true: Array) -> PyTree[Array]:
     return jax.tree.map(lambda a: a / true.astype(jnp.finfo(a.dtype).dtype), y)
 
 
-def _combined(y, weights: np.ndarray, rates: list) -> PyTree[Array]:
+def _linear_combination(y, weights: np.ndarray, rates: list) -> PyTree[Array]:
     for weight, rate in zip(weights.tolist(), rates, strict=True):
         if weight != 0:
             y = jax.tree.map(lambda a, b, w=weight: a + w * b, y, rate)

@@ -23,7 +23,7 @@ _UNROLL, _SMALL = 5, 256
 _AT_ONCE, _LEAST_BLOCK = 512, 4
 
 
-def scan_pieces(
+def scan_segments(
     stepper: Stepper,
     y0: PyTree[Array],
     schedule: Schedule,
@@ -39,13 +39,13 @@ def scan_pieces(
         empty = jax.tree.map(lambda a: jnp.zeros((0, *a.shape), a.dtype), y0)
         return empty, RESULTS.successful
 
-    size, block = schedule.size, _block_of(stepper, y0, schedule.size)
+    size, block = schedule.size, _block_size(stepper, y0, schedule.size)
     stepper = with_closures(stepper, y0) if block > 1 else stepper
 
     def piece(carry, count):
         if block > 1:
-            return _small_piece(stepper, carry, count, size, block)
-        return _at_once(stepper, carry, count, size)
+            return _small_segment(stepper, carry, count, size, block)
+        return _unrolled_segment(stepper, carry, count, size)
 
     piece = jax.checkpoint(piece) if remat else piece
 
@@ -59,19 +59,19 @@ def scan_pieces(
     first = (stepper.start(y0), jnp.asarray(0))
     numbers = jnp.arange(1, schedule.pieces + 1)
     (last, ticks), kept = jax.lax.scan(
-        metered, (first, meter.init()), (numbers, taken_counts(schedule))
+        metered, (first, meter.init()), (numbers, steps_per_segment(schedule))
     )
     meter.close(ticks)
     result = last[0].result
     return kept, RESULTS.successful if result is None else result
 
 
-def taken_counts(schedule: Schedule) -> Array | None:
+def steps_per_segment(schedule: Schedule) -> Array | None:
     """Steps taken in each piece; None where every piece is full."""
     return None if schedule.counts is None else jnp.asarray(schedule.counts)
 
 
-def length_of(stepper: Stepper, index: Array | None, count: Array | None) -> Array:
+def segment_length(stepper: Stepper, index: Array | None, count: Array | None) -> Array:
     """The step at `index` of a piece: zero, the identity, once `count` are taken."""
     step = jnp.asarray(stepper.step, stepper.begin.dtype)
     if index is None or count is None:
@@ -79,7 +79,7 @@ def length_of(stepper: Stepper, index: Array | None, count: Array | None) -> Arr
     return jnp.where(index < count, step, 0)
 
 
-def unroll_of(stepper: Stepper, y: PyTree[Array]) -> int:
+def unroll_factor(stepper: Stepper, y: PyTree[Array]) -> int:
     """Steps per turn of the loop, so that its overhead does not show."""
     small = sum(x.size for x in jax.tree.leaves(y)) <= _SMALL
     if small and isinstance(stepper.solver, AbstractSplittingSolver):
@@ -87,30 +87,30 @@ def unroll_of(stepper: Stepper, y: PyTree[Array]) -> int:
     return 1
 
 
-def _at_once(stepper: Stepper, carry, count, size: int):
+def _unrolled_segment(stepper: Stepper, carry, count, size: int):
     """`size` steps, of which `count` are taken; all if it is None."""
-    unroll = unroll_of(stepper, carry[0].y)
-    return _steps(stepper, size, carry, count, unroll=unroll)
+    unroll = unroll_factor(stepper, carry[0].y)
+    return _scan_steps(stepper, size, carry, count, unroll=unroll)
 
 
 @eqx.filter_custom_jvp
-def _small_piece(stepper: Stepper, carry, count, size: int, block: int):
+def _small_segment(stepper: Stepper, carry, count, size: int, block: int):
     """The same steps either way: at once if run, in blocks if differentiated."""
     del block
-    return _at_once(stepper, carry, count, size)
+    return _unrolled_segment(stepper, carry, count, size)
 
 
-@_small_piece.def_jvp
-def _small_piece_jvp(primals, tangents):
-    return eqx.filter_jvp(_in_blocks, primals, tangents)
+@_small_segment.def_jvp
+def _small_segment_jvp(primals, tangents):
+    return eqx.filter_jvp(_segment_in_blocks, primals, tangents)
 
 
-def _in_blocks(stepper: Stepper, carry, count, size: int, block: int):
+def _segment_in_blocks(stepper: Stepper, carry, count, size: int, block: int):
     blocks, rest = divmod(size, block)
 
     def steps(carry, done):
         left = None if count is None else count - done
-        return _steps(stepper, block, carry, left, unroll=2), None
+        return _scan_steps(stepper, block, carry, left, unroll=2), None
 
     done = None if count is None else block * jnp.arange(blocks)
     carry = jax.lax.scan(steps, carry, done, length=blocks)[0]
@@ -120,10 +120,10 @@ def _in_blocks(stepper: Stepper, carry, count, size: int, block: int):
     if rest == 1:
         # A loop of one turn would be written out between the kernels of all others.
         left = jnp.asarray(1) if left is None else jnp.minimum(left, 1)
-    return _steps(stepper, max(rest, 2), carry, left, unroll=1)
+    return _scan_steps(stepper, max(rest, 2), carry, left, unroll=1)
 
 
-def _block_of(stepper: Stepper, y: PyTree[Array], size: int) -> int:
+def _block_size(stepper: Stepper, y: PyTree[Array], size: int) -> int:
     """Steps in a block, 1 where blocks do not pay."""
     largest = max(x.size * x.dtype.itemsize for x in jax.tree.leaves(y))
     block = _AT_ONCE // max(1, largest)
@@ -131,11 +131,11 @@ def _block_of(stepper: Stepper, y: PyTree[Array], size: int) -> int:
     return block if pays and _LEAST_BLOCK <= block < size else 1
 
 
-def _steps(stepper: Stepper, size: int, carry, count, *, unroll: int):
+def _scan_steps(stepper: Stepper, size: int, carry, count, *, unroll: int):
     def one(carry, index):
         state, n = carry
         # What is not explicit is a whole step, and dropped where none is to be taken.
-        length = length_of(stepper, index, count) if stepper.explicit else None
+        length = segment_length(stepper, index, count) if stepper.explicit else None
         after = stepper.advance(state, n, length)
         if count is None:
             return (after, n + 1), None

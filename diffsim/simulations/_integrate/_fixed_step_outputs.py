@@ -8,14 +8,14 @@ from jaxtyping import Array, PyTree
 
 from ..._results import RESULTS
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
-from ._fixed_step_loop import scan_pieces
+from ._fixed_step_loop import scan_segments
 from ._fixed_stepper import Stepper, with_closures
-from ._reversible_adjoint import reversible
-from ._run_plan import FixedStepPlan, RunResult, fixed_stats
+from ._reversible_adjoint import scan_reversibly
+from ._run_plan import FixedStepPlan, RunResult, fixed_step_statistics
 from ._segment_schedule import ULPS_ON_GRID, Schedule
 
 
-def fixed_leg(
+def fixed_step_outputs(
     stepper: Stepper,
     y0: PyTree[Array],
     side: FixedStepPlan,
@@ -26,22 +26,24 @@ def fixed_leg(
     """States at the outputs of `side`, those beyond a grid point by a side step."""
     schedule = side.schedule
     if isinstance(adjoint, Reversible) and schedule.pieces:
-        kept = reversible((y0, with_closures(stepper, y0)), schedule, meter)
+        kept = scan_reversibly((y0, with_closures(stepper, y0)), schedule, meter)
         result = RESULTS.successful
     else:
         remat = isinstance(adjoint, Checkpointed)
-        kept, result = scan_pieces(stepper, y0, schedule, meter=meter, remat=remat)
+        kept, result = scan_segments(stepper, y0, schedule, meter=meter, remat=remat)
     kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, kept)
-    states = _taken(kept, schedule)
+    states = _outputs_on_grid(kept, schedule)
     if side.beyond is not None:
         points, beyond = jnp.asarray(side.points), jnp.asarray(side.beyond)
-        states = side_steps(stepper, states, points, beyond)
+        states = off_grid_states(stepper, states, points, beyond)
     end = jax.tree.map(lambda a: a[-1], kept)
     steps = schedule.steps
-    return RunResult(states, end, stepper.time(steps), result, fixed_stats(steps), None)
+    return RunResult(
+        states, end, stepper.time(steps), result, fixed_step_statistics(steps), None
+    )
 
 
-def side_steps(
+def off_grid_states(
     stepper: Stepper, states: PyTree[Array], points: Array, beyond: Array
 ) -> PyTree[Array]:
     """The states `beyond` grid points, by one step of that length each.
@@ -52,7 +54,7 @@ def side_steps(
     return jax.vmap(stepper.aside)(stepper.time(points), states, beyond)
 
 
-def _taken(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
+def _outputs_on_grid(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
     rows = np.asarray(schedule.rows)
     if np.array_equal(rows, np.arange(1, schedule.pieces + 1)):
         return jax.tree.map(lambda a: a[1:], kept)
@@ -61,7 +63,7 @@ def _taken(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
     return jax.tree.map(lambda a: a[rows], kept)
 
 
-def traced_leg(
+def traced_time_outputs(
     stepper: Stepper, y0: PyTree[Array], elapsed: Array, max_steps: int
 ) -> RunResult:
     """States `elapsed` after the epoch, in the direction of `stepper.step`.
@@ -79,8 +81,8 @@ def traced_leg(
     runs = jnp.any(elapsed > 0)
     kept, result = jax.lax.cond(
         runs,
-        lambda y: _every_step(stepper, y, max_steps),
-        lambda y: _standing(y, max_steps),
+        lambda y: _states_at_every_step(stepper, y, max_steps),
+        lambda y: _constant_states(y, max_steps),
         y0,
     )
     states = jax.tree.map(lambda a: a[reached], kept)
@@ -90,12 +92,12 @@ def traced_leg(
     exact = beyond - jax.lax.stop_gradient(beyond)
     beyond = jnp.where(on_grid & (points == reached), exact, beyond)
     beyond = beyond * (1 if stepper.step > 0 else -1)
-    states = side_steps(stepper, states, reached, beyond)
+    states = off_grid_states(stepper, states, reached, beyond)
     farthest = jnp.max(reached)
     end = jax.tree.map(lambda a: a[farthest], kept)
     too_far = jnp.any(points > max_steps)
     result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
-    stats = fixed_stats(jnp.where(runs, max_steps, 0))
+    stats = fixed_step_statistics(jnp.where(runs, max_steps, 0))
     return RunResult(states, end, stepper.time(farthest), result, stats, None)
 
 
@@ -108,7 +110,7 @@ def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
     return jnp.where(on_grid, nearest, jnp.floor(ratio)).astype(int), on_grid
 
 
-def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
+def _states_at_every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
     def one(carry, n):
         carry = stepper.advance(carry, n)
         return carry, stepper.state(carry)
@@ -118,6 +120,6 @@ def _every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
     return kept, RESULTS.successful if last.result is None else last.result
 
 
-def _standing(y0: PyTree[Array], steps: int):
+def _constant_states(y0: PyTree[Array], steps: int):
     kept = jax.tree.map(lambda a: jnp.broadcast_to(a, (steps + 1, *a.shape)), y0)
     return kept, RESULTS.successful

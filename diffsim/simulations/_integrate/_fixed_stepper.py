@@ -13,9 +13,9 @@ from .._method import with_root_tolerances
 from .._simulation import AbstractSimulation
 from .._terms._operator_splitting import AbstractSplitFlows
 from .._terms._semilinear import Semilinear
-from .._terms._term_checks import moves_with_time
+from .._terms._term_checks import is_ode_term
 from ._adaptive_step import PackedTerm, Packing, is_small
-from ._explicit_step import explicit_step, is_explicit, is_runge_kutta, rolls
+from ._explicit_step import explicit_step, is_explicit, is_rolled, is_runge_kutta
 
 
 class Carry(NamedTuple):
@@ -69,7 +69,7 @@ class Stepper(eqx.Module):
         small = y0 is not None and is_small(y0)
         packing = Packing.of(y0) if small and is_runge_kutta(solver) else None
         self.packing = None if packing is None or packing.single else packing
-        self.rolled = small and rolls(solver)
+        self.rolled = small and is_rolled(solver)
         if isinstance(solver, SupportsPrecompute):
             self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))
             if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
@@ -78,7 +78,7 @@ class Stepper(eqx.Module):
     @property
     def explicit(self) -> bool:
         """Whether `explicit_step` takes the steps."""
-        return is_explicit(self.solver) and moves_with_time(self.terms)
+        return is_explicit(self.solver) and is_ode_term(self.terms)
 
     def start(self, y: PyTree[Array], n=0) -> Carry:
         """Before the first step, at grid point `n`."""

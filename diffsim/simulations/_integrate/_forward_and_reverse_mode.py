@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._primitives import LinearMapRules, hoisted, linear, sealed
+from ..._primitives import LinearMapRules, closure_convert, custom_derivative, linear
 from ..._validation import is_traced
 
 
@@ -32,7 +32,7 @@ class Derivatives(NamedTuple):
     again: Callable[[PyTree, PyTree], PyTree] | None = None
 
 
-def in_both_modes(
+def with_forward_and_reverse_mode(
     run: Run,
     inputs: PyTree,
     checkpoints: int | None = None,
@@ -67,7 +67,7 @@ def in_both_modes(
         ends.append(end)
         return found
 
-    opened, consts = hoisted(evaluated, *arrays)
+    opened, consts = closure_convert(evaluated, *arrays)
     if any(is_traced(const) for const in consts):
         # Dynamics that hide an array from their simulation, which no rule is told of.
         found = flat(diffrax.DirectAdjoint(), *arrays)
@@ -75,18 +75,22 @@ def in_both_modes(
 
     def tangent(outputs, known, tangents):
         moved = _Moved.of(outputs, tangents)
-        exact = _by_adjoints(moved, flat, *2 * [diffrax.DirectAdjoint()])
+        exact = _derivatives_by_adjoints(moved, flat, *2 * [diffrax.DirectAdjoint()])
         if derivatives is None:
             adjoint = diffrax.RecursiveCheckpointAdjoint(checkpoints)
-            first = _by_adjoints(moved, flat, diffrax.ForwardMode(), adjoint)
+            first = _derivatives_by_adjoints(
+                moved, flat, diffrax.ForwardMode(), adjoint
+            )
         else:
-            first = _by_themselves(moved, derivatives, whole, ends[0])
+            first = _derivatives_of_derivatives(moved, derivatives, whole, ends[0])
             known = [*known, *outputs]
             if derivatives.again is not None:
-                exact = _by_running(moved, derivatives.again, whole, ends[0])
+                exact = _derivatives_by_recorded_steps(
+                    moved, derivatives.again, whole, ends[0]
+                )
         return moved.tangents(LinearMapRules(*first, *exact), outputs, known, tangents)
 
-    found = sealed(lambda *x: opened(consts, *x), tangent, *arrays)
+    found = custom_derivative(lambda *x: opened(consts, *x), tangent, *arrays)
     return jax.tree.unflatten(ends[0], found)
 
 
@@ -128,7 +132,7 @@ class _Moved(NamedTuple):
         return [by_number.get(i) for i in range(len(outputs))]
 
 
-def _by_adjoints(moved: _Moved, flat, forward, backward):
+def _derivatives_by_adjoints(moved: _Moved, flat, forward, backward):
     """Tangents and cotangents by adjoints of Diffrax."""
 
     def along(adjoint, known):
@@ -149,7 +153,7 @@ def _by_adjoints(moved: _Moved, flat, forward, backward):
     return push, pull
 
 
-def _by_running(moved: _Moved, again: Callable, whole, structure):
+def _derivatives_by_recorded_steps(moved: _Moved, again: Callable, whole, structure):
     """Tangents and cotangents of a run made `again`; outputs follow the inputs."""
 
     def along(known):
@@ -172,9 +176,11 @@ def _by_running(moved: _Moved, again: Callable, whole, structure):
     return push, pull
 
 
-def _by_themselves(moved: _Moved, derivatives: Derivatives, whole, structure):
+def _derivatives_of_derivatives(
+    moved: _Moved, derivatives: Derivatives, whole, structure
+):
     """Tangents and cotangents by `derivatives`; outputs follow the inputs."""
-    push, _ = _by_running(moved, derivatives.push, whole, structure)
+    push, _ = _derivatives_by_recorded_steps(moved, derivatives.push, whole, structure)
 
     def pull(known, bars):
         def build(*some):

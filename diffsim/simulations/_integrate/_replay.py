@@ -16,9 +16,15 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._terms._term_checks import moves_with_time
+from .._terms._term_checks import is_ode_term
 from ._adaptive_step import PackedTerm, Packing, is_small
-from ._explicit_step import explicit_step, is_runge_kutta, rolls, stage_rates, weighted
+from ._explicit_step import (
+    add_weighted_stages,
+    explicit_step,
+    is_rolled,
+    is_runge_kutta,
+    stage_rates,
+)
 
 
 @runtime_checkable
@@ -33,7 +39,7 @@ class StartsAnew(Protocol):
 def is_replayable(solver: Any, terms: Any) -> bool:
     """Whether a run is a chain of maps that recorded ends of steps make known."""
     if is_runge_kutta(solver):
-        return moves_with_time(terms)
+        return is_ode_term(terms)
     return isinstance(solver, StartsAnew) and solver.starts_anew(terms)
 
 
@@ -53,21 +59,23 @@ class Replay(NamedTuple):
     times: Float[Array, " output"] | None
 
 
-def replay_of(
+def make_replay(
     solver: Any, terms: Any, y0: PyTree[Array], args: Any, span, times=None
 ) -> Replay:
     """The replay of a run of `terms` from `y0` over `span`, with outputs at `times`."""
     packing = Packing.of(y0)
-    step, dense, between = (_explicit if is_runge_kutta(solver) else _by_solver)(
-        solver, terms, y0, args, packing
-    )
+    step, dense, between = (
+        _explicit_replay if is_runge_kutta(solver) else _solver_step
+    )(solver, terms, y0, args, packing)
     packed = packing.pack(y0)
     return Replay(step, dense, between, packing, packed, span, times)
 
 
-def _explicit(solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing):
+def _explicit_replay(
+    solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
+):
     """The functions of a `Replay` of an explicit Runge–Kutta solver."""
-    rates, rolled = PackedTerm(terms, packing), is_small(y0) and rolls(solver)
+    rates, rolled = PackedTerm(terms, packing), is_small(y0) and is_rolled(solver)
 
     def step(y, start, end):
         given = (solver, rates, start, end - start, y, args)
@@ -76,7 +84,7 @@ def _explicit(solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Pa
     def dense(y, start, end):
         given = (solver, rates, start, end - start, y, args)
         k = stage_rates(*given, used=solver.tableau.num_stages)
-        return weighted(y, solver.tableau.b_sol, k), k
+        return add_weighted_stages(y, solver.tableau.b_sol, k), k
 
     def between(y, start, end, found, t):
         y1, k = found
@@ -86,7 +94,9 @@ def _explicit(solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Pa
     return step, dense, between
 
 
-def _by_solver(solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing):
+def _solver_step(
+    solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
+):
     """The functions of a `Replay` of any solver whose steps start anew."""
     del y0
 
@@ -158,7 +168,7 @@ class Recorded(NamedTuple):
         return (here == span[1]) | ~jnp.isfinite(here)
 
 
-def run_again(
+def replay_outputs(
     replay: Replay, recorded: Recorded
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """States at the outputs and at the end, by loops that have forward mode."""
@@ -180,7 +190,7 @@ def run_again(
     return states, replay.packing.unpack(end)
 
 
-def steps_again(
+def replay_steps(
     replay: Replay, recorded: Recorded, kind: Literal["lax", "bounded"]
 ) -> PyTree[Array]:
     """States at the ends of all steps, infinite behind them.

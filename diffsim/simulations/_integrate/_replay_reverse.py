@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ..._primitives import hoisted
-from .._terms._term_checks import made_of
+from ..._primitives import closure_convert
+from .._terms._term_checks import apply_through
 from ._replay import Recorded, Recording, Replay, steps_between
 
 
@@ -21,7 +21,7 @@ class _Known(NamedTuple):
     times: Array | None
 
 
-def pull_back(
+def replay_vjp(
     build: Callable[..., Replay], moving: Sequence[Array], recording: Recording, bars
 ) -> list[Array]:
     """Cotangents of what moves, from `bars` of the states at outputs and at the end.
@@ -36,12 +36,12 @@ def pull_back(
 
     def opened(*moving):
         replay = build(*moving)
-        dense, consts = hoisted(replay.dense, replay.y0, *replay.span)
+        dense, consts = closure_convert(replay.dense, replay.y0, *replay.span)
         functions[:] = [dense, replay]
         return _Known(consts, replay.y0, replay.span, replay.times)
 
     jaxpr, shapes = jax.make_jaxpr(opened, return_shape=True)(*moving)
-    marks = made_of(jaxpr.jaxpr, [True] * len(moving))
+    marks = apply_through(jaxpr.jaxpr, [True] * len(moving))
     marks = [
         mark and jnp.issubdtype(shape.dtype, jnp.inexact)
         for mark, shape in zip(marks, jax.tree.leaves(shapes), strict=True)
@@ -68,8 +68,8 @@ def pull_back(
     pack = replay.packing.pack
     kept = jnp.concatenate([known.y0[None], jax.vmap(pack)(recording.kept)])
     if known.times is None:
-        return list(pull(_step_by_step(run, kept, jax.vmap(pack)(states))))
-    return list(pull(_carried_back(run, kept, pack(end))))
+        return list(pull(_every_step_vjp(run, kept, jax.vmap(pack)(states))))
+    return list(pull(_backward_scan(run, kept, pack(end))))
 
 
 class _Run(NamedTuple):
@@ -98,7 +98,7 @@ class _Back(NamedTuple):
     output: Array
 
 
-def _carried_back(run: _Run, kept: Array, end: Array) -> _Known:
+def _backward_scan(run: _Run, kept: Array, end: Array) -> _Known:
     """Cotangents of all that a replay is made of, from those of its states."""
     recorded, known = run.recorded, run.known
     size = steps_between(recorded.ends.size)
@@ -107,10 +107,10 @@ def _carried_back(run: _Run, kept: Array, end: Array) -> _Known:
     def segment(j, back):
         first = (segments - 1 - j) * size
         count = jnp.minimum(size, recorded.count - first)
-        inside = _states_inside(run, kept[segments - 1 - j], first, count, size)
+        inside = _states_in_segment(run, kept[segments - 1 - j], first, count, size)
 
         def one(j, back):
-            return _step_back(run, first + count - 1 - j, inside[count - 1 - j], back)
+            return _step_vjp(run, first + count - 1 - j, inside[count - 1 - j], back)
 
         return jax.lax.fori_loop(0, count, one, back)
 
@@ -121,13 +121,13 @@ def _carried_back(run: _Run, kept: Array, end: Array) -> _Known:
     return back.known._replace(y0=back.y)
 
 
-def _step_by_step(run: _Run, kept: Array, bars: Array) -> _Known:
+def _every_step_vjp(run: _Run, kept: Array, bars: Array) -> _Known:
     """Cotangents of a replay, from those of the states behind all of its steps."""
     count = run.recorded.count
 
     def one(j, back):
         k = count - 1 - j
-        return _step_back(run, k, kept[k], back._replace(y=back.y + bars[k]))
+        return _step_vjp(run, k, kept[k], back._replace(y=back.y + bars[k]))
 
     nothing, known = jax.tree.map(jnp.zeros_like, (kept[0], run.known))
     back = _Back(nothing, known, jnp.zeros_like(count))
@@ -135,7 +135,9 @@ def _step_by_step(run: _Run, kept: Array, bars: Array) -> _Known:
     return back.known._replace(y0=back.y)
 
 
-def _states_inside(run: _Run, y: Array, first: Array, count: Array, size: int) -> Array:
+def _states_in_segment(
+    run: _Run, y: Array, first: Array, count: Array, size: int
+) -> Array:
     """The state before every step of one segment."""
 
     def one(j, carry):
@@ -147,7 +149,7 @@ def _states_inside(run: _Run, y: Array, first: Array, count: Array, size: int) -
     return jax.lax.fori_loop(0, count, one, start)[1]
 
 
-def _step_back(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
+def _step_vjp(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
     """Cotangents before step `k`, which begins at `y`, from those behind it."""
     known, recorded = run.known, run.recorded
     span = recorded.step(k, known.span)
@@ -158,7 +160,7 @@ def _step_back(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
 
     ends = span if timed else ()
     found, pull = jax.vjp(dense, known.consts, y, *ends)
-    output, bars, times = _outputs_back(run, k, (y, found, *ends), span, back)
+    output, bars, times = _outputs_vjp(run, k, (y, found, *ends), span, back)
     y_bar, (y1_bar, k_bar), *end_bars = bars
     consts, y_more, *ends_more = pull((y1_bar + back.y, k_bar))
     consts = jax.tree.map(jnp.add, back.known.consts, consts)
@@ -173,7 +175,7 @@ def _step_back(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
     return _Back(y_bar + y_more, known, output)
 
 
-def _outputs_back(run: _Run, k: Array, inside: Any, span: Any, back: _Back):
+def _outputs_vjp(run: _Run, k: Array, inside: Any, span: Any, back: _Back):
     """Cotangents of what outputs inside step `k` are made of, and of their times."""
     of_outputs, bars = run.recorded.of_outputs, jax.tree.map(jnp.zeros_like, inside)
     if of_outputs is None or run.known.times is None:

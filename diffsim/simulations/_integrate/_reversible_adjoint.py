@@ -6,30 +6,35 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from ._fixed_step_loop import length_of, scan_pieces, taken_counts, unroll_of
+from ._fixed_step_loop import (
+    scan_segments,
+    segment_length,
+    steps_per_segment,
+    unroll_factor,
+)
 from ._fixed_stepper import Carry, Stepper
 from ._segment_schedule import Schedule
 
 
 @eqx.filter_custom_vjp
-def reversible(
+def scan_reversibly(
     y0_and_stepper: tuple[PyTree[Array], Stepper],
     schedule: Schedule,
     meter: diffrax.AbstractProgressMeter,
 ) -> PyTree[Array]:
     """States after each piece; the derivative keeps only the last of them."""
     y0, stepper = y0_and_stepper
-    return scan_pieces(stepper, y0, schedule, meter=meter)[0]
+    return scan_segments(stepper, y0, schedule, meter=meter)[0]
 
 
-@reversible.def_fwd
+@scan_reversibly.def_fwd
 def _forward(perturbed, y0_and_stepper, schedule, meter):
     del perturbed
-    kept = reversible(y0_and_stepper, schedule, meter)
+    kept = scan_reversibly(y0_and_stepper, schedule, meter)
     return kept, jax.tree.map(lambda a: a[-1], kept)
 
 
-@reversible.def_bwd
+@scan_reversibly.def_bwd
 def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
     del perturbed, meter
     stepper = y0_and_stepper[1]
@@ -37,7 +42,7 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
         jnp.zeros_like, eqx.filter(stepper, eqx.is_inexact_array)
     )
     y_bar = jax.tree.map(jnp.zeros_like, last)
-    kept_bar = _filled(kept_bar, last, schedule.pieces)
+    kept_bar = _fill_cotangents(kept_bar, last, schedule.pieces)
     carry = (last, y_bar, stepper_bar, jnp.asarray(schedule.steps))
 
     def piece(carry, xs):
@@ -45,15 +50,17 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
         y, y_bar, stepper_bar, n = carry
         y_bar = jax.tree.map(jnp.add, y_bar, arriving)
         carry = (y, y_bar, stepper_bar, n)
-        return _piece_back(stepper, schedule.size, carry, count), None
+        return _segment_vjp(stepper, schedule.size, carry, count), None
 
-    xs = (taken_counts(schedule), kept_bar)
+    xs = (steps_per_segment(schedule), kept_bar)
     y, y_bar, stepper_bar, _ = jax.lax.scan(piece, carry, xs, reverse=True)[0]
     del y
     return y_bar, stepper_bar
 
 
-def _filled(kept_bar: PyTree, last: PyTree[Array], pieces: int) -> PyTree[Array]:
+def _fill_cotangents(
+    kept_bar: PyTree, last: PyTree[Array], pieces: int
+) -> PyTree[Array]:
     """Cotangents of all states, zeros for those that nothing was made of."""
     zeros = jax.tree.map(lambda a: jnp.zeros((pieces, *a.shape), a.dtype), last)
     given = jax.tree.leaves(kept_bar, is_leaf=lambda x: x is None)
@@ -62,7 +69,7 @@ def _filled(kept_bar: PyTree, last: PyTree[Array], pieces: int) -> PyTree[Array]
     return jax.tree.unflatten(structure, filled)
 
 
-def _piece_back(stepper: Stepper, size: int, carry, count):
+def _segment_vjp(stepper: Stepper, size: int, carry, count):
     floating, rest = eqx.partition(stepper, eqx.is_inexact_array)
 
     def advance(y, floating, n, length):
@@ -71,7 +78,7 @@ def _piece_back(stepper: Stepper, size: int, carry, count):
 
     def one(carry, index):
         y, y_bar, stepper_bar, n = carry
-        length = length_of(stepper, index, count)
+        length = segment_length(stepper, index, count)
         before = n - (1 if count is None else (index < count))
         y = advance(y, floating, n, -length)
         _, pull = jax.vjp(lambda y, f: advance(y, f, before, length), y, floating)
@@ -80,7 +87,7 @@ def _piece_back(stepper: Stepper, size: int, carry, count):
         return (y, y_bar, stepper_bar, before), None
 
     indices = None if count is None else jnp.arange(size)
-    unroll = unroll_of(stepper, carry[0])
+    unroll = unroll_factor(stepper, carry[0])
     return jax.lax.scan(one, carry, indices, length=size, unroll=unroll, reverse=True)[
         0
     ]

@@ -60,7 +60,7 @@ class Plan(eqx.Module):
     halved: int = eqx.field(static=True, default=0)
 
 
-def planned(
+def make_plan(
     method: Method, times, t0, *, watched: bool, events: bool = False
 ) -> tuple[Plan, float | None]:
     """The plan for a run from `t0` to `times` (checked, ascending), and where it ends.
@@ -91,7 +91,7 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     elapsed = elapsed_since(t0, times)
     if not method.scans:
         _check_not_interpolated(method, times, t0)
-        return diffrax_side(method, times.size, span=(t0, float(elapsed[-1])))
+        return diffrax_plan(method, times.size, span=(t0, float(elapsed[-1])))
     assert method.step is not None
     sign = -1 if elapsed[-1] < 0 else 1
     points, beyond = grid_steps(times, t0, float(method.step))
@@ -105,7 +105,7 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     )
 
 
-def diffrax_side(
+def diffrax_plan(
     method: Method, outputs: int, *, span: tuple[float, float] | None
 ) -> DiffraxPlan:
     """How `diffeqsolve` reaches the outputs.
@@ -129,7 +129,7 @@ def diffrax_side(
     return DiffraxPlan(outputs, steps, controller)
 
 
-def in_precision(plan: Plan, t0: Any, dtype: Any) -> Plan:
+def with_default_tolerances(plan: Plan, t0: Any, dtype: Any) -> Plan:
     """The plan with a controller of elapsed time, and default tolerances that states of
     this type can meet.
     """
@@ -171,7 +171,9 @@ def _check_step(step: float | int | None, dtype: Any):
         )
 
 
-def landing(side: DiffraxPlan, method: Method, times: Array) -> DiffraxPlan:
+def with_steps_to_outputs(
+    side: DiffraxPlan, method: Method, times: Array
+) -> DiffraxPlan:
     """The side with a step that ends at each output, for what asks for it.
 
     Solvers do that are coarse between their steps, and controllers of their own accord.
@@ -340,7 +342,7 @@ class RunResult(NamedTuple):
     reached: Array | None = None
 
 
-def fixed_stats(steps: int | Array) -> dict[str, Array]:
+def fixed_step_statistics(steps: int | Array) -> dict[str, Array]:
     """Diffrax's statistics for a run whose number of steps is known."""
     counts = {"num_steps": steps, "num_accepted_steps": steps, "num_rejected_steps": 0}
     return {name: jnp.asarray(count) for name, count in counts.items()}

@@ -66,12 +66,12 @@ class StepToOutputs(diffrax.AbstractStepSizeController):
 _ULPS = 4
 
 
-def guarded(controller: Any, dtype: Any) -> Any:
+def with_minimum_step(controller: Any, dtype: Any) -> Any:
     """`controller`, given times of this type, and up where its steps shrink away."""
     if isinstance(controller, diffrax.PIDController):
         return _Guarded(controller)
     if isinstance(controller, StepToOutputs | diffrax.ClipStepSizeController):
-        inner = guarded(controller.controller, dtype)
+        inner = with_minimum_step(controller.controller, dtype)
         return eqx.tree_at(lambda c: c.controller, controller, inner)
     if isinstance(controller, diffrax.StepTo):
         # Else the state would be promoted by them.

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Inexact
 
-from ..._linalg import product
+from ..._linalg import matmul
 from ..._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 
 
@@ -22,7 +22,7 @@ def weighted_sum(
 ) -> Inexact[Array, "*state"]:
     """The sum over stages of the rates, each times its weight."""
     # Not a dot, which is a call of its own in the loop.
-    return jnp.sum(_beside(weights, rates) * rates, axis=0)
+    return jnp.sum(_batched_last(weights, rates) * rates, axis=0)
 
 
 def _jvp(primals, tangents):
@@ -42,9 +42,9 @@ weighted_sum.defjvp(_jvp, symbolic_zeros=True)
 
 def _maps(size: int) -> LinearMapRules:
     least = max(2, -(-_MANY // max(size, 1)))
-    many = AtOnce(least, HashablePartial(_sums), HashablePartial(_spread_all))
+    many = AtOnce(least, HashablePartial(_many_sums), HashablePartial(_many_outer))
     return LinearMapRules.plain(
-        HashablePartial(_sum), HashablePartial(_spread), at_once=many, short=True
+        HashablePartial(_sum), HashablePartial(_outer), at_once=many, short=True
     )
 
 
@@ -52,24 +52,24 @@ def _sum(known, given) -> list[Array]:
     return [weighted_sum(known[0], given[0])]
 
 
-def _spread(known, bars) -> list[Array]:
+def _outer(known, bars) -> list[Array]:
     (weights,), (bar,) = known, bars
-    return [_beside(weights, bar[None]) * bar]
+    return [_batched_last(weights, bar[None]) * bar]
 
 
-def _sums(known, given) -> list[Array]:
+def _many_sums(known, given) -> list[Array]:
     (weights,), (rates,) = known, given
     count, _, *shape = rates.shape
     rows = jnp.broadcast_to(weights, (count, 1, weights.size))
-    found = product(rows, rates.reshape(count, weights.size, -1))
+    found = matmul(rows, rates.reshape(count, weights.size, -1))
     return [found.reshape(count, *shape)]
 
 
-def _spread_all(known, bars) -> list[Array]:
+def _many_outer(known, bars) -> list[Array]:
     (weights,), (bar,) = known, bars
-    return [_beside(weights, bar) * bar[:, None]]
+    return [_batched_last(weights, bar) * bar[:, None]]
 
 
-def _beside(weights: Array, rates: Array) -> Inexact[Array, "stage ..."]:
+def _batched_last(weights: Array, rates: Array) -> Inexact[Array, "stage ..."]:
     """The weights along the first of the axes of `rates`."""
     return weights.reshape(-1, *[1] * (rates.ndim - 1))

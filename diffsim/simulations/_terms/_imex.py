@@ -107,7 +107,9 @@ class IMEXTerm(AbstractIMEXTerm):
         return self.f_solve(t, rhs, length, guess, args)
 
 
-def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractIMEXTerm, Array] | None:
+def unwrap_imex(
+    terms: Any, t0: Array, t1: Array
+) -> tuple[AbstractIMEXTerm, Array] | None:
     """What a solver is given as split dynamics, and the direction of their time.
 
     For solvers that use the parts: Diffrax wraps terms to run either way on a clock
@@ -117,13 +119,13 @@ def split_of(terms: Any, t0: Array, t1: Array) -> tuple[AbstractIMEXTerm, Array]
 
     - `terms`, `t0`, `t1`: as `init` and `step` of a Diffrax solver are given them.
     """
-    return unwrapped(terms, AbstractIMEXTerm, t0, t1)
+    return unwrap_terms(terms, AbstractIMEXTerm, t0, t1)
 
 
 Term = TypeVar("Term", bound=diffrax.AbstractTerm)
 
 
-def unwrapped(
+def unwrap_terms(
     terms: Any, kind: type[Term], t0: Array, t1: Array
 ) -> tuple[Term, Array] | None:
     """The one term of a kind in `terms`, and the direction of its time.

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._linalg import scaled
+from ..._linalg import real_times
 from ._imex import AbstractIMEXTerm
 
 
@@ -60,16 +60,16 @@ class Semilinear(AbstractIMEXTerm):
 
     def implicit(self, t, y, args):
         del t, args
-        return self.backward(scaled(self.symbol, self.forward(y)))
+        return self.backward(real_times(self.symbol, self.forward(y)))
 
     def solve(self, t, rhs, length, guess, args):
         del t, guess, args
         there = 1 / (1 - length.astype(rhs.dtype) * self.symbol)
-        return self.backward(scaled(there, self.forward(rhs)))
+        return self.backward(real_times(there, self.forward(rhs)))
 
     def vf(self, t, y, args):
         z = self.forward(y)
-        rate = scaled(self.symbol, z) + self.nonlinear(t, z, args)
+        rate = real_times(self.symbol, z) + self.nonlinear(t, z, args)
         return jnp.asarray(self.backward(rate), y.dtype)
 
     def transformed(self) -> "Semilinear":

@@ -31,7 +31,7 @@ def check_dynamics(
         _check_solver(solver, terms)
         if isinstance(terms, Separable):
             _check_pair(y0)
-        if moves_with_time(terms):
+        if is_ode_term(terms):
             # Not by `ODETerm.vf`, which broadcasts to the state.
             plain = isinstance(terms, diffrax.ODETerm)
             field = terms.vector_field if plain else terms.vf
@@ -64,7 +64,7 @@ def check_precision(y0: PyTree[Array]):
         )
 
 
-def moves_with_time(terms: Any) -> bool:
+def is_ode_term(terms: Any) -> bool:
     """Whether a step multiplies the vector field by its length, and no other control.
 
     A `ControlTerm` multiplies by something else, a `MultiTerm` by several.
@@ -157,10 +157,10 @@ def reads_time(
     """
     jaxpr = jax.make_jaxpr(rate)(t, y).jaxpr
     others = [False] * (len(jaxpr.invars) - 1)
-    return any(made_of(jaxpr, [True, *others]))
+    return any(apply_through(jaxpr, [True, *others]))
 
 
-def made_of(jaxpr: Any, given: Sequence[bool]) -> list[bool]:
+def apply_through(jaxpr: Any, given: Sequence[bool]) -> list[bool]:
     """Which outputs are made of the inputs that are marked."""
     marked = {v for v, mark in zip(jaxpr.invars, given, strict=True) if mark}
 
@@ -171,13 +171,13 @@ def made_of(jaxpr: Any, given: Sequence[bool]) -> list[bool]:
     for eqn in jaxpr.eqns:
         marks = [is_marked(v) for v in eqn.invars]
         if any(marks):
-            found = _through(eqn, marks)
+            found = _apply_inside(eqn, marks)
             marked |= {v for v, mark in zip(eqn.outvars, found, strict=True) if mark}
     return [is_marked(v) for v in jaxpr.outvars]
 
 
-def _through(eqn: Any, marks: Sequence[bool]) -> list[bool]:
-    """As `made_of`, of one operation; of what calls another, of that."""
+def _apply_inside(eqn: Any, marks: Sequence[bool]) -> list[bool]:
+    """As `apply_through`, of one operation; of what calls another, of that."""
     called = [getattr(p, "jaxpr", p) for p in eqn.params.values()]
     called = [p for p in called if hasattr(p, "eqns")]
     is_loop = eqn.primitive.name in ("scan", "while", "cond")
@@ -185,5 +185,5 @@ def _through(eqn: Any, marks: Sequence[bool]) -> list[bool]:
         (inside,) = called
         same = len(inside.invars) == len(marks)
         if same and len(inside.outvars) == len(eqn.outvars):
-            return made_of(inside, marks)
+            return apply_through(inside, marks)
     return [True] * len(eqn.outvars)
