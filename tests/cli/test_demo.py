@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim import cli, inference
+from diffsim import cli, inference, problems
 from diffsim.cli import _demo, _demo_text, _planet_masses
 from diffsim.cli._demo_progress import Clock, Stage
 
