@@ -195,7 +195,7 @@ class LinearMapRules(NamedTuple):
         """LinearMapRules whose code is what JAX differentiates as well."""
         return cls(forward, transposed, forward, transposed, **more)
 
-    def turned(self) -> "LinearMapRules":
+    def transpose(self) -> "LinearMapRules":
         """The transpose, whose transpose is the map."""
         forward, transposed, exact, exact_transposed, at_once, short = self
         if at_once is not None:
@@ -285,7 +285,7 @@ def _linear_transposed(cotangents, *inputs, maps, known, types):
         x.aval if w else jax.typeof(x)
         for x, w in zip(inputs[known:], wanted, strict=True)
     ]
-    found = linear(maps.turned(), inputs[:known], bars, turned)
+    found = linear(maps.transpose(), inputs[:known], bars, turned)
     return [None] * known + [
         x if w else None for x, w in zip(found, wanted, strict=True)
     ]

@@ -51,7 +51,7 @@ with warnings.catch_warnings():
             "The initial state is infinite or not a number before the first step. Look "
             "at what `initial_state()` returns and at the parameters it is made of."
         )
-        improper_parameter = (
+        invalid_parameter = (
             "A parameter that must be positive, such as a diffusivity, a viscosity, a "
             "speed or the extent of a grid, `upper` less `lower`, is not, or is no "
             "finite number. Keep a sweep to what can be, and a fit by "

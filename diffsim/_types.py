@@ -1,8 +1,8 @@
 """Types, and the axis names that every array annotation uses.
 
-`body` bodies and tracers of an N-body system, `massive` those that attract, `tracer`
-those that do not; `time` output times; `run` members of a sweep; `parameter` free
-parameters; `datum` data.
+`body` bodies and test particles of an N-body system, `massive` those that attract,
+`test_particle` those that do not; `time` output times; `run` members of a sweep;
+`parameter` free parameters; `datum` data.
 """
 
 from collections.abc import Sequence

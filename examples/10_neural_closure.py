@@ -59,7 +59,7 @@ class Closed(pde.AbstractFiniteVolumeEquation):
         return ds.Method(integrators.SSPRK3(), step=0.0125)
 
     def rate(self, t, u, domain):
-        (beside,) = domain.neighbours(u, t, width=2)
+        (beside,) = domain.face_neighbors(u, t, width=2)
         steps = jnp.diff(jnp.concatenate(beside), axis=0)
         flux = 0.1 * jax.vmap(self.network, in_axes=1)(steps)
         return self.burgers.rate(t, u, domain) - jnp.diff(flux) / domain.grid.spacing

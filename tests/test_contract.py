@@ -14,16 +14,18 @@ from diffsim.verify import check_simulation, taylor_test
 _TIMES = np.array([0.13, 0.4])
 
 
-def system(forces, *, tracers=False, t0=0.0):
+def system(forces, *, test_particles=False, t0=0.0):
     bodies = nbody.Bodies(
         [1.0, 0.1, 0.05],
         [[0.0, 0.1, 0.0], [1.0, 0.0, 0.2], [-0.3, 1.5, 0.0]],
         [[0.0, -0.1, 0.0], [0.1, 1.0, 0.0], [0.8, 0.0, 0.1]],
     )
     light = (
-        nbody.TestParticles([[0.4, 0.4, 0.4]], [[1.0, -1.0, 0.3]]) if tracers else None
+        nbody.TestParticles([[0.4, 0.4, 0.4]], [[1.0, -1.0, 0.3]])
+        if test_particles
+        else None
     )
-    return nbody.NBody(bodies, forces, tracers=light, t0=t0)
+    return nbody.NBody(bodies, forces, test_particles=light, t0=t0)
 
 
 def push(t, state):
@@ -32,7 +34,7 @@ def push(t, state):
 
 _SOFT = nbody.Gravity(1.1, 0.2)
 _RELATIVE = [_SOFT, nbody.PostNewtonian(9.0), push]
-_CENTRAL = [_SOFT, nbody.PostNewtonian(9.0, central=0)]
+_CENTRAL = [_SOFT, nbody.PostNewtonian(9.0, primary=0)]
 
 
 @pytest.mark.parametrize(
@@ -40,22 +42,22 @@ _CENTRAL = [_SOFT, nbody.PostNewtonian(9.0, central=0)]
     [
         # Two steps, on the grid: a fourth of the time to compile.
         pytest.param(
-            system(_SOFT, tracers=True, t0=jnp.asarray(0.05)),
+            system(_SOFT, test_particles=True, t0=jnp.asarray(0.05)),
             [0.15, 0.25],
             Method(Leapfrog(), 0.1),
-            id="gravity and tracers",
+            id="gravity and test particles",
         ),
         *(
             pytest.param(*row[:3], id=row[3], marks=pytest.mark.slow)
             for row in (
                 (
-                    system(_RELATIVE, tracers=True),
+                    system(_RELATIVE, test_particles=True),
                     _TIMES,
                     Method(diffrax.Heun(), 0.1),
                     "all pairs relativistic, driven",
                 ),
                 (
-                    system(_CENTRAL, tracers=True),
+                    system(_CENTRAL, test_particles=True),
                     [0.2, 0.4],
                     Method(diffrax.Bosh3(), 0.1, adjoint=Checkpointed()),
                     "relativistic, checkpointed",
@@ -80,7 +82,7 @@ def test_simulation_obeys_every_law(simulation, times, method):
 
 
 def test_every_leaf_of_every_force_is_live_in_both_modes():
-    simulation = system(_RELATIVE, tracers=True)
+    simulation = system(_RELATIVE, test_particles=True)
     method = Method(diffrax.Heun(), 0.1)
     report = taylor_test(lambda s: simulate(s, 0.2, method), simulation)
     assert set(report.slopes) == {
@@ -90,8 +92,8 @@ def test_every_leaf_of_every_force_is_live_in_both_modes():
         "forces.0.G",
         "forces.0.softening",
         "forces.1.c",
-        "tracers.positions",
-        "tracers.velocities",
+        "test_particles.positions",
+        "test_particles.velocities",
     }
     for name, slopes in report.slopes.items():
         assert slopes == pytest.approx({"forward": 2, "reverse": 2}, abs=0.1), name

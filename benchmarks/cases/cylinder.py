@@ -72,7 +72,9 @@ def channel(across: int, viscosity: Any) -> pde.IncompressibleFlow:
     shape = round(_LENGTH / dx), round(_HEIGHT / dx)
     grid = pde.Grid(shape, (0.0, 0.0), (_LENGTH, _HEIGHT))
     body = pde.Obstacle(
-        pde.Ball((0.2, 0.2), _DIAMETER / 2), time=_PERMEABLE, width=_SHARP * dx
+        pde.Ball((0.2, 0.2), _DIAMETER / 2),
+        penalization_time=_PERMEABLE,
+        mask_width=_SHARP * dx,
     )
 
     def inlet(t: Any, x: Array) -> Array:

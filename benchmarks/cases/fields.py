@@ -222,7 +222,7 @@ def _sweep(effort: Effort, n: int, members: int) -> list[Row]:
 
     def end(rate):
         law = pde.FisherKPP(1e-3, rate)
-        run = pde.Evolution(law, u, grid, space=pde.Fourier())
+        run = pde.Evolution(law, u, grid, discretization=pde.Fourier())
         return simulations.simulate(run, 0.2, method).states
 
     one = compiled(end, rates[0])

@@ -29,7 +29,7 @@ class Growth(pde.AbstractReactionDiffusion):
         return (0.01,)
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 2
 
     def reaction(self, t, x, u):

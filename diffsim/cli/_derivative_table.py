@@ -64,7 +64,7 @@ def slopes(name: str, solver: diffrax.AbstractSolver | None) -> TaylorReport:
     system = PDE_PROBLEMS[name]()
     method = Method(solver, step=_STEP) if solver else system.default_method()
     if method.adaptive:
-        method = method.frozen(simulate(system, _TIMES, method))
+        method = method.freeze_steps(simulate(system, _TIMES, method))
     return taylor_test(
         lambda system: simulate(system, _TIMES, method, throw=False).states, system
     )
@@ -78,7 +78,7 @@ def _steppings(system: AbstractSimulation) -> tuple[type, ...]:
         return _SYMPLECTIC
     if isinstance(system.equation, pde.AbstractSecondOrderInTime):
         return _SYMPLECTIC + _EXPLICIT
-    if isinstance(system.space, pde.Fourier):
+    if isinstance(system.discretization, pde.Fourier):
         return _EXPONENTIAL + _EXPLICIT
     if not isinstance(system.equation, pde.AbstractIMEXEquation):
         return _EXPLICIT

@@ -61,15 +61,19 @@ class _Trap(eqx.Module):
         return -self.stiffness * state.positions
 
 
-def _planets(forces: Any = None, *, tracers: bool = False) -> NBody:
+def _planets(forces: Any = None, *, test_particles: bool = False) -> NBody:
     """A star and two planets, not in a plane, so that every number acts."""
     bodies = Bodies(
         [1.0, 1e-2, 5e-3],
         [[0.0, 0.0, 0.0], [1.0, 0.0, 0.1], [0.0, 1.7, -0.1]],
         [[0.0, -0.01, 0.002], [0.0, 1.0, 0.1], [-0.75, 0.1, 0.0]],
     )
-    light = TestParticles([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]]) if tracers else None
-    return NBody(bodies, forces, tracers=light)
+    light = (
+        TestParticles([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]])
+        if test_particles
+        else None
+    )
+    return NBody(bodies, forces, test_particles=light)
 
 
 def _ripples() -> pde.Evolution:
@@ -100,7 +104,8 @@ SUBJECTS = (
     ),
     Subject("Gravity, softened", lambda: _planets(Gravity(softening=_SOFT))),
     Subject(
-        "Gravity and tracers", lambda: _planets(Gravity(softening=_SOFT), tracers=True)
+        "Gravity and test particles",
+        lambda: _planets(Gravity(softening=_SOFT), test_particles=True),
     ),
     Subject(
         "Gravity and a user's force",
@@ -108,7 +113,7 @@ SUBJECTS = (
     ),
     Subject(
         "PostNewtonian, central",
-        lambda: _planets((Gravity(softening=_SOFT), PostNewtonian(_C, central=0))),
+        lambda: _planets((Gravity(softening=_SOFT), PostNewtonian(_C, primary=0))),
     ),
     Subject(
         "PostNewtonian, all pairs",

@@ -63,7 +63,7 @@ class Observations:
     def system(self, gm: Any, positions: Any, velocities: Any) -> NBody:
         """Bodies with masses that are G M, under Newton's gravity and the Sun's 1PN."""
         bodies = Bodies(gm, positions, velocities, names=self.names)
-        return NBody(bodies, (Gravity(), PostNewtonian(self.c, central=0)))
+        return NBody(bodies, (Gravity(), PostNewtonian(self.c, primary=0)))
 
 
 def observed(setting: ExperimentSetup) -> Observations:

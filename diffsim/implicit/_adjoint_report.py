@@ -54,7 +54,7 @@ def adjoint_report(
     y, bar = floating("y", y), floating("cotangent", cotangent)
     check_fits("residual", residual, "y", y, args)
     check_fits("cotangent", lambda y, _: bar, "y", y, args)
-    linear = (Dense() if linear is None else linear).opened(y)
+    linear = (Dense() if linear is None else linear).with_closures_as_leaves(y)
     return _report(residual, y, args, bar, linear)
 
 
@@ -65,8 +65,8 @@ def _report(residual, y, args, bar, linear: AbstractLinearSolver) -> AdjointRepo
     def transposed(v):
         return pull(v)[0]
 
-    state = linear.prepared(transposed, y, transposed=True)
-    multiplier, steps = linear.solved_transposed(state, transposed, bar)
+    state = linear.prepare(transposed, y, transposed=True)
+    multiplier, steps = linear.solve_transpose(state, transposed, bar)
     left = jax.tree.map(jnp.subtract, transposed(multiplier), bar)
     size = _length(bar)
     return AdjointReport(

@@ -15,10 +15,10 @@ def condition_number(operator, y: PyTree[Array], linear: AbstractLinearSolver) -
     or complex matrix*, ACM TOMS 14 (1988) 381, doi:10.1145/50063.214386.
     """
     turned = jax.linear_transpose(operator, y)
-    state = linear.prepared(operator, y)
+    state = linear.prepare(operator, y)
     inverse = _one_norm(
-        lambda b: linear.solved(state, operator, b)[0],
-        lambda b: linear.solved_transposed(state, lambda v: turned(v)[0], b)[0],
+        lambda b: linear.solve(state, operator, b)[0],
+        lambda b: linear.solve_transpose(state, lambda v: turned(v)[0], b)[0],
         y,
     )
     size = _one_norm(operator, lambda v: turned(v)[0], y)

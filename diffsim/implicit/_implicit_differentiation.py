@@ -38,7 +38,7 @@ class Rule(eqx.Module):
         `"attached"`, two Newton steps on a root that is held constant, by public JAX
         only, the oracle of the tests; `"unroll"`, through the solver's own iterations,
         in reverse mode.
-    - `polish`: Newton steps with `linear` from the solver's answer. The error of a
+    - `refinements`: Newton steps with `linear` from the solver's answer. The error of a
         derivative is that of the solution, and a step squares both.
 
     **Good values:** the defaults up to a thousand unknowns, `LaggedLU()` from a
@@ -47,14 +47,16 @@ class Rule(eqx.Module):
 
     linear: AbstractLinearSolver = Dense()
     mode: str = eqx.field(static=True, default="primitive")
-    polish: int = eqx.field(static=True, default=0)
+    refinements: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
         check_linear_solver(self.linear)
         if self.mode not in _MODES:
             raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
-        if not isinstance(self.polish, int) or self.polish < 0:
-            raise ValueError(f"polish must be 0 or more, an int, got {self.polish}")
+        if not isinstance(self.refinements, int) or self.refinements < 0:
+            raise ValueError(
+                f"polish must be 0 or more, an int, got {self.refinements}"
+            )
 
 
 class ImplicitEquation(NamedTuple):
@@ -177,9 +179,9 @@ def _solve_with_adjoint_rule(equation: ImplicitEquation, guess, rule: Rule):
 
         _, pull = jax.vjp(at, y, floats)
         y_bar = jax.tree.map(_fill_zeros, y, y_bar, is_leaf=lambda x: x is None)
-        state = rule.linear.prepared(transposed, y, hint, transposed=True)
-        state = rule.linear.checked(state, transposed, y, transposed=True)
-        multiplier, _ = rule.linear.solved_transposed(state, transposed, y_bar)
+        state = rule.linear.prepare(transposed, y, hint, transposed=True)
+        state = rule.linear.verify_structure(state, transposed, y, transposed=True)
+        multiplier, _ = rule.linear.solve_transpose(state, transposed, y_bar)
         return jax.tree.map(jnp.negative, pull(multiplier)[1])
 
     attached.def_fwd(forward)

@@ -194,7 +194,7 @@ def _search(kind: ProblemType, closed, function, y, theta, solver, rule, max_ste
 
 
 def _refine(function, objective, y, theta, rule: Rule):
-    for _ in range(rule.polish):
+    for _ in range(rule.refinements):
         (value, _), _, solve = linearized(
             lambda z: (function(z, theta), None),
             y,
@@ -302,4 +302,6 @@ def _with_closures_as_leaves(given: Any, guess: PyTree[Array]) -> Any:
     """A rule or a solver, of which the functions of its strategy hide no array."""
     if not isinstance(given, Rule | Newton | NewtonKrylov):
         return given
-    return eqx.tree_at(lambda x: x.linear, given, given.linear.opened(guess))
+    return eqx.tree_at(
+        lambda x: x.linear, given, given.linear.with_closures_as_leaves(guess)
+    )

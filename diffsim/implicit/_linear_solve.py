@@ -67,7 +67,7 @@ def linear_solve(
     linear = Dense() if linear is None else linear
     check_linear_solver(linear)
     try:
-        found = _solve(product, b, linear.opened(b), full)
+        found = _solve(product, b, linear.with_closures_as_leaves(b), full)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # JAX has no name for it, and transposes what is linear only.
         _check_linear(product, b, error)
@@ -105,14 +105,14 @@ def _solve_linear_system(operator, y, b, linear, hint, seen, *, has_aux=False) -
     def held(v):
         return hold(operator(v))
 
-    state = hold(linear.checked(linear.prepared(held, y, hold(hint)), held, y))
+    state = hold(linear.verify_structure(linear.prepare(held, y, hold(hint)), held, y))
     # Its rules want tangents of all leaves or of none: of b, of what A is applied to
     # and makes, and of the answer, which are those of Aᵀ the other way round.
     return jax.lax.custom_linear_solve(
         lambda v: tie_tangents(operator(tie_tangents(v))),
         tie_tangents(b),
-        solve=lambda A, b: seen(linear.solved(state, A, b)),
-        transpose_solve=lambda At, b: seen(linear.solved_transposed(state, At, b)),
+        solve=lambda A, b: seen(linear.solve(state, A, b)),
+        transpose_solve=lambda At, b: seen(linear.solve_transpose(state, At, b)),
         has_aux=has_aux,
     )
 

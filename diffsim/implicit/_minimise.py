@@ -45,8 +45,8 @@ def minimise(
         the problem, the curvatures at the guess and the decrease that they promise,
         with a tolerance of the root of the precision of how far it went. No scale of
         the objective or of an unknown is presumed.
-    - `rule`: None is `Rule(polish=1)`: minimisers stop at half of the digits, and a
-        Newton step with the Hessian gives the other half. A step that raises the
+    - `rule`: None is `Rule(refinements=1)`: minimisers stop at half of the digits, and
+        a Newton step with the Hessian gives the other half. A step that raises the
         objective is not taken.
     - `guess`, `args`, `max_steps`, `throw`, `full`: as for `root`. The residual of a
         `Solution` is the largest entry of the gradient, its condition that of the
@@ -77,7 +77,7 @@ def minimise(
     # Of unknowns that begin at far below their unit: relative, and hardly else.
     rtol, atol = machine_epsilon(guess) ** 0.5, machine_epsilon(guess)
     solver = optx.BFGS(rtol, atol) if solver is None else solver
-    rule = Rule(polish=1) if rule is None else rule
+    rule = Rule(refinements=1) if rule is None else rule
     return solve_layer(
         kind,
         objective,
@@ -133,7 +133,7 @@ def least_squares(
         kind = kind._replace(find=least_squares_scaled)
         tolerance = machine_epsilon(guess) ** 0.5
         solver = optx.LevenbergMarquardt(tolerance, tolerance)
-    rule = Rule(polish=1) if rule is None else rule
+    rule = Rule(refinements=1) if rule is None else rule
     return solve_layer(
         kind, residuals, guess, args, solver, rule, max_steps, throw=throw, full=full
     )

@@ -271,12 +271,12 @@ def linearized(function, y, linear: AbstractLinearSolver, *, backward: bool):
     """(f, aux) at y, the factors of A there, and b ↦ A⁻¹ b; `function` has aux."""
     if backward:
         value, pull, aux = jax.vjp(function, y, has_aux=True)
-        factor = linear.prepared(lambda w: pull(w)[0], y, transposed=True)
+        factor = linear.prepare(lambda w: pull(w)[0], y, transposed=True)
         operator = _no_products
     else:
         value, operator, aux = jax.linearize(function, y, has_aux=True)
-        factor = linear.prepared(operator, y)
-    return (value, aux), factor, lambda b: linear.solved(factor, operator, b)[0]
+        factor = linear.prepare(operator, y)
+    return (value, aux), factor, lambda b: linear.solve(factor, operator, b)[0]
 
 
 def _no_products(v):

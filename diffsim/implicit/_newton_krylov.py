@@ -54,7 +54,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         it has had on the way.
     - `linear`: a `Krylov`; its own tolerances are not used, all else is.
     - `forcing`: $\eta$ of the first step, and the largest of all.
-    - `shortenings`: halvings of one step before it counts as failed.
+    - `max_halvings`: halvings of one step before it counts as failed.
     - `norm`: of the step over its tolerances.
 
     **Good values:** the defaults; a preconditioner decides how long it takes.
@@ -67,7 +67,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
     atol: float | None = None
     linear: AbstractLinearSolver = Krylov()
     forcing: float = eqx.field(default=0.5, kw_only=True)
-    shortenings: int = eqx.field(static=True, default=20, kw_only=True)
+    max_halvings: int = eqx.field(static=True, default=20, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar = ("10.1137/0917003",)
 
@@ -91,7 +91,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         downhill = jax.tree.map(jnp.negative, value)
         tolerance = state.forcing * state.residual
         assert isinstance(self.linear, Krylov)
-        move, _ = self.linear.within(operator, downhill, tolerance)
+        move, _ = self.linear.solve_to_tolerance(operator, downhill, tolerance)
         start = y
         y, fraction, size = self._shortened(fn, y, args, move, state)
         rate = size / state.residual
@@ -158,7 +158,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
             fraction, size, n = carry
             enough = (1 - 1e-4 * fraction * (1 - state.forcing)) * state.residual
             # Written so that NaN goes on, to shorter steps.
-            return ~(size <= enough) & (n < self.shortenings)
+            return ~(size <= enough) & (n < self.max_halvings)
 
         def halved(carry):
             fraction, _, n = carry

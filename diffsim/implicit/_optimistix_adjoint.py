@@ -19,7 +19,7 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
     **Arguments**
 
     - `rule`: a `Rule`, of any mode but `"unroll"`, which is
-        `optimistix.RecursiveCheckpointAdjoint()`; its `polish` is not used.
+        `optimistix.RecursiveCheckpointAdjoint()`; its `refinements` is not used.
 
     **Limits:** a value is what Optimistix makes of it; where that failed and
     `throw=False`, its derivative means nothing (convenience; `root` gives NaN).
@@ -28,7 +28,7 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
     rule: Rule = Rule()
 
     def __check_init__(self):
-        if self.rule.mode == "unroll" or self.rule.polish:
+        if self.rule.mode == "unroll" or self.rule.refinements:
             raise ValueError(
                 f"rule must be of a mode other than 'unroll' and of polish 0, got "
                 f"{self.rule}; optimistix.RecursiveCheckpointAdjoint() unrolls"

@@ -81,7 +81,7 @@ def fit(
         descent in units of `Free.scale`; or an Optimistix least-squares solver or
         minimiser.
     - `starts`: how many starts to search from at once, in one vmapped call: the given
-        one and others around it (see `FitOptions.spread`). The best is the fit;
+        one and others around it (see `FitOptions.start_scatter`). The best is the fit;
         `history` holds where all ended, best first.
     - `options`: a `FitOptions`: steps, progress, checkpoint.
 
@@ -179,7 +179,9 @@ def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Arra
     """`count` starts, the given one first, the others around it within the bounds."""
     key = jax.random.key(options.seed)
     away = jax.random.normal(key, (count, z.size), z.dtype).at[0].set(0)
-    return jnp.clip(z + options.spread * away, *found.parameters.limits().values())
+    return jnp.clip(
+        z + options.start_scatter * away, *found.parameters.limits().values()
+    )
 
 
 def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> Fit:

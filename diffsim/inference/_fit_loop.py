@@ -29,7 +29,7 @@ Solver = LevenbergMarquardt | OptaxDescent
 _NO_TAGS = frozenset()
 #: Functions, and their outputs, which our solvers ask nothing of to begin.
 _UNASKED = cast(Any, None)
-_HISTORY = ("loss", "to_go", "seconds")
+_HISTORY = ("loss", "remaining_sigma", "seconds")
 
 
 class FitState(eqx.Module):
@@ -181,7 +181,7 @@ def _progress(state: Any, step: int, seconds: float) -> dict[str, Any]:
     return {
         "step": step,
         "loss": float(getattr(state, "latest", state.value)),
-        "to_go": float(getattr(state, "newton", np.nan)),
+        "remaining_sigma": float(getattr(state, "newton", np.nan)),
         "rejected": int(getattr(state, "rejected", 0)),
         "non_finite": int(state.non_finite),
         "seconds": seconds,

@@ -21,9 +21,9 @@ class FitOptions:
     - `max_steps`: trial steps before `RESULTS.nonlinear_max_steps_reached`.
     - `progress`: True for a line on stderr that moves, and says so while programs are
         compiled, or a function that is called after every step with a dict: `step`,
-        `loss`, `to_go` (standard deviations that the Gauss-Newton step before it had to
-        go, by the scatter of the residuals where that exceeds sigma; NaN in a descent),
-        `rejected`, `non_finite`, `seconds`.
+        `loss`, `remaining_sigma` (standard deviations that the Gauss-Newton step before
+        it had to go, by the scatter of the residuals where that exceeds sigma; NaN in a
+        descent), `rejected`, `non_finite`, `seconds`.
     - `checkpoint`: a file. The fit is written there as it goes, at most once a second
         and at its end, as `diffsim.save` writes; if the file is there at the start, the
         fit goes on from it, to the same answer as without the interruption. It has to
@@ -37,8 +37,8 @@ class FitOptions:
         thousands of parameters fitted by gradient descent.
     - `solver_error`: False leaves out one run at finer steps after the fit, which says
         how much of the error bars the simulation's own error may take.
-    - `seed`, `spread`: with `starts=k`, the start and k − 1 others drawn around it with
-        this standard deviation in units of `Free.scale`.
+    - `seed`, `start_scatter`: with `starts=k`, the start and k − 1 others drawn around
+        it with this standard deviation in units of `Free.scale`.
 
     `progress` and `checkpoint` are for Levenberg-Marquardt and Optax optimizers from
     one start; elsewhere the search is one compiled call.
@@ -50,7 +50,7 @@ class FitOptions:
     covariance: bool = True
     solver_error: bool = True
     seed: int = 0
-    spread: float = 0.3
+    start_scatter: float = 0.3
 
     def __post_init__(self):
         check_count("max_steps", self.max_steps)
@@ -80,8 +80,8 @@ def check_count(name: str, value: Any):
 
 
 def _line(step: dict[str, Any]) -> str:
-    to_go = step["to_go"]
-    rest = "" if math.isnan(to_go) else f", {to_go:.1e} sigma to go"
+    remaining_sigma = step["remaining_sigma"]
+    rest = "" if math.isnan(remaining_sigma) else f", {remaining_sigma:.1e} sigma to go"
     lost = step["rejected"] + step["non_finite"]
     lost = f", {lost} rejected" if lost else ""
     return (

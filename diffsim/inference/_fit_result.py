@@ -50,14 +50,14 @@ class Fit(eqx.Module):
         the k of `dof`. The sigma of `Gaussian()` is none of them, as in NIST and lmfit:
         compare fits of one kind of noise.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
-    - `to_go`: how far a further Gauss-Newton step would move, in units of `stderr`
-        along its direction, so that no value moves by more of its own.
+    - `remaining_sigma`: how far a further Gauss-Newton step would move, in units of
+        `stderr` along its direction, so that no value moves by more of its own.
     - `solver_error`: how far finer steps of the simulations inside `predict` (half the
         step, a tenth of the tolerances) would move each best value, in units of its
         standard deviation; NaN where there are none.
     - `steps`, `rejected`, `non_finite`: numbers of trial steps.
-    - `history`: arrays over steps, `loss`, `to_go`, `seconds`; after many starts
-        `starts_loss`, `starts_values`, `starts_converged`, best first.
+    - `history`: arrays over steps, `loss`, `remaining_sigma`, `seconds`; after many
+        starts `starts_loss`, `starts_values`, `starts_converged`, best first.
     """
 
     model: PyTree
@@ -79,7 +79,7 @@ class Fit(eqx.Module):
     aic: Float[Array, ""]
     bic: Float[Array, ""]
     status: RESULTS
-    to_go: Float[Array, ""]
+    remaining_sigma: Float[Array, ""]
     solver_error: Float[Array, " parameter"]
     steps: Int[Array, ""]
     rejected: Int[Array, ""]
@@ -192,7 +192,7 @@ def _numbers(
         "sigma_scale": sigma,
         "aic": aic,
         "bic": bic,
-        "to_go": _remaining_sigma(state, sigma),
+        "remaining_sigma": _remaining_sigma(state, sigma),
         "status": _status(searched, facts, state),
         "solver_error": jnp.full(n, jnp.nan, z.dtype),
     }, root

@@ -182,9 +182,11 @@ def _weakest(fit: Any) -> str:
 
 
 def _convergence(fit: Any) -> str:
-    to_go = float(fit.to_go)
+    remaining_sigma = float(fit.remaining_sigma)
     distance = (
-        "" if np.isnan(to_go) else f"a further step would move {to_go:.1e} sigma; "
+        ""
+        if np.isnan(remaining_sigma)
+        else f"a further step would move {remaining_sigma:.1e} sigma; "
     )
     return (
         f"Convergence: {distance}{count_noun(int(fit.steps), 'step', 'steps')}, "

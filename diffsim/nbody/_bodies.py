@@ -126,17 +126,17 @@ class Bodies(eqx.Module):
 
 
 class TestParticles(eqx.Module):
-    """Massless bodies: they feel every force and cause none, O(massive × tracer).
+    """Massless bodies that feel every force and cause none, O(massive × test particle).
 
     **Arguments**
 
-    - `positions`: shape (tracer, 3); length.
-    - `velocities`: shape (tracer, 3); length / time.
-    - `names`: one a tracer, or None; as those of `Bodies`, and unlike them.
+    - `positions`: shape (test particle, 3); length.
+    - `velocities`: shape (test particle, 3); length / time.
+    - `names`: one a test particle, or None; as those of `Bodies`, and unlike them.
     """
 
-    positions: Float[Array, "tracer 3"]
-    velocities: Float[Array, "tracer 3"]
+    positions: Float[Array, "test_particle 3"]
+    velocities: Float[Array, "test_particle 3"]
     names: tuple[str, ...] | None = eqx.field(static=True)
 
     def __init__(

@@ -9,7 +9,7 @@ from jaxtyping import Array
 def closest_pair(system: Any, t: Any, y: tuple[Array, Array]) -> str | None:
     """Name the closest two bodies of the state `y` at `t`, None of fewer than two.
 
-    At least one of them attracts: tracers do not meet each other.
+    At least one of them attracts: test particles do not meet each other.
     """
     x = np.asarray(y[0], float).T
     pairs = [

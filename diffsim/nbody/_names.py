@@ -1,4 +1,4 @@
-"""Names of bodies and tracers, which paths use as indices."""
+"""Names of bodies and test particles, which paths use as indices."""
 
 import re
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ Force = AbstractForce | Callable[..., Any]
 
 
 class NBody(AbstractSimulation):
-    r"""Bodies, and tracers if any, under the sum of `forces`.
+    r"""Bodies, and test particles if any, under the sum of `forces`.
 
     $$\dot x_i = v_i, \qquad \dot v_i = \sum_{\text{forces}} a_i(t, x, v)$$
 
@@ -44,7 +44,7 @@ class NBody(AbstractSimulation):
         is one of ours, or any `force(t, state) -> accelerations (body, 3)`, an Equinox
         module with parameters for instance; it may ignore `state.velocities`, and then
         symplectic solvers run it.
-    - `tracers`: massless bodies; in states they follow the bodies.
+    - `test_particles`: massless bodies; in states they follow the bodies.
     - `gravity`: False says that forces without `Gravity` are meant, which otherwise are
         warned of.
     - `t0`: the epoch. A Python float is static under `eqx.filter_jit`; `jax.jit`
@@ -62,7 +62,7 @@ class NBody(AbstractSimulation):
 
     bodies: Bodies
     forces: tuple[Force, ...]
-    tracers: TestParticles | None
+    test_particles: TestParticles | None
     t0: float | Array
 
     free: ClassVar[tuple[str, ...] | None] = ("bodies",)
@@ -72,7 +72,7 @@ class NBody(AbstractSimulation):
         bodies: Bodies,
         forces: Force | Sequence[Force] | None = None,
         *,
-        tracers: TestParticles | None = None,
+        test_particles: TestParticles | None = None,
         t0: float | Numbers = 0.0,
         gravity: bool = True,
     ):
@@ -85,17 +85,18 @@ class NBody(AbstractSimulation):
         self.forces = _checked_forces(forces)
         _check_meant(self.forces, forces, gravity=gravity)
         _check_central(self.forces, bodies)
-        _check_tracers(tracers, bodies)
-        self.tracers = tracers
+        _check_test_particles(test_particles, bodies)
+        self.test_particles = test_particles
         self.t0 = float(t0) if isinstance(t0, float | int) else as_floating("t0", t0)
 
     @classmethod
     def from_rebound(cls, simulation: Any) -> "NBody":
         """The bodies, names, G, softening and time of a `rebound.Simulation`.
 
-        Massless particles beyond `N_active` are tracers. REBOUND is not imported, only
-        its attributes are read. What stays behind: the integrator, variations, radii,
-        hashes, exit distances and, with a warning, additional forces.
+        Massless particles beyond `N_active` are test particles. REBOUND is not
+        imported, only its attributes are read. What stays behind: the integrator,
+        variations, radii, hashes, exit distances and, with a warning, additional
+        forces.
 
         **Raises:** `ValueError` for what would change the run: a `boundary`, ghost
         boxes, a `collision` search, a `gravity` other than Newton's, mass beyond
@@ -104,20 +105,20 @@ class NBody(AbstractSimulation):
         masses, positions, velocities, names = particles_of(simulation)
         n = masses.size if simulation.N_active < 0 else simulation.N_active
         heavy, light = (None, None) if names is None else (names[:n], names[n:])
-        tracers = None
+        test_particles = None
         if masses.size > n:
-            tracers = TestParticles(positions[n:], velocities[n:], names=light)
+            test_particles = TestParticles(positions[n:], velocities[n:], names=light)
         return cls(
             Bodies(masses[:n], positions[:n], velocities[:n], names=heavy),
             Gravity(simulation.G, simulation.softening),
-            tracers=tracers,
+            test_particles=test_particles,
             t0=float(simulation.t),
         )
 
     def to_rebound(self) -> Any:
         """A `rebound.Simulation` of these bodies: G, softening, time, names.
 
-        Tracers are massless particles beyond `N_active`. In double precision, by
+        Test particles are massless particles beyond `N_active`. In double precision, by
         REBOUND's default integrator until you choose another.
 
         **Raises:** `ValueError` for forces other than `Gravity`, and while tracing;
@@ -127,9 +128,9 @@ class NBody(AbstractSimulation):
 
     @property
     def body_names(self):
-        if self.tracers is None or self.bodies.names is None:
+        if self.test_particles is None or self.bodies.names is None:
             return self.bodies.names
-        more = self.tracers.names
+        more = self.test_particles.names
         return None if more is None else self.bodies.names + more
 
     @property
@@ -138,7 +139,11 @@ class NBody(AbstractSimulation):
         return next((f for f in self.forces if isinstance(f, Gravity)), None)
 
     def initial_state(self):
-        starts = [self.bodies] if self.tracers is None else [self.bodies, self.tracers]
+        starts = (
+            [self.bodies]
+            if self.test_particles is None
+            else [self.bodies, self.test_particles]
+        )
         x = jnp.concatenate([start.positions for start in starts])
         v = jnp.concatenate([start.velocities for start in starts])
         return x.T, v.T
@@ -270,24 +275,23 @@ def _check_meant(forces: tuple[Force, ...], given: Any, *, gravity: bool):
         )
 
 
-def _check_tracers(tracers: Any, bodies: Bodies):
-    if tracers is None:
+def _check_test_particles(test_particles: Any, bodies: Bodies):
+    if test_particles is None:
         return
-    check_type(
-        "tracers", tracers, TestParticles, "nbody.TestParticles(positions, velocities)"
-    )
-    names = (bodies.names or ()) + (tracers.names or ())
-    check_different(names, " of bodies and tracers")
+    example = "nbody.TestParticles(positions, velocities)"
+    check_type("test_particles", test_particles, TestParticles, example)
+    names = (bodies.names or ()) + (test_particles.names or ())
+    check_different(names, " of bodies and test particles")
 
 
 def _check_central(forces: tuple[Force, ...], bodies: Bodies):
     count = bodies.masses.size
     for force in forces:
-        central = force.central if isinstance(force, PostNewtonian) else None
+        primary = force.primary if isinstance(force, PostNewtonian) else None
         # JAX would take the last body for an index beyond it.
-        if central is not None and central >= count:
+        if primary is not None and primary >= count:
             raise ValueError(
-                f"PostNewtonian has central={central}, and there are {count} bodies, "
+                f"PostNewtonian has primary={primary}, and there are {count} bodies, "
                 "counted from 0; take one of those, or None for all pairs"
             )
 

@@ -51,7 +51,8 @@ def momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     **Arguments**
 
     - `simulation`: gives the masses.
-    - `state`: one state, or states with a leading time axis; tracers weigh nothing.
+    - `state`: one state, or states with a leading time axis; test particles weigh
+        nothing.
     """
     state = checked_arguments("momentum", simulation, state)
     masses = simulation.bodies.masses
@@ -64,7 +65,8 @@ def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     **Arguments**
 
     - `simulation`: gives the masses.
-    - `state`: one state, or states with a leading time axis; tracers weigh nothing.
+    - `state`: one state, or states with a leading time axis; test particles weigh
+        nothing.
 
     **Returns:** shape (time, 3) or (3,).
     """
@@ -78,7 +80,7 @@ def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
 def distances(state: Any) -> Float[Array, "*time body body"]:
     r"""$r_{ij} = |x_j - x_i|$, a length, shape (time, body, body) or (body, body).
 
-    Symmetric, zero on the diagonal; bodies first, tracers after them.
+    Symmetric, zero on the diagonal; bodies first, test particles after them.
 
     **Arguments:** `state`, of one time or many.
 
@@ -100,13 +102,13 @@ def checked_arguments(function: str, simulation: Any, state: Any) -> State:
             f"write nbody.{function}(system, trajectory.states)"
         )
     state = checked_state(state)
-    massive, tracers = simulation.bodies.masses.size, simulation.tracers
-    light = 0 if tracers is None else len(tracers.positions)
+    massive, test_particles = simulation.bodies.masses.size, simulation.test_particles
+    light = 0 if test_particles is None else len(test_particles.positions)
     for name in ("positions", "velocities"):
         shape = jnp.shape(getattr(state, name))
         # States of the bodies alone are as good.
         if len(shape) < 2 or shape[-2] not in (massive, massive + light):
-            more = f" and {light} tracers" if light else ""
+            more = f" and {light} test particles" if light else ""
             raise ValueError(
                 f"state must have rows of the {massive} bodies{more} of the system, "
                 f"got {name} of shape {shape}; take the states of a run of this system"

@@ -100,7 +100,7 @@ def _pericenter_times(x, v, mu) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _test_particles(system: NBody) -> int:
-    return 0 if system.tracers is None else len(system.tracers.positions)
+    return 0 if system.test_particles is None else len(system.test_particles.positions)
 
 
 def _rounded_down(step: float) -> float:

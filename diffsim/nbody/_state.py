@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 
 class State(eqx.Module):
-    """Public form of an N-body state; tracers follow the bodies.
+    """Public form of an N-body state; test particles follow the bodies.
 
     **Fields**
 

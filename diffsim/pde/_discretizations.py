@@ -54,11 +54,11 @@ class AbstractDiscretization(eqx.Module):
         del equation
         return state
 
-    def crossings(
+    def courant_rate(
         self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
     ) -> Array | None:
         """Cells that the fastest waves cross a time; None if that is not known."""
-        return equation.crossings(t, field, domain)
+        return equation.courant_rate(t, field, domain)
 
     def waves(
         self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
@@ -81,7 +81,7 @@ class FiniteVolume(AbstractDiscretization):
         ):
             raise ValueError(
                 f"{type(equation).__name__} has no form in cells; take "
-                "space=pde.Fourier() on a periodic grid"
+                "discretization=pde.Fourier() on a periodic grid"
             )
 
     def terms(self, equation, domain, dtype):
@@ -134,14 +134,14 @@ class Fourier(AbstractDiscretization):
     (mathematics).
     """
 
-    degree: int | None = eqx.field(static=True, default=None)
+    nonlinearity_degree: int | None = eqx.field(static=True, default=None)
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
     )
 
     def __check_init__(self):
-        degree = self.degree
+        degree = self.nonlinearity_degree
         if degree is not None and not (isinstance(degree, int) and degree > 0):
             raise ValueError(
                 f"degree must be an int from 1, the factors of a product, got {degree}"
@@ -154,7 +154,7 @@ class Fourier(AbstractDiscretization):
         ):
             raise ValueError(
                 f"{name} has no form in Fourier modes; leave space away, or take "
-                "space=pde.FiniteVolume()"
+                "discretization=pde.FiniteVolume()"
             )
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
@@ -174,22 +174,24 @@ class Fourier(AbstractDiscretization):
         return Semilinear(
             equation.symbol(modes),
             eqx.Partial(_nonlinear, equation, modes, low),
-            forward=modes.forward,
-            backward=modes.backward,
-            projection=modes.projected,
+            forward=modes.fft,
+            backward=modes.ifft,
+            projection=modes.project_real,
         )
 
     def state(self, equation, field, domain):
         if not isinstance(equation, AbstractSpectralEquation):
             return field
-        return equation.admitted(field, FourierBasis(cast(domain.grid, field.dtype)))
+        return equation.project_initial_condition(
+            field, FourierBasis(cast(domain.grid, field.dtype))
+        )
 
-    def crossings(self, equation, t, field, domain):
+    def courant_rate(self, equation, t, field, domain):
         spectral = isinstance(equation, AbstractSpectralEquation)
-        fastest = equation.fastest(t, field, domain) if spectral else None
+        fastest = equation.max_advection_speed(t, field, domain) if spectral else None
         if fastest is not None:
             return jnp.sum(fastest / domain.grid.spacing.astype(field.dtype))
-        in_cells = equation.crossings(t, field, domain)
+        in_cells = equation.courant_rate(t, field, domain)
         moving = self.waves(equation, t, field, domain)
         if in_cells is None or moving is None:
             return in_cells
@@ -199,7 +201,7 @@ class Fourier(AbstractDiscretization):
     def waves(self, equation, t, field, domain):
         if not isinstance(equation, AbstractSpectralEquation):
             return None
-        fastest = equation.fastest(t, field, domain)
+        fastest = equation.max_advection_speed(t, field, domain)
         equation, grid = cast((equation, domain.grid), field.dtype)
         modes, low = FourierBasis(grid), self._low(equation, grid)
         if fastest is None:
@@ -207,7 +209,7 @@ class Fourier(AbstractDiscretization):
         pairs = zip(fastest, low.wavenumbers, strict=True)
         nothing = jnp.zeros(low.shape, field.dtype)
         turning = sum((v * jnp.abs(k) for v, k in pairs), start=nothing)
-        return LinearizedModes(equation.symbol(modes), low.filled(turning))
+        return LinearizedModes(equation.symbol(modes), low.zero_pad_modes(turning))
 
     def default_method(self, equation, domain):
         del domain
@@ -216,7 +218,11 @@ class Fourier(AbstractDiscretization):
 
     def _low(self, equation: AbstractSpectralEquation, grid: Grid) -> FourierBasis:
         """The modes that products are kept in."""
-        degree = equation.degree if self.degree is None else self.degree
+        degree = (
+            equation.nonlinearity_degree
+            if self.nonlinearity_degree is None
+            else self.nonlinearity_degree
+        )
         return (
             FourierBasis(grid) if degree < 2 else FourierBasis(grid).dealiased(degree)
         )
@@ -245,19 +251,19 @@ def _symbol(equation: Any, grid: Grid) -> Array:
 
 def _nonlinear(equation, modes, low, t, z, args):
     del args
-    low_z = low.taken(z)
+    low_z = low.truncate_modes(z)
     found = equation.nonlinear(t, low_z, low)
     if jnp.shape(found) != low_z.shape or not jnp.iscomplexobj(found):
         raise ValueError(
             f"nonlinear of {type(equation).__name__} must return a transform, complex "
-            f"of shape {low_z.shape}, as modes.forward makes of a field, got "
+            f"of shape {low_z.shape}, as modes.fft makes of a field, got "
             f"{jnp.result_type(found)} of shape {jnp.shape(found)}"
         )
-    return low.filled(found)
+    return low.zero_pad_modes(found)
 
 
 def _elsewhere(equation: AbstractEquation) -> str:
     if isinstance(equation, NavierStokes):
         return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
     finite = isinstance(equation, AbstractFiniteVolumeEquation)
-    return ", or take space=pde.FiniteVolume()" if finite else ""
+    return ", or take discretization=pde.FiniteVolume()" if finite else ""

@@ -59,7 +59,7 @@ class Domain(eqx.Module):
         return None
 
     @property
-    def extended(self) -> "Domain":
+    def with_extrapolated_boundaries(self) -> "Domain":
         """The same grid for what obeys nothing at the walls, a coefficient say.
 
         Beyond them it goes on as the polynomial through the last cells.
@@ -70,7 +70,7 @@ class Domain(eqx.Module):
         )
         return Domain(self.grid, tuple(pairs))
 
-    def neighbours(
+    def face_neighbors(
         self, u: Array, t: Any = 0.0, *, width: int = 1, order: int = 2
     ) -> list[list[Array]]:
         """For each axis the cells beside its faces, `width` on either side.
@@ -92,7 +92,7 @@ class Domain(eqx.Module):
                 given.append(None)
                 continue
             ghosts = tuple(s.ghosts(spacing[axis], width, order) for s in sides)
-            self.check(u, max(rule.own.shape[-1] for rule in ghosts))
+            self.check(u, max(rule.interior_weights.shape[-1] for rule in ghosts))
             ends.append(ghosts)
             walls = (self.grid.wall(axis, end).astype(u.dtype) for end in (0, 1))
             given.append(tuple(s.at(t, x) for s, x in zip(sides, walls, strict=True)))

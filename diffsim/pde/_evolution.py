@@ -72,8 +72,8 @@ class Evolution(AbstractSimulation):
     - `grid`: a `Grid`.
     - `boundary`: one for all sides, or a tuple with an entry for each axis, one for
         both of its sides or a pair; None is periodic. Of one axis the pair will do.
-    - `space`: what the field is made of: `FiniteVolume()`, the default of every
-        equation that has a form in them, or `Fourier()` on periodic grids.
+    - `discretization`: what the field is made of: `FiniteVolume()`, the default of
+        every equation that has a form in them, or `Fourier()` on periodic grids.
     - `t0`: the epoch. A Python number is static; an array is a parameter.
 
     States have shape (time, channel, *grid), in either space.
@@ -95,10 +95,10 @@ class Evolution(AbstractSimulation):
     initial: Float[Array, "channel *grid"] | Callable[[Array], Any]
     grid: Grid
     boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
-    space: AbstractDiscretization
+    discretization: AbstractDiscretization
     t0: float | Array
 
-    repeats: ClassVar[bool] = True
+    rematerialize_steps: ClassVar[bool] = True
     bounds_steps: ClassVar[bool] = True
 
     def __init__(
@@ -108,10 +108,10 @@ class Evolution(AbstractSimulation):
         grid: Grid,
         boundary: Any = None,
         *,
-        space: AbstractDiscretization | None = None,
+        discretization: AbstractDiscretization | None = None,
         t0: float | Array = 0.0,
     ):
-        _check_kinds(equation, grid, space)
+        _check_kinds(equation, grid, discretization)
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
@@ -119,8 +119,10 @@ class Evolution(AbstractSimulation):
         _check_finite(field)
         kept: Any = initial if _has_parameters(initial) else field
         self.initial = kept
-        self.space = _space_of(equation) if space is None else space
-        self.space.check(equation, self.domain)
+        self.discretization = (
+            _discretization_of(equation) if discretization is None else discretization
+        )
+        self.discretization.check(equation, self.domain)
         check_coefficients(equation, len(field), grid.shape)
         check_number("t0", t0)
         self.t0 = t0
@@ -139,23 +141,25 @@ class Evolution(AbstractSimulation):
         return _field(self.initial, self.equation, self.grid)
 
     def initial_state(self):
-        return self.space.state(self.equation, self.initial_field, self.domain)
+        return self.discretization.state(self.equation, self.initial_field, self.domain)
 
     def check_method(self, method):
         _check_solver(self, method.solver)
         return warn_if_unstable(self, method)
 
-    def crossings(self, t: Any, y: Any) -> Array | None:
+    def courant_rate(self, t: Any, y: Any) -> Array | None:
         """Cells that the fastest waves of a state cross a time; None of no waves."""
         field = self.observe(t, y)
-        return self.space.crossings(self.equation, t, field, self.domain)
+        return self.discretization.courant_rate(self.equation, t, field, self.domain)
 
     def waves(self, t: Any, y: Any) -> LinearizedModes | None:
         """How the modes of a state move, where they are what is stepped."""
-        return self.space.waves(self.equation, t, self.observe(t, y), self.domain)
+        return self.discretization.waves(
+            self.equation, t, self.observe(t, y), self.domain
+        )
 
-    def proper(self):
-        return self.grid.proper() & all_hold(self.equation.signs())
+    def is_valid(self):
+        return self.grid.is_valid() & all_hold(self.equation.positive_parameters())
 
     def blow_up(self):
         lost = bool(self.equation.positive_fields)
@@ -166,27 +170,31 @@ class Evolution(AbstractSimulation):
 
     def observe(self, t, y):
         del t
-        return self.space.field(self.equation, y)
+        return self.discretization.field(self.equation, y)
 
     def terms(self):
         dtype = jax.eval_shape(lambda: self.initial_field).dtype
-        return self.space.terms(self.equation, self.domain, dtype)
+        return self.discretization.terms(self.equation, self.domain, dtype)
 
     def default_method(self):
-        return self.space.default_method(self.equation, self.domain)
+        return self.discretization.default_method(self.equation, self.domain)
 
 
-def _check_kinds(equation: Any, grid: Any, space: Any):
+def _check_kinds(equation: Any, grid: Any, discretization: Any):
     kinds = {
         "equation": (equation, AbstractEquation, "pde.Diffusion(0.1)"),
         "grid": (grid, Grid, "pde.Grid(64)"),
-        "space": (space, AbstractDiscretization | None, "pde.Fourier()"),
+        "discretization": (
+            discretization,
+            AbstractDiscretization | None,
+            "pde.Fourier()",
+        ),
     }
     for name, (given, kind, example) in kinds.items():
         check_type(name, given, kind, example)
 
 
-def _space_of(equation: AbstractEquation) -> AbstractDiscretization:
+def _discretization_of(equation: AbstractEquation) -> AbstractDiscretization:
     in_cells = isinstance(
         equation, AbstractFiniteVolumeEquation | AbstractSecondOrderInTime
     )
@@ -263,8 +271,8 @@ def _channels_of(equation: AbstractEquation, field: Array) -> str:
 
 def _check_solver(evolution: Evolution, solver: Any):
     """Objects to what steps other dynamics, by the words for fields."""
-    equation, space = evolution.equation, evolution.space
-    modes = isinstance(space, Fourier) and isinstance(
+    equation, discretization = evolution.equation, evolution.discretization
+    modes = isinstance(discretization, Fourier) and isinstance(
         equation, AbstractSpectralEquation
     )
     waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
@@ -277,7 +285,7 @@ def _check_solver(evolution: Evolution, solver: Any):
     chosen = type(evolution.default_method().solver).__name__
     raise ValueError(
         f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
-        f"{type(space).__name__}(), for which method=None takes {chosen}"
+        f"{type(discretization).__name__}(), for which method=None takes {chosen}"
     )
 
 

@@ -61,7 +61,7 @@ class Grid(eqx.Module):
     def ndim(self) -> int:
         return len(self.shape)
 
-    def proper(self) -> Bool[Array, ""]:
+    def is_valid(self) -> Bool[Array, ""]:
         """Whether its corners are finite and in order, wherever they came from."""
         extents = self.upper - self.lower
         return jnp.all((extents > 0) & jnp.isfinite(extents))

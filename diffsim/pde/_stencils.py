@@ -35,9 +35,11 @@ def face_neighbors(
         if pair is None:
             continue
         for ghosts, value in zip(pair, values, strict=True):
-            known.append(ghosts.own)
+            known.append(ghosts.interior_weights)
             shape = _with_length(u.shape, axis - len(ends), width)
-            weights = _along(ghosts.given, axis - len(ends), u.ndim, len(ends))
+            weights = _along(
+                ghosts.boundary_weight, axis - len(ends), u.ndim, len(ends)
+            )
             arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
     walls = tuple(pair is not None for pair in ends)
     fixed = (walls, width)

@@ -110,17 +110,17 @@ def kepler_orbit(time: float, eccentricity: float = 0.5) -> np.ndarray:
     return np.array([c - eccentricity, minor * s, -s * rate, minor * c * rate])
 
 
-def mercury(*, central: int | None = None) -> nbody.NBody:
+def mercury(*, primary: int | None = None) -> nbody.NBody:
     """Mercury at perihelion and the Sun, in the first post-Newtonian order.
 
     **Arguments**
 
-    - `central`: as for `nbody.PostNewtonian`; None is the Einstein–Infeld–Hoffmann
+    - `primary`: as for `nbody.PostNewtonian`; None is the Einstein–Infeld–Hoffmann
         equation of all pairs.
     """
     a, e = 0.3870983098, 0.2056317524
     speed = np.sqrt(GM_SUN / a * (1 + e) / (1 - e))
-    forces = nbody.Gravity(), nbody.PostNewtonian(173.144632674, central=central)
+    forces = nbody.Gravity(), nbody.PostNewtonian(173.144632674, primary=primary)
     bodies = nbody.Bodies(
         [GM_SUN, 0.0],
         _planar([(0, 0), (a * (1 - e), 0)]),

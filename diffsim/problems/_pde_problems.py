@@ -107,7 +107,9 @@ def _waves():
 
 
 def _stream():
-    body = pde.Obstacle(pde.Ball((0.5, 0.4), 0.3), time=0.1, width=0.2)
+    body = pde.Obstacle(
+        pde.Ball((0.5, 0.4), 0.3), penalization_time=0.1, mask_width=0.2
+    )
     walls = ((pde.Inflow((1.0, 0.2)), pde.Outflow()), pde.NoSlip())
     return pde.IncompressibleFlow(0.1, _plate(), walls, obstacle=body)
 
@@ -124,7 +126,9 @@ def _on(place: Callable[[], pde.Grid], law: Callable[[], Any], *walls: int, **op
 
 PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "heat": _body,
-    "heat in modes": _on(_ring, lambda: pde.Diffusion(0.1), space=pde.Fourier()),
+    "heat in modes": _on(
+        _ring, lambda: pde.Diffusion(0.1), discretization=pde.Fourier()
+    ),
     "heat that melts": _melting_body,
     "Fisher-KPP": _populations,
     "Allen-Cahn": _on(_plate, lambda: pde.AllenCahn(0.1, 1.3), 0, 1),
@@ -135,7 +139,9 @@ PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "shallow water": _water,
     "Korteweg-de Vries": _on(_ring, pde.KortewegDeVries),
     "Kuramoto-Sivashinsky": _on(_ring, pde.KuramotoSivashinsky),
-    "Cahn-Hilliard": _on(_ring, lambda: pde.CahnHilliard(0.3, 0.9, about=1.0)),
+    "Cahn-Hilliard": _on(
+        _ring, lambda: pde.CahnHilliard(0.3, 0.9, linearized_about=1.0)
+    ),
     "vorticity": _on(_torus, lambda: pde.NavierStokes(0.1, drag=0.2)),
     "Schrodinger": _wave_function,
     "waves": _waves,

@@ -173,8 +173,10 @@ class _LaterFlows(AbstractSplitFlows):
     def second(self, t, y, length, args):
         return self.term.second(self.epoch.at(t), y, length, args)
 
-    def opened(self, t, y, args):
-        return _LaterFlows(self.term.opened(self.epoch.at(t), y, args), self.epoch)
+    def with_closures_as_leaves(self, t, y, args):
+        return _LaterFlows(
+            self.term.with_closures_as_leaves(self.epoch.at(t), y, args), self.epoch
+        )
 
     def vf(self, t, y, args):
         return self.term.vf(self.epoch.at(t), y, args)
@@ -185,8 +187,8 @@ class _LaterSplit(AbstractIMEXTerm):
     epoch: Epoch
 
     @property
-    def whole(self):
-        return self.term.whole
+    def fully_implicit(self):
+        return self.term.fully_implicit
 
     def explicit(self, t, y, args):
         return self.term.explicit(self.epoch.at(t), y, args)

@@ -100,13 +100,13 @@ class Method(eqx.Module):
         return self.step is None or self.controller is not None
 
     @property
-    def scans(self) -> bool:
+    def uses_scan(self) -> bool:
         """Whether the run is our scan: fixed steps, and no adjoint of Diffrax's."""
         return not self.adaptive and not isinstance(
             self.adjoint, diffrax.AbstractAdjoint
         )
 
-    def frozen(self, trajectory) -> "Method":
+    def freeze_steps(self, trajectory) -> "Method":
         """This method with the steps of `trajectory`, whatever the parameters become.
 
         Step-size controllers hide how the steps depend on parameters, so two adaptive

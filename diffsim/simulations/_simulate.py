@@ -287,8 +287,8 @@ def _simulate(
         states = nan_after(states, leg.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
-    proper = simulation.proper()
-    result = RESULTS.where(proper, result, RESULTS.improper_parameter)
+    proper = simulation.is_valid()
+    result = RESULTS.where(proper, result, RESULTS.invalid_parameter)
     if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = FinalState(leg.end_time, leg.end)

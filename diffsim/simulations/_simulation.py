@@ -39,7 +39,7 @@ class AbstractSimulation(eqx.Module):
     #: Whether reverse mode takes a fixed step that has nothing to search for a second
     #: time, from its start, and does not store what it goes through. For fields, of
     #: which that is up to fifty times as much as the state; not for bodies.
-    repeats: ClassVar[bool] = False
+    rematerialize_steps: ClassVar[bool] = False
     #: Whether adaptive steps are a hundredth of a run at most where the rate reads the
     #: time, so that what acts as long is not skipped.
     bounds_steps: ClassVar[bool] = False
@@ -89,8 +89,8 @@ class AbstractSimulation(eqx.Module):
         del t, y
         return None
 
-    def proper(self) -> Bool[Array, ""]:
-        """Whether its parameters can be; a run of others is `improper_parameter`.
+    def is_valid(self) -> Bool[Array, ""]:
+        """Whether its parameters can be; a run of others is `invalid_parameter`.
 
         Asked in every run, also where a fit or a sweep brought them; True by default.
         """

@@ -41,7 +41,7 @@ def refined_steps():
 
     Tolerances at the rounding of the state have no tenth that could be reached; such a
     run is extrapolated from itself and one with ten times its tolerances. Steps that
-    are given, `Method.frozen`, stay as they are.
+    are given, `Method.freeze_steps`, stay as they are.
 
     Nothing that was compiled outside or in an earlier block is used again: for many
     calls have the block inside a function that is compiled.

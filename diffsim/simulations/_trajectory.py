@@ -32,7 +32,7 @@ class Trajectory(eqx.Module):
         none lies after the epoch. At fixed steps it is the grid point that the run has
         reached on its way there, so that a restarted run stays on the same grid.
     - `steps`: ends of the accepted steps of an adaptive run, ascending, padded with
-        infinity; None at fixed steps. `Method.frozen` replays them.
+        infinity; None at fixed steps. `Method.freeze_steps` replays them.
     - `events`: an `EventRecord` for each `Event` that was asked for.
     - `error_estimate`: of the solver, in any number of the states, if
         `simulate(..., error_estimate=True)`; else None.

@@ -114,7 +114,7 @@ def taylor_test(
 
     - `function`: any JAX function of `inputs` that returns arrays, or a `Trajectory`
         (its states are tested). Adaptive runs belong at frozen steps:
-        `method.frozen(trajectory)`.
+        `method.freeze_steps(trajectory)`.
     - `inputs`: pytrees. Every float or complex array in them is tested, as a whole,
         along one random direction. Python floats become arrays, also those in dicts,
         lists and tuples; those of a module are settings.

@@ -51,7 +51,7 @@ class Case:
             simulation,
             times,
             given,
-            given.frozen(trajectory),
+            given.freeze_steps(trajectory),
             trajectory,
             Leaves.of(simulation),
             max(float(jnp.finfo(y.dtype).eps) for y in float_outputs(trajectory)),

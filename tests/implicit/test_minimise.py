@@ -110,7 +110,7 @@ def test_polishing_gives_all_digits():
     """f is flat to rounding over the root of the precision around its minimum."""
     rough, fine = (
         minimise(lambda y, _: jnp.cosh(y - 1 / 3), 1.0, rule=rule)
-        for rule in (Rule(), Rule(LaggedLU(), polish=1))
+        for rule in (Rule(), Rule(LaggedLU(), refinements=1))
     )
     assert abs(rough - 1 / 3) < 1e-6
     assert abs(fine - 1 / 3) < 1e-15

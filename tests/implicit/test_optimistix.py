@@ -112,6 +112,6 @@ def test_a_bound_on_steps_is_kept():
 
 
 def test_rules_that_do_not_belong_here_are_named():
-    for rule in (Rule(mode="unroll"), Rule(polish=1)):
+    for rule in (Rule(mode="unroll"), Rule(refinements=1)):
         with pytest.raises(ValueError, match="rule must be of a mode other than"):
             ImplicitAdjoint(rule)

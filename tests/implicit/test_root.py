@@ -81,7 +81,7 @@ RULES = {
     "krylov": Rule(Krylov()),
     "lineax": Rule(GMRES),
     "attached": Rule(mode="attached"),
-    "polished": Rule(polish=1),
+    "polished": Rule(refinements=1),
 }
 
 
@@ -208,9 +208,9 @@ def test_polishing_squares_the_error_of_a_rough_root():
     rough = optx.Newton(rtol=1e-1, atol=1e-1)
     exact = root(lambda y, a: y**3 + y - a, 0.7, 1.3)
 
-    def errors(polish):
+    def errors(refinements):
         def solve(a):
-            rule = Rule(polish=polish)
+            rule = Rule(refinements=refinements)
             return root(lambda y, a: y**3 + y - a, 0.7, a, solver=rough, rule=rule)
 
         value, slope = jax.value_and_grad(solve)(1.3)
@@ -306,7 +306,7 @@ def test_a_rule_that_does_not_exist_is_named():
     with pytest.raises(ValueError, match=r"mode must be one of .*, got 'implicit'"):
         Rule(mode="implicit")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="polish must be 0 or more, an int, got -1"):
-        Rule(polish=-1)
+        Rule(refinements=-1)
 
 
 def test_factors_serve_for_more_than_one_step():

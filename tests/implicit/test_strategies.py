@@ -89,9 +89,9 @@ def solutions(strategy, matrix, b, transposed):
         return (matrix.T @ v.reshape(-1)).reshape(v.shape)
 
     given = turned if transposed else operator
-    state = strategy.prepared(given, b, transposed=transposed)
-    ahead, _ = strategy.solved(state, operator, b)
-    back, _ = strategy.solved_transposed(state, turned, b)
+    state = strategy.prepare(given, b, transposed=transposed)
+    ahead, _ = strategy.solve(state, operator, b)
+    back, _ = strategy.solve_transpose(state, turned, b)
     return ahead, back
 
 
@@ -166,7 +166,7 @@ def test_bicgstab_begins_anew_where_its_shadow_is_lost():
             + 0.1 * (jnp.roll(x * v, 1) - x * v)
         )
 
-    found, _ = Krylov(BiCGStab()).solved(None, operator, jnp.ones(40))
+    found, _ = Krylov(BiCGStab()).solve(None, operator, jnp.ones(40))
     np.testing.assert_allclose(operator(found), 1, rtol=1e-10)
 
 
@@ -182,7 +182,7 @@ def test_leading_axes_are_systems_of_their_own():
     b = jnp.asarray(np.random.default_rng(3).normal(size=(2, 7)))
 
     def solution(b, strategy):
-        return strategy.solved(strategy.prepared(operator, b), operator, b)[0]
+        return strategy.solve(strategy.prepare(operator, b), operator, b)[0]
 
     for strategy in (Tridiagonal(), Banded(1, 1)):
         x = jax.jit(lambda b, s=strategy: solution(b, s))(b)
@@ -304,7 +304,7 @@ def test_a_residual_without_forward_mode_has_a_gradient():
         return root(lambda y, a: cubed(y) + 2 * y - a, jnp.ones(3), a, rule=rule)
 
     at = jnp.asarray([0.3, 1.0, 4.0])
-    for rule in (Rule(mode="reverse"), Rule(mode="reverse", polish=1)):
+    for rule in (Rule(mode="reverse"), Rule(mode="reverse", refinements=1)):
         y, pull = jax.vjp(lambda a, r=rule: solve(a, r), at)
         np.testing.assert_allclose(y**3 + 2 * y, at, rtol=1e-14)
         np.testing.assert_allclose(pull(jnp.ones(3))[0], 1 / (3 * y**2 + 2), rtol=1e-13)
@@ -329,12 +329,12 @@ def test_an_unknown_that_does_not_fit_is_named(strategy, guess, sentence):
 def test_scales_of_rows_have_no_derivative_and_answers_have_theirs():
     """A maximum that is computed anew may be none: 0/0 where unoptimized code ran."""
     matrix, b = jnp.eye(4) + jnp.arange(16.0).reshape(4, 4) / 30, jnp.arange(4.0)
-    rows = jax.jacfwd(lambda a: Dense().prepared(lambda v: jnp.dot(a, v), b)[0])(matrix)
+    rows = jax.jacfwd(lambda a: Dense().prepare(lambda v: jnp.dot(a, v), b)[0])(matrix)
     assert not np.any(rows)
 
     def answer(a):
         dense, operator = Dense(), lambda v: jnp.dot(a, v)
-        return dense.solved(dense.prepared(operator, b), operator, b)[0]
+        return dense.solve(dense.prepare(operator, b), operator, b)[0]
 
     exact = jax.jacfwd(lambda a: jnp.linalg.solve(a, b))(matrix)
     for mode in (jax.jacfwd, jax.jacrev):
@@ -345,7 +345,7 @@ def test_arguments_that_mean_nothing_are_named():
     with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
         Banded(0, 0)
     with pytest.raises(ValueError, match="sweeps must be 1 or more, got 0"):
-        LaggedLU(sweeps=0)
+        LaggedLU(refinement_steps=0)
     with pytest.raises(ValueError, match="linear must factor for Newton's steps"):
         root(
             lambda y, _: y**3 - 1,

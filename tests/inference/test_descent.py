@@ -97,11 +97,11 @@ def test_lbfgs_without_bounds_ends_at_the_optimum():
 )
 def test_small_updates_are_no_convergence(solver):
     found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=solver)
-    assert found.to_go > 0.1 and found.status == RESULTS.stopped_short
+    assert found.remaining_sigma > 0.1 and found.status == RESULTS.stopped_short
     assert "stopped before the optimum" in str(found)
 
 
 def test_an_optimizer_whose_first_update_is_zero_goes_on():
     found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=optax.rprop(1e-2))
     assert found.steps > 10
-    assert found.to_go < 0.1 or found.status != RESULTS.successful
+    assert found.remaining_sigma < 0.1 or found.status != RESULTS.successful

@@ -268,7 +268,7 @@ def test_running_out_of_steps_says_so_and_keeps_the_error_bars_of_the_point(osci
     assert found.status == RESULTS.nonlinear_max_steps_reached
     here = fisher(oscillator.predict, found.model, **given)
     np.testing.assert_allclose(found.stderr, here.stderr, rtol=1e-11)
-    assert found.to_go > 1e-3 and abs(found.loss - found.chi2 / 2) < 1e-10
+    assert found.remaining_sigma > 1e-3 and abs(found.loss - found.chi2 / 2) < 1e-10
 
 
 def test_what_no_datum_determines_is_infinite_and_named():
@@ -315,7 +315,7 @@ def test_a_run_shows_its_progress_and_keeps_its_history(oscillator, capsys):
     args = (oscillator.predict, oscillator.start, oscillator.data)
     found = fit(*args, options=FitOptions(progress=seen.append), **given)
     assert [s["step"] for s in seen] == list(range(1, int(found.steps) + 1))
-    assert set(found.history) == {"loss", "to_go", "seconds"}
+    assert set(found.history) == {"loss", "remaining_sigma", "seconds"}
     assert found.history["loss"][-1] == found.loss
     fit(*args, options=FitOptions(progress=True), **given)
     line = capsys.readouterr().err

@@ -116,4 +116,6 @@ def test_distance_to_go_is_in_units_of_the_printed_error_bar(noise):
     slope = used * jax.jacfwd(curve)(at)["a"]
     step = slope @ (data - curve(at)) / (slope @ slope)
     assert abs(step) > 1e-3 * found.stderr[0]
-    np.testing.assert_allclose(found.to_go, abs(step) / found.stderr[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        found.remaining_sigma, abs(step) / found.stderr[0], rtol=1e-9
+    )

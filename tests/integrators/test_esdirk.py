@@ -172,15 +172,15 @@ class Counting(AbstractLinearSolver):
 
     notes: list = eqx.field(static=True)
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         jax.debug.callback(lambda _: self.notes.append(1), jnp.sum(y))
-        return Dense().prepared(operator, y, hint, transposed=transposed)
+        return Dense().prepare(operator, y, hint, transposed=transposed)
 
-    def solved(self, state, operator, b):
-        return Dense().solved(state, operator, b)
+    def solve(self, state, operator, b):
+        return Dense().solve(state, operator, b)
 
-    def solved_transposed(self, state, transposed, b):
-        return Dense().solved_transposed(state, transposed, b)
+    def solve_transpose(self, state, transposed, b):
+        return Dense().solve_transpose(state, transposed, b)
 
 
 class Notes(list):
@@ -218,7 +218,7 @@ def test_factors_are_kept_over_steps(kaps, step, most):
 def test_every_leaf_has_its_derivative_in_both_modes(kaps, method):
     simulation, times = kaps(0.02, start=(0.8, 1.0, 0.5)), np.array([0.13, 0.4])
     if method.adaptive:
-        method = method.frozen(simulate(simulation, times, method))
+        method = method.freeze_steps(simulate(simulation, times, method))
     report = taylor_test(lambda s: simulate(s, times, method), simulation)
     assert set(report.slopes) == {"epsilon", "start", "s"}
     for leaf in report.leaves:

@@ -261,7 +261,7 @@ def test_after_a_jump_the_slopes_of_the_last_step_are_forgotten(solver):
 def heat(D, space, n=8):
     grid = pde.Grid(n, 0.0, 2 * np.pi)
     wave = jnp.cos(2 * grid.centers[0])
-    return pde.Evolution(pde.Diffusion(D), wave, grid, space=space)
+    return pde.Evolution(pde.Diffusion(D), wave, grid, discretization=space)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_outputs_between_adaptive_steps_are_of_order_two():
 @pytest.mark.slow
 def test_derivatives_of_adaptive_runs_are_those_of_frozen_steps():
     method = ds.Method(SSPRK3(), controller=diffrax.PIDController(1e-6, 1e-9))
-    frozen = method.frozen(ds.simulate(GROWTH, 1.0, method))
+    frozen = method.freeze_steps(ds.simulate(GROWTH, 1.0, method))
 
     def final(r):
         return ds.simulate(Logistic(r, GROWTH.u0), 1.0, frozen).states

@@ -212,10 +212,12 @@ def test_tracers_follow_the_bodies_and_are_massless():
     massive = nbody.Bodies(
         bodies.masses[:3], bodies.positions[:3], bodies.velocities[:3]
     )
-    tracers = nbody.TestParticles(bodies.positions[3:], bodies.velocities[3:])
+    test_particles = nbody.TestParticles(bodies.positions[3:], bodies.velocities[3:])
     method = Method(Leapfrog(), 0.1)
     together = simulate(nbody.NBody(bodies), 5.0, method).states
-    apart = simulate(nbody.NBody(massive, tracers=tracers), 5.0, method).states
+    apart = simulate(
+        nbody.NBody(massive, test_particles=test_particles), 5.0, method
+    ).states
     np.testing.assert_allclose(apart.positions, together.positions, rtol=1e-13)
     alone = simulate(nbody.NBody(massive), 5.0, method).states
     np.testing.assert_allclose(apart.positions[:3], alone.positions, rtol=1e-13)
@@ -227,8 +229,8 @@ def test_tracers_follow_the_bodies_and_are_massless():
         ((nbody.Gravity(), nbody.Gravity()), "at most one Gravity, got 2"),
         ((nbody.PostNewtonian(1.0),), "PostNewtonian corrects Gravity .* add Gravity"),
         (
-            (nbody.Gravity(), nbody.PostNewtonian(1.0, central=2)),
-            "PostNewtonian has central=2, and there are 2 bodies, counted from 0",
+            (nbody.Gravity(), nbody.PostNewtonian(1.0, primary=2)),
+            "PostNewtonian has primary=2, and there are 2 bodies, counted from 0",
         ),
     ],
 )
@@ -262,6 +264,8 @@ def test_other_names_lead_to_their_body(name):
 
 def test_a_tracer_has_no_name_of_a_body():
     bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["Sun", "Earth"])
-    tracers = nbody.TestParticles(_X, _V, names=["rock", "Earth"])
-    with pytest.raises(ValueError, match=r"of bodies and tracers must differ.*Earth"):
-        nbody.NBody(bodies, tracers=tracers)
+    test_particles = nbody.TestParticles(_X, _V, names=["rock", "Earth"])
+    with pytest.raises(
+        ValueError, match=r"of bodies and test particles must differ.*Earth"
+    ):
+        nbody.NBody(bodies, test_particles=test_particles)

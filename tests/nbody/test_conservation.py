@@ -13,13 +13,15 @@ from diffsim.verify import relative_drift
 
 
 def cluster(bodies, softening):
-    """Random bodies, and tracers of no weight, off centre and in motion."""
+    """Random bodies, and test particles of no weight, off centre and in motion."""
     random = np.random.default_rng(0)
     x, v = random.normal(size=(2, bodies, 3)) + 1
-    tracers = nbody.TestParticles(*random.normal(size=(2, 2, 3)))
+    test_particles = nbody.TestParticles(*random.normal(size=(2, 2, 3)))
     masses = random.uniform(0.5, 1.5, bodies) / bodies
     gravity = nbody.Gravity(1.5, softening)
-    return nbody.NBody(nbody.Bodies(masses, x, v), gravity, tracers=tracers)
+    return nbody.NBody(
+        nbody.Bodies(masses, x, v), gravity, test_particles=test_particles
+    )
 
 
 @pytest.mark.parametrize("bodies", [4, 80])

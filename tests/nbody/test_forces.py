@@ -110,8 +110,8 @@ def test_a_network_is_stepped_backwards_like_any_force():
 
 
 def test_tracers_feel_a_users_force():
-    tracers = nbody.TestParticles([[1.0, 1, 1]], [[0.0, 0, 0]])
-    system = nbody.NBody(_BODIES, spring, tracers=tracers, gravity=False)
+    test_particles = nbody.TestParticles([[1.0, 1, 1]], [[0.0, 0, 0]])
+    system = nbody.NBody(_BODIES, spring, test_particles=test_particles, gravity=False)
     states = simulate(system, 0.5, Method(KahanLi6(), 0.1)).states
     np.testing.assert_allclose(states.positions[2], np.full(3, np.cos(1.0)), atol=1e-8)
 

@@ -66,7 +66,7 @@ def test_orbits_of_no_attraction_are_refused(find, gm):
         (lambda: nbody.PostNewtonian(0.0), "c must be positive, got 0"),
         (lambda: nbody.PostNewtonian(-1.0), "c must be positive, got -1"),
         (lambda: nbody.PostNewtonian(np.inf), "c must be finite, got inf"),
-        (lambda: nbody.PostNewtonian(1.0, central=True), "central must be the index"),
+        (lambda: nbody.PostNewtonian(1.0, primary=True), "primary must be the index"),
         (lambda: nbody.Gravity(np.nan), "G must be finite, got nan"),
         (lambda: nbody.Gravity(1.0, -0.1), "softening must not be negative, got -0.1"),
         (lambda: nbody.Gravity(1.0, np.nan), "softening must be finite, got nan"),
@@ -81,8 +81,8 @@ def test_improper_constants_are_refused(make, sentence):
     "measure", [nbody.energy, nbody.angular_momentum, nbody.momentum]
 )
 def test_states_of_other_bodies_are_refused(measure):
-    tracers = nbody.TestParticles([[2.0, 0, 0]], [[0, 0.7, 0]])
-    with_tracer = nbody.NBody(_SYSTEM.bodies, tracers=tracers)
+    test_particles = nbody.TestParticles([[2.0, 0, 0]], [[0, 0.7, 0]])
+    with_tracer = nbody.NBody(_SYSTEM.bodies, test_particles=test_particles)
 
     def states(n):
         return nbody.State(jnp.eye(4, 3)[:n], jnp.ones((n, 3)))
@@ -90,7 +90,7 @@ def test_states_of_other_bodies_are_refused(measure):
     for n in (1, 3):
         with pytest.raises(ValueError, match=r"of the 2 bodies of the system, got"):
             measure(_SYSTEM, states(n))
-    with pytest.raises(ValueError, match="of the 2 bodies and 1 tracers"):
+    with pytest.raises(ValueError, match="of the 2 bodies and 1 test particles"):
         measure(with_tracer, states(4))
     alone, both = (measure(with_tracer, states(n)) for n in (2, 3))
     np.testing.assert_array_equal(alone, both)

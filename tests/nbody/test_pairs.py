@@ -22,9 +22,9 @@ def ours(x, gm, softening):
     return force.acceleration(jnp.zeros(()), x, None, gm)
 
 
-def case(massive, tracers, seed=0):
+def case(massive, test_particles, seed=0):
     random = np.random.default_rng(seed)
-    x = random.normal(size=(3, massive + tracers))
+    x = random.normal(size=(3, massive + test_particles))
     gm = random.uniform(0.1, 1, massive) / massive
     at = jnp.asarray(x), jnp.asarray(gm), jnp.asarray(0.3)
     along = tuple(jnp.asarray(random.normal(size=a.shape)) for a in at)
@@ -76,7 +76,7 @@ def everything(acceleration, weights, *, nestings=True):
 # All pairs at once up to 64 bodies, above in blocks: 70 does not fill the last block,
 # 512 is where equal strides are avoided.
 @pytest.mark.parametrize(
-    ("massive", "tracers"),
+    ("massive", "test particles"),
     [
         (3, 0),
         (5, 4),
@@ -84,8 +84,8 @@ def everything(acceleration, weights, *, nestings=True):
         pytest.param(512, 0, marks=pytest.mark.slow),
     ],
 )
-def test_sums_and_all_derivatives_are_those_of_the_formula(massive, tracers):
-    at, along, weights = case(massive, tracers)
+def test_sums_and_all_derivatives_are_those_of_the_formula(massive, test_particles):
+    at, along, weights = case(massive, test_particles)
     small = massive < 64
     found = everything(ours, weights, nestings=small)(at, along)
     expected = everything(plain, weights, nestings=small)(at, along)
@@ -99,9 +99,9 @@ def test_sums_and_all_derivatives_are_those_of_the_formula(massive, tracers):
             np.testing.assert_allclose(a, b, rtol=0, atol=2e-13 * scale, err_msg=name)
 
 
-@pytest.mark.parametrize(("massive", "tracers"), [(3, 2), (70, 0)])
-def test_a_batch_of_systems_is_its_members(massive, tracers):
-    cases = [case(massive, tracers, seed) for seed in range(3)]
+@pytest.mark.parametrize(("massive", "test particles"), [(3, 2), (70, 0)])
+def test_a_batch_of_systems_is_its_members(massive, test_particles):
+    cases = [case(massive, test_particles, seed) for seed in range(3)]
     weights = cases[0][2]
     batch = jax.tree.map(lambda *a: jnp.stack(a), *[at for at, _, _ in cases])
 

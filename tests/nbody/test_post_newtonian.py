@@ -59,35 +59,35 @@ def test_all_pairs_are_einstein_infeld_hoffmann(system):
 
 def test_tracers_feel_what_massless_bodies_feel(system):
     x, v, mu = system
-    for force in (nbody.PostNewtonian(7.0), nbody.PostNewtonian(7.0, central=1)):
-        tracers = acceleration(force, x, v, jnp.asarray(mu[:3]))
+    for force in (nbody.PostNewtonian(7.0), nbody.PostNewtonian(7.0, primary=1)):
+        test_particles = acceleration(force, x, v, jnp.asarray(mu[:3]))
         massless = acceleration(force, x, v, jnp.asarray([*mu[:3], 0.0, 0.0]))
-        np.testing.assert_allclose(tracers, massless, rtol=1e-13)
+        np.testing.assert_allclose(test_particles, massless, rtol=1e-13)
 
 
 def test_central_term_is_all_pairs_for_a_test_particle(system):
     x, v, mu = system
     x, v = x - x[0], np.where(np.arange(5)[:, None] == 0, 0, v)
     masses = jnp.asarray([mu[0], 0, 0, 0, 0])
-    central = acceleration(nbody.PostNewtonian(7.0, central=0), x, v, masses)
+    central = acceleration(nbody.PostNewtonian(7.0, primary=0), x, v, masses)
     pairs = acceleration(nbody.PostNewtonian(7.0), x, v, masses)
     np.testing.assert_allclose(central[1:], pairs[1:], rtol=1e-13)
 
 
 def test_central_term_keeps_the_momentum(system):
     x, v, mu = system
-    force = nbody.PostNewtonian(7.0, central=2)
+    force = nbody.PostNewtonian(7.0, primary=2)
     total = mu @ np.asarray(acceleration(force, x, v, jnp.asarray(mu)))
     np.testing.assert_allclose(total, np.zeros(3), atol=1e-15)
 
 
-@pytest.mark.parametrize("central", [None, 0])
-def test_derivatives_in_both_modes_agree_and_are_finite(system, central):
+@pytest.mark.parametrize("primary", [None, 0])
+def test_derivatives_in_both_modes_agree_and_are_finite(system, primary):
     x, v, mu = map(jnp.asarray, system)
 
     def of(at):
         x, v, mu, c = at
-        force = nbody.PostNewtonian(c, central=central)
+        force = nbody.PostNewtonian(c, primary=primary)
         return jnp.sum(jnp.sin(force.acceleration(0.0, x.T, v.T, mu)))
 
     at = x, v, mu.at[1].set(0.0), jnp.asarray(7.0)
@@ -119,7 +119,7 @@ def test_c_is_one_number():
         nbody.PostNewtonian([1.0, 2.0])
 
 
-@pytest.mark.parametrize("central", [-1, "Sun", 0.0])
-def test_the_central_body_is_an_index(central):
-    with pytest.raises(ValueError, match="central must be the index of a body, 0 or"):
-        nbody.PostNewtonian(1.0, central=central)
+@pytest.mark.parametrize("primary", [-1, "Sun", 0.0])
+def test_the_central_body_is_an_index(primary):
+    with pytest.raises(ValueError, match="primary must be the index of a body, 0 or"):
+        nbody.PostNewtonian(1.0, primary=primary)

@@ -58,7 +58,7 @@ def test_exact_answers_are_reached(name, method):
 
 def test_the_central_term_turns_the_perihelion_as_all_pairs_do():
     problem = dataclasses.replace(
-        _PROBLEMS["Mercury"], simulation=lambda: mercury(central=0)
+        _PROBLEMS["Mercury"], simulation=lambda: mercury(primary=0)
     )
     (exact,) = problem.exact
     (found,) = problem.found(_METHODS["Mercury"])

@@ -37,7 +37,7 @@ def test_a_system_from_rebound_moves_alike():
     assert (system.t0, float(system.gravity.G)) == (3.0, 2.5)
     assert float(system.gravity.softening) == 0.05
     assert system.bodies.names == ("Sun", "inner", "outer")
-    assert system.tracers.names == ("rock",)
+    assert system.test_particles.names == ("rock",)
     states = simulate(system, 4.0, Method(Leapfrog(), 0.0625)).states
     # 16 steps of the same map, rounded in another order
     expected = moved(simulation, 4.0)
@@ -60,7 +60,7 @@ def test_a_system_without_names_or_tracers_returns():
     simulation.add(m=1.0)
     simulation.add(m=0.5, x=1.0, vy=1.0)
     system = nbody.NBody.from_rebound(simulation)
-    assert system.tracers is None
+    assert system.test_particles is None
     again = nbody.NBody.from_rebound(system.to_rebound())
     assert eqx.tree_equal(again, system)
 

@@ -42,11 +42,11 @@ def test_the_units_of_this_file_are_those_of_the_library():
         assert _G(units) == pytest.approx(nbody.G[units], rel=1e-4)
 
 
-def problem(units, size, bodies, tracers):
+def problem(units, size, bodies, test_particles):
     """A heavy body and light ones about it, at the speed of circular orbits."""
     length, mass, time = _UNITS[units]
     random = np.random.default_rng(0)
-    x = random.normal(size=(3, bodies + tracers)) * _SIZES[size] / length
+    x = random.normal(size=(3, bodies + test_particles)) * _SIZES[size] / length
     x[:, 0] = 0
     masses = random.uniform(0.1, 1, bodies) * 1e-3 * _SUN / mass
     masses[0] = _SUN / mass
@@ -67,9 +67,9 @@ def _gravity(p):
     return force.acceleration(0.0, p["x"], None, p["G"] * p["masses"])
 
 
-def _post_newtonian(central):
+def _post_newtonian(primary):
     def acceleration(p):
-        force = nbody.PostNewtonian(p["c"], central=central)
+        force = nbody.PostNewtonian(p["c"], primary=primary)
         return force.acceleration(0.0, p["x"], p["v"], p["G"] * p["masses"])
 
     return acceleration
@@ -78,8 +78,8 @@ def _post_newtonian(central):
 _FORCES = {
     "pairs": (_gravity, 4, 0),
     "blocks": (_gravity, 70, 0),
-    "tracers": (_gravity, 4, 3),
-    "tracers in blocks": (_gravity, 70, 3),
+    "test particles": (_gravity, 4, 3),
+    "test particles in blocks": (_gravity, 70, 3),
     "post-Newtonian": (_post_newtonian(None), 4, 3),
     "post-Newtonian, central": (_post_newtonian(0), 4, 3),
 }
@@ -91,7 +91,7 @@ def derivatives(request):
 
     Relative ones: of a mass in g the derivative itself is below what a float32 holds.
     """
-    acceleration, bodies, tracers = _FORCES[request.param]
+    acceleration, bodies, test_particles = _FORCES[request.param]
 
     @jax.jit
     def of(p, along, weights):
@@ -102,7 +102,7 @@ def derivatives(request):
         value, forward = jax.jvp(moved, (at,), (along,))
         return value, forward, jax.vjp(moved, at)[1](weights / jnp.max(abs(value)))[0]
 
-    return of, bodies, tracers
+    return of, bodies, test_particles
 
 
 @pytest.mark.parametrize("size", list(_SIZES))
@@ -110,8 +110,8 @@ def derivatives(request):
 def test_forces_and_first_derivatives_are_those_of_double_precision(
     derivatives, units, size
 ):
-    of, bodies, tracers = derivatives
-    p = problem(units, size, bodies, tracers)
+    of, bodies, test_particles = derivatives
+    p = problem(units, size, bodies, test_particles)
     random = np.random.default_rng(1)
     along = {k: random.normal(size=a.shape) for k, a in p.items()}
     weights = random.normal(size=p["x"].shape)

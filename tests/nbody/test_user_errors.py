@@ -182,8 +182,8 @@ def test_unknown_units_are_answered_by_the_known_ones(units, sentence):
 
 
 def test_a_trajectory_has_the_states_of_a_body_by_name():
-    tracers = nbody.TestParticles([[3.0, 0, 0]], [[0, 0.5, 0]], names=["rock"])
-    system = nbody.NBody(_BODIES, tracers=tracers)
+    test_particles = nbody.TestParticles([[3.0, 0, 0]], [[0, 0.5, 0]], names=["rock"])
+    system = nbody.NBody(_BODIES, test_particles=test_particles)
     trajectory = simulate(system, [0.1, 0.5], _METHOD)
     for row, name in enumerate(("a", "b", "rock")):
         found = trajectory[name]

@@ -15,7 +15,7 @@ class Quadratic(pde.AbstractReconstruction):
 
     order, width, limited = 3, 2, False
 
-    def sides(self, views):
+    def reconstruct(self, views):
         a, b, c, d = views
         return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
 
@@ -25,8 +25,8 @@ class Wide(pde.AbstractReconstruction):
 
     order, width, limited = 3, 3, False
 
-    def sides(self, views):
-        return Quadratic().sides(views[1:-1])
+    def reconstruct(self, views):
+        return Quadratic().reconstruct(views[1:-1])
 
 
 SCHEMES = [
@@ -93,8 +93,10 @@ def test_mirrored_cells_have_their_sides_exchanged(scheme, order):
     views = list(
         jnp.asarray(np.random.default_rng(0).normal(size=(2 * scheme.width, 50)))
     )
-    left, right = scheme.sides(views)
-    np.testing.assert_allclose(scheme.sides(views[::-1]), (right, left), rtol=1e-13)
+    left, right = scheme.reconstruct(views)
+    np.testing.assert_allclose(
+        scheme.reconstruct(views[::-1]), (right, left), rtol=1e-13
+    )
 
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
@@ -249,7 +251,7 @@ def test_limited_fluxes_are_made_once_and_no_answers_are_kept(scheme, order):
     assert any(" while(" in line for line in lines)
     written = [line for line in lines if " dynamic-update-slice(" in line]
     for shape in ("[25,20]", "[24,21]"):
-        assert any(f"f64{shape}" in line for line in written) == scheme.limited
+        assert any(f"f64{shape}" in line for line in written) == scheme.is_nonlinear
         kept = [line for line in lines if " while(" in line and f"pred{shape}" in line]
         assert not kept
 
@@ -295,9 +297,9 @@ def test_fields_and_velocities_that_do_not_fit_are_named():
         ("scheme", lambda x: pde.Burgers(scheme=x)),
         ("scheme", lambda x: pde.Euler(scheme=x)),
         ("scheme", lambda x: pde.ShallowWater(scheme=x)),
-        ("riemann", lambda x: pde.Burgers(riemann=x)),
-        ("riemann", lambda x: pde.Euler(riemann=x)),
-        ("riemann", lambda x: pde.ShallowWater(riemann=x)),
+        ("riemann_solver", lambda x: pde.Burgers(riemann_solver=x)),
+        ("riemann_solver", lambda x: pde.Euler(riemann_solver=x)),
+        ("riemann_solver", lambda x: pde.ShallowWater(riemann_solver=x)),
         ("grid", lambda x: pde.Domain(x)),
     ],
 )

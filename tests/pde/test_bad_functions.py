@@ -27,17 +27,17 @@ def flow(**options):
 class OneSide(pde.AbstractReconstruction):
     order, width, limited = 1, 1, False
 
-    def sides(self, views):
+    def reconstruct(self, views):
         return views[0]
 
 
 class Shifted(OneSide):
-    def sides(self, views):
+    def reconstruct(self, views):
         return views[0][..., 1:], views[1]
 
 
 class Mute(OneSide):
-    def sides(self, views):
+    def reconstruct(self, views):
         return None
 
 
@@ -99,7 +99,9 @@ def test_sides_that_are_not_two_like_the_cells_are_named(scheme):
         pde.AdvectionDiffusion(None, 1.0, scheme=scheme),
         pde.Burgers(scheme=scheme),
     ):
-        with pytest.raises(ValueError, match="sides must return two arrays, left and"):
+        with pytest.raises(
+            ValueError, match="reconstruct must return two arrays, left and"
+        ):
             evolve(equation)
 
 
@@ -112,7 +114,7 @@ def test_a_potential_with_an_axis_too_many_is_named(grid):
 class Flat(pde.AbstractReactionDiffusion):
     """Its reaction has lost the axis of channels."""
 
-    degree = 1
+    nonlinearity_degree = 1
     diffusivities = (0.1, 0.2)
 
     def reaction(self, t, x, u):
@@ -121,7 +123,7 @@ class Flat(pde.AbstractReactionDiffusion):
 
 @pytest.mark.parametrize("space", [pde.FiniteVolume(), pde.Fourier()])
 def test_a_reaction_without_channels_is_named(space):
-    evolution = pde.Evolution(Flat(), jnp.ones((2, 16)), _LINE, space=space)
+    evolution = pde.Evolution(Flat(), jnp.ones((2, 16)), _LINE, discretization=space)
     with pytest.raises(ValueError, match=r"reaction of Flat must .* \(2, 16\), one"):
         ds.simulate(evolution, 0.1)
 

@@ -67,7 +67,7 @@ def test_a_run_backwards_measures_its_steps_where_it_is():
 
 @pytest.mark.slow
 def test_derivatives_are_those_at_frozen_steps_in_every_mode():
-    frozen = METHOD.frozen(ds.simulate(wave(), 0.1, METHOD))
+    frozen = METHOD.freeze_steps(ds.simulate(wave(), 0.1, METHOD))
 
     def final(method):
         return lambda a: jnp.sum(ds.simulate(wave(a), 0.1, method).states ** 2)
@@ -207,7 +207,7 @@ def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
         grid,
         pde.FreeSlip(),
         initial=lambda x: jnp.stack([x[1] - 0.5, 0 * x[0]]),
-        obstacle=pde.Obstacle(pde.Ball((0.5, 0.5), 0.2), time=0.25),
+        obstacle=pde.Obstacle(pde.Ball((0.5, 0.5), 0.2), penalization_time=0.25),
     )
     fastest = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[0])) * 8
     rising = jnp.max(jnp.abs(cavity.velocities(0.0, cavity.initial_state())[1])) * 16
@@ -251,7 +251,7 @@ def test_friction_of_flows_at_rest_decays_no_faster_than_the_limit_says(name):
     fastest = np.max(np.abs(np.linalg.eigvals(jacobian(0 * start))))
     at_rest = jax.tree.map(lambda a: 0 * a, flow.initial_state())
     carried = 8.0 if name == "open" else 0.0
-    limit = 2 * (float(flow.crossings(0.0, at_rest)) - carried)
+    limit = 2 * (float(flow.courant_rate(0.0, at_rest)) - carried)
     assert fastest <= limit * (1 + 1e-4)
     if name == "pipe":
         np.testing.assert_allclose(fastest, limit, rtol=1e-4)

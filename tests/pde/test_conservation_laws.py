@@ -10,9 +10,12 @@ import diffsim as ds
 from diffsim import integrators, pde
 
 
-def gas(scheme, riemann):
+def gas(scheme, riemann_solver):
     grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
-    law, (x, y) = pde.Euler(1.4, scheme=scheme, riemann=riemann), grid.centers
+    law, (x, y) = (
+        pde.Euler(1.4, scheme=scheme, riemann_solver=riemann_solver),
+        grid.centers,
+    )
     v = jnp.stack([jnp.cos(4 * y + x), jnp.sin(5 * x + y)])
     start = law.state(1 + 0.3 * jnp.sin(6 * x + y), v, 1 + x * y)
     walls = (
@@ -22,17 +25,19 @@ def gas(scheme, riemann):
     return pde.Evolution(law, start, grid, walls)
 
 
-def water(scheme, riemann):
+def water(scheme, riemann_solver):
     grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
     x, y = grid.centers
-    law = pde.ShallowWater(9.81, 0.2 * x * y, scheme=scheme, riemann=riemann)
+    law = pde.ShallowWater(
+        9.81, 0.2 * x * y, scheme=scheme, riemann_solver=riemann_solver
+    )
     start = jnp.stack([1 + 0.3 * jnp.sin(6 * x + y), jnp.cos(4 * y - x), x * y**2])
     return pde.Evolution(law, start, grid, (pde.ReflectingWall(), pde.Periodic()))
 
 
-def wave(scheme, riemann):
+def wave(scheme, riemann_solver):
     grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
-    law = pde.Burgers(0.1, scheme=scheme, riemann=riemann)
+    law = pde.Burgers(0.1, scheme=scheme, riemann_solver=riemann_solver)
     start = jnp.sin(7 * grid.centers[0]) + grid.centers[1]
     return pde.Evolution(law, start, grid, (pde.Dirichlet(0.3), pde.ReflectingWall()))
 
@@ -53,7 +58,7 @@ def flow(scheme, velocity):
 
 
 @pytest.mark.parametrize(
-    ("kind", "scheme", "riemann"),
+    ("kind", "scheme", "riemann_solver"),
     [
         pytest.param(flow, pde.MUSCL(), "cells", marks=pytest.mark.slow),
         pytest.param(flow, pde.MUSCL(), "faces", marks=pytest.mark.slow),
@@ -64,13 +69,13 @@ def flow(scheme, velocity):
         (wave, pde.WENO5(), pde.Rusanov()),
     ],
 )
-def test_derivatives_of_rates_are_right_in_both_modes(kind, scheme, riemann):
+def test_derivatives_of_rates_are_right_in_both_modes(kind, scheme, riemann_solver):
     """By fields, coefficients, values at walls and corners, beside differences.
 
     Of fields that vary along every axis: at constants, limiters have a kink as soon as
     a change is larger than rounding.
     """
-    numbers, rest = eqx.partition(kind(scheme, riemann), eqx.is_inexact_array)
+    numbers, rest = eqx.partition(kind(scheme, riemann_solver), eqx.is_inexact_array)
     keys = iter(jax.random.split(jax.random.key(0), 50))
     step = jax.tree.map(lambda a: jax.random.normal(next(keys), a.shape), numbers)
     step = jax.tree.map(lambda d, a: 0.1 * d * (1 + jnp.abs(a)), step, numbers)
@@ -105,7 +110,7 @@ class Traffic(pde.AbstractConservationLaw):
 
     v: jax.Array
     scheme: pde.AbstractReconstruction
-    riemann: pde.AbstractRiemannSolver
+    riemann_solver: pde.AbstractRiemannSolver
 
     def channels(self, ndim):
         return 1
@@ -119,18 +124,20 @@ class Traffic(pde.AbstractConservationLaw):
     def flux(self, w, axis):
         return (self.v * w[0] * (1 - w[0]),)
 
-    def speeds(self, w, axis):
+    def wave_speeds(self, w, axis):
         speed = self.v * (1 - 2 * w[0])
         return speed, speed
 
-    def odd(self, axis):
+    def odd_channels(self, axis):
         return ()
 
     def rate(self, t, u, domain):
         return pde.flux_divergence(self, u, domain, t)
 
-    def crossings(self, t, u, domain):
-        return jnp.max(jnp.abs(self.speeds(tuple(u), 0)[0])) / domain.grid.spacing[0]
+    def courant_rate(self, t, u, domain):
+        return (
+            jnp.max(jnp.abs(self.wave_speeds(tuple(u), 0)[0])) / domain.grid.spacing[0]
+        )
 
     def default_method(self, domain):
         return ds.Method(integrators.SSPRK3(), controller=pde.CFL())

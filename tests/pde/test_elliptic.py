@@ -374,7 +374,7 @@ def test_solvers_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="by must be FastDiagonalization"):
         pde.PreconditionedKrylov(pde.PreconditionedKrylov())
     with pytest.raises(ValueError, match="sweeps must be 1 or more"):
-        pde.Multigrid(sweeps=0)
+        pde.Multigrid(smoothing_steps=0)
     with pytest.raises(ValueError, match="preconditioner of its own"):
         pde.PreconditionedKrylov(krylov=Krylov(preconditioner=lambda v: v))
 

@@ -97,13 +97,13 @@ def test_a_cycle_takes_away_five_sixths_of_the_error(walls):
     @jax.jit
     def sizes(x):
         system = helmholtz_operator(domain, k, 0.0, jnp.float64)
-        known = PreparedOperator(system, cycle.prepared(system))
+        known = PreparedOperator(system, cycle.prepare(system))
 
         def step(x, _):
-            x = x - cycle.approximated(known, system(x))
+            x = x - cycle.apply_preconditioner(known, system(x))
             return x, jnp.sqrt(jnp.sum(x * system(x)))
 
-        return jax.lax.scan(step, system.projected(x), None, length=12)[1]
+        return jax.lax.scan(step, system.project_mean_free(x), None, length=12)[1]
 
     found = sizes(jax.random.normal(jax.random.key(0), (32, 32)))
     assert (found[-1] / found[-5]) ** 0.25 < 0.165
@@ -136,10 +136,10 @@ def test_what_leads_is_symmetric_and_positive(solver):
     @jax.jit
     def inverse(columns):
         system = helmholtz_operator(domain, jnp.exp(3 * x * y), y, jnp.float64)
-        known = PreparedOperator(system, solver.prepared(system))
-        return jax.vmap(lambda e: solver.approximated(known, e.reshape(16, 6)).ravel())(
-            columns
-        )
+        known = PreparedOperator(system, solver.prepare(system))
+        return jax.vmap(
+            lambda e: solver.apply_preconditioner(known, e.reshape(16, 6)).ravel()
+        )(columns)
 
     matrix = np.asarray(inverse(jnp.eye(96)))
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-14 * np.abs(matrix).max())

@@ -136,17 +136,20 @@ def test_the_vortex_is_carried_to_the_order_of_the_scheme(scheme, order):
     assert np.log2(error(48) / error(96)) > order
 
 
-def box(scheme=None, riemann=None, boundary=None):
-    grid, gas = pde.Grid((7, 6)), pde.Euler(GAMMA, scheme=scheme, riemann=riemann)
+def box(scheme=None, riemann_solver=None, boundary=None):
+    grid, gas = (
+        pde.Grid((7, 6)),
+        pde.Euler(GAMMA, scheme=scheme, riemann_solver=riemann_solver),
+    )
     x, y = grid.centers
     rho = 1 + 0.3 * jnp.sin(6 * x) * jnp.cos(5 * y)
     v = jnp.stack([0.3 * jnp.cos(4 * y + x), 0.2 * jnp.sin(5 * x + y)])
     return pde.Evolution(gas, gas.state(rho, v, 1 + 0.2 * x * y), grid, boundary)
 
 
-@pytest.mark.parametrize("riemann", [pde.HLLC(), pde.HLL(), pde.Rusanov()])
-def test_mass_momentum_and_energy_are_kept(riemann):
-    ring = box(pde.WENO5(), riemann)
+@pytest.mark.parametrize("riemann_solver", [pde.HLLC(), pde.HLL(), pde.Rusanov()])
+def test_mass_momentum_and_energy_are_kept(riemann_solver):
+    ring = box(pde.WENO5(), riemann_solver)
     states = ds.simulate(
         ring, [0.0, 0.1], ds.Method(integrators.SSPRK3(), step=0.01)
     ).states
@@ -182,8 +185,8 @@ def test_walls_keep_mass_and_energy_and_reflect():
 def test_a_contact_at_rest_stays_as_it_is():
     """HLLC is exact for it; HLL smears it."""
 
-    def change(riemann):
-        case = tube(40, (1.0, 0.0, 1.0), (0.2, 0.0, 1.0), riemann=riemann)
+    def change(riemann_solver):
+        case = tube(40, (1.0, 0.0, 1.0), (0.2, 0.0, 1.0), riemann_solver=riemann_solver)
         states = ds.simulate(case, [0.0, 0.1]).states
         return np.max(np.abs(states[1] - states[0]))
 
@@ -237,6 +240,6 @@ def test_gases_that_are_none_are_named():
     fine = pde.Euler(1.4, scheme=pde.WENO5())
     with pytest.raises(ValueError, match="grid must have at least 4 cells"):
         ds.simulate(pde.Evolution(fine, coarse, small), 0.1)
-    law = pde.Burgers(riemann=pde.HLLC())
+    law = pde.Burgers(riemann_solver=pde.HLLC())
     with pytest.raises(ValueError, match="HLLC is for laws with a contact"):
         ds.simulate(pde.Evolution(law, jnp.ones(8), grid), 0.1)

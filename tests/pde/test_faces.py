@@ -38,11 +38,15 @@ def plain(u, ends, given, width):
 
 
 def _ghosts(u, axis, ghosts, value, order):
-    own = jnp.moveaxis(jnp.take(u, order[: ghosts.own.shape[1]], axis), axis, 0)
+    own = jnp.moveaxis(
+        jnp.take(u, order[: ghosts.interior_weights.shape[1]], axis), axis, 0
+    )
     value = jnp.moveaxis(value, axis, 0)
-    inside = jnp.tensordot(ghosts.own, own, 1)
+    inside = jnp.tensordot(ghosts.interior_weights, own, 1)
     return jnp.moveaxis(
-        inside + ghosts.given.reshape(-1, *[1] * (u.ndim - 1)) * value, 0, axis
+        inside + ghosts.boundary_weight.reshape(-1, *[1] * (u.ndim - 1)) * value,
+        0,
+        axis,
     )
 
 

@@ -143,7 +143,10 @@ def pipe(dtype=jnp.float64):
     grid = pde.Grid((4, 3), jnp.zeros(2, dtype), jnp.asarray([1.2, 1.0], dtype))
     walls = ((pde.Inflow((1.0, 0.2)), pde.Outflow()), (pde.NoSlip(), LID))
     body = pde.Obstacle(
-        pde.Ball((0.5, 0.4), 0.3), velocity=(0.1, 0.2), time=0.1, width=0.2
+        pde.Ball((0.5, 0.4), 0.3),
+        velocity=(0.1, 0.2),
+        penalization_time=0.1,
+        mask_width=0.2,
     )
     return pde.IncompressibleFlow(
         jnp.asarray(0.1, dtype),
@@ -253,7 +256,7 @@ def test_derivatives_go_through_solves_for_friction():
 
 def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():
     grid = pde.Grid((8, 6))
-    body = pde.Obstacle(pde.Ball((0.4, 0.5), 0.2), time=0.05)
+    body = pde.Obstacle(pde.Ball((0.4, 0.5), 0.2), penalization_time=0.05)
     flow = pde.IncompressibleFlow(
         0.01, grid, pde.Periodic(), obstacle=body, initial=swirl
     )
@@ -294,7 +297,7 @@ def test_flows_that_cannot_be_are_named():
             {},
             "the upper side of axis 1 has nothing in walls",
         ),
-        ((0.1, grid, (wall,)), {}, "walls must be one for all sides or a tuple"),
+        ((0.1, grid, (wall,)), {}, "boundary must be one for all sides or a tuple"),
         ((0.1, grid, (wall, (pde.Periodic(), wall))), {}, "periodic at one side"),
         (
             (0.1, grid, (wall, (pde.Inflow((0.0, 1.0)), wall))),
@@ -342,7 +345,7 @@ def test_a_body_goes_on_through_a_periodic_side():
 
     @jax.jit
     def felt(x):
-        body = pde.Obstacle(pde.Ball(jnp.stack([x, 0.4]), 0.2), time=0.02)
+        body = pde.Obstacle(pde.Ball(jnp.stack([x, 0.4]), 0.2), penalization_time=0.02)
         flow = pde.IncompressibleFlow(
             0.05, grid, walls, forcing=(1.0, 0.0), obstacle=body
         )

@@ -18,7 +18,9 @@ GRID = pde.Grid(32, 0.0, 2 * np.pi)
 def stream():
     """The shortest waves that products are kept of, all carried at one speed."""
     ripple = 1e-9 * jnp.cos(10 * GRID.centers[0])
-    law = pde.KuramotoSivashinsky(growth=-0.02, decay=0.0)
+    law = pde.KuramotoSivashinsky(
+        second_order_coefficient=-0.02, fourth_order_coefficient=0.0
+    )
     return pde.Evolution(law, 1.5 + ripple, GRID)
 
 
@@ -64,7 +66,9 @@ def pipe(a):
     def enters(t, x):
         return jnp.stack([a + 0 * x[0], 0 * x[0]])
 
-    ball = pde.Obstacle(lambda x: jnp.hypot(x[0] - 0.5, x[1] - 0.5) - a / 2, time=0.1)
+    ball = pde.Obstacle(
+        lambda x: jnp.hypot(x[0] - 0.5, x[1] - 0.5) - a / 2, penalization_time=0.1
+    )
     walls = (pde.Inflow(enters), pde.Outflow()), pde.NoSlip()
     return pde.IncompressibleFlow(0.1, pde.Grid((6, 6)), walls, obstacle=ball)
 
@@ -168,7 +172,9 @@ def test_steps_without_an_explicit_part_are_not_warned_of():
 
 def test_friction_counts_for_explicit_steps_in_modes():
     """Whose limit of decay, and no other, is that of Heun's method, 2."""
-    law = pde.KuramotoSivashinsky(growth=-1.0, decay=0.0)
+    law = pde.KuramotoSivashinsky(
+        second_order_coefficient=-1.0, fourth_order_coefficient=0.0
+    )
     slow = pde.Evolution(law, 1e-3 * jnp.sin(GRID.centers[0]), GRID)
     found = warned(slow, SOLVERS["Heun"], 0.1)
     assert found is not None
@@ -178,7 +184,7 @@ def test_friction_counts_for_explicit_steps_in_modes():
 def test_what_spreads_in_modes_has_their_limit_and_not_that_of_cells():
     """π²D/Δx² instead of 4D/Δx²."""
     heat = pde.Evolution(
-        pde.Diffusion(0.5), jnp.sin(GRID.centers[0]), GRID, space=pde.Fourier()
+        pde.Diffusion(0.5), jnp.sin(GRID.centers[0]), GRID, discretization=pde.Fourier()
     )
     fastest = 0.5 * 16**2
     np.testing.assert_allclose(pde.cfl_time_step(heat, 1.0), 2 / fastest, rtol=1e-12)
@@ -272,6 +278,6 @@ def test_implicit_steps_follow_the_waves_of_modes():
 )
 def test_solvers_of_other_fields_are_named_before_their_steps(solver, space, sentence):
     wave = jnp.sin(2 * GRID.centers[0])
-    heat = pde.Evolution(pde.Diffusion(1.0), wave, GRID, space=space)
+    heat = pde.Evolution(pde.Diffusion(1.0), wave, GRID, discretization=space)
     with pytest.raises(ValueError, match=sentence):
         ds.simulate(heat, 1.0, ds.Method(solver, 0.5))

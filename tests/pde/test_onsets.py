@@ -164,7 +164,7 @@ def test_time_that_is_only_compared_is_read_and_what_is_passed_unused_is_not():
     def read(law, walls=None, space=None):
         grid = pde.Grid(8)
         start = jnp.ones((law.channels(1), 8))
-        system = pde.Evolution(law, start, grid, walls, space=space)
+        system = pde.Evolution(law, start, grid, walls, discretization=space)
         terms, y = system.terms(), system.initial_state()
         return reads_time(lambda t, y: terms.vf(t, y, system), jnp.zeros(()), y)
 

@@ -20,14 +20,14 @@ class SwiftHohenberg(pde.AbstractSpectralEquation):
         return 1
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 3
 
     def symbol(self, modes):
-        return self.r - (1 - modes.squared) ** 2
+        return self.r - (1 - modes.wavenumber_squared) ** 2
 
     def nonlinear(self, t, z, modes):
-        return -modes.forward(modes.backward(z) ** 3)
+        return -modes.fft(modes.ifft(z) ** 3)
 
 
 def test_rolls_grow_at_their_rate_and_so_does_its_derivative():
@@ -95,13 +95,13 @@ class Forgetful(SwiftHohenberg):
     """Whose products are left on the grid."""
 
     def nonlinear(self, t, z, modes):
-        return modes.backward(z) ** 3
+        return modes.ifft(z) ** 3
 
 
 class DiffusionPreconditioner(pde.AbstractReactionDiffusion):
     """Whose diffusivities are a method and no property."""
 
-    degree = 1
+    nonlinearity_degree = 1
 
     def diffusivities(self):
         return (0.1,)

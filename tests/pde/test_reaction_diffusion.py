@@ -41,7 +41,7 @@ def test_what_is_even_only_reacts(space):
     grid = pde.Grid((4, 4))
     start, t, r = 0.3, 0.7, 1.7
     run = pde.Evolution(
-        pde.AllenCahn(0.1, r), jnp.full(grid.shape, start), grid, space=space
+        pde.AllenCahn(0.1, r), jnp.full(grid.shape, start), grid, discretization=space
     )
     found = ds.simulate(run, t, ds.Method(KenCarp4(), 0.01)).states
     exact = start / np.sqrt(start**2 + (1 - start**2) * np.exp(-2 * r * t))
@@ -70,7 +70,10 @@ def test_patterns_grow_at_the_rates_of_their_jacobian():
     seed = 1e-9 * np.array([1.0, 0.4])
     start = jnp.array([u, v])[:, None] + seed[:, None] * wave
     run = pde.Evolution(
-        pde.GrayScott(feed, kill, tuple(spreading)), start, grid, space=pde.Fourier()
+        pde.GrayScott(feed, kill, tuple(spreading)),
+        start,
+        grid,
+        discretization=pde.Fourier(),
     )
     found = ds.simulate(run, t, ds.Method(ETDRK4(), 0.05)).states - start
     matrix = np.array(
@@ -88,7 +91,7 @@ def test_waves_decay_exactly_in_fourier_modes():
     wave = jnp.cos(k * x) * jnp.sin(m * y)
 
     def end(D):
-        run = pde.Evolution(pde.Diffusion(D), wave, grid, space=pde.Fourier())
+        run = pde.Evolution(pde.Diffusion(D), wave, grid, discretization=pde.Fourier())
         return ds.simulate(run, 0.1, ds.Method(ETDRK2(), 0.05)).states[0]
 
     rate = -(k**2 + m**2)
@@ -165,7 +168,7 @@ def small(name):
         return pde.Evolution(pde.GrayScott(0.3, 0.2, (0.1, 0.05)), two, SMALL, walls)
     if name == "allen-cahn":
         equation = pde.AllenCahn(0.1, 1.3)
-        return pde.Evolution(equation, one[0], SMALL, space=pde.Fourier())
+        return pde.Evolution(equation, one[0], SMALL, discretization=pde.Fourier())
     capacity = jnp.asarray(rng.uniform(1, 2, (4, 3)))
     equation = pde.FisherKPP(capacity / 10, 0.9, capacity)
     return pde.Evolution(equation, one[0], SMALL, walls)
@@ -180,6 +183,6 @@ def test_every_number_is_live():
 def test_coefficients_that_vary_have_no_form_in_fourier_modes():
     equation = pde.FisherKPP(lambda t, x, u: u, 1.0)
     with pytest.raises(ValueError, match="diffusivities that are numbers, got a func"):
-        pde.Evolution(equation, jnp.zeros(8), pde.Grid(8), space=pde.Fourier())
+        pde.Evolution(equation, jnp.zeros(8), pde.Grid(8), discretization=pde.Fourier())
     with pytest.raises(ValueError, match="diffusivities must be a pair"):
         pde.GrayScott(0.1, 0.1, 0.2)

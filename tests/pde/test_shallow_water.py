@@ -49,15 +49,15 @@ def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
 
 
 @pytest.mark.parametrize(
-    "riemann", [pde.HLL(), pytest.param(pde.Rusanov(), marks=pytest.mark.slow)]
+    "riemann_solver", [pde.HLL(), pytest.param(pde.Rusanov(), marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("scheme", SCHEMES[1:], ids=NAMES[1:])
-def test_a_dam_break_has_its_level_and_its_bore(scheme, riemann):
+def test_a_dam_break_has_its_level_and_its_bore(scheme, riemann_solver):
     """g = 1, h = 1 | 0.1 (Stoker): h*, u* and the speed of the shock."""
     grid, t = pde.Grid(400, -1.0, 1.0), 0.5
     x = np.asarray(grid.centers[0])
     start = jnp.stack([jnp.where(x < 0, 1.0, 0.1), jnp.zeros(400)])
-    water = pde.ShallowWater(1.0, scheme=scheme, riemann=riemann)
+    water = pde.ShallowWater(1.0, scheme=scheme, riemann_solver=riemann_solver)
     h, hu = ds.simulate(pde.Evolution(water, start, grid, pde.Outflow()), t).states
     between = np.argmin(np.abs(x - 0.3 * t))
     # WENO rings by 0.2 % behind the bore.

@@ -13,7 +13,7 @@ from diffsim import integrators, pde
 _GRID = pde.Grid((8, 8))
 _WAVE = jnp.sin(2 * np.pi * _GRID.centers[0])
 _SENTENCE = "A parameter that must be positive"
-_IMPROPER = ds.RESULTS.improper_parameter
+_IMPROPER = ds.RESULTS.invalid_parameter
 
 # Equation by its coefficient, and how many channels it has on a plane.
 _EQUATIONS = {
@@ -38,7 +38,7 @@ def proper(name, coefficient, length=1.0):
     make, channels = _EQUATIONS[name]
     initial = jnp.stack([2 + _WAVE] * channels)
     grid = pde.Grid((8, 8), 0.0, length)
-    return pde.Evolution(make(coefficient), initial, grid).proper()
+    return pde.Evolution(make(coefficient), initial, grid).is_valid()
 
 
 @pytest.mark.parametrize("name", _EQUATIONS)
@@ -58,7 +58,7 @@ def test_what_is_known_is_asked_where_something_else_is_not(name):
 
 def heat(diffusivity):
     equation = pde.Diffusion(diffusivity)
-    plate = pde.Evolution(equation, _WAVE, _GRID, space=pde.Fourier())
+    plate = pde.Evolution(equation, _WAVE, _GRID, discretization=pde.Fourier())
     return ds.simulate(plate, 0.1, ds.Method(integrators.ETDRK2(), 0.05))
 
 
@@ -93,18 +93,18 @@ def test_derivatives_of_what_cannot_be_are_nan():
 
 def test_zero_is_proper_where_nothing_has_to_spread():
     carried = pde.AdvectionDiffusion(0.0, (1.0, 0.0))
-    assert pde.Evolution(carried, _WAVE, _GRID).proper()
-    assert pde.Evolution(pde.Burgers(None), _WAVE, _GRID).proper()
+    assert pde.Evolution(carried, _WAVE, _GRID).is_valid()
+    assert pde.Evolution(pde.Burgers(None), _WAVE, _GRID).is_valid()
 
 
 def flow(viscosity, time, radius=0.2):
-    cylinder = pde.Obstacle(pde.Ball((0.5, 0.5), radius), time=time)
+    cylinder = pde.Obstacle(pde.Ball((0.5, 0.5), radius), penalization_time=time)
     walls = (pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0))))
     return pde.IncompressibleFlow(viscosity, _GRID, walls, obstacle=cylinder)
 
 
 def test_flows_ask_for_friction_drag_and_bodies():
-    proper = jax.jit(lambda *given: flow(*given).proper())
+    proper = jax.jit(lambda *given: flow(*given).is_valid())
     cases = (0.0, 0.1, 0.2), (-0.1, 0.1, 0.2), (0.1, -0.1, 0.2), (0.1, 0.1, -0.2)
     assert [bool(proper(*case)) for case in cases] == [True, False, False, False]
 
@@ -138,7 +138,7 @@ def test_a_grid_that_ends_before_it_begins_is_noticed(upper):
         statuses = jnp.stack(
             [jnp.asarray(s == _IMPROPER) for s in (run.result, held.status)]
         )
-        return (run.states, held.value), statuses, moving.proper()
+        return (run.states, held.value), statuses, moving.is_valid()
 
     values, named, proper = found(upper)
     assert np.all(named) and not proper

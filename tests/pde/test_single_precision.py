@@ -32,7 +32,7 @@ SYSTEMS = {
         dtype, pde.Diffusion(rising), boundary=pde.Neumann()
     ),
     "invasion": lambda dtype: plate(
-        dtype, pde.FisherKPP(0.01, 1.0), space=pde.Fourier()
+        dtype, pde.FisherKPP(0.01, 1.0), discretization=pde.Fourier()
     ),
     "swirl": lambda dtype: plate(dtype, pde.NavierStokes(0.01)),
     "wave": string,

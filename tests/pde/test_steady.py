@@ -132,13 +132,19 @@ def test_what_is_linear_is_what_poisson_solves():
 def test_what_has_no_steady_state_in_cells_is_named():
     grid = pde.Grid(16)
     wave = pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 16)), grid)
-    heat = pde.Evolution(pde.Diffusion(0.1), jnp.zeros(16), grid, space=pde.Fourier())
+    heat = pde.Evolution(
+        pde.Diffusion(0.1), jnp.zeros(16), grid, discretization=pde.Fourier()
+    )
     still = pde.IncompressibleFlow(0.0, pde.Grid((4, 4)), pde.NoSlip())
     sun = nbody.NBody(nbody.Bodies([1.0], [[0.0] * 3], [[0.0] * 3]))
     led = implicit.Krylov(preconditioner=lambda v: v)
     cases = [
         (wave, {}, "Wave has no rate in cells that could vanish"),
-        (heat, {}, "Diffusion must be in cells for a steady state, got space=Fourier"),
+        (
+            heat,
+            {},
+            "Diffusion must be in cells for a steady state, got discretization=Fourier",
+        ),
         (still, {}, "viscosity of a steady flow must be positive, got 0"),
         (sun, {}, "simulation must be a pde.Evolution or a pde.IncompressibleFlow"),
         (rod(1.0, 8), {"observe": lambda u: u}, r"observe must take \(t, y\)"),

@@ -135,7 +135,10 @@ def pipe(dtype=jnp.float64):
     grid = pde.Grid((4, 3), jnp.zeros(2, dtype), jnp.asarray([1.2, 1.0], dtype))
     walls = ((pde.Inflow((1.0, 0.2)), pde.Outflow()), (pde.NoSlip(), LID))
     body = pde.Obstacle(
-        pde.Ball((0.5, 0.4), 0.3), velocity=(0.1, 0.2), time=0.1, width=0.2
+        pde.Ball((0.5, 0.4), 0.3),
+        velocity=(0.1, 0.2),
+        penalization_time=0.1,
+        mask_width=0.2,
     )
     nu = jnp.asarray(0.1, dtype)
     return pde.IncompressibleFlow(nu, grid, walls, forcing=(0.3, -0.2), obstacle=body)

@@ -292,7 +292,9 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
         pde.Evolution(pde.Wave(1.0), jnp.zeros(8), grid)
     with pytest.raises(ValueError, match="Wave has no form in Fourier modes"):
-        pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 8)), grid, space=pde.Fourier())
+        pde.Evolution(
+            pde.Wave(1.0), jnp.zeros((2, 8)), grid, discretization=pde.Fourier()
+        )
     with pytest.raises(ValueError, match=r"sides must be among \[\(0, 0\), \(0, 1\)\]"):
         pde.absorbing_layer(grid, 0.1, 1.0, sides=[(1, 0)])
     with pytest.raises(ValueError, match="each of them once"):

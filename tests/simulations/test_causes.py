@@ -80,11 +80,11 @@ def three(names=None):
     [
         (nbody.NBody(three()), "bodies 0 and 2"),
         (nbody.NBody(three(("Sun", "Halley", "Vulcan"))), "Sun and Vulcan"),
-        # Of the tracers one falls; those that coincide do not meet.
+        # Of the test particles one falls; those that coincide do not meet.
         (
             nbody.NBody(
                 nbody.Bodies([2.0], np.zeros((1, 3)), np.zeros((1, 3))),
-                tracers=nbody.TestParticles(
+                test_particles=nbody.TestParticles(
                     [[9.0, 9, 0], [9, 9, 0], [0, 1, 0]], np.zeros((3, 3))
                 ),
             ),

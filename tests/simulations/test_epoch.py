@@ -125,7 +125,7 @@ def test_frozen_steps_of_a_date_are_those_of_the_run(driven):
     method = Method(diffrax.Tsit5())
     simulation = free(driven, _DATE)
     run = simulate(simulation, _DATE + _STEPS, method)
-    again = simulate(simulation, _DATE + _STEPS, method.frozen(run))
+    again = simulate(simulation, _DATE + _STEPS, method.freeze_steps(run))
     # An interpolant between steps that differ by roundings.
     np.testing.assert_allclose(again.states, run.states, atol=3e-6)
 

@@ -85,6 +85,6 @@ def test_steps_that_follow_the_flow_are_refined_too():
 
 def test_given_steps_have_no_estimate(driven):
     method = Method(diffrax.Tsit5())
-    frozen = method.frozen(simulate(driven(), _TIMES, method))
+    frozen = method.freeze_steps(simulate(driven(), _TIMES, method))
     with pytest.raises(ValueError, match="error_estimate=True repeats a run"):
         simulate(driven(), _TIMES, frozen, error_estimate=True)

@@ -174,7 +174,7 @@ def test_the_steps_of_a_run_with_events_can_be_given_again(tmp_path):
     taken = found.steps[np.isfinite(found.steps)]
     assert np.all(np.diff(taken) > 0)
     assert taken.size == found.stats["num_accepted_steps"]
-    again = ds.simulate(spring, times, method.frozen(found))
+    again = ds.simulate(spring, times, method.freeze_steps(found))
     np.testing.assert_allclose(again.final.y[0], found.final.y[0], rtol=1e-14)
     ds.simulations.save(tmp_path / "run.eqx", found)
     back = ds.simulations.load(tmp_path / "run.eqx")

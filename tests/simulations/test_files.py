@@ -66,8 +66,8 @@ def system():
         names=["Sun", "Jupiter"],
     )
     forces = nbody.Gravity(softening=0.01), nbody.PostNewtonian(1e4, central=0)
-    tracers = nbody.TestParticles(np.ones((3, 3)), np.zeros((3, 3)))
-    return nbody.NBody(bodies, forces, tracers=tracers, t0=0.25)
+    test_particles = nbody.TestParticles(np.ones((3, 3)), np.zeros((3, 3)))
+    return nbody.NBody(bodies, forces, test_particles=test_particles, t0=0.25)
 
 
 def spelled(x):

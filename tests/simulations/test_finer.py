@@ -40,7 +40,7 @@ def test_given_steps_stay_as_given(driven):
     method = Method(diffrax.Tsit5(), controller=LOOSE)
     first = simulate(driven(), TIMES, method)
     with refined_steps() as methods:
-        second = simulate(driven(), TIMES, method.frozen(first))
+        second = simulate(driven(), TIMES, method.freeze_steps(first))
     assert not methods
     np.testing.assert_allclose(second.states[0], first.states[0], rtol=1e-12)
 

@@ -96,7 +96,7 @@ def test_a_step_that_singles_cannot_hold_is_refused(driven):
 @pytest.mark.parametrize("times", [[1.5], [-0.5, 1.0], [-1.0]])
 def test_frozen_steps_beyond_their_span_are_refused(driven, times):
     method = Method(diffrax.Tsit5())
-    frozen = method.frozen(simulate(driven(), [0.5, 1.0], method))
+    frozen = method.freeze_steps(simulate(driven(), [0.5, 1.0], method))
     simulate(driven(), [0.3, 1.0], frozen)
     with pytest.raises(ValueError, match="freeze those of a run that goes as far"):
         simulate(driven(), times, frozen)
@@ -104,7 +104,7 @@ def test_frozen_steps_beyond_their_span_are_refused(driven, times):
 
 def test_frozen_steps_from_another_epoch_are_refused(driven):
     method = Method(diffrax.Tsit5())
-    frozen = method.frozen(simulate(driven(), [1.0], method))
+    frozen = method.freeze_steps(simulate(driven(), [1.0], method))
     with pytest.raises(ValueError, match="freeze those of a run that goes as far"):
         simulate(driven(t0=-3.0), [1.0], frozen)
 
@@ -112,7 +112,7 @@ def test_frozen_steps_from_another_epoch_are_refused(driven):
 def test_frozen_steps_serve_both_directions(driven):
     method = Method(diffrax.Tsit5())
     run = simulate(driven(t0=0.2), [-1.0, 1.0], method)
-    again = simulate(driven(t0=0.2), [-0.9, -0.3, 0.9], method.frozen(run))
+    again = simulate(driven(t0=0.2), [-0.9, -0.3, 0.9], method.freeze_steps(run))
     exact = [driven(t0=0.2).exact(t) for t in (-0.9, -0.3, 0.9)]
     np.testing.assert_allclose(again.states, exact, atol=1e-7)
 

@@ -101,7 +101,7 @@ def free(driven):
 
 
 def test_frozen_steps_repeat_the_adaptive_run(driven, free):
-    frozen = _ADAPTIVE.frozen(free)
+    frozen = _ADAPTIVE.freeze_steps(free)
     again = simulate(driven(t0=0.2), _TIMES, frozen)
     np.testing.assert_allclose(again.states, free.states, rtol=1e-13)
     assert int(again.stats["num_steps"]) == int(free.stats["num_accepted_steps"])
@@ -124,13 +124,13 @@ def test_steps_of_an_adaptive_run_ascend_from_end_to_end(driven):
 
 def test_fixed_steps_are_frozen_as_they_are(driven):
     method = Method(Leapfrog(), 0.1)
-    assert method.frozen(simulate(driven(), 1.0, method)) is method
+    assert method.freeze_steps(simulate(driven(), 1.0, method)) is method
 
 
 def test_steps_that_are_traced_cannot_be_frozen(driven):
     def run(k):
         trajectory = simulate(driven(k=k), 1.0, _ADAPTIVE, throw=False)
-        return simulate(driven(k=k), 1.0, _ADAPTIVE.frozen(trajectory)).states
+        return simulate(driven(k=k), 1.0, _ADAPTIVE.freeze_steps(trajectory)).states
 
     with pytest.raises(ValueError, match="frozen needs the steps of a concrete"):
         jax.jit(run)(2.0)

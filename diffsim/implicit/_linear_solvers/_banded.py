@@ -42,7 +42,7 @@ class Banded(AbstractLinearSolver):
                 f"{self.lower} and {self.upper}"
             )
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint
         array = only_array(y, "Banded(...)", "n")
         widths = (self.upper, self.lower) if transposed else (self.lower, self.upper)
@@ -52,18 +52,18 @@ class Banded(AbstractLinearSolver):
         )
         return cyclic_reduction(*banded_to_blocks(bands, *widths))
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del operator
         return direct_solution(
             jax.tree.map(lambda a: self._blockwise(back_substitution, state, a), b)
         )
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         del transposed
         by = back_substitution_transposed
         return direct_solution(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
 
-    def checked(self, state, operator, y, *, transposed=False):
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return unless_singular(self, state, operator, y, transposed=transposed)
 
     def _blockwise(self, solve, state, b: Array) -> Array:

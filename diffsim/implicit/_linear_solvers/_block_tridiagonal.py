@@ -30,23 +30,23 @@ class BlockTridiagonal(AbstractLinearSolver):
 
     references: ClassVar = ("10.1137/0707049",)
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint
         array = only_array(y, "BlockTridiagonal()", "n, m")
         blocks = _blocks(operator, y, array, transposed=transposed)
         return cyclic_reduction(*blocks)
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del operator
         return direct_solution(jax.tree.map(lambda a: back_substitution(state, a), b))
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         del transposed
         return direct_solution(
             jax.tree.map(lambda a: back_substitution_transposed(state, a), b)
         )
 
-    def checked(self, state, operator, y, *, transposed=False):
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return unless_singular(self, state, operator, y, transposed=transposed)
 
 

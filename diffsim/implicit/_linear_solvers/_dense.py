@@ -25,16 +25,16 @@ class Dense(AbstractLinearSolver):
     answered with NaN, and `MinimumNorm` is for those (mathematics).
     """
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint
         return factorize(matrix_of(operator, y, transposed=transposed))
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del operator
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(solve_factorized(state, flat)))
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         del transposed
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(solve_factorized(state, flat, transposed=True)))

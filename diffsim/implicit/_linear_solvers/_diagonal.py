@@ -15,19 +15,19 @@ class Diagonal(AbstractLinearSolver):
     An equation that does depend on another unknown gives NaN.
     """
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint, transposed
         return jax.tree.map(
             lambda d: 1 / jnp.where(d == 0, jnp.nan, d),
             operator(jax.tree.map(jnp.ones_like, y)),
         )
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del operator
         return direct_solution(jax.tree.map(jnp.multiply, state, b))
 
-    def solved_transposed(self, state, transposed, b):
-        return self.solved(state, transposed, b)
+    def solve_transpose(self, state, transposed, b):
+        return self.solve(state, transposed, b)
 
-    def checked(self, state, operator, y, *, transposed=False):
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return unless_singular(self, state, operator, y, transposed=transposed)

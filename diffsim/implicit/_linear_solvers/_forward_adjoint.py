@@ -13,24 +13,27 @@ class ForwardAdjointSolvers(AbstractLinearSolver):
     forward: AbstractLinearSolver
     adjoint: AbstractLinearSolver
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         ahead, back = (None, None) if hint is None else hint
         return (
-            self.forward.prepared(operator, y, ahead, transposed=transposed),
-            self.adjoint.prepared(operator, y, back, transposed=transposed),
+            self.forward.prepare(operator, y, ahead, transposed=transposed),
+            self.adjoint.prepare(operator, y, back, transposed=transposed),
         )
 
-    def solved(self, state, operator, b):
-        return self.forward.solved(state[0], operator, b)
+    def solve(self, state, operator, b):
+        return self.forward.solve(state[0], operator, b)
 
-    def solved_transposed(self, state, transposed, b):
-        return self.adjoint.solved_transposed(state[1], transposed, b)
+    def solve_transpose(self, state, transposed, b):
+        return self.adjoint.solve_transpose(state[1], transposed, b)
 
-    def checked(self, state, operator, y, *, transposed=False):
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return tuple(
-            part.checked(mine, operator, y, transposed=transposed)
+            part.verify_structure(mine, operator, y, transposed=transposed)
             for part, mine in zip((self.forward, self.adjoint), state, strict=True)
         )
 
-    def opened(self, y):
-        return ForwardAdjointSolvers(self.forward.opened(y), self.adjoint.opened(y))
+    def with_closures_as_leaves(self, y):
+        return ForwardAdjointSolvers(
+            self.forward.with_closures_as_leaves(y),
+            self.adjoint.with_closures_as_leaves(y),
+        )

@@ -62,26 +62,28 @@ class Krylov(AbstractLinearSolver):
                 f"{self.method!r:.60}"
             )
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del operator, y, hint, transposed
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del state
-        return self.within(operator, b, self.tolerance(b))
+        return self.solve_to_tolerance(operator, b, self.tolerance(b))
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         del state
         if self.preconditioner is None:
-            return self.within(transposed, b, self.tolerance(b))
+            return self.solve_to_tolerance(transposed, b, self.tolerance(b))
         turned = jax.linear_transpose(self.preconditioner, b)
-        return self.within(transposed, b, self.tolerance(b), lambda v: turned(v)[0])
+        return self.solve_to_tolerance(
+            transposed, b, self.tolerance(b), lambda v: turned(v)[0]
+        )
 
     def tolerance(self, b: PyTree[Array]) -> Array:
         """What |b − A x| has to come down to."""
         rtol = machine_epsilon(b) ** 0.75 if self.rtol is None else self.rtol
         return jnp.maximum(rtol * jnp.sqrt(self.inner(b, b)), self.atol)
 
-    def within(self, operator, b, tolerance, precondition=None):
+    def solve_to_tolerance(self, operator, b, tolerance, precondition=None):
         """x with |b − A x| at most `tolerance`, or NaN, and its iterations."""
         if precondition is None:
             precondition = self.preconditioner or (lambda v: v)
@@ -100,7 +102,7 @@ class Krylov(AbstractLinearSolver):
         x = jax.tree.map(lambda a, like: a.astype(like.dtype), x, b)
         return jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), x), steps
 
-    def opened(self, y):
+    def with_closures_as_leaves(self, y):
         if self.preconditioner is None:
             return self
         opened = ClosureConverted.of(self.preconditioner, y)

@@ -21,31 +21,32 @@ class LaggedLU(AbstractLinearSolver):
     **Arguments**
 
     - `linear`: what was factored, `Dense()` or a banded strategy.
-    - `sweeps`: the most refinements. A correction that is not small by then gives NaN.
+    - `refinement_steps`: the most refinements. A correction that is not small by then
+        gives NaN.
 
     **Good values:** 4 sweeps; the larger the system, the more this saves.
     """
 
     linear: AbstractLinearSolver = Dense()
-    sweeps: int = 4
+    refinement_steps: int = 4
 
     def __check_init__(self):
-        if self.sweeps < 1:
-            raise ValueError(f"sweeps must be 1 or more, got {self.sweeps}")
+        if self.refinement_steps < 1:
+            raise ValueError(f"sweeps must be 1 or more, got {self.refinement_steps}")
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         if hint is not None:
             return hint
-        return self.linear.prepared(operator, y, transposed=transposed)
+        return self.linear.prepare(operator, y, transposed=transposed)
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         return self._refined(
-            lambda r: self.linear.solved(state, operator, r), operator, b
+            lambda r: self.linear.solve(state, operator, r), operator, b
         )
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         def solve(r):
-            return self.linear.solved_transposed(state, transposed, r)
+            return self.linear.solve_transpose(state, transposed, r)
 
         return self._refined(solve, transposed, b)
 
@@ -57,7 +58,7 @@ class LaggedLU(AbstractLinearSolver):
         def wanted(carry):
             _, last, before, size, n = carry
             # What is left is this share of the last correction.
-            return (n < self.sweeps) & (
+            return (n < self.refinement_steps) & (
                 last * last > machine_epsilon(b) * size * before
             )
 

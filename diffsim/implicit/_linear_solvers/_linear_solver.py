@@ -28,7 +28,7 @@ class AbstractLinearSolver(eqx.Module):
     """
 
     @abc.abstractmethod
-    def prepared(
+    def prepare(
         self,
         operator: Operator,
         y: PyTree[Array],
@@ -43,16 +43,16 @@ class AbstractLinearSolver(eqx.Module):
         """
 
     @abc.abstractmethod
-    def solved(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         """x with A x = b."""
 
     @abc.abstractmethod
-    def solved_transposed(
+    def solve_transpose(
         self, state: Any, transposed: Operator, b: PyTree[Array]
     ) -> Solved:
         """x with Aᵀ x = b; `transposed` is v ↦ Aᵀ v."""
 
-    def checked(
+    def verify_structure(
         self, state: Any, operator: Operator, y: PyTree[Array], *, transposed=False
     ) -> Any:
         """What was prepared, or NaN where A has not the structure that was presumed.
@@ -68,7 +68,7 @@ class AbstractLinearSolver(eqx.Module):
         del other
         return False
 
-    def opened(self, y: PyTree[Array]) -> "AbstractLinearSolver":
+    def with_closures_as_leaves(self, y: PyTree[Array]) -> "AbstractLinearSolver":
         """The same, with arrays that its functions close over among its leaves."""
         del y
         return self
@@ -102,7 +102,7 @@ def unless_singular(
     That is asked once for all solutions, and without a product with the transpose,
     which reverse mode would have to keep all of A for.
     """
-    solve = linear.solved_transposed if transposed else linear.solved
+    solve = linear.solve_transpose if transposed else linear.solve
     known = jax.tree.map(_irregular, y)
     b = operator(known)
     x, _ = solve(state, operator, b)

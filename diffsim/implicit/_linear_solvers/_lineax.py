@@ -25,10 +25,10 @@ class LineaxSolver(AbstractLinearSolver):
 
     solver: lx.AbstractLinearSolver
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del operator, y, hint, transposed
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del state
         shape = jax.eval_shape(lambda: b)
         known = lx.FunctionLinearOperator(operator, shape)
@@ -41,5 +41,5 @@ class LineaxSolver(AbstractLinearSolver):
         )
         return x, jnp.asarray(stats.get("num_steps", 1))
 
-    def solved_transposed(self, state, transposed, b):
-        return self.solved(state, transposed, b)
+    def solve_transpose(self, state, transposed, b):
+        return self.solve(state, transposed, b)

@@ -24,7 +24,7 @@ class MinimumNorm(AbstractLinearSolver):
 
     rtol: float | None = None
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint
         matrix = matrix_of(operator, y, transposed=transposed)
         u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
@@ -32,13 +32,13 @@ class MinimumNorm(AbstractLinearSolver):
         kept = s > rtol * s[0]
         return u, jnp.where(kept, 1 / jnp.where(kept, s, 1), 0), vt
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del operator
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(matmul(vt.T, inverse * matmul(u.T, flat))))
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         del transposed
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)

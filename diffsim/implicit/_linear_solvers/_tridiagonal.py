@@ -19,20 +19,20 @@ class Tridiagonal(AbstractLinearSolver):
     elimination with pivots in O(n), LAPACK's or the GPU library's.
     """
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint
         array = only_array(y, "Tridiagonal()", "n")
         bands = read_bands(operator, y, array, 1, 1)
         return transpose_bands(bands, 1, 1)[0] if transposed else bands
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         del operator
         return direct_solution(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
 
-    def solved_transposed(self, state, transposed, b):
-        return self.solved(transpose_bands(state, 1, 1)[0], transposed, b)
+    def solve_transpose(self, state, transposed, b):
+        return self.solve(transpose_bands(state, 1, 1)[0], transposed, b)
 
-    def checked(self, state, operator, y, *, transposed=False):
+    def verify_structure(self, state, operator, y, *, transposed=False):
         bands = transpose_bands(state, 1, 1)[0] if transposed else state
 
         def product(v):

@@ -24,7 +24,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     fixed steps work out once, and what a step is.
     """
 
-    #: What `prepared` found for the steps of a run, None where it is found anew.
+    #: What `precompute` found for the steps of a run, None where it is found anew.
     table: eqx.AbstractVar[Any]
 
     term_structure: ClassVar = Semilinear
@@ -38,7 +38,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     def advance(self, table: Any, stage: Stage, z: Array) -> Array:
         """The state a step after z, in transformed variables."""
 
-    def prepared(self, terms: Any, length: Array) -> "AbstractExponentialSolver":
+    def precompute(self, terms: Any, length: Array) -> "AbstractExponentialSolver":
         """Itself, for steps of this length only."""
         return eqx.tree_at(
             lambda s: s.table,

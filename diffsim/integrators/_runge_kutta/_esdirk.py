@@ -106,7 +106,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         factor = None
         if start is None:
             start = self._problem(terms, t0, t1, y0, args, _evaluate)
-            factor = no_factor(self.linear.opened(y0), start)
+            factor = no_factor(self.linear.with_closures_as_leaves(y0), start)
         kept = self.tableau.ends_in_last_stage
         return SolverState((start.slope, start.explicit) if kept else None, factor)
 
@@ -116,7 +116,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         if leap is not None:
             done = imex_step(self.tableau, leap)
             return self._ended(done, y0, (leap.slope, leap.explicit))
-        linear, factor = self.linear.opened(y0), solver_state.factor
+        linear, factor = self.linear.with_closures_as_leaves(y0), solver_state.factor
         problem = self._problem(terms, t0, t1, y0, args, first)
         if made_jump is not False:
             rate = jnp.where(made_jump, jnp.inf, factor.rate)
@@ -139,7 +139,9 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
 
     def starts_anew(self, terms: Any) -> bool:
         """Whether what a step leaves to the next is no more than its slopes."""
-        return isinstance(terms, AbstractIMEXTerm) and (self.split or terms.whole)
+        return isinstance(terms, AbstractIMEXTerm) and (
+            self.split or terms.fully_implicit
+        )
 
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
@@ -148,14 +150,16 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         """The step, where the dynamics know how their stages are solved."""
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
         found = unwrap_imex(terms, t0, t1)
-        if found is None or not (self.split or found[0].whole):
+        if found is None or not (self.split or found[0].fully_implicit):
             return None
         split, sign = found
         t, length = sign * t0, sign * (t1 - t0)
 
         def slopes() -> Slopes:
             implicit = split.implicit(t, y0, args)
-            return implicit, None if split.whole else split.explicit(t, y0, args)
+            return implicit, None if split.fully_implicit else split.explicit(
+                t, y0, args
+            )
 
         return IMEXStep(split, t, length, y0, *first(slopes), args)
 

@@ -111,8 +111,8 @@ def linear_solver_of(
     def solve(operator, b):
         if isinstance(linear, Krylov):
             tolerance = _FORCING * jnp.sqrt(linear.inner(b, b))
-            return linear.within(operator, b, tolerance)[0]
-        x, _ = linear.solved(factor, operator, b)
+            return linear.solve_to_tolerance(operator, b, tolerance)[0]
+        x, _ = linear.solve(factor, operator, b)
         return jax.tree.map(lambda a: scale.astype(a.dtype) * a, x)
 
     return solve

@@ -168,7 +168,7 @@ def _prepare_factor(
         return jax.tree.map(jnp.subtract, k, rate)
 
     _, operator = jax.linearize(residual, jax.tree.map(jnp.zeros_like, y))
-    return newton_of_every_stage(linear).prepared(operator, y)
+    return newton_of_every_stage(linear).prepare(operator, y)
 
 
 def _solve_all_stages(

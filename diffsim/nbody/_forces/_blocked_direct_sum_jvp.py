@@ -99,7 +99,7 @@ def _reaction(d, r2, mine, gm, move: Tangents):
 
 
 def field_tangent(at, x, gm, eps2, move: Tangents):
-    """The derivative of the attraction of tracers by bodies."""
+    """The derivative of the attraction of test particles by bodies."""
     moving = (
         None if move.x is None else vector_blocks(move.x),
         None if move.gm is None else scalar_blocks(move.gm),

@@ -43,12 +43,12 @@ def mutual_sum(
 
 @jax.custom_jvp
 def field_sum(
-    at: Float[Array, "3 tracer"],
+    at: Float[Array, "3 test_particle"],
     x: Float[Array, "3 massive"],
     gm: Float[Array, " massive"],
     eps2: Float[Array, ""],
-) -> Float[Array, "3 tracer"]:
-    """Accelerations of tracers `at` other places by the bodies at `x`."""
+) -> Float[Array, "3 test_particle"]:
+    """Accelerations of test particles `at` other places by the bodies at `x`."""
     if gm.size > _AT_ONCE:
         return blocked_sum(at, x, gm, eps2)
     d, r2 = displacements(at, x, eps2)

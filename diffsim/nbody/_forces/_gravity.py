@@ -1,4 +1,4 @@
-"""Newtonian gravity between bodies, and on massless tracers."""
+"""Newtonian gravity between bodies, and on massless test particles."""
 
 from typing import ClassVar
 
@@ -60,5 +60,5 @@ class Gravity(AbstractForce):
         mutual = mutual_sum(massive, gm, eps2)
         if x.shape[1] == gm.size:
             return s * mutual
-        tracers = field_sum(x[:, gm.size :], massive, gm, eps2)
-        return s * jnp.concatenate([mutual, tracers], axis=1)
+        test_particles = field_sum(x[:, gm.size :], massive, gm, eps2)
+        return s * jnp.concatenate([mutual, test_particles], axis=1)

@@ -16,7 +16,7 @@ from ._unit_length import inverse_unit, self_distance2
 class PostNewtonian(AbstractForce):
     r"""General relativity to order $1/c^2$, to stand beside `Gravity`.
 
-    Einstein–Infeld–Hoffmann among all bodies (`central=None`), β = γ = 1:
+    Einstein–Infeld–Hoffmann among all bodies (`primary=None`), β = γ = 1:
 
     $$\begin{aligned} c^2 a_i = \sum_{j\ne i} \frac{\mu_j d_{ij}}{r_{ij}^3} \Big[
       & v_i^2 + 2 v_j^2 - 4 v_i\!\cdot\! v_j
@@ -26,7 +26,7 @@ class PostNewtonian(AbstractForce):
         (v_j - v_i) + \frac{7\mu_j a_j}{2 r_{ij}} \end{aligned}$$
 
     with $d_{ij} = x_j - x_i$, $\phi_i = \sum_{k\ne i} \mu_k/r_{ik}$ and Newtonian
-    $a_j$. With `central=k` only the field of body k acts,
+    $a_j$. With `primary=k` only the field of body k acts,
 
     $$c^2 a_i = \frac{\mu_k}{r^3}\left[\left(\frac{4\mu_k}{r} - v^2\right) r
       + 4 (r\cdot v)\, v\right],$$
@@ -36,12 +36,12 @@ class PostNewtonian(AbstractForce):
     **Arguments**
 
     - `c`: speed of light in your units; scalar. 173.144632674 au/day.
-    - `central`: index of the dominant body, or None for all pairs.
+    - `primary`: index of the dominant body, or None for all pairs.
 
     **Good values:** all pairs for ephemerides (Mercury's perihelion 42.98″ a century in
-    both); `central=0` costs a tenth and is off by about the mass ratio.
+    both); `primary=0` costs a tenth and is off by about the mass ratio.
 
-    **Raises:** `ValueError` for a c that is not positive and finite, and a `central`
+    **Raises:** `ValueError` for a c that is not positive and finite, and a `primary`
     that is no index.
 
     **Limits:** point masses without softening; only `Gravity` supplies G (both
@@ -50,7 +50,7 @@ class PostNewtonian(AbstractForce):
     """
 
     c: Array
-    central: int | None = eqx.field(static=True)
+    primary: int | None = eqx.field(static=True)
 
     velocity_dependent: ClassVar[bool] = True
     references: ClassVar[tuple[str, ...]] = (
@@ -58,12 +58,12 @@ class PostNewtonian(AbstractForce):
         "10.3847/1538-3881/abd414",
     )
 
-    def __init__(self, c: Numbers, *, central: Any = None):
+    def __init__(self, c: Numbers, *, primary: Any = None):
         check_shape("c", c, ())
         self.c = as_floating("c", c)
         check_finite("c", self.c)
         check_positive("c", self.c, "it is the speed of light in your units")
-        self.central = _checked_index(central)
+        self.primary = _checked_index(primary)
 
     def acceleration(self, t, x, v, gm):
         del t
@@ -71,22 +71,22 @@ class PostNewtonian(AbstractForce):
         inverse_c2 = jnp.square(1 / self.c.astype(x.dtype))
         s = inverse_unit(x)
         x, gm = s * x, s * gm
-        if self.central is None:
+        if self.primary is None:
             return s * (inverse_c2 * _all_pairs(x, v, gm))
-        return s * (inverse_c2 * _primary_pairs(x, v, gm, self.central))
+        return s * (inverse_c2 * _primary_pairs(x, v, gm, self.primary))
 
 
-def _checked_index(central: Any) -> int | None:
-    """`central`; negative ones would stand for no body in the comparison below."""
-    if central is None:
+def _checked_index(primary: Any) -> int | None:
+    """`primary`; negative ones would stand for no body in the comparison below."""
+    if primary is None:
         return None
-    whole = isinstance(central, int | np.integer) and not isinstance(central, bool)
-    if not whole or central < 0:
+    whole = isinstance(primary, int | np.integer) and not isinstance(primary, bool)
+    if not whole or primary < 0:
         raise ValueError(
-            "central must be the index of a body, 0 or more, or None for all pairs, "
-            f"got {central!r}"
+            "primary must be the index of a body, 0 or more, or None for all pairs, "
+            f"got {primary!r}"
         )
-    return int(central)
+    return int(primary)
 
 
 def _all_pairs(x, v, gm):
@@ -119,11 +119,11 @@ def _all_pairs(x, v, gm):
     )
 
 
-def _primary_pairs(x, v, gm, central):
-    mu = gm[central]
-    r = x - x[:, central, None]
-    u = v - v[:, central, None]
-    at_center = jnp.arange(x.shape[1]) == central
+def _primary_pairs(x, v, gm, primary):
+    mu = gm[primary]
+    r = x - x[:, primary, None]
+    u = v - v[:, primary, None]
+    at_center = jnp.arange(x.shape[1]) == primary
     r2 = (r * r).sum(0) + at_center
     inverse = 1 / jnp.sqrt(r2)
     phi = mu * inverse
@@ -131,4 +131,4 @@ def _primary_pairs(x, v, gm, central):
     a = a * ((4 * phi - (u * u).sum(0)) * r + 4 * (r * u).sum(0) * u)
     # the ratio of masses first: their product with a is beyond float32 in cgs units
     recoil = ((gm / mu) * a[:, : gm.size]).sum(1)
-    return a.at[:, central].set(-recoil)
+    return a.at[:, primary].set(-recoil)

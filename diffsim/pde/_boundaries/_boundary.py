@@ -15,12 +15,13 @@ from ..._validation import as_floating, check_signature, checked_return, is_trac
 class GhostCells(NamedTuple):
     """Ghost cells, the nearest to the wall first: $A u + B g$.
 
-    `own` is A, shape (ghost, cell), of the cells from the wall inwards, or (channel,
-    ghost, cell); `given` is B, shape (ghost,), of the value g at the wall.
+    `interior_weights` is A, shape (ghost, cell), of the cells from the wall inwards, or
+    (channel, ghost, cell); `boundary_weight` is B, shape (ghost,), of the value g at
+    the wall.
     """
 
-    own: Array
-    given: Array
+    interior_weights: Array
+    boundary_weight: Array
 
 
 class AbstractBoundary(eqx.Module):

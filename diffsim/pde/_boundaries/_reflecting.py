@@ -28,11 +28,13 @@ class ReflectingWall(AbstractGhostCellBoundary):
 class SignedReflection(AbstractGhostCellBoundary):
     """A `ReflectingWall` that knows which channels change sign in it."""
 
-    odd: tuple[bool, ...] = eqx.field(static=True)
+    odd_channels: tuple[bool, ...] = eqx.field(static=True)
 
     def ghosts(self, spacing, width, order):
         del order
-        signs = jnp.asarray([-1.0 if odd else 1.0 for odd in self.odd], spacing.dtype)
+        signs = jnp.asarray(
+            [-1.0 if odd else 1.0 for odd in self.odd_channels], spacing.dtype
+        )
         own = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
         return GhostCells(own, jnp.zeros(width, spacing.dtype))
 

@@ -21,21 +21,21 @@ class EllipticLinearSolver(AbstractLinearSolver):
     solver: AbstractEllipticSolver
     system: HelmholtzOperator
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del operator, y, transposed
-        return self.solver.prepared(self.system) if hint is None else hint
+        return self.solver.prepare(self.system) if hint is None else hint
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         return self.solved_from(state, operator, b, None)
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         return self.solved_from(state, transposed, b, None)
 
     def solved_from(self, state, operator, b, guess):
         known, steps = PreparedOperator(self.system, state), []
 
         def solve(r):
-            x, n = self.solver.solved(known, operator, r, guess=guess)
+            x, n = self.solver.solve(known, operator, r, guess=guess)
             steps.append(n)
             return x
 
@@ -71,13 +71,13 @@ class PreconditionedSolver(eqx.Module):
 
     def __init__(self, systems: list[HelmholtzOperator]):
         self.systems = systems
-        self.states = [FastDiagonalization().prepared(system) for system in systems]
+        self.states = [FastDiagonalization().prepare(system) for system in systems]
 
     def __call__(self, v: Array) -> Array:
         parts = zip(self.systems, self.states, v, strict=True)
         by = FastDiagonalization()
         return jnp.stack(
-            [by.approximated(PreparedOperator(s, k), a) for s, k, a in parts]
+            [by.apply_preconditioner(PreparedOperator(s, k), a) for s, k, a in parts]
         )
 
 
@@ -86,14 +86,14 @@ def default_solver(
 ) -> AbstractEllipticSolver:
     """What is direct, where something is, else what iterates down to a tolerance."""
     for solver in (TridiagonalElimination(), FastDiagonalization()):
-        if not solver.objection(system, exact=True):
+        if not solver.unsupported_reason(system, exact=True):
             return solver
     return PreconditionedKrylov(krylov=krylov_solver(system, rtol))
 
 
 def _residual(u: Array, given: tuple[HelmholtzOperator, Array]) -> Array:
     system, b = given
-    return system(u) - system.projected(b)
+    return system(u) - system.project_mean_free(b)
 
 
 def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
@@ -101,8 +101,8 @@ def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
     guessed, rule = how
     system, b = given
     strategy = rule.linear
-    state = strategy.prepared(system, b)
+    state = strategy.prepare(system, b)
     u, iterations = strategy.solved_from(
-        state, system, system.projected(b), guess if guessed else None
+        state, system, system.project_mean_free(b), guess if guessed else None
     )
     return u, iterations, state

@@ -27,16 +27,16 @@ class AbstractEllipticSolver(eqx.Module):
     """
 
     @abc.abstractmethod
-    def objection(self, system: HelmholtzOperator, *, exact: bool) -> str:
+    def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         """Why this cannot solve such a system, or lead another solver if not `exact`,
         and what can; or nothing."""
 
     @abc.abstractmethod
-    def prepared(self, system: HelmholtzOperator) -> Any:
+    def prepare(self, system: HelmholtzOperator) -> Any:
         """What all solves with a system share, arrays: coarse grids, eigenvalues."""
 
     @abc.abstractmethod
-    def solved(
+    def solve(
         self,
         known: PreparedOperator,
         operator: Callable[[Array], Array],
@@ -55,7 +55,7 @@ class AbstractPreconditioner(AbstractEllipticSolver):
     """A solver that one linear map makes, which can lead a Krylov method."""
 
     @abc.abstractmethod
-    def approximated(self, known: PreparedOperator, b: Array) -> Array:
+    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
         """M⁻¹ b, of a symmetric positive definite M that is near to A."""
 
 

@@ -32,7 +32,7 @@ class FastDiagonalization(AbstractPreconditioner):
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/0707049", "10.1137/0710092")
 
-    def objection(self, system, *, exact):
+    def unsupported_reason(self, system, *, exact):
         if exact and not system.uniform:
             return (
                 "FastDiagonalization() solves for a coefficient and an alpha that are "
@@ -45,17 +45,19 @@ class FastDiagonalization(AbstractPreconditioner):
             )
         return ""
 
-    def prepared(self, system):
+    def prepare(self, system):
         if system.uniform:
             return None
         return _smooth(system)
 
-    def solved(self, known, operator, b, *, guess=None):
-        x = with_refinement(lambda r: self.approximated(known, r), operator, b, guess)
+    def solve(self, known, operator, b, *, guess=None):
+        x = with_refinement(
+            lambda r: self.apply_preconditioner(known, r), operator, b, guess
+        )
         # The waves of other walls lead, but do not solve.
         return jnp.where(_has_eigenbasis(known.system), x, jnp.nan), jnp.asarray(1)
 
-    def approximated(self, known, b):
+    def apply_preconditioner(self, known, b):
         if known.state is None:
             return _uniform(known.system, b)
         scale, smooth = known.state

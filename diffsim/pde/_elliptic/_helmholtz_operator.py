@@ -64,7 +64,7 @@ class HelmholtzOperator(eqx.Module):
         found = self.plain(v)
         if self.sigma is None:
             return found
-        return self.projected(found) + self.sigma * jnp.mean(v)
+        return self.project_mean_free(found) + self.sigma * jnp.mean(v)
 
     def plain(self, v: Array) -> Array:
         """A v, whatever A makes of constants."""
@@ -85,7 +85,7 @@ class HelmholtzOperator(eqx.Module):
             [c * (high - low) for c, (low, high) in pairs]
         )
 
-    def projected(self, v: Array) -> Array:
+    def project_mean_free(self, v: Array) -> Array:
         """P v, or v where A is regular."""
         if self.sigma is None:
             return v
@@ -99,8 +99,8 @@ class HelmholtzOperator(eqx.Module):
         inverse = jnp.where(singular, 1 / jnp.where(singular, self.sigma, 1), 0)
 
         def solved(b):
-            x = solve(self.projected(b))
-            return self.projected(x) + inverse * jnp.mean(b)
+            x = solve(self.project_mean_free(b))
+            return self.project_mean_free(x) + inverse * jnp.mean(b)
 
         return solved
 
@@ -119,7 +119,12 @@ def helmholtz_operator(
             kinds.append(None)
             continue
         dx, (low, high) = spacing[axis], pair
-        walls.append((low.ghosts(dx, 1, 2).own, high.ghosts(dx, 1, 2).own))
+        walls.append(
+            (
+                low.ghosts(dx, 1, 2).interior_weights,
+                high.ghosts(dx, 1, 2).interior_weights,
+            )
+        )
         kinds.append((_kind(low), _kind(high)))
     system = HelmholtzOperator(
         jnp.asarray(alpha, dtype),

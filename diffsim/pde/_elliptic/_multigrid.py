@@ -29,7 +29,7 @@ class Multigrid(AbstractPreconditioner):
 
     - `cycles`: V-cycles, a fixed number; None goes on until corrections are below
         `rtol`, and a preconditioner takes one then.
-    - `sweeps`: degree of the polynomial, before and after each coarser grid.
+    - `smoothing_steps`: degree of the polynomial, before and after each coarser grid.
     - `rtol`: of the correction, relative to the solution; None is the 3/4 power of the
         precision, 2e-12 in float64.
     - `max_cycles`: what has not converged after so many is NaN.
@@ -42,7 +42,7 @@ class Multigrid(AbstractPreconditioner):
     """
 
     cycles: int | None = eqx.field(static=True, default=None)
-    sweeps: int = eqx.field(static=True, default=2, kw_only=True)
+    smoothing_steps: int = eqx.field(static=True, default=2, kw_only=True)
     rtol: float | None = eqx.field(default=None, kw_only=True)
     max_cycles: int = eqx.field(static=True, default=100, kw_only=True)
     references: ClassVar[tuple[str, ...]] = (
@@ -51,14 +51,14 @@ class Multigrid(AbstractPreconditioner):
     )
 
     def __check_init__(self):
-        for name in ("cycles", "sweeps", "max_cycles"):
+        for name in ("cycles", "smoothing_steps", "max_cycles"):
             given = getattr(self, name)
             if given is None and name == "cycles":
                 continue
             if not isinstance(given, int) or given < 1:
                 raise ValueError(f"{name} must be 1 or more, an int, got {given!r}")
 
-    def objection(self, system, *, exact):
+    def unsupported_reason(self, system, *, exact):
         del exact
         last = coarsest_shape(system.shape)
         if math.prod(last) <= _DENSE:
@@ -69,7 +69,7 @@ class Multigrid(AbstractPreconditioner):
             "PreconditionedKrylov(FastDiagonalization())"
         )
 
-    def prepared(self, system):
+    def prepare(self, system):
         _, *coarser = grids = levels(_bounded(system))
         last = grids[-1]
         eye = jnp.eye(math.prod(last.shape), dtype=last.alpha.dtype)
@@ -77,12 +77,12 @@ class Multigrid(AbstractPreconditioner):
         scales = [1 / operator_diagonal(level) for level in grids[:-1]]
         return coarser, scales, jnp.linalg.inv(columns.T)
 
-    def solved(self, known, operator, b, *, guess=None):
+    def solve(self, known, operator, b, *, guess=None):
         if self.cycles is None:
             return self._converged(known, operator, b, guess)
         return self._repeated(known, operator, b, guess), jnp.asarray(self.cycles)
 
-    def approximated(self, known, b):
+    def apply_preconditioner(self, known, b):
         return self._repeated(known, _bounded(known.system), b, None)
 
     def _repeated(self, known, operator, b, guess):
@@ -143,7 +143,7 @@ class Multigrid(AbstractPreconditioner):
         step = scale * (b if x is None else b - system.plain(x)) / middle
         x = step if x is None else x + step
         old = radius / middle
-        for _ in range(1, self.sweeps):
+        for _ in range(1, self.smoothing_steps):
             new = 1 / (2 * middle / radius - old)
             step = new * old * step + (2 * new / radius) * scale * (b - system.plain(x))
             x, old = x + step, new

@@ -70,7 +70,7 @@ def helmholtz(
     failures of compiled code where they raise.
 
     **RESULTS:** `incompatible_data`; `no_linear_solution` where a solver did not
-    converge; `non_finite` for data that are not finite; `improper_parameter` for
+    converge; `non_finite` for data that are not finite; `invalid_parameter` for
     corners of the grid in disorder.
 
     **Good values:** 20 cells a wavelength, for an error of 1 %. In float32 a relative
@@ -134,8 +134,8 @@ def _solve_problem(f: Array, domain: Domain, coefficients: Any, t: Any, solver: 
     u, left, iterations = _solve_checked(system, fields + passing, solver)
     judge = jax.vmap(lambda *problem: _check_solution(system, *problem))
     status, imbalance = judge(fields, passing, u, left)
-    proper = domain.grid.proper()
-    status = RESULTS.where(proper, status, RESULTS.improper_parameter)
+    proper = domain.grid.is_valid()
+    status = RESULTS.where(proper, status, RESULTS.invalid_parameter)
     u = jax.vmap(nan_unless)(u, jnp.asarray(status == RESULTS.successful))
     batch = f.shape[: f.ndim - system.ndim]
     several = status, jax.vmap(max_norm)(left), iterations
@@ -156,7 +156,7 @@ def _solve_checked(
         u, iterations = jax.tree.map(lambda x: x[None], one(fields[0]))
     else:
         u, iterations = jax.vmap(one)(fields)
-    left = jax.vmap(lambda u, b: system(u) - system.projected(b))(u, fields)
+    left = jax.vmap(lambda u, b: system(u) - system.project_mean_free(b))(u, fields)
     return u, left, iterations
 
 
@@ -191,7 +191,7 @@ def _check_solver(solver: Any, system: HelmholtzOperator):
             f"solver must be FastDiagonalization(), TridiagonalElimination(), "
             f"Multigrid() or PreconditionedKrylov(...), got {solver!r:.60}"
         )
-    objection = solver.objection(system, exact=True)
+    objection = solver.unsupported_reason(system, exact=True)
     if objection:
         raise ValueError(objection)
 

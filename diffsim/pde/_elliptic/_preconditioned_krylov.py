@@ -18,9 +18,9 @@ class PreconditionedKrylov(AbstractEllipticSolver):
 
     **Arguments**
 
-    - `by`: M⁻¹. None is `FastDiagonalization()`; or `Multigrid()`, which takes fewer
-        steps where k varies by factors within a few cells, or α by more than k/L² of a
-        domain of length L, and ten times as long to compile.
+    - `preconditioner`: M⁻¹. None is `FastDiagonalization()`; or `Multigrid()`, which
+        takes fewer steps where k varies by factors within a few cells, or α by more
+        than k/L² of a domain of length L, and ten times as long to compile.
     - `krylov`: an `implicit.Krylov` for its method, tolerances and `max_steps`. None is
         `CG()`; or `GMRES()`, where ghosts follow from more than the one cell beside
         them, so that A is not symmetric.
@@ -29,33 +29,37 @@ class PreconditionedKrylov(AbstractEllipticSolver):
     `Krylov(GMRES())` then (mathematics).
     """
 
-    by: AbstractPreconditioner
+    preconditioner: AbstractPreconditioner
     krylov: Krylov | None
 
     def __init__(
-        self, by: AbstractEllipticSolver | None = None, krylov: Krylov | None = None
+        self,
+        preconditioner: AbstractEllipticSolver | None = None,
+        krylov: Krylov | None = None,
     ):
-        by = FastDiagonalization() if by is None else by
-        if not isinstance(by, AbstractPreconditioner):
+        preconditioner = (
+            FastDiagonalization() if preconditioner is None else preconditioner
+        )
+        if not isinstance(preconditioner, AbstractPreconditioner):
             raise ValueError(
                 f"by must be FastDiagonalization(), Multigrid() or "
-                f"TridiagonalElimination(), got {by!r:.60}"
+                f"TridiagonalElimination(), got {preconditioner!r:.60}"
             )
         if krylov is not None and krylov.preconditioner is not None:
             raise ValueError("krylov has a preconditioner of its own: leave it out")
-        self.by = by
+        self.preconditioner = preconditioner
         self.krylov = krylov
 
-    def objection(self, system, *, exact):
+    def unsupported_reason(self, system, *, exact):
         del exact
-        return self.by.objection(system, exact=False)
+        return self.preconditioner.unsupported_reason(system, exact=False)
 
-    def prepared(self, system):
-        return self.by.prepared(system)
+    def prepare(self, system):
+        return self.preconditioner.prepare(system)
 
-    def solved(self, known, operator, b, *, guess=None):
+    def solve(self, known, operator, b, *, guess=None):
         def approximate(r: Array) -> Array:
-            return self.by.approximated(known, r)
+            return self.preconditioner.apply_preconditioner(known, r)
 
         approximate = known.system.around_constants(approximate)
         unit = typical_size(b)
@@ -64,11 +68,13 @@ class PreconditionedKrylov(AbstractEllipticSolver):
         left = (b if guess is None else b - operator(guess)) / unit
         b = b / unit
         if isinstance(krylov.method, CG | MINRES):
-            x, steps = krylov.within(operator, left, krylov.tolerance(b), approximate)
+            x, steps = krylov.solve_to_tolerance(
+                operator, left, krylov.tolerance(b), approximate
+            )
         else:
             # From the left: what rounding leaves of b − A x is rough, and as large as
             # a residual that matters; M⁻¹ tells them apart.
-            x, steps = krylov.within(
+            x, steps = krylov.solve_to_tolerance(
                 lambda v: approximate(operator(v)),
                 approximate(left),
                 krylov.tolerance(approximate(b)),

@@ -22,7 +22,7 @@ class TridiagonalElimination(AbstractPreconditioner):
     beside them (convenience).
     """
 
-    def objection(self, system, *, exact):
+    def unsupported_reason(self, system, *, exact):
         if system.ndim != 1 or system.shape[0] < 3:
             return (
                 f"TridiagonalElimination() solves along one axis of at least 3 cells, "
@@ -36,7 +36,7 @@ class TridiagonalElimination(AbstractPreconditioner):
             )
         return ""
 
-    def prepared(self, system):
+    def prepare(self, system):
         c = coefficient_on_faces(system.faces[0], 0, system.shape)
         middle = operator_diagonal(system)
         if system.sigma is not None:
@@ -53,11 +53,13 @@ class TridiagonalElimination(AbstractPreconditioner):
         answer = _tridiagonal(bands, column)
         return *bands, (row, answer / (1 + jnp.sum(row * answer)))
 
-    def solved(self, known, operator, b, *, guess=None):
-        x = with_refinement(lambda r: self.approximated(known, r), operator, b, guess)
+    def solve(self, known, operator, b, *, guess=None):
+        x = with_refinement(
+            lambda r: self.apply_preconditioner(known, r), operator, b, guess
+        )
         return x, jnp.asarray(1)
 
-    def approximated(self, known, b):
+    def apply_preconditioner(self, known, b):
         *bands, corners = known.state
         x = _tridiagonal(bands, b)
         if corners is None:

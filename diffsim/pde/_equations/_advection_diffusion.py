@@ -70,7 +70,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
 
-    def signs(self):
+    def positive_parameters(self):
         return (has_diffusion("diffusivity", self.diffusivity, zero=True),)
 
     def channels(self, ndim):
@@ -86,7 +86,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
             rate = rate + diffusion_term_of_order(D, self.scheme.order, t, u, domain)
         return add_source(rate, self.source, t, x, u)
 
-    def crossings(self, t, u, domain):
+    def courant_rate(self, t, u, domain):
         spacing = domain.grid.spacing.astype(u.dtype)
         x = domain.grid.centers.astype(u.dtype)
         velocity = self._velocity_at(t, x, domain)

@@ -46,11 +46,11 @@ class AllenCahn(AbstractReactionDiffusion):
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
         self.source = optional("source", source)
 
-    def signs(self):
+    def positive_parameters(self):
         return (has_diffusion("diffusivity", self.diffusivity),)
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 3
 
     @property

@@ -41,7 +41,7 @@ class Burgers(AbstractConservationLaw):
         shape (axis, *grid) and u (*grid): any `eqx.Module`, what a coarse grid misses
         for instance. None is without.
     - `scheme`: interpolates u to faces; None is `WENO5()`.
-    - `riemann`: the flux between both sides; None is `Rusanov()`.
+    - `riemann_solver`: the flux between both sides; None is `Rusanov()`.
 
     **Good values:** four cells across a shock that is to be resolved.
 
@@ -55,7 +55,7 @@ class Burgers(AbstractConservationLaw):
     viscosity: Any
     source: Any
     scheme: AbstractReconstruction
-    riemann: AbstractRiemannSolver
+    riemann_solver: AbstractRiemannSolver
 
     references: ClassVar[tuple[str, ...]] = ("10.1016/S0065-2156(08)70100-5",)
     coefficients: ClassVar[tuple[str, ...]] = ("viscosity", "source")
@@ -66,18 +66,18 @@ class Burgers(AbstractConservationLaw):
         *,
         source: Numbers | Any = None,
         scheme: AbstractReconstruction | None = None,
-        riemann: AbstractRiemannSolver | None = None,
+        riemann_solver: AbstractRiemannSolver | None = None,
     ):
         self.viscosity = optional("viscosity", viscosity)
         self.source = optional("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=WENO5()
         )
-        self.riemann = or_default(
-            "riemann", riemann, AbstractRiemannSolver, default=Rusanov()
+        self.riemann_solver = or_default(
+            "riemann_solver", riemann_solver, AbstractRiemannSolver, default=Rusanov()
         )
 
-    def signs(self):
+    def positive_parameters(self):
         return (has_diffusion("viscosity", self.viscosity, zero=True),)
 
     def channels(self, ndim):
@@ -94,11 +94,11 @@ class Burgers(AbstractConservationLaw):
         del axis
         return (w[0] ** 2 / 2,)
 
-    def speeds(self, w, axis):
+    def wave_speeds(self, w, axis):
         del axis
         return w[0], w[0]
 
-    def odd(self, axis):
+    def odd_channels(self, axis):
         del axis
         return (0,)
 
@@ -110,7 +110,7 @@ class Burgers(AbstractConservationLaw):
             rate = rate + diffusion_term_of_order(viscosity, order, t, u, mirrored)
         return add_source(rate, self.source, t, domain.grid.centers, u)
 
-    def crossings(self, t, u, domain):
+    def courant_rate(self, t, u, domain):
         crossings = courant_rate_of_law(self, tuple(u), domain)
         if self.viscosity is None:
             return crossings

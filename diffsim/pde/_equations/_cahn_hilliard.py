@@ -24,24 +24,25 @@ class CahnHilliard(AbstractSpectralEquation):
 
     **Arguments**
 
-    - `mobility`: M, length² / time; `width`: ε, length.
-    - `about`: the u about which the part that is linear in u is exact; the rest of u³
-        is stepped explicitly. A setting of the method, static: no other solution.
+    - `mobility`: M, length² / time; `interface_width`: ε, length.
+    - `linearized_about`: the u about which the part that is linear in u is exact; the
+        rest of u³ is stepped explicitly. A setting of the method, static: no other
+        solution.
     - `source`: s, u / time: a number, a field, or a function `s(t, x, u)`, x of shape
         (axis, *grid) and u (*grid): −σ(u − ū) for blocks that are tied together. None
         is without.
 
-    **Good values:** Δx up to ε/2. `ETDRK4` with steps of ε²/(2M): `about=0`, exact for
-    small waves, loses 4e-5 of coarsening over 400 ε²/M and blows up at 0.7 ε²/M;
-    `about=1`, exact for small waves in either phase, loses 4e-4 and is stable at any
-    step, with errors of 3e-3 at ε²/M and 7e-2 at 4 ε²/M.
+    **Good values:** Δx up to ε/2. `ETDRK4` with steps of ε²/(2M): `linearized_about=0`,
+    exact for small waves, loses 4e-5 of coarsening over 400 ε²/M and blows up at 0.7
+    ε²/M; `linearized_about=1`, exact for small waves in either phase, loses 4e-4 and is
+    stable at any step, with errors of 3e-3 at ε²/M and 7e-2 at 4 ε²/M.
 
     **Raises:** `ValueError` for a mobility or a width that is not positive.
     """
 
     mobility: Array
-    width: Array
-    about: float = eqx.field(static=True)
+    interface_width: Array
+    linearized_about: float = eqx.field(static=True)
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1063/1.1744102",)
@@ -50,23 +51,25 @@ class CahnHilliard(AbstractSpectralEquation):
     def __init__(
         self,
         mobility: Numbers,
-        width: Numbers,
+        interface_width: Numbers,
         *,
-        about: float = 0.0,
+        linearized_about: float = 0.0,
         source: Numbers | Any = None,
     ):
         self.mobility = as_floating("mobility", mobility)
-        self.width = as_floating("width", width)
-        self.about = float(about)
+        self.interface_width = as_floating("interface_width", interface_width)
+        self.linearized_about = float(linearized_about)
         self.source = optional("source", source)
 
-    def signs(self):
+    def positive_parameters(self):
         return (
             PositiveParameter(
                 "mobility", self.mobility, hint="phases would mix without bound"
             ),
             PositiveParameter(
-                "width", self.width, hint="walls between phases have one"
+                "interface_width",
+                self.interface_width,
+                hint="walls between phases have one",
             ),
         )
 
@@ -75,18 +78,18 @@ class CahnHilliard(AbstractSpectralEquation):
         return 1
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 3
 
     def symbol(self, modes):
-        k2 = modes.squared
-        slope = 3 * self.about**2 - 1
-        return -self.mobility * k2 * (slope + self.width**2 * k2)
+        k2 = modes.wavenumber_squared
+        slope = 3 * self.linearized_about**2 - 1
+        return -self.mobility * k2 * (slope + self.interface_width**2 * k2)
 
     def nonlinear(self, t, z, modes):
-        u = modes.backward(z)
-        rest = modes.forward(u**3)
-        if self.about:
-            rest = rest - 3 * self.about**2 * z
-        rate = real_times(-self.mobility * modes.squared, rest)
+        u = modes.ifft(z)
+        rest = modes.fft(u**3)
+        if self.linearized_about:
+            rest = rest - 3 * self.linearized_about**2 * z
+        rate = real_times(-self.mobility * modes.wavenumber_squared, rest)
         return fed_in_modes(rate, self.source, t, z, modes)

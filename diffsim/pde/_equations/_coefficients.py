@@ -88,8 +88,8 @@ def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
 
 def feed_in_modes(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of what a source adds to the rate of the field of z."""
-    field = modes.backward(z)
-    return modes.forward(
+    field = modes.ifft(z)
+    return modes.fft(
         add_source(jnp.zeros_like(field), source, t, modes.grid.centers, field)
     )
 

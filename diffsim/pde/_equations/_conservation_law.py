@@ -33,7 +33,7 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
     """
 
     scheme: eqx.AbstractVar[AbstractReconstruction]
-    riemann: eqx.AbstractVar[AbstractRiemannSolver]
+    riemann_solver: eqx.AbstractVar[AbstractRiemannSolver]
 
     @abc.abstractmethod
     def primitive(self, u: Channels) -> Channels:
@@ -48,11 +48,11 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
         """F along `axis`, one array for each of u."""
 
     @abc.abstractmethod
-    def speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
+    def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
         """Of the slowest and the fastest wave along `axis`."""
 
     @abc.abstractmethod
-    def odd(self, axis: int) -> tuple[int, ...]:
+    def odd_channels(self, axis: int) -> tuple[int, ...]:
         """Channels that change sign in a mirror across `axis`: the normal momentum."""
 
     def positive_primitive(self, w: Channels) -> Channels:
@@ -64,7 +64,7 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
         return ()
 
     @abc.abstractmethod
-    def crossings(self, t: Any, u: Array, domain: Domain) -> Array: ...
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array: ...
 
 
 @fresh_jit
@@ -96,7 +96,7 @@ def states_at_faces(
     """For each axis the primitive variables in the cells beside its faces."""
     scheme, domain = law.scheme, with_odd_channels(law, domain)
     w = jnp.stack(law.primitive(channels_of(u)))
-    return domain.neighbours(w, t, width=scheme.width, order=scheme.order)
+    return domain.face_neighbors(w, t, width=scheme.width, order=scheme.order)
 
 
 def fluxes_through_faces(
@@ -105,7 +105,7 @@ def fluxes_through_faces(
     """What passes faces, from the primitive variables in the cells beside them."""
     sides = materialize(both_sides(law.scheme, views))
     left, right = (channels_of(side) for side in sides)
-    flux = materialize(law.riemann.flux(law, left, right, axis))
+    flux = materialize(law.riemann_solver.flux(law, left, right, axis))
     return high_order_flux_correction(
         law, flux, [channels_of(view) for view in views], axis
     )
@@ -119,7 +119,7 @@ def high_order_flux_correction(
         return flux
     around = zip(*(law.flux(cell, axis) for cell in cells), strict=True)
     return tuple(
-        law.scheme.compensated(f, beside)
+        law.scheme.high_order_flux_correction(f, beside)
         for f, beside in zip(flux, around, strict=True)
     )
 
@@ -142,7 +142,7 @@ def courant_rate_of_law(
     spacing = domain.grid.spacing.astype(w[0].dtype)
     total = jnp.zeros_like(spacing[0])
     for axis, dx in enumerate(spacing):
-        slow, fast = law.speeds(w, axis)
+        slow, fast = law.wave_speeds(w, axis)
         total = total + jnp.max(jnp.maximum(jnp.abs(slow), jnp.abs(fast))) / dx
     return total
 
@@ -158,7 +158,9 @@ def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
     channels = law.channels(domain.grid.ndim)
     boundary = tuple(
         tuple(
-            SignedReflection(tuple(c in law.odd(axis) for c in range(channels)))
+            SignedReflection(
+                tuple(c in law.odd_channels(axis) for c in range(channels))
+            )
             if isinstance(side, ReflectingWall)
             else side
             for side in pair

@@ -40,11 +40,11 @@ class Diffusion(AbstractReactionDiffusion):
         self.diffusivity = coefficient("diffusivity", diffusivity)
         self.source = optional("source", source)
 
-    def signs(self):
+    def positive_parameters(self):
         return (has_diffusion("diffusivity", self.diffusivity),)
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 1
 
     @property

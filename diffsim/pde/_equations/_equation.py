@@ -24,9 +24,10 @@ class AbstractEquation(eqx.Module):
     - `AbstractIMEXEquation`, the same with a stiff part: `explicit`, `implicit` and
         `solve` as well.
     - `AbstractReactionDiffusion`, in cells and in Fourier modes: `diffusivities`,
-        `reaction`, `degree`.
+        `reaction`, `nonlinearity_degree`.
     - `AbstractConservationLaw`, in cells: see there.
-    - `AbstractSpectralEquation`, in Fourier modes: `degree`, `symbol`, `nonlinear`.
+    - `AbstractSpectralEquation`, in Fourier modes: `nonlinearity_degree`, `symbol`,
+        `nonlinear`.
     - `AbstractSecondOrderInTime`, waves in cells: `flows`, `default_method`.
     - `AbstractSplitStepEquation`, of parts that are solved exactly: `flows`.
     """
@@ -38,7 +39,7 @@ class AbstractEquation(eqx.Module):
         **Raises:** `ValueError` if it has no form in so many.
         """
 
-    def signs(self) -> tuple[PositiveParameter, ...]:
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """Coefficients that must be positive; none by default.
 
         Those that are not raise where an equation is made, and end a run of one with
@@ -62,10 +63,10 @@ class AbstractEquation(eqx.Module):
         return ()
 
     def __check_init__(self):
-        for sign in self.signs():
+        for sign in self.positive_parameters():
             sign.check()
 
-    def crossings(self, t: Any, u: Array, domain: Domain) -> Array | None:
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array | None:
         """Cells that the fastest waves cross a time, for `CFL`: the sum over axes.
 
         With 2 D/Δx² of every axis for what spreads. None where explicit steps are not
@@ -158,7 +159,7 @@ class AbstractSpectralEquation(AbstractEquation):
 
     @property
     @abc.abstractmethod
-    def degree(self) -> int:
+    def nonlinearity_degree(self) -> int:
         """The most factors of one product in N, which decides how many modes it has."""
 
     @abc.abstractmethod
@@ -169,7 +170,7 @@ class AbstractSpectralEquation(AbstractEquation):
     def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         """N̂ of the transform z, shape (channel, *modes)."""
 
-    def fastest(self, t: Any, u: Array, domain: Domain) -> Array | None:
+    def max_advection_speed(self, t: Any, u: Array, domain: Domain) -> Array | None:
         """Speeds |v_a| at which N carries a field where it crosses most cells a time.
 
         Shape (axis,), for `CFL` and to warn of steps that are too long. None where N
@@ -178,7 +179,7 @@ class AbstractSpectralEquation(AbstractEquation):
         del t, u, domain
         return None
 
-    def admitted(self, u: Array, modes: FourierBasis) -> Array:
+    def project_initial_condition(self, u: Array, modes: FourierBasis) -> Array:
         """The part of an initial field that it is for; all of it by default."""
         del modes
         return u

@@ -51,7 +51,7 @@ class Euler(AbstractConservationLaw):
         *grid) or a function `s(t, x, u)` that returns one, u of that shape: weight or
         heating, for instance. None is without.
     - `scheme`: interpolates density, velocity and pressure to faces; None is `MUSCL()`.
-    - `riemann`: the flux between both sides; None is `HLLC()`.
+    - `riemann_solver`: the flux between both sides; None is `HLLC()`.
 
     **Good values:** 1.4 for air; MUSCL for shocks, WENO5 for smooth flow and many
     vortices. `ReflectingWall` reflects, `Outflow` lets waves out, and `Inflow` sets
@@ -67,7 +67,7 @@ class Euler(AbstractConservationLaw):
     gamma: Array
     source: Any
     scheme: AbstractReconstruction
-    riemann: AbstractRiemannSolver
+    riemann_solver: AbstractRiemannSolver
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
     positive_fields: ClassVar[tuple[str, ...]] = ("density", "pressure")
@@ -79,18 +79,18 @@ class Euler(AbstractConservationLaw):
         *,
         source: Numbers | Any = None,
         scheme: AbstractReconstruction | None = None,
-        riemann: AbstractRiemannSolver | None = None,
+        riemann_solver: AbstractRiemannSolver | None = None,
     ):
         self.gamma = as_floating("gamma", gamma)
         self.source = optional("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
-        self.riemann = or_default(
-            "riemann", riemann, AbstractRiemannSolver, default=HLLC()
+        self.riemann_solver = or_default(
+            "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLLC()
         )
 
-    def signs(self):
+    def positive_parameters(self):
         return (
             PositiveParameter(
                 "gamma - 1", self.gamma - 1, hint="gamma is above 1, 1.4 for air"
@@ -154,11 +154,11 @@ class Euler(AbstractConservationLaw):
         momentum[axis] = momentum[axis] + pressure
         return (mass, *momentum, energy + normal * pressure)
 
-    def speeds(self, w, axis):
+    def wave_speeds(self, w, axis):
         sound = jnp.sqrt(self._gamma(w[0]) * w[-1] / w[0])
         return w[1 + axis] - sound, w[1 + axis] + sound
 
-    def contact(self, left, right, axis, slow, fast):
+    def contact_speed(self, left, right, axis, slow, fast):
         """The speed of the contact between the waves `slow` and `fast` (HLLC)."""
         at_left = left[0] * (slow - left[1 + axis])
         at_right = right[0] * (fast - right[1 + axis])
@@ -166,8 +166,8 @@ class Euler(AbstractConservationLaw):
         pushed = pushed + left[1 + axis] * at_left - right[1 + axis] * at_right
         return pushed / (at_left - at_right)
 
-    def behind(self, w, axis, wave, contact):
-        """Conserved channels between `wave` and `contact` (HLLC)."""
+    def star_state(self, w, axis, wave, contact):
+        """Conserved channels between `wave` and `contact_speed` (HLLC)."""
         normal, pressure = w[1 + axis], w[-1]
         density = w[0] * (wave - normal) / (wave - contact)
         momentum = [density * v for v in w[1:-1]]
@@ -177,7 +177,7 @@ class Euler(AbstractConservationLaw):
         )
         return (density, *momentum, density * energy)
 
-    def odd(self, axis):
+    def odd_channels(self, axis):
         return (1 + axis,)
 
     def positive(self, u):
@@ -191,7 +191,7 @@ class Euler(AbstractConservationLaw):
         del t, domain
         return u[-1]
 
-    def crossings(self, t, u, domain):
+    def courant_rate(self, t, u, domain):
         del t
         return courant_rate_of_law(self, self.primitive(tuple(u)), domain)
 

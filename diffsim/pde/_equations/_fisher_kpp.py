@@ -21,8 +21,8 @@ class FisherKPP(AbstractReactionDiffusion):
 
     **Arguments**
 
-    - `diffusivity`: D, length² / time; `growth`: r, 1 / time; `capacity`: K, as u. Each
-        a number, a field, or a function of (t, x, u), any `eqx.Module`.
+    - `diffusivity`: D, length² / time; `growth_rate`: r, 1 / time; `carrying_capacity`:
+        K, as u. Each a number, a field, or a function of (t, x, u), any `eqx.Module`.
     - `source`: s, u / time, of the same kinds: who comes in, or is hunted. None is
         without.
 
@@ -30,36 +30,36 @@ class FisherKPP(AbstractReactionDiffusion):
     """
 
     diffusivity: Any
-    growth: Any
-    capacity: Any
+    growth_rate: Any
+    carrying_capacity: Any
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1111/j.1469-1809.1937.tb02153.x",)
     coefficients: ClassVar[tuple[str, ...]] = (
         "diffusivity",
-        "growth",
-        "capacity",
+        "growth_rate",
+        "carrying_capacity",
         "source",
     )
 
     def __init__(
         self,
         diffusivity: Numbers | Any,
-        growth: Numbers | Any = 1.0,
-        capacity: Numbers | Any = 1.0,
+        growth_rate: Numbers | Any = 1.0,
+        carrying_capacity: Numbers | Any = 1.0,
         *,
         source: Numbers | Any = None,
     ):
         self.diffusivity = coefficient("diffusivity", diffusivity)
-        self.growth = coefficient("growth", growth)
-        self.capacity = coefficient("capacity", capacity)
+        self.growth_rate = coefficient("growth_rate", growth_rate)
+        self.carrying_capacity = coefficient("carrying_capacity", carrying_capacity)
         self.source = optional("source", source)
 
-    def signs(self):
+    def positive_parameters(self):
         return (has_diffusion("diffusivity", self.diffusivity),)
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 2
 
     @property
@@ -67,10 +67,16 @@ class FisherKPP(AbstractReactionDiffusion):
         return (self.diffusivity,)
 
     def reaction(self, t, x, u):
-        r = evaluate_coefficient("growth", self.growth, t, x, u[0])
+        r = evaluate_coefficient("growth_rate", self.growth_rate, t, x, u[0])
         rate = (
             r
             * u
-            * (1 - u / evaluate_coefficient("capacity", self.capacity, t, x, u[0]))
+            * (
+                1
+                - u
+                / evaluate_coefficient(
+                    "carrying_capacity", self.carrying_capacity, t, x, u[0]
+                )
+            )
         )
         return add_source(rate, self.source, t, x, u)

@@ -36,7 +36,7 @@ class GrayScott(AbstractReactionDiffusion):
 
     feed: Any
     kill: Any
-    spreading: tuple[Any, Any]
+    diffusivity_pair: tuple[Any, Any]
     source: Any
 
     references: ClassVar[tuple[str, ...]] = ("10.1126/science.261.5118.189",)
@@ -62,19 +62,19 @@ class GrayScott(AbstractReactionDiffusion):
                 f"diffusivities must be a pair, of u and v, got {diffusivities!r:.60}"
             )
         first, second = (coefficient("diffusivities", d) for d in diffusivities)
-        self.spreading = first, second
+        self.diffusivity_pair = first, second
         self.source = optional("source", source)
 
-    def signs(self):
-        return tuple(has_diffusion("diffusivities", d) for d in self.spreading)
+    def positive_parameters(self):
+        return tuple(has_diffusion("diffusivities", d) for d in self.diffusivity_pair)
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 3
 
     @property
     def diffusivities(self):
-        return self.spreading
+        return self.diffusivity_pair
 
     def reaction(self, t, x, u):
         feed = evaluate_coefficient("feed", self.feed, t, x, u)

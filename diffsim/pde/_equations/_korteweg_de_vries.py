@@ -52,13 +52,13 @@ class KortewegDeVries(AbstractSpectralEquation):
         return 1
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 2
 
     def symbol(self, modes):
         return -self.dispersion * modes.derivative(0, 3)
 
-    def fastest(self, t, u, domain):
+    def max_advection_speed(self, t, u, domain):
         del t
         return max_speeds(self.advection.astype(u.dtype) * u, domain)
 

@@ -26,7 +26,8 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
 
     **Arguments**
 
-    - `growth`: a, length² / time; `decay`: b, length⁴ / time.
+    - `second_order_coefficient`: a, length² / time; `fourth_order_coefficient`: b,
+        length⁴ / time.
     - `potential`: whether u is the height and not its slope.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
         shape (axis, *grid) and u (*grid). None is without.
@@ -37,8 +38,8 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
     **Raises:** `ValueError` for a negative b.
     """
 
-    growth: Array
-    decay: Array
+    second_order_coefficient: Array
+    fourth_order_coefficient: Array
     potential: bool = eqx.field(static=True)
     source: Any
 
@@ -50,20 +51,28 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
 
     def __init__(
         self,
-        growth: Numbers = 1.0,
-        decay: Numbers = 1.0,
+        second_order_coefficient: Numbers = 1.0,
+        fourth_order_coefficient: Numbers = 1.0,
         *,
         potential: bool = False,
         source: Numbers | Any = None,
     ):
-        self.growth = as_floating("growth", growth)
-        self.decay = as_floating("decay", decay)
+        self.second_order_coefficient = as_floating(
+            "second_order_coefficient", second_order_coefficient
+        )
+        self.fourth_order_coefficient = as_floating(
+            "fourth_order_coefficient", fourth_order_coefficient
+        )
         self.potential = potential
         self.source = optional("source", source)
 
-    def signs(self):
+    def positive_parameters(self):
         hint = "negative ones make the shortest waves grow without bound"
-        return (PositiveParameter("decay", self.decay, True, hint),)
+        return (
+            PositiveParameter(
+                "fourth_order_coefficient", self.fourth_order_coefficient, True, hint
+            ),
+        )
 
     def channels(self, ndim):
         if ndim > 1 and not self.potential:
@@ -74,24 +83,26 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
         return 1
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 2
 
     def symbol(self, modes):
-        k2 = modes.squared
-        return self.growth * k2 - self.decay * k2**2
+        k2 = modes.wavenumber_squared
+        return (
+            self.second_order_coefficient * k2 - self.fourth_order_coefficient * k2**2
+        )
 
-    def fastest(self, t, u, domain):
+    def max_advection_speed(self, t, u, domain):
         del t
         if self.potential:
             modes = FourierBasis(cast(domain.grid, u.dtype))
-            u = modes.backward(modes.gradient(modes.forward(u))[:, 0])
+            u = modes.ifft(modes.gradient(modes.fft(u))[:, 0])
         return max_speeds(u, domain)
 
     def nonlinear(self, t, z, modes):
         if self.potential:
-            slopes = modes.backward(modes.gradient(z))
-            rate = -0.5 * modes.forward(jnp.sum(slopes**2, axis=0))
+            slopes = modes.ifft(modes.gradient(z))
+            rate = -0.5 * modes.fft(jnp.sum(slopes**2, axis=0))
         else:
             rate = convective_term(-0.5, z, modes)
         return fed_in_modes(rate, self.source, t, z, modes)

@@ -63,7 +63,7 @@ class NavierStokes(AbstractSpectralEquation):
         self.forcing = optional("forcing", forcing)
         self.drag = as_floating("drag", drag)
 
-    def signs(self):
+    def positive_parameters(self):
         return (PositiveParameter("viscosity", self.viscosity, hint=_HINT),)
 
     def channels(self, ndim):
@@ -72,22 +72,22 @@ class NavierStokes(AbstractSpectralEquation):
         return {2: 1, 3: 3}[ndim]
 
     @property
-    def degree(self):
+    def nonlinearity_degree(self):
         return 2
 
     def symbol(self, modes):
-        return -self.viscosity * modes.squared - self.drag
+        return -self.viscosity * modes.wavenumber_squared - self.drag
 
-    def admitted(self, u, modes):
+    def project_initial_condition(self, u, modes):
         if modes.grid.ndim == 2:
             return u
-        return modes.backward(_solenoidal(modes.forward(u), modes))
+        return modes.ifft(_solenoidal(modes.fft(u), modes))
 
-    def fastest(self, t, u, domain):
+    def max_advection_speed(self, t, u, domain):
         del t
         if domain.grid.ndim == 2:
             modes = FourierBasis(cast(domain.grid, u.dtype))
-            u = modes.backward(velocity(modes.forward(u), modes))
+            u = modes.ifft(velocity(modes.fft(u), modes))
         return max_speeds(u, domain)
 
     def nonlinear(self, t, z, modes):
@@ -101,15 +101,15 @@ class NavierStokes(AbstractSpectralEquation):
 def velocity(z: Array, modes: FourierBasis) -> Array:
     """The transform of the velocity (axis, ...) of a vorticity's."""
     kx, ky = modes.wavenumbers
-    stream = -modes.potential(z[0])
+    stream = -modes.inverse_laplacian(z[0])
     return 1j * jnp.stack([real_times(ky, stream), real_times(-kx, stream)])
 
 
 def _planar(z: Array, modes: FourierBasis) -> Array:
     """−u·∇ω by two products instead of three fields (Basdevant 1983)."""
     kx, ky = modes.wavenumbers
-    u, v = _apart(modes.backward(velocity(z, modes)))
-    shear, stretch = _apart(modes.forward(jnp.concatenate([u * v, v * v - u * u])))
+    u, v = _apart(modes.ifft(velocity(z, modes)))
+    shear, stretch = _apart(modes.fft(jnp.concatenate([u * v, v * v - u * u])))
     return real_times(kx**2 - ky**2, shear) + real_times(kx * ky, stretch)
 
 
@@ -123,9 +123,9 @@ def _apart(fields: Array) -> Sequence[Array]:
 
 def _spatial(z: Array, modes: FourierBasis) -> Array:
     """−∇·(uu) by five products: pressure takes one of the squares from all three."""
-    u, v, w = _apart(modes.backward(z))
+    u, v, w = _apart(modes.ifft(z))
     products = [u * u - w * w, v * v - w * w, u * v, u * w, v * w]
-    xx, yy, xy, xz, yz = modes.forward(jnp.concatenate(products))
+    xx, yy, xy, xz, yz = modes.fft(jnp.concatenate(products))
     x, y, z = modes.wavenumbers
     rows = [
         real_times(x, xx) + real_times(y, xy) + real_times(z, xz),
@@ -138,7 +138,7 @@ def _spatial(z: Array, modes: FourierBasis) -> Array:
 def _solenoidal(z: Array, modes: FourierBasis) -> Array:
     """Without its gradient part: z − k (k·z)/k²."""
     k = modes.wavenumbers
-    over = 1 / jnp.where(modes.squared > 0, modes.squared, 1)
+    over = 1 / jnp.where(modes.wavenumber_squared > 0, modes.wavenumber_squared, 1)
     first, *rest = (real_times(a * over, b) for a, b in zip(k, z, strict=True))
     along = sum(rest, start=first)
     return z - jnp.stack([real_times(a, along) for a in k])

@@ -24,7 +24,7 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
 
     In cells with any boundary and any D, and in Fourier modes where every D is a
     number. Diffusion is the stiff part in both; steps are explicit in the reaction.
-    Subclasses say `diffusivities`, `reaction` and `degree`.
+    Subclasses say `diffusivities`, `reaction` and `nonlinearity_degree`.
     """
 
     @property
@@ -64,7 +64,7 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         spreading = self.implicit(t, u, domain)
         return spreading if change is None else spreading + change
 
-    def crossings(self, t: Any, u: Array, domain: Domain) -> Array:
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         fields = evaluate_diffusivities(self.diffusivities, t, u, domain)
         fastest = jnp.stack([jnp.max(k) for k in fields])
         return diffusive_courant_rate(fastest, domain, u.dtype)
@@ -75,11 +75,11 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
 
     def symbol(self, modes: FourierBasis) -> Array:
         numbers = [_number(type(self).__name__, d) for d in self.diffusivities]
-        return -jnp.stack([d * modes.squared for d in numbers])
+        return -jnp.stack([d * modes.wavenumber_squared for d in numbers])
 
     def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
-        found = _reacting(self, t, modes.grid.centers, modes.backward(z))
-        return jnp.zeros_like(z) if found is None else modes.forward(found)
+        found = _reacting(self, t, modes.grid.centers, modes.ifft(z))
+        return jnp.zeros_like(z) if found is None else modes.fft(found)
 
 
 def _reacting(
@@ -100,6 +100,6 @@ def _number(name: str, given: Any) -> Any:
         raise ValueError(
             f"{name} in Fourier modes needs diffusivities that are numbers, got "
             f"{'a function' if callable(given) else f'shape {jnp.shape(given)}'}; take "
-            "space=pde.FiniteVolume()"
+            "discretization=pde.FiniteVolume()"
         )
     return given

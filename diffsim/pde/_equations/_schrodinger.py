@@ -77,7 +77,7 @@ class Schrodinger(AbstractSplitStepEquation):
         self.hbar = as_floating("hbar", hbar)
         self.mass = as_floating("mass", mass)
 
-    def signs(self):
+    def positive_parameters(self):
         return PositiveParameter("hbar", self.hbar), PositiveParameter(
             "mass", self.mass
         )
@@ -93,7 +93,7 @@ class Schrodinger(AbstractSplitStepEquation):
 
     def energy(self, t, u, domain):
         modes = FourierBasis(domain.grid)
-        curved = modes.backward(modes.laplacian(modes.forward(u)))
+        curved = modes.ifft(modes.laplacian(modes.fft(u)))
         moving = -(self.hbar**2) / (2 * self.mass) * jnp.sum(u * curved, axis=0)
         density = jnp.sum(u**2, axis=0)
         held = _potential(self, t, domain.grid)
@@ -131,8 +131,8 @@ def _turned_in_modes(
 ) -> Array:
     """By ħk²/2m, the same for k and −k: the modes of both real fields turn as ψ's."""
     del t, args
-    angle = equation.hbar * length / (2 * equation.mass) * modes.squared
-    return modes.backward(_turned(modes.forward(y), angle))
+    angle = equation.hbar * length / (2 * equation.mass) * modes.wavenumber_squared
+    return modes.ifft(_turned(modes.fft(y), angle))
 
 
 def _turned(y: Array, angle: Array) -> Array:

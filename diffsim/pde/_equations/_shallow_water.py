@@ -61,7 +61,7 @@ class ShallowWater(AbstractConservationLaw):
         *grid) or a function `s(t, x, u)` that returns one, u of that shape: friction or
         wind, for instance. None is without.
     - `scheme`: interpolates level, velocity and bottom to faces; None is `MUSCL()`.
-    - `riemann`: the flux between both sides; None is `HLL()`.
+    - `riemann_solver`: the flux between both sides; None is `HLL()`.
 
     Channels are h and $h\mathbf v$, along each axis; boundaries are for h and
     $\mathbf v$.
@@ -80,7 +80,7 @@ class ShallowWater(AbstractConservationLaw):
     bottom: Any
     source: Any
     scheme: AbstractReconstruction
-    riemann: AbstractRiemannSolver
+    riemann_solver: AbstractRiemannSolver
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1016/S0021-9991(03)00184-3",
@@ -96,7 +96,7 @@ class ShallowWater(AbstractConservationLaw):
         *,
         source: Numbers | Any = None,
         scheme: AbstractReconstruction | None = None,
-        riemann: AbstractRiemannSolver | None = None,
+        riemann_solver: AbstractRiemannSolver | None = None,
     ):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
@@ -104,11 +104,11 @@ class ShallowWater(AbstractConservationLaw):
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
-        self.riemann = or_default(
-            "riemann", riemann, AbstractRiemannSolver, default=HLL()
+        self.riemann_solver = or_default(
+            "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLL()
         )
 
-    def signs(self):
+    def positive_parameters(self):
         return (PositiveParameter("gravity", self.gravity),)
 
     def channels(self, ndim):
@@ -139,18 +139,18 @@ class ShallowWater(AbstractConservationLaw):
         momentum[axis] = momentum[axis] + pressure
         return (discharge, *momentum)
 
-    def speeds(self, w, axis):
+    def wave_speeds(self, w, axis):
         waves = jnp.sqrt(self._gravity(w[0]) * w[0])
         return w[1 + axis] - waves, w[1 + axis] + waves
 
-    def odd(self, axis):
+    def odd_channels(self, axis):
         return (1 + axis,)
 
     def rate(self, t, u, domain):
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
         bottom = self._bottom(t, u, domain)
         scheme = self.scheme
-        around = _with_bottom(domain).neighbours(
+        around = _with_bottom(domain).face_neighbors(
             bottom, t, width=scheme.width, order=scheme.order
         )
         faces = states_at_faces(self, u, domain, t)
@@ -175,7 +175,7 @@ class ShallowWater(AbstractConservationLaw):
         level = depth + 2 * self._bottom(t, u, domain)
         return (kinetic + self._gravity(u) * depth * level) / 2
 
-    def crossings(self, t, u, domain):
+    def courant_rate(self, t, u, domain):
         del t
         return courant_rate_of_law(self, self.primitive(tuple(u)), domain)
 
@@ -220,10 +220,10 @@ class ShallowWater(AbstractConservationLaw):
 
         sides = both_sides(scheme, level)
         left, right = (over_floor(side) for side in materialize(sides))
-        flux = materialize(self.riemann.flux(self, left, right, axis))
+        flux = materialize(self.riemann_solver.flux(self, left, right, axis))
         cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
         passing = high_order_flux_correction(self, flux, cells, axis)
-        return passing, scheme.compensated(floor, bottoms)
+        return passing, scheme.high_order_flux_correction(floor, bottoms)
 
     def _gravity(self, like: Array) -> Array:
         return self.gravity.astype(like.dtype)

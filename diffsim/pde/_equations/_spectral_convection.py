@@ -12,8 +12,8 @@ from .._fourier import FourierBasis
 
 def convective_term(factor: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of factor ∂(u²)/∂x, x the first axis."""
-    u = modes.backward(z)
-    square = modes.forward(u * u)
+    u = modes.ifft(z)
+    square = modes.fft(u * u)
     slope = factor * modes.derivative(0).imag
     return jax.lax.complex(-slope * square.imag, slope * square.real)
 

@@ -34,7 +34,7 @@ def energy_at_walls(squared: list[Array], domain: Domain, t: Any) -> Array:
 def _held(side: AbstractGhostCellBoundary, dx: Array) -> Array:
     """Of a value of one at the wall and c = 1, times Δx², a volume."""
     rule = side.ghosts(dx, 1, 2)
-    own, given = rule.own[..., 0, 0], rule.given[0]
+    own, given = rule.interior_weights[..., 0, 0], rule.boundary_weight[0]
     if isinstance(side, Neumann | Robin):
         # A spring, or a steady pull, at what the line to the wall is there.
         beta = side.beta.astype(dx.dtype) if isinstance(side, Robin) else 1

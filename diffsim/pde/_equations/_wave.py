@@ -69,7 +69,7 @@ class Wave(AbstractSecondOrderInTime):
         self.damping = optional("damping", damping, ("x",))
         self.source = optional("source", source)
 
-    def signs(self):
+    def positive_parameters(self):
         return (
             PositiveParameter(
                 "speed", self.speed, hint="waves of speed zero stand still"
@@ -92,14 +92,14 @@ class Wave(AbstractSecondOrderInTime):
         damping = _at("damping", self.damping, domain, dtype)
         return SplitFlows(_drifted, eqx.Partial(_kicked, kick, damping))
 
-    def crossings(self, t, u, domain):
+    def courant_rate(self, t, u, domain):
         del t
         c = jnp.max(_at("speed", self.speed, domain, u.dtype))
         return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
 
     def waves(self, t, u, domain):
         part = jnp.linspace(0, 1, 65, dtype=u.dtype)
-        turning = 2 * self.crossings(t, u, domain) * part
+        turning = 2 * self.courant_rate(t, u, domain) * part
         given = 0 if self.damping is None else self.damping
         damping = _at("damping", given, domain, u.dtype)
         return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)

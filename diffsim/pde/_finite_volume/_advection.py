@@ -64,7 +64,7 @@ def advection(
     check_domain(domain)
     scheme = or_default("scheme", scheme, AbstractReconstruction, default=MUSCL())
     u = as_field(u)
-    faces = domain.neighbours(u, t, width=scheme.width, order=scheme.order)
+    faces = domain.face_neighbors(u, t, width=scheme.width, order=scheme.order)
     spacing = domain.grid.spacing.astype(u.dtype)
     flows = face_velocities(velocity, domain, scheme, u.dtype)
     fluxes = []
@@ -72,7 +72,7 @@ def advection(
         # Cells a time first: a quotient of every flux takes a quarter of the step.
         flow = flow.times(1 / dx)
         flux = _advected_flux(scheme, flow, views, _is_from_left(flow.face, u))
-        fluxes.append(materialize(flux) if scheme.limited else flux)
+        fluxes.append(materialize(flux) if scheme.is_nonlinear else flux)
     return -divergence(fluxes)
 
 
@@ -93,7 +93,9 @@ def face_velocities(
     # Of schemes of order 2 and less no flux in cells is asked for.
     width, order = (scheme.order + 1) // 2, max(scheme.order, 2)
     width = max(width, scheme.width) if scheme.order > 2 else width
-    views = domain.extended.neighbours(given, width=width, order=order)
+    views = domain.with_extrapolated_boundaries.face_neighbors(
+        given, width=width, order=order
+    )
     found = []
     for axis, around in enumerate(views):
         cells = [v[axis] for v in around]
@@ -152,7 +154,7 @@ def _advected_flux(
     speeds = _center_cells(flow.cells, len(views))
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)
-    return scheme.compensated(
+    return scheme.high_order_flux_correction(
         flux, [v * view for v, view in zip(speeds, views, strict=True)]
     )
 

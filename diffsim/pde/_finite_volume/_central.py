@@ -34,10 +34,10 @@ class Central(AbstractReconstruction):
         return self.order // 2
 
     @property
-    def limited(self):
+    def is_nonlinear(self):
         return False
 
-    def sides(self, views):
+    def reconstruct(self, views):
         if self.order == 2:
             face = (views[0] + views[1]) / 2
         else:

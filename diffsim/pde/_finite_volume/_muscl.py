@@ -51,7 +51,7 @@ class MUSCL(AbstractReconstruction):
     def width(self):
         return 2
 
-    def sides(self, views):
+    def reconstruct(self, views):
         a, b, c, d = views
         left = self.limiter(b - a, c - b, rounding((b,)))
         right = self.limiter(c - b, d - c, rounding((c,)))

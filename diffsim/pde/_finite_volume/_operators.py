@@ -30,7 +30,7 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     check_domain(domain)
     _check_order(order)
     u = as_field(u)
-    faces = domain.neighbours(u, t, width=order // 2, order=order)
+    faces = domain.face_neighbors(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
     return divergence(
         [dx**-2 * _slope(views) for views, dx in zip(faces, spacing, strict=True)]
@@ -68,7 +68,7 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     _check_order(order)
     u = as_field(u)
     # A derivative has one order less than what it is of.
-    faces = domain.neighbours(u, t, width=order // 2, order=order + 1)
+    faces = domain.face_neighbors(u, t, width=order // 2, order=order + 1)
     spacing = domain.grid.spacing.astype(u.dtype)
     ndim = domain.grid.ndim
     return jnp.stack(
@@ -83,7 +83,7 @@ def diffusion_flux_divergence(
     u: Array, k: list[Array], domain: Domain, t: Any
 ) -> Array:
     """∇·(k ∇u) with k on the faces across each axis."""
-    faces = domain.neighbours(u, t)
+    faces = domain.face_neighbors(u, t)
     spacing = domain.grid.spacing.astype(u.dtype)
     return divergence(
         [
@@ -99,7 +99,7 @@ def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
     ndim = domain.grid.ndim
     if field.shape[-ndim:] in ((), (1,) * ndim):
         return [field] * ndim
-    views = domain.extended.neighbours(field, order=2)
+    views = domain.with_extrapolated_boundaries.face_neighbors(field, order=2)
     return [
         (left + right) / 2 if domain.periodic(i) else _held(left, right, i - ndim)
         for i, (left, right) in enumerate(views)

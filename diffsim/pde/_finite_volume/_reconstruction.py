@@ -18,25 +18,25 @@ class AbstractReconstruction(eqx.Module):
     $$\frac{\hat f_{i+1/2} - \hat f_{i-1/2}}{\Delta x} = f'(x_i), \qquad
     \hat f = f - \tfrac{1}{24}\Delta x^2 f'' + \tfrac{7}{5760}\Delta x^4 f'''' - \dots$$
 
-    `compensated` adds the rest, of order two, from the fluxes in the cells beside.
-    These are finite differences that conserve, of the order of the scheme in any number
-    of dimensions and for any system, where finite volumes with one flux a face stay of
-    order two.
+    `high_order_flux_correction` adds the rest, of order two, from the fluxes in the
+    cells beside. These are finite differences that conserve, of the order of the scheme
+    in any number of dimensions and for any system, where finite volumes with one flux a
+    face stay of order two.
 
     ```python
     class Quadratic(pde.AbstractReconstruction):
-        order, width, limited = 3, 2, False
+        order, width, is_nonlinear = 3, 2, False
 
-        def sides(self, views):
+        def reconstruct(self, views):
             a, b, c, d = views
             return (-a + 6 * b + 3 * c) / 8, (3 * b + 6 * c - d) / 8
     ```
 
     `views` are those cells for all faces at once, arrays of one shape (..., faces, ...)
     from left to right, as many as twice the `width`; both sides have that shape too.
-    `order` is what boundaries and `compensated` are made for. The weights here are for
-    values at points, which all schemes here take; those for means of cells,
-    (-a + 5 * b + 2 * c) / 6, have order 2 with them.
+    `order` is what boundaries and `high_order_flux_correction` are made for. The
+    weights here are for values at points, which all schemes here take; those for means
+    of cells, (-a + 5 * b + 2 * c) / 6, have order 2 with them.
     """
 
     @property
@@ -50,7 +50,7 @@ class AbstractReconstruction(eqx.Module):
         """Cells that it looks at on either side of a face."""
 
     @abc.abstractmethod
-    def sides(self, views: Sequence[Array]) -> tuple[Array, Array]:
+    def reconstruct(self, views: Sequence[Array]) -> tuple[Array, Array]:
         """Values left and right of the faces.
 
         `views` are the 2 `width` cells around every face, from left to right. Mirrored,
@@ -59,7 +59,7 @@ class AbstractReconstruction(eqx.Module):
         """
 
     @property
-    def limited(self) -> bool:
+    def is_nonlinear(self) -> bool:
         """Whether the values look at how smooth the field is.
 
         `advection` makes fluxes of such schemes once, others for either cell beside
@@ -67,7 +67,7 @@ class AbstractReconstruction(eqx.Module):
         """
         return True
 
-    def compensated(self, flux: Array, cells: Sequence[Array]) -> Array:
+    def high_order_flux_correction(self, flux: Array, cells: Sequence[Array]) -> Array:
         """What has derivatives as its differences.
 
         `flux` is what passes the middle of every face, `cells` are the fluxes in the
@@ -92,13 +92,13 @@ def both_sides(
     scheme: AbstractReconstruction, views: Sequence[Array]
 ) -> tuple[Array, Array]:
     """What `scheme` says, if it says what it should."""
-    found, shape = scheme.sides(views), views[0].shape
+    found, shape = scheme.reconstruct(views), views[0].shape
     listed = isinstance(found, tuple | list)
     got = list(map(jnp.shape, found)) if listed else getattr(found, "shape", found)
     if got != [shape, shape]:
         raise ValueError(
-            f"{type(scheme).__name__}.sides must return two arrays, left and right of "
-            f"the faces, of the shape of each view, {shape}, got {got}"
+            f"{type(scheme).__name__}.reconstruct must return two arrays, left and "
+            f"right of the faces, of the shape of each view, {shape}, got {got}"
         )
     left, right = found
     return left, right

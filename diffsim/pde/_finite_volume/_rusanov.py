@@ -21,7 +21,7 @@ class Rusanov(AbstractRiemannSolver):
     references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
 
     def flux(self, law, left, right, axis):
-        speeds = (*law.speeds(left, axis), *law.speeds(right, axis))
+        speeds = (*law.wave_speeds(left, axis), *law.wave_speeds(right, axis))
         fastest = reduce(larger, [jnp.abs(s) for s in speeds])
         sides = (law.flux(w, axis) for w in (left, right))
         states = (law.conserved(w) for w in (left, right))

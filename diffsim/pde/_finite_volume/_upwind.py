@@ -19,9 +19,9 @@ class Upwind(AbstractReconstruction):
         return 1
 
     @property
-    def limited(self):
+    def is_nonlinear(self):
         return False
 
-    def sides(self, views):
+    def reconstruct(self, views):
         left, right = views
         return left, right

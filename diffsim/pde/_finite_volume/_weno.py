@@ -47,7 +47,7 @@ class WENO5(AbstractReconstruction):
     def width(self):
         return 3
 
-    def sides(self, views):
+    def reconstruct(self, views):
         differences = [b - a for a, b in pairwise(views)]
         a, b, c, d, e = differences
         scale = rounding(views)

@@ -23,26 +23,26 @@ class FourierBasis(eqx.Module):
 
     ```python
     modes = pde.FourierBasis(grid)
-    slope = modes.backward(modes.derivative(0) * modes.forward(u))
+    slope = modes.ifft(modes.derivative(0) * modes.fft(u))
     ```
 
     **Arguments**
 
     - `grid`: a `Grid`, periodic along every axis.
-    - `highest`: M along each axis; None keeps every mode.
+    - `max_mode`: M along each axis; None keeps every mode.
     """
 
     grid: Grid
-    highest: tuple[int, ...] = eqx.field(static=True)
+    max_mode: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(self, grid: Grid, highest: tuple[int, ...] | None = None):
+    def __init__(self, grid: Grid, max_mode: tuple[int, ...] | None = None):
         self.grid = grid
-        self.highest = tuple(n // 2 for n in grid.shape)
-        if highest is not None:
-            self.highest = _checked(tuple(highest), grid)
+        self.max_mode = tuple(n // 2 for n in grid.shape)
+        if max_mode is not None:
+            self.max_mode = _checked(tuple(max_mode), grid)
 
     def dealiased(self, degree: int = 2) -> "FourierBasis":
-        """The modes in which products of `degree` of their fields have no error.
+        """Modes in which products of `degree` of their fields have no aliasing error.
 
         What the grid folds back lies beyond them: (degree + 1) M < n.
         """
@@ -64,7 +64,7 @@ class FourierBasis(eqx.Module):
         ]
 
     @property
-    def squared(self) -> Float[Array, " *modes"]:
+    def wavenumber_squared(self) -> Float[Array, " *modes"]:
         """|k|²."""
         first, *rest = (k**2 for k in self.wavenumbers)
         return sum(rest, start=first)
@@ -83,28 +83,28 @@ class FourierBasis(eqx.Module):
         return jax.lax.complex(jnp.zeros_like(odd), odd)
 
     @eqx.filter_jit
-    def forward(self, u: Array) -> Array:
+    def fft(self, u: Array) -> Array:
         """û, shape (..., *modes), of real fields, shape (..., *grid)."""
-        return forward(self.grid.shape, self.highest, u)
+        return forward(self.grid.shape, self.max_mode, u)
 
     @eqx.filter_jit
-    def backward(self, z: Array) -> Array:
+    def ifft(self, z: Array) -> Array:
         """The fields, shape (..., *grid), without any other mode."""
-        return backward(self.grid.shape, self.highest, z)
+        return backward(self.grid.shape, self.max_mode, z)
 
-    def projected(self, z: Array) -> Array:
+    def project_real(self, z: Array) -> Array:
         """What of z real fields have: `forward` of `backward`, without a transform."""
         return projected(self.grid.shape, z)
 
     @eqx.filter_jit
-    def taken(self, z: Array) -> Array:
+    def truncate_modes(self, z: Array) -> Array:
         """These modes out of all that the grid has."""
-        return taken(self.grid.shape, self.highest, z)
+        return taken(self.grid.shape, self.max_mode, z)
 
     @eqx.filter_jit
-    def filled(self, z: Array) -> Array:
+    def zero_pad_modes(self, z: Array) -> Array:
         """All modes that the grid has, zero where they are none of these."""
-        return filled(self.grid.shape, self.highest, z)
+        return filled(self.grid.shape, self.max_mode, z)
 
     def gradient(self, z: Array) -> Array:
         """The transform of ∇u, the axes first."""
@@ -112,27 +112,29 @@ class FourierBasis(eqx.Module):
 
     def laplacian(self, z: Array) -> Array:
         """The transform of ∇²u."""
-        return real_times(-self.squared, z)
+        return real_times(-self.wavenumber_squared, z)
 
-    def potential(self, z: Array) -> Array:
+    def inverse_laplacian(self, z: Array) -> Array:
         """The transform of the ψ of mean zero with ∇²ψ = u, u without its mean."""
-        nonzero = self.squared > 0
-        over = jnp.where(nonzero, -1 / jnp.where(nonzero, self.squared, 1), 0)
+        nonzero = self.wavenumber_squared > 0
+        over = jnp.where(
+            nonzero, -1 / jnp.where(nonzero, self.wavenumber_squared, 1), 0
+        )
         return real_times(over, z)
 
     @property
     def _indices(self) -> list[np.ndarray]:
-        return indices(self.grid.shape, self.highest)
+        return indices(self.grid.shape, self.max_mode)
 
     def _along(self, axis: int, values: np.ndarray) -> Array:
         return on_axis(jnp.asarray(values, self.grid.lower.dtype), axis, self.grid.ndim)
 
 
-def _checked(highest: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
-    pairs = zip(highest, grid.shape, strict=False)
-    if len(highest) != grid.ndim or not all(0 <= m <= n // 2 for m, n in pairs):
+def _checked(max_mode: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
+    pairs = zip(max_mode, grid.shape, strict=False)
+    if len(max_mode) != grid.ndim or not all(0 <= m <= n // 2 for m, n in pairs):
         raise ValueError(
             f"highest must be an index of a mode for each axis, at most half its cells "
-            f"of {grid.shape}, got {highest}"
+            f"of {grid.shape}, got {max_mode}"
         )
-    return highest
+    return max_mode

@@ -1,8 +1,8 @@
 """Real fields to Fourier modes and back: linear maps that are each other's transposes.
 
 JAX transposes a transform of real fields by one of complex fields, at twice the cost,
-and a cut by a padding. `shape` is that of the grid, the last axes of a field, `highest`
-the largest index of the modes along each; the last axis has none below zero.
+and a cut by a padding. `shape` is that of the grid, the last axes of a field,
+`max_mode` the largest index of the modes along each; the last axis has none below zero.
 """
 
 from collections.abc import Callable
@@ -18,33 +18,33 @@ from ..._primitives import HashablePartial, LinearMapRules, linear
 Shape = tuple[int, ...]
 
 
-def indices(shape: Shape, highest: Shape) -> list[np.ndarray]:
+def indices(shape: Shape, max_mode: Shape) -> list[np.ndarray]:
     """Of the modes along each axis, in their order."""
     found = []
-    for n, m in zip(shape[:-1], highest[:-1], strict=True):
+    for n, m in zip(shape[:-1], max_mode[:-1], strict=True):
         index = np.fft.fftfreq(n, 1 / n)
         found.append(index if _all(n, m) else np.r_[index[: m + 1], index[n - m :]])
-    return [*found, np.arange(min(highest[-1], shape[-1] // 2) + 1.0)]
+    return [*found, np.arange(min(max_mode[-1], shape[-1] // 2) + 1.0)]
 
 
-def forward(shape: Shape, highest: Shape, u: Array) -> Array:
+def forward(shape: Shape, max_mode: Shape, u: Array) -> Array:
     """Modes of real fields."""
-    return _applied(_forward, _forward_transposed, shape, highest, u)
+    return _applied(_forward, _forward_transposed, shape, max_mode, u)
 
 
-def backward(shape: Shape, highest: Shape, z: Array) -> Array:
+def backward(shape: Shape, max_mode: Shape, z: Array) -> Array:
     """Real fields of modes, of which all others are zero."""
-    return _applied(_backward, _backward_transposed, shape, highest, z)
+    return _applied(_backward, _backward_transposed, shape, max_mode, z)
 
 
-def taken(shape: Shape, highest: Shape, z: Array) -> Array:
+def taken(shape: Shape, max_mode: Shape, z: Array) -> Array:
     """The modes up to the highest, of all that the grid has."""
-    return _applied(_taken, _filled, shape, highest, z)
+    return _applied(_taken, _filled, shape, max_mode, z)
 
 
-def filled(shape: Shape, highest: Shape, z: Array) -> Array:
+def filled(shape: Shape, max_mode: Shape, z: Array) -> Array:
     """All modes that the grid has, zero above the highest."""
-    return _applied(_filled, _taken, shape, highest, z)
+    return _applied(_filled, _taken, shape, max_mode, z)
 
 
 def projected(shape: Shape, z: Array) -> Array:
@@ -61,48 +61,48 @@ def projected(shape: Shape, z: Array) -> Array:
     return z
 
 
-def _applied(there: Callable, back: Callable, shape, highest, a: Array) -> Array:
-    there, back = (_as_map(f, shape, highest) for f in (there, back))
+def _applied(there: Callable, back: Callable, shape, max_mode, a: Array) -> Array:
+    there, back = (_as_map(f, shape, max_mode) for f in (there, back))
     kind = jax.eval_shape(lambda a: there([], [a]), a)
     kinds = [jax.typeof(a).update(shape=k.shape, dtype=k.dtype) for k in kind]
     return linear(LinearMapRules(there, back, there, back), [], [a], kinds)[0]
 
 
-def _as_map(function: Callable, shape: Shape, highest: Shape) -> HashablePartial:
-    return HashablePartial(_of_one, (function, shape, highest))
+def _as_map(function: Callable, shape: Shape, max_mode: Shape) -> HashablePartial:
+    return HashablePartial(_of_one, (function, shape, max_mode))
 
 
-def _of_one(function, shape, highest, known, arguments):
+def _of_one(function, shape, max_mode, known, arguments):
     del known
-    return [function(shape, highest, *arguments)]
+    return [function(shape, max_mode, *arguments)]
 
 
-def _forward(shape, highest, u):
+def _forward(shape, max_mode, u):
     ndim = len(shape)
-    if _every(shape, highest):
+    if _every(shape, max_mode):
         return jnp.fft.rfftn(u, axes=range(-ndim, 0))
-    z = jnp.fft.rfft(u)[..., : highest[-1] + 1]
+    z = jnp.fft.rfft(u)[..., : max_mode[-1] + 1]
     for axis in range(-2, -ndim - 1, -1):
-        z = _cut(jnp.fft.fft(z, axis=axis), highest[axis], axis)
+        z = _cut(jnp.fft.fft(z, axis=axis), max_mode[axis], axis)
     return z
 
 
-def _backward(shape, highest, z):
+def _backward(shape, max_mode, z):
     ndim = len(shape)
-    if _every(shape, highest):
+    if _every(shape, max_mode):
         return jnp.fft.irfftn(z, shape, axes=range(-ndim, 0))
     for axis in range(-ndim, -1):
-        z = jnp.fft.ifft(_spread(z, shape[axis], highest[axis], axis), axis=axis)
+        z = jnp.fft.ifft(_spread(z, shape[axis], max_mode[axis], axis), axis=axis)
     return jnp.fft.irfft(_lengthened(z, shape[-1] // 2 + 1, -1), shape[-1])
 
 
-def _forward_transposed(shape, highest, bar):
+def _forward_transposed(shape, max_mode, bar):
     once = _weights(shape, bar)
-    return np.prod(shape) * _backward(shape, highest, jnp.conj(bar) / once)
+    return np.prod(shape) * _backward(shape, max_mode, jnp.conj(bar) / once)
 
 
-def _backward_transposed(shape, highest, bar):
-    z = _forward(shape, highest, bar)
+def _backward_transposed(shape, max_mode, bar):
+    z = _forward(shape, max_mode, bar)
     return jnp.conj(z) * (_weights(shape, z) / np.prod(shape))
 
 
@@ -112,15 +112,15 @@ def _weights(shape: Shape, z: Array) -> Array:
     return jnp.asarray(np.where(alone, 1, 2), jnp.finfo(z.dtype).dtype)
 
 
-def _taken(shape, highest, z):
+def _taken(shape, max_mode, z):
     for axis in range(-len(shape), -1):
-        z = _cut(z, highest[axis], axis)
-    return z[..., : min(highest[-1], shape[-1] // 2) + 1]
+        z = _cut(z, max_mode[axis], axis)
+    return z[..., : min(max_mode[-1], shape[-1] // 2) + 1]
 
 
-def _filled(shape, highest, z):
+def _filled(shape, max_mode, z):
     for axis in range(-len(shape), -1):
-        z = _spread(z, shape[axis], highest[axis], axis)
+        z = _spread(z, shape[axis], max_mode[axis], axis)
     return _lengthened(z, shape[-1] // 2 + 1, -1)
 
 
@@ -128,8 +128,8 @@ def _all(n: int, m: int) -> bool:
     return 2 * m >= n - 1
 
 
-def _every(shape: Shape, highest: Shape) -> bool:
-    return all(map(_all, shape, highest))
+def _every(shape: Shape, max_mode: Shape) -> bool:
+    return all(map(_all, shape, max_mode))
 
 
 def _cut(z: Array, m: int, axis: int) -> Array:

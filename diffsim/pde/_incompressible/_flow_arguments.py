@@ -138,7 +138,9 @@ def initial_velocities(given: Any, space: StaggeredGrid) -> Faces:
     if callable(given):
         return tuple(one_per_axis(lambda t, x: given(x), None, x)[i] for i, x in places)
     if given.ndim > 1:
-        views = cell_center_domain(space.grid, space.walls).extended.neighbours(given)
+        views = cell_center_domain(
+            space.grid, space.walls
+        ).with_extrapolated_boundaries.face_neighbors(given)
         means = [(low + high)[i] / 2 for i, (low, high) in enumerate(views)]
         return tuple(space.unknown(a, i).astype(dtype) for i, a in enumerate(means))
     return tuple(one_per_axis(given, None, x)[i] for i, x in places)

@@ -57,7 +57,7 @@ class IncompressibleFlow(AbstractSimulation):
 
     - `viscosity`: ν, length² / time, a number.
     - `grid`: a `Grid` of two or three axes.
-    - `walls`: `NoSlip`, `FreeSlip`, `Inflow`, `Outflow` or `Periodic`: one for all
+    - `boundary`: `NoSlip`, `FreeSlip`, `Inflow`, `Outflow` or `Periodic`: one for all
         sides, or a tuple with an entry for each axis, one for both of its sides or a
         pair. `Inflow(velocity)` takes one number an axis, or a function of (t, x) that
         returns one an axis; at an `Outflow` pressure is zero and so are the changes of
@@ -101,7 +101,7 @@ class IncompressibleFlow(AbstractSimulation):
 
     viscosity: Array
     grid: Grid
-    walls: Sides
+    boundary: Sides
     forcing: Any
     obstacle: Obstacle | None
     initial: Any
@@ -117,7 +117,7 @@ class IncompressibleFlow(AbstractSimulation):
         self,
         viscosity: Numbers,
         grid: Grid,
-        walls: Any,
+        boundary: Any,
         *,
         forcing: Any = None,
         obstacle: Obstacle | None = None,
@@ -128,11 +128,11 @@ class IncompressibleFlow(AbstractSimulation):
         check_viscosity(self.viscosity)
         check_grid(grid)
         self.grid = grid
-        self.walls = checked_walls(walls, grid)
+        self.boundary = checked_walls(boundary, grid)
         self.forcing = checked_force(forcing, grid)
-        check_obstacle(obstacle, StaggeredGrid(grid, self.walls))
+        check_obstacle(obstacle, StaggeredGrid(grid, self.boundary))
         self.obstacle = obstacle
-        self.initial = checked_start(initial, StaggeredGrid(grid, self.walls))
+        self.initial = checked_start(initial, StaggeredGrid(grid, self.boundary))
         check_number("t0", t0)
         self.t0 = t0
 
@@ -146,12 +146,12 @@ class IncompressibleFlow(AbstractSimulation):
     def check_method(self, method):
         return warn_if_unstable(self, method)
 
-    def proper(self):
-        drag = () if self.obstacle is None else self.obstacle.signs()
+    def is_valid(self):
+        drag = () if self.obstacle is None else self.obstacle.positive_parameters()
         signs = viscosity_sign(self.viscosity), *drag
-        return self.grid.proper() & all_hold(signs)
+        return self.grid.is_valid() & all_hold(signs)
 
-    def crossings(self, t: Any, y: Faces) -> Array:
+    def courant_rate(self, t: Any, y: Faces) -> Array:
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""
         return self._carried(t, y) + self._damped()
 
@@ -165,18 +165,20 @@ class IncompressibleFlow(AbstractSimulation):
     def _carried(self, t: Any, y: Faces) -> Array:
         """Crossings by what flows, and by what moves along the walls."""
         space, t = self._space, self._time(t)
-        fastest = space.fastest(leray_project(space, y, t), t)
+        fastest = space.max_advection_speed(leray_project(space, y, t), t)
         return jnp.sum(fastest / space.grid.spacing)
 
     def _damped(self) -> Array:
         """Half of what friction and drag take a time."""
         spacing = self._space.grid.spacing
         # Of every component across its own axis, and along the walls of the others.
-        stiff = np.array([max(map(wall_stiffness_factor, pair)) for pair in self.walls])
+        stiff = np.array(
+            [max(map(wall_stiffness_factor, pair)) for pair in self.boundary]
+        )
         along = jnp.asarray(np.where(np.eye(stiff.size), 1, stiff), self._dtype)
         fastest = jnp.max(jnp.sum(along * spacing**-2, axis=1))
         friction = 2 * self.viscosity.astype(self._dtype) * fastest
-        drag = 0 if self.obstacle is None else 0.5 / self.obstacle.time
+        drag = 0 if self.obstacle is None else 0.5 / self.obstacle.penalization_time
         return friction + drag
 
     def default_method(self):
@@ -217,7 +219,7 @@ class IncompressibleFlow(AbstractSimulation):
     @property
     def domain(self) -> Domain:
         """The grid with boundaries for states: velocities in the centers of cells."""
-        return cell_center_domain(self.grid, self.walls)
+        return cell_center_domain(self.grid, self.boundary)
 
     @property
     def _dtype(self) -> Any:
@@ -231,7 +233,7 @@ class IncompressibleFlow(AbstractSimulation):
 
     @property
     def _space(self) -> StaggeredGrid:
-        return cast(StaggeredGrid(self.grid, self.walls), self._dtype)
+        return cast(StaggeredGrid(self.grid, self.boundary), self._dtype)
 
     @property
     def _forces(self) -> Tendencies:

@@ -54,4 +54,4 @@ def _carrier(
         return means[i][i]
     inside = slice_in_dim(means[axis][i], *space.span(i), axis=i)
     walls = tuple(space.at_wall(i, axis, end, t)[axis] for end in (0, 1))
-    return space.completed(axis, inside, walls)
+    return space.with_boundary_faces(axis, inside, walls)

@@ -30,8 +30,9 @@ class Obstacle(eqx.Module):
         `Ball` or any `eqx.Module`. What floats in it is a parameter. Through a
         periodic side the body goes on at the other.
     - `velocity`: $u_b$, length / time: a number, one an axis, or a function of (t, x).
-    - `time`: η, in which the fluid inside comes to the velocity of the body.
-    - `width`: w, length; None is the length of the shortest side of a cell.
+    - `penalization_time`: η, in which the fluid inside comes to the velocity of the
+        body.
+    - `mask_width`: w, length; None is the length of the shortest side of a cell.
 
     **Good values:** η of two steps, which an explicit method needs for stability, and a
     hundredth of the time in which the flow passes the body; ten cells across it. Flow
@@ -45,8 +46,8 @@ class Obstacle(eqx.Module):
 
     distance: Any
     velocity: Any
-    time: Array
-    width: Array | None
+    penalization_time: Array
+    mask_width: Array | None
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/s002110050401",)
 
@@ -55,8 +56,8 @@ class Obstacle(eqx.Module):
         distance: Any,
         *,
         velocity: Numbers | Any = 0.0,
-        time: Numbers = 1e-2,
-        width: Numbers | None = None,
+        penalization_time: Numbers = 1e-2,
+        mask_width: Numbers | None = None,
     ):
         if not callable(distance):
             raise ValueError(
@@ -66,19 +67,27 @@ class Obstacle(eqx.Module):
         self.distance = distance
         given = callable(velocity)
         self.velocity = velocity if given else as_floating("velocity", velocity)
-        self.time = as_floating("time", time)
-        self.width = None if width is None else as_floating("width", width)
-        for sign in self.signs():
+        self.penalization_time = as_floating("penalization_time", penalization_time)
+        self.mask_width = (
+            None if mask_width is None else as_floating("mask_width", mask_width)
+        )
+        for sign in self.positive_parameters():
             sign.check()
 
-    def signs(self) -> tuple[PositiveParameter, ...]:
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """What must be positive."""
-        shape = self.distance.signs() if isinstance(self.distance, Ball) else ()
+        shape = (
+            self.distance.positive_parameters()
+            if isinstance(self.distance, Ball)
+            else ()
+        )
         return (
             PositiveParameter(
-                "time", self.time, hint="a smaller one is less permeable"
+                "penalization_time",
+                self.penalization_time,
+                hint="a smaller one is less permeable",
             ),
-            PositiveParameter("width", self.width, hint="one cell is sharp"),
+            PositiveParameter("mask_width", self.mask_width, hint="one cell is sharp"),
             *shape,
         )
 
@@ -87,12 +96,12 @@ class Obstacle(eqx.Module):
 
         One stands at each of `shifts`, shape (image, axis), from the body.
         """
-        width = jnp.min(spacing) if self.width is None else self.width
+        mask_width = jnp.min(spacing) if self.mask_width is None else self.mask_width
 
         def outside(shift):
             place = x - shift.reshape(-1, *[1] * (x.ndim - 1))
             distance = jnp.asarray(self.distance(place), x.dtype)
-            return (1 + jnp.tanh(distance / jnp.asarray(width, x.dtype))) / 2
+            return (1 + jnp.tanh(distance / jnp.asarray(mask_width, x.dtype))) / 2
 
         return 1 - jnp.prod(jax.vmap(outside)(shifts), axis=0)
 
@@ -115,10 +124,10 @@ class Ball(eqx.Module):
     def __init__(self, center: Numbers, radius: Numbers):
         self.center = as_floating("center", center)
         self.radius = as_floating("radius", radius)
-        for sign in self.signs():
+        for sign in self.positive_parameters():
             sign.check()
 
-    def signs(self) -> tuple[PositiveParameter, ...]:
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """What must be positive."""
         return (PositiveParameter("radius", self.radius),)
 

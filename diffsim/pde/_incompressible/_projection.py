@@ -48,7 +48,9 @@ def project_out_gradient(
 
 def leray_project(space: StaggeredGrid, u: Faces, t: Any) -> Faces:
     """The nearest velocity without divergence that obeys the walls at the time t."""
-    return _subtract_gradient(space, u, pressure_potential(space, space.outward(u, t)))
+    return _subtract_gradient(
+        space, u, pressure_potential(space, space.divergence(u, t))
+    )
 
 
 def _subtract_gradient(space: StaggeredGrid, u: Faces, p: Array) -> Faces:

@@ -98,7 +98,7 @@ class StaggeredGrid(eqx.Module):
             given.append(tuple(self.at_wall(i, axis, end, t)[i] for end in (0, 1)))
         return face_neighbors(u, ends, given, 1)
 
-    def completed(self, i: int, u: Array, known: Sequence[Array]) -> Array:
+    def with_boundary_faces(self, i: int, u: Array, known: Sequence[Array]) -> Array:
         """`u` on all faces across axis i, `known` on those of closed walls."""
         axis = _axis(u, i, self)
         if self.periodic(i):
@@ -112,11 +112,13 @@ class StaggeredGrid(eqx.Module):
     def faces(self, u: Faces, t: Any) -> Faces:
         """All faces, one more along its axis than cells for each component."""
         return tuple(
-            self.completed(i, a, tuple(self.at_wall(i, i, e, t)[i] for e in (0, 1)))
+            self.with_boundary_faces(
+                i, a, tuple(self.at_wall(i, i, e, t)[i] for e in (0, 1))
+            )
             for i, a in enumerate(u)
         )
 
-    def fastest(self, u: Faces, t: Any) -> Array:
+    def max_advection_speed(self, u: Faces, t: Any) -> Array:
         """The highest |u| of every component, shape (axis,), along walls too."""
         highest = []
         for i, a in enumerate(self.faces(u, t)):
@@ -130,7 +132,7 @@ class StaggeredGrid(eqx.Module):
             highest.append(jnp.max(jnp.stack(parts)))
         return jnp.stack(highest)
 
-    def outward(self, u: Faces, t: Any) -> Array:
+    def divergence(self, u: Faces, t: Any) -> Array:
         """∇·u of all cells."""
         return self._divergence(self.faces(u, t))
 
@@ -146,7 +148,7 @@ class StaggeredGrid(eqx.Module):
                 else:
                     thin = self.grid.shape[:i] + (1,) + self.grid.shape[i + 1 :]
                     changes.append(jnp.zeros(thin, dtype))
-            every.append(self.completed(i, a, tuple(changes)))
+            every.append(self.with_boundary_faces(i, a, tuple(changes)))
         return self._divergence(tuple(every))
 
     def gradient(self, p: Array) -> Faces:

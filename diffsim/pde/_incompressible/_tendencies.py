@@ -29,13 +29,13 @@ class Tendencies(eqx.Module):
     @classmethod
     def of(cls, flow: Any) -> "Tendencies":
         """Those of a flow, with what does not change in a run worked out."""
-        space, body = StaggeredGrid(flow.grid, flow.walls), flow.obstacle
+        space, body = StaggeredGrid(flow.grid, flow.boundary), flow.obstacle
         hindrance = ()
         if body is not None:
             places = map(space.points, range(flow.grid.ndim))
             spacing, shifts = flow.grid.spacing, space.images()
             hindrance = tuple(
-                body.inside(x, spacing, shifts) / body.time for x in places
+                body.inside(x, spacing, shifts) / body.penalization_time for x in places
             )
         return cls(space, flow.viscosity, flow.forcing, body, hindrance)
 
@@ -79,7 +79,7 @@ class ProjectedDynamics(AbstractIMEXTerm):
     forces: Tendencies
 
     @property
-    def whole(self):
+    def fully_implicit(self):
         return False
 
     def vf(self, t, y, args):

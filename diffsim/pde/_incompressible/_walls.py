@@ -49,13 +49,13 @@ _KINDS = (
 def checked_walls(walls: Any, grid: Grid) -> Sides:
     """The walls of all sides, a pair for each axis, checked."""
     pairs = boundaries_per_side(
-        walls, grid.ndim, name="walls", kinds=Side, expected=_KINDS
+        walls, grid.ndim, name="boundary", kinds=Side, expected=_KINDS
     )
     sides = [side for pair in pairs for side in pair]
     kinds = {type(side) for side in sides}
     if Inflow in kinds and Outflow not in kinds:
         raise ValueError(
-            "walls have an Inflow and no Outflow: what flows in has to leave; make "
+            "boundary has an Inflow and no Outflow: what flows in has to leave; make "
             "another side pde.Outflow()"
         )
     for axis, pair in enumerate(pairs):

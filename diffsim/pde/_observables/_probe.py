@@ -120,7 +120,7 @@ def _around(x: Array, domain: Domain, axis: int, order: int) -> tuple[Array, Arr
 
 def _framed(u: Array, t: Array, domain: Domain, order: int) -> Array:
     """With cells beyond every side, and beyond the edges between them."""
-    grid, free = domain.grid, domain.extended
+    grid, free = domain.grid, domain.with_extrapolated_boundaries
     ndim = grid.ndim
     for axis, sides in enumerate(domain.boundary):
         values = []
@@ -152,11 +152,11 @@ def _longer(
             beyond.append(inwards[1 - end][..., :width])
             continue
         rule = _rule(side, grid.spacing[axis], order)
-        own = rule.own
+        own = rule.interior_weights
         if own.ndim == 3:
             own = jnp.expand_dims(own, range(1, grid.ndim))
         cells = inwards[end][..., None, : own.shape[-1]]
-        beyond.append(jnp.sum(own * cells, -1) + rule.given * values[end])
+        beyond.append(jnp.sum(own * cells, -1) + rule.boundary_weight * values[end])
     low, high = beyond
     lines = jnp.concatenate([jnp.flip(low, -1), lines, high], -1)
     return jnp.moveaxis(lines, -1, axis - grid.ndim)

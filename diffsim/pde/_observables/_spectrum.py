@@ -48,8 +48,8 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     # The longest wavevector, were all sides as short.
     count = int(np.hypot.reduce([n // 2 for n in grid.shape]) + 0.5) + 1
     # Up from halves, whatever rounding makes of them.
-    shells = jnp.floor(jnp.sqrt(modes.squared) / step + 0.5001).astype(int)
-    z = modes.forward(u)
+    shells = jnp.floor(jnp.sqrt(modes.wavenumber_squared) / step + 0.5001).astype(int)
+    z = modes.fft(u)
     power = jnp.asarray(_weights(grid.shape), u.dtype) * (z.real**2 + z.imag**2)
     power = power.reshape(*power.shape[: -grid.ndim], -1)
     summed = jax.ops.segment_sum(jnp.moveaxis(power, -1, 0), shells.ravel(), count)

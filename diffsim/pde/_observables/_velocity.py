@@ -40,9 +40,9 @@ def velocity(simulation: Any, state: Array) -> Array:
     if not _is_vorticity(simulation):
         return state
     modes = _modes(simulation, state)
-    stream = -modes.potential(modes.forward(jnp.squeeze(state, -3)))
+    stream = -modes.inverse_laplacian(modes.fft(jnp.squeeze(state, -3)))
     slopes = modes.derivative(1) * stream, -modes.derivative(0) * stream
-    return modes.backward(jnp.stack(slopes, -3))
+    return modes.ifft(jnp.stack(slopes, -3))
 
 
 @fresh_jit
@@ -68,15 +68,15 @@ def vorticity(simulation: Any, state: Array) -> Array:
     if isinstance(simulation, IncompressibleFlow):
         return curl_of(_slopes(simulation, state))
     modes = _modes(simulation, state)
-    z = modes.forward(state)
+    z = modes.fft(state)
     slopes = [modes.derivative(axis) * z for axis in range(modes.grid.ndim)]
-    return modes.backward(curl_of(slopes))
+    return modes.ifft(curl_of(slopes))
 
 
 def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
     """∂u along each axis, by parabolas through the last three cells at a wall."""
     ndim = flow.grid.ndim
-    views = flow.domain.extended.neighbours(u, order=3)
+    views = flow.domain.with_extrapolated_boundaries.face_neighbors(u, order=3)
     spacing = flow.grid.spacing.astype(u.dtype)
     return [
         difference((low + high) / (2 * dx), i - ndim)

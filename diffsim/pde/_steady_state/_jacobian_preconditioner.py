@@ -29,18 +29,18 @@ class LeftPreconditionedKrylov(AbstractLinearSolver):
     krylov: Krylov
     lead: AbstractJacobianPreconditioner
 
-    def prepared(self, operator, y, hint=None, *, transposed=False):
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint, transposed
         return self.lead.at(operator, y)
 
-    def solved(self, state, operator, b):
+    def solve(self, state, operator, b):
         return self._solved(state, operator, b)
 
-    def solved_transposed(self, state, transposed, b):
+    def solve_transpose(self, state, transposed, b):
         turned = jax.linear_transpose(state, b)
         return self._solved(lambda v: turned(v)[0], transposed, b)
 
     def _solved(self, lead: Callable, operator: Callable, b: Any):
         b = lead(b)
         tolerance = self.krylov.tolerance(b)
-        return self.krylov.within(lambda v: lead(operator(v)), b, tolerance)
+        return self.krylov.solve_to_tolerance(lambda v: lead(operator(v)), b, tolerance)

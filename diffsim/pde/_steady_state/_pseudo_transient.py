@@ -110,7 +110,7 @@ class PseudoTransient(optx.AbstractRootFinder):
 
         tolerance = state.forcing * state.residual
         assert isinstance(self.linear, Krylov)
-        move, _ = self.linear.within(shifted, value, tolerance)
+        move, _ = self.linear.solve_to_tolerance(shifted, value, tolerance)
         moved = jax.tree.map(jnp.add, y, move)
         there = fn(moved, args)[0]
         bent = jax.tree.map(lambda f, s: f - s / state.step, there, move)

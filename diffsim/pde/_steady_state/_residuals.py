@@ -44,10 +44,10 @@ def check_simulation(simulation: Any):
             f"{name} has no rate in cells that could vanish; steady takes equations "
             "that are AbstractFiniteVolumeEquation, such as pde.Diffusion(D, source)"
         )
-    if not isinstance(simulation.space, FiniteVolume):
+    if not isinstance(simulation.discretization, FiniteVolume):
         raise ValueError(
-            f"{name} must be in cells for a steady state, got space="
-            f"{type(simulation.space).__name__}(); leave space away"
+            f"{name} must be in cells for a steady state, got discretization="
+            f"{type(simulation.discretization).__name__}(); leave discretization away"
         )
 
 

@@ -80,7 +80,7 @@ def steady_state(
     **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
     of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
     the solve of a derivative would not converge; `guess_not_finite`; `non_finite`;
-    `improper_parameter`.
+    `invalid_parameter`.
 
     **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
     failures where they raise.
@@ -121,8 +121,8 @@ def _solve(simulation, solver, observe, max_steps) -> Solution:
     search = functools.partial(_search, max_steps)
     equation = ImplicitEquation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = implicit_solve(equation, guess, rule)
-    proper = simulation.proper()
-    status = RESULTS.where(proper, status, RESULTS.improper_parameter)
+    proper = simulation.is_valid()
+    status = RESULTS.where(proper, status, RESULTS.invalid_parameter)
     y = nan_unless(y, proper)
     observe = simulation.observe if observe is None else observe
     return Solution(observe(simulation.t0, y), status, size, steps)
@@ -183,7 +183,7 @@ def _is_determined(
     b = jax.tree.map(_irregular, y)
     size = jnp.sqrt(linear.krylov.inner(b, b))
     tolerance = machine_epsilon(y) ** 0.5 * size
-    x, _ = linear.krylov.within(lambda v: lead(operator(v)), b, tolerance)
+    x, _ = linear.krylov.solve_to_tolerance(lambda v: lead(operator(v)), b, tolerance)
     return is_finite(x)
 
 

@@ -46,8 +46,8 @@ class CFL(diffrax.AbstractStepSizeController):
     run, so that what lasts as long is seen; for what is shorter see `Evolution`. Else
     it follows no error: take a `diffrax.PIDController` for one. How steps depend on
     parameters is not
-    differentiated, as with Diffrax's own controllers: `Method.frozen` keeps the steps
-    where that matters.
+    differentiated, as with Diffrax's own controllers: `Method.freeze_steps` keeps the
+    steps where that matters.
 
     ```python
     ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.4))
@@ -55,20 +55,20 @@ class CFL(diffrax.AbstractStepSizeController):
 
     **Arguments**
 
-    - `number`: C.
+    - `courant_number`: C.
 
     **Good values:** 0.5 with `SSPRK3`; up to 0.9 is stable with first order upwind, and
     0.3 keeps the error of time below that of space with `WENO5`.
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are, by
-    `crossings(t, u, domain)` or in Fourier modes `fastest`.
+    `courant_rate(t, u, domain)` or in Fourier modes `max_advection_speed`.
 
     **Limits:** where modes are carried their linear part is not counted, for solvers
     that take it implicitly, nor is the damping of a `Wave`; of other solvers a first
     step that is too long is warned of (convenience).
     """
 
-    number: float | Array
+    courant_number: float | Array
     _direction: Any = eqx.field(repr=False)
     _epoch: Any = eqx.field(repr=False)
     _longest: Any = eqx.field(repr=False)
@@ -77,10 +77,10 @@ class CFL(diffrax.AbstractStepSizeController):
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
     never_jumps: ClassVar[bool] = True
 
-    def __init__(self, number: float | Array = 0.5):
-        check_number("number", number)
-        check_positive("number", number)
-        self.number = number
+    def __init__(self, courant_number: float | Array = 0.5):
+        check_number("courant_number", courant_number)
+        check_positive("courant_number", courant_number)
+        self.courant_number = courant_number
         self._direction, self._epoch = 1, None
         self._longest, self._part = None, 1.0
 
@@ -102,9 +102,9 @@ class CFL(diffrax.AbstractStepSizeController):
     def scaled(self, factor):
         """Itself, with steps that are longer by a factor, to see what they do."""
         return eqx.tree_at(
-            lambda c: (c.number, c._part),
+            lambda c: (c.courant_number, c._part),
             self,
-            (factor * self.number, factor * self._part),
+            (factor * self.courant_number, factor * self._part),
         )
 
     def wrap(self, direction):
@@ -155,7 +155,7 @@ class CFL(diffrax.AbstractStepSizeController):
             part = jnp.asarray(_OFF, dtype)
         else:
             # An error of third order, beside shocks as well.
-            usual = jnp.maximum(1, (self.number / 0.5) ** 3)
+            usual = jnp.maximum(1, (self.courant_number / 0.5) ** 3)
             part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
         return jax.lax.stop_gradient(part * self._part**2)
 
@@ -173,7 +173,9 @@ class CFL(diffrax.AbstractStepSizeController):
         now = jnp.asarray(t) * jnp.asarray(self._direction, jnp.result_type(t))
         now = now if self._epoch is None else self._epoch.at(now)
         # Derivatives are those at frozen steps: where they lie changes only the error.
-        return jax.lax.stop_gradient(allowed_step(evolution, self.number, now, u))
+        return jax.lax.stop_gradient(
+            allowed_step(evolution, self.courant_number, now, u)
+        )
 
 
 class _Paces(NamedTuple):
@@ -192,8 +194,8 @@ def _relative_error(error: Any, before: Any, after: Any) -> Array:
     return jnp.where(sizes > 0, max_norm(error) / jnp.where(sizes > 0, sizes, 1), 0)
 
 
-def cfl_time_step(evolution: Any, number: Numbers = 0.5) -> Array:
-    r"""The fixed step at which the fastest wave crosses `number` cells at the start.
+def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
+    r"""The time step of a given Courant number at the start of a run.
 
     ```python
     step = float(pde.cfl_time_step(tube, 0.5))
@@ -207,37 +209,39 @@ def cfl_time_step(evolution: Any, number: Numbers = 0.5) -> Array:
 
     - `evolution`: an `Evolution`, of an equation that has waves or that spreads; or
         an `IncompressibleFlow`.
-    - `number`: C, as for `CFL`.
+    - `courant_number`: C, as for `CFL`.
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are.
 
     **Limits:** waves may become faster later (mathematics). The damping of a `Wave` is
     not counted, which `Leapfrog` solves exactly (convenience).
     """
-    check_number("number", number)
-    check_positive("number", number)
-    return allowed_step(evolution, number, evolution.t0, evolution.initial_state())
+    check_number("courant_number", courant_number)
+    check_positive("courant_number", courant_number)
+    return allowed_step(
+        evolution, courant_number, evolution.t0, evolution.initial_state()
+    )
 
 
-def allowed_step(simulation: Any, number: Any, t: Any, y: Any) -> Array:
-    """The step of `number` crossings from the state y at the time t."""
+def allowed_step(simulation: Any, courant_number: Any, t: Any, y: Any) -> Array:
+    """The step of `courant_number` crossings from the state y at the time t."""
     rate = courant_rate_of(simulation, t, y)
     if rate is None:
         name = type(getattr(simulation, "equation", simulation)).__name__
         raise ValueError(
-            f"{name} does not say how fast its waves are, by crossings(t, u, domain); "
-            "there is no step to be found for it; choose one by its error, or let a "
-            "solver with an error estimate choose"
+            f"{name} does not say how fast its waves are, by courant_rate(t, u, "
+            "domain); there is no step to be found for it; choose one by its error, or "
+            "let a solver with an error estimate choose"
         )
     # Where nothing moves any step will do, a finite one.
     least = jnp.finfo(rate.dtype).tiny ** 0.5
-    return jnp.asarray(number, rate.dtype) / jnp.maximum(rate, least)
+    return jnp.asarray(courant_number, rate.dtype) / jnp.maximum(rate, least)
 
 
 @fresh_jit
 def courant_rate_of(simulation: Any, t: Any, y: Any) -> Array | None:
     """Of the state y at the time t, None where nothing is known of them."""
-    if not hasattr(simulation, "crossings"):
+    if not hasattr(simulation, "courant_rate"):
         return None
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
-    return simulation.crossings(jnp.asarray(t, dtype), y)
+    return simulation.courant_rate(jnp.asarray(t, dtype), y)

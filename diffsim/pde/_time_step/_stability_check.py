@@ -75,7 +75,7 @@ def _unknown(given: Any) -> bool:
 def _first_step(simulation: Any, method: Method) -> float | None:
     """If no error chooses it."""
     if isinstance(method.controller, CFL):
-        step = cfl_time_step(simulation, method.controller.number)
+        step = cfl_time_step(simulation, method.controller.courant_number)
         return None if is_traced(step) else float(step)
     return None if method.adaptive or method.step is None else float(method.step)
 

@@ -25,7 +25,7 @@ def adaptive_step_log(
     """The steps of up to `runs` runs, where they lead, and each run's result."""
     no, nothing = jnp.asarray(False), jnp.zeros(len(watch.events), t0.dtype)
     start = EventLoopState(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
-    if not any(event.acts for event in watch.events):
+    if not any(event.modifies_run for event in watch.events):
         ends, states, *about = solve(t0, y0)
         rows, values = _append_log(watch, start, (t0, y0), ends, states)
         ended = _state_at(-1, rows, values)._replace(stopped=jnp.asarray(True))
@@ -36,11 +36,11 @@ def adaptive_step_log(
         # From a little behind a reset, where events have their signs again.
         t, y = here.anchor + soon, watch.quick(here.anchor, here.y, soon)
         at_once = crossings(watch.events, here.values, watch.values(t, y))
-        idle = here.stopped | jnp.any(watch.acts() & at_once)
+        idle = here.stopped | jnp.any(watch.modifies_run() & at_once)
         ends, states, *about = _solve_unless(idle, solve, t, y)
         rows, values = _append_log(watch, here, (t, y), ends, states)
         ended = _state_at(-1, rows, values)._replace(stopped=jnp.asarray(True))
-        acting = watch.acts() & rows.crossed
+        acting = watch.modifies_run() & rows.crossed
         n = jnp.argmax(jnp.any(acting, axis=1))
         begun = _state_at(n, rows, values)
         whole = rows.lengths[n]

@@ -13,7 +13,7 @@ from .._elapsed_time import Epoch
 from ._event import Event
 
 
-#: `aside(t, y, length)`: the state `length` after y at t, by one step.
+#: `off_grid_state(t, y, length)`: the state `length` after y at t, by one step.
 Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
 
 #: Steps of the search for an event. Newton takes five; the rest is for g that bend.
@@ -23,21 +23,21 @@ _SEARCH = 20
 class EventDetector(NamedTuple):
     """The events of a run, and how to step it by any length.
 
-    `quick` is `aside` by less code: where a step of many stages is made a few times, it
-    takes longer to compile than to run.
+    `quick` is `off_grid_state` by less code: where a step of many stages is made a few
+    times, it takes longer to compile than to run.
     """
 
     events: tuple[Event, ...]
     epoch: Epoch
-    aside: Aside
+    off_grid_state: Aside
     quick: Aside
     args: Any
 
     def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
         return event_values(self.events, self.epoch, t, y, self.args)
 
-    def acts(self) -> Bool[Array, " event"]:
-        return jnp.array([event.acts for event in self.events])
+    def modifies_run(self) -> Bool[Array, " event"]:
+        return jnp.array([event.modifies_run for event in self.events])
 
     def located(self, index: Array, t, y, length, window, *, there) -> Array:
         """How long after t event `index` happens, within a step of `length`.

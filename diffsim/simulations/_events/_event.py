@@ -85,7 +85,7 @@ class Event(eqx.Module):
             return self.condition(t, state, simulation)
 
     @property
-    def acts(self) -> bool:
+    def modifies_run(self) -> bool:
         """Whether the run is another one after it."""
         return self.terminal or self.reset is not None
 

@@ -44,8 +44,8 @@ def integrate_with_events(
     step = plan.method.step if isinstance(side, DiffraxPlan) else side.step
     step = 1.0 if step is None else step
     stepper = Stepper(simulation, plan.method.solver, epoch, step)
-    quick = functools.partial(stepper.aside, rolled=True)
-    watch = EventDetector(events, epoch, stepper.aside, quick, simulation)
+    quick = functools.partial(stepper.off_grid_state, rolled=True)
+    watch = EventDetector(events, epoch, stepper.off_grid_state, quick, simulation)
     if isinstance(side, FixedStepPlan):
         rows, stop, result, stats = _fixed_step_log(request, watch, side)
     else:
@@ -75,7 +75,7 @@ def _with_result(rows: StepLog, watch: EventDetector, last: Array, result: Any) 
     lost = jnp.any(jnp.isnan(values) & known[:, None])
     result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
     # Fixed steps go on behind the last output; one that acts ends its step.
-    behind = watch.acts() & (rows.times + rows.lengths > last)[:, None]
+    behind = watch.modifies_run() & (rows.times + rows.lengths > last)[:, None]
     counts = jnp.sum(rows.crossed & in_time[:, None] & ~behind, axis=0)
     many = jnp.any(counts > jnp.array([event.limit for event in watch.events]))
     return RESULTS.where(fine & ~lost & many, RESULTS.events_beyond_limit, result)
@@ -177,7 +177,7 @@ def _with_bound(request: RunSpec, side: DiffraxPlan, runs: int) -> DiffraxPlan:
 
 
 def _adaptive_log(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
-    until = tuple(event for event in watch.events if event.acts)
+    until = tuple(event for event in watch.events if event.modifies_run)
     last_time = request.elapsed[-1]
     runs = 1 + _resets(watch.events)
     side = _with_bound(request, side, runs)

@@ -45,13 +45,13 @@ def fixed_step_log(
 
     def one(here: EventLoopState, _):
         t = here.anchor + here.n.astype(step.dtype) * step
-        y = watch.aside(t, here.y, step)
+        y = watch.off_grid_state(t, here.y, step)
         after = watch.values(t + step, y)
         crossed = crossings(watch.events, here.values, after) & ~here.stopped
         there = EventLoopState(here.anchor, here.n + 1, y, after, nothing, no)
         found = TruncatedStep(step, there, crossed, nothing)
-        if any(event.acts for event in watch.events):
-            acting = watch.acts() & crossed
+        if any(event.modifies_run for event in watch.events):
+            acting = watch.modifies_run() & crossed
             found = jax.lax.cond(
                 jnp.any(acting),
                 lambda acting: acted(watch, t, here, step, soon, acting),
@@ -104,7 +104,7 @@ def acted(
     # Seen from behind the reset, an event that is still to come has its old sign.
     coming = other & (back * here.values > 0)
     by_now, by_soon = (crossings(events, here.values, g) for g in (at, past))
-    noted = other & ~watch.acts() & (by_now | (by_soon & ~coming))
+    noted = other & ~watch.modifies_run() & (by_now | (by_soon & ~coming))
     coming &= ~noted
     values = jnp.where(coming, back, on)
     since = jnp.where(coming, -soon, soon)

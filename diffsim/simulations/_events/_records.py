@@ -93,8 +93,8 @@ def _off_grid_steps(
     rows = jax.tree.map(lambda a: a[at], rows)
     # A step ends with the event that acts in it.
     waits = rows.lengths
-    if not all(event.acts for event in watch.events):
-        acts = watch.acts()[index]
+    if not all(event.modifies_run for event in watch.events):
+        acts = watch.modifies_run()[index]
         sought = there & ~acts
 
         def wait(index, there, row):

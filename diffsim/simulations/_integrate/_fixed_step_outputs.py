@@ -51,7 +51,7 @@ def off_grid_states(
     A side step is not fed back, so an output has the full order of the solver and does
     not disturb the grid; of length zero it is the identity.
     """
-    return jax.vmap(stepper.aside)(stepper.time(points), states, beyond)
+    return jax.vmap(stepper.off_grid_state)(stepper.time(points), states, beyond)
 
 
 def _outputs_on_grid(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:

@@ -30,7 +30,7 @@ class Carry(NamedTuple):
 class SupportsPrecompute(Protocol):
     """A solver with something to work out for all steps of one length."""
 
-    def prepared(self, terms: Any, length: Array) -> diffrax.AbstractSolver:
+    def precompute(self, terms: Any, length: Array) -> diffrax.AbstractSolver:
         """Itself, for dynamics and steps that are known."""
         ...
 
@@ -71,7 +71,9 @@ class Stepper(eqx.Module):
         self.packing = None if packing is None or packing.single else packing
         self.rolled = small and is_rolled(solver)
         if isinstance(solver, SupportsPrecompute):
-            self.prepared = solver.prepared(self.terms, jnp.full_like(self.begin, step))
+            self.prepared = solver.precompute(
+                self.terms, jnp.full_like(self.begin, step)
+            )
             if isinstance(self.terms, Semilinear) and self.terms.projection is not None:
                 self.outer, self.terms = self.terms, self.terms.transformed()
 
@@ -106,7 +108,7 @@ class Stepper(eqx.Module):
             return self.packing.unpack(carry.y)
         return carry.y if self.outer is None else self.outer.backward(carry.y)
 
-    def aside(
+    def off_grid_state(
         self, t: Array, y: PyTree[Array], length: Array, *, rolled: bool = False
     ) -> PyTree[Array]:
         """The state `length` after `y` at `t`, which need not be on the grid.
@@ -126,7 +128,7 @@ class Stepper(eqx.Module):
         """A step from grid point `n`, of another length than `step` if given."""
         step = self._advanced
         # What a step searched for is stored: it took longer to find than memory takes.
-        if self.simulation.repeats and carry.result is None:
+        if self.simulation.rematerialize_steps and carry.result is None:
             step = eqx.filter_checkpoint(step, prevent_cse=False)
         return step(carry, n, length)
 
@@ -166,7 +168,7 @@ def with_closures(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
     """
     if not isinstance(stepper.terms, AbstractSplitFlows):
         return stepper
-    terms = stepper.terms.opened(stepper.begin, y0, stepper.simulation)
+    terms = stepper.terms.with_closures_as_leaves(stepper.begin, y0, stepper.simulation)
     return eqx.tree_at(lambda s: s.terms, stepper, terms)
 
 

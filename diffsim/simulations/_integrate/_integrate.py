@@ -75,7 +75,7 @@ def _integrate_traced_one_way(request: RunSpec, here: Array, sign: int) -> RunRe
     """The outputs that lie `here`, in one direction; the others stay at the epoch."""
     method = request.plan.method
     times = jnp.where(here, request.elapsed, 0)
-    if not method.scans:
+    if not method.uses_scan:
         # Diffrax wants them in order; whether they are, is known only when it runs.
         order = jnp.argsort(sign * times)
         side = diffrax_plan(method, times.size, span=None)

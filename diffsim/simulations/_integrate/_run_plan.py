@@ -89,7 +89,7 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     if times.size == 0:
         return None
     elapsed = elapsed_since(t0, times)
-    if not method.scans:
+    if not method.uses_scan:
         _check_not_interpolated(method, times, t0)
         return diffrax_plan(method, times.size, span=(t0, float(elapsed[-1])))
     assert method.step is not None
@@ -224,7 +224,7 @@ def _check_bounded(method: Method):
 def _interpolates_by_a_line(method: Method) -> bool:
     """One-step maps have no dense output but a line between their steps."""
     one_step = isinstance(method.solver, AbstractSplittingSolver)
-    return one_step and method.step is not None and not method.scans
+    return one_step and method.step is not None and not method.uses_scan
 
 
 def _check_not_interpolated(method: Method, times: np.ndarray, t0: float):

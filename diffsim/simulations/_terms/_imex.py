@@ -19,12 +19,12 @@ class AbstractIMEXTerm(diffrax.AbstractTerm):
 
     @property
     @abc.abstractmethod
-    def whole(self) -> bool:
+    def fully_implicit(self) -> bool:
         """Whether everything is implicit: there is no $f_E$."""
 
     @abc.abstractmethod
     def explicit(self, t: Any, y: PyTree[Array], args: Any) -> PyTree[Array]:
-        """$f_E$, zero if `whole`."""
+        """$f_E$, zero if `fully_implicit`."""
 
     @abc.abstractmethod
     def implicit(self, t: Any, y: PyTree[Array], args: Any) -> PyTree[Array]:
@@ -47,7 +47,7 @@ class AbstractIMEXTerm(diffrax.AbstractTerm):
 
     def vf(self, t, y, args):
         rate = self.implicit(t, y, args)
-        if self.whole:
+        if self.fully_implicit:
             return rate
         return jax.tree.map(jnp.add, rate, self.explicit(t, y, args))
 
@@ -92,7 +92,7 @@ class IMEXTerm(AbstractIMEXTerm):
         self.f_explicit = explicit
 
     @property
-    def whole(self):
+    def fully_implicit(self):
         return self.f_explicit is None
 
     def explicit(self, t, y, args):

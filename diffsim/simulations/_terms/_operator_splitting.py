@@ -27,7 +27,7 @@ class AbstractSplitFlows(diffrax.AbstractTerm):
         """The y after `length` of $g$ alone, its time held at t."""
 
     @abc.abstractmethod
-    def opened(self, t: Array, y: PyTree[Array], args: Any) -> Self:
+    def with_closures_as_leaves(self, t: Array, y: PyTree[Array], args: Any) -> Self:
         """The same with what its functions close over as leaves."""
 
     def contr(self, t0, t1, **kwargs):
@@ -78,7 +78,7 @@ class SplitFlows(AbstractSplitFlows):
     def second(self, t, y, length, args):
         return self.f_second(t, y, length, args)
 
-    def opened(self, t, y, args):
+    def with_closures_as_leaves(self, t, y, args):
         length = jnp.zeros_like(t)
         flows = (self.f_first, self.f_second)
         return SplitFlows(

@@ -52,7 +52,7 @@ class Semilinear(AbstractIMEXTerm):
         return jax.lax.complex(self.real, self.imaginary)
 
     @property
-    def whole(self):
+    def fully_implicit(self):
         return False
 
     def explicit(self, t, y, args):

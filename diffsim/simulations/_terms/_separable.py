@@ -37,7 +37,7 @@ class Separable(AbstractSplitFlows):
         x, v = y
         return x, _shifted(v, self.kick(t, x, args), length)
 
-    def opened(self, t, y, args):
+    def with_closures_as_leaves(self, t, y, args):
         x, v = y
         drift = eqx.filter_closure_convert(self.drift, t, v, args)
         return Separable(drift, eqx.filter_closure_convert(self.kick, t, x, args))
