@@ -57,10 +57,8 @@ readings = temperatures(true) + sigma * random.normal(size=(10, 40))
 
 # %%
 prior, noise = {"[:]": ds.Free(prior=(0.0, 1.0))}, inference.Gaussian(sigma)
-how = {
-    "solver": optx.LBFGS(3e-4, 3e-4),
-    "options": inference.FitOptions(covariance=False),
-}
+options = inference.FitOptions(covariance=False)
+how = {"solver": optx.LBFGS(3e-4, 3e-4), "options": options}
 fit = ds.fit(temperatures, 0 * true, readings, noise=noise, free=prior, **how)
 print(f"chi2 {fit.chi2:.0f} of {readings.size} readings after {fit.steps} steps")
 

@@ -1,7 +1,7 @@
 """Prints how many files of diffsim a first call visits, those of imports left out.
 
-`python tools/visited_files.py --list` names them. A file is visited where a function in it
-runs; what equations and parameters are declared in counts as well.
+`python tools/visited_files.py --list` names them. A file is visited where a function
+in it runs; equations and parameters that are declared in the task count as well.
 """
 
 import argparse

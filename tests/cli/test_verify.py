@@ -100,7 +100,10 @@ def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
     assert cli.main(["verify", "--orders", "--markdown"]) == 0
     table = capsys.readouterr().out.splitlines()
     assert len(table) == len(list(_convergence_table.product())) + 2
-    assert table[2] == "| Diffusion | Wall | Central(2) | 1.99 (2) | 1.90 | 2.00 |"
+    assert (
+        table[2]
+        == "| Diffusion | ReflectingWall | Central(2) | 1.99 (2) | 1.90 | 2.00 |"
+    )
     for rms in (1.85, float("nan")):
         monkeypatch.setattr(
             _convergence_table,
@@ -108,7 +111,7 @@ def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
             lambda *_, rms=rms: good._replace(rms=rms),
         )
         assert cli.main(["verify", "--orders"]) == 1
-        assert "Diffusion, Wall" in capsys.readouterr().err
+        assert "Diffusion, ReflectingWall" in capsys.readouterr().err
 
 
 def test_derivatives_of_fields_are_printed_and_those_that_are_wrong_fail(

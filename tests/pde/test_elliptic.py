@@ -351,7 +351,7 @@ def test_failures_are_named():
         ),
         (
             {"solver": pde.FastDiagonalization(), "coefficient": np.ones((8, 6))},
-            r"take Preconditioned\(Transforms\(\)\)",
+            r"take PreconditionedKrylov\(FastDiagonalization\(\)\)",
         ),
     ],
 )
@@ -373,7 +373,7 @@ def test_solvers_that_do_not_fit_are_named():
         pde.poisson(np.ones((4, 6)), wide, solver=pde.FastDiagonalization())
     with pytest.raises(ValueError, match="by must be FastDiagonalization"):
         pde.PreconditionedKrylov(pde.PreconditionedKrylov())
-    with pytest.raises(ValueError, match="sweeps must be 1 or more"):
+    with pytest.raises(ValueError, match="smoothing_steps must be 1 or more"):
         pde.Multigrid(smoothing_steps=0)
     with pytest.raises(ValueError, match="preconditioner of its own"):
         pde.PreconditionedKrylov(krylov=Krylov(preconditioner=lambda v: v))

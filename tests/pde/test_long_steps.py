@@ -249,7 +249,7 @@ def test_steps_that_follow_waves_alone_are_warned_of_where_friction_is_explicit(
     law = pde.NavierStokes(0.1)
     thick = pde.Evolution(law, swirls().initial, swirls().grid)
     method = ds.Method(diffrax.Heun(), controller=pde.CFL(0.5))
-    with pytest.warns(UserWarning, match=r"first step of CFL\(number=0.5\) is longer"):
+    with pytest.warns(UserWarning, match=r"first step of CFL\(courant_number=0.5\) is longer"):
         thick.check_method(method)
     assert warned(swirls(), integrators.SSPRK3(), 0.1) is None
     swirls().check_method(ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.5)))
@@ -271,7 +271,7 @@ def test_implicit_steps_follow_the_waves_of_modes():
 @pytest.mark.parametrize(
     ("solver", "space", "sentence"),
     [
-        (integrators.ETDRK4(), None, r"ETDRK4 steps .* modes .* Diffusion in Cells"),
+        (integrators.ETDRK4(), None, r"ETDRK4 steps .* modes .* Diffusion in FiniteV"),
         (integrators.Leapfrog(), None, "Leapfrog steps waves, .* takes KenCarp5"),
         (integrators.Yoshida4(), pde.Fourier(), "Yoshida4 steps waves, .* in Fourier"),
     ],

@@ -98,7 +98,7 @@ class Forgetful(SwiftHohenberg):
         return modes.ifft(z) ** 3
 
 
-class DiffusionPreconditioner(pde.AbstractReactionDiffusion):
+class Spreading(pde.AbstractReactionDiffusion):
     """Whose diffusivities are a method and no property."""
 
     nonlinearity_degree = 1
@@ -115,4 +115,4 @@ def test_what_an_equation_says_wrongly_is_named():
     with pytest.raises(ValueError, match=r"Forgetful must return a transform, complex"):
         ds.simulate(pde.Evolution(Forgetful(0.3), jnp.ones(16), grid), 0.1)
     with pytest.raises(ValueError, match="Spreading must be a property that returns a"):
-        pde.Evolution(DiffusionPreconditioner(), jnp.ones(16), grid)
+        pde.Evolution(Spreading(), jnp.ones(16), grid)

@@ -23,7 +23,7 @@ def heliocentric(ephemeris, name):
 
 
 def test_table_is_small_and_complete(de440):
-    data = importlib.resources.files("diffsim.cli") / "data"
+    data = importlib.resources.files("diffsim.problems") / "data"
     assert sum(len(item.read_bytes()) for item in data.iterdir()) < 300_000
     assert de440.names[0] == "Sun" and len(de440.names) == 11
     assert de440.positions.shape == (367, 11, 3)

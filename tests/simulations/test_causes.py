@@ -58,6 +58,14 @@ def test_it_is_so_in_both_precisions_and_directions(dtype, times):
     assert float(found.final.t) == pytest.approx(0.5 * times, abs=1e-3)
 
 
+def test_a_failure_before_the_epoch_is_named_where_it_was():
+    with pytest.raises(RuntimeError, match=r"at t = -0\.5\."):
+        simulate(Square(jnp.asarray(-2.0)), [-1.0, 1.0])
+    found = simulate(Square(jnp.asarray(-2.0)), [-1.0, 1.0], throw=False)
+    assert float(found.final.t) == pytest.approx(-0.5, abs=1e-6)
+    np.testing.assert_allclose(found.states[1], -2 / 3, rtol=1e-6)
+
+
 def test_bodies_that_collide_or_coincide_are_no_lack_of_steps():
     # A fall from rest takes π/2 √(r³ / 2 G m), 0.785 of two unit masses 1 apart.
     late = 10.0 * np.pi / 8

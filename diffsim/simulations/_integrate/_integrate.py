@@ -96,10 +96,16 @@ def _reverse_in_time(leg: RunResult) -> RunResult:
 
 def _concatenate(past: RunResult, future: RunResult) -> RunResult:
     failed = past.result != RESULTS.successful
+    # A run that failed ends where it did.
+    end, end_time = jax.tree.map(
+        lambda a, b: jnp.where(failed, a, b),
+        (past.end, past.end_time),
+        (future.end, future.end_time),
+    )
     return RunResult(
         jax.tree.map(lambda a, b: jnp.concatenate([a, b]), past.states, future.states),
-        future.end,
-        future.end_time,
+        end,
+        end_time,
         RESULTS.where(failed, past.result, future.result),
         jax.tree.map(jnp.add, past.stats, future.stats),
         _concatenate_ends(past.ends, future.ends),
