@@ -344,7 +344,7 @@ def test_scales_of_rows_have_no_derivative_and_answers_have_theirs():
 def test_arguments_that_mean_nothing_are_named():
     with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
         Banded(0, 0)
-    with pytest.raises(ValueError, match="sweeps must be 1 or more, got 0"):
+    with pytest.raises(ValueError, match="refinement_steps must be 1 or more, got 0"):
         LaggedLU(refinement_steps=0)
     with pytest.raises(ValueError, match="linear must factor for Newton's steps"):
         root(

@@ -70,8 +70,8 @@ def test_what_is_no_real_number_is_named(name, run, found):
     [
         pytest.param(pde.AdvectionDiffusion(_WIDE, 1.0), 1, id="diffusivity"),
         pytest.param(pde.Burgers(_WIDE), 1, id="viscosity"),
-        pytest.param(pde.FisherKPP(0.1, _WIDE), 1, id="growth"),
-        pytest.param(pde.FisherKPP(0.1, 1.0, _WIDE), 1, id="capacity"),
+        pytest.param(pde.FisherKPP(0.1, _WIDE), 1, id="growth_rate"),
+        pytest.param(pde.FisherKPP(0.1, 1.0, _WIDE), 1, id="carrying_capacity"),
         pytest.param(pde.AllenCahn(0.1, _WIDE), 1, id="reaction_rate"),
         pytest.param(pde.GrayScott(_WIDE, 0.1), 2, id="feed"),
         pytest.param(pde.GrayScott(0.1, _WIDE), 2, id="kill"),

@@ -295,7 +295,7 @@ def test_flows_that_cannot_be_are_named():
         (
             (0.1, grid, (wall, (wall, None))),
             {},
-            "the upper side of axis 1 has nothing in walls",
+            "the upper side of axis 1 has nothing in boundary",
         ),
         ((0.1, grid, (wall,)), {}, "boundary must be one for all sides or a tuple"),
         ((0.1, grid, (wall, (pde.Periodic(), wall))), {}, "periodic at one side"),
