@@ -84,7 +84,7 @@ class NBody(AbstractSimulation):
         self.bodies = bodies
         self.forces = _checked_forces(forces)
         _check_meant(self.forces, forces, gravity=gravity)
-        _check_central(self.forces, bodies)
+        _check_primary(self.forces, bodies)
         _check_test_particles(test_particles, bodies)
         self.test_particles = test_particles
         self.t0 = float(t0) if isinstance(t0, float | int) else as_floating("t0", t0)
@@ -284,7 +284,7 @@ def _check_test_particles(test_particles: Any, bodies: Bodies):
     check_different(names, " of bodies and test particles")
 
 
-def _check_central(forces: tuple[Force, ...], bodies: Bodies):
+def _check_primary(forces: tuple[Force, ...], bodies: Bodies):
     count = bodies.masses.size
     for force in forces:
         primary = force.primary if isinstance(force, PostNewtonian) else None

@@ -134,14 +134,14 @@ class Fourier(AbstractDiscretization):
     (mathematics).
     """
 
-    nonlinearity_degree: int | None = eqx.field(static=True, default=None)
+    degree: int | None = eqx.field(static=True, default=None)
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
     )
 
     def __check_init__(self):
-        degree = self.nonlinearity_degree
+        degree = self.degree
         if degree is not None and not (isinstance(degree, int) and degree > 0):
             raise ValueError(
                 f"degree must be an int from 1, the factors of a product, got {degree}"
@@ -218,11 +218,7 @@ class Fourier(AbstractDiscretization):
 
     def _low(self, equation: AbstractSpectralEquation, grid: Grid) -> FourierBasis:
         """The modes that products are kept in."""
-        degree = (
-            equation.nonlinearity_degree
-            if self.nonlinearity_degree is None
-            else self.nonlinearity_degree
-        )
+        degree = equation.nonlinearity_degree if self.degree is None else self.degree
         return (
             FourierBasis(grid) if degree < 2 else FourierBasis(grid).dealiased(degree)
         )

@@ -76,7 +76,7 @@ def everything(acceleration, weights, *, nestings=True):
 # All pairs at once up to 64 bodies, above in blocks: 70 does not fill the last block,
 # 512 is where equal strides are avoided.
 @pytest.mark.parametrize(
-    ("massive", "test particles"),
+    ("massive", "test_particles"),
     [
         (3, 0),
         (5, 4),
@@ -99,7 +99,7 @@ def test_sums_and_all_derivatives_are_those_of_the_formula(massive, test_particl
             np.testing.assert_allclose(a, b, rtol=0, atol=2e-13 * scale, err_msg=name)
 
 
-@pytest.mark.parametrize(("massive", "test particles"), [(3, 2), (70, 0)])
+@pytest.mark.parametrize(("massive", "test_particles"), [(3, 2), (70, 0)])
 def test_a_batch_of_systems_is_its_members(massive, test_particles):
     cases = [case(massive, test_particles, seed) for seed in range(3)]
     weights = cases[0][2]

@@ -249,7 +249,9 @@ def test_steps_that_follow_waves_alone_are_warned_of_where_friction_is_explicit(
     law = pde.NavierStokes(0.1)
     thick = pde.Evolution(law, swirls().initial, swirls().grid)
     method = ds.Method(diffrax.Heun(), controller=pde.CFL(0.5))
-    with pytest.warns(UserWarning, match=r"first step of CFL\(courant_number=0.5\) is longer"):
+    with pytest.warns(
+        UserWarning, match=r"first step of CFL\(courant_number=0.5\) is longer"
+    ):
         thick.check_method(method)
     assert warned(swirls(), integrators.SSPRK3(), 0.1) is None
     swirls().check_method(ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.5)))

@@ -237,7 +237,9 @@ def test_equations_without_such_a_form_are_named():
         pde.Evolution(pde.KuramotoSivashinsky(), jnp.zeros((4, 4)), pde.Grid((4, 4)))
     with pytest.raises(ValueError, match=r"viscosity must be positive, got -1\.0"):
         pde.NavierStokes(-1.0)
-    with pytest.raises(ValueError, match=r"fourth_order_coefficient must not be negative, got -1\.0"):
+    with pytest.raises(
+        ValueError, match=r"fourth_order_coefficient must not be negative, got -1\.0"
+    ):
         pde.KuramotoSivashinsky(fourth_order_coefficient=-1.0)
     with pytest.raises(ValueError, match="degree must be an int from 1"):
         pde.Fourier(degree=0)

@@ -65,7 +65,7 @@ def system():
         [[0.0, -1e-3, 0], [0, 1, 0]],
         names=["Sun", "Jupiter"],
     )
-    forces = nbody.Gravity(softening=0.01), nbody.PostNewtonian(1e4, central=0)
+    forces = nbody.Gravity(softening=0.01), nbody.PostNewtonian(1e4, primary=0)
     test_particles = nbody.TestParticles(np.ones((3, 3)), np.zeros((3, 3)))
     return nbody.NBody(bodies, forces, test_particles=test_particles, t0=0.25)
 

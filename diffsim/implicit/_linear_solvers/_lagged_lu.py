@@ -32,7 +32,9 @@ class LaggedLU(AbstractLinearSolver):
 
     def __check_init__(self):
         if self.refinement_steps < 1:
-            raise ValueError(f"sweeps must be 1 or more, got {self.refinement_steps}")
+            raise ValueError(
+                f"refinement_steps must be 1 or more, got {self.refinement_steps}"
+            )
 
     def prepare(self, operator, y, hint=None, *, transposed=False):
         if hint is not None:
