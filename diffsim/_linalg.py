@@ -1,4 +1,4 @@
-"""Products of matrices and vectors."""
+"""Matrix products in full precision."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Sizes of pytrees."""
+"""Max norm and machine epsilon of pytrees."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Every way a run can fail, one sentence each that says what to try."""
+"""`RESULTS`: every way a run can fail, and what a failure does."""
 
 import contextlib
 import warnings

@@ -1,4 +1,4 @@
-"""Two ways to object: `ValueError` while tracing, RESULTS while running."""
+"""Argument validation: `ValueError` while tracing, RESULTS while running."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""The code of a function or class, in parts that are the same in every process."""
+"""Fingerprint of the code of a function or class."""
 
 import builtins
 import dis

@@ -1,4 +1,4 @@
-"""What JAX has compiled, found again only while users' code reads the same."""
+"""Reuse of compiled programs as long as users' code reads the same."""
 
 import contextlib
 import contextvars

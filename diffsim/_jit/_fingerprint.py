@@ -1,4 +1,4 @@
-"""Digests of anything that a fit depends on, the same in every process."""
+"""Fingerprint of any object, the same in every process."""
 
 import copyreg
 import dataclasses

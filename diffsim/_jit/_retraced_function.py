@@ -1,4 +1,4 @@
-"""Functions that users write, as the operations that they do now."""
+"""Users' functions, traced in every call."""
 
 import contextlib
 import contextvars

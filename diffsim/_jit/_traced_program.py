@@ -1,4 +1,4 @@
-"""A traced function: known by its operations, whatever numbers are in it."""
+"""Traced programs, compared by their operations and not their constants."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What users wrote, among the arguments of a call."""
+"""Functions, classes and floats of users among the arguments of a call."""
 
 import dataclasses
 import functools

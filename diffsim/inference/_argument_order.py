@@ -1,4 +1,4 @@
-"""One sentence for a model and data that are swapped."""
+"""Detection of a model and data that are swapped."""
 
 import contextlib
 import warnings

@@ -1,4 +1,4 @@
-"""A fit under way as one file, and how it is known which fit that is."""
+"""Checkpoint of a fit: one file, and the identity of the fit in it."""
 
 import contextlib
 import pathlib

@@ -1,4 +1,4 @@
-"""What the error of the simulation itself does to the best values."""
+"""Effect of the simulation's discretization error on the best values."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The host's driver: one compiled step in a Python loop that can report and resume."""
+"""Loop over fit steps: compiled steps, progress and resumption."""
 
 import time
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Scaled roots of information matrices: F = S RᵀR S, R triangular, S diagonal."""
+"""Scaled Cholesky factors of information matrices, F = S RᵀR S."""
 
 import jax
 import jax.numpy as jnp

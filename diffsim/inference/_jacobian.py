@@ -1,4 +1,4 @@
-"""Values and Jacobian of a function of a vector, in chunks, in either mode."""
+"""Jacobian of a vector function, in chunks, in forward or reverse mode."""
 
 from collections.abc import Callable
 from typing import Any

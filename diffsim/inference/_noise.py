@@ -1,4 +1,4 @@
-"""`Gaussian`: what separates data from prediction."""
+"""`Gaussian`: the noise of data."""
 
 import contextlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""The pure core of a fit: traceable, batchable, and differentiable at the optimum."""
+"""Differentiable, batchable search for the optimum."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Error bars that reach over a plateau of the loss, and so are none."""
+"""Detection of error bars that reach over a plateau of the loss."""
 
 import numpy as np
 from jaxtyping import Array, Bool, Float

@@ -1,4 +1,4 @@
-"""Prediction, data and noise as one function of the coordinates of the parameters."""
+"""`Posterior`: prediction, data, noise and priors as one loss."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The step inside a trust region: all of Levenberg-Marquardt that is linear algebra."""
+"""Trust-region step: the linear algebra of Levenberg–Marquardt."""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,4 @@
-"""`Epoch`: time counted from `t0` inside a run, and from zero for everybody else."""
+"""Time elapsed since the epoch: `Epoch`, and output times."""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Ascher, Ruuth and Spiteri's methods: one part explicit, the stiff one implicit."""
+"""Ascher, Ruuth and Spiteri's IMEX Runge–Kutta methods."""
 
 import math
 from typing import ClassVar

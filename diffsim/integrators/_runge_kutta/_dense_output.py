@@ -1,4 +1,4 @@
-"""Dense output of methods with two parts."""
+"""Dense output of IMEX methods."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One step with its derivative: stages as implicit equations, found beforehand."""
+"""ESDIRK step: stages as differentiable implicit equations."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""A step whose stages are solved by the dynamics themselves."""
+"""IMEX step whose stages are solved by the dynamics themselves."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Kennedy and Carpenter's methods: one part explicit, the stiff one implicit."""
+"""Kennedy and Carpenter's IMEX Runge–Kutta methods."""
 
 from typing import ClassVar
 

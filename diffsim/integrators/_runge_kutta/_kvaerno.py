@@ -1,4 +1,4 @@
-"""Kværnø's methods: stiff systems, every stage but the first implicit."""
+"""Kværnø's ESDIRK methods."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Newton's method with a factor that is kept: the equation of one stage."""
+"""Simplified Newton's method for one stage."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

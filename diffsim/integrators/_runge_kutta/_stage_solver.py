@@ -1,4 +1,4 @@
-"""The slopes of all stages, without their derivative: what is iterated."""
+"""Solution of all stages of an implicit Runge–Kutta step."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

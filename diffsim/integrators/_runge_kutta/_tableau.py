@@ -1,4 +1,4 @@
-"""`Tableau`: coefficients of a step whose stages are implicit one at a time."""
+"""`Tableau`: Butcher tableau of an ESDIRK or IMEX method."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

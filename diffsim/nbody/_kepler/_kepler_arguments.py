@@ -1,4 +1,4 @@
-"""What functions of a relative position and velocity are given."""
+"""Validation of orbital elements and phase-space coordinates."""
 
 import warnings
 from typing import Any

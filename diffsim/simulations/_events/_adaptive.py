@@ -1,4 +1,4 @@
-"""Adaptive steps, looking out for events: a run of Diffrax up to each that acts."""
+"""Event detection along adaptive steps."""
 
 from collections.abc import Callable
 from typing import Any

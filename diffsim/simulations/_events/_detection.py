@@ -1,4 +1,4 @@
-"""Looking out for events within one step."""
+"""Event location within a step, by root finding."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""`Event`: something that happens on the way, and when it did."""
+"""`Event`: condition, direction, reset and limit."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A run with events: its outputs, and when each of them happened."""
+"""Integration with events."""
 
 import functools
 from collections.abc import Callable, Sequence

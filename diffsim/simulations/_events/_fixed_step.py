@@ -1,4 +1,4 @@
-"""Fixed steps, looking out for events."""
+"""Event detection along fixed steps."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What is read from the rows of a run: its outputs, and when each event happened."""
+"""Event records and outputs, interpolated from the step log."""
 
 import itertools
 from collections.abc import Callable

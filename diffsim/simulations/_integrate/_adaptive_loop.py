@@ -1,4 +1,4 @@
-"""Adaptive steps by a loop of our own.
+"""Loop over adaptive steps.
 
 Diffrax's loop serves all that it can do, and of a small run most is waiting for its
 code to be traced, three times, and compiled. This one takes the same steps, by

@@ -1,4 +1,4 @@
-"""One step of an adaptive run: its end, its error and what is between."""
+"""One adaptive step: new state, error estimate and interpolant."""
 
 import math
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Adjoints of fixed-step runs: how a run is differentiated, never what it computes."""
+"""Adjoints of fixed-step runs: `Checkpointed` and `Reversible`."""
 
 from typing import ClassVar
 

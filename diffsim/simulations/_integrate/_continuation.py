@@ -1,4 +1,4 @@
-"""Adaptive runs that go on from where the default number of steps has led them."""
+"""Continuation of adaptive runs beyond the default number of steps."""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A run by Diffrax's solvers: the only call to `diffrax.diffeqsolve`."""
+"""Integration by Diffrax's solvers: the only call to `diffrax.diffeqsolve`."""
 
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Explicit steps with nothing to choose: one-step maps and Runge–Kutta."""
+"""Explicit Runge–Kutta steps and steps of splitting methods."""
 
 import abc
 from typing import Any, ClassVar

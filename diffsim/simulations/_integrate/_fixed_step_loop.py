@@ -1,4 +1,4 @@
-"""A schedule run as a scan of pieces, each a scan of steps."""
+"""Loop over fixed steps: a scan of segments, each a scan of steps."""
 
 import diffrax
 import equinox as eqx

@@ -1,4 +1,4 @@
-"""One fixed step of any solver."""
+"""`Stepper`: one fixed step of any solver."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""Forward and reverse mode of a run, each by the adjoint that is best at it."""
+"""Forward- and reverse-mode differentiation of a run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Both directions of time, put together."""
+"""Integration before and after the epoch, joined."""
 
 import diffrax
 import jax

@@ -1,4 +1,4 @@
-"""Cotangents of a run along recorded steps, carried back from its end."""
+"""Reverse mode along the recorded steps of an adaptive run."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The derivative of a time-symmetric run, by running it backwards."""
+"""Adjoint of a time-symmetric run by running it backwards."""
 
 import diffrax
 import equinox as eqx

@@ -1,4 +1,4 @@
-"""What is known about a run before it starts: its directions, its steps."""
+"""Plan of a run: directions, steps and step size control."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""Which fixed steps lead to which output: integers, known before anything runs."""
+"""Schedule of segments: which fixed steps lead to which output."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""`StepToOutputs`: steps that end where outputs are."""
+"""Step size controllers: steps that end at outputs, and a least step."""
 
 from typing import Any
 

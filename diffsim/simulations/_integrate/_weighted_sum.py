@@ -1,4 +1,4 @@
-"""Weighted sums of the rates of stages, and of many tangents of them at once."""
+"""Weighted sums of stage derivatives and of many tangents of them."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""`IMEXTerm`: dynamics of which a part is stiff, and known how to solve for."""
+"""`IMEXTerm`: implicit–explicit dynamics with a solver for the stiff part."""
 
 import abc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`SplitFlows`: dynamics of two parts, each of which is solved exactly."""
+"""`SplitFlows`: operator splitting into two exactly solvable flows."""
 
 import abc
 from collections.abc import Callable

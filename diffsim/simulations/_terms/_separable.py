@@ -1,4 +1,4 @@
-"""`Separable`: dynamics whose two halves drive each other."""
+"""`Separable`: position and velocity, each driven by the other."""
 
 from collections.abc import Callable
 from typing import Any

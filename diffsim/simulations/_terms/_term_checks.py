@@ -1,4 +1,4 @@
-"""Whether dynamics fit the state and the solver, asked once while tracing."""
+"""Checks that terms fit the state and the solver."""
 
 import typing
 from collections.abc import Callable, Sequence
