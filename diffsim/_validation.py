@@ -198,7 +198,7 @@ class PositiveParameter(NamedTuple):
     """A parameter that must be positive.
 
     If it is not, what is known raises and what is traced is
-    `RESULTS.improper_parameter`.
+    `RESULTS.invalid_parameter`.
 
     **Arguments**
 

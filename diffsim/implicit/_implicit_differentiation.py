@@ -55,7 +55,7 @@ class Rule(eqx.Module):
             raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
         if not isinstance(self.refinements, int) or self.refinements < 0:
             raise ValueError(
-                f"polish must be 0 or more, an int, got {self.refinements}"
+                f"refinements must be 0 or more, an int, got {self.refinements}"
             )
 
 

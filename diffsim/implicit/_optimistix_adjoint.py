@@ -30,7 +30,7 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
     def __check_init__(self):
         if self.rule.mode == "unroll" or self.rule.refinements:
             raise ValueError(
-                f"rule must be of a mode other than 'unroll' and of polish 0, got "
+                f"rule must be of a mode other than 'unroll' and refinements=0, got "
                 f"{self.rule}; optimistix.RecursiveCheckpointAdjoint() unrolls"
             )
 

@@ -32,7 +32,7 @@ class Grid(eqx.Module):
 
     **Raises:** `ValueError` for a shape that is not one, and corners in disorder or
     not finite. Traced ones end a run, and an elliptic problem, as
-    `RESULTS.improper_parameter`.
+    `RESULTS.invalid_parameter`.
 
     **Limits:** Cartesian and uniform (convenience).
     """

@@ -305,7 +305,9 @@ def test_a_solution_says_how_it_went():
 def test_a_rule_that_does_not_exist_is_named():
     with pytest.raises(ValueError, match=r"mode must be one of .*, got 'implicit'"):
         Rule(mode="implicit")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="polish must be 0 or more, an int, got -1"):
+    with pytest.raises(
+        ValueError, match="refinements must be 0 or more, an int, got -1"
+    ):
         Rule(refinements=-1)
 
 

@@ -43,7 +43,7 @@ class AbstractEquation(eqx.Module):
         """Coefficients that must be positive; none by default.
 
         Those that are not raise where an equation is made, and end a run of one with
-        `RESULTS.improper_parameter`.
+        `RESULTS.invalid_parameter`.
         """
         return ()
 

@@ -40,7 +40,7 @@ class NavierStokes(AbstractSpectralEquation):
 
     **Good values:** Δx up to 2 (ν³/ε)^¼ with ε the dissipation, in two dimensions
     2 (ν³/η)^⅙ with η that of enstrophy; `ETDRK4` with steps of
-    0.5 Δx / max(|u| + |v|), as `largest_step` finds them, or `ETDRK2` with half of it.
+    0.5 Δx / max(|u| + |v|), as `cfl_time_step` finds them, or `ETDRK2` with half of it.
 
     **Raises:** `ValueError` for a viscosity that is not positive and one dimension.
 

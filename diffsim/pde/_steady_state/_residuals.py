@@ -41,8 +41,9 @@ def check_simulation(simulation: Any):
     name = type(simulation.equation).__name__
     if not isinstance(simulation.equation, AbstractFiniteVolumeEquation):
         raise ValueError(
-            f"{name} has no rate in cells that could vanish; steady takes equations "
-            "that are AbstractFiniteVolumeEquation, such as pde.Diffusion(D, source)"
+            f"{name} has no rate in cells that could vanish; steady_state takes "
+            "equations that are AbstractFiniteVolumeEquation, such as pde.Diffusion(D, "
+            "source)"
         )
     if not isinstance(simulation.discretization, FiniteVolume):
         raise ValueError(
