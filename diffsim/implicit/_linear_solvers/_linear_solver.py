@@ -58,13 +58,13 @@ class AbstractLinearSolver(eqx.Module):
         """What was prepared, or NaN where A has not the structure that was presumed.
 
         Asked for derivatives and by `linear_solve`, where a matrix that is only nearly
-        right gives an answer that is only nearly right. `operator` is as in `prepared`.
+        right gives an answer that is only nearly right. `operator` is as in `prepare`.
         """
         del operator, y, transposed
         return state
 
     def reuses(self, other: "AbstractLinearSolver") -> bool:
-        """Whether what `other` prepared can be the `hint` of `prepared`."""
+        """Whether what `other` prepared can be the `hint` of `prepare`."""
         del other
         return False
 

@@ -76,7 +76,7 @@ def _warn_of_long_run(parts: list[Trajectory], end: float) -> bool:
         f"and goes on; at the rate of the last ones it takes {total:.2g}. Interrupt "
         "it, or bound it by simulate(max_steps=...); larger tolerances, rtol=..., take "
         "fewer steps, and so does an implicit solver where stability makes them short",
-        # this function, `continue_run`, `_to_the_end`, `simulate`, the caller
+        # this function, `continue_run`, `_run_to_the_end`, `simulate`, the caller
         stacklevel=5,
     )
     return True
