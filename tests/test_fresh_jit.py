@@ -14,6 +14,7 @@ import pytest
 import diffsim as ds
 from diffsim import implicit, pde
 from diffsim._jit._fresh_jit import fresh_jit
+from diffsim._jit._retraced_function import Beside, Owner
 from diffsim.inference import Free, Gaussian
 
 
@@ -306,3 +307,10 @@ def test_a_function_that_a_prediction_makes_is_followed_inside_a_fit():
     np.testing.assert_allclose(found.values, 1.0, rtol=1e-6)
     error = ds.fisher(two_roots, one, noise=NOISE).stderr[0]
     np.testing.assert_allclose(error, 0.1 / np.hypot(1 / 3, 2 / 3), rtol=1e-9)
+
+
+def test_functions_that_take_turns_at_an_address_are_told_apart():
+    owner, keys = Owner({}), set()
+    for factor in range(100):
+        keys.add(Beside(owner, {0: lambda x, k=factor: k * x}).key())
+    assert len(keys) == 100

@@ -14,7 +14,7 @@ from jaxtyping import Array
 from .._trace_contexts import note, surrounded, surroundings
 from ._compiled_cache import Reading
 from ._fingerprint import compiled_inside
-from ._traced_program import Program
+from ._traced_program import Identity, Program
 
 
 class Signature(NamedTuple):
@@ -178,8 +178,8 @@ class Beside(NamedTuple):
     functions: Mapping[int, Callable]
 
     def key(self) -> Any:
-        """Other functions, or others of the same, have another."""
-        return self.owner, tuple((i, id(f)) for i, f in self.functions.items())
+        """Other functions have another, also where one has the address of another."""
+        return self.owner, tuple((i, Identity(f)) for i, f in self.functions.items())
 
     def as_written(self, thing: Any) -> Any:
         """What a user wrote where one of these functions stands retraced."""

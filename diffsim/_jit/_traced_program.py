@@ -135,7 +135,7 @@ def _of_param(value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
-        return _Same(value)
+        return Identity(value)
     return type(value), value
 
 
@@ -144,7 +144,7 @@ def _of_jaxpr(inside: Any) -> Any:
     if found is None or found[0] is not inside:
         if len(_INSIDE) >= _MOST:
             _INSIDE.clear()
-        consts = tuple(map(_Same, getattr(inside, "consts", ())))
+        consts = tuple(map(Identity, getattr(inside, "consts", ())))
         found = inside, _Hashed((_key(getattr(inside, "jaxpr", inside)), consts))
         _INSIDE[id(inside)] = found
     return found[1]
@@ -173,7 +173,7 @@ class _Hashed:
         return self._hash
 
 
-class _Same:
+class Identity:
     """A value without an equality, equal to itself alone."""
 
     __slots__ = ("value",)
@@ -182,7 +182,7 @@ class _Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+        return isinstance(other, Identity) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)
