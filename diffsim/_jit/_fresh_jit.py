@@ -148,7 +148,7 @@ class _FreshJit:
                     mine = unknown.owner.is_same(owner)
                     # What another call traced in here is traced anew, if it is over.
                     over = mine or not unknown.owner.is_under_way()
-                    if not over or not unknown.is_learned():
+                    if not over or not unknown.learn():
                         raise
                     if not mine:
                         for traced_before in _memory.get({}).values():

@@ -42,7 +42,7 @@ class UnknownSignature(BaseException):
     def __init__(self, owner: "Owner", index: int, signature: Signature):
         self.owner, self.index, self.signature = owner, index, signature
 
-    def is_learned(self) -> bool:
+    def learn(self) -> bool:
         """Note the signature for the next time; false where that did not help."""
         signatures = self.owner.signatures.setdefault(self.index, [])
         if self.signature in signatures:

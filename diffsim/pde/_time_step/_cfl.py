@@ -75,6 +75,7 @@ class CFL(diffrax.AbstractStepSizeController):
     _part: Any = eqx.field(repr=False)
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
+    #: Such controllers are run by the adaptive loop of `simulations`.
     never_jumps: ClassVar[bool] = True
 
     def __init__(self, courant_number: float | Array = 0.5):
