@@ -1,1 +1,1 @@
-"""What diffsim costs, measured against its peers in one run on one machine."""
+"""Costs of diffsim, measured against its peers in one run on one machine."""

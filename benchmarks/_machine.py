@@ -1,4 +1,4 @@
-"""What the numbers were measured on: no host name, no path."""
+"""The machine that numbers were measured on: no host name, no path."""
 
 import datetime
 import importlib.metadata

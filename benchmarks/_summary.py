@@ -1,4 +1,4 @@
-"""What the README shows of all machines: each case's first bar, and every miss."""
+"""Summary of all machines in the README: each case's first target, and every miss."""
 
 from typing import Any
 

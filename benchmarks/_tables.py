@@ -34,7 +34,7 @@ def measured(row: dict[str, Any]) -> str:
 
 
 def bar(row: dict[str, Any]) -> str:
-    """What was asked for."""
+    """The target, in words."""
     if row["bar"] is None:
         return ""
     return f"{'≥' if row['at_least'] else '≤'} {number(row['bar'])}"

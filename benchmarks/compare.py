@@ -116,7 +116,7 @@ def _machine(record: dict[str, Any]) -> str:
 
 
 def _noise(record: dict[str, Any]) -> str:
-    """What disturbed the measurement, if anything did."""
+    """Disturbances of the measurement, if any."""
     noise, away = _worst(record, "noise"), _worst(record, "away")
     text = ""
     if noise > _NOISY:

@@ -84,7 +84,7 @@ def check_precision(name: str, value: Array):
 
 
 def check_number(name: str, value: Any):
-    """Objects to what is not one real number."""
+    """Raise `ValueError` unless it is one real number."""
     if not isinstance(value, float | int):
         shape = as_floating(name, value).shape
         if shape:
@@ -92,7 +92,7 @@ def check_number(name: str, value: Any):
 
 
 def checked_return(name: str, found: Any, dtype: Any) -> Array:
-    """What the function `name` returned, in the type that it is wanted in."""
+    """Convert what the function `name` returned to the type that it is wanted in."""
     try:
         array = jnp.asarray(found)
     except (TypeError, ValueError) as error:
@@ -112,7 +112,7 @@ def promote_to_common_dtype(**values: Any) -> list[Array]:
 
 
 def check_type(name: str, given: Any, kind: Any, example: str):
-    """Objects unless `given` is an object of this kind, as `example` makes one."""
+    """Raise `ValueError` unless `given` is of this kind, as `example` makes one."""
     if isinstance(given, kind):
         return
     got = f"{given!r:.60}"
@@ -122,7 +122,7 @@ def check_type(name: str, given: Any, kind: Any, example: str):
 
 
 def check_signature(name: str, function: Any, arguments: tuple[str, ...]):
-    """Objects unless `function` can be called with so many arguments."""
+    """Raise `ValueError` unless `function` takes so many arguments."""
     listed = ", ".join(arguments)
     if not callable(function):
         raise ValueError(
@@ -143,7 +143,7 @@ def check_signature(name: str, function: Any, arguments: tuple[str, ...]):
 
 
 def check_broadcast(**shapes: tuple[int, ...]):
-    """Objects to shapes that do not broadcast."""
+    """Raise `ValueError` for shapes that do not broadcast."""
     try:
         np.broadcast_shapes(*shapes.values())
     except ValueError as error:
@@ -152,7 +152,7 @@ def check_broadcast(**shapes: tuple[int, ...]):
 
 
 def check_shape(name: str, value: Any, shape: tuple[int | None, ...], hint: str = ""):
-    """Objects unless `value` has `shape`; None stands for any length."""
+    """Raise `ValueError` unless `value` has `shape`; None stands for any length."""
     got = np.shape(value)
     agrees = len(got) == len(shape) and all(
         want in (None, have) for want, have in zip(shape, got, strict=True)
@@ -164,7 +164,7 @@ def check_shape(name: str, value: Any, shape: tuple[int | None, ...], hint: str 
 
 
 def check_positive(name: str, value: Any, hint: str = ""):
-    """Objects to concrete values that are zero, negative or not numbers."""
+    """Raise `ValueError` for concrete values that are zero, negative or NaN."""
     if is_traced(value):
         return
     as_floating(name, value)
@@ -175,7 +175,7 @@ def check_positive(name: str, value: Any, hint: str = ""):
 
 
 def check_not_negative(name: str, value: Any, hint: str = ""):
-    """Objects to concrete values that are negative or not numbers."""
+    """Raise `ValueError` for concrete values that are negative or NaN."""
     if is_traced(value):
         return
     smallest = np.min(np.asarray(value, float), initial=np.inf)
@@ -214,7 +214,7 @@ class PositiveParameter(NamedTuple):
     hint: str = ""
 
     def check(self):
-        """Objects to values that are known and not of this sign."""
+        """Raise `ValueError` for known values that are not of this sign."""
         if self._asked:
             check = check_not_negative if self.zero else check_positive
             check(self.name, self.value, self.hint)

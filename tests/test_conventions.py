@@ -175,4 +175,7 @@ def test_names_and_docstrings(path):
         if isinstance(node, ast.ImportFrom):
             # Annotations would become strings, which the import hook cannot check.
             assert node.module != "__future__"
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            first = (ast.get_docstring(node) or " ").partition(" ")[0]
+            assert first not in {"What", "Objects"}, "begin with a noun or a verb"
         assert not (isinstance(node, ast.Name) and node.id == "super")

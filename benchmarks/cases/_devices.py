@@ -1,4 +1,4 @@
-"""What devices can do at most: by their makers' data sheets, and by a copy."""
+"""Peak rates of devices: by their makers' data sheets, and by a copy."""
 
 import functools
 import time

@@ -94,7 +94,7 @@ def _swirl(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _py_pde(effort: Effort, n: int, steps: int) -> list[Row]:
-    """What it has an equation for, and explicit steps of one length."""
+    """Time py-pde at equations that it has, with explicit steps of one length."""
     u, step, spread = _start(n, np.float64), _SPREAD / n**2, 0.5
     grid, cells = pde.Grid((n, n)), np.asarray(u)
 

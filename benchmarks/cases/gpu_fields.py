@@ -108,7 +108,7 @@ def _gradient(what: str, times: dict[str, Any], program: Any) -> Row:
 
 
 def _reached(moved: float, seconds: float) -> dict[str, Any]:
-    """What XLA counts as read and written, a second, and beside a copy."""
+    """Bytes read and written a second, as XLA counts them, beside those of a copy."""
     rate = moved / seconds
     return {"bytes_per_second": rate, "share_of_copy": rate / copy_bandwidth()}
 

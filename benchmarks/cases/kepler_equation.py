@@ -118,7 +118,7 @@ def _newton(m, e):
 
 
 def _error(found, m, e) -> float:
-    """What is left of the equation, over max(|E|, 1)."""
+    """Residual of the equation over max(|E|, 1)."""
     found, m, e = (np.asarray(a, np.longdouble) for a in (found, m, e))
     left = found - e * np.sin(found) - m
     return float(np.max(np.abs(left) / np.maximum(np.abs(found), 1)))

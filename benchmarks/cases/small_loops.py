@@ -54,7 +54,7 @@ CASE = Case("small_loops", __doc__ or "", measure)
 
 
 class _Found(NamedTuple):
-    """What was compiled and timed; Diffrax's has `_by_hand` behind its name."""
+    """Functions compiled and timed; Diffrax's has `_by_hand` behind its name."""
 
     programs: dict[str, Program]
     times: dict[str, Times]

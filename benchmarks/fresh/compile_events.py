@@ -1,4 +1,4 @@
-"""What JAX traces, lowers and compiles, as it reports it itself."""
+"""Tracing, lowering and compiling, as JAX itself reports them."""
 
 import dataclasses
 import time

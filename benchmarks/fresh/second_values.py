@@ -13,7 +13,7 @@ from . import ours, problems
 
 
 class Kind(NamedTuple):
-    """What is made of a number, and the run that it goes into."""
+    """An object made of a number, and the run that it goes into."""
 
     make: Callable[[float], Any]
     run: Callable[[Any], Any]

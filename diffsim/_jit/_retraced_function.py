@@ -182,7 +182,7 @@ class Beside(NamedTuple):
         return self.owner, tuple((i, Identity(f)) for i, f in self.functions.items())
 
     def as_written(self, thing: Any) -> Any:
-        """What a user wrote where one of these functions stands retraced."""
+        """Return what a user wrote where one of these functions stands retraced."""
         if not is_retraced(thing) or not self.owner.is_same(thing.owner):
             return thing
         return self.functions[thing.index]

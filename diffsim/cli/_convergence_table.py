@@ -107,7 +107,7 @@ def _fits(equation: ManufacturedProblem, kind: str, name: str) -> bool:
 def _expected(
     equation: ManufacturedProblem, kind: str, scheme: pde.AbstractReconstruction
 ) -> int:
-    """What is said of them: four of WENO5, at extrema that move and where it spreads.
+    """Order to expect: four of WENO5, at moving extrema and where it spreads.
 
     Ghosts of `Inflow` hold the value at the wall, those of `Outflow` that of a cell.
     """

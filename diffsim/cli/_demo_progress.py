@@ -35,7 +35,7 @@ class Clock:
         self._news = ""
 
     def tell(self, news: str):
-        """What the line says behind the title of the stage."""
+        """Show a text behind the title of the stage."""
         self._news = news
 
     @contextlib.contextmanager

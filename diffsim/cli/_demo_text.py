@@ -1,4 +1,4 @@
-"""What the demo prints, and what it claims."""
+"""Text of the demo: its tables and its verdict."""
 
 import pathlib
 import textwrap
@@ -24,7 +24,7 @@ _UNDETERMINED = 0.5
 
 
 def opening(sky: Observations, setting: ExperimentSetup, guess: NBody) -> str:
-    """What is known at the start."""
+    """Text on data, model and starting values."""
     off = np.asarray(guess.bodies.masses) / sky.gm - 1
     planets = ", ".join(
         f"{name} {100 * x:+.0f} %"
@@ -102,7 +102,7 @@ def forecast(
 def sweep(
     sky: Observations, fit: Fit, factors: np.ndarray, residuals: np.ndarray
 ) -> str:
-    """What residuals say when Jupiter's mass is wrong and all else is as fitted."""
+    """Table of residuals for wrong masses of Jupiter, all else as fitted."""
     best = factors.size // 2
     chi2 = np.square(residuals / sky.sigma).reshape(len(residuals), -1).mean(1)
     worst = np.linalg.norm(residuals, axis=-1).max(1) * sky.au_km

@@ -39,7 +39,7 @@ class Subject(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What was measured for a simulation and a solver."""
+    """Measurements of a simulation with a solver."""
 
     simulation: str
     solver: str

@@ -19,7 +19,7 @@ CADENCE = 10.0
 @final
 @dataclasses.dataclass(frozen=True)
 class ExperimentSetup:
-    """What is measured, how well, and how it is computed.
+    """Observations to make, their errors, and how they are computed.
 
     - `seed`: of the noise and of the wrong start.
     - `epochs`: how many positions of each body, ten days apart; at most 366.
@@ -39,7 +39,7 @@ class ExperimentSetup:
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observations:
-    """What the fit is given, `times` and `data`, and what it is compared with.
+    """Data of the fit, `times` and `data`, and values that it is compared with.
 
     Lengths in au, times in days, GM in au³/day²; `data` are those of `setting`.
     """

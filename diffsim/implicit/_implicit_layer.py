@@ -1,4 +1,4 @@
-"""What `root`, `fixed_point`, `minimise` and `least_squares` share."""
+"""Implicit layer: the base of `root`, `fixed_point`, `minimise`, `least_squares`."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What implicit layers are given, checked."""
+"""Validation of the arguments of implicit layers."""
 
 import contextlib
 from collections.abc import Callable

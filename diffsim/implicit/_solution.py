@@ -7,7 +7,7 @@ from .._results import RESULTS, result_message
 
 
 class Solution(eqx.Module):
-    """What `root(..., full=True)` and the others return.
+    """Solution with its diagnostics, as `root(..., full=True)` returns it.
 
     - `value`: the answer; NaN, with a derivative of NaN, where it was not found.
     - `status`: a `RESULTS`; `RESULTS[solution.status]` is empty or says what to try.

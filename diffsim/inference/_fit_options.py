@@ -74,7 +74,7 @@ class FitOptions:
 
 
 def check_count(name: str, value: Any):
-    """Objects unless `value` is an integer of at least 1."""
+    """Raise `ValueError` unless `value` is an integer of at least 1."""
     if not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 

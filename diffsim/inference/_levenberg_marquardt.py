@@ -27,7 +27,7 @@ NEAR_ENOUGH = 0.1
 
 
 class Objective(eqx.Module):
-    """What a fit minimises, where that is not half the sum of the squared rows.
+    """Objective of a fit, where it is not half the sum of the squared rows.
 
     A residual function that returns it as its auxiliary output has its steps judged by
     `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
@@ -81,7 +81,7 @@ class Trial(eqx.Module):
 
 
 class Evaluation(eqx.Module):
-    """What a point turned out to be worth."""
+    """Evaluation of a point."""
 
     value: Float[Array, ""]
     finite: Bool[Array, ""]
@@ -287,7 +287,7 @@ def flatten_rows(
 
 
 def evaluation(rows: Array, aux: Any, size: int) -> Evaluation:
-    """What a trial point with these rows is worth, for `size` parameters."""
+    """Evaluate a trial point with these rows, for `size` parameters."""
     value, _ = _judgment(rows, aux, size)
     return Evaluation(value, jnp.isfinite(value) & jnp.all(jnp.isfinite(rows)), aux)
 

@@ -42,7 +42,7 @@ class WhitenedResiduals(eqx.Module):
 
 
 class FitStatistics(eqx.Module):
-    """What a report says about a prediction."""
+    """Statistics of a prediction, for the report."""
 
     chi2: Float[Array, ""]
     log_sigma: Float[Array, ""]
@@ -67,7 +67,7 @@ class FitStatistics(eqx.Module):
 
 
 class Posterior(eqx.Module):
-    r"""What is fitted: $-\ln$ posterior as a function of coordinates z.
+    r"""Negative logarithm of the posterior as a function of coordinates z.
 
     With noise that does not depend on the model the objective is half the sum of the
     squared rows; else $\sum\tfrac12\rho_i^2 + \ln\sigma_i$.

@@ -16,7 +16,7 @@ _MUCH = 0.1
 
 
 def report(fit: Any) -> str:
-    """What `print(fit)` shows."""
+    """Report of a fit, as `print(fit)` shows it."""
     if is_traced(fit.chi2):
         raise ValueError(
             "fit must be known to be printed, and is traced; print it outside jit, "

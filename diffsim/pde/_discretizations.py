@@ -32,7 +32,7 @@ class AbstractDiscretization(eqx.Module):
 
     @abc.abstractmethod
     def check(self, equation: AbstractEquation, domain: Domain) -> None:
-        """Objects to what it cannot represent."""
+        """Raise `ValueError` for what it cannot represent."""
 
     @abc.abstractmethod
     def terms(self, equation: Any, domain: Domain, dtype: Any) -> diffrax.AbstractTerm:
@@ -45,7 +45,7 @@ class AbstractDiscretization(eqx.Module):
     def state(
         self, equation: AbstractEquation, field: Array, domain: Domain
     ) -> PyTree[Array]:
-        """What is stepped in place of a field (channel, *grid); itself by default."""
+        """State stepped in place of a field (channel, *grid); the field by default."""
         del equation, domain
         return field
 

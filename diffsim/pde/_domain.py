@@ -99,7 +99,7 @@ class Domain(eqx.Module):
         return face_neighbors(u, ends, given, width)
 
     def check(self, u: Array, cells: int = 1) -> None:
-        """Objects to fields that do not fit, and to fewer cells along an axis."""
+        """Raise `ValueError` for fields that do not fit and for too few cells."""
         shape = self.grid.shape
         if u.shape[-len(shape) :] != shape:
             grid = ", ".join(map(str, shape))
@@ -115,14 +115,14 @@ class Domain(eqx.Module):
 
 
 def as_field(u: Any) -> Array:
-    """What an operator takes: integers, and what is true or false, as numbers."""
+    """Convert integers and booleans to floats, which operators take."""
     u = jnp.asarray(u)
     inexact = jnp.issubdtype(u.dtype, jnp.inexact)
     return u if inexact else u.astype(jnp.result_type(float))
 
 
 def check_domain(domain: Any):
-    """Objects to a grid, which does not say what holds at its walls."""
+    """Raise `ValueError` for a grid, which has no boundary conditions."""
     if not isinstance(domain, Domain):
         raise ValueError(
             "domain must be a pde.Domain(grid, boundary), of a periodic grid "

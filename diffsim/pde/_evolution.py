@@ -270,7 +270,7 @@ def _channels_of(equation: AbstractEquation, field: Array) -> str:
 
 
 def _check_solver(evolution: Evolution, solver: Any):
-    """Objects to what steps other dynamics, by the words for fields."""
+    """Raise `ValueError` for a solver of other dynamics, in words for fields."""
     equation, discretization = evolution.equation, evolution.discretization
     modes = isinstance(discretization, Fourier) and isinstance(
         equation, AbstractSpectralEquation

@@ -32,7 +32,7 @@ class _Cloud(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What the axes show: (value − origin) / 10^exponent, up to `reach`."""
+    """Scale of an axis: (value − origin) / 10^exponent, up to `reach`."""
 
     origin: np.ndarray
     exponent: np.ndarray

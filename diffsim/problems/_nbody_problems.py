@@ -82,7 +82,7 @@ class Problem:
     parameters: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def found(self, method: Method | None = None) -> tuple[Array, ...]:
-        """What a run by `method` gives for each of `exact`; compiled once."""
+        """Values of each of `exact` by a run with `method`; compiled once."""
         order = max(len(exact.by) for exact in self.exact)
         run = jax.jit(_differentiated(lambda p: self._quantities(p, method), order))
         parameters = {name: jnp.asarray(x) for name, x in self.parameters.items()}

@@ -1,4 +1,4 @@
-"""What a simulation is, and how any of them is run."""
+"""Simulations and how they are run."""
 
 from .._results import failures_as_nan
 from ._events._event import Event, EventRecord

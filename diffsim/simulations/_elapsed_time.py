@@ -316,7 +316,7 @@ def _check_ascending(times: np.ndarray):
 
 
 def check_epoch(t0: Any):
-    """Objects to an epoch that is not one finite number, or that doubles round."""
+    """Raise `ValueError` for an epoch that is not one finite, exact number."""
     check_number("t0", t0)
     if not is_traced(t0):
         _check_held("t0", t0)

@@ -14,7 +14,7 @@ from ._method import Method, default_controller
 
 
 class AbstractSimulation(eqx.Module):
-    r"""What is simulated: $\dot y = f(t, y;\, \theta)$ with $y(t_0) = y_0(\theta)$.
+    r"""Initial-value problem: $\dot y = f(t, y;\, \theta)$ with $y(t_0) = y_0(\theta)$.
 
     A subclass is an Equinox module whose floating-array fields are the parameters
     $\theta$. Store parameters as arrays and derive everything else on use: what is

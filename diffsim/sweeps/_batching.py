@@ -35,7 +35,7 @@ class BatchLayout(NamedTuple):
 
 
 class Task(eqx.Module):
-    """What a sweep computes for one row of its table."""
+    """Computation of a sweep for one row of its table."""
 
     predict: Callable[[Any], Any]
     model: PyTree
@@ -56,7 +56,7 @@ class Task(eqx.Module):
         return jax.make_jaxpr(lambda a, x: _trace(eqx.combine(a, rest), x))(arrays, row)
 
     def shapes(self, row: Array) -> PyTree[jax.ShapeDtypeStruct]:
-        """What one run returns."""
+        """Shapes that one run returns."""
         return eqx.filter_eval_shape(_trace, self, row)
 
 

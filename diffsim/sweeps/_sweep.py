@@ -39,7 +39,7 @@ class Failure(NamedTuple):
 
 
 class Sweep(eqx.Module):
-    """What `sweep` found; `print` it for a summary with the failures.
+    """Result of `sweep`; `print` it for a summary with the failures.
 
     - `parameters`: paths to values as they were given, leading run axis.
     - `outputs`: what `predict` returns, every array with a leading run axis, in the

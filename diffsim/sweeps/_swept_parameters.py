@@ -1,4 +1,4 @@
-"""What a sweep varies: paths and their values, as one table with a row per run."""
+"""Swept parameters: paths and values, as one table with a row per run."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -26,7 +26,7 @@ class Check(eqx.Module):
 
 
 class CheckReport(eqx.Module):
-    """What `check_simulation` found; `print` it for a line a law.
+    """Result of `check_simulation`; `print` it for a line a law.
 
     - `laws`: in order.
     - `taylor`: the slopes of every leaf; None if the derivatives could not be taken.

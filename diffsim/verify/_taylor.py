@@ -21,7 +21,7 @@ _MODES = ("forward", "reverse")
 
 
 class LeafReport(eqx.Module):
-    """What the Taylor test found for one leaf.
+    """Result of the Taylor test for one leaf.
 
     - `slopes`: slope of the remainder by mode; NaN where it is below rounding.
     - `disagreement`: forward minus reverse derivative, relative to the sum of the

@@ -19,7 +19,7 @@ _APART = 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What the laws need of a simulation.
+    """Test problem: a simulation as the checks need it.
 
     - `simulation`: with `t0` a Python float; the epoch has a test of its own.
     - `times`: with a time axis.

@@ -51,7 +51,7 @@ class BlockTridiagonal(AbstractLinearSolver):
 
 
 class Level(NamedTuple):
-    """What eliminating the odd blocks leaves: their factors, and who they touch.
+    """One level of cyclic reduction: factors of the odd blocks and their couplings.
 
     `left` and `right` are D⁻¹ L and D⁻¹ U of the odd blocks, `lower` and `upper` the
     blocks of the even rows beside their diagonal.

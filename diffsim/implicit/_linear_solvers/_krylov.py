@@ -79,7 +79,7 @@ class Krylov(AbstractLinearSolver):
         )
 
     def tolerance(self, b: PyTree[Array]) -> Array:
-        """What |b − A x| has to come down to."""
+        """Norm at which the residual |b − A x| has converged."""
         rtol = machine_epsilon(b) ** 0.75 if self.rtol is None else self.rtol
         return jnp.maximum(rtol * jnp.sqrt(self.inner(b, b)), self.atol)
 

@@ -36,7 +36,7 @@ class AbstractLinearSolver(eqx.Module):
         *,
         transposed: bool = False,
     ) -> Any:
-        """What both solves share: a factorization, or None.
+        """Prepare what both solves share: a factorization, or None.
 
         `operator` is v ↦ A v, or v ↦ Aᵀ v if `transposed`; `hint` is what another
         solve prepared nearby, if it can be used (see `reuses`).
@@ -55,7 +55,7 @@ class AbstractLinearSolver(eqx.Module):
     def verify_structure(
         self, state: Any, operator: Operator, y: PyTree[Array], *, transposed=False
     ) -> Any:
-        """What was prepared, or NaN where A has not the structure that was presumed.
+        """Return `state`, or NaN where A has not the structure that was presumed.
 
         Asked for derivatives and by `linear_solve`, where a matrix that is only nearly
         right gives an answer that is only nearly right. `operator` is as in `prepare`.

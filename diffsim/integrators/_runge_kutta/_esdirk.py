@@ -30,7 +30,7 @@ Slopes = tuple[PyTree[Array], PyTree[Array] | None]
 
 
 class SolverState(eqx.Module):
-    """What a step leaves to the next: its last slopes and what solved its stages.
+    """State between steps: the last stage derivatives and the factor of the stages.
 
     `slopes` is None where the next step does not begin where the last stage ended.
     """
@@ -126,7 +126,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         return self._ended(done, y0, (problem.slope, problem.explicit))
 
     def _ended(self, done: Step, y0, first: Slopes):
-        """What Diffrax asks of a step that began with the slopes `first`."""
+        """Convert a step to Diffrax's form; `first` are its first stage derivatives."""
         kept = self.tableau.ends_in_last_stage
         last = _select(done.good, _first_and_last(done)[1], first) if kept else None
         error = jax.tree.map(lambda e: jnp.where(done.good, e, jnp.inf), done.error)
@@ -211,7 +211,7 @@ def _first_and_last(done: Step) -> tuple[Slopes, Slopes]:
 
 
 def _dense(done: Step, y0: PyTree, *, hermite: bool) -> dict[str, Any]:
-    """What the interpolations of Diffrax ask for: slopes times the length."""
+    """Data of Diffrax's interpolants: stage derivatives times the length."""
 
     def times(slope):
         nothing = jax.tree.map(jnp.zeros_like, slope)

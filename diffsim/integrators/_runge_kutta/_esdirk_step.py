@@ -76,7 +76,7 @@ def _error(tableau: Tableau, length: Array, slopes, explicit) -> PyTree[Array] |
 
 
 def _stop_gradient(given: Any) -> Any:
-    """What the search is told: nothing of its iterations is differentiated."""
+    """Stop gradients: nothing of the search's iterations is differentiated."""
     arrays, rest = eqx.partition(given, eqx.is_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 

@@ -75,7 +75,7 @@ def _closed_rate(term, t: Array, y: PyTree[Array], args: Any) -> tuple[Rate, Any
 
 
 class JacobianFactor(eqx.Module):
-    """What solves with 1 − γ h ∂f/∂y, the γ h it was made for, and how well it did.
+    """Factor of 1 − γ h ∂f/∂y, the γ h it was made for, and its convergence rate.
 
     `rate` is the slowest of the last step; infinite where nothing was prepared yet.
     """

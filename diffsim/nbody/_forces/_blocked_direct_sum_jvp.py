@@ -79,7 +79,7 @@ def _rematerialized(block):
 
 
 def _reaction(d, r2, mine, gm, move: Tangents):
-    """What moving the targets does to a source of G m `mine`, and to themselves."""
+    """Tangents by moving targets, of a source of G m `mine` and of themselves."""
     inverse2 = 1 / r2
     s = inverse2 * jnp.sqrt(inverse2)
     onto_source, onto_targets = [0.0] * 3, [0.0] * 3
@@ -127,7 +127,7 @@ def field_tangent(at, x, gm, eps2, move: Tangents):
 
 
 def _action(d, r2, mine, move: Tangents):
-    """What one moving source of G m `mine` does to moving targets."""
+    """Tangents of moving targets by one moving source of G m `mine`."""
     inverse2 = 1 / r2
     s = inverse2 * jnp.sqrt(inverse2)
     total = [0.0] * 3

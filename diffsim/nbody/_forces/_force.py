@@ -1,4 +1,4 @@
-"""What a force is: accelerations of all bodies, component first."""
+"""`AbstractForce`: accelerations of all bodies, component first."""
 
 import abc
 from typing import ClassVar

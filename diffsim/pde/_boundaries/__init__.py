@@ -1,4 +1,4 @@
-"""What holds at the walls of a grid."""
+"""Boundary conditions."""
 
 from ._boundary import AbstractBoundary, AbstractGhostCellBoundary, GhostCells, Periodic
 from ._inflow_outflow import Extrapolation, Inflow, Outflow

@@ -25,7 +25,7 @@ class GhostCells(NamedTuple):
 
 
 class AbstractBoundary(eqx.Module):
-    """What holds along one side of a grid: a boundary, or that there is none."""
+    """Boundary condition along one side of a grid, or none (periodic)."""
 
 
 class AbstractGhostCellBoundary(AbstractBoundary):
@@ -58,7 +58,7 @@ def prescribed(name: str, given: Any) -> Any:
 
 
 def prescribed_at(given: Any, t: Array, x: Array) -> Array:
-    """What was prescribed, along the wall."""
+    """Evaluate a prescribed value along the boundary."""
     if callable(given):
         name = "the value of a boundary"
         with explain_tracer_errors(name):
@@ -108,4 +108,4 @@ def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
 
 
 class Periodic(AbstractBoundary):
-    """What leaves at one side comes in at the other; both sides of an axis have it."""
+    """Periodic boundary; both sides of an axis have it."""

@@ -1,4 +1,4 @@
-"""What is given for the sides of a grid, as a pair for each axis."""
+"""Boundary conditions per side: a pair for each axis."""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ from ._boundary import AbstractGhostCellBoundary, GhostCells
 
 
 class ReflectingWall(AbstractGhostCellBoundary):
-    """What comes is reflected: the state outside is the mirror image of that inside.
+    """Reflecting wall: the state outside is the mirror image of that inside.
 
     Fields are even in it, and the momentum, or velocity, across it is odd, as the
     equation says of its channels. Operators, which know of no momentum, take every

@@ -84,7 +84,7 @@ class PreconditionedSolver(eqx.Module):
 def default_solver(
     system: HelmholtzOperator, rtol: float | None = None
 ) -> AbstractEllipticSolver:
-    """What is direct, where something is, else what iterates down to a tolerance."""
+    """Return a direct solver where one fits, else one that iterates to a tolerance."""
     for solver in (TridiagonalElimination(), FastDiagonalization()):
         if not solver.unsupported_reason(system, exact=True):
             return solver

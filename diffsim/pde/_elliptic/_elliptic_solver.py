@@ -33,7 +33,7 @@ class AbstractEllipticSolver(eqx.Module):
 
     @abc.abstractmethod
     def prepare(self, system: HelmholtzOperator) -> Any:
-        """What all solves with a system share, arrays: coarse grids, eigenvalues."""
+        """Prepare what all solves with a system share: coarse grids, eigenvalues."""
 
     @abc.abstractmethod
     def solve(
@@ -60,7 +60,7 @@ class AbstractPreconditioner(AbstractEllipticSolver):
 
 
 def typical_size(b: Array) -> Array:
-    """What iterations measure b in: squares of small numbers are zero in float32."""
+    """Unit of b for iterations: squares of small numbers are zero in float32."""
     size = max_norm(b)
     return jnp.where(size > 0, size, 1)
 

@@ -92,7 +92,7 @@ class HelmholtzOperator(eqx.Module):
         return v - jnp.where(self.sigma > 0, jnp.mean(v), 0)
 
     def around_constants(self, solve: Callable[[Array], Array]) -> Callable:
-        """What solves with A for fields without a mean, made one that does for all."""
+        """Extend a solver for fields without a mean to all fields."""
         if self.sigma is None:
             return solve
         singular = self.sigma > 0

@@ -1,4 +1,4 @@
-"""`PreconditionedKrylov`: a Krylov method led by another solver."""
+"""`PreconditionedKrylov`: a Krylov method preconditioned by another solver."""
 
 import equinox as eqx
 from jaxtyping import Array
@@ -83,5 +83,5 @@ class PreconditionedKrylov(AbstractEllipticSolver):
 
 
 def krylov_solver(system: HelmholtzOperator, rtol: float | None = None) -> Krylov:
-    """What suits a system, down to a tolerance."""
+    """Return the Krylov solver that suits a system, with its tolerance."""
     return Krylov(CG() if system.symmetric else GMRES(), rtol)

@@ -19,7 +19,7 @@ from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class AdvectionDiffusion(AbstractFiniteVolumeEquation):
-    r"""What a flow carries, and what it becomes on the way.
+    r"""Advection–diffusion equation with a source.
 
     $$\partial_t u + \nabla\cdot(\mathbf v\,u) = \nabla\cdot(D\,\nabla u) + s$$
 

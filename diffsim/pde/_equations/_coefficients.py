@@ -104,7 +104,7 @@ def fed_in_modes(
 def evaluate_coefficient(
     name: str, given: Any, t: Any, x: Array, *fields: Array
 ) -> Array:
-    """What it is at t, x and where it is told of fields, in the type of x."""
+    """Evaluate a coefficient at t, x and fields, in the type of x."""
     if not callable(given):
         return fitting(name, given, x)
     with explain_tracer_errors(name):

@@ -102,7 +102,7 @@ def states_at_faces(
 def fluxes_through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
-    """What passes faces, from the primitive variables in the cells beside them."""
+    """Fluxes through faces, from the primitive variables in the cells beside them."""
     sides = materialize(both_sides(law.scheme, views))
     left, right = (channels_of(side) for side in sides)
     flux = materialize(law.riemann_solver.flux(law, left, right, axis))
@@ -114,7 +114,7 @@ def fluxes_through_faces(
 def high_order_flux_correction(
     law: AbstractConservationLaw, flux: Channels, cells: Sequence[Channels], axis: int
 ) -> Channels:
-    """What has derivatives as its differences, from what passes the middle of faces."""
+    """Correct fluxes at face centers so that their differences are derivatives."""
     if law.scheme.order <= 2:
         return flux
     around = zip(*(law.flux(cell, axis) for cell in cells), strict=True)

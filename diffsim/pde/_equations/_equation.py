@@ -96,7 +96,7 @@ class AbstractFiniteVolumeEquation(AbstractEquation):
         """A good start for those who do not know integrators."""
 
     def check(self, u: Array, domain: Domain) -> None:
-        """Objects to a start that it cannot evolve; to none by default."""
+        """Raise `ValueError` for an initial field that it cannot evolve."""
         del u, domain
 
 

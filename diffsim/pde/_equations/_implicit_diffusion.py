@@ -63,7 +63,7 @@ def solve_implicit_diffusion(
 
 
 def diffusive_courant_rate(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
-    """What diffusion adds to crossings: 2 D/Δx² of every axis, at the largest D."""
+    """Courant rate of diffusion: Σ 2 D/Δx² over axes, at the largest D."""
     spacing = domain.grid.spacing.astype(dtype)
     return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
 
@@ -96,7 +96,7 @@ def _nonlinear(diffusivities, step, rhs, guess, domain):
 
 
 def _stage_tolerance(rhs: Array, roundings: int) -> float:
-    """What stages may leave, which steps add up: in float32 so many roundings."""
+    """Tolerance of a stage; steps add the errors up. In float32 so many roundings."""
     return max(roundings * float(jnp.finfo(rhs.dtype).eps), 2e-12)
 
 

@@ -203,7 +203,7 @@ class ShallowWater(AbstractConservationLaw):
     def _passing(
         self, views: list[Array], bottoms: list[Array], axis: int
     ) -> tuple[Channels, Array]:
-        """What passes faces, and the bottom below them: one for both of their sides.
+        """Fluxes through faces, and the bottom below them: one for both sides.
 
         Of the bottom as of fluxes, what has derivatives as its differences: the force
         is the gradient of the pressure of a lake at rest, term by term.

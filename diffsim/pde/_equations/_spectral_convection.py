@@ -1,4 +1,4 @@
-"""What carries itself, in Fourier modes."""
+"""Convective terms in Fourier space."""
 
 from typing import Any
 

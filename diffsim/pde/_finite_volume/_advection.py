@@ -1,4 +1,4 @@
-"""What a flow carries along."""
+"""Advection by a given velocity."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -124,7 +124,7 @@ def _slope(views: list[Array]) -> Array:
 
 
 def _mean(views: list[Array]) -> Array:
-    """What has the mean of the derivative over a cell as its difference."""
+    """Face value whose difference is the cell mean of the derivative."""
     if len(views) == 2:
         return (views[0] + views[1]) / 2
     return (7 * (views[1] + views[2]) - (views[0] + views[3])) / 12

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 
 class AbstractReconstruction(eqx.Module):
-    r"""What a field is on the left and on the right of every face.
+    r"""Reconstruction of a field on the left and on the right of every face.
 
     Fields are values at the centers of cells, and so are the two at a face values at
     its middle: any flux of them, of a Riemann problem for instance, is one there. The
@@ -68,7 +68,7 @@ class AbstractReconstruction(eqx.Module):
         return True
 
     def high_order_flux_correction(self, flux: Array, cells: Sequence[Array]) -> Array:
-        """What has derivatives as its differences.
+        """Correct fluxes so that their differences are derivatives.
 
         `flux` is what passes the middle of every face, `cells` are the fluxes in the
         2 `width` cells around it.
@@ -91,7 +91,7 @@ class AbstractReconstruction(eqx.Module):
 def both_sides(
     scheme: AbstractReconstruction, views: Sequence[Array]
 ) -> tuple[Array, Array]:
-    """What `scheme` says, if it says what it should."""
+    """Reconstruct both sides of faces by `scheme`, and check what it returns."""
     found, shape = scheme.reconstruct(views), views[0].shape
     listed = isinstance(found, tuple | list)
     got = list(map(jnp.shape, found)) if listed else getattr(found, "shape", found)

@@ -123,5 +123,5 @@ def _weights(inverse, contrast):
 
 
 def _candidates(a, b, c, d):
-    """What each parabola changes from the center of its cell to the face."""
+    """Change of each candidate parabola from the center of its cell to the face."""
     return (7 * b - 3 * a) / 8, (b + 3 * c) / 8, (5 * c - d) / 8

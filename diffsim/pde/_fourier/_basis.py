@@ -93,7 +93,7 @@ class FourierBasis(eqx.Module):
         return backward(self.grid.shape, self.max_mode, z)
 
     def project_real(self, z: Array) -> Array:
-        """What of z real fields have: `forward` of `backward`, without a transform."""
+        """Project z to what real fields have: `fft` of `ifft`, without a transform."""
         return projected(self.grid.shape, z)
 
     @eqx.filter_jit

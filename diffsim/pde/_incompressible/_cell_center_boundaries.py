@@ -1,4 +1,4 @@
-"""What velocities in the centers of cells obey at the sides of a flow."""
+"""Boundary conditions of cell-centered velocities."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a flow is given, checked."""
+"""Validation of the arguments of a flow."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from ._walls import check_on_axes, one_per_axis
 
 
 def check_viscosity(viscosity: Array):
-    """Objects to what is not one number, and to a negative one."""
+    """Raise `ValueError` unless it is one number, not negative."""
     if viscosity.ndim:
         raise ValueError(f"viscosity must be a number, got shape {viscosity.shape}")
     viscosity_sign(viscosity).check()
@@ -37,7 +37,7 @@ def viscosity_sign(viscosity: Array) -> PositiveParameter:
 
 
 def check_grid(grid: Grid):
-    """Objects to one dimension, and to grids without faces inside."""
+    """Raise `ValueError` for one dimension and for grids without faces inside."""
     check_type("grid", grid, Grid, "pde.Grid((64, 64))")
     if grid.ndim == 1 or min(grid.shape) < 2:
         raise ValueError(
@@ -47,7 +47,7 @@ def check_grid(grid: Grid):
 
 
 def check_obstacle(obstacle: Any, space: StaggeredGrid):
-    """Objects to what is none, has other dimensions, or is nowhere on the grid."""
+    """Raise `ValueError` for what is no obstacle of this grid."""
     if obstacle is None:
         return
     grid = space.grid
@@ -74,7 +74,7 @@ def check_obstacle(obstacle: Any, space: StaggeredGrid):
 
 
 def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
-    """Objects to a body that no unknown of the flow is inside of."""
+    """Raise `ValueError` for a body with no unknown of the flow inside."""
     if any(is_traced(leaf) for leaf in jax.tree.leaves((obstacle, space))):
         return
     grid = space.grid

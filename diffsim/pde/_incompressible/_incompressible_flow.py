@@ -205,7 +205,7 @@ class IncompressibleFlow(AbstractSimulation):
 
     @fresh_jit
     def force(self, t: Any, y: Faces) -> Array:
-        r"""What the flow exerts on the obstacle over the density, one number an axis.
+        r"""Force of the flow on the obstacle over the density, one number an axis.
 
         $\int \chi/\eta\,(u - u_b)$: drag along the stream, lift across it. Of a body
         that speeds up, what its inside takes is part of it. Zero without one.

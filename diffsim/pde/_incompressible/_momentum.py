@@ -1,4 +1,4 @@
-"""What the momentum on every face gains from its neighbours."""
+"""Advection and friction of momentum on a staggered grid."""
 
 from typing import Any
 

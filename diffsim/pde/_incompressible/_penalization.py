@@ -75,7 +75,7 @@ class Obstacle(eqx.Module):
             sign.check()
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        """What must be positive."""
+        """Parameters that must be positive."""
         shape = (
             self.distance.positive_parameters()
             if isinstance(self.distance, Ball)
@@ -128,7 +128,7 @@ class Ball(eqx.Module):
             sign.check()
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        """What must be positive."""
+        """Parameters that must be positive."""
         return (PositiveParameter("radius", self.radius),)
 
     def __call__(self, x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What accelerates a flow: all of it at once, or friction and drag implicitly."""
+"""Tendencies of a flow: explicit, or with implicit friction and drag."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class Tendencies(eqx.Module):
         return _sum(friction(self.space, self.viscosity, u, t), self.drag(t, u))
 
     def others(self, t: Any, u: Faces) -> Faces:
-        """What is left without them."""
+        """Tendencies without friction and drag."""
         return _sum(momentum(self.space, None, u, t), self.given(t))
 
     def given(self, t: Any) -> Faces:

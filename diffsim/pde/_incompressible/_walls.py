@@ -1,4 +1,4 @@
-"""What holds at the sides of a flow: `NoSlip`, `FreeSlip`, and which are allowed."""
+"""Boundary conditions of a flow: `NoSlip`, `FreeSlip`, and which are allowed."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def checked_walls(walls: Any, grid: Grid) -> Sides:
 
 
 def velocity_at(side: Side, axis: int, t: Any, x: Array) -> Array:
-    """What is prescribed across `axis`, at the coordinates x, shape (axis, ...)."""
+    """Velocity prescribed across `axis`, at the coordinates x, shape (axis, ...)."""
     if isinstance(side, Inflow):
         return one_per_axis(side.value, t, x)
     if isinstance(side, NoSlip):
@@ -132,7 +132,7 @@ def wall_stiffness_factor(side: Side) -> float:
 
 
 def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
-    """Objects to what is not one number an axis, for x of this shape."""
+    """Raise `ValueError` unless it is one number an axis, for x of this shape."""
     if callable(given):
         check_signature(name, given, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))

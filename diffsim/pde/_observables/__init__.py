@@ -1,4 +1,4 @@
-"""What is measured on a field: sums, spectra, values at points, energy of flows."""
+"""Observables of fields: sums, spectra, values at points, energy of flows."""
 
 from ._energy import energy, enstrophy
 from ._integral import integral

@@ -67,7 +67,7 @@ def energy(simulation: Any, state: Array) -> Array:
 
 
 def _density(simulation: Any, state: Array) -> Array | None:
-    """What an equation says, in every cell; None of those that say nothing."""
+    """Energy density of an equation in every cell, None if it has none."""
     refuse_trajectory(state)
     if not isinstance(simulation, Evolution):
         return None

@@ -100,7 +100,7 @@ def is_flow(simulation: Any) -> bool:
 
 
 def _check(simulation: Any, state: Array):
-    """Objects to what is no flow, and to states that are not of it."""
+    """Raise `ValueError` for what is no flow, and for states that are not of it."""
     if not is_flow(simulation):
         raise ValueError(
             f"simulation must be an IncompressibleFlow or an Evolution of NavierStokes,"
@@ -131,7 +131,7 @@ def refuse_trajectory(state: Any):
 
 
 def name_of(simulation: Any) -> str:
-    """What it is, for a sentence."""
+    """Name of the equation, for a sentence."""
     name = "an array" if eqx.is_array(simulation) else type(simulation).__name__
     if not isinstance(simulation, Evolution):
         return name

@@ -1,4 +1,4 @@
-"""What spreads and what reacts in cells, asked of the Jacobian itself."""
+"""Diffusion preconditioner, read off the Jacobian itself."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What vanishes in a steady state, and what leads to it."""
+"""Residuals of steady states and their preconditioners."""
 
 from collections.abc import Callable
 from typing import Any

@@ -188,7 +188,7 @@ def _is_determined(
 
 
 def _irregular(a: Array) -> Array:
-    """What no null space is orthogonal to, of one sign or of many."""
+    """Right-hand sides that no null space is orthogonal to."""
     signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
     return (1 + signs.reshape(a.shape)).astype(a.dtype)
 

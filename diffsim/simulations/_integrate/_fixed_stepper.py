@@ -19,7 +19,7 @@ from ._explicit_step import explicit_step, is_explicit, is_rolled, is_runge_kutt
 
 
 class Carry(NamedTuple):
-    """What one step hands to the next; `Stepper.state` knows what y stands for."""
+    """State carried from step to step; `Stepper.state` knows what y stands for."""
 
     y: PyTree[Array]
     solver_state: Any

@@ -110,7 +110,7 @@ class IMEXTerm(AbstractIMEXTerm):
 def unwrap_imex(
     terms: Any, t0: Array, t1: Array
 ) -> tuple[AbstractIMEXTerm, Array] | None:
-    """What a solver is given as split dynamics, and the direction of their time.
+    """Return an IMEX term that a solver was given, and the direction of its time.
 
     For solvers that use the parts: Diffrax wraps terms to run either way on a clock
     that runs forwards. None where there are none.

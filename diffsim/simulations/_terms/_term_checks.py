@@ -23,7 +23,7 @@ def check_dynamics(
     t0: Array,
     y0: PyTree[Array],
 ):
-    """Objects to terms that `solver` cannot step, and to rates unlike the state."""
+    """Raise `ValueError` for terms `solver` cannot step and rates unlike the state."""
 
     def check(simulation, t0, y0):
         terms = simulation.terms()
