@@ -42,14 +42,14 @@ def failure_message(
     if plan.sides is None or not any(bool(result == one) for one in lost):
         return sentence
     # Of what is differentiated only the values are wanted, and they are known.
-    simulation, start, last = map(_is_held, (simulation, start, trajectory.final))
+    simulation, start, last = map(_stop_gradient, (simulation, start, trajectory.final))
     fixed = [side for side in plan.sides if isinstance(side, FixedStepPlan)]
     if fixed:
         found = _last_finite(simulation, plan, fixed, start)
         if found is None:
             return sentence
         # A force may close over what is differentiated.
-        last = _is_held(found)
+        last = _stop_gradient(found)
     if not bool(is_finite(last.y)):
         return sentence
     where = simulation.locate(last.t, last.y)
@@ -58,7 +58,7 @@ def failure_message(
     return f"{where} {sentence}"
 
 
-def _is_held(tree: PyTree) -> PyTree:
+def _stop_gradient(tree: PyTree) -> PyTree:
     return jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree
     )

@@ -79,6 +79,7 @@ def _units(x, v, gm):
     s = inverse_unit(x)
     r = jnp.sqrt(dot(s * x, s * x)) / s
     speed = jnp.sqrt(dot(v, v) + gm / r)
+    # The result does not depend on units, so neither do its derivatives.
     return tuple(
         jnp.ldexp(jnp.ones_like(a), jnp.frexp(a)[1])
         for a in jax.lax.stop_gradient((r, speed))
@@ -91,6 +92,7 @@ def _whole_periods(dt, gm, beta):
     # Of an open orbit some number that is harmless in every derivative.
     beta, gm = jnp.where(bound, beta, 1.0), jnp.where(bound, gm, 1.0)
     period = 2 * math.pi * gm / (beta * jnp.sqrt(beta))
+    # A number of turns is no function of time to differentiate.
     count = jnp.round(jax.lax.stop_gradient(dt / period))
     # A step within half a period keeps its dt to the last digit.
     return jnp.where(bound & (count != 0), count * period, 0.0)
