@@ -53,7 +53,8 @@ def _heat(effort: Effort, n: int, steps: int, dtype: Any) -> Row:
 
     cells = np.asarray(u), np.asarray(k)
     loop = heat_loop()
-    what = f"heat that varies, {n} × {n} {np.dtype(dtype)}, {steps} steps of Euler"
+    size = f"{n} × {n} {np.dtype(dtype)}, {steps} steps of Euler"
+    what = f"variable-coefficient diffusion, {size}"
     turn = partial(loop, *cells, _SPREAD, steps)
     return _beside(effort, what, ours, (u, k), turn)
 
@@ -165,7 +166,8 @@ def _implicit(effort: Effort, n: int, steps: int) -> Row:
     both = compiled(jax.value_and_grad(loss, (0, 1)), *given)
     times = contest(effort, run=run.turn, both=both.turn)
     return ratio(
-        f"heat that varies, {n} × {n}, value and gradient of {steps} steps of Kvaerno3",
+        f"variable-coefficient diffusion, {n} × {n}, value and gradient of {steps} "
+        "steps of Kvaerno3",
         times["both"],
         times["run"],
         program=both,

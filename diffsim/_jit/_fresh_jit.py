@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._compiled_cache import Reading, looked_at
+from ._fingerprint import Reading, looked_at
 from ._retraced_function import (
     Beside,
     Owner,
@@ -22,7 +22,7 @@ from ._retraced_function import (
     traced,
 )
 from ._traced_program import Program
-from ._user_objects import Written
+from ._user_code import Written
 
 
 _Arguments = ParamSpec("_Arguments")

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._trace_contexts import note, surrounded, surroundings
-from ._compiled_cache import Reading
-from ._fingerprint import compiled_inside
+from ._fingerprint import Reading, compiled_inside
 from ._traced_program import Identity, Program
 
 

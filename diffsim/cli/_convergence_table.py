@@ -1,4 +1,4 @@
-"""`verify --orders`: every equation with every boundary and scheme, made up."""
+"""`verify --orders`: every equation, boundary and scheme, by manufactured solutions."""
 
 import functools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`verify --derivatives`: Taylor tests of every equation by every stepping."""
+"""`verify --derivatives`: Taylor tests of every equation by every time integrator."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ _SYMPLECTIC = integrators.Leapfrog, integrators.Yoshida4
 
 
 def derivatives(*, markdown: bool = False) -> int:
-    """Prints the Taylor slopes of every equation × stepping.
+    """Prints the Taylor slopes of every equation × time integrator.
 
     **Returns:** 0, or 1 if one falls short of 2, or forward and reverse mode disagree.
     """
@@ -42,7 +42,7 @@ def derivatives(*, markdown: bool = False) -> int:
     ]
     header = (
         "equation",
-        "stepping",
+        "time integrator",
         "leaves",
         "forward",
         "reverse",
@@ -52,10 +52,10 @@ def derivatives(*, markdown: bool = False) -> int:
 
 
 def product() -> Iterator[tuple[str, type | None]]:
-    """All that go together; None is the stepping of the equation's choice."""
+    """All that go together; None is the default of the equation."""
     for name, make in PDE_PROBLEMS.items():
         yield name, None
-        for solver in _steppings(make()):
+        for solver in _integrators_for(make()):
             yield name, solver
 
 
@@ -70,7 +70,7 @@ def slopes(name: str, solver: diffrax.AbstractSolver | None) -> TaylorReport:
     )
 
 
-def _steppings(system: AbstractSimulation) -> tuple[type, ...]:
+def _integrators_for(system: AbstractSimulation) -> tuple[type, ...]:
     if isinstance(system, pde.IncompressibleFlow):
         return _EXPLICIT + _SPLIT
     assert isinstance(system, pde.Evolution)
@@ -95,8 +95,8 @@ def _row(case: tuple[str, type | None]) -> Measured:
     # Written so that NaN fails.
     if not found.disagreement < _DISAGREEMENT:
         failures.append(f"modes disagree by {found.disagreement:.0e}")
-    stepping = solver.__name__ if solver else "its own"
+    integrator = solver.__name__ if solver else "default"
     numbers = (str(len(found.leaves)), *(f"{x:.3f}" for x in modes))
     return Measured(
-        (name, stepping, *numbers, f"{found.disagreement:.0e}"), tuple(failures)
+        (name, integrator, *numbers, f"{found.disagreement:.0e}"), tuple(failures)
     )

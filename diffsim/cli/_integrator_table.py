@@ -121,7 +121,7 @@ SUBJECTS = (
     ),
     Subject("Kaps, stiff", kaps, lambda state: state),
     Subject("Kaps, split", lambda: kaps(split=True), lambda state: state),
-    Subject("Korteweg–de Vries, modes", lambda: _ripples(), lambda state: state),
+    Subject("Korteweg–de Vries, Fourier", lambda: _ripples(), lambda state: state),
 )
 
 #: Solvers, and steps of the coarsest run: the finer ones reach down to rounding.

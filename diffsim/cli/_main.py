@@ -122,14 +122,14 @@ def _parser() -> argparse.ArgumentParser:
         action="store_const",
         const="orders",
         dest="what",
-        help="of fields: equation × boundary × scheme × order, by made-up solutions",
+        help="of fields: order of every equation, boundary and scheme",
     )
     command.add_argument(
         "--derivatives",
         action="store_const",
         const="derivatives",
         dest="what",
-        help="of fields: equation × stepping × Taylor slope",
+        help="of fields: equation × time integrator × Taylor slope",
     )
     command.add_argument(
         "--markdown", action="store_true", help="as a table for the documentation"

@@ -1,4 +1,4 @@
-"""Equations with solutions that are made up: tests import them, too."""
+"""Manufactured solutions of equations, with their sources; tests import them, too."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

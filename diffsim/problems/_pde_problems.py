@@ -126,10 +126,10 @@ def _on(place: Callable[[], pde.Grid], law: Callable[[], Any], *walls: int, **op
 
 PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "heat": _body,
-    "heat in modes": _on(
+    "heat in Fourier space": _on(
         _ring, lambda: pde.Diffusion(0.1), discretization=pde.Fourier()
     ),
-    "heat that melts": _melting_body,
+    "nonlinear heat": _melting_body,
     "Fisher-KPP": _populations,
     "Allen-Cahn": _on(_plate, lambda: pde.AllenCahn(0.1, 1.3), 0, 1),
     "Gray-Scott": _on(_line, lambda: pde.GrayScott(0.3, 0.2, (0.1, 0.2))),
@@ -147,6 +147,6 @@ PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "waves": _waves,
     "incompressible flow": _stream,
     # Solved for without iterations.
-    "heat of a rod": _on(_line, lambda: pde.Diffusion(0.1), 0),
-    "fronts on a line": _on(_line, lambda: pde.FisherKPP(0.1, 0.9), 1),
+    "heat in 1D": _on(_line, lambda: pde.Diffusion(0.1), 0),
+    "Fisher-KPP in 1D": _on(_line, lambda: pde.FisherKPP(0.1, 0.9), 1),
 }

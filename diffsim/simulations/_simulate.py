@@ -49,9 +49,8 @@ from ._integrate._run_plan import (
     Plan,
     RunSpec,
     make_plan,
-    with_default_tolerances,
-    with_longest_step,
 )
+from ._integrate._step_size_control import with_step_size_control
 from ._method import Method
 from ._simulation import AbstractSimulation, method_with_options
 from ._step_refinement import (
@@ -111,7 +110,7 @@ def simulate(
 
     **Returns:** a `Trajectory`.
 
-    At fixed steps an output off the grid is reached by one side step of its own length
+    At fixed steps an output off the grid is reached by one extra step of its own length
     from the grid point before it, which is not fed back: outputs have the order of the
     solver and never change the run. The number of steps is static: it follows from
     concrete `times` and a Python float `t0`. Where either is traced, give
@@ -187,14 +186,18 @@ def _run_to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     """The run, part after part where it is not known how many steps it takes."""
     t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
     plan, end = make_plan(
-        run.method, times, t0, watched=watched, events=bool(run.events)
+        run.method,
+        times,
+        t0,
+        watched=watched,
+        events=bool(run.events),
+        halved=run.halved,
     )
-    plan = Plan(plan.method, plan.sides, run.halved)
     events = checked_events(plan, run.events)
     outputs = Outputs(times, elapsed_since(t0, times))
 
-    def part(outputs, onward=None, about=run.about):
-        begun = (run.start, onward)
+    def part(outputs, restart=None, about=run.about):
+        begun = (run.start, restart)
         return _simulate(run.simulation, plan, outputs, about, begun, events)
 
     found = part(outputs)
@@ -250,7 +253,7 @@ def _simulate(
 
     It has `begun` where it is told, and goes on from later.
     """
-    start, onward = begun
+    start, restart = begun
     y0 = simulation.initial_state()
     y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     check_precision(y0)
@@ -260,46 +263,48 @@ def _simulate(
     # Times take the type of the state, which would otherwise be promoted by them.
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
     t0 = simulation.t0 if start is None else start.t
-    epoch, plan = Epoch(t0, dtype), with_default_tolerances(plan, t0, dtype)
+    epoch = Epoch(t0, dtype)
     check_dynamics(simulation, plan.method.solver, epoch.at(epoch.zero), y0)
     times, elapsed = (jnp.atleast_1d(jnp.asarray(x, dtype)) for x in outputs)
     # Of traced times it is known only here; the run goes nowhere for such a one.
     known = jnp.isfinite(elapsed)
     elapsed = jnp.where(known, elapsed, 0)
-    plan = with_longest_step(plan, simulation, elapsed, y0)
+    plan = with_step_size_control(
+        plan, simulation, t0, elapsed, y0, to_outputs=not events
+    )
     begin = epoch.zero
-    if onward is not None:
-        begin, y0 = jnp.asarray(onward.begin, dtype), onward.y
+    if restart is not None:
+        begin, y0 = jnp.asarray(restart.begin, dtype), restart.y
     request = RunSpec(simulation, plan, epoch, elapsed, begin, y0, about.meter)
     look = _observer(simulation, about)
     if events:
-        leg, found = integrate_with_events(request, events, look)
+        run, found = integrate_with_events(request, events, look)
     else:
-        leg, found = integrate(request), ()
-    states = jax.vmap(look)(times, leg.states)
-    fine = (leg.result != RESULTS.successful) | is_finite((states, leg.end))
-    result = RESULTS.where(fine, leg.result, RESULTS.non_finite)
+        run, found = integrate(request), ()
+    states = jax.vmap(look)(times, run.states)
+    fine = (run.result != RESULTS.successful) | is_finite((states, run.end))
+    result = RESULTS.where(fine, run.result, RESULTS.non_finite)
     result = _named_result(simulation, result)
     result = RESULTS.where(jnp.all(known), result, RESULTS.times_not_finite)
     if plan.sides is None:
         states = nan_after(states, known, result == RESULTS.successful)
-    if leg.reached is not None:
-        states = nan_after(states, leg.reached, result == RESULTS.successful)
+    if run.reached is not None:
+        states = nan_after(states, run.reached, result == RESULTS.successful)
     # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
     proper = simulation.is_valid()
     result = RESULTS.where(proper, result, RESULTS.invalid_parameter)
     if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
-    final = FinalState(leg.end_time, leg.end)
+    final = FinalState(run.end_time, run.end)
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = nan_unless((states, final, found), ok)
     # Of what `observe` makes of them nobody knows which axis has the bodies.
     names = simulation.body_names if about.observe is None else None
-    times, steps = outputs.times, leg.ends
+    times, steps = outputs.times, run.ends
     return Trajectory(
-        times, states, result, leg.stats, final, steps, found, names=names
+        times, states, result, run.stats, final, steps, found, names=names
     )
 
 

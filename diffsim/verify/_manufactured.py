@@ -1,4 +1,4 @@
-"""`Manufactured`: a solution that is made up, and the source that makes it one."""
+"""`Manufactured`: a manufactured solution, and the source that makes it one."""
 
 import math
 from collections.abc import Callable

@@ -21,7 +21,7 @@ _MODES_ULPS = 450_000
 _DIFFERENCES = 10
 #: Compiled and not, batched and not: the same operations up to fusing, 1e-12.
 _SAME_ULPS = 4500
-#: Outputs of the test of the epoch, in steps: off the grid, where the side step that
+#: Outputs of the test of the epoch, in steps: off the grid, where the step that
 #: reaches an output is smooth in its length.
 _BETWEEN_STEPS = np.array([2.37, 7.61, 12.43])
 

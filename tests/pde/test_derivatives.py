@@ -8,18 +8,18 @@ from diffsim.problems import PDE_PROBLEMS
 
 
 #: Others of the same equations, which serve steppings.
-LINES = {"heat of a rod", "fronts on a line"}
+LINES = {"heat in 1D", "Fisher-KPP in 1D"}
 MANUFACTURED_PROBLEMS = [name for name in PDE_PROBLEMS if name not in LINES]
 
 STEPPINGS = {
-    "ETDRK2": ("heat in modes", integrators.ETDRK2()),
+    "ETDRK2": ("heat in Fourier space", integrators.ETDRK2()),
     "ETDRK4": ("vorticity", integrators.ETDRK4()),
-    "KenCarp3": ("fronts on a line", integrators.KenCarp3()),
+    "KenCarp3": ("Fisher-KPP in 1D", integrators.KenCarp3()),
     "KenCarp4 solving for drag": ("incompressible flow", integrators.KenCarp4()),
-    "Kvaerno3": ("heat of a rod", integrators.Kvaerno3()),
-    "ARS222": ("fronts on a line", integrators.ARS222()),
-    "ARS443": ("fronts on a line", integrators.ARS443()),
-    "CrankNicolson": ("heat of a rod", integrators.CrankNicolson()),
+    "Kvaerno3": ("heat in 1D", integrators.Kvaerno3()),
+    "ARS222": ("Fisher-KPP in 1D", integrators.ARS222()),
+    "ARS443": ("Fisher-KPP in 1D", integrators.ARS443()),
+    "CrankNicolson": ("heat in 1D", integrators.CrankNicolson()),
     "SSPRK3": ("Burgers", integrators.SSPRK3()),
     "Leapfrog": ("waves", integrators.Leapfrog()),
     "Yoshida4": ("Schrodinger", integrators.Yoshida4()),

@@ -36,7 +36,7 @@ def test_outputs_off_the_grid_have_the_order_of_the_solver(
         steps,
         exact=exact_at(simulation, _OFF_GRID),
     )
-    # A solver may do better on a linear system, Dopri8 does by 0.8; a side step of
+    # A solver may do better on a linear system, Dopri8 does by 0.8; an off-grid step of
     # lower order would do worse by 1 or more.
     assert found.order > order - 0.35
 

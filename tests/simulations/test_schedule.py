@@ -8,8 +8,8 @@ from diffsim.simulations._integrate._segment_schedule import Schedule, grid_step
 
 def kept_after(schedule):
     """Number of steps taken at each kept state, the initial one first."""
-    counts = schedule.counts or (schedule.size,) * schedule.pieces
-    assert len(counts) == schedule.pieces
+    counts = schedule.counts or (schedule.size,) * schedule.segments
+    assert len(counts) == schedule.segments
     assert all(0 < count <= schedule.size for count in counts)
     return np.concatenate([[0], np.cumsum(counts, dtype=int)])
 
@@ -30,26 +30,26 @@ def random_steps(random):
 def test_every_output_starts_from_its_own_grid_point():
     random = np.random.default_rng(0)
     for _ in range(500):
-        steps, pieces = random_steps(random), int(random.integers(1, 60))
-        schedule = Schedule.reaching(steps, pieces=pieces)
+        steps, segments = random_steps(random), int(random.integers(1, 60))
+        schedule = Schedule.reaching(steps, segments=segments)
         after = kept_after(schedule)
         np.testing.assert_array_equal(after[list(schedule.rows)], steps)
         assert schedule.steps == steps[-1] == after[-1]
-        assert schedule.pieces >= min(pieces, steps[-1])
-        assert hash(schedule) == hash(Schedule.reaching(steps, pieces=pieces))
+        assert schedule.segments >= min(segments, steps[-1])
+        assert hash(schedule) == hash(Schedule.reaching(steps, segments=segments))
 
 
 def test_regular_outputs_have_full_pieces():
     schedule = Schedule.reaching(125 * np.arange(1, 101))
-    assert (schedule.size, schedule.pieces, schedule.counts) == (125, 100, None)
+    assert (schedule.size, schedule.segments, schedule.counts) == (125, 100, None)
     # A meter wants fifty, and there is one output.
-    schedule = Schedule.reaching(np.array([1000]), pieces=50)
-    assert schedule.counts is None and schedule.pieces >= 50
+    schedule = Schedule.reaching(np.array([1000]), segments=50)
+    assert schedule.counts is None and schedule.segments >= 50
 
 
 def test_a_prime_number_of_steps_is_still_run_in_few_pieces():
-    schedule = Schedule.reaching(np.array([10_007]), pieces=100)
-    assert 100 <= schedule.pieces < 200
+    schedule = Schedule.reaching(np.array([10_007]), segments=100)
+    assert 100 <= schedule.segments < 200
     assert sum(schedule.counts) == 10_007
 
 

@@ -99,5 +99,5 @@ def _stage(
     def rate():
         return leap.split.implicit(t, z, leap.args)
 
-    # A side step of no length has a slope, which its derivative by time is.
+    # An off-grid step of no length has a slope, which its derivative by time is.
     return z, jax.lax.cond(length == 0, rate, quotient)

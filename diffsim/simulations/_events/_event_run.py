@@ -26,7 +26,7 @@ from ._adaptive import adaptive_step_log
 from ._detection import EventDetector
 from ._event import Event, EventRecord
 from ._fixed_step import fixed_step_log
-from ._records import StepLog, begun_by, interpolate_outputs
+from ._records import StepLog, interpolate_outputs, step_containing
 
 
 def integrate_with_events(
@@ -58,7 +58,7 @@ def integrate_with_events(
         rows, watch, jnp.minimum(times, stop), times[-1], seen
     )
     result = _with_result(rows, watch, times[-1], result)
-    end_time, end = begun_by(rows, times[-1])
+    end_time, end = step_containing(rows, times[-1])
     reached = times <= stop
     ends = None if isinstance(side, FixedStepPlan) else _ends(rows)
     return RunResult(states, end, end_time, result, stats, ends, reached), found

@@ -30,7 +30,7 @@ class StepLog(NamedTuple):
     crossed: Bool[Array, "row event"]
 
 
-def begun_by(rows: StepLog, times: Array) -> tuple[Array, PyTree[Array]]:
+def step_containing(rows: StepLog, times: Array) -> tuple[Array, PyTree[Array]]:
     """When the last step begun by each of `times` began, and the state there."""
     # Which row it is jumps with the time and has no derivative; what is in it has.
     starts, until = jax.lax.stop_gradient((rows.times, times))
@@ -51,10 +51,10 @@ def interpolate_outputs(
 ) -> tuple[PyTree[Array], tuple[EventRecord, ...]]:
     """The states at `times`, and by `look` the events up to the time `end`.
 
-    All by side steps from the rows before them, in one batch: a step takes long to
+    All by off-grid steps from the rows before them, in one batch: a step takes long to
     compile.
     """
-    starts, states = begun_by(rows, times)
+    starts, states = step_containing(rows, times)
     there, waits = _off_grid_steps(rows, watch)
     both = (_OffGridSteps(starts, states, times - starts), waits)
     every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
@@ -79,7 +79,7 @@ def _off_grid_steps(
     rows: StepLog, watch: EventDetector
 ) -> tuple[Bool[Array, " place"], _OffGridSteps]:
     """Of all events one after another, each padded to its limit: which there are, and
-    the side steps to them.
+    the off-grid steps to them.
     """
     limits = np.array([event.limit for event in watch.events])
     index = np.repeat(np.arange(limits.size), limits)

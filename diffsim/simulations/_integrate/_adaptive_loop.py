@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PyTree
 from ..._results import equals
 from .._terms._term_checks import is_ode_term
 from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, make_stepper
-from ._step_size_controllers import StepToOutputs, with_minimum_step
+from ._step_size_control import never_jumps
 
 
 class Stop(NamedTuple):
@@ -80,15 +80,9 @@ def is_supported(solver: Any, controller: Any, terms: Any) -> bool:
     No controllers that jump, no solvers that ask the controller for a tolerance, and
     no more than one term.
     """
-    inner = (
-        controller.controller if isinstance(controller, StepToOutputs) else controller
-    )
     asks = isinstance(solver, diffrax.AbstractImplicitSolver)
     adapts = isinstance(solver, diffrax.AbstractAdaptiveSolver) and not asks
-    steady = isinstance(inner, diffrax.PIDController) or getattr(
-        inner, "never_jumps", False
-    )
-    return adapts and steady and is_ode_term(terms)
+    return adapts and never_jumps(controller) and is_ode_term(terms)
 
 
 def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array]]:
@@ -134,7 +128,7 @@ class _Loop(NamedTuple):
     def of(cls, run: AdaptiveRun) -> "_Loop":
         begin, end = run.span
         direction = jnp.where(begin < end, 1, -1).astype(end.dtype)
-        controller = with_minimum_step(run.controller, end.dtype).wrap(direction)
+        controller = run.controller.wrap(direction)
         terms = OnClock(run.terms, direction)
         return cls(
             run,

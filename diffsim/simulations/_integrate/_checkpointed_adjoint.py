@@ -32,7 +32,7 @@ class Checkpointed(AbstractScanAdjoint):
 
     **Arguments**
 
-    - `segments`: number of pieces whose inside is recomputed; None takes the square
+    - `segments`: number of segments whose inside is recomputed; None takes the square
         root of the number of steps, which minimises memory.
 
     **Good values:** runs whose stored past does not fit; about 1.4 times the default's

@@ -26,7 +26,7 @@ class Outputs(NamedTuple):
     elapsed: Any
 
 
-class Onward(NamedTuple):
+class Restart(NamedTuple):
     """How long after the epoch a run goes on, and from what."""
 
     begin: Any
@@ -42,7 +42,7 @@ def ran_out(method: Method, trajectory: Trajectory) -> bool:
 
 
 def continue_run(
-    run: Callable[[Outputs, Onward], Trajectory], first: Trajectory, outputs: Outputs
+    run: Callable[[Outputs, Restart], Trajectory], first: Trajectory, outputs: Outputs
 ) -> Trajectory:
     """The run that began with `first`, in one direction, to its end.
 
@@ -55,7 +55,7 @@ def continue_run(
         last = parts[-1].final
         begin = np.asarray(last.t)
         ahead = sign * np.maximum(sign * outputs.elapsed, sign * begin)
-        parts.append(run(outputs._replace(elapsed=ahead), Onward(begin, last.y)))
+        parts.append(run(outputs._replace(elapsed=ahead), Restart(begin, last.y)))
         if not warned and len(parts) >= _PARTS:
             warned = _warn_of_long_run(parts, sign * np.max(np.abs(outputs.elapsed)))
     return _concatenate_runs(parts, np.asarray(sign * outputs.elapsed), sign)

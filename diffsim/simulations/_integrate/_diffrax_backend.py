@@ -27,7 +27,6 @@ from ._replay import (
 )
 from ._replay_reverse import replay_vjp
 from ._run_plan import DiffraxPlan, RunResult, RunSpec
-from ._step_size_controllers import with_minimum_step
 
 
 #: States that reverse mode keeps of a run whose number of steps nobody has bounded: as
@@ -228,7 +227,7 @@ def _diffeqsolve(
         y0,
         simulation,
         saveat=diffrax.SaveAt(subs=saved),
-        stepsize_controller=with_minimum_step(controller, t0.dtype),
+        stepsize_controller=controller,
         adjoint=adjoint,
         event=_diffrax_event(until, epoch) if until else None,
         max_steps=side.max_steps,

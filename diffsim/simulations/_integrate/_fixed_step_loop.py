@@ -31,33 +31,33 @@ def scan_segments(
     meter: diffrax.AbstractProgressMeter,
     remat: bool = False,
 ) -> tuple[PyTree[Array], RESULTS]:
-    """States after each piece, and the result; differentiable in both modes.
+    """States after each segment, and the result; differentiable in both modes.
 
-    With `remat` only the states between pieces are stored for reverse mode.
+    With `remat` only the states between segments are stored for reverse mode.
     """
-    if schedule.pieces == 0:
+    if schedule.segments == 0:
         empty = jax.tree.map(lambda a: jnp.zeros((0, *a.shape), a.dtype), y0)
         return empty, RESULTS.successful
 
     size, block = schedule.size, _block_size(stepper, y0, schedule.size)
     stepper = with_closures(stepper, y0) if block > 1 else stepper
 
-    def piece(carry, count):
+    def segment(carry, count):
         if block > 1:
             return _small_segment(stepper, carry, count, size, block)
         return _unrolled_segment(stepper, carry, count, size)
 
-    piece = jax.checkpoint(piece) if remat else piece
+    segment = jax.checkpoint(segment) if remat else segment
 
     def metered(carry, xs):
         carry, ticks = carry
         number, count = xs
-        carry = piece(carry, count)
-        ticks = meter.step(ticks, number / schedule.pieces)
+        carry = segment(carry, count)
+        ticks = meter.step(ticks, number / schedule.segments)
         return (carry, ticks), stepper.state(carry[0])
 
     first = (stepper.start(y0), jnp.asarray(0))
-    numbers = jnp.arange(1, schedule.pieces + 1)
+    numbers = jnp.arange(1, schedule.segments + 1)
     (last, ticks), kept = jax.lax.scan(
         metered, (first, meter.init()), (numbers, steps_per_segment(schedule))
     )
@@ -67,12 +67,12 @@ def scan_segments(
 
 
 def steps_per_segment(schedule: Schedule) -> Array | None:
-    """Steps taken in each piece; None where every piece is full."""
+    """Steps taken in each segment; None where every segment is full."""
     return None if schedule.counts is None else jnp.asarray(schedule.counts)
 
 
 def segment_length(stepper: Stepper, index: Array | None, count: Array | None) -> Array:
-    """The step at `index` of a piece: zero, the identity, once `count` are taken."""
+    """The step at `index` of a segment: zero, the identity, once `count` are taken."""
     step = jnp.asarray(stepper.step, stepper.begin.dtype)
     if index is None or count is None:
         return step

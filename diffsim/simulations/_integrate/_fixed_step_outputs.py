@@ -23,9 +23,9 @@ def fixed_step_outputs(
     adjoint: AbstractScanAdjoint | None,
     meter: diffrax.AbstractProgressMeter,
 ) -> RunResult:
-    """States at the outputs of `side`, those beyond a grid point by a side step."""
+    """States at the outputs of `side`, those off the grid by an extra step."""
     schedule = side.schedule
-    if isinstance(adjoint, Reversible) and schedule.pieces:
+    if isinstance(adjoint, Reversible) and schedule.segments:
         kept = scan_reversibly((y0, with_closures(stepper, y0)), schedule, meter)
         result = RESULTS.successful
     else:
@@ -33,9 +33,9 @@ def fixed_step_outputs(
         kept, result = scan_segments(stepper, y0, schedule, meter=meter, remat=remat)
     kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, kept)
     states = _outputs_on_grid(kept, schedule)
-    if side.beyond is not None:
-        points, beyond = jnp.asarray(side.points), jnp.asarray(side.beyond)
-        states = off_grid_states(stepper, states, points, beyond)
+    if side.remainder is not None:
+        points, remainder = jnp.asarray(side.points), jnp.asarray(side.remainder)
+        states = off_grid_states(stepper, states, points, remainder)
     end = jax.tree.map(lambda a: a[-1], kept)
     steps = schedule.steps
     return RunResult(
@@ -44,21 +44,21 @@ def fixed_step_outputs(
 
 
 def off_grid_states(
-    stepper: Stepper, states: PyTree[Array], points: Array, beyond: Array
+    stepper: Stepper, states: PyTree[Array], points: Array, remainder: Array
 ) -> PyTree[Array]:
-    """The states `beyond` grid points, by one step of that length each.
+    """The states `remainder` after grid points, by one step of that length each.
 
-    A side step is not fed back, so an output has the full order of the solver and does
-    not disturb the grid; of length zero it is the identity.
+    The extra step is not fed back, so an output has the full order of the solver and
+    does not disturb the grid; of length zero it is the identity.
     """
-    return jax.vmap(stepper.off_grid_state)(stepper.time(points), states, beyond)
+    return jax.vmap(stepper.off_grid_state)(stepper.time(points), states, remainder)
 
 
 def _outputs_on_grid(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
     rows = np.asarray(schedule.rows)
-    if np.array_equal(rows, np.arange(1, schedule.pieces + 1)):
+    if np.array_equal(rows, np.arange(1, schedule.segments + 1)):
         return jax.tree.map(lambda a: a[1:], kept)
-    if np.array_equal(rows, np.arange(schedule.pieces + 1)):
+    if np.array_equal(rows, np.arange(schedule.segments + 1)):
         return kept
     return jax.tree.map(lambda a: a[rows], kept)
 
@@ -86,13 +86,13 @@ def traced_time_outputs(
         y0,
     )
     states = jax.tree.map(lambda a: a[reached], kept)
-    beyond = ahead - reached * length
+    remainder = ahead - reached * length
     # On the grid exactly none: less its own value, held so that the derivative by time
-    # stays. Second ones of a side step as short as a rounding would be roundings.
-    exact = beyond - jax.lax.stop_gradient(beyond)
-    beyond = jnp.where(on_grid & (points == reached), exact, beyond)
-    beyond = beyond * (1 if stepper.step > 0 else -1)
-    states = off_grid_states(stepper, states, reached, beyond)
+    # stays. Second ones of an extra step as short as a rounding would be roundings.
+    exact = remainder - jax.lax.stop_gradient(remainder)
+    remainder = jnp.where(on_grid & (points == reached), exact, remainder)
+    remainder = remainder * (1 if stepper.step > 0 else -1)
+    states = off_grid_states(stepper, states, reached, remainder)
     farthest = jnp.max(reached)
     end = jax.tree.map(lambda a: a[farthest], kept)
     too_far = jnp.any(points > max_steps)

@@ -14,8 +14,6 @@ from ._run_plan import (
     RunResult,
     RunSpec,
     Side,
-    diffrax_plan,
-    with_steps_to_outputs,
 )
 
 
@@ -25,22 +23,19 @@ def integrate(request: RunSpec) -> RunResult:
         return _integrate_traced_times(request)
     before, after = request.plan.sides
     split = 0 if before is None else before.outputs
-    legs = []
+    runs = []
     if before is not None:
         times = request.elapsed[:split][::-1]
-        legs.append(_reverse_in_time(_integrate_one_way(request, before, times)))
+        runs.append(_reverse_in_time(_integrate_one_way(request, before, times)))
     if after is not None:
-        legs.append(_integrate_one_way(request, after, request.elapsed[split:]))
-    return legs[0] if len(legs) == 1 else _concatenate(*legs)
+        runs.append(_integrate_one_way(request, after, request.elapsed[split:]))
+    return runs[0] if len(runs) == 1 else _concatenate(*runs)
 
 
 def _integrate_one_way(request: RunSpec, side: Side, times: Array) -> RunResult:
     method = request.plan.method
     if isinstance(side, DiffraxPlan):
-        side, span = (
-            with_steps_to_outputs(side, method, times),
-            (request.begin, times[-1]),
-        )
+        span = (request.begin, times[-1])
         return diffrax_outputs(request, side, span=span, times=times)
     adjoint, meter = method.adjoint, request.meter
     assert not isinstance(adjoint, diffrax.AbstractAdjoint)
@@ -50,7 +45,7 @@ def _integrate_one_way(request: RunSpec, side: Side, times: Array) -> RunResult:
 
 
 def _integrate_traced_times(request: RunSpec) -> RunResult:
-    """Every output from both legs; which one counts is known only when it runs."""
+    """Every output in both directions; which one counts is known when it runs."""
     is_past = request.elapsed < 0
     past, future = (
         _integrate_traced_one_way(request, is_past, -1),
@@ -67,21 +62,20 @@ def _integrate_traced_times(request: RunSpec) -> RunResult:
         (past.end, past.end_time),
         (future.end, future.end_time),
     )
-    leg = _concatenate(past, future)
-    return leg._replace(states=states, end=end, end_time=end_time)
+    run = _concatenate(past, future)
+    return run._replace(states=states, end=end, end_time=end_time)
 
 
 def _integrate_traced_one_way(request: RunSpec, here: Array, sign: int) -> RunResult:
     """The outputs that lie `here`, in one direction; the others stay at the epoch."""
     method = request.plan.method
     times = jnp.where(here, request.elapsed, 0)
-    if not method.uses_scan:
+    if request.plan.traced is not None:
         # Diffrax wants them in order; whether they are, is known only when it runs.
         order = jnp.argsort(sign * times)
-        side = diffrax_plan(method, times.size, span=None)
-        leg = _integrate_one_way(request, side, times[order])
-        states = jax.tree.map(lambda a: a[jnp.argsort(order)], leg.states)
-        return leg._replace(states=states, ends=_concatenate_ends(leg.ends))
+        run = _integrate_one_way(request, request.plan.traced, times[order])
+        states = jax.tree.map(lambda a: a[jnp.argsort(order)], run.states)
+        return run._replace(states=states, ends=_concatenate_ends(run.ends))
     assert method.step is not None and method.max_steps is not None
     step = sign * float(method.step)
     given = (request.simulation, method.solver, request.epoch)
@@ -89,9 +83,9 @@ def _integrate_traced_one_way(request: RunSpec, here: Array, sign: int) -> RunRe
     return traced_time_outputs(stepper, request.y0, sign * times, method.max_steps)
 
 
-def _reverse_in_time(leg: RunResult) -> RunResult:
-    states = jax.tree.map(lambda a: a[::-1], leg.states)
-    return leg._replace(states=states, ends=_concatenate_ends(leg.ends))
+def _reverse_in_time(run: RunResult) -> RunResult:
+    states = jax.tree.map(lambda a: a[::-1], run.states)
+    return run._replace(states=states, ends=_concatenate_ends(run.ends))
 
 
 def _concatenate(past: RunResult, future: RunResult) -> RunResult:
@@ -116,6 +110,6 @@ def _concatenate_ends(*ends: Array | None) -> Array | None:
     known = [end for end in ends if end is not None]
     if not known:
         return None
-    # Diffrax pads a leg that runs backwards with minus infinity.
+    # Diffrax pads a run that goes backwards with minus infinity.
     every = jnp.concatenate(known)
     return jnp.sort(jnp.where(jnp.isfinite(every), every, jnp.inf))

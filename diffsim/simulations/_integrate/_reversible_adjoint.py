@@ -22,7 +22,7 @@ def scan_reversibly(
     schedule: Schedule,
     meter: diffrax.AbstractProgressMeter,
 ) -> PyTree[Array]:
-    """States after each piece; the derivative keeps only the last of them."""
+    """States after each segment; the derivative keeps only the last of them."""
     y0, stepper = y0_and_stepper
     return scan_segments(stepper, y0, schedule, meter=meter)[0]
 
@@ -42,10 +42,10 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
         jnp.zeros_like, eqx.filter(stepper, eqx.is_inexact_array)
     )
     y_bar = jax.tree.map(jnp.zeros_like, last)
-    kept_bar = _fill_cotangents(kept_bar, last, schedule.pieces)
+    kept_bar = _fill_cotangents(kept_bar, last, schedule.segments)
     carry = (last, y_bar, stepper_bar, jnp.asarray(schedule.steps))
 
-    def piece(carry, xs):
+    def segment(carry, xs):
         count, arriving = xs
         y, y_bar, stepper_bar, n = carry
         y_bar = jax.tree.map(jnp.add, y_bar, arriving)
@@ -53,16 +53,16 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
         return _segment_vjp(stepper, schedule.size, carry, count), None
 
     xs = (steps_per_segment(schedule), kept_bar)
-    y, y_bar, stepper_bar, _ = jax.lax.scan(piece, carry, xs, reverse=True)[0]
+    y, y_bar, stepper_bar, _ = jax.lax.scan(segment, carry, xs, reverse=True)[0]
     del y
     return y_bar, stepper_bar
 
 
 def _fill_cotangents(
-    kept_bar: PyTree, last: PyTree[Array], pieces: int
+    kept_bar: PyTree, last: PyTree[Array], segments: int
 ) -> PyTree[Array]:
     """Cotangents of all states, zeros for those that nothing was made of."""
-    zeros = jax.tree.map(lambda a: jnp.zeros((pieces, *a.shape), a.dtype), last)
+    zeros = jax.tree.map(lambda a: jnp.zeros((segments, *a.shape), a.dtype), last)
     given = jax.tree.leaves(kept_bar, is_leaf=lambda x: x is None)
     leaves, structure = jax.tree.flatten(zeros)
     filled = [a if b is None else b for a, b in zip(leaves, given, strict=True)]

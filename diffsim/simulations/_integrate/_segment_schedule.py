@@ -19,37 +19,39 @@ _WRITE, _MASK = 0.5, 1.4
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """A run as equal pieces: `size` steps each, of which `counts[i]` are taken.
+    """A run as equal segments: `size` steps each, of which `counts[i]` are taken.
 
-    The state is kept at the start and at the end of each piece; output `k` starts from
-    kept state `rows[k]`. `counts` is None where every piece is full. Hashable, so that
-    compiled code is found again.
+    The state is kept at the start and at the end of each segment; output `k` starts
+    from kept state `rows[k]`. `counts` is None where every segment is full. Hashable,
+    so that compiled code is found again.
     """
 
     size: int
-    pieces: int
+    segments: int
     counts: tuple[int, ...] | None
     rows: tuple[int, ...]
 
     @classmethod
-    def reaching(cls, steps: np.ndarray, *, pieces: int = 1) -> "Schedule":
+    def reaching(cls, steps: np.ndarray, *, segments: int = 1) -> "Schedule":
         """The cheapest schedule that keeps the state after each of `steps` steps.
 
-        **Arguments:** `steps` ascending non-negative integers; `pieces` the least
-        number of pieces in a run that is long enough (a progress meter moves once a
-        piece).
+        **Arguments:** `steps` ascending non-negative integers; `segments` the least
+        number of segments in a run that is long enough (a progress meter moves once a
+        segment).
         """
         ends = np.unique(steps[steps > 0])
         if ends.size == 0:
             return cls(0, 0, None, (0,) * steps.size)
         gaps = np.diff(ends, prepend=0)
-        size = _cheapest_size(gaps, ceiling=max(1, int(ends[-1]) // pieces))
+        size = _cheapest_size(gaps, ceiling=max(1, int(ends[-1]) // segments))
         whole, rest = gaps // size, gaps % size
-        last_piece = np.cumsum(whole + (rest > 0))
-        counts = np.full(last_piece[-1], size)
+        last_segment = np.cumsum(whole + (rest > 0))
+        counts = np.full(last_segment[-1], size)
         partial = rest > 0
-        counts[last_piece[partial] - 1] = rest[partial]
-        rows = np.concatenate([[0], last_piece])[np.searchsorted(ends, steps, "right")]
+        counts[last_segment[partial] - 1] = rest[partial]
+        rows = np.concatenate([[0], last_segment])[
+            np.searchsorted(ends, steps, "right")
+        ]
         return cls(
             int(size),
             counts.size,
@@ -60,7 +62,7 @@ class Schedule:
     @property
     def steps(self) -> int:
         """Number of steps taken."""
-        return self.size * self.pieces if self.counts is None else sum(self.counts)
+        return self.size * self.segments if self.counts is None else sum(self.counts)
 
 
 def grid_steps(
@@ -95,6 +97,6 @@ def _cheapest_size(gaps: np.ndarray, *, ceiling: int) -> int:
 
 
 def _cost(gaps: np.ndarray, size: int) -> float:
-    pieces = (-(-gaps // size)).sum()
+    segments = (-(-gaps // size)).sum()
     full = not (gaps % size).any()
-    return float(pieces * (size * (1.0 if full else _MASK) + _WRITE))
+    return float(segments * (size * (1.0 if full else _MASK) + _WRITE))
