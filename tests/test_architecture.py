@@ -42,7 +42,35 @@ MAY_IMPORT = {
 MAY_IMPORT["plots"] = set(MAY_IMPORT)
 MAY_IMPORT["problems"] = {"nbody", "pde", "integrators", "simulations", "verify"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
-MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 400, 60, 3
+#: Sub-packages that are entered by their front doors, and those that they may import.
+MAY_IMPORT_INSIDE = {
+    "implicit": {"_linear_solvers": set()},
+    "nbody": {"_forces": set(), "_kepler": {"_forces"}},
+    "pde": {
+        "_boundaries": set(),
+        "_elliptic": {"_boundaries", "_finite_volume"},
+        "_equations": {
+            "_boundaries",
+            "_elliptic",
+            "_finite_volume",
+            "_fourier",
+            "_time_step",
+        },
+        "_finite_volume": set(),
+        "_fourier": set(),
+        "_incompressible": {"_boundaries", "_elliptic", "_time_step"},
+        "_observables": {
+            "_boundaries",
+            "_equations",
+            "_finite_volume",
+            "_fourier",
+            "_incompressible",
+        },
+        "_steady_state": {"_boundaries", "_elliptic", "_equations", "_incompressible"},
+        "_time_step": set(),
+    },
+}
+MIN_FILE, MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 40, 400, 60, 3
 
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -94,6 +122,30 @@ def test_layers(path):
             assert here in MAY_IMPORT, f"add the package {here} to MAY_IMPORT"
             assert parts[0] in MAY_IMPORT[here], f"{here} may not import {parts[0]}"
             assert len(parts) == 1, f"{name_of(path)} reaches inside {target}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_front_doors_inside(path):
+    """A sub-package is imported as a whole, by those that the table lists."""
+    package, *inside = name_of(path).split(".")[1:] or [""]
+    if package not in MAY_IMPORT_INSIDE or not inside:
+        return
+    table, here = MAY_IMPORT_INSIDE[package], inside[0]
+    for target in imports(path):
+        other, *parts = target.split(".")[1:] or [""]
+        if other != package or not parts or parts[0] == here or parts[0] not in table:
+            continue
+        assert len(parts) == 1, f"{name_of(path)} reaches inside {target}"
+        if here in table:
+            assert parts[0] in table[here], f"{here} may not import {parts[0]}"
+
+
+def test_private_file_names_occur_once():
+    seen = {}
+    for path in FILES:
+        if path.stem.startswith("_") and path.stem != "__init__":
+            other = seen.setdefault(path.name, path)
+            assert other is path, f"{path} and {other}"
 
 
 def test_no_cycles():
