@@ -1,4 +1,4 @@
-"""A root is one in whatever units it is written, and what is none is not reported."""
+"""Roots are accurate in any units, and nothing else is reported as one."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ LEFT = {"Newton": 3e-15, "Krylov": 1e-11}
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e-10, 1e-5, 1.0, 1e10, 1e100])
 @pytest.mark.parametrize("newton", NEWTONS)
-def test_a_root_has_its_digits_in_any_unit(unit, newton):
+def test_root_is_accurate_in_any_unit(unit, newton):
     for guess in (0.0, unit, 3 * unit):
         value, status = solved(exponential, guess, unit, **NEWTONS[newton])
         assert status == RESULTS.successful
@@ -41,19 +41,19 @@ def cubic(y, a):
 
 @pytest.mark.parametrize("cube", [1e-30, 1e-60, 1e30])
 @pytest.mark.parametrize("guess", [1.0, 2.0])
-def test_a_cube_root_has_its_digits_far_from_the_guess(cube, guess):
+def test_cube_root_far_from_the_guess_is_accurate(cube, guess):
     value, status = solved(cubic, guess, cube)
     assert status == RESULTS.successful
     np.testing.assert_allclose(value, np.cbrt(cube), rtol=1e-15)
 
 
-def test_a_batch_of_units_is_its_members():
+def test_batched_roots_of_different_units_are_accurate():
     units = 10.0 ** jnp.array([-30, -10, 0, 10])
     found = jax.vmap(lambda unit: root(exponential, unit, unit))(units)
     np.testing.assert_allclose(found, units * np.log(5), rtol=4e-15)
 
 
-def test_unknowns_of_one_array_may_have_different_units():
+def test_unknowns_of_one_array_may_differ_in_units():
     units = jnp.array([1.0, 1e-10, 1e8, 1e-3])
     exact = units * np.log(5)
     # What is known of the large ones already says nothing of the small ones.
@@ -63,7 +63,7 @@ def test_unknowns_of_one_array_may_have_different_units():
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
-def test_single_precision_has_its_digits_in_any_unit(unit):
+def test_single_precision_root_is_accurate_in_any_unit(unit):
     unit = jnp.float32(unit)
     found = root(exponential, 0 * unit, unit)
     assert found.dtype == jnp.float32
@@ -85,7 +85,7 @@ ZEROS = {
 
 @pytest.mark.parametrize("zero", ZEROS)
 @pytest.mark.parametrize("newton", NEWTONS)
-def test_zero_is_a_root_from_anywhere(zero, newton):
+def test_zero_root_is_found_from_any_guess(zero, newton):
     for guess in (0.0, 1e-17, 0.3):
         value, status = solved(ZEROS[zero], guess, **NEWTONS[newton])
         assert status == RESULTS.successful
@@ -93,14 +93,14 @@ def test_zero_is_a_root_from_anywhere(zero, newton):
 
 
 @pytest.mark.parametrize("power", [2, 3, 5])
-def test_a_multiple_root_at_zero_is_found(power):
+def test_multiple_root_at_zero_is_found(power):
     """Each step takes a fraction of what is left, for ever."""
     value, status = solved(lambda y, _: y**power, 1.0)
     assert status == RESULTS.successful
     assert abs(value) < 1e-9
 
 
-def test_an_unknown_that_vanishes_beside_others_costs_few_steps():
+def test_zero_unknown_beside_others_needs_few_iterations():
     """u'' = u³ + odd source: zero at the middle, and 1e-17 by rounding."""
     n = 41
     x = jnp.linspace(-1, 1, n + 2)[1:-1]
@@ -125,14 +125,14 @@ def friction_by_bisection(y):
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,)])
-def test_newton_leaves_a_cycle_by_halving_its_steps(shape):
+def test_step_halving_breaks_newton_cycles(shape):
     value, status = solved(friction, jnp.ones(shape), 1.0)
     assert status == RESULTS.successful
     exact = friction_by_bisection(jnp.ones(shape))
     np.testing.assert_allclose(value, exact, rtol=1e-12)
 
 
-def test_newton_comes_back_from_afar_and_from_what_is_no_number():
+def test_newton_recovers_from_overshoot_and_nan():
     cases = {
         "corner": (lambda y, _: y + 1000 * jnp.clip(y, -1e-3, 1e-3), 1.0, 0.0),
         "flat beyond": (lambda y, _: jnp.arctan(y - 2), 30.0, 2.0),
@@ -146,7 +146,7 @@ def test_newton_comes_back_from_afar_and_from_what_is_no_number():
 
 @pytest.mark.parametrize("newton", NEWTONS)
 @pytest.mark.parametrize("guess", [0.0, 0.3, 1.0])
-def test_newton_calls_no_jump_and_no_corner_a_root(newton, guess):
+def test_jumps_and_corners_are_not_reported_as_roots(newton, guess):
     for residual in (
         lambda y, _: y + jnp.sign(y) - 0.5,
         lambda y, _: jnp.abs(y - 0.1) + 0.1,
@@ -158,7 +158,7 @@ def test_newton_calls_no_jump_and_no_corner_a_root(newton, guess):
 
 
 @pytest.mark.parametrize("newton", NEWTONS)
-def test_a_root_at_infinity_is_none(newton):
+def test_root_at_infinity_is_not_reported(newton):
     for residual in (lambda y, _: jnp.exp(-y), lambda y, _: jnp.exp(-(y**2))):
         value, status = solved(residual, 0.5, **NEWTONS[newton])
         assert status != RESULTS.successful
@@ -179,7 +179,7 @@ NO_ROOTS = {
 
 
 @pytest.mark.parametrize("case", NO_ROOTS)
-def test_a_change_of_sign_without_a_root_is_none(case):
+def test_sign_change_at_a_pole_or_jump_is_not_reported_as_a_root(case):
     residual, ends = NO_ROOTS[case]
     value, status = solved(residual, sum(ends) / 3, solver=BracketedNewton(*ends))
     assert status == RESULTS.no_root
@@ -200,7 +200,7 @@ BRACKETS = {
 
 
 @pytest.mark.parametrize("case", BRACKETS)
-def test_a_root_in_a_bracket_is_found(case):
+def test_bracketed_root_is_found(case):
     residual, ends, exact = BRACKETS[case]
     value, status = solved(residual, sum(ends) / 3, solver=BracketedNewton(*ends))
     assert status == RESULTS.successful
@@ -209,7 +209,7 @@ def test_a_root_in_a_bracket_is_found(case):
 
 
 @pytest.mark.parametrize("solver", [Newton, NewtonKrylov])
-def test_a_solver_that_stops_early_is_not_believed(solver):
+def test_premature_convergence_is_not_reported_as_a_root(solver):
     """Tolerances of 1e-8 mean nothing to an unknown of 1e-10."""
     value, status = solved(exponential, 0.0, 1e-10, solver=solver(1e-8, 1e-8))
     assert status == RESULTS.no_root

@@ -205,7 +205,7 @@ TELLING = [
 
 
 @pytest.mark.parametrize("row", TELLING)
-def test_every_telling_row_is_right(row):
+def test_critical_transformations_have_the_right_derivative(row):
     check(row, explicit())
 
 
@@ -218,7 +218,7 @@ def test_every_row_is_right_by_every_strategy(told, rule, row):
 
 
 @pytest.mark.parametrize("row", ["Hessian of scan", "reverse over reverse"])
-def test_a_solver_whose_own_derivative_is_wrong_does_not_matter(row):
+def test_derivative_does_not_depend_on_that_of_the_solver(row):
     """A bisection has derivative zero, and is what a `custom_jvp` would go through."""
 
     def solve(p):
@@ -242,7 +242,7 @@ def test_a_cotangent_of_zero_is_answered_with_zero(rule):
     np.testing.assert_array_equal(found, jnp.zeros(3))
 
 
-def test_one_singular_member_leaves_the_others_alone():
+def test_singular_member_of_a_batch_leaves_the_others_unchanged():
     def solve(a):
         found = root(
             lambda y, a: a * (y**3 + y - 1), jnp.ones(1), a, throw=False, full=True

@@ -146,7 +146,7 @@ def test_a_matrix_of_another_structure_is_found_out(strategy):
             assert np.isnan(back)
 
 
-def test_what_refinement_does_not_settle_is_nan_throughout():
+def test_diverging_refinement_gives_nan_in_every_entry():
     """In a diagonal system NaN reaches no other entry by itself."""
     b = jnp.ones(7).at[3].set(jnp.nan)
     strategy, matrix = LaggedLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
@@ -154,7 +154,7 @@ def test_what_refinement_does_not_settle_is_nan_throughout():
         assert np.all(np.isnan(x))
 
 
-def test_bicgstab_begins_anew_where_its_shadow_is_lost():
+def test_bicgstab_restarts_after_breakdown():
     """Of what conserves a sum, one is an eigenvector of the transpose."""
     x = jnp.linspace(0, 1, 40)
 
@@ -170,7 +170,7 @@ def test_bicgstab_begins_anew_where_its_shadow_is_lost():
     np.testing.assert_allclose(operator(found), 1, rtol=1e-10)
 
 
-def test_leading_axes_are_systems_of_their_own():
+def test_leading_axes_are_independent_systems():
     bands = np.random.default_rng(2).normal(size=(3, 7)) + np.array([[0], [6], [0]])
 
     def operator(v):
@@ -203,7 +203,7 @@ def test_what_cannot_be_solved_is_nan(strategy):
 
 
 @pytest.mark.parametrize("n", [2, 3, 7])
-def test_units_of_rows_and_columns_make_nothing_singular(n):
+def test_badly_scaled_rows_and_columns_are_solved(n):
     rows, columns = 10.0 ** jnp.linspace(-9, 9, n), 10.0 ** jnp.linspace(0, 6, n)
     full, x = FULL[:n, :n], FULL[0, :n]
     matrix = rows[:, None] * full * columns
@@ -211,7 +211,7 @@ def test_units_of_rows_and_columns_make_nothing_singular(n):
     np.testing.assert_allclose(found * columns, x, rtol=1e-10)
 
 
-def test_the_shortest_answer_is_given_where_it_is_asked_for():
+def test_minimum_norm_solver_gives_the_pseudoinverse_solution():
     matrix = jnp.asarray([[1.0, 1.0], [2.0, 2.0]])
     ahead, back = solutions(MinimumNorm(), matrix, jnp.ones(2), transposed=False)
     np.testing.assert_allclose(ahead, np.linalg.pinv(matrix) @ np.ones(2), rtol=1e-13)
@@ -267,7 +267,7 @@ def test_derivatives_factor_no_more_than_they_need(linear, count):
         assert 0 < calls <= count * factorizations(solve, 0.7)
 
 
-def test_a_preconditioner_may_be_made_of_what_is_traced():
+def test_preconditioner_may_depend_on_traced_values():
     def solve(diagonal):
         def residual(y, d):
             return d * y + 0.1 * jnp.roll(y, 1) - 1
@@ -293,7 +293,7 @@ def test_a_preconditioner_may_be_made_of_what_is_traced():
     np.testing.assert_allclose(both(solve), both(plain), rtol=1e-10)
 
 
-def test_a_residual_without_forward_mode_has_a_gradient():
+def test_residual_with_reverse_mode_only_has_a_gradient():
     @jax.custom_vjp
     def cubed(y):
         return y**3
@@ -326,7 +326,7 @@ def test_an_unknown_that_does_not_fit_is_named(strategy, guess, sentence):
         root(residual, guess, rule=Rule(strategy))
 
 
-def test_scales_of_rows_have_no_derivative_and_answers_have_theirs():
+def test_row_scales_have_no_derivative_and_solutions_the_right_one():
     """A maximum that is computed anew may be none: 0/0 where unoptimized code ran."""
     matrix, b = jnp.eye(4) + jnp.arange(16.0).reshape(4, 4) / 30, jnp.arange(4.0)
     rows = jax.jacfwd(lambda a: Dense().prepare(lambda v: jnp.dot(a, v), b)[0])(matrix)
@@ -341,7 +341,7 @@ def test_scales_of_rows_have_no_derivative_and_answers_have_theirs():
         np.testing.assert_allclose(mode(answer)(matrix), exact, rtol=1e-12, atol=1e-14)
 
 
-def test_arguments_that_mean_nothing_are_named():
+def test_invalid_arguments_raise_value_error():
     with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
         Banded(0, 0)
     with pytest.raises(ValueError, match="refinement_steps must be 1 or more, got 0"):
