@@ -1,4 +1,4 @@
-"""Functions that JAX does not differentiate in every mode, and what is said of them."""
+"""Functions without forward or reverse mode, and the errors they raise."""
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_function_without_the_mode_that_is_needed_is_named(row):
+def test_function_without_the_needed_mode_raises_value_error(row):
     act, words = ROWS[row]
     with pytest.raises(ValueError, match=words) as caught:
         act()
@@ -99,13 +99,13 @@ def test_a_function_without_the_mode_that_is_needed_is_named(row):
         {"solver": ADAM, "options": FitOptions(covariance=False)},
     ],
 )
-def test_what_has_reverse_mode_only_is_fitted_as_the_sentence_says(options):
+def test_reverse_mode_only_function_is_fitted_by_the_suggested_options(options):
     found = fit(by_rule, MODEL, np.sin(X), noise=NOISE, **options)
     # Adam stops where two updates in a row are below 1e-10.
     np.testing.assert_allclose(found.values, 1.0, rtol=1e-6)
 
 
-def test_what_has_reverse_mode_only_has_an_observed_information():
+def test_reverse_mode_only_function_has_an_observed_information():
     data = np.sin(1.1 * X)
     found = informed(by_rule, kind="observed", data=data)
     # Where nothing is left of the data both are the same.
@@ -113,6 +113,6 @@ def test_what_has_reverse_mode_only_has_an_observed_information():
     np.testing.assert_allclose(found.matrix, [[slope @ slope]], rtol=1e-12)
 
 
-def test_what_has_forward_mode_only_is_fitted_by_the_default_solver():
+def test_forward_mode_only_function_is_fitted_by_the_default_solver():
     # three factors of a
     np.testing.assert_allclose(fitted(by_loop).values, 1.0, rtol=1e-8)

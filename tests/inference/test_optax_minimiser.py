@@ -1,4 +1,4 @@
-"""Optax optimizers: where they say that they converged, they have."""
+"""Optax optimizers: reported convergence is convergence."""
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,7 @@ def decaying(kind, rate, **options):
     ],
     ids=["adam", "rmsprop", "lion", "adabelief", "momentum", "lamb"],
 )
-def test_an_optimizer_with_an_active_bound_ends_at_the_optimum(solver):
+def test_optimizer_with_an_active_bound_ends_at_the_optimum(solver):
     found = bounded(solver)
     assert found.at_bound[0] and found.values[0] == 0.9
     off = np.abs(found.values - held_at_the_bound())[1:] / found.stderr[1:]
@@ -65,13 +65,13 @@ def test_an_optimizer_with_an_active_bound_ends_at_the_optimum(solver):
         optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(20)),
     ],
 )
-def test_a_line_search_is_refused_with_bounds(solver):
+def test_line_search_with_bounds_raises_value_error(solver):
     with pytest.raises(ValueError, match=r"with a line search.*use LevenbergMarquardt"):
         bounded(solver)
 
 
 @pytest.mark.parametrize("solver", [optax.lbfgs(), optx.BFGS(1e-8, 1e-8)])
-def test_bounds_are_not_forgotten_where_the_start_is_traced(solver):
+def test_bounds_with_a_traced_start_raise_value_error(solver):
     def value(a):
         return bounded(solver, start={**START, "a": a}).values[0]
 
@@ -95,13 +95,13 @@ def test_lbfgs_without_bounds_ends_at_the_optimum():
     ],
     ids=["tiny updates", "updates that die out", "loose tolerances"],
 )
-def test_small_updates_are_no_convergence(solver):
+def test_small_updates_are_not_taken_for_convergence(solver):
     found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=solver)
     assert found.remaining_sigma > 0.1 and found.status == RESULTS.stopped_short
     assert "stopped before the optimum" in str(found)
 
 
-def test_an_optimizer_whose_first_update_is_zero_goes_on():
+def test_optimizer_whose_first_update_is_zero_continues():
     found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=optax.rprop(1e-2))
     assert found.steps > 10
     assert found.remaining_sigma < 0.1 or found.status != RESULTS.successful

@@ -1,4 +1,4 @@
-"""One sentence for arguments that a fit or a forecast cannot take."""
+"""Inputs that a fit, a forecast or their plots cannot take raise `ValueError`."""
 
 import jax
 import jax.numpy as jnp
@@ -26,19 +26,19 @@ def test_fit_needs_data():
 
 
 @pytest.mark.parametrize("free", [["a.b"], None, {"a.b": Free()}])
-def test_two_leaves_of_one_name_are_refused(free):
+def test_leaves_with_the_same_name_raise_value_error(free):
     model = {"a": {"b": 0.0}, "a.b": 1.0}
     with pytest.raises(ValueError, match=r"a\.b.*\['a'\]\['b'\].*\['a\.b'\]"):
         fisher(lambda m: m["a.b"] * X + m["a"]["b"], model, noise=KNOWN, free=free)
 
 
-def test_a_leaf_is_free_though_others_share_a_name():
+def test_leaf_may_be_free_where_others_share_a_name():
     model = {"a": {"b": 0.0}, "a.b": 1.0, "c": 2.0}
     found = fisher(lambda m: m["c"] * X, model, noise=KNOWN, free=["c"])
     assert found.names == ("c",)
 
 
-def test_a_transform_by_numpy_is_explained():
+def test_transform_by_numpy_raises_value_error():
     free = {"a": Free(transform=(np.log, np.exp)), "b": Free()}
     with pytest.raises(ValueError, match=r"transform.*NumPy.*jax\.numpy"):
         fit(line, LINE, line(LINE), noise=KNOWN, free=free)
@@ -58,20 +58,20 @@ def test_a_batch_of_fits_says_how_to_take_one(fits, show):
 
 
 @pytest.mark.parametrize("truths", [{"a": 1.0}, "ab", [1, "b"], [np.nan, 1.0]])
-def test_truths_of_a_corner_plot_are_numbers(truths):
+def test_invalid_truths_of_a_corner_plot_raise_value_error(truths):
     found = fisher(line, LINE, noise=KNOWN)
     with pytest.raises(ValueError, match=r"^truths must be"):
         plots.corner(found, truths=truths)
 
 
 @pytest.mark.parametrize("units", [0.0, -1.0, np.inf, [1.0, np.nan]])
-def test_units_of_a_corner_plot_are_positive(units):
+def test_invalid_units_of_a_corner_plot_raise_value_error(units):
     found = fisher(line, LINE, noise=KNOWN)
     with pytest.raises(ValueError, match=r"^units must be (finite|positive)"):
         plots.corner(found, units=units)
 
 
-def test_numpy_in_a_taylor_test_is_explained():
+def test_numpy_in_a_taylor_test_raises_value_error():
     with pytest.raises(ValueError, match=r"function.*NumPy.*jax\.numpy"):
         taylor_test(lambda v: np.sin(v), jnp.ones(3))
 
@@ -81,7 +81,7 @@ def test_floats_in_inputs_of_a_taylor_test_become_arrays():
     assert found.passed and list(found.slopes) == ["a", "b"]
 
 
-def test_information_adds_by_name():
+def test_fisher_information_adds_by_parameter_name():
     one = fisher(line, LINE, noise=KNOWN, free=["a", "b"])
     other = fisher(line, LINE, noise=Gaussian(0.3), free=["b", "a"])
     found = one + other
@@ -90,12 +90,12 @@ def test_information_adds_by_name():
     np.testing.assert_allclose(found.matrix, exact, rtol=1e-12)
 
 
-def test_a_bare_array_of_integers_is_named():
+def test_integer_array_as_model_raises_value_error():
     with pytest.raises(ValueError, match=r"integers of the array itself;"):
         fisher(lambda m: m[0] + m[1] * X, np.array([0, 1]), noise=KNOWN)
 
 
-def test_a_sigma_that_makes_chi2_infinite_is_named():
+def test_too_small_sigma_sets_the_status_chi2_not_finite():
     sigma = np.array([1, 1, 1e-300, 1, 1])
     found = fit(line, LINE, np.ones(5), noise=Gaussian(sigma))
     assert found.status == RESULTS.chi2_not_finite
@@ -103,7 +103,7 @@ def test_a_sigma_that_makes_chi2_infinite_is_named():
 
 
 @pytest.mark.parametrize("sigma", [np.inf, [1, 1, np.inf, 1, 1]])
-def test_an_infinite_sigma_is_refused(sigma):
+def test_infinite_sigma_raises_value_error(sigma):
     with pytest.raises(ValueError, match=r"^sigma must be finite.*mask="):
         Gaussian(np.asarray(sigma))
     assert Gaussian(np.array([1, np.inf]), mask=np.array([True, False])).mask.sum() == 1

@@ -1,4 +1,4 @@
-"""Error bars of parameters whose squares are no floating-point numbers."""
+"""Error bars of parameters whose squares overflow or underflow."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +27,7 @@ def parabola(unit):
 
 
 @UNITS
-def test_fit_has_relative_error_bars_in_any_unit(unit):
+def test_error_bars_scale_with_the_units_of_the_parameters(unit):
     start = jnp.array(START * unit)
     found = fit(parabola(unit), start, DATA, noise=Gaussian(0.1))
     np.testing.assert_allclose(found.stderr / np.array(unit), STDERR, rtol=1e-9)
@@ -40,7 +40,7 @@ def test_fit_has_relative_error_bars_in_any_unit(unit):
 
 @UNITS
 @pytest.mark.parametrize("kind", ["expected", "observed"])
-def test_information_is_relative_in_any_unit(unit, kind):
+def test_fisher_information_scales_with_the_units_of_the_parameters(unit, kind):
     values = jnp.array(START * unit)
     options = {"noise": Gaussian(0.1), "kind": kind, "data": DATA}
     found = fisher(parabola(unit), values, **options)
@@ -57,7 +57,7 @@ def test_information_is_relative_in_any_unit(unit, kind):
 
 
 @UNITS
-def test_bias_is_relative_in_any_unit(unit):
+def test_bias_scales_with_the_units_of_the_parameters(unit):
     found = fisher(parabola(unit), jnp.array(START * unit), noise=Gaussian(0.1))
     shift = found.bias(0.3 * X) / np.array(unit)
     np.testing.assert_allclose(shift, [0, 0.3, 0], atol=1e-12)

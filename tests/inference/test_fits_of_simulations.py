@@ -1,4 +1,4 @@
-"""`fit` and `fisher` on a simulation: what is free, what is data, what a failure is."""
+"""`fit` and `fisher` on a simulation: free leaves, data and failed runs."""
 
 import diffrax
 import equinox as eqx
@@ -53,7 +53,7 @@ def truth():
     return Oscillator(1.0, 0.1, 2.0, 0.3)
 
 
-def test_a_users_simulation_has_the_closed_form_error_bars(truth):
+def test_custom_simulation_has_the_closed_form_error_bars(truth):
     found = fisher(run, truth, noise=Gaussian(0.05))
     assert found.names == ("A", "gamma", "omega", "phi"), "a Python t0 is static"
     published = [0.01802473, 0.00412565, 0.00404554, 0.01730784]  # references.md
@@ -61,7 +61,7 @@ def test_a_users_simulation_has_the_closed_form_error_bars(truth):
     assert abs(found.correlation[2, 3] + 0.789654) < 5e-7
 
 
-def test_data_may_be_a_trajectory_and_the_fit_can_be_kept(truth, tmp_path):
+def test_trajectory_as_data_is_fitted_and_the_fit_saved(truth, tmp_path):
     start = Oscillator(0.9, 0.12, 2.05, 0.25)
     found = fit(run, start, run(truth), noise=Gaussian(0.05))
     assert isinstance(found.model, Oscillator)
@@ -71,7 +71,7 @@ def test_data_may_be_a_trajectory_and_the_fit_can_be_kept(truth, tmp_path):
     assert str(kept) == str(found) and kept.status == RESULTS.successful
 
 
-def test_a_simulation_that_fails_says_why(truth):
+def test_status_of_a_fit_is_that_of_its_failed_simulation(truth):
     def short(simulation):
         adaptive = Method(
             diffrax.Tsit5(),
@@ -89,7 +89,7 @@ def test_a_simulation_that_fails_says_why(truth):
 
 
 @pytest.mark.parametrize("solver", [optx.BFGS(1e-6, 1e-6), optax.adam(0.1)])
-def test_a_run_that_fails_ends_no_search_by_another_solver(truth, solver):
+def test_failed_run_does_not_raise_in_other_solvers(truth, solver):
     few = Method(
         diffrax.Tsit5(),
         controller=diffrax.PIDController(rtol=1e-8, atol=1e-8),
@@ -109,7 +109,7 @@ def test_a_run_that_fails_ends_no_search_by_another_solver(truth, solver):
 @pytest.mark.parametrize(
     "method", [Method(diffrax.Heun(), 0.05), Method(diffrax.Dopri8(), 0.05)]
 )
-def test_the_error_of_the_solver_is_stated_in_error_bars(truth, method):
+def test_solver_error_is_in_units_of_the_error_bars(truth, method):
     data = run(truth).states  # by Dopri8: exact to 1e-13
     near = fit(
         lambda simulation: simulate(simulation, TIMES, method),
@@ -133,7 +133,7 @@ def test_the_error_of_the_solver_is_stated_in_error_bars(truth, method):
         assert near.flags == {} and str(near).splitlines()[0].endswith("converged")
 
 
-def test_without_a_simulation_there_is_no_error_of_a_solver():
+def test_solver_error_is_nan_without_a_simulation():
     line = fit(
         lambda p: p * jnp.arange(4.0), jnp.array(1.0), np.ones(4), noise=Gaussian()
     )
@@ -141,7 +141,7 @@ def test_without_a_simulation_there_is_no_error_of_a_solver():
     assert "Solver error" not in str(line)
 
 
-def test_what_is_masked_may_be_nan_when_sigma_is_a_parameter():
+def test_masked_data_may_be_nan_where_sigma_is_a_parameter():
     x = jnp.linspace(0, 1, 40)
     truth = {"slope": jnp.array(2.0), "sigma": jnp.array(0.3)}
     noise = 0.3 * np.random.default_rng(0).standard_normal(40)

@@ -1,4 +1,4 @@
-"""Wrong input is one sentence that names the argument."""
+"""Invalid arguments of `fit`, `fisher` and `Gaussian` raise `ValueError`."""
 
 import jax
 import jax.numpy as jnp
@@ -89,7 +89,7 @@ HOLE = np.where(np.arange(5) == 2, np.nan, DATA)
         ({"model": {**MODEL, "a": np.nan}}, "model: a starts at nan"),
     ],
 )
-def test_a_wrong_fit_is_one_sentence(change, sentence):
+def test_invalid_arguments_of_fit_raise_value_error(change, sentence):
     given = {"model": MODEL, "data": DATA, "noise": Gaussian(0.1), **change}
     with pytest.raises(ValueError, match=sentence):
         fit(line, given.pop("model"), given.pop("data"), **given)
@@ -106,13 +106,13 @@ def test_a_wrong_fit_is_one_sentence(change, sentence):
         (object(), "sigma must be real numbers.*got <object"),
     ],
 )
-def test_a_wrong_sigma_is_one_sentence(sigma, sentence):
+def test_invalid_sigma_raises_value_error(sigma, sentence):
     with pytest.raises(ValueError, match=sentence):
         Gaussian(sigma)
 
 
 @pytest.mark.parametrize("mask", [np.ones(3), "x"])
-def test_a_mask_is_boolean(mask):
+def test_mask_that_is_not_boolean_raises_value_error(mask):
     with pytest.raises(ValueError, match="mask must be boolean, True where there is"):
         Gaussian(1.0, mask=mask)
 
@@ -126,25 +126,25 @@ def test_a_mask_is_boolean(mask):
         ({"y": np.array([1.0, np.nan])}, {"y": np.array([False, True])}),
     ],
 )
-def test_a_sigma_in_use_is_positive_whatever_is_masked(sigma, mask):
+def test_nan_sigma_outside_the_mask_raises_value_error(sigma, mask):
     with pytest.raises(ValueError, match="sigma must be positive, got nan"):
         Gaussian(sigma, mask=mask)
 
 
 @pytest.mark.parametrize("steps", [0, 2.5, "x"])
-def test_a_run_takes_at_least_one_step(steps):
+def test_max_steps_below_one_raises_value_error(steps):
     with pytest.raises(ValueError, match="max_steps must be an integer of at least 1"):
         FitOptions(max_steps=steps)
 
 
-def test_a_forecast_needs_data_beyond_its_parameters_to_judge_sigma():
+def test_estimating_sigma_needs_more_data_than_parameters():
     mask = np.arange(5) < 2
     with pytest.raises(ValueError, match="more data than parameters, got 2 for 2"):
         fisher(line, MODEL, noise=Gaussian(mask=mask), data=DATA)
 
 
 @pytest.mark.parametrize("act", ["fit", "fisher"])
-def test_single_precision_is_one_warning_that_names_the_flag(act):
+def test_single_precision_session_warns_once_and_names_the_flag(act):
     def called():
         if act == "fit":
             fit(line, MODEL, DATA, noise=Gaussian(0.1))
@@ -156,12 +156,12 @@ def test_single_precision_is_one_warning_that_names_the_flag(act):
     assert len(seen) == 1
 
 
-def test_a_solver_of_unknown_mode_says_so():
+def test_unknown_jacobian_mode_raises_value_error():
     with pytest.raises(ValueError, match="mode must be 'auto', 'forward' or 'reverse'"):
         fit(line, MODEL, DATA, noise=Gaussian(0.1), solver=LevenbergMarquardt(mode="x"))
 
 
-def test_integers_are_data_like_any_other():
+def test_integer_data_are_fitted():
     model = {**MODEL, "n": 3}
     whole = fit(line, model, np.arange(5), noise=Gaussian(0.1), free=["a", "b"])
     np.testing.assert_allclose(whole.values, [0, 1], atol=1e-8)
@@ -169,7 +169,7 @@ def test_integers_are_data_like_any_other():
 
 
 @pytest.mark.parametrize("wrap", [lambda z: z, lambda z: {"real": z.real, "z": z}])
-def test_a_complex_prediction_is_refused_by_name(wrap):
+def test_complex_prediction_raises_value_error(wrap):
     """A cast would fit its real part and say nothing."""
 
     def predict(model):
