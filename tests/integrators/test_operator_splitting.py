@@ -1,4 +1,4 @@
-"""Compositions of flows that are known one by one: order, symmetry, derivatives."""
+"""Compositions of exact sub-flows: order, symmetry, derivatives."""
 
 import diffrax
 import equinox as eqx
@@ -68,7 +68,7 @@ def test_errors_fall_at_the_order(solver, order):
     np.testing.assert_allclose(np.log2(np.divide(*errors)), order, atol=0.25)
 
 
-def test_what_drifts_with_time_is_of_order_two():
+def test_leapfrog_of_a_time_dependent_drift_is_of_order_two():
     """x' = v cos t, v' = −x: drifts see the clock as well as kicks."""
 
     class Driven(type(duffing())):
@@ -87,7 +87,7 @@ def test_what_drifts_with_time_is_of_order_two():
     np.testing.assert_allclose(np.log2(np.divide(*errors)), 2, atol=0.1)
 
 
-def test_the_vector_field_is_that_of_the_flows():
+def test_vector_field_is_the_sum_of_those_of_the_flows():
     run, y, t = duffing(), jnp.array([0.7, -0.3]), 0.9
     q, p = y
     expected = [1.3 * p, -1.3 * q - 0.4 * q**3 * np.cos(t)]
@@ -112,7 +112,7 @@ def test_diffrax_takes_the_same_steps(sign):
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_backward_steps_undo_forward_ones(hidden):
+def test_backward_steps_invert_forward_steps(hidden):
     """So that `Reversible` finds the derivative, of closed-over numbers too."""
 
     def end(run, adjoint):
@@ -129,12 +129,12 @@ def test_backward_steps_undo_forward_ones(hidden):
 
 
 @pytest.mark.slow
-def test_every_number_is_live():
+def test_split_flows_satisfy_the_simulation_contract():
     method = ds.Method(Yoshida4(), 0.1)
     check_simulation(duffing(), [0.13, 0.4], method).raise_if_failed()
 
 
-def test_other_dynamics_are_refused():
+def test_terms_that_are_not_separable_or_flows_raise_value_error():
     class Plain(type(duffing())):
         def terms(self):
             return diffrax.ODETerm(lambda t, y, args: -y)

@@ -1,4 +1,4 @@
-"""Dynamics that know how to solve for their stiff part."""
+"""`IMEXTerm`: dynamics with a direct solve for their stiff part."""
 
 import dataclasses
 
@@ -47,7 +47,7 @@ def split(kaps):
 
 @pytest.mark.parametrize("epsilon", [1.0, 1e-6])
 @pytest.mark.parametrize("method", [Method(KenCarp4(), 0.05), Method(KenCarp5())])
-def test_what_is_solved_for_directly_is_what_newton_finds(split, epsilon, method):
+def test_direct_implicit_solve_gives_the_states_of_newton(split, epsilon, method):
     given, two = split(epsilon)
     found, other = (simulate(s, [0.3, 1.0], method).states for s in (given, two))
     # The third entry is solved for to the tolerance of `root`.
@@ -62,14 +62,14 @@ def run(simulation):
 
 
 @pytest.mark.slow
-def test_derivatives_of_direct_steps_are_those_of_newtons(split):
+def test_direct_implicit_solve_gives_the_gradient_of_newton(split):
     gradients = [eqx.filter_grad(lambda s: jnp.sum(run(s) ** 2))(x) for x in split(0.1)]
     for a, b in zip(*map(jax.tree.leaves, gradients), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 @pytest.mark.slow
-def test_derivatives_of_direct_steps_are_right_in_both_modes(split):
+def test_derivatives_of_direct_implicit_solves_pass_the_taylor_test(split):
     report = taylor_test(run, split(0.1)[0])
     for name, slopes in report.slopes.items():
         assert slopes == pytest.approx({"forward": 2, "reverse": 2}, abs=0.1), name
@@ -97,7 +97,7 @@ class Decay(AbstractSimulation):
         return Method(Kvaerno5())
 
 
-def test_all_of_it_may_be_implicit_forwards_and_backwards():
+def test_fully_implicit_term_runs_forward_and_backward_in_time():
     run = Decay(jnp.asarray(3.0), jnp.asarray(jnp.inf))
     times = np.array([-0.4, 0.2, 0.7])
     for method in (Method(Kvaerno5()), Method(Kvaerno5(), 0.02)):
@@ -105,7 +105,7 @@ def test_all_of_it_may_be_implicit_forwards_and_backwards():
         np.testing.assert_allclose(found, np.exp(-3 * times), rtol=1e-6)
 
 
-def test_outputs_on_the_grid_have_a_derivative_by_their_time():
+def test_derivative_by_output_time_on_and_off_the_grid_is_right():
     run = Decay(jnp.asarray(3.0), jnp.asarray(jnp.inf))
     method = Method(Kvaerno5(), 0.125, max_steps=8)
     found = jax.jacfwd(lambda t: simulate(run, t, method).states[:, 0])(
@@ -115,7 +115,7 @@ def test_outputs_on_the_grid_have_a_derivative_by_their_time():
     np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-12)
 
 
-def test_a_solve_that_fails_makes_the_step_shorter_or_ends_the_run():
+def test_failed_solve_shortens_an_adaptive_step_and_fails_a_fixed_step():
     run = Decay(jnp.asarray(3.0), jnp.asarray(0.005))
     controller = diffrax.PIDController(rtol=1e-6, atol=1e-6)
     found = simulate(run, 1.0, Method(Kvaerno5(), controller=controller))

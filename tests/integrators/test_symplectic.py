@@ -88,7 +88,7 @@ def test_the_energy_error_is_bounded_over_a_thousand_periods(solver):
 
 
 @every_solver
-def test_a_run_forth_and_back_ends_where_it_began(solver):
+def test_run_forward_and_back_ends_where_it_began(solver):
     there, _ = runner(solver)(_START, 0.02, 2000)
     assert np.max(np.abs(there - _START)) > 0.1
     back, _ = runner(solver)(there, -0.02, 2000)
@@ -112,7 +112,7 @@ def test_the_map_is_symplectic(solver):
 
 
 @every_solver
-def test_weights_add_up_and_read_the_same_backwards(solver):
+def test_weights_sum_to_one_and_are_palindromic(solver):
     # Published to 15 digits and more; the middle one closes the sum.
     assert sum(solver.weights) == pytest.approx(1, abs=2e-15)
     assert solver.weights == solver.weights[::-1]
@@ -120,7 +120,7 @@ def test_weights_add_up_and_read_the_same_backwards(solver):
 
 
 @pytest.mark.parametrize("solver", _SOLVERS[2:], ids=lambda s: type(s).__name__)
-def test_weights_cancel_the_errors_of_third_and_fifth_power(solver):
+def test_weights_satisfy_the_order_conditions(solver):
     # Conditions of order 4 and 6 on a symmetric composition of leapfrogs (Yoshida
     # 1990): the sums of third and of fifth powers vanish.
     for power in (3, 5):

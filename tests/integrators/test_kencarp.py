@@ -86,7 +86,7 @@ def test_both_modes_agree_under_adaptive_steps(kaps):
     np.testing.assert_allclose(forward, reverse, rtol=1e-10, atol=1e-12)
 
 
-def test_reaction_beside_diffusion_follows_the_travelling_wave(diffusion):
+def test_fisher_kpp_follows_its_travelling_wave(diffusion):
     r"""Fisher–KPP: $u = (1 + e^{z/\sqrt6})^{-2}$ with $z = x - 5t/\sqrt6$."""
     n, length = 400, 60.0
     dx = length / (n + 1)
@@ -113,7 +113,7 @@ def test_reaction_beside_diffusion_follows_the_travelling_wave(diffusion):
     np.testing.assert_allclose(found, exact(4.0, x), atol=5e-3)
 
 
-def test_the_structure_is_that_of_the_implicit_part_alone(kaps):
+def test_linear_solver_sees_the_jacobian_of_the_implicit_part_alone(kaps):
     simulation = kaps(0.1, split=True)
 
     class Decoupled(type(simulation)):
@@ -139,6 +139,6 @@ def test_the_structure_is_that_of_the_implicit_part_alone(kaps):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-def test_plain_dynamics_are_refused(kaps):
+def test_terms_that_are_not_multiterm_raise_value_error(kaps):
     with pytest.raises(ValueError, match="KenCarp4 needs MultiTerm dynamics"):
         simulate(kaps(), 1.0, Method(KenCarp4(), 0.1))
