@@ -1,4 +1,4 @@
-"""What users give by mistake, each with the sentence that helps."""
+"""Common mistakes of users, and the errors they raise."""
 
 import os
 import warnings
@@ -73,7 +73,7 @@ _METHOD = Method(Leapfrog(), 0.1)
         ),
     ],
 )
-def test_quantities_are_refused_and_never_stripped(name, call):
+def test_quantities_raise_value_error_and_lose_no_units(name, call):
     sentence = rf"{name} must be plain numbers .* in km; take {name}\.to_value\(unit\)"
     with pytest.raises(ValueError, match=sentence):
         call()
@@ -93,7 +93,7 @@ def test_quantities_of_pint_are_refused():
         (-30.0, "if it is in degrees"),
     ],
 )
-def test_inclinations_beyond_a_half_turn_are_refused(inclination, sentence):
+def test_inclinations_beyond_pi_raise_value_error(inclination, sentence):
     with pytest.raises(ValueError, match=sentence):
         nbody.Elements(semi_major_axis=1.0, inclination=inclination)
     with pytest.raises(ValueError, match=sentence):
@@ -103,7 +103,7 @@ def test_inclinations_beyond_a_half_turn_are_refused(inclination, sentence):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_an_inclination_of_pi_is_one(dtype):
+def test_inclination_of_pi_is_allowed(dtype):
     nbody.Elements(semi_major_axis=1.0, inclination=jnp.asarray(np.pi, dtype))
     nbody.elements([1.0, 0, 0], [0, -1.0, 0], 1.0)
 
@@ -116,7 +116,7 @@ def test_an_inclination_of_pi_is_one(dtype):
         {"mean_anomaly": 174.8, "argument_of_pericenter": 29.1},
     ],
 )
-def test_angles_that_are_all_beyond_a_turn_are_warned_of(angles):
+def test_angles_that_all_exceed_a_turn_warn(angles):
     make = nbody.Elements
     if "mean_anomaly" in angles:
         make = nbody.Elements.from_mean_anomaly
@@ -124,7 +124,7 @@ def test_angles_that_are_all_beyond_a_turn_are_warned_of(angles):
         make(semi_major_axis=1.0, **angles)
 
 
-def test_some_angles_beyond_a_turn_are_nobodys_business():
+def test_some_angles_beyond_a_turn_do_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nbody.Elements(
@@ -146,7 +146,7 @@ def test_some_angles_beyond_a_turn_are_nobodys_business():
         ({"colour": 1.0}, "colour is no element"),
     ],
 )
-def test_short_names_of_elements_are_answered_by_the_long_ones(given, sentence):
+def test_short_names_of_elements_raise_type_error_naming_the_long_ones(given, sentence):
     for kind in (nbody.Elements, nbody.NonsingularElements):
         with pytest.raises(TypeError, match=sentence):
             kind(semi_major_axis=1.0, **given)
@@ -161,7 +161,7 @@ def test_short_names_of_elements_are_answered_by_the_long_ones(given, sentence):
         ({}, "need semi_major_axis"),
     ],
 )
-def test_an_orbit_of_no_size_is_answered_by_what_gives_it(kind, given, sentence):
+def test_missing_semi_major_axis_raises_type_error(kind, given, sentence):
     with pytest.raises(TypeError, match=sentence):
         kind(**given)
 
@@ -174,7 +174,7 @@ def test_an_orbit_of_no_size_is_answered_by_what_gives_it(kind, given, sentence)
         ("furlong", r"G is not known in 'furlong': There are 'natural'"),
     ],
 )
-def test_unknown_units_are_answered_by_the_known_ones(units, sentence):
+def test_unknown_units_raise_key_error_with_suggestions(units, sentence):
     with pytest.raises(KeyError, match=sentence):
         nbody.G[units]
     assert "au, Msun, day" in nbody.G
@@ -204,7 +204,7 @@ def test_a_trajectory_has_the_states_of_a_body_by_name():
 
 
 @pytest.mark.parametrize("name", ["c", 0, "states"])
-def test_an_unknown_body_is_answered_by_the_known_ones(name):
+def test_unknown_body_raises_key_error_listing_the_known_ones(name):
     trajectory = simulate(_SYSTEM, [0.1], _METHOD)
     with pytest.raises(KeyError, match="trajectory has a, b, got"):
         trajectory[name]
@@ -226,7 +226,7 @@ def test_names_of_a_trajectory_are_saved_with_it(tmp_path):
 @pytest.mark.parametrize(
     "observable", [nbody.energy, nbody.momentum, nbody.angular_momentum]
 )
-def test_swapped_arguments_of_observables_are_named(observable):
+def test_swapped_arguments_of_observables_raise_value_error(observable):
     state = nbody.State(jnp.asarray(_X), jnp.asarray(_V))
     sentence = rf"got a State; write nbody\.{observable.__name__}\(system, trajectory"
     with pytest.raises(ValueError, match=sentence):
@@ -245,7 +245,7 @@ def _none(t, state):
         (lambda s, t: 0 * s.positions, r"reads .positions of the time.*force\(t, sta"),
     ],
 )
-def test_a_force_of_another_form_is_explained(force, sentence):
+def test_force_with_invalid_signature_or_result_raises_value_error(force, sentence):
     with pytest.raises(ValueError, match=sentence):
         simulate(nbody.NBody(_BODIES, (nbody.Gravity(), force)), 1.0, _METHOD)
 
@@ -262,12 +262,12 @@ def test_a_force_of_another_form_is_explained(force, sentence):
         ({"throw": "no"}, "throw must be .*True, False or None, got 'no'"),
     ],
 )
-def test_an_option_of_another_kind_is_named(options, sentence):
+def test_option_of_wrong_type_raises_value_error(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         simulate(_SYSTEM, 1.0, **options)
 
 
-def test_no_bodies_are_no_system():
+def test_system_without_bodies_raises_value_error():
     nothing = np.zeros((0, 3))
     with pytest.raises(ValueError, match="bodies must hold at least one"):
         nbody.NBody(nbody.Bodies([], nothing, nothing))

@@ -1,4 +1,4 @@
-"""The pair sums and their derivative rule, against the formula written plainly."""
+"""The direct sum and its derivatives, against the plain formula."""
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +84,9 @@ def everything(acceleration, weights, *, nestings=True):
         pytest.param(512, 0, marks=pytest.mark.slow),
     ],
 )
-def test_sums_and_all_derivatives_are_those_of_the_formula(massive, test_particles):
+def test_direct_sum_and_its_derivatives_match_the_plain_formula(
+    massive, test_particles
+):
     at, along, weights = case(massive, test_particles)
     small = massive < 64
     found = everything(ours, weights, nestings=small)(at, along)
@@ -100,7 +102,7 @@ def test_sums_and_all_derivatives_are_those_of_the_formula(massive, test_particl
 
 
 @pytest.mark.parametrize(("massive", "test_particles"), [(3, 2), (70, 0)])
-def test_a_batch_of_systems_is_its_members(massive, test_particles):
+def test_batched_systems_equal_single_systems(massive, test_particles):
     cases = [case(massive, test_particles, seed) for seed in range(3)]
     weights = cases[0][2]
     batch = jax.tree.map(lambda *a: jnp.stack(a), *[at for at, _, _ in cases])
@@ -119,7 +121,7 @@ def test_a_batch_of_systems_is_its_members(massive, test_particles):
 
 
 @pytest.mark.parametrize("massive", [5, 70])
-def test_mutual_attractions_cancel(massive):
+def test_total_gravitational_force_vanishes(massive):
     (x, gm, softening), _, _ = case(massive, 0)
     total = np.asarray(ours(x, gm, softening) @ gm)
     np.testing.assert_allclose(total, np.zeros(3), atol=1e-16 * massive)

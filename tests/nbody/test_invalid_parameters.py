@@ -1,4 +1,4 @@
-"""Orbits and constants that cannot be, concrete and traced."""
+"""Impossible orbits and constants, concrete and traced."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ _SYSTEM = nbody.NBody(nbody.Bodies([1.0, 1e-3], _X, _V))
         ({"semi_major_axis": 1.0, "ix": 2.0, "iy": 1.0}, "of at most 4, got 5"),
     ],
 )
-def test_regular_elements_of_no_ellipse_are_refused(given, sentence):
+def test_nonsingular_elements_of_unbound_orbits_raise_or_are_nan(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         nbody.NonsingularElements(**given).state(1.0)
     for part in jax.jit(lambda g: nbody.NonsingularElements(**g).state(1.0))(
@@ -33,7 +33,7 @@ def test_regular_elements_of_no_ellipse_are_refused(given, sentence):
 @pytest.mark.parametrize(
     ("a", "e", "f"), [(1.0, 1.2, 0.0), (-1.0, 0.2, 0.0), (-1.0, 2.0, 3.0), (1, -0.1, 0)]
 )
-def test_traced_elements_of_no_conic_are_nan_throughout(a, e, f):
+def test_traced_elements_of_impossible_orbits_are_nan(a, e, f):
     @jax.jit
     def state(a, e, f):
         orbit = nbody.Elements(semi_major_axis=a, eccentricity=e, true_anomaly=f)
@@ -43,7 +43,7 @@ def test_traced_elements_of_no_conic_are_nan_throughout(a, e, f):
     assert np.all(np.isnan(jax.jacfwd(state)(float(a), e, f)[0]))
 
 
-def test_a_traced_negative_gm_is_nan_throughout():
+def test_traced_negative_gm_is_nan():
     for orbit in (
         nbody.Elements(semi_major_axis=1.0),
         nbody.NonsingularElements(semi_major_axis=1.0),
@@ -55,7 +55,7 @@ def test_a_traced_negative_gm_is_nan_throughout():
 
 @pytest.mark.parametrize("gm", [0.0, -1.0])
 @pytest.mark.parametrize("find", [nbody.elements, nbody.nonsingular_elements])
-def test_orbits_of_no_attraction_are_refused(find, gm):
+def test_elements_with_nonpositive_gm_raise_value_error(find, gm):
     with pytest.raises(ValueError, match=f"gm must be positive, got {gm}"):
         find([1.0, 0, 0], [0, 1.0, 0], gm)
 
@@ -72,7 +72,7 @@ def test_orbits_of_no_attraction_are_refused(find, gm):
         (lambda: nbody.Gravity(1.0, np.nan), "softening must be finite, got nan"),
     ],
 )
-def test_improper_constants_are_refused(make, sentence):
+def test_invalid_constants_raise_value_error(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 
@@ -80,7 +80,7 @@ def test_improper_constants_are_refused(make, sentence):
 @pytest.mark.parametrize(
     "measure", [nbody.energy, nbody.angular_momentum, nbody.momentum]
 )
-def test_states_of_other_bodies_are_refused(measure):
+def test_state_with_another_number_of_bodies_raises_value_error(measure):
     test_particles = nbody.TestParticles([[2.0, 0, 0]], [[0, 0.7, 0]])
     with_tracer = nbody.NBody(_SYSTEM.bodies, test_particles=test_particles)
 
@@ -96,7 +96,7 @@ def test_states_of_other_bodies_are_refused(measure):
     np.testing.assert_array_equal(alone, both)
 
 
-def test_a_large_mean_anomaly_alone_is_not_in_degrees(recwarn):
+def test_large_mean_anomaly_is_not_taken_for_degrees(recwarn):
     orbit = nbody.Elements.from_mean_anomaly(
         1e6, semi_major_axis=[1.0, 2.0], eccentricity=0.1
     )

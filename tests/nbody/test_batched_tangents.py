@@ -1,4 +1,4 @@
-"""Many tangents of mutual attraction are the same as one at a time."""
+"""Batched tangents of mutual attraction equal single ones."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def _derivatives(bodies):
 
 
 @pytest.mark.parametrize("bodies", [2, 5])
-def test_many_tangents_are_a_product_with_the_matrix_of_one(bodies, monkeypatch):
+def test_batched_tangents_equal_those_by_the_jacobian_matrix(bodies, monkeypatch):
     found = {}
     for many in (1, 10**9):
         monkeypatch.setattr(_direct_sum_jvp, "_MANY", many)
@@ -41,7 +41,7 @@ def test_many_tangents_are_a_product_with_the_matrix_of_one(bodies, monkeypatch)
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * max(scale, 1))
 
 
-def test_many_tangents_are_products_of_matrices_in_the_compiled_program():
+def test_batched_tangents_compile_to_matrix_products():
     x, gm, eps2 = _system(10)
 
     def along(dx):
