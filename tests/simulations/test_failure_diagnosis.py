@@ -1,4 +1,4 @@
-"""Failures are named by their cause, with when and where it was."""
+"""Failures are reported with their cause, time and place."""
 
 import re
 
@@ -39,7 +39,7 @@ def falling(separation):
 _DOPRI = Method(diffrax.Dopri8())
 
 
-def test_a_blow_up_in_finite_time_is_no_lack_of_steps():
+def test_blow_up_in_finite_time_has_the_result_dt_min_reached():
     with pytest.raises(RuntimeError, match=r"too short to go on.*at t = 0\.5\."):
         simulate(Square(jnp.asarray(2.0)), 1.0)
     found = simulate(Square(jnp.asarray(2.0)), [0.25, 1.0], throw=False)
@@ -51,14 +51,14 @@ def test_a_blow_up_in_finite_time_is_no_lack_of_steps():
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("times", [1.0, -1.0])
-def test_it_is_so_in_both_precisions_and_directions(dtype, times):
+def test_blow_up_is_diagnosed_in_both_precisions_and_time_directions(dtype, times):
     start = jnp.asarray(2.0 * np.sign(times), dtype)
     found = simulate(Square(start), times, throw=False)
     assert found.result == ds.RESULTS.dt_min_reached
     assert float(found.final.t) == pytest.approx(0.5 * times, abs=1e-3)
 
 
-def test_a_failure_before_the_epoch_is_named_where_it_was():
+def test_failure_before_the_epoch_is_reported_with_its_time():
     with pytest.raises(RuntimeError, match=r"at t = -0\.5\."):
         simulate(Square(jnp.asarray(-2.0)), [-1.0, 1.0])
     found = simulate(Square(jnp.asarray(-2.0)), [-1.0, 1.0], throw=False)
@@ -66,7 +66,7 @@ def test_a_failure_before_the_epoch_is_named_where_it_was():
     np.testing.assert_allclose(found.states[1], -2 / 3, rtol=1e-6)
 
 
-def test_bodies_that_collide_or_coincide_are_no_lack_of_steps():
+def test_collision_and_coincidence_are_not_reported_as_too_few_steps():
     # A fall from rest takes π/2 √(r³ / 2 G m), 0.785 of two unit masses 1 apart.
     late = 10.0 * np.pi / 8
     message = r"bodies 0 and 1, were .* apart at t = 0\.785398, .* Bodies collide"
@@ -100,7 +100,7 @@ def three(names=None):
         ),
     ],
 )
-def test_bodies_that_collide_are_named(system, pair):
+def test_error_of_a_collision_names_the_bodies(system, pair):
     message = (
         rf"The closest two, {pair}, were (\S+) apart at t = 0\.785\d*, and 1 at t0"
     )
@@ -109,13 +109,13 @@ def test_bodies_that_collide_are_named(system, pair):
     assert float(re.search(message, str(failure.value))[1]) < 1e-6
 
 
-def test_bodies_in_one_place_are_named_at_fixed_steps():
+def test_error_of_coincident_bodies_at_fixed_steps_names_them():
     message = r"bodies 0 and 1, were 0 apart at t = 0, and 0 at t0\. The state became"
     with pytest.raises(RuntimeError, match=message):
         simulate(falling(0.0), 1.0, Method(integrators.Leapfrog(), 0.1))
 
 
-def test_one_body_that_is_lost_has_no_pair():
+def test_error_of_a_single_diverging_body_names_no_pair():
     body = nbody.Bodies([1.0], np.zeros((1, 3)), np.ones((1, 3)))
     lost = nbody.NBody(body, lambda t, s: s.positions**3 * 1e9, gravity=False)
     with pytest.raises(RuntimeError, match=r"It was at t = "):
@@ -123,7 +123,7 @@ def test_one_body_that_is_lost_has_no_pair():
 
 
 @pytest.mark.parametrize("mode", [jax.grad, jax.jacfwd])
-def test_a_derivative_of_a_run_that_fails_has_the_same_sentence(mode):
+def test_gradient_of_a_failed_run_raises_the_same_error(mode):
     def fallen(distance):
         return jnp.sum(simulate(falling(distance), 4.0, _DOPRI).states.positions)
 
@@ -146,12 +146,12 @@ def test_a_derivative_of_a_run_that_fails_has_the_same_sentence(mode):
         mode(sourced)(1.0)
 
 
-def test_under_jit_the_sentence_has_no_numbers():
+def test_error_under_jit_has_no_numbers():
     with pytest.raises(Exception, match="The steps became too short to go on"):
         jax.jit(lambda y: simulate(Square(y), 1.0).states)(2.0)
 
 
-def test_one_member_of_a_batch_stops_alone():
+def test_failed_run_in_a_batch_leaves_the_others_unchanged():
     with ds.simulations.failures_as_nan():
         run = jax.vmap(lambda y: simulate(Square(y), 0.4).states)
         found = run(jnp.array([1.0, 4.0, 2.0]))
@@ -159,7 +159,7 @@ def test_one_member_of_a_batch_stops_alone():
     assert np.isnan(found[1])
 
 
-def test_short_times_after_the_epoch_are_not_too_short():
+def test_very_short_runs_succeed():
     """As steps within a rounding of the end of a run would be."""
     square = Square(jnp.asarray(1e21))
     found = simulate(square, [0.1e-21, 0.5e-21, 0.9e-21])
@@ -177,7 +177,7 @@ def tube(left, right, scheme):
     return pde.Evolution(gas, start, _GRID, pde.Outflow())
 
 
-def test_a_gas_that_loses_its_pressure_is_told_when_and_where():
+def test_lost_positivity_is_reported_with_time_and_cell():
     lost = tube(1e3, 1e-2, pde.WENO5())
     message = (
         r"Euler lost positivity.* at t = [\d.e-]+ in cell 3[0-4]; MUSCL keeps it\. A "
@@ -193,7 +193,7 @@ def test_a_gas_that_loses_its_pressure_is_told_when_and_where():
 
 
 @pytest.mark.filterwarnings("ignore:step=:UserWarning")
-def test_fixed_steps_of_a_gas_are_told_so_too():
+def test_lost_positivity_at_fixed_steps_is_reported():
     method = Method(integrators.SSPRK3(), 5e-3)
     with pytest.raises(
         RuntimeError, match=r"Euler lost positivity.* at t = .* in cell"
@@ -204,7 +204,7 @@ def test_fixed_steps_of_a_gas_are_told_so_too():
         run(1e3)
 
 
-def test_a_blow_up_at_fixed_steps_is_told_when():
+def test_blow_up_at_fixed_steps_is_reported_with_its_time():
     with pytest.raises(RuntimeError, match=r"became infinite.* at t = [23]\.\d"):
         simulate(Square(jnp.asarray(1.0)), 10.0, Method(diffrax.Euler(), 0.1))
 
@@ -217,7 +217,7 @@ def waves(steps, amplitude=1.0):
 
 
 @pytest.mark.filterwarnings("ignore:step=:UserWarning")
-def test_steps_that_were_warned_of_and_overflowed_are_no_success():
+def test_overflow_of_unstable_steps_has_the_result_unstable_steps():
     found = waves(20)
     assert found.result == ds.RESULTS.unstable_steps
     assert "successful" not in str(found)
@@ -226,7 +226,7 @@ def test_steps_that_were_warned_of_and_overflowed_are_no_success():
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_a_start_that_is_not_finite_is_found_before_anything_is_compiled(wrong):
+def test_nonfinite_initial_state_raises_before_compilation(wrong):
     start = np.ones(64)
     start[7] = wrong
     message = r"initial must be finite, got 1 values .* the first at \(0, 7\)"

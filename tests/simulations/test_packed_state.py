@@ -1,4 +1,4 @@
-"""Small states are one array inside a loop of explicit steps."""
+"""Small states are packed into one array inside a loop of explicit steps."""
 
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_forward_and_reverse_derivatives_of_packed_steps_agree(name):
     np.testing.assert_allclose(forward, reverse, rtol=1e-10, atol=1e-14)
 
 
-def test_the_loop_carries_one_array():
+def test_fixed_step_loop_carries_one_array():
     """Read from the jaxpr: no leaf of its own is carried from step to step."""
 
     def run(rate):
@@ -109,7 +109,7 @@ def test_the_loop_carries_one_array():
     assert not {(3, 4), (2, 4)} & set(shapes)
 
 
-def test_states_of_one_array_are_left_alone():
+def test_states_of_one_array_are_not_packed():
     def run(rate):
         return simulate(_coupled(jnp.ones((2, 3)), rate), [0.9], _METHOD).states
 
@@ -117,7 +117,7 @@ def test_states_of_one_array_are_left_alone():
     assert (2, 3) in shapes
 
 
-def test_side_steps_have_the_precision_of_the_state():
+def test_off_grid_steps_have_the_precision_of_the_state():
     state = jax.tree.map(lambda a: a.astype(jnp.float32), _STATES["mixed"])
     simulation = eqx.tree_at(
         lambda s: s.rate, _coupled(state), jnp.asarray(0.7, "float32")

@@ -1,4 +1,4 @@
-"""Times, epochs and steps that no run can have are errors, never initial states."""
+"""Invalid times, epochs and steps are errors, never initial states."""
 
 import diffrax
 import equinox as eqx
@@ -25,7 +25,7 @@ def moved(driven, t0):
 
 @_BOTH
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_traced_time_that_is_not_finite_is_named(driven, method, wrong):
+def test_traced_nonfinite_time_has_its_own_result(driven, method, wrong):
     @jax.jit
     def run(times):
         found = simulate(driven(), times, method, throw=False)
@@ -40,7 +40,7 @@ def test_a_traced_time_that_is_not_finite_is_named(driven, method, wrong):
 
 
 @_BOTH
-def test_it_raises_where_it_runs_and_is_nan_in_a_fit(driven, method):
+def test_traced_nan_time_raises_and_is_nan_under_failures_as_nan(driven, method):
     def run(time):
         return simulate(driven(), time, method).states
 
@@ -51,7 +51,7 @@ def test_it_raises_where_it_runs_and_is_nan_in_a_fit(driven, method):
 
 
 @_BOTH
-def test_a_traced_epoch_that_is_not_finite_is_named(driven, method):
+def test_traced_nonfinite_epoch_has_its_own_result(driven, method):
     def run(t0):
         return simulate(moved(driven, t0), 1.0, method, throw=False).result
 
@@ -62,20 +62,20 @@ def test_a_traced_epoch_that_is_not_finite_is_named(driven, method):
 @_BOTH
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 @pytest.mark.parametrize("kind", [float, jnp.asarray])
-def test_an_epoch_that_is_not_finite_is_refused(driven, method, wrong, kind):
+def test_nonfinite_epoch_raises_value_error(driven, method, wrong, kind):
     with pytest.raises(ValueError, match="t0 must be finite, got"):
         simulate(moved(driven, kind(wrong)), 1.0, method)
 
 
 @pytest.mark.parametrize("step", [np.inf, np.nan, 0.0, -0.1])
-def test_a_step_that_is_not_positive_and_finite_is_refused(step):
+def test_step_that_is_not_positive_and_finite_raises_value_error(step):
     with pytest.raises(ValueError, match=r"step must be (positive|finite), got"):
         Method(Yoshida4(), step)
 
 
 @pytest.mark.parametrize("bound", [None, 4])
 @pytest.mark.parametrize("step", [3.0, 1e20])
-def test_a_step_beyond_the_outputs_is_cut_to_them(driven, step, bound):
+def test_step_beyond_the_outputs_is_clipped_to_them(driven, step, bound):
     """And does not make the first output the initial state."""
     method = Method(diffrax.Dopri8(), step, max_steps=bound)
 
@@ -88,7 +88,7 @@ def test_a_step_beyond_the_outputs_is_cut_to_them(driven, step, bound):
     np.testing.assert_allclose(run(times), exact, rtol=1e-13)
 
 
-def test_a_step_that_singles_cannot_hold_is_refused(driven):
+def test_step_beyond_the_range_of_float32_raises_value_error(driven):
     with pytest.raises(ValueError, match=r"step must lie between .* float32 can hold"):
         simulate(driven(dtype=jnp.float32), 1.0, Method(Yoshida4(), 1e60))
 
@@ -117,7 +117,7 @@ def test_frozen_steps_serve_both_directions(driven):
     np.testing.assert_allclose(again.states, exact, atol=1e-7)
 
 
-def test_a_start_far_from_all_outputs_is_warned_of(driven, recwarn):
+def test_epoch_far_from_all_outputs_warns(driven, recwarn):
     with pytest.warns(UserWarning, match=r"far from t0 = 0.*give it .* as t0="):
         warn_of_a_far_start(0.0, np.array([2451545.0, 2451546.0]))
     with pytest.warns(UserWarning, match="times from -2451546 to -2451545 lie far"):
@@ -148,19 +148,21 @@ _CLOCK = 1_700_000_000_000_000_000  # nanoseconds, of which doubles tell every 2
     ],
     ids=["array", "list", "number", "unsigned", "largest"],
 )
-def test_integer_times_that_doubles_round_are_refused(driven, method, times):
+def test_integer_times_not_representable_in_float64_raise_value_error(
+    driven, method, times
+):
     words = r"times must be held .* integer \d+, which it rounds to \d+; count from"
     with pytest.raises(ValueError, match=words):
         simulate(moved(driven, _CLOCK), times, method)
 
 
 @pytest.mark.parametrize("kind", [int, np.int64, np.asarray, jnp.asarray])
-def test_an_integer_epoch_that_doubles_round_is_refused(driven, kind):
+def test_integer_epoch_not_representable_in_float64_raises_value_error(driven, kind):
     with pytest.raises(ValueError, match=r"t0 must be held .* nearer epoch"):
         simulate(moved(driven, kind(_CLOCK + 1)), float(_CLOCK), _FIXED)
 
 
-def test_large_integer_times_that_doubles_hold_are_what_they_are(driven):
+def test_large_integer_times_representable_in_float64_are_exact(driven):
     far = 2**60  # where doubles lie 256 apart
     times = np.array([512, 1024])
     method = Method(Yoshida4(), 256.0)

@@ -1,4 +1,4 @@
-"""Which steps lead to which output: integers, for any times."""
+"""The segments of a fixed-step run: integers, for any output times."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def random_steps(random):
     return np.sort(random.integers(0, 5, count)) * random.integers(1, 300)
 
 
-def test_every_output_starts_from_its_own_grid_point():
+def test_schedule_reaches_the_grid_point_of_every_output():
     random = np.random.default_rng(0)
     for _ in range(500):
         steps, segments = random_steps(random), int(random.integers(1, 60))
@@ -39,7 +39,7 @@ def test_every_output_starts_from_its_own_grid_point():
         assert hash(schedule) == hash(Schedule.reaching(steps, segments=segments))
 
 
-def test_regular_outputs_have_full_pieces():
+def test_regular_outputs_have_full_segments():
     schedule = Schedule.reaching(125 * np.arange(1, 101))
     assert (schedule.size, schedule.segments, schedule.counts) == (125, 100, None)
     # A meter wants fifty, and there is one output.
@@ -47,7 +47,7 @@ def test_regular_outputs_have_full_pieces():
     assert schedule.counts is None and schedule.segments >= 50
 
 
-def test_a_prime_number_of_steps_is_still_run_in_few_pieces():
+def test_prime_number_of_steps_is_run_in_few_segments():
     schedule = Schedule.reaching(np.array([10_007]), segments=100)
     assert 100 <= schedule.segments < 200
     assert sum(schedule.counts) == 10_007
@@ -65,7 +65,7 @@ def test_steps_and_remainder_add_up_to_the_time():
 
 @pytest.mark.parametrize("step", [0.1, 1 / 3, 0.01, 2.0, 1e-3])
 @pytest.mark.parametrize("many", [10, 1000, 100_000])
-def test_grid_times_however_rounded_have_no_remainder(step, many):
+def test_rounded_grid_times_have_no_remainder(step, many):
     k = np.arange(many + 1)
     summed = np.cumsum(np.full(10, step))
     for times in (k * step, np.linspace(0, many * step, many + 1), k / (1 / step)):
@@ -75,7 +75,7 @@ def test_grid_times_however_rounded_have_no_remainder(step, many):
     np.testing.assert_array_equal(grid_steps(summed, 0.0, step)[0], np.arange(1, 11))
 
 
-def test_a_time_just_off_the_grid_is_off_it():
+def test_time_just_off_the_grid_has_a_remainder():
     steps, beyond = grid_steps(np.array([1.0 - 1e-9, 1.0 + 1e-9]), 0.0, 0.1)
     np.testing.assert_array_equal(steps, [9, 10])
     assert np.all(beyond > 0)

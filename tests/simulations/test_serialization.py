@@ -1,4 +1,4 @@
-"""What was saved comes back, to the bit, and no damaged file is taken for whole."""
+"""Saved pytrees are loaded bit for bit, and damaged files are detected."""
 
 import enum
 import errno
@@ -109,7 +109,7 @@ def header(path):
     return json.loads(path.read_bytes().partition(b"\n")[0])
 
 
-def test_a_simulation_comes_back_and_runs_the_same(tmp_path):
+def test_loaded_simulation_runs_the_same(tmp_path):
     before, method = system(), Method(diffrax.Heun(), 0.125)
     save(tmp_path / "system.eqx", before)
     after = load(tmp_path / "system.eqx")
@@ -118,7 +118,7 @@ def test_a_simulation_comes_back_and_runs_the_same(tmp_path):
     same(simulate(after, 1.0, method).states, simulate(before, 1.0, method).states)
 
 
-def test_a_trajectory_comes_back_and_goes_on(tmp_path):
+def test_loaded_trajectory_can_be_continued(tmp_path):
     method = Method(diffrax.Heun(), 0.125)
     before = simulate(system(), [0.5, 1.0], method)
     save(str(tmp_path / "run.eqx"), before)
@@ -156,7 +156,7 @@ def test_a_trajectory_comes_back_and_goes_on(tmp_path):
         "outcomes",
     ],
 )
-def test_trees_of_modules_come_back(tmp_path, tree, classes):
+def test_modules_round_trip(tmp_path, tree, classes):
     save(tmp_path / "tree.eqx", tree)
     found = load(tmp_path / "tree.eqx", classes=classes)
     assert spelled(found) == spelled(tree)  # methods are no leaves that are equal
@@ -179,7 +179,7 @@ def test_trees_of_modules_come_back(tmp_path, tree, classes):
     ],
     ids=lambda x: type(x).__name__,
 )
-def test_numbers_and_containers_come_back_in_their_types(tmp_path, value):
+def test_numbers_and_containers_round_trip_with_their_types(tmp_path, value):
     save(tmp_path / "x.eqx", value)
     same(load(tmp_path / "x.eqx"), value)
 
@@ -193,7 +193,7 @@ def test_numbers_and_containers_come_back_in_their_types(tmp_path, value):
         *("complex64", "complex128"),
     ],
 )
-def test_arrays_of_every_type_come_back(tmp_path, dtype):
+def test_arrays_of_every_dtype_round_trip(tmp_path, dtype):
     if not hasattr(jnp, dtype):
         pytest.skip("this JAX does not have it")
     numbers = np.asarray([0, 1, 1, 0], np.dtype(dtype)).reshape(2, 2)
@@ -203,7 +203,7 @@ def test_arrays_of_every_type_come_back(tmp_path, dtype):
     same(load(tmp_path / "x.eqx"), tree)
 
 
-def test_weak_types_come_back(tmp_path):
+def test_weakly_typed_arrays_round_trip(tmp_path):
     """Else float32 times what was a Python number would become float64."""
     weak = [jnp.asarray(x) for x in (1, -0.0, 2j)]
     tree = [*weak, jnp.broadcast_to(weak[1], (2, 1)) * 3]
@@ -212,7 +212,7 @@ def test_weak_types_come_back(tmp_path):
     same(load(tmp_path / "x.eqx"), tree)
 
 
-def test_keys_of_random_generators_come_back(tmp_path):
+def test_random_keys_round_trip(tmp_path):
     keys = [
         jax.random.key(0),
         jax.random.split(jax.random.key(1, impl="rbg"), (2, 3)),
@@ -247,14 +247,14 @@ def random_tree(rng, depth=4):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_trees_come_back(tmp_path, seed):
+def test_random_pytrees_round_trip(tmp_path, seed):
     tree = random_tree(np.random.default_rng(seed))
     save(tmp_path / "x.eqx", [tree])
     found = load(tmp_path / "x.eqx", classes=(Drag, Orbit))
     same(found, [tree])
 
 
-def test_a_method_of_a_module_comes_back(tmp_path):
+def test_bound_methods_of_modules_round_trip(tmp_path):
     pull = nbody.Gravity(softening=0.5).acceleration
     save(tmp_path / "x.eqx", pull)
     arguments = 0.0, jnp.eye(3)[:, :2], None, jnp.ones(2)
@@ -270,7 +270,7 @@ def test_single_precision_stays_single(tmp_path):
     same(load(tmp_path / "x.eqx"), before)
 
 
-def test_what_cannot_be_found_again_is_named(tmp_path):
+def test_unserializable_objects_raise_value_error_with_their_path(tmp_path):
     force = [nbody.Gravity(), lambda t, state: 0 * state.positions]
     tree = nbody.NBody(system().bodies, force)
     with pytest.raises(ValueError, match=r"tree.forces\[1\] is .*<lambda>.*no name"):
@@ -309,13 +309,13 @@ def test_what_cannot_be_found_again_is_named(tmp_path):
     ],
     ids=["objects", "large integers", "records", "record", "text"],
 )
-def test_arrays_that_cannot_be_read_are_not_written(tmp_path, odd):
+def test_arrays_of_unsupported_dtype_are_not_written(tmp_path, odd):
     with pytest.raises(ValueError, match=r"tree\[1\] is an array of dtype .*cannot wr"):
         save(tmp_path / "x.eqx", [1.0, odd])
     assert not list(tmp_path.iterdir())
 
 
-def test_arrays_that_would_lose_their_class_are_not_written(tmp_path):
+def test_masked_and_traced_arrays_are_not_written(tmp_path):
     masked = np.ma.masked_array([1.0, 2.0], [True, False])
     with pytest.raises(ValueError, match="tree is a MaskedArray, which save cannot"):
         save(tmp_path / "x.eqx", masked)
@@ -386,7 +386,7 @@ def test_a_thousand_damaged_files_are_refused(tmp_path):
     check_damaged_files(tmp_path, 1000)
 
 
-def test_nothing_is_made_of_a_damaged_file(tmp_path, monkeypatch):
+def test_damaged_file_is_detected_before_it_is_parsed(tmp_path, monkeypatch):
     path = tmp_path / "x.eqx"
     save(path, system())
     content = path.read_bytes()
@@ -400,7 +400,7 @@ def test_nothing_is_made_of_a_damaged_file(tmp_path, monkeypatch):
         load(path)
 
 
-def test_a_foreign_file_is_named(tmp_path):
+def test_foreign_file_raises_value_error(tmp_path):
     contents = [b"", b"not json\n", b"[1]\n", b'{"a": 1}\n', b'{"format": two,}\n']
     for number, content in enumerate(contents):
         path = tmp_path / f"{number}.eqx"
@@ -416,7 +416,7 @@ def test_a_foreign_file_is_named(tmp_path):
     + ['{"float": "12"}', '{"int": 3}', '{"complex": 1}', '{"value": 1, "list": []}'],
     ids=lambda x: f"{x:.20}",
 )
-def test_a_first_line_that_describes_nothing_is_named(tmp_path, tree):
+def test_invalid_header_raises_value_error(tmp_path, tree):
     path = tmp_path / "odd.eqx"
     line = f'{{"format": 2, "arrays": [], "names": [], "tree": {tree}}}\n'.encode()
     path.write_bytes(forged(line + bytes(64)))
@@ -427,7 +427,7 @@ def test_a_first_line_that_describes_nothing_is_named(tmp_path, tree):
 @pytest.mark.parametrize(
     "kind", [["nodtype", [2]], ["O", [1]], ["<f8", [-1]], ["<f8", [3]], ["<f8", [2e9]]]
 )
-def test_arrays_that_are_not_there_are_named(tmp_path, kind):
+def test_header_with_missing_arrays_raises_value_error(tmp_path, kind):
     path = tmp_path / "odd.eqx"
     save(path, np.zeros(2))
 
@@ -440,7 +440,7 @@ def test_arrays_that_are_not_there_are_named(tmp_path, kind):
         load(path)
 
 
-def test_a_file_cut_short_or_continued_is_named(tmp_path):
+def test_truncated_or_extended_file_raises_value_error(tmp_path):
     path = tmp_path / "cut.eqx"
     save(path, system())
     whole = path.read_bytes()
@@ -460,7 +460,7 @@ def test_double_precision_is_not_cast_to_single(tmp_path):
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_a_file_of_another_format_is_named(tmp_path, version):
+def test_file_of_another_format_version_raises_value_error(tmp_path, version):
     save(tmp_path / "x.eqx", system())
     new = f'"format": {version}'.encode()
     content = forged(
@@ -471,7 +471,7 @@ def test_a_file_of_another_format_is_named(tmp_path, version):
         load(tmp_path / "other.eqx")
 
 
-def test_a_class_with_other_fields_is_named(tmp_path):
+def test_class_with_changed_fields_raises_value_error(tmp_path):
     save(tmp_path / "x.eqx", system())
     content = forged(
         (tmp_path / "x.eqx").read_bytes(),
@@ -482,7 +482,7 @@ def test_a_class_with_other_fields_is_named(tmp_path):
         load(tmp_path / "changed.eqx")
 
 
-def test_an_outcome_is_known_by_its_name_not_its_number(tmp_path):
+def test_results_are_saved_by_name_and_not_by_number(tmp_path):
     """Numbers shift whenever a release adds an outcome."""
     path = tmp_path / "x.eqx"
     save(path, ds.RESULTS.no_root)
@@ -502,7 +502,7 @@ def test_an_outcome_is_known_by_its_name_not_its_number(tmp_path):
         load(path)
 
 
-def test_files_name_classes_in_public(tmp_path):
+def test_files_hold_public_names_only(tmp_path):
     grid = pde.Grid(8, 0.0, 1.0)
     trees = [
         simulate(system(), 0.5, Method(diffrax.Heun(), 0.125)),
@@ -517,7 +517,7 @@ def test_files_name_classes_in_public(tmp_path):
         same(load(tmp_path / "x.eqx"), tree)
 
 
-def test_moving_private_files_breaks_nothing(tmp_path, monkeypatch):
+def test_files_load_after_private_modules_are_moved(tmp_path, monkeypatch):
     tree = system()
     save(tmp_path / "x.eqx", tree)
     assert ["module", "diffsim.nbody:NBody"] in header(tmp_path / "x.eqx")["names"]
@@ -547,11 +547,11 @@ def test_moving_private_files_breaks_nothing(tmp_path, monkeypatch):
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_the_name_in_a_file_is_that_of_the_package_that_exports_it(thing, name):
+def test_public_name_is_that_of_the_exporting_package(thing, name):
     assert public_name(thing, "it") == name
 
 
-def test_moving_private_classes_breaks_nothing(tmp_path, monkeypatch):
+def test_files_load_after_private_classes_are_moved(tmp_path, monkeypatch):
     """Those that are not public are found in whatever file of their package."""
     name = "diffsim.inference._parameters"
     home = sys.modules[name]
@@ -586,7 +586,7 @@ def test_moving_private_classes_breaks_nothing(tmp_path, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("kind", ["module", "function"])
-def test_names_lead_nowhere_else(tmp_path, name, kind):
+def test_names_outside_the_package_are_not_imported(tmp_path, name, kind):
     path = tmp_path / "x.eqx"
     node = {"module": [0, {}]} if kind == "module" else {"function": 0}
     head = {"format": 2, "arrays": [], "names": [[kind, name]], "tree": node}
@@ -596,7 +596,7 @@ def test_names_lead_nowhere_else(tmp_path, name, kind):
     assert "this" not in sys.modules, "nothing is imported for a file"
 
 
-def test_what_a_script_imports_is_not_its_own(tmp_path, monkeypatch):
+def test_names_imported_into_main_are_not_loaded(tmp_path, monkeypatch):
     main = sys.modules["__main__"]
     for name, thing in (("system", os.system), ("Drag", Drag)):
         monkeypatch.setattr(main, name, thing, raising=False)
@@ -607,7 +607,7 @@ def test_what_a_script_imports_is_not_its_own(tmp_path, monkeypatch):
             load(path)
 
 
-def test_only_what_fits_is_made(tmp_path):
+def test_names_of_the_wrong_kind_raise_value_error(tmp_path):
     path = tmp_path / "x.eqx"
     for kind, name in (
         ("module", "diffsim:simulate"),
@@ -626,7 +626,7 @@ def test_only_what_fits_is_made(tmp_path):
             load(path)
 
 
-def test_classes_of_users_are_handed_over(tmp_path):
+def test_user_classes_load_only_by_the_classes_argument(tmp_path):
     path, here = tmp_path / "x.eqx", __name__
     save(path, [Drag(1.0), Orbit(1, 2), shift])
     with pytest.raises(ValueError, match=rf"found only if handed over: .*{here}.Orbit"):
@@ -638,7 +638,7 @@ def test_classes_of_users_are_handed_over(tmp_path):
     same(load(path, classes=[Drag, Orbit, shift]), [Drag(1.0), Orbit(1, 2), shift])
 
 
-def test_what_is_handed_over_replaces_nothing_of_ours(tmp_path):
+def test_classes_argument_cannot_replace_library_classes(tmp_path):
     class Gravity(eqx.Module):
         G: Any
         softening: Any
@@ -678,7 +678,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_script_finds_its_own_classes_and_others_are_handed_them(
+def test_classes_of_a_script_load_in_it_and_elsewhere_by_the_classes_argument(
     tmp_path, monkeypatch
 ):
     (tmp_path / "their_script.py").write_text(_SCRIPT)
@@ -699,7 +699,7 @@ def test_a_script_finds_its_own_classes_and_others_are_handed_them(
     assert found == [classes[0](1.0), classes[1](2.0), classes[2]]
 
 
-def test_a_class_that_is_gone_is_a_sentence(tmp_path):
+def test_removed_class_raises_value_error(tmp_path):
     path = tmp_path / "x.eqx"
     save(path, nbody.Gravity())
     content = path.read_bytes()
@@ -712,7 +712,7 @@ def test_a_class_that_is_gone_is_a_sentence(tmp_path):
             load(path)
 
 
-def test_file_and_folder_are_on_the_disk_before_save_returns(tmp_path, monkeypatch):
+def test_save_syncs_file_and_directory_before_it_returns(tmp_path, monkeypatch):
     done, sync, move = [], os.fsync, os.replace
 
     def synced(number):
@@ -730,7 +730,7 @@ def test_file_and_folder_are_on_the_disk_before_save_returns(tmp_path, monkeypat
     assert done == ["file", "moved", "folder"]
 
 
-def test_a_disk_that_cannot_sync_folders_keeps_files(tmp_path, monkeypatch):
+def test_save_works_where_directories_cannot_be_synced(tmp_path, monkeypatch):
     sync = os.fsync
 
     def refused(number):
@@ -744,7 +744,7 @@ def test_a_disk_that_cannot_sync_folders_keeps_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("failing", ["fsync", "write", "replace"])
-def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
+def test_full_disk_leaves_the_old_file_and_no_temporary_file(
     tmp_path, monkeypatch, failing
 ):
     path, full = tmp_path / "x.eqx", OSError(errno.ENOSPC, "No space left on device")
@@ -772,7 +772,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_is_not_there_is_an_os_error(tmp_path):
+def test_missing_directory_raises_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         save(tmp_path / "nowhere" / "x.eqx", 1.0)
     with pytest.raises(FileNotFoundError):
@@ -780,7 +780,7 @@ def test_a_folder_that_is_not_there_is_an_os_error(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder"])
-def test_what_is_no_file_is_refused_and_stays(tmp_path, kind):
+def test_path_to_a_directory_or_pipe_raises_value_error(tmp_path, kind):
     path = tmp_path / "x.eqx"
     if kind == "folder":
         path.mkdir()
@@ -799,7 +799,7 @@ def test_what_is_no_file_is_refused_and_stays(tmp_path, kind):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_link_stays_one_and_its_target_is_written(tmp_path, there):
+def test_save_through_a_symlink_writes_its_target(tmp_path, there):
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     target, link = folder / "x.eqx", tmp_path / "link.eqx"
@@ -813,7 +813,7 @@ def test_a_link_stays_one_and_its_target_is_written(tmp_path, there):
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
-def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, monkeypatch, mode):
+def test_replaced_file_keeps_its_permissions(tmp_path, monkeypatch, mode):
     path, write, meanwhile = tmp_path / "x.eqx", os.fsync, []
     save(path, 1.0)
     path.chmod(mode)
@@ -830,13 +830,13 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, monkeypatch, mo
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are of another kind")
-def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
+def test_new_file_has_default_permissions(tmp_path):
     (tmp_path / "other").write_bytes(b"")
     save(tmp_path / "x.eqx", 1.0)
     assert (tmp_path / "x.eqx").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_files_of_users_that_end_in_part_are_left_alone(tmp_path):
+def test_foreign_part_files_are_left_alone(tmp_path):
     (tmp_path / "q.part").write_text("mine")
     (tmp_path / "q.eqx.part").write_text("mine")
     for name in ("q", "q.eqx", 240 * "q"):  # names may have 255 bytes

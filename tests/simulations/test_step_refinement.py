@@ -1,4 +1,4 @@
-"""Inside `refined_steps` every run has a smaller error, and it is said which were."""
+"""Inside `refined_steps` every run has a smaller error, and is listed."""
 
 import diffrax
 import jax
@@ -24,7 +24,7 @@ LOOSE = diffrax.PIDController(rtol=1e-4, atol=1e-4)
     ],
     ids=["half the step", "a tenth of the tolerance"],
 )
-def test_errors_are_smaller_by_the_order_of_the_solver(driven, method, ratio):
+def test_refined_errors_are_smaller_by_the_order_of_the_solver(driven, method, ratio):
     exact = simulate(driven(), TIMES, Method(diffrax.Dopri8(), 0.01)).states[0]
     coarse = simulate(driven(), TIMES, method).states[0]
     with refined_steps() as methods:
@@ -36,7 +36,7 @@ def test_errors_are_smaller_by_the_order_of_the_solver(driven, method, ratio):
     np.testing.assert_array_equal(again, coarse)
 
 
-def test_given_steps_stay_as_given(driven):
+def test_frozen_steps_are_not_refined(driven):
     method = Method(diffrax.Tsit5(), controller=LOOSE)
     first = simulate(driven(), TIMES, method)
     with refined_steps() as methods:
@@ -45,7 +45,7 @@ def test_given_steps_stay_as_given(driven):
     np.testing.assert_allclose(second.states[0], first.states[0], rtol=1e-12)
 
 
-def test_tolerances_at_rounding_are_extrapolated(driven):
+def test_tolerances_at_machine_precision_are_loosened_instead(driven):
     """A tenth of 3e-15 is less than rounding leaves of the error of a step."""
     at_rounding = diffrax.PIDController(rtol=3e-15, atol=3e-15)
     method = Method(diffrax.Dopri8(), controller=at_rounding)
@@ -57,7 +57,7 @@ def test_tolerances_at_rounding_are_extrapolated(driven):
     assert np.max(np.abs(fine.states[-1] - exact)) < 1e-14
 
 
-def test_the_default_tolerance_is_that_of_the_state(driven):
+def test_refined_default_tolerance_depends_on_the_dtype_of_the_state(driven):
     """Of singles 25 ulps, which are at rounding, and not that of doubles."""
     with refined_steps() as methods:
         simulate(driven(dtype=jnp.float32), TIMES, Method(diffrax.Tsit5()))
@@ -67,7 +67,7 @@ def test_the_default_tolerance_is_that_of_the_state(driven):
     assert double == pytest.approx(1e-9)
 
 
-def test_what_was_compiled_before_is_refined_as_well(driven):
+def test_previously_compiled_run_is_refined_too(driven):
     @jax.jit
     def run(k):
         return simulate(driven(k=k), TIMES, Method(Leapfrog(), 0.1)).states

@@ -1,4 +1,4 @@
-"""Dynamics that fit neither the state nor the solver are refused in a sentence."""
+"""Terms that fit neither the state nor the solver raise `ValueError`."""
 
 from typing import Any
 
@@ -73,7 +73,9 @@ _FIXED, _ADAPTIVE = Method(diffrax.Tsit5(), 0.1), Method(diffrax.Tsit5(), max_st
         "nothing",
     ],
 )
-def test_dynamics_agree_with_the_state(start, terms, sentence, method):
+def test_terms_that_do_not_fit_the_state_raise_value_error(
+    start, terms, sentence, method
+):
     with pytest.raises(ValueError, match=sentence):
         simulate(Given(start, terms), 1.0, method)
 
@@ -99,12 +101,14 @@ def test_dynamics_agree_with_the_state(start, terms, sentence, method):
     ],
 )
 @pytest.mark.parametrize("adjoint", [None, diffrax.DirectAdjoint()])
-def test_dynamics_agree_with_the_solver(solver, terms, sentence, adjoint):
+def test_terms_that_do_not_fit_the_solver_raise_value_error(
+    solver, terms, sentence, adjoint
+):
     with pytest.raises(ValueError, match=sentence):
         simulate(Given(_PAIR, terms), 1.0, Method(solver, 0.1, adjoint=adjoint))
 
 
-def test_a_pair_of_terms_runs_with_a_solver_of_pairs():
+def test_pair_of_terms_runs_with_a_solver_of_pairs():
     terms = tuple(ode(f) for f in (lambda v: v, lambda x: -x))
     found = simulate(
         Given(_PAIR, terms), 1.0, Method(diffrax.SemiImplicitEuler(), 0.01)
@@ -121,13 +125,13 @@ def test_a_pair_of_terms_runs_with_a_solver_of_pairs():
     ],
     ids=lambda terms: type(terms).__name__,
 )
-def test_a_step_multiplies_by_the_control_of_the_term(terms):
+def test_step_multiplies_by_the_control_of_the_term(terms):
     states = simulate(Given(jnp.ones(()), terms), 0.5, _FIXED).states
     # Tsit5 at a tenth of the time scale
     np.testing.assert_allclose(states, jnp.exp(-1), rtol=1e-6)
 
 
-def test_checking_the_dynamics_leaves_nothing_in_the_run():
+def test_checking_the_terms_costs_no_evaluation_at_run_time():
     calls = []
 
     def counted(y):

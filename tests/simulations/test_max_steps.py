@@ -1,4 +1,4 @@
-"""No default bound ends an ordinary run, and a bound that does says so."""
+"""Default step bounds end no ordinary run, and reached bounds are reported."""
 
 import re
 
@@ -29,7 +29,9 @@ def exact(simulation, times):
 
 @pytest.mark.parametrize("times", [_TIMES, -_TIMES[::-1], 9.0])
 @pytest.mark.parametrize("t0", [0.0, 100.0])
-def test_a_run_goes_on_where_its_steps_run_out(driven, few_steps, times, t0):
+def test_default_run_continues_beyond_the_initial_step_bound(
+    driven, few_steps, times, t0
+):
     simulation = driven(t0=t0)
     found = simulate(simulation, t0 + times)
     expected = exact(simulation, np.atleast_1d(t0 + times))
@@ -43,7 +45,7 @@ def test_a_run_goes_on_where_its_steps_run_out(driven, few_steps, times, t0):
     assert np.all(np.diff(ends) > 0)
 
 
-def test_both_directions_of_a_run_go_on(driven, few_steps):
+def test_default_run_continues_in_both_time_directions(driven, few_steps):
     times = np.array([-9.0, -0.1, 0.3, 8.0])
     found = simulate(driven(), times)
     np.testing.assert_allclose(found.states, exact(driven(), times), atol=2e-7)
@@ -51,13 +53,13 @@ def test_both_directions_of_a_run_go_on(driven, few_steps):
     np.testing.assert_array_equal(found.times, times)
 
 
-def test_inside_a_fit_a_run_that_is_known_goes_on_too(driven, few_steps):
+def test_concrete_run_under_failures_as_nan_continues(driven, few_steps):
     with failures_as_nan():
         found = simulate(driven(), _TIMES)
     np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=2e-7)
 
 
-def test_float32_runs_go_on(driven, few_steps):
+def test_float32_run_continues_beyond_the_initial_step_bound(driven, few_steps):
     found = simulate(driven(dtype=jnp.float32), _TIMES)
     assert found.states.dtype == jnp.float32
     np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=1e-4)
@@ -78,7 +80,7 @@ def interrupted(monkeypatch):
 
 
 @pytest.mark.parametrize("side", [1, -1])
-def test_a_run_without_an_end_in_sight_says_so_once_and_can_be_stopped(
+def test_very_long_run_warns_once_and_can_be_interrupted(
     driven, few_steps, interrupted, side
 ):
     simulation, end = driven(t0=7.0), 7.0 + side * 1e9
@@ -98,18 +100,18 @@ def test_a_run_without_an_end_in_sight_says_so_once_and_can_be_stopped(
     assert total == pytest.approx(steps * end / reached, rel=0.3)
 
 
-def test_a_run_of_a_few_parts_says_nothing(driven, few_steps):
+def test_moderately_long_run_does_not_warn(driven, few_steps):
     found = simulate(driven(), 25.0)
     assert int(found.stats["num_steps"]) > 17 * 16
 
 
-def test_a_run_that_is_traced_ends_at_its_bound(driven, few_steps):
+def test_traced_run_fails_at_the_step_bound(driven, few_steps):
     run = jax.jit(lambda k: simulate(driven(), k * _TIMES[-1], throw=False).result)
     assert run(1.0) == ds.RESULTS.max_steps_reached
     assert run(0.01) == ds.RESULTS.successful
 
 
-def test_a_bound_that_is_given_ends_a_run_and_says_how_far_it_came(driven):
+def test_explicit_max_steps_fails_the_run_and_reports_the_time_reached(driven):
     message = r"Here 16 steps led to t = [\d.]+ on the way to 40\."
     with pytest.raises(RuntimeError, match=message):
         simulate(driven(), [0.5, 40.0], max_steps=16)
@@ -120,7 +122,7 @@ def test_a_bound_that_is_given_ends_a_run_and_says_how_far_it_came(driven):
     np.testing.assert_allclose(found.final.y, driven().exact(last), atol=1e-7)
 
 
-def test_default_steps_are_those_of_three_hundred_periods(driven):
+def test_default_step_bound_covers_three_hundred_periods(driven):
     """Of which 4096 took 85."""
     found = simulate(driven(), 300 * 2 * np.pi / np.sqrt(2.0))
     assert int(found.stats["num_steps"]) > 4096
@@ -128,7 +130,7 @@ def test_default_steps_are_those_of_three_hundred_periods(driven):
     np.testing.assert_allclose(found.states, driven().exact(found.times), atol=2e-4)
 
 
-def test_events_of_a_long_run_fit_its_steps(driven):
+def test_events_of_a_long_run_are_all_recorded(driven):
     passes = Event(lambda t, y, args: y[0], direction="up", limit=400)
     simulation = driven(a=0.0)
     found = simulate(simulation, 1400.0, events=passes)
@@ -158,12 +160,12 @@ def test_options_change_the_default_method(driven):
         ({"max_steps": 9}, "max_steps=9 changes the default method"),
     ],
 )
-def test_options_beside_a_method_are_refused(driven, options, message):
+def test_options_beside_a_method_raise_value_error(driven, options, message):
     with pytest.raises(ValueError, match=message):
         simulate(driven(), 1.0, Method(Leapfrog(), 0.1), **options)
 
 
-def test_options_that_contradict_each_other_are_refused(driven):
+def test_contradictory_options_raise_value_error(driven):
     with pytest.raises(ValueError, match="give one"):
         simulate(driven(), 1.0, step=0.1, rtol=1e-3)
     with pytest.raises(ValueError, match="rtol must be positive"):
