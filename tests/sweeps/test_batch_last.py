@@ -1,4 +1,4 @@
-"""Batching with the batch last computes what `jax.vmap` computes, loops included."""
+"""Batching with the batch axis last computes what `jax.vmap` computes."""
 
 import jax
 import jax.extend
@@ -154,7 +154,7 @@ batching.primitive_batchers[_rotated] = lambda inputs, axes, *, by: (
     ],
     ids=["unknown parameter", "unknown operation", "factorization", "known"],
 )
-def test_operations_that_are_not_understood_are_batched_by_vmap(function, reasons):
+def test_unsupported_operations_are_batched_by_vmap(function, reasons):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
     assert supports_batch_last(jaxpr)
     if reasons is None:
@@ -165,7 +165,7 @@ def test_operations_that_are_not_understood_are_batched_by_vmap(function, reason
     _assert_equals_vmap(function)
 
 
-def test_parameters_of_later_releases_are_not_guessed(monkeypatch):
+def test_operations_with_unknown_parameters_are_batched_by_vmap(monkeypatch):
     """Every operation and loop, as if one of its parameters had never been seen."""
     monkeypatch.setattr(_batch_last, "_OF_AN_ELEMENT", frozenset())
     monkeypatch.setattr(
@@ -179,7 +179,7 @@ def test_parameters_of_later_releases_are_not_guessed(monkeypatch):
         _assert_equals_vmap(function)
 
 
-def test_loops_keep_the_batch_last():
+def test_loops_carry_the_batch_axis_last():
     jaxpr = jax.make_jaxpr(batch_last(_leapfrog))(jnp.asarray(_RATES.T))
     (scan,) = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
     carried = [v.aval.shape for v in scan.outvars[:3]]
@@ -187,7 +187,7 @@ def test_loops_keep_the_batch_last():
     assert carried == [(3, 3, 7), (3, 3, 7), ()]
 
 
-def test_a_loop_that_nothing_varies_in_stays_single():
+def test_loop_independent_of_the_batch_is_not_batched():
     def function(row):
         total, _ = jax.lax.scan(lambda c, _: (c * 1.1, None), 1.0, None, length=5)
         return total * row
@@ -207,7 +207,7 @@ def test_a_loop_that_nothing_varies_in_stays_single():
     ],
     ids=["no loop", "while", "fft", "effect"],
 )
-def test_functions_that_gain_nothing_are_left_to_vmap(function, request):
+def test_functions_without_benefit_are_left_to_vmap(function, request):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
     assert not supports_batch_last(jaxpr)
     assert equations_left_to_vmap(jaxpr) == {request.node.callspec.id: 1}
