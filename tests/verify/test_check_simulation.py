@@ -1,4 +1,4 @@
-"""`check_simulation` passes what obeys the laws and names the law that is broken."""
+"""`check_simulation` passes valid simulations and names the failed check."""
 
 import diffrax
 import equinox as eqx
@@ -136,70 +136,70 @@ def contract():
     return check_simulation(simulation, _TIMES)
 
 
-def test_a_good_simulation_obeys_every_law(contract):
+def test_valid_simulation_passes_every_check(contract):
     contract.raise_if_failed()
     assert contract.passed
     assert [law.number for law in contract.laws] == [1, 2, 3, 4, 5, 6]
 
 
-def test_every_leaf_the_epoch_and_the_times_have_slope_two(contract):
+def test_taylor_slopes_of_leaves_epoch_and_times_are_two(contract):
     assert set(contract.taylor.slopes) == {"stiffness", "start", "t0", "times"}
     for slopes in contract.taylor.slopes.values():
         assert slopes == pytest.approx({"forward": 2, "reverse": 2}, abs=0.1)
 
 
-def test_report_has_a_line_a_law(contract):
+def test_report_has_one_line_per_check(contract):
     head, *lines = str(contract).splitlines()
     assert head == "_Driven"
     assert len(lines) == 6
     assert all("passed" in line for line in lines)
 
 
-def test_a_parameter_that_is_baked_in_is_dead():
+def test_parameter_without_effect_is_flagged():
     finding, taylor = _simulation_checks.live_leaves(_case(_Baked))
     assert not finding.passed
     assert "stiffness" in finding.detail
     assert {leaf.name: leaf.flag for leaf in taylor.leaves}["stiffness"] == "dead"
 
 
-def test_a_hidden_gradient_is_found():
+def test_stopped_gradient_is_detected():
     finding, taylor = _simulation_checks.live_leaves(_case(_Hidden))
     assert not finding.passed
     assert taylor.slopes["stiffness"]["forward"] == pytest.approx(1, abs=0.1)
     assert taylor.slopes["start"]["forward"] == pytest.approx(2, abs=0.1)
 
 
-def test_a_missing_second_derivative_is_found():
+def test_missing_second_derivative_is_detected():
     finding = _simulation_checks.modes_agree(_case(_NoSecondDerivative), 0.0)
     assert not finding.passed
     assert "differences" in finding.detail
 
 
-def test_a_number_that_is_compiled_in_is_named():
+def test_compile_time_constant_is_detected():
     finding = _simulation_checks.compiles_once(_case(_PythonFloat))
     assert not finding.passed
     assert "damping" in finding.detail
 
 
-def test_a_change_of_precision_is_found():
+def test_change_of_precision_is_detected():
     finding = _simulation_checks.precision_is_kept(_case(_Upcast))
     assert not finding.passed
     assert finding.detail == "float32 becomes float64"
 
 
-def test_a_batch_that_differs_from_its_members_is_found():
+def test_batch_that_differs_from_single_runs_is_detected():
     # one part in 1e10: what the tolerance of 1e-12 is for
     assert not _simulation_checks.batches_agree(_case(_OtherInBatches)).passed
 
 
-def test_nan_that_counts_as_success_is_found():
+def test_nan_state_with_a_successful_result_is_detected():
     finding = _simulation_checks.failures_have_names(_case(_Silent))
     assert not finding.passed
     assert "stiffness" in finding.detail
     assert "start" in finding.detail
 
 
-def test_an_array_as_epoch_and_times_before_it_obey_the_laws():
+def test_array_epoch_with_times_before_it_passes_the_gradient_check():
     simulation = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]), jnp.asarray(1.6))
     case = Case.of(simulation, _TIMES, None, seed=0)
     assert case.simulation.t0 == pytest.approx(1.6)
@@ -242,13 +242,13 @@ class _NoEpochField(AbstractSimulation):
     ],
     ids=["number", "class", "no epoch", "static epoch", "Python floats"],
 )
-def test_what_the_laws_cannot_vary_is_refused(simulation, sentence):
+def test_invalid_simulation_raises_value_error(simulation, sentence):
     with pytest.raises(ValueError, match=sentence):
         check_simulation(simulation, _TIMES)
 
 
 @pytest.mark.slow
-def test_what_a_simulation_raises_is_reported_by_law():
+def test_exceptions_are_reported_as_failed_checks():
     simulation = _NoForwardMode(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]))
     contract = check_simulation(simulation, _TIMES)
     assert [law.passed for law in contract.laws] == [

@@ -1,4 +1,4 @@
-"""Drift measures what a trajectory does not conserve."""
+"""The relative drift of quantities along a trajectory."""
 
 import diffrax
 import jax
@@ -50,7 +50,7 @@ def test_leapfrog_energy_stays_within_its_bound(trajectories):
     assert jnp.max(found) <= _STEP**2 / 4
 
 
-def test_leapfrog_conserves_its_shadow_energy_to_rounding(trajectories):
+def test_leapfrog_conserves_its_shadow_energy_to_machine_precision(trajectories):
     def shadow(state):
         x, v = state
         return (x @ x + (1 - _STEP**2 / 4) * v @ v) / 2
@@ -59,27 +59,27 @@ def test_leapfrog_conserves_its_shadow_energy_to_rounding(trajectories):
     assert jnp.max(relative_drift(shadow, trajectories["leapfrog"])) < 1e-13
 
 
-def test_heun_gains_energy_as_its_amplification_says(trajectories):
+def test_heun_energy_grows_by_its_amplification_factor(trajectories):
     # |1 + ih - h^2/2|^2 = 1 + h^4/4 per step
     found = relative_drift(_energy, trajectories["heun"])
     growth = (1 + _STEP**4 / 4) ** 1990
     assert float(found[-1]) == pytest.approx((growth - 1) / growth, rel=1e-10)
 
 
-def test_vectors_are_measured_by_their_length(trajectories):
+def test_drift_of_a_vector_is_that_of_its_norm(trajectories):
     found = relative_drift(lambda state: state[0], trajectories["leapfrog"])
     assert found.shape == (200,)
     # about twice the amplitude, half a period later
     assert jnp.max(found) == pytest.approx(2, abs=0.02)
 
 
-def test_a_quantity_that_is_zero_has_not_moved(trajectories):
+def test_drift_of_a_zero_quantity_is_zero(trajectories):
     assert jnp.all(
         relative_drift(lambda s: s[0] @ s[1] * 0, trajectories["leapfrog"]) == 0
     )
 
 
-def test_a_single_time_is_refused():
+def test_single_time_raises_value_error():
     trajectory = simulate(_Oscillator(jnp.ones(1)), 1.0)
     with pytest.raises(ValueError, match="time axis"):
         relative_drift(_energy, trajectory)
