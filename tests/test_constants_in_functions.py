@@ -1,4 +1,4 @@
-"""A user's function with another number in it is the same program."""
+"""Constants in a user's function are inputs of its compiled program."""
 
 import functools
 import math
@@ -47,7 +47,7 @@ class Constant(eqx.Module):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_another_number_compiles_nothing(name, compilations):
+def test_changed_constant_does_not_recompile(name, compilations):
     make, x = MAKERS[name], jnp.array([0.3, 2.0])
     called(make(0.5), x)
     before = compilations()
@@ -93,7 +93,7 @@ class Deciding(eqx.Module):
 @pytest.mark.parametrize(
     "make", [branches, repeats, rooted, relu, scanned, branched, Deciding]
 )
-def test_numbers_that_decide_are_followed(make):
+def test_constants_that_steer_control_flow_take_effect(make):
     x = jnp.array([0.3, 2.0])
     for k in (1.0, 3.0, -1.5, 3.0):
         np.testing.assert_allclose(called(make(k), x), make(k)(x), rtol=1e-15)
@@ -108,7 +108,7 @@ def test_the_same_function_is_compiled_once(make, compilations):
     assert compilations() == before
 
 
-def test_numbers_in_a_function_keep_its_type():
+def test_constants_in_a_function_do_not_promote_its_dtype():
     x = jnp.ones(2, jnp.float32)
     functions = lambda x: 0.3 * x, lambda x: jnp.where(x > 0.5, 0.3, x), lambda x: 0.3
     for function in functions:
@@ -123,14 +123,14 @@ def slope(function, x):
     return jax.jvp(lambda f, x: f(x), (function, x), (still, jnp.ones_like(x)))[1]
 
 
-def test_a_power_of_a_negative_number_has_its_derivative():
+def test_power_of_a_negative_number_has_its_derivative():
     """Of the power none is asked for: it would be the logarithm, which is NaN."""
     for power in (2.0, 3.0):
         found = slope(lambda x, power=power: x**power, jnp.asarray(-3.0))
         assert found == power * (-3.0) ** (power - 1)
 
 
-def test_a_function_follows_what_it_closes_over_when_it_is_differentiated():
+def test_derivatives_by_closed_over_values_are_right():
     def run(k):
         return called(lambda x: k**2 * x, jnp.asarray(5.0))
 
@@ -141,7 +141,7 @@ def test_a_function_follows_what_it_closes_over_when_it_is_differentiated():
     np.testing.assert_array_equal(jax.vmap(run)(jnp.arange(3.0)), [0.0, 5.0, 20.0])
 
 
-def test_what_a_function_returns_beside_arrays_is_kept():
+def test_outputs_that_are_not_arrays_are_returned():
     def found(k):
         return called(lambda x: {"a": k * x, "name": "b", "n": 3, "flag": None}, 1.0)
 
@@ -149,7 +149,7 @@ def test_what_a_function_returns_beside_arrays_is_kept():
         assert found(k) == {"a": k, "name": "b", "n": 3, "flag": None}
 
 
-def test_an_error_in_a_function_is_that_of_the_function():
+def test_exception_in_a_function_propagates_unchanged():
     def wrong(x):
         raise KeyError("of a user")
 

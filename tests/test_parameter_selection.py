@@ -1,4 +1,4 @@
-"""Numbers in a pytree: their names, their selection, there and back."""
+"""Parameters of a pytree: their names, selection and replacement."""
 
 import equinox as eqx
 import jax
@@ -54,7 +54,7 @@ def system() -> System:
         (lambda s: (s.G, s.t0), ["G", "t0"]),
     ],
 )
-def test_paths_name_the_numbers_they_lead_to(paths, names):
+def test_selected_paths_expand_to_parameter_names(paths, names):
     assert list(select(system(), paths).names) == names
 
 
@@ -77,7 +77,7 @@ def moons() -> System:
     ],
     ids=["names", "odd names", "odd keys", "numbers", "array", "scalar"],
 )
-def test_every_name_is_a_path_to_its_number(tree):
+def test_every_parameter_name_selects_its_parameter(tree):
     names = select(tree, "*").names
     for name in names:
         assert select(tree, name).names == (name,)
@@ -93,11 +93,11 @@ def test_every_name_is_a_path_to_its_number(tree):
         ("bodies.positions[1, 2]", "bodies.positions[a[1], 2]"),
     ],
 )
-def test_commas_and_brackets_may_be_inside_a_name(path, name):
+def test_names_may_contain_commas_and_brackets(path, name):
     assert select(moons(), path).names == (name,)
 
 
-def test_places_are_those_of_a_number_or_of_all_below_a_name():
+def test_leaf_indices_of_a_node_are_those_of_all_its_entries():
     names = select(moons(), "bodies").names
     assert leaf_indices(names, "bodies") == list(range(16))
     assert leaf_indices(names, "bodies.masses") == [0, 1, 2, 3]
@@ -111,17 +111,17 @@ def test_places_are_those_of_a_number_or_of_all_below_a_name():
 
 
 @pytest.mark.parametrize("node", ["bodies", "bodies.*", ["bodies"], lambda s: s.bodies])
-def test_a_node_stands_for_every_float_below_it(node):
+def test_node_selects_every_float_below_it(node):
     assert len(select(system(), node).names) == 8
 
 
-def test_everything_means_floats_and_not_integers():
+def test_wildcard_selects_floats_and_not_integers():
     assert len(select(system(), "*").names) == 10
     assert "t0" not in select(system(), "*", passing=("t0",)).names
     assert select(system(), "t0", passing=("t0",)).names == ("t0",)
 
 
-def test_integers_are_leaves_of_whole_numbers_and_not_of_truths():
+def test_integer_leaves_exclude_booleans_and_typed_keys():
     leaves = [1, True, 2.0, "x", jnp.sin, np.arange(2), jnp.array([True]), None]
     assert integers(leaves) == ["[0]", "[5]"]
     assert integers([jax.random.key(0), jax.random.PRNGKey(0)]) == ["[1]"]
@@ -136,7 +136,7 @@ def test_arrays_dicts_and_lists_have_paths():
     assert select(tree, "layers.*.w").names[-1] == "layers[1].w"
 
 
-def test_put_undoes_take_and_keeps_the_rest():
+def test_with_selected_values_inverts_selected_values_and_keeps_the_rest():
     before = system()
     chosen = select(before, ["bodies.positions[Jupiter]", "G"])
     np.testing.assert_array_equal(selected_values(before, chosen), [3, 4, 5, 2])
@@ -146,14 +146,14 @@ def test_put_undoes_take_and_keeps_the_rest():
     assert after.bodies.names == before.bodies.names
 
 
-def test_put_keeps_the_dtype_of_each_leaf():
+def test_with_selected_values_keeps_the_dtype_of_each_leaf():
     tree = {"a": jnp.zeros(2, jnp.float32), "b": jnp.zeros(2, jnp.float64)}
     chosen = select(tree, "*")
     assert selected_values(tree, chosen).dtype == jnp.float64
     assert with_selected_values(tree, chosen, jnp.ones(4))["a"].dtype == jnp.float32
 
 
-def test_take_and_put_pass_jit_vmap_and_grad():
+def test_selection_and_replacement_work_under_jit_vmap_and_grad():
     tree = system()
     chosen = select(tree, ["bodies.masses", "bodies.positions[Sun, 1:]"])
 
@@ -201,11 +201,11 @@ def test_take_and_put_pass_jit_vmap_and_grad():
         ),
     ],
 )
-def test_a_wrong_selection_is_one_sentence(paths, sentence):
+def test_invalid_selection_raises_value_error(paths, sentence):
     with pytest.raises(ValueError, match=sentence):
         select(system(), paths)
 
 
-def test_the_sentence_names_the_argument():
+def test_error_of_a_selection_names_the_argument():
     with pytest.raises(ValueError, match="over='x' names nothing"):
         select({"y": 1.0}, "x", argument="over")

@@ -1,4 +1,4 @@
-"""Every public simulation obeys the laws, over all of its leaves."""
+"""Every public simulation of bodies passes `check_simulation` in all its leaves."""
 
 import diffrax
 import jax.numpy as jnp
@@ -81,7 +81,7 @@ def test_simulation_obeys_every_law(simulation, times, method):
     assert [leaf.name for leaf in contract.taylor.leaves if leaf.flag] == []
 
 
-def test_every_leaf_of_every_force_is_live_in_both_modes():
+def test_every_leaf_of_every_force_has_its_gradient_in_both_modes():
     simulation = system(_RELATIVE, test_particles=True)
     method = Method(diffrax.Heun(), 0.1)
     report = taylor_test(lambda s: simulate(s, 0.2, method), simulation)

@@ -1,4 +1,4 @@
-"""Numbers as users hold them: byte orders, precisions, masks and dates."""
+"""Arrays of other dtypes, byte orders, masks and dates: converted or refused."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ _MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
         (np.ma.array([1.5, 2]), jnp.float64),
     ],
 )
-def test_foreign_types_are_converted(given, dtype):
+def test_foreign_dtypes_and_byte_orders_are_converted(given, dtype):
     found = as_floating("a", given)
     assert found.dtype == dtype
     np.testing.assert_array_equal(found.reshape(-1), [1.5, 2])
@@ -48,7 +48,7 @@ def test_arrays_of_numpy_compile_nothing(compilations):
     assert compilations() == 0
 
 
-def test_numbers_in_a_row_have_the_type_that_jax_gives_them():
+def test_concatenated_leaves_have_the_promoted_dtype_of_jax():
     for leaves in ([np.float32([1, 2]), 3.0], [np.float32([1]), np.arange(2)], [1, 2]):
         found = as_vector(leaves)
         expected = jnp.concatenate([jnp.reshape(jnp.asarray(x), -1) for x in leaves])
@@ -59,19 +59,19 @@ def test_numbers_in_a_row_have_the_type_that_jax_gives_them():
 @pytest.mark.parametrize(
     "given", [[10**30, 10**24], (10**30, 10**24), np.array([10**30, 10**24])]
 )
-def test_large_integers_are_numbers(given):
+def test_integers_beyond_int64_become_floats(given):
     found = nbody.Bodies(given, _X, _V).masses
     np.testing.assert_array_equal(found, [1e30, 1e24])
 
 
-def test_one_large_integer_is_a_number():
+def test_scalar_integer_beyond_int64_becomes_a_float():
     assert as_floating("a", 10**30) == 1e30
     assert as_floating("a", -(10**30)) == -1e30
     assert as_floating("a", np.array([1, 2], ">i4")).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("dtype", [">f8", "g", ">f4", ">i4"])
-def test_times_of_foreign_types_are_those_times(dtype):
+def test_times_of_foreign_dtypes_keep_their_values(dtype):
     found = simulate(_SYSTEM, np.array([1, 2], dtype), _METHOD)
     expected = simulate(_SYSTEM, [1.0, 2.0], _METHOD)
     np.testing.assert_array_equal(found.times, [1, 2])
@@ -97,13 +97,13 @@ def test_times_of_foreign_types_are_those_times(dtype):
         ("prior", lambda m: Free(prior=(m, 1.0))),
     ],
 )
-def test_masks_are_refused(name, call):
+def test_masked_arrays_raise_value_error(name, call):
     with pytest.raises(ValueError, match=rf"{name} must be plain numbers.* masked"):
         call(_MASKED)
 
 
 @pytest.mark.parametrize("dtype", ["m8[s]", "M8[D]"])
-def test_dates_are_refused(dtype):
+def test_datetime_arrays_raise_value_error(dtype):
     dates = np.array([1, 2], "i8").astype(dtype)
     with pytest.raises(ValueError, match="times must be plain numbers, got dates"):
         simulate(_SYSTEM, dates, _METHOD)
@@ -114,7 +114,7 @@ def test_dates_are_refused(dtype):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
-def test_half_precision_is_refused(dtype):
+def test_half_precision_raises_value_error(dtype):
     x, v = jnp.asarray(_X, dtype), jnp.asarray(_V, dtype)
     with pytest.raises(ValueError, match="must be in float32 or float64, got"):
         nbody.Bodies(jnp.ones(2, dtype), x, v)
@@ -125,6 +125,6 @@ def test_half_precision_is_refused(dtype):
         simulate(system, [1.0], _METHOD)
 
 
-def test_masked_values_of_a_sweep_are_refused():
+def test_masked_values_of_a_sweep_raise_value_error():
     with pytest.raises(ValueError, match=r"over\['bodies.masses\[0\]'\] must be plain"):
         sweeps.sweep(lambda m: m, _SYSTEM, over={"bodies.masses[0]": _MASKED})

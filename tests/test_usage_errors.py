@@ -1,4 +1,4 @@
-"""What a newcomer from NumPy and SciPy writes, and the sentence that answers."""
+"""Common mistakes of newcomers from NumPy and SciPy, and the errors they raise."""
 
 import math
 from collections.abc import Callable
@@ -338,7 +338,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_wrong_usage_is_answered_by_a_sentence(row, monkeypatch):
+def test_common_mistake_raises_value_error_with_the_remedy(row, monkeypatch):
     act, words = ROWS[row]
     # Users have no checks of annotations, which would come before the sentence.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
@@ -346,12 +346,12 @@ def test_wrong_usage_is_answered_by_a_sentence(row, monkeypatch):
         act()
 
 
-def test_a_ragged_list_is_no_matter_of_tracers():
+def test_ragged_list_raises_the_error_of_numpy():
     with pytest.raises(ValueError, match=r"^setting an array element with a"):
         fitted(lambda m: m["a"] * entry([1.0, 2.0]))
 
 
-def test_a_length_that_is_no_integer_is_left_to_jax():
+def test_shape_that_is_not_an_integer_raises_the_error_of_jax():
     with pytest.raises(TypeError, match=r"^Shapes must be 1D .* got \(5\.0,\)"):
         fitted(lambda m: m["a"] * jnp.zeros(5.0))
 
@@ -361,7 +361,7 @@ def information():
     return fisher(line, MODEL, noise=NOISE)
 
 
-def test_information_adds_and_scales_as_matrices_do(information):
+def test_fisher_information_adds_and_scales_as_its_matrix(information):
     matrix = np.asarray(information.matrix)
     prior = np.diag([4.0, 0.0])
     cases = (
@@ -386,16 +386,18 @@ def test_information_adds_and_scales_as_matrices_do(information):
         ([[1.0, 2.0], [2.0, 1.0]], "positive semidefinite"),
     ],
 )
-def test_only_information_matrices_are_added(information, matrix, words):
+def test_adding_a_matrix_that_is_not_positive_semidefinite_raises_value_error(
+    information, matrix, words
+):
     with pytest.raises(ValueError, match=words):
         information + matrix
 
 
-def test_a_batch_may_be_a_number_of_numpy():
+def test_batch_may_be_a_numpy_integer():
     assert sweep(line, MODEL, OVER, batch=np.int64(2)).outputs.shape == (3, 5)
 
 
-def test_events_beyond_their_limit_are_named():
+def test_events_beyond_their_limit_raise_runtime_error_with_their_index():
     def passes(t, state, simulation):
         return state.positions[1, 1]
 
@@ -405,13 +407,13 @@ def test_events_beyond_their_limit_are_named():
 
 
 @pytest.mark.parametrize("free", [["k", "a"], {"k": Free(), "a": Free()}])
-def test_parameters_keep_the_order_in_which_they_are_named(free):
+def test_parameters_keep_the_order_given_in_free(free):
     found = fitted(data=1 + 2 * X, free=free)
     assert found.names == ("k", "a")
     np.testing.assert_allclose(found.values, [2.0, 1.0])
 
 
-def test_what_fails_the_other_way_too_is_no_swap():
+def test_swapped_arguments_are_not_suspected_where_swapping_fails_too():
     """A model that is laid out like the data, and a function that fails on both."""
     with pytest.raises(ValueError, match=r"starts at 2\.0, outside its bounds"):
         fitted(lambda m: m, 2 * DATA, DATA, free={"*": Free(bounds=(0, 1))})
@@ -421,7 +423,7 @@ def test_what_fails_the_other_way_too_is_no_swap():
         fitted(lambda m: m.T, np.ones((2, 3)), np.ones((2, 3)))
 
 
-def test_data_whitened_by_their_covariance_give_generalized_least_squares():
+def test_whitened_data_give_generalized_least_squares():
     whiten = np.linalg.inv(np.linalg.cholesky(COVARIANCE))
     data = np.array([1.0, 1.7, 2.4, 2.2, 3.1])
     found = fitted(lambda m: whiten @ line(m), data=whiten @ data, noise=Gaussian(1.0))
@@ -433,7 +435,7 @@ def test_data_whitened_by_their_covariance_give_generalized_least_squares():
     np.testing.assert_allclose(found.covariance, np.linalg.inv(matrix), rtol=1e-8)
 
 
-def test_the_way_for_a_sweep_over_the_epoch_is_one():
+def test_sweep_over_the_epoch_runs_with_max_steps():
     bounded = ds.Method(integrators.Leapfrog(), step=0.5, max_steps=4)
 
     def end(system):
