@@ -57,16 +57,16 @@ jax.config.update("jax_enable_x64", True)
 #: front door of every package. `.ci/run` runs it with the oldest releases.
 _CORE = {
     "cli": ("test_demo", "test_info"),
-    "implicit": ("test_mode_matrix", "test_upstream"),
+    "implicit": ("test_jax_transformations", "test_upstream"),
     "inference": ("test_fit", "test_fisher"),
-    "integrators": ("test_imex", "test_diffrax"),
+    "integrators": ("test_kencarp", "test_diffrax"),
     "nbody": ("test_bodies", "test_problems"),
     "pde": ("test_diffusion", "test_spectral"),
     "plots": ("test_plots",),
-    "simulations": ("test_events", "test_files", "test_outputs"),
-    "sweeps": ("test_random_programs", "test_sweep", "test_system_last"),
-    "tests": ("test_configure", "test_primitives", "test_trees"),
-    "verify": ("test_contract", "test_taylor"),
+    "simulations": ("test_events", "test_serialization", "test_outputs"),
+    "sweeps": ("test_random_programs", "test_sweep", "test_batch_last"),
+    "tests": ("test_configure", "test_primitives", "test_parameter_selection"),
+    "verify": ("test_check_simulation", "test_taylor"),
 }
 
 _COMPILED = "JAX_COMPILATION_CACHE_DIR"

@@ -1,4 +1,4 @@
-"""The shape of the library, checked; needs only the standard library.
+"""The structure of the library, checked; needs only the standard library.
 
 Which package may import which is a table; no cycle may exist; nothing public is reached
 through a private path from another package; files and functions stay small.
@@ -105,7 +105,7 @@ def imports(path, *, lazy=True):
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_layers(path):
+def test_imports_respect_the_layers(path):
     """Imports go down the table, and across packages only through the front door."""
     here = name_of(path).split(".")[1:2]
     if not here:
@@ -125,7 +125,7 @@ def test_layers(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_front_doors_inside(path):
+def test_sub_packages_are_entered_by_their_front_doors(path):
     """A sub-package is imported as a whole, by those that the table lists."""
     package, *inside = name_of(path).split(".")[1:] or [""]
     if package not in MAY_IMPORT_INSIDE or not inside:
@@ -148,7 +148,7 @@ def test_private_file_names_occur_once():
             assert other is path, f"{path} and {other}"
 
 
-def test_no_cycles():
+def test_imports_have_no_cycles():
     graph = {m: imports(f, lazy=False) & MODULES.keys() for m, f in MODULES.items()}
     done, active = set(), []
 
@@ -165,7 +165,7 @@ def test_no_cycles():
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_small(path):
+def test_files_and_functions_stay_within_their_size_limits(path):
     text = path.read_text()
     assert text.count("\n") <= MAX_FILE, "split the concept, not the file"
     assert len(path.relative_to(ROOT).parts) <= MAX_DEPTH
@@ -177,7 +177,7 @@ def test_small(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_products_keep_the_precision_of_their_factors(path):
+def test_matrix_products_are_in_full_precision(path):
     """A GPU rounds others to TF32; pictures and tables are not computed there."""
     if path.relative_to(ROOT).parts[0] in {"cli", "plots"}:
         return

@@ -1,4 +1,4 @@
-"""The benchmarks run, keep what they measured, and say where a bar is missed."""
+"""The benchmarks run, store their measurements and report missed targets."""
 
 import importlib
 import json
@@ -76,7 +76,7 @@ def test_names_of_cases_are_checked(benchmarks):
         benchmarks("_session")._chosen(["leapfrog"])
 
 
-def test_contestants_take_turns_and_preparing_is_not_timed(benchmarks):
+def test_contestants_alternate_and_setup_is_not_timed(benchmarks):
     harness, said = benchmarks("_harness"), []
 
     def contestant(name):
@@ -93,7 +93,7 @@ def test_contestants_take_turns_and_preparing_is_not_timed(benchmarks):
     assert times["a"].rounds == 2 and times["a"].best <= times["a"].median
 
 
-def test_of_several_processes_the_median_stands_and_all_are_told(benchmarks):
+def test_median_over_processes_is_reported_with_its_range(benchmarks):
     values = 1.6, 1.2, 1.3
     rows = tuple(ROW | {"value": value, "seconds": value} for value in values)
     row = benchmarks("_processes")._middle(rows)
@@ -102,7 +102,7 @@ def test_of_several_processes_the_median_stands_and_all_are_told(benchmarks):
     assert benchmarks("_tables").measured(row) == "1.3 × (1.2 to 1.6)"
 
 
-def test_file_of_a_machine_keeps_what_was_measured_alike(benchmarks, tmp_path):
+def test_results_file_keeps_cases_measured_with_the_same_versions(benchmarks, tmp_path):
     session = benchmarks("_session")
     session._save(tmp_path, HEAD, {"leapfrog_5_bodies": CASE})
     session._save(tmp_path, HEAD, {"sweep_64x5": CASE})
@@ -115,7 +115,7 @@ def test_file_of_a_machine_keeps_what_was_measured_alike(benchmarks, tmp_path):
     assert list(json.loads(path.read_text())["cases"]) == ["sweep_64x5"]
 
 
-def test_machine_says_what_xla_was_told(benchmarks, monkeypatch):
+def test_machine_name_includes_the_xla_flags(benchmarks, monkeypatch):
     """Numbers under other flags are another column in another file."""
     plain = "--xla_cpu_multi_thread_eigen=false"
     monkeypatch.setenv("XLA_FLAGS", plain)
@@ -134,7 +134,7 @@ def test_results_of_a_release_of_jax_have_their_own_file(benchmarks, monkeypatch
     assert slug(names[1]) == f"{slug(names[0])}-jax-0-10-2"
 
 
-def test_phases_of_compiling_leave_out_what_lies_inside(benchmarks, monkeypatch):
+def test_compile_phases_exclude_nested_phases(benchmarks, monkeypatch):
     events, now = benchmarks("fresh.compile_events").CompileEvents(), [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     trace, lower, compile_ = (
@@ -152,7 +152,7 @@ def test_phases_of_compiling_leave_out_what_lies_inside(benchmarks, monkeypatch)
     assert events.programs == ["f", "f"]
 
 
-def test_first_result_of_a_fresh_process_is_that_by_hand(benchmarks):
+def test_first_result_of_a_fresh_process_matches_plain_jax(benchmarks):
     alternate = benchmarks("cases._fresh_processes").alternate
     (ours,), (by_hand,) = alternate(1, ["ours.ode"], ["by_hand.ode"])
     deviation = benchmarks("_harness").deviation
@@ -169,13 +169,15 @@ def _arrays(one):
     return [np.asarray(leaf) for leaf in one["value"]]
 
 
-def test_task_that_fails_in_a_fresh_process_says_why(benchmarks):
+def test_failure_in_a_fresh_process_reports_its_cause(benchmarks):
     run_fresh = benchmarks("cases._fresh_processes").run_fresh
     with pytest.raises(RuntimeError, match="no attribute 'orbits'"):
         run_fresh("by_hand.orbits")
 
 
-def test_summary_has_the_first_bars_and_all_that_are_missed(benchmarks, tmp_path):
+def test_summary_lists_first_target_of_each_case_and_all_missed_targets(
+    benchmarks, tmp_path
+):
     compare = benchmarks("compare")
     (tmp_path / "zilog-z80.json").write_text(json.dumps(RECORD))
     tiny = RECORD | {"effort": HEAD["effort"] | {"tiny": True}}
@@ -199,7 +201,7 @@ def test_summary_has_the_first_bars_and_all_that_are_missed(benchmarks, tmp_path
     ]
 
 
-def test_page_has_every_row_between_its_marks(benchmarks):
+def test_page_lists_every_row_between_its_markers(benchmarks):
     compare = benchmarks("compare")
     text = (REPOSITORY / "docs" / "benchmarks.md").read_text()
     filled = compare.filled(text, compare.page(RECORD))

@@ -1,4 +1,4 @@
-"""`ds.configure`: asked first it does all it is asked, and too late it says so."""
+"""`ds.configure`: settings take effect before JAX starts, and raise afterwards."""
 
 import json
 import os
@@ -156,11 +156,11 @@ def session(tmp_path_factory):
 
 
 @pytest.mark.parametrize("arguments", WRONG)
-def test_what_is_no_setting_is_refused_in_a_sentence(session, arguments):
+def test_invalid_setting_raises_value_error(session, arguments):
     assert re.match(f"ValueError: {WRONG[arguments]}", session["sentences"][arguments])
 
 
-def test_nothing_is_set_that_was_not_asked_for(session):
+def test_configure_without_arguments_changes_nothing(session):
     assert session["nothing changed"]
 
 
@@ -171,25 +171,25 @@ def test_other_flags_stay_as_the_user_set_them(session, given):
     assert off == ("" if given == FLAG else given)
 
 
-def test_flags_in_a_file_are_taken_over(session):
+def test_flags_in_a_file_are_merged(session):
     """XLA would take the name of a file with a flag behind it for a longer name."""
     on, _ = session["flags"][session["file"]]
     assert on == (session["file"] if FUSES_BY_ITSELF else FLAGS[FOREIGN])
 
 
-def test_settings_before_the_first_array_are_in_force(session):
+def test_settings_made_before_the_first_array_take_effect(session):
     assert session["one kernel"]
     assert session["devices"] == 3
     assert session["dtype"] == "float64"
     assert session["kept"]
 
 
-def test_same_call_again_is_no_error(session):
+def test_repeated_call_is_no_error(session):
     assert session["again"] is None
     assert session["started"]
 
 
-def test_setting_that_comes_too_late_is_an_error(session):
+def test_setting_after_jax_has_started_raises_runtime_error(session):
     late = session["late"]
     words = r"RuntimeError: {} must be set before JAX starts.* right after the imports"
     assert re.match(words.format("num_cpu_devices=2"), late["num_cpu_devices"])
@@ -201,7 +201,7 @@ def test_setting_that_comes_too_late_is_an_error(session):
     assert session["unchanged"]
 
 
-def test_precision_and_folder_may_change_late(session):
+def test_precision_and_cache_directory_may_change_after_jax_has_started(session):
     assert session["late dtype"] == "float32"
     assert session["kept late"]
 

@@ -159,7 +159,7 @@ def test_changelog_starts_with_this_version():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_names_and_docstrings(path):
+def test_names_and_docstrings_follow_the_conventions(path):
     """Modules open with one sentence; nouns, no accessors, no inheritance by super."""
     tree = ast.parse(path.read_text())
     assert not {"utils", "helpers", "misc", "common"} & set(path.stem.split("_"))

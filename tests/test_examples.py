@@ -1,4 +1,4 @@
-"""The examples are short and prove something at the end; `.ci/run` runs them."""
+"""The examples are short and end with an assertion; `.ci/run` runs them."""
 
 import ast
 import pathlib
@@ -10,7 +10,7 @@ EXAMPLES = sorted((pathlib.Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_short_and_ends_with_a_check(path):
+def test_example_is_short_and_ends_with_an_assertion(path):
     text = path.read_text()
     assert text.count("\n") <= 100
     last = ast.unparse(ast.parse(text).body[-1])

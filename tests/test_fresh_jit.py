@@ -1,4 +1,4 @@
-"""What a user's function reads may change between two calls; answers follow it."""
+"""Compiled functions follow the globals and attributes that they read."""
 
 import functools
 import os
@@ -169,7 +169,7 @@ def called(function, *x):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_function_is_compiled_for_what_it_reads_now(way):
+def test_compiled_function_follows_the_current_values_it_reads(way):
     function, change = WAYS[way]()
     for factor in (1.0, 3.0, 1.0, 2.0):
         change(factor)
@@ -247,14 +247,14 @@ def simulated():
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_answer_is_that_of_what_the_function_reads_now(name):
+def test_public_call_follows_the_current_values_its_function_reads(name):
     call, before, after = CALLS[name]
     np.testing.assert_allclose(call(), before, rtol=1e-9)
     HERE.FACTOR = 4.0
     np.testing.assert_allclose(call(), after, rtol=1e-9)
 
 
-def test_what_has_not_changed_is_not_compiled_again(compilations):
+def test_unchanged_function_is_not_recompiled(compilations):
     """A count that tracing itself makes is no change."""
     traced, one = [], jnp.ones(())
 
@@ -277,7 +277,7 @@ def test_a_function_that_closes_over_a_traced_value_is_compiled():
     assert jax.jit(jax.grad(outer))(3.0) == 1.0
 
 
-def test_functions_that_call_each_other_are_compiled():
+def test_mutually_recursive_functions_are_compiled():
     def even(x, n=4):
         return x if n == 0 else odd(x, n - 1)
 
@@ -301,7 +301,7 @@ def two_roots(a):
     return jnp.stack([first, implicit.root(cubed, 1.0)])
 
 
-def test_a_function_that_a_prediction_makes_is_followed_inside_a_fit():
+def test_fit_follows_functions_created_inside_the_prediction():
     one = jnp.ones(())
     found = ds.fit(two_roots, 1.2 * one, jnp.array([1.0, 2.0]), noise=NOISE)
     np.testing.assert_allclose(found.values, 1.0, rtol=1e-6)
@@ -309,7 +309,7 @@ def test_a_function_that_a_prediction_makes_is_followed_inside_a_fit():
     np.testing.assert_allclose(error, 0.1 / np.hypot(1 / 3, 2 / 3), rtol=1e-9)
 
 
-def test_functions_that_take_turns_at_an_address_are_told_apart():
+def test_functions_that_reuse_an_address_have_different_cache_keys():
     owner, keys = Owner({}), set()
     for factor in range(100):
         keys.add(Beside(owner, {0: lambda x, k=factor: k * x}).key())

@@ -1,4 +1,4 @@
-"""Models that hold functions are swept, fitted and differentiated as any other."""
+"""Models that hold functions are swept, fitted and differentiated."""
 
 import diffrax
 import jax
@@ -45,13 +45,13 @@ def positions(model):
     return ds.simulate(model, _TIMES).states[:, 0]
 
 
-def test_a_sweep_varies_the_parameter_behind_a_function():
+def test_sweep_varies_a_parameter_of_a_model_that_holds_a_function():
     found = ds.sweep(positions, spring(), {"stiffness": [1.0, 4.0]}).outputs
     alone = [positions(spring(stiffness=k)) for k in (1.0, 4.0)]
     np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
-def test_a_fit_finds_the_parameter_behind_a_function():
+def test_fit_recovers_a_parameter_of_a_model_that_holds_a_function():
     data = positions(spring(stiffness=1.3))
     noise = Gaussian(0.01)
     found = ds.fit(positions, spring(), data, noise=noise, free="stiffness")
@@ -99,7 +99,7 @@ _SOURCES = {
 
 
 @pytest.mark.parametrize("source", _SOURCES.values(), ids=_SOURCES.keys())
-def test_a_source_of_any_kind_is_swept_and_fitted(source):
+def test_every_kind_of_callable_source_is_swept_and_fitted(source):
     path, noise = "equation.diffusivity", Gaussian(1e-3)
     alone = [heated(rod(source, diffusivity=d)) for d in (0.05, 0.1)]
     found = ds.sweep(heated, rod(source), {path: [0.05, 0.1]}).outputs
@@ -108,7 +108,7 @@ def test_a_source_of_any_kind_is_swept_and_fitted(source):
     np.testing.assert_allclose(fit.values, [0.1], rtol=1e-6)
 
 
-def test_a_prediction_that_makes_its_source_is_fitted():
+def test_prediction_that_creates_its_source_is_fitted():
     def predict(d):
         return heated(rod(lambda t, x, u: d * jnp.sin(x[0]), diffusivity=d))
 
@@ -117,7 +117,7 @@ def test_a_prediction_that_makes_its_source_is_fitted():
     np.testing.assert_allclose(found.values, [0.1], rtol=1e-6)
 
 
-def test_walls_and_forces_that_are_functions_are_swept():
+def test_models_with_boundary_or_force_functions_are_swept():
     warm = rod(None, lambda t, x: jnp.sin(t))
     found = ds.sweep(heated, warm, {"equation.diffusivity": [0.05]}).outputs
     np.testing.assert_allclose(found[0], heated(warm), rtol=1e-12)
@@ -132,7 +132,7 @@ def test_walls_and_forces_that_are_functions_are_swept():
     np.testing.assert_allclose(found.outputs[0], fallen(falling), rtol=1e-12)
 
 
-def test_a_gradient_is_taken_through_jit_of_a_run_with_a_source():
+def test_gradient_through_jit_of_a_run_with_a_source_is_the_eager_one():
     def loss(d):
         return jnp.sum(heated(rod(lambda t, x, u: jnp.sin(x[0]) - u, diffusivity=d)))
 

@@ -1,4 +1,4 @@
-"""A sealed function keeps its derivative rule in every transformation.
+"""A custom derivative holds under every transformation.
 
 The function is a root by bisection, whose code has derivative zero, so that every row
 fails if JAX looks inside; the expected values are those of the closed form.
@@ -85,7 +85,7 @@ CASES = [("in a scan", mode) for mode in MODES] + [
 
 
 @pytest.mark.parametrize(("place", "mode"), CASES)
-def test_the_rule_holds_in_every_place_and_mode(place, mode):
+def test_custom_derivative_holds_in_every_transformation(place, mode):
     found, exact = (MODES[mode](PLACES[place](solve)) for solve in (root, cardano))
     several = jnp.array([0.7, 1.3, 2.1])
     np.testing.assert_allclose(jax.jit(found)(1.3), exact(1.3), rtol=1e-11)
@@ -94,7 +94,7 @@ def test_the_rule_holds_in_every_place_and_mode(place, mode):
     )
 
 
-def test_a_derivative_is_taken_through_a_batch():
+def test_derivative_through_vmap_is_that_of_the_closed_form():
     at = jnp.array([0.7, 1.3, 2.1])
 
     def total(solve):
@@ -106,7 +106,7 @@ def test_a_derivative_is_taken_through_a_batch():
         )
 
 
-def test_a_shard_of_a_batch_is_a_batch():
+def test_gradient_through_shard_map_is_that_of_the_whole_batch():
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
     at = jnp.array([0.7, 1.3])
@@ -124,7 +124,7 @@ def test_a_shard_of_a_batch_is_a_batch():
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
-def test_outputs_without_a_derivative_have_none():
+def test_integer_outputs_have_zero_derivative():
     def several(a):
         return [*by_bisection(a), jnp.asarray(60)]
 
@@ -140,7 +140,7 @@ def test_outputs_without_a_derivative_have_none():
     )
 
 
-def test_everything_that_is_closed_over_is_hoisted():
+def test_closure_conversion_hoists_all_closed_over_arrays():
     scale, counts = jnp.array(2.0), jnp.array([1, 2])
 
     def function(x):

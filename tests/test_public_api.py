@@ -1,4 +1,4 @@
-"""Every public name is exported, explained, and keeps the promises of its docstring."""
+"""Every public name is exported, documented, and keeps its docstring's format."""
 
 import importlib
 import inspect
@@ -77,12 +77,12 @@ def public_members(package):
 
 
 @pytest.mark.parametrize("package", _PACKAGES, ids=lambda p: p.__name__[8:])
-def test_all_is_complete(package):
+def test_dunder_all_lists_every_public_member(package):
     assert len(set(package.__all__)) == len(package.__all__)
     assert set(package.__all__) == public_members(package)
 
 
-def test_the_top_level_has_what_the_contract_promises():
+def test_top_level_exports_the_promised_names():
     for name in _TOP:
         assert name in dir(ds)
         assert getattr(ds, name).__name__ == name
@@ -92,7 +92,7 @@ def test_the_top_level_has_what_the_contract_promises():
         ds.simulat  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_importing_the_library_loads_no_package_that_is_not_asked_for():
+def test_importing_the_library_does_not_load_lazy_packages():
     code = "import diffsim, sys; print(*(m for m in sys.modules if 'diffsim.' in m))"
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -103,7 +103,7 @@ def test_importing_the_library_loads_no_package_that_is_not_asked_for():
 
 
 @pytest.mark.parametrize("thing", _PUBLIC)
-def test_a_docstring_says_what_it_is_in_a_sentence(thing):
+def test_docstring_starts_with_a_sentence(thing):
     docstring = thing.__doc__
     assert docstring and docstring is not type(thing).__doc__
     first = inspect.cleandoc(docstring).partition("\n\n")[0]
@@ -120,7 +120,7 @@ def test_every_argument_of_a_function_is_explained(thing):
 
 
 @pytest.mark.parametrize("thing", _PUBLIC)
-def test_a_list_of_arguments_or_fields_is_complete(thing):
+def test_docstring_of_a_class_explains_every_constructor_argument(thing):
     found = sections(thing)
     if not inspect.isclass(thing) or not {"Arguments", "Fields"} & set(found):
         return
@@ -129,14 +129,14 @@ def test_a_list_of_arguments_or_fields_is_complete(thing):
 
 
 @pytest.mark.parametrize("thing", _PUBLIC)
-def test_limits_say_whose_they_are(thing):
+def test_limits_are_marked_mathematics_or_convenience(thing):
     limits = sections(thing).get("Limits")
     if limits is not None:
         assert re.search(r"mathematics|convenience|as `", limits), limits
 
 
 @pytest.mark.parametrize("name", integrators.__all__)
-def test_an_integrator_says_when_to_take_it_and_whose_it_is(name):
+def test_integrator_docstring_has_good_values_limits_and_references(name):
     solver = getattr(integrators, name)
     if name.startswith("Abstract"):
         return
@@ -165,7 +165,7 @@ def test_classes_are_abstract_or_final(thing):
     assert inspect.isabstract(thing) <= thing.__name__.startswith("Abstract")
 
 
-def test_cite_names_what_was_used_once():
+def test_cite_lists_each_reference_once():
     bodies = nbody.Bodies([1.0], [[0.0] * 3], [[0.0] * 3])
     system = nbody.NBody(bodies, [nbody.Gravity(), nbody.PostNewtonian(1.0)])
     lines = ds.cite(system, ds.Method(integrators.Yoshida4(), 0.1)).splitlines()

@@ -1,4 +1,4 @@
-"""The demo on a short arc, and that it fails when it must; `.ci/run` runs it whole."""
+"""The demo on a short arc, and its reports of failure; `.ci/run` runs all of it."""
 
 import contextlib
 import dataclasses
@@ -42,14 +42,14 @@ def short(tmp_path_factory):
     return Outcome(code, printed.getvalue(), folder)
 
 
-def test_short_demo_recovers_what_its_data_determine(short):
+def test_short_demo_recovers_the_masses_its_data_determine(short):
     assert short.code == 0, short.printed
     assert "All masses within 4 σ of JPL's" in short.printed
     assert "720 coordinates" in short.printed and "70 numbers" in short.printed
     assert "noise of 500 km (seed 4)" in short.printed
 
 
-def test_undetermined_masses_are_named_in_words(short):
+def test_undetermined_masses_are_reported_as_undetermined(short):
     assert "Pluto is undetermined: its error bar is" in short.printed
     pluto = next(x for x in short.printed.splitlines() if x.startswith("  Pluto"))
     assert pluto.split()[1] == "undetermined"
@@ -67,7 +67,7 @@ def test_sweep_is_best_at_the_fit(short):
     assert min(chi2, key=chi2.__getitem__) == 1.0
 
 
-def test_pictures_are_where_the_demo_says(short):
+def test_figures_are_written_where_the_demo_reports(short):
     files = sorted(short.folder.iterdir())
     assert len(files) == 2
     for file in files:
@@ -86,7 +86,7 @@ def test_earth_and_moon_are_one_body_at_their_barycentre():
     np.testing.assert_allclose(sky.gm[one] * sky.positions0[one], moment, rtol=1e-15)
 
 
-def test_noise_and_start_are_as_stated_and_seeded():
+def test_noise_and_initial_guess_are_as_stated_and_seeded():
     sky, again = _planet_masses.observed(SHORT), _planet_masses.observed(SHORT)
     np.testing.assert_array_equal(sky.data, again.data)
     clean = _planet_masses.observed(dataclasses.replace(SHORT, sigma_km=0.0)).data
@@ -142,17 +142,17 @@ class Claims:
         ({"result": ds.RESULTS.no_progress}, "the fit did not converge"),
     ],
 )
-def test_claims_that_fail_are_said(changes, said):
+def test_each_failed_claim_is_reported(changes, said):
     found = Claims(**changes).failures()
     assert len(found) == 1 and said in found[0]
     assert _demo_text.verdict(found).startswith("FAILED")
 
 
-def test_no_claim_fails_where_all_hold():
+def test_no_failure_is_reported_where_all_claims_hold():
     assert Claims(saturn=3.9, chi2=769.0).failures() == []
 
 
-def test_a_failed_run_of_the_sweep_is_said():
+def test_failed_run_of_the_sweep_is_reported():
     (found,) = Claims().failures(jupiter=np.nan)
     assert "1 runs of the sweep failed" in found
 
@@ -166,11 +166,11 @@ def test_a_failed_run_of_the_sweep_is_said():
         (1.0, 0.2, "1.00"),
     ],
 )
-def test_numbers_have_two_digits_of_their_error(value, error, expected):
+def test_values_are_rounded_to_two_digits_of_their_error(value, error, expected):
     assert _demo_text.rounded(value, error) == expected
 
 
-def test_times_add_up(short):
+def test_wall_times_of_the_stages_add_up_to_the_total(short):
     table = short.printed.split("wall time [s]")[1].split("\n\n")[0].splitlines()[1:]
     *parts, total = (float(line.split()[-1]) for line in table)
     assert table[0].split() == ["imports", "1.5"] and len(parts) == 5
@@ -183,7 +183,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_clock_moves_a_line_and_counts_compiling():
+def test_progress_line_moves_and_compile_time_is_counted():
     stream = Terminal()
     clock = Clock(stream)
     with clock.stage("waiting"):
@@ -203,7 +203,7 @@ def wait_for(condition, seconds=20.0):
     assert condition()
 
 
-def test_clock_is_quiet_where_nobody_watches():
+def test_progress_line_does_not_move_without_a_terminal():
     stream = io.StringIO()
     with Clock(stream).stage("work"):
         pass
@@ -211,14 +211,14 @@ def test_clock_is_quiet_where_nobody_watches():
     assert stream.getvalue().startswith("work: 0.0 s")
 
 
-def test_a_seed_that_is_no_number_is_refused(capsys):
+def test_seed_that_is_not_an_integer_is_a_usage_error(capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["demo", "--seed", "x"])
     assert stop.value.code == 2
     assert "must be a whole number from 0, got 'x'" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path, capsys):
+def test_output_folder_that_cannot_be_created_is_reported(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert cli.main(["demo", "--out", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err.startswith("diffsim demo: ")

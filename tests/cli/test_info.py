@@ -1,4 +1,4 @@
-"""`diffsim info`: versions, devices, settings; and what no command may do."""
+"""`diffsim info`: versions, devices, settings; and usage errors of commands."""
 
 import importlib.metadata
 import os
@@ -40,7 +40,7 @@ ds.cli.main(["info"])
 """
 
 
-def test_info_says_what_is_in_force(tmp_path):
+def test_info_reports_the_settings_in_force(tmp_path):
     limit = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=4096"
     command = [sys.executable, "-c", _IN_FORCE, str(tmp_path), limit]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -61,7 +61,7 @@ command.main(["demo"])
 """
 
 
-def test_command_configures_the_process_that_it_owns():
+def test_command_configures_its_own_process():
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     command = [sys.executable, "-c", _BY_ITSELF]
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -73,7 +73,7 @@ def test_command_configures_the_process_that_it_owns():
 
 
 @pytest.mark.parametrize("words", [[], ["dance"], ["info", "--loud"]])
-def test_a_command_that_does_not_exist_is_refused(words, capsys):
+def test_unknown_command_is_a_usage_error(words, capsys):
     with pytest.raises(SystemExit) as stop:
         main(words)
     assert stop.value.code == 2
@@ -98,7 +98,7 @@ sys.exit(command.main(sys.argv[1:]))
     ("words", "unbuffered"),
     [("info", ""), ("verify", ""), ("demo", "1"), ("verify --help", ""), ("dance", "")],
 )
-def test_nobody_who_stops_reading_sees_a_traceback(words, unbuffered):
+def test_closed_output_pipe_causes_no_traceback(words, unbuffered):
     """`diffsim verify 2>&1 | head -1`: the shell says 141 of a closed pipe."""
     process = subprocess.Popen(
         [sys.executable, "-c", _QUICK, *words.split()],

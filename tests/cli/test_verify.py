@@ -1,4 +1,4 @@
-"""`diffsim verify`: rows are measured, and a law that does not hold is said."""
+"""`diffsim verify`: rows are measured, and a failed check is reported."""
 
 import diffrax
 import equinox as eqx
@@ -20,7 +20,7 @@ def leapfrog():
     return _integrator_table.measured(TWO_BODIES, integrators.Leapfrog(), 128)
 
 
-def test_a_row_has_slopes_of_two_and_the_order(leapfrog):
+def test_row_has_taylor_slopes_of_two_and_the_expected_order(leapfrog):
     assert leapfrog.failures == ()
     assert abs(leapfrog.forward - 2) <= 0.1 and abs(leapfrog.reverse - 2) <= 0.1
     assert leapfrog.disagreement < 1e-10
@@ -28,7 +28,7 @@ def test_a_row_has_slopes_of_two_and_the_order(leapfrog):
     assert leapfrog.cost > 1
 
 
-def test_a_derivative_that_misses_a_term_fails(monkeypatch):
+def test_derivative_that_misses_a_term_fails(monkeypatch):
     honest = _integrator_table.simulate
 
     def deaf(system, *given):
@@ -44,7 +44,7 @@ def _with_masses(system, masses):
     return eqx.tree_at(lambda s: s.bodies.masses, system, masses)
 
 
-def test_an_order_that_is_missed_fails():
+def test_order_below_the_expected_one_fails():
     class Boastful(integrators.Leapfrog):
         def order(self, terms):
             return 4
@@ -70,14 +70,14 @@ def test_the_command_prints_a_table(leapfrog, monkeypatch, capsys):
     assert set(table[1]) == set("|- :")
 
 
-def test_the_command_fails_with_its_rows(leapfrog, monkeypatch, capsys):
+def test_command_fails_where_a_row_fails(leapfrog, monkeypatch, capsys):
     failed = leapfrog._replace(failures=("order 1.00, expected 2",))
     monkeypatch.setattr(_integrator_table, "measured", lambda *_: failed)
     assert cli.main(["verify"]) == 1
     assert "FAILED" in capsys.readouterr().err
 
 
-def test_symplectic_solvers_are_not_asked_for_relativity():
+def test_symplectic_solvers_are_not_run_on_post_newtonian_forces():
     relativity = next(
         s for s in _integrator_table.SUBJECTS if "PostNewtonian" in s.name
     )
@@ -92,7 +92,7 @@ def test_exact_orbit_solves_keplers_equation():
     assert x * v - y * u == pytest.approx(np.sqrt(0.96), rel=1e-14)
 
 
-def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
+def test_orders_are_printed_and_missed_orders_fail(monkeypatch, capsys):
     good = _convergence_table.Row(
         "Diffusion", "ReflectingWall", "Central(2)", 2, 1.99, 1.9, 2.0
     )
@@ -114,9 +114,7 @@ def test_orders_are_printed_and_those_that_are_missed_fail(monkeypatch, capsys):
         assert "Diffusion, ReflectingWall" in capsys.readouterr().err
 
 
-def test_derivatives_of_fields_are_printed_and_those_that_are_wrong_fail(
-    monkeypatch, capsys
-):
+def test_pde_derivatives_are_printed_and_wrong_derivatives_fail(monkeypatch, capsys):
     good = Measured(("waves", "Leapfrog", "9", "2.000", "2.001", "1e-15"))
     monkeypatch.setattr(_derivative_table, "_row", lambda _: good)
     assert cli.main(["verify", "--derivatives", "--markdown"]) == 0
@@ -129,7 +127,7 @@ def test_derivatives_of_fields_are_printed_and_those_that_are_wrong_fail(
     assert "waves, Leapfrog: Taylor slope of .initial" in capsys.readouterr().err
 
 
-def test_every_equation_and_every_stepping_of_fields_is_in_the_product():
+def test_pde_derivative_table_covers_every_equation_and_integrator():
     cases = list(_derivative_table.product())
     tried = {solver.__name__ for _, solver in cases if solver}
     fields = {type(solver).__name__ for solver, _ in _integrator_table.SOLVERS}

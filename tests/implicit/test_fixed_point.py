@@ -19,7 +19,7 @@ def kepler(y, theta):
 
 
 @pytest.mark.parametrize("solver", [None, Picard(), Newton(), Anderson(memory=2)])
-def test_value_and_derivatives_are_those_of_the_equation(solver):
+def test_value_and_derivatives_are_those_of_the_closed_form(solver):
     def solve(theta):
         return fixed_point(kepler, 0.5, theta, solver=solver)
 
@@ -31,7 +31,7 @@ def test_value_and_derivatives_are_those_of_the_equation(solver):
     np.testing.assert_allclose(found, exact, rtol=3e-12)
 
 
-def test_a_solver_of_optimistix_serves_as_well():
+def test_optimistix_solver_finds_the_fixed_point():
     solver = optx.FixedPointIteration(rtol=1e-12, atol=1e-12)
     assert abs(fixed_point(kepler, 0.5, 0.0, solver=solver) - DOTTIE) < 1e-11
 
@@ -50,7 +50,7 @@ def test_anderson_solves_a_linear_map_of_n_unknowns_in_n_steps():
     assert found.status == RESULTS.successful
 
 
-def test_damping_tames_a_map_that_overshoots():
+def test_damping_makes_picard_converge_for_a_steep_map():
     def steep(y, _):
         return 2 - 2 * y
 
@@ -60,13 +60,13 @@ def test_damping_tames_a_map_that_overshoots():
     np.testing.assert_allclose(found, 2 / 3, rtol=1e-11)
 
 
-def test_a_map_without_a_fixed_point_is_named():
+def test_map_without_a_fixed_point_fails_with_nan():
     found = fixed_point(lambda y, _: y + 1, 0.0, throw=False, full=True)
     assert found.status != RESULTS.successful
     assert np.isnan(found.value)
 
 
-def test_a_map_that_does_not_fit_is_named():
+def test_invalid_map_or_memory_raises_value_error():
     with pytest.raises(ValueError, match="function must return as many numbers"):
         fixed_point(lambda y, _: y[:2], np.ones(3))
     with pytest.raises(ValueError, match="memory must be 1 or more, got 0"):

@@ -1,4 +1,4 @@
-"""A fixed point is one in whatever units it is written."""
+"""Fixed points are accurate in any units of the unknowns."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ def solved(function, guess, args=None, **options):
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-30, 1e-10, 1e-5, 1.0, 1e10, 1e100])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_fixed_point_has_its_digits_in_any_unit(unit, solver):
+def test_fixed_point_is_accurate_in_any_unit(unit, solver):
     for guess in (0.0, unit, 3 * unit):
         value, status = solved(cosine, guess, unit, solver=SOLVERS[solver])
         assert status == RESULTS.successful
@@ -37,7 +37,7 @@ def test_a_fixed_point_has_its_digits_in_any_unit(unit, solver):
 
 @pytest.mark.parametrize("unit", [1e-100, 1e-10, 1e10, 1e100])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_its_derivative_has_its_digits_too(unit, solver):
+def test_derivative_is_accurate_in_any_unit(unit, solver):
     """It is proportional to the unit."""
 
     def solve(unit):
@@ -48,7 +48,7 @@ def test_its_derivative_has_its_digits_too(unit, solver):
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
-def test_single_precision_has_its_digits_in_any_unit(unit):
+def test_single_precision_fixed_point_is_accurate_in_any_unit(unit):
     unit = jnp.float32(unit)
     for solver in SOLVERS.values():
         found = fixed_point(cosine, 0 * unit, unit, solver=solver)
@@ -58,7 +58,7 @@ def test_single_precision_has_its_digits_in_any_unit(unit):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_unknowns_of_one_array_or_of_several_may_have_different_units(solver):
+def test_unknowns_may_differ_in_units_within_and_between_arrays(solver):
     units = jnp.array([1.0, 1e-10, 1e8, 1e-3])
     found = fixed_point(cosine, 0 * units, units, solver=SOLVERS[solver])
     np.testing.assert_allclose(found, units * DOTTIE, rtol=LEFT)
@@ -74,7 +74,7 @@ def test_unknowns_of_one_array_or_of_several_may_have_different_units(solver):
         np.testing.assert_allclose(found[name], unit * DOTTIE, rtol=LEFT)
 
 
-def test_a_batch_of_units_is_its_members():
+def test_batched_fixed_points_of_different_units_are_accurate():
     units = 10.0 ** jnp.array([-30, -10, 0, 10])
     found = jax.vmap(lambda unit: fixed_point(cosine, unit, unit))(units)
     np.testing.assert_allclose(found, units * DOTTIE, rtol=LEFT)
@@ -82,7 +82,7 @@ def test_a_batch_of_units_is_its_members():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("square", [1e-60, 1e-30, 1e-12, 1e30])
-def test_a_fixed_point_far_from_the_guess_has_its_digits(solver, square):
+def test_fixed_point_far_from_the_guess_is_accurate(solver, square):
     """Heron's: it halves y until it is near."""
 
     def heron(y, a):
@@ -105,7 +105,7 @@ ZEROS = {
 
 @pytest.mark.parametrize("zero", ZEROS)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_zero_is_a_fixed_point_from_anywhere(zero, solver):
+def test_zero_fixed_point_is_found_from_any_guess(zero, solver):
     for guess in (0.0, 1e-17, 0.3):
         value, status = solved(ZEROS[zero], guess, solver=SOLVERS[solver])
         assert status == RESULTS.successful
@@ -113,7 +113,7 @@ def test_zero_is_a_fixed_point_from_anywhere(zero, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_an_entry_that_vanishes_beside_others_is_found(solver):
+def test_zero_entries_beside_nonzero_ones_are_found(solver):
     """The differences of what converges to one value are rounding."""
     mixing = jnp.array([[0.5, 0.2, 0.1], [0.1, 0.5, 0.2], [0.2, 0.1, 0.5]])
 
@@ -129,7 +129,7 @@ def test_an_entry_that_vanishes_beside_others_is_found(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_step_that_is_small_beside_the_unknown_is_no_fixed_point(solver):
+def test_small_relative_step_is_not_taken_for_convergence(solver):
     value, status = solved(lambda y, _: y + 1e-13, 1.0, solver=SOLVERS[solver])
     assert status != RESULTS.successful
     assert np.isnan(value)

@@ -1,4 +1,4 @@
-"""`linear_solve` has the derivative of A x = b, whatever A is given as."""
+"""`linear_solve` has the derivatives of A x = b, for every form of A."""
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,7 @@ def test_derivatives_of_any_order_are_those_of_the_inverse(linear):
         np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-9)
 
 
-def test_matrices_functions_and_operators_are_the_same():
+def test_matrix_function_and_operator_give_the_same_solution():
     expected = np.linalg.solve(A, B)
     operator = lx.MatrixLinearOperator(A)
     for given in (A, np.asarray(A), lambda x: A @ x, operator):
@@ -63,7 +63,7 @@ def test_matrices_functions_and_operators_are_the_same():
     np.testing.assert_allclose(found["x"], expected, rtol=1e-12)
 
 
-def test_a_function_is_differentiated_in_what_it_closes_over():
+def test_derivative_by_closed_over_values_is_right():
     def solve(scale):
         return loss(linear_solve(lambda x: scale * (A @ x), B))
 
@@ -71,7 +71,7 @@ def test_a_function_is_differentiated_in_what_it_closes_over():
     np.testing.assert_allclose(jax.grad(solve)(1.3), expected, rtol=1e-11)
 
 
-def test_how_it_went_is_told():
+def test_solution_reports_status_residual_and_condition():
     found = linear_solve(A, B, full=True)
     exact = np.linalg.cond(np.asarray(A), 1)
     assert found.status == RESULTS.successful
@@ -88,7 +88,7 @@ def test_condition_numbers_are_estimated_from_below(size):
         assert exact / 3 < found <= exact * (1 + 1e-9)
 
 
-def test_a_singular_system_is_named_and_nan():
+def test_singular_system_fails_with_nan():
     flat = jnp.ones((2, 2))
     with pytest.raises(RuntimeError, match="could not be solved"):
         linear_solve(flat, jnp.ones(2))
@@ -98,7 +98,7 @@ def test_a_singular_system_is_named_and_nan():
     assert found.condition == np.inf
 
 
-def test_what_does_not_fit_is_named():
+def test_invalid_shapes_and_dtypes_raise_value_error():
     with pytest.raises(ValueError, match="operator must be a square matrix"):
         linear_solve(A[:3], B)
     with pytest.raises(ValueError, match="operator must return as many numbers as b"):
@@ -123,12 +123,12 @@ def test_an_adjoint_knows_what_an_inexact_root_costs(linear):
     np.testing.assert_allclose(report.multiplier, slope, rtol=1e-3)
 
 
-def test_an_adjoint_of_another_shape_is_named():
+def test_cotangent_of_wrong_shape_raises_value_error():
     with pytest.raises(ValueError, match="cotangent must return as many numbers as y"):
         adjoint_report(lambda y, _: y, B, None, jnp.ones(3))
 
 
-def test_an_operator_that_is_not_linear_is_named():
+def test_affine_operator_fails_with_nan():
     with pytest.raises(RuntimeError, match="of zeros it does not make zeros"):
         linear_solve(lambda v: 2 * v + 1, jnp.ones(2))
     found = linear_solve(lambda v: 2 * v + 1, jnp.ones(2), throw=False)
@@ -145,12 +145,12 @@ NOT_LINEAR = {
 
 
 @pytest.mark.parametrize("case", NOT_LINEAR)
-def test_a_function_that_is_not_linear_is_named(case):
+def test_nonlinear_function_raises_value_error(case):
     with pytest.raises(ValueError, match="operator must be linear in the array"):
         linear_solve(NOT_LINEAR[case], jnp.ones(3))
 
 
-def test_an_operator_that_is_none_is_named():
+def test_invalid_operator_raises_value_error():
     with pytest.raises(ValueError, match="operator must be a square matrix, a linear"):
         linear_solve("A", jnp.ones(3))
     with pytest.raises(ValueError, match="operator calls NumPy or SciPy"):

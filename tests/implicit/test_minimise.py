@@ -33,7 +33,7 @@ def by_least_squares(penalty):
 
 
 @pytest.mark.parametrize("solve", [by_minimum, by_least_squares])
-def test_ridge_regression_moves_with_its_penalty_as_the_closed_form(solve):
+def test_ridge_regression_has_the_derivatives_of_the_closed_form(solve):
     def every(f):
         return jax.jit(
             lambda p: (f(p), jax.jacfwd(f)(p), jax.jacrev(f)(p), jax.hessian(f)(p))
@@ -52,7 +52,7 @@ def stationary(theta, y):
     return (y - theta) + 2 * y * (y**2 - 2 * theta) + jnp.cos(y) * (jnp.sin(y) + theta)
 
 
-def test_the_full_hessian_is_exact_and_gauss_newton_is_where_residuals_vanish():
+def test_gauss_newton_derivative_is_exact_only_for_zero_residuals():
     def slope(hessian):
         return jax.jit(
             jax.grad(lambda t: least_squares(curved, 0.5, t, hessian=hessian))
@@ -75,7 +75,7 @@ def test_the_full_hessian_is_exact_and_gauss_newton_is_where_residuals_vanish():
         np.testing.assert_allclose(exact(hessian), 1, rtol=1e-10)
 
 
-def test_a_datum_moves_a_fit_as_refitting_says():
+def test_derivative_by_a_datum_matches_finite_differences():
     """Influence of one datum, by the derivative and by central differences."""
     t = jnp.linspace(0, 2, 8)
     data = 1.3 * jnp.exp(-0.9 * t) + 0.05 * jnp.cos(7 * t)
@@ -92,7 +92,7 @@ def test_a_datum_moves_a_fit_as_refitting_says():
     )
 
 
-def test_a_flat_direction_is_named_and_nan():
+def test_singular_hessian_fails_with_nan():
     found = minimise(
         lambda y, _: (y[0] + y[1] - 1) ** 2, jnp.zeros(2), throw=False, full=True
     )
@@ -106,7 +106,7 @@ def test_what_has_no_minimum_is_named():
     assert np.isnan(found.value)
 
 
-def test_polishing_gives_all_digits():
+def test_newton_refinement_reaches_machine_precision():
     """f is flat to rounding over the root of the precision around its minimum."""
     rough, fine = (
         minimise(lambda y, _: jnp.cosh(y - 1 / 3), 1.0, rule=rule)
@@ -116,7 +116,7 @@ def test_polishing_gives_all_digits():
     assert abs(fine - 1 / 3) < 1e-15
 
 
-def test_arguments_that_do_not_fit_are_named():
+def test_invalid_arguments_raise_value_error():
     with pytest.raises(ValueError, match="objective must return one number, got"):
         minimise(lambda y, _: y, jnp.zeros(2))
     with pytest.raises(ValueError, match=r"hessian must be one of .*, got 'exact'"):

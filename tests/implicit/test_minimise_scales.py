@@ -1,4 +1,4 @@
-"""A minimum is one in whatever units it is written, and nothing else is reported."""
+"""Minima are accurate in any units, and nothing else is reported as one."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ SCALES = [1e-100, 1e-12, 1e-8, 1.0, 1e12]
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_a_factor_of_the_objective_changes_neither_minimum_nor_path(scale):
+def test_scaling_the_objective_changes_neither_minimum_nor_iterations(scale):
     for solve, function in ((minimise, well), (least_squares, root_of_well)):
         ours, same = (found_by(solve, function, 0.05, s) for s in (scale, 1.0))
         assert ours.status == RESULTS.successful
@@ -45,7 +45,7 @@ def test_a_factor_of_the_objective_changes_neither_minimum_nor_path(scale):
 
 @pytest.mark.parametrize("hessian", ["full", "gauss_newton"])
 @pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e12])
-def test_a_factor_of_residuals_does_not_change_their_minimum(scale, hessian):
+def test_scaling_the_residuals_does_not_change_the_minimum(scale, hessian):
     found = found_by(least_squares, bent, 0.0, scale, hessian=hessian)
     assert found.status == RESULTS.successful
     y = found.value
@@ -68,7 +68,7 @@ def test_a_decay_is_fitted_in_few_steps_in_any_unit_of_the_data():
 
 @pytest.mark.parametrize("unit", [1e-20, 1e-5, 1.0, 1e20, 1e100])
 @pytest.mark.parametrize("guess", [0.0, 2.0])
-def test_a_minimum_has_its_digits_in_any_unit(unit, guess):
+def test_minimum_is_accurate_in_any_unit(unit, guess):
     def objective(y, unit):
         return (y / unit - 1) ** 2 + (y / unit - 1) ** 4
 
@@ -85,7 +85,7 @@ def test_a_minimum_has_its_digits_in_any_unit(unit, guess):
     np.testing.assert_allclose(found.value, unit * one.value, rtol=1e-14)
 
 
-def test_unknowns_of_one_array_may_have_different_units_in_a_minimum():
+def test_unknowns_of_one_array_may_differ_in_units():
     units = jnp.array([1e-20, 1e20])
 
     def valley(y, units):
@@ -112,7 +112,7 @@ def test_many_unknowns_and_several_arrays_have_their_own_units():
         np.testing.assert_allclose(found[name], unit, rtol=1e-13)
 
 
-def test_single_precision_has_its_digits_in_any_unit_of_a_minimum():
+def test_single_precision_minimum_is_accurate_in_any_unit():
     for unit in (1e-12, 1.0, 1e12):
         unit = jnp.float32(unit)
         found = minimise(lambda y, u: jnp.cosh(y / u - 1), 3 * unit, unit)
@@ -120,7 +120,7 @@ def test_single_precision_has_its_digits_in_any_unit_of_a_minimum():
         np.testing.assert_allclose(found, unit, rtol=1e-6)
 
 
-def test_a_batch_of_scales_is_its_members():
+def test_batched_minima_of_different_scales_are_accurate():
     scales = jnp.array(SCALES[1:])
     found = jax.vmap(lambda s: minimise(well, 0.05, s))(scales)
     np.testing.assert_allclose(found, 1, rtol=1e-14)
@@ -137,7 +137,7 @@ SADDLES = {
 
 
 @pytest.mark.parametrize("case", SADDLES)
-def test_what_is_no_minimum_is_not_reported(case):
+def test_saddles_and_maxima_are_not_reported_as_minima(case):
     solve, function, guess, options = SADDLES[case]
     scale = 1e-8 if case == "stops early" else 1.0
     found = found_by(solve, function, jnp.asarray(guess), scale, **options)

@@ -1,4 +1,4 @@
-"""Inexact Newton finds what Newton finds, from further away and without a matrix."""
+"""Inexact Newton converges as Newton does, from further away and matrix-free."""
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ def middle(strength, **options):
 KRYLOV = Rule(Krylov(CG(), rtol=1e-11))
 
 
-def test_a_boundary_value_problem_is_solved_and_differentiated_without_a_matrix():
+def test_boundary_value_problem_is_solved_and_differentiated_matrix_free():
     def both(f):
         return jax.jit(jax.value_and_grad(f))
 
@@ -52,7 +52,7 @@ def test_a_boundary_value_problem_is_solved_and_differentiated_without_a_matrix(
     assert f"{N},{N}" not in program
 
 
-def test_a_line_search_finds_what_newton_runs_away_from():
+def test_line_search_converges_where_full_newton_steps_diverge():
     def flat(y, _):
         return jnp.arctan(y)
 
@@ -63,7 +63,7 @@ def test_a_line_search_finds_what_newton_runs_away_from():
         assert abs(root(flat, 20.0, solver=solver)) < 1e-12
 
 
-def test_what_has_no_root_is_named():
+def test_equation_without_a_root_fails_with_nan():
     found = root(
         lambda y, _: y**2 + 1, 0.7, solver=NewtonKrylov(), throw=False, full=True
     )
@@ -71,14 +71,14 @@ def test_what_has_no_root_is_named():
     assert np.isnan(found.value)
 
 
-def test_a_guess_that_is_the_root_is_kept():
+def test_exact_guess_is_kept():
     found = root(lambda y, _: y**3, 0.0, solver=NewtonKrylov(), throw=False, full=True)
     assert found.value == 0
     found = root(lambda y, _: y - 2.0, 2.0, solver=NewtonKrylov(), full=True)
     assert found.value == 2
 
 
-def test_early_steps_are_solved_no_better_than_they_help():
+def test_inexact_newton_needs_fewer_krylov_iterations():
     """Fewer products than steps that are solved to the end take."""
     counted = []
 
@@ -108,7 +108,7 @@ def test_only_krylov_methods_are_inexact():
         NewtonKrylov(linear=Dense())  # pyright: ignore[reportArgumentType]
 
 
-def test_bracketed_roots_are_found_all_at_once():
+def test_bracketed_newton_solves_many_equations_at_once():
     """z³ + z = b by Cardano; one loop for a thousand equations."""
     b = np.linspace(-9, 9, 1001)
     # The other cube root is 1/(3t), as a difference it would cancel.
@@ -128,7 +128,7 @@ def test_bracketed_roots_are_found_all_at_once():
     np.testing.assert_allclose(slope, 1 / (3 * exact**2 + 1), rtol=1e-13)
 
 
-def test_a_bracket_without_a_root_is_nan_and_leaves_the_others_alone():
+def test_bracket_without_a_root_is_nan_and_leaves_the_others_unchanged():
     def solve(b):
         return root(
             lambda z, b: jnp.exp(z) - b,
@@ -147,7 +147,7 @@ def test_a_bracket_without_a_root_is_nan_and_leaves_the_others_alone():
     assert np.isnan(found.value[1])
 
 
-def test_a_rough_function_is_bisected():
+def test_non_lipschitz_function_is_bisected():
     def rough(z, _):
         return jnp.sign(z - 0.3) * jnp.abs(z - 0.3) ** 0.1
 

@@ -85,7 +85,7 @@ def test_gradients_and_hessians_in_a_scan_are_right(name, rule):
     np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
-def test_their_solutions_are_whole():
+def test_optimistix_solution_keeps_result_and_stats():
     found = optx.root_find(
         CALLS["root_find"][0],
         optx.Newton(1e-11, 1e-11),
@@ -97,7 +97,7 @@ def test_their_solutions_are_whole():
     assert found.stats["num_steps"] > 2
 
 
-def test_a_bound_on_steps_is_kept():
+def test_max_steps_of_optimistix_is_respected():
     found = optx.root_find(
         CALLS["root_find"][0],
         optx.Newton(1e-11, 1e-11),

@@ -169,12 +169,12 @@ def each(leaves, parameters):
 
 
 @each((1, 2, 3), 1)
-def test_a_parameter_may_enter_any_of_the_equations_of_a_root(pattern):
+def test_root_is_differentiable_for_a_parameter_in_any_equations(pattern):
     check(by_root, cubic, pattern)
 
 
 @each((2, 4), 1)
-def test_a_parameter_may_enter_any_part_of_a_linear_system(pattern):
+def test_linear_solve_is_differentiable_for_a_parameter_in_any_part(pattern):
     """The upper half of the table is A, the lower one b."""
     check(by_linear_solve, triangular, pattern)
 
@@ -182,7 +182,7 @@ def test_a_parameter_may_enter_any_part_of_a_linear_system(pattern):
 @pytest.mark.slow
 @each((1, 2, 3), 1)
 @pytest.mark.parametrize("wrap", [None, batched, jax.checkpoint, scanned])
-def test_every_mode_is_right_for_any_of_the_equations(pattern, wrap):
+def test_every_mode_is_right_for_a_parameter_in_any_equations(pattern, wrap):
     check(by_root, cubic, pattern, modes=MODES, wrap=wrap)
 
 
@@ -194,7 +194,7 @@ def test_every_mode_is_right_for_a_loss_of_all_unknowns(pattern):
 
 @pytest.mark.slow
 @each((1, 2, 3), 2)
-def test_two_parameters_may_enter_different_equations_of_a_root(pattern):
+def test_mixed_derivatives_are_right_for_parameters_in_different_equations(pattern):
     """One is differentiated by after the other."""
     check(by_root, cubic, pattern)
 
@@ -207,7 +207,7 @@ def test_every_mode_is_right_for_any_part_of_a_linear_system(pattern):
 
 @pytest.mark.slow
 @each((2, 4), 1)
-def test_a_loss_of_all_unknowns_is_right_for_any_part_of_a_system(pattern):
+def test_linear_solve_derivatives_are_right_for_a_loss_of_all_unknowns(pattern):
     check(by_linear_solve, triangular, pattern, loss=of_all)
 
 
@@ -262,7 +262,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_every_layer_has_a_parameter_in_one_equation_of_two(layer):
+def test_every_layer_is_differentiable_by_a_parameter_in_one_equation(layer):
     solve = LAYERS[layer]
 
     @jax.jit
@@ -280,7 +280,7 @@ def test_a_custom_vjp_has_a_parameter_in_one_equation_of_two():
     np.testing.assert_allclose(jax.grad(lambda a: solve(a)[1])(4.0), 0.25, rtol=1e-12)
 
 
-def test_a_shard_has_a_parameter_in_one_equation_of_two():
+def test_gradient_under_shard_map_is_right_for_a_parameter_in_one_equation():
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
 
@@ -301,7 +301,7 @@ def mixed(y, a):
 
 
 @pytest.mark.parametrize("method", [GMRES(), BiCGStab()])
-def test_leaves_of_two_precisions_are_solved_by_products(method):
+def test_krylov_solvers_handle_leaves_of_mixed_precision(method):
     def solve(a):
         return root(mixed, MIXED, a, rule=Rule(Krylov(method)))
 

@@ -1,4 +1,4 @@
-"""A root has the derivative of its equation, in every mode, place and linear solver."""
+"""A root has the derivative of its equation, in every mode and transformation."""
 
 import jax
 import jax.numpy as jnp
@@ -120,7 +120,7 @@ def test_modes_of_reverse_only_have_the_same_gradient(exact, mode):
     np.testing.assert_allclose(found, exact["reverse"], rtol=1e-10)
 
 
-def test_a_batch_is_its_members():
+def test_vmap_gives_single_roots_and_derivatives():
     points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
     solve = explicit(Rule())
     for mode in (lambda f: f, jax.jacfwd, jax.jacrev):
@@ -129,7 +129,7 @@ def test_a_batch_is_its_members():
             np.testing.assert_allclose(row, mode(solve)(p), rtol=1e-12, atol=1e-14)
 
 
-def test_one_member_without_a_root_does_not_touch_the_others():
+def test_batch_member_without_a_root_leaves_the_others_unchanged():
     def solve(a):
         return root(lambda y, a: y**2 - a, 1.0, a, throw=False, full=True)
 
@@ -144,7 +144,7 @@ def test_one_member_without_a_root_does_not_touch_the_others():
     np.testing.assert_allclose(slopes[fine], 0.5 / np.sqrt(at[fine]), rtol=1e-14)
 
 
-def test_a_minimum_of_the_residual_is_no_root():
+def test_minimum_of_the_residual_is_not_reported_as_a_root():
     found = root(
         lambda y, _: y**2 + 1,
         1.0,
@@ -156,7 +156,7 @@ def test_a_minimum_of_the_residual_is_no_root():
     assert np.isnan(found.value)
 
 
-def test_a_failure_raises_its_sentence():
+def test_failure_raises_runtime_error_with_its_cause():
     with pytest.raises(RuntimeError, match=r"^The maximum number of steps.*$"):
         root(lambda y, _: y**2 + 1, 0.7)
     with pytest.raises(RuntimeError, match="the same sign at both ends"):
@@ -165,7 +165,7 @@ def test_a_failure_raises_its_sentence():
         root(lambda y, _: y**3 - 8, 1.0, solver=BracketedNewton(0.0, 1e6, steps=4))
 
 
-def test_an_equation_that_does_not_determine_its_unknown_is_named():
+def test_ill_posed_equations_raise_an_error():
     with pytest.raises(RuntimeError, match="The guess is infinite or not a number"):
         root(lambda y, _: y - 1, jnp.nan)
     with pytest.raises(ValueError, match="residual must return real numbers"):
@@ -199,12 +199,12 @@ def test_a_shard_of_a_batch_is_a_batch(rule):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_the_guess_has_no_derivative():
+def test_derivative_by_the_guess_is_zero():
     slope = jax.grad(lambda guess: root(lambda y, _: y**3 - 2.0, guess))(1.3)
     assert slope == 0
 
 
-def test_polishing_squares_the_error_of_a_rough_root():
+def test_newton_refinement_squares_the_error():
     rough = optx.Newton(rtol=1e-1, atol=1e-1)
     exact = root(lambda y, a: y**3 + y - a, 0.7, 1.3)
 
@@ -221,7 +221,7 @@ def test_polishing_squares_the_error_of_a_rough_root():
         assert after < 2 * before**2
 
 
-def test_no_matrix_is_made_of_a_matrix_free_system():
+def test_matrix_free_solver_forms_no_matrix():
     n = 50
 
     def heat(u, k):
@@ -237,7 +237,7 @@ def test_no_matrix_is_made_of_a_matrix_free_system():
     assert f"[{n},{n}]" not in str(jax.make_jaxpr(jax.grad(loss))(1.0))
 
 
-def test_single_precision_stays_single():
+def test_single_precision_is_kept():
     def solve(a):
         return root(lambda y, a: y**3 + y - a, jnp.float32(1), a)
 
@@ -259,12 +259,12 @@ def test_single_precision_stays_single():
         ),
     ],
 )
-def test_a_residual_that_does_not_fit_is_named(residual, guess, sentence):
+def test_invalid_residual_or_guess_raises_value_error(residual, guess, sentence):
     with pytest.raises(ValueError, match=sentence):
         root(residual, guess)
 
 
-def test_no_steps_at_all_are_named():
+def test_max_steps_below_one_raises_value_error():
     with pytest.raises(ValueError, match="max_steps must be 1 or more, an int, got 0"):
         root(lambda y, _: y, 1.0, max_steps=0)
 
@@ -274,7 +274,7 @@ def square_root(model, **options):
     return root(lambda y, a: y**2 - a, 1.0, model[0], **options)
 
 
-def test_inside_a_sweep_one_failure_ends_nothing_else():
+def test_failed_root_in_a_sweep_leaves_other_runs_unchanged():
     given = {"[0]": np.array([4.0, -1.0, 9.0])}
     found = ds.sweep(square_root, jnp.ones(1), given)
     np.testing.assert_allclose(found.outputs, [2.0, np.nan, 3.0], rtol=1e-12)
@@ -283,7 +283,7 @@ def test_inside_a_sweep_one_failure_ends_nothing_else():
         ds.sweep(lambda a: square_root(a, throw=True), jnp.ones(1), given)
 
 
-def test_inside_a_fit_a_failed_trial_is_another_bad_step():
+def test_failed_root_in_a_fit_rejects_the_step():
     """From 4 the first step goes below zero, where there is no root."""
     noise, start = inference.Gaussian(1e-3), jnp.array([4.0])
     found = ds.fit(square_root, start, jnp.asarray(0.1), noise=noise)
@@ -292,7 +292,7 @@ def test_inside_a_fit_a_failed_trial_is_another_bad_step():
         square_root(jnp.array([-1.0]))
 
 
-def test_a_solution_says_how_it_went():
+def test_printed_solution_has_status_value_and_residual():
     def told(sign):
         return str(root(lambda y, _: y**2 + sign, 1.5, full=True, throw=False))
 
@@ -311,7 +311,7 @@ def test_a_rule_that_does_not_exist_is_named():
         Rule(refinements=-1)
 
 
-def test_factors_serve_for_more_than_one_step():
+def test_factorization_is_reused_over_newton_steps():
     """Fewer factorizations than Newton's method takes, and the same root."""
     theta = jnp.linspace(0.5, 1.5, 6)
     matrix = 4 * jnp.eye(6) + jax.random.normal(KEYS[1], (6, 6))

@@ -47,7 +47,7 @@ def _(primals, tangents):
     reason="JAX before 0.12: custom_jvp under scan",
 )
 @pytest.mark.parametrize("solve", [by_optimistix, by_bisection])
-def test_a_rule_holds_in_the_hessian_of_a_scan(solve):
+def test_custom_jvp_holds_in_the_hessian_of_a_scan(solve):
     def scanned(a):
         return jax.lax.scan(lambda _, a: (a, solve(a)), a, a[None])[1][0]
 
@@ -66,7 +66,7 @@ def decayed(solver, y0):
 
 
 @pytest.mark.xfail(raises=TypeError, reason="Optimistix: Chord keeps a linearization")
-def test_very_chord_steps_by_products():
+def test_diffrax_very_chord_runs_with_gmres():
     gmres = lx.GMRES(1e-8, 1e-8)
     solver = diffrax.Kvaerno3(
         root_finder=diffrax.VeryChord(1e-8, 1e-8, linear_solver=gmres)
@@ -75,7 +75,7 @@ def test_very_chord_steps_by_products():
 
 
 @pytest.mark.xfail(raises=AssertionError, reason="Diffrax: stages have no adjoint")
-def test_stages_by_products_have_a_gradient_by_products():
+def test_gradient_of_diffrax_stages_by_gmres_is_matrix_free():
     n, gmres = 50, lx.GMRES(1e-8, 1e-8)
     solver = diffrax.Kvaerno3(root_finder=optx.Newton(1e-8, 1e-8, linear_solver=gmres))
 
@@ -90,12 +90,12 @@ def test_stages_by_products_have_a_gradient_by_products():
     raises=AssertionError,
     reason="XLA of JAX 0.10.2 and later: reductions of 4096 entries and more",
 )
-def test_the_largest_of_what_is_no_number_is_none():
+def test_max_of_an_array_with_nan_is_nan():
     assert np.isnan(jnp.max(jnp.zeros(4096).at[7].set(jnp.nan)))
 
 
 @pytest.mark.xfail(raises=AssertionError, reason="Lineax: 0 / 0")
-def test_bicgstab_answers_zero_with_zero():
+def test_lineax_bicgstab_gives_zero_for_a_zero_right_hand_side():
     operator = lx.MatrixLinearOperator(2 * jnp.eye(3))
     solver = lx.BiCGStab(1e-8, 1e-8)
     found = lx.linear_solve(operator, jnp.zeros(3), solver, throw=False)

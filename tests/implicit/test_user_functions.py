@@ -1,4 +1,4 @@
-"""Functions of users: layers inside layers, and what is no function of y."""
+"""Functions of users: nested layers, and functions that JAX cannot trace."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from diffsim.implicit import (
 )
 
 
-def test_a_layer_inside_another_raises_nothing_by_itself():
+def test_nested_layers_under_vmap_do_not_raise():
     """Of a batch it is asked for members that have ended, and then has no answer."""
 
     def inner(a):
@@ -39,7 +39,7 @@ def test_a_layer_inside_another_raises_nothing_by_itself():
         np.testing.assert_allclose(jax.vmap(found)(at), jax.vmap(exact)(at), rtol=1e-10)
 
 
-def test_a_layer_that_fails_inside_another_is_a_failure_of_that():
+def test_failed_inner_layer_fails_the_outer_layer():
     def inner(a):
         return root(lambda z, a: z**2 + 1 + a**2, 1.0, a, max_steps=8)
 
@@ -64,13 +64,13 @@ OF_PYTHON = {
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("sentence", OF_PYTHON)
-def test_a_function_that_jax_cannot_trace_is_named(name, sentence):
+def test_untraceable_function_raises_value_error(name, sentence):
     with pytest.raises(ValueError, match=f"{name} {sentence}"):
         LAYERS[name](OF_PYTHON[sentence], 1.0)
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_solver_that_is_none_is_named(name):
+def test_invalid_solver_raises_value_error(name):
     with pytest.raises(ValueError, match=r"got the class Newton; call it, Newton\("):
         LAYERS[name](lambda y, _: y**2, 1.0, solver=Newton)
     with pytest.raises(ValueError, match=r"solver must be a solver of .*, got 'hybr'"):
@@ -78,7 +78,7 @@ def test_a_solver_that_is_none_is_named(name):
 
 
 @pytest.mark.parametrize("name", ["residual", "function", "residuals"])
-def test_a_function_that_returns_a_plain_number_is_named(name):
+def test_function_returning_a_python_number_raises_value_error(name):
     with pytest.raises(ValueError, match=f"{name} must return arrays made of y, got"):
         LAYERS[name](lambda y, _: 1.0, 1.0)
 
@@ -123,14 +123,14 @@ UNDIFFERENTIABLE = {
 
 
 @pytest.mark.parametrize("row", UNDIFFERENTIABLE)
-def test_a_function_that_jax_cannot_differentiate_is_named(row):
+def test_nondifferentiable_function_raises_value_error(row):
     layer, function, options, words = UNDIFFERENTIABLE[row]
     with pytest.raises(ValueError, match=words) as caught:
         jax.grad(lambda a: layer(function, 1.0, a, **options))(0.5)
     assert isinstance(caught.value.__cause__, TypeError | ValueError)
 
 
-def test_what_has_reverse_mode_only_is_solved_as_the_sentences_say():
+def test_reverse_mode_only_function_is_solved_by_the_suggested_options():
     def plain(y, a):
         return y + jnp.sin(y) / 2 - a
 

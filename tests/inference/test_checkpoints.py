@@ -1,4 +1,4 @@
-"""A fit goes on from its checkpoint, and from no other fit's."""
+"""A fit resumes from its checkpoint, and from no other fit's."""
 
 import abc
 import collections.abc
@@ -111,7 +111,7 @@ class Scaled(eqx.Module):
         return 2 * self.factor * decay(model)
 
 
-def test_a_fit_goes_on_where_it_was_and_ends_where_it_would_have(kept, tmp_path):
+def test_resumed_fit_equals_the_uninterrupted_fit(kept, tmp_path):
     path, best = copied(kept, tmp_path), kept[1]
     resumed = fitted(path)
     np.testing.assert_array_equal(resumed.values, best.values)
@@ -144,7 +144,7 @@ def test_a_fit_goes_on_where_it_was_and_ends_where_it_would_have(kept, tmp_path)
     ],
     ids=lambda x: x.replace(" ", "-") if isinstance(x, str) else "",
 )
-def test_another_fit_is_told_apart_and_what_differs_named(
+def test_checkpoint_of_another_fit_raises_value_error_naming_the_difference(
     kept, tmp_path, changes, differ
 ):
     path = copied(kept, tmp_path)
@@ -307,13 +307,13 @@ def fingerprints():
 
 
 @pytest.mark.parametrize("name", PREDICTIONS)
-def test_a_prediction_is_known_again_in_another_process(fingerprints, name):
+def test_fingerprint_of_a_prediction_is_the_same_in_another_process(fingerprints, name):
     first, second = fingerprints
     assert first[name] == second[name]
     assert first[name][0] != first[name][1]
 
 
-def test_a_fit_comes_back_from_its_file(tmp_path):
+def test_saved_fit_is_loaded_unchanged(tmp_path):
     arguments = given(free={"a": Free(transform="log"), "rate": Free(bounds=(0, 2))})
     first = [arguments.pop(name) for name in ("predict", "model", "data")]
     before = fit(*first, **arguments)
@@ -329,12 +329,12 @@ def same_fingerprints(*things):
     return len({fingerprint(thing) for thing in things}) == 1
 
 
-def test_a_prediction_written_twice_is_the_same():
+def test_equal_predictions_have_equal_fingerprints():
     for pair in PREDICTIONS.values():
         assert same_fingerprints(pair(3)[0], pair(3)[0])
 
 
-def test_globals_that_a_prediction_reads_are_part_of_it(monkeypatch):
+def test_fingerprint_depends_on_globals_of_the_prediction(monkeypatch):
     before = fingerprint(decay)
     for name, new in (("TIMES", TIMES + 1), ("OFFSET", 1.0), ("helper", abs)):
         with monkeypatch.context() as patch:
@@ -349,7 +349,7 @@ def module_with(text, name="their_module"):
     return module
 
 
-def test_what_a_prediction_takes_from_modules_of_users_is_part_of_it(monkeypatch):
+def test_fingerprint_depends_on_modules_of_users(monkeypatch):
     script = """
 import their_module
 import numpy as np
@@ -363,7 +363,7 @@ def predict(m):
     assert found[0] == found[1] != found[2]
 
 
-def test_methods_of_classes_of_users_are_part_of_a_prediction():
+def test_fingerprint_depends_on_methods_of_user_classes():
     texts = [
         f"""
 import equinox as eqx
@@ -380,7 +380,7 @@ class Model(eqx.Module):
     assert found[0] == found[1] and len(set(found)) == 3
 
 
-def test_functions_that_call_themselves_or_each_other_have_a_fingerprint():
+def test_recursive_functions_have_a_fingerprint():
     text = """
 def even(n): return n == 0 or odd(n - 1)
 def odd(n): return n != 0 and even(n {sign} 1)
@@ -397,13 +397,13 @@ def make():
     assert same_fingerprints(endless, endless)
 
 
-def test_where_a_function_is_written_does_not_count():
+def test_fingerprint_does_not_depend_on_file_or_line():
     text = "def predict(m):\n    return [x + 1 for x in m]\n"
     one, other = module_with(text), module_with("# a comment\n\n" + text, "renamed")
     assert same_fingerprints(one.predict, other.predict)
 
 
-def test_a_function_that_has_run_is_the_same():
+def test_fingerprint_does_not_change_when_the_function_runs():
     """Python marks the code of what it has run often."""
 
     def predict(x):
@@ -415,13 +415,13 @@ def test_a_function_that_has_run_is_the_same():
     assert fingerprint(predict) == before
 
 
-def test_what_cannot_be_looked_into_counts_by_its_type():
+def test_opaque_objects_are_fingerprinted_by_their_type():
     locks = [threading.Lock(), threading.Lock()]
     assert same_fingerprints(*map(shifted, locks))
     assert not same_fingerprints(shifted(locks[0]), shifted(sys.stderr))
 
 
-def test_a_fit_of_what_is_nested_too_deeply_says_so(tmp_path):
+def test_too_deep_nesting_raises_value_error(tmp_path):
     nested = ()
     for _ in range(5000):
         nested = (nested,)
@@ -431,7 +431,9 @@ def test_a_fit_of_what_is_nested_too_deeply_says_so(tmp_path):
         fitted(tmp_path / "fit.eqx", predict=shifted(nested))
 
 
-def test_another_release_of_python_is_named(kept, tmp_path, monkeypatch):
+def test_checkpoint_of_another_python_version_raises_value_error(
+    kept, tmp_path, monkeypatch
+):
     path = copied(kept, tmp_path)
     monkeypatch.setattr(platform, "python_version", lambda: "3.99.1")
     with pytest.raises(ValueError, match=r"Python 3\.\d.*, this is 3\.99\.1"):
@@ -439,7 +441,7 @@ def test_another_release_of_python_is_named(kept, tmp_path, monkeypatch):
     assert fitted(path).steps == kept[1].steps
 
 
-def test_data_under_the_mask_do_not_count(tmp_path):
+def test_checkpoint_does_not_depend_on_masked_data(tmp_path):
     noise = Gaussian(0.01, mask=TIMES > 0.1)
     path = tmp_path / "fit.eqx"
     best = fitted(path, noise=noise)
@@ -447,7 +449,7 @@ def test_data_under_the_mask_do_not_count(tmp_path):
     np.testing.assert_array_equal(best.values, again.values)
 
 
-def test_a_descent_goes_on_from_its_checkpoint(tmp_path):
+def test_optax_fit_resumes_from_its_checkpoint(tmp_path):
     """With a random key in the optimizer's state, too."""
     solver, other = (
         optax.chain(optax.add_noise(0.1, 0.55, seed), optax.adam(1e-2))
@@ -464,7 +466,7 @@ def test_a_descent_goes_on_from_its_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["folder", "space", "permission"])
-def test_a_checkpoint_that_cannot_be_written_warns_once_and_the_fit_goes_on(
+def test_unwritable_checkpoint_warns_once_and_the_fit_continues(
     kept, tmp_path, monkeypatch, missing
 ):
     path = tmp_path / "fit.eqx"
@@ -482,9 +484,7 @@ def test_a_checkpoint_that_cannot_be_written_warns_once_and_the_fit_goes_on(
     np.testing.assert_array_equal(found.values, kept[1].values)
 
 
-def test_a_folder_that_takes_the_place_of_a_checkpoint_is_a_warning(
-    tmp_path, monkeypatch
-):
+def test_directory_in_place_of_the_checkpoint_is_a_warning(tmp_path, monkeypatch):
     path = tmp_path / "fit.eqx"
     # the end of the fit is the only time that it is written
     monkeypatch.setattr("diffsim.inference._checkpoint._SECONDS", 1e9)
@@ -510,7 +510,7 @@ def refuse_to_write(opened):
 
 
 @pytest.mark.parametrize("where", [0, 10, 200, -70, -1])
-def test_a_damaged_checkpoint_is_a_sentence(kept, tmp_path, where):
+def test_damaged_checkpoint_raises_value_error(kept, tmp_path, where):
     path = copied(kept, tmp_path)
     content = bytearray(path.read_bytes())
     content[where] ^= 4
@@ -522,7 +522,7 @@ def test_a_damaged_checkpoint_is_a_sentence(kept, tmp_path, where):
         fitted(path)
 
 
-def test_a_file_of_something_else_is_not_taken_up_or_overwritten(tmp_path):
+def test_file_that_is_no_checkpoint_is_neither_read_nor_overwritten(tmp_path):
     path = tmp_path / "fit.eqx"
     ds.save(path, {"a": 1.0})
     before = path.read_bytes()
@@ -535,9 +535,7 @@ def test_a_file_of_something_else_is_not_taken_up_or_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_a_checkpoint_is_a_file_and_nobody_is_told_to_delete_anything_else(
-    tmp_path, kind
-):
+def test_checkpoint_path_to_a_directory_or_pipe_raises_value_error(tmp_path, kind):
     path = tmp_path / "some"
     if kind == "folder":
         path.mkdir()
@@ -550,7 +548,7 @@ def test_a_checkpoint_is_a_file_and_nobody_is_told_to_delete_anything_else(
     assert "delete" not in str(found.value) and path.exists()
 
 
-def test_a_checkpoint_that_is_a_link_stays_one(kept, tmp_path):
+def test_checkpoint_behind_a_symlink_keeps_the_symlink(kept, tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     target, link = copied(kept, folder), tmp_path / "link.eqx"
@@ -560,7 +558,7 @@ def test_a_checkpoint_that_is_a_link_stays_one(kept, tmp_path):
     assert link.is_symlink() and target.read_bytes() != before
 
 
-def test_a_state_of_other_shapes_is_named(kept, tmp_path):
+def test_checkpoint_with_another_state_structure_raises_value_error(kept, tmp_path):
     path = copied(kept, tmp_path)
     found = ds.load(path)
     ds.save(path, found | {"state": (*found["state"][:-2], found["state"][-1])})
@@ -568,7 +566,7 @@ def test_a_state_of_other_shapes_is_named(kept, tmp_path):
         fitted(path)
 
 
-def test_a_traced_fit_keeps_no_checkpoint(tmp_path):
+def test_traced_fit_writes_no_checkpoint(tmp_path):
     """One whose prediction closes over a tracer is one compiled call."""
 
     def best(shift):
@@ -609,7 +607,7 @@ print(int(found.steps), [float(x).hex() for x in (*found.values, *found.stderr)]
 
 
 @pytest.mark.slow
-def test_a_script_that_was_killed_goes_on_when_it_is_run_again(tmp_path):
+def test_killed_script_resumes_from_its_checkpoint(tmp_path):
     (tmp_path / "script.py").write_text(_SCRIPT)
     root = str(pathlib.Path(ds.__file__).parents[1])
 

@@ -48,20 +48,20 @@ HESSIANS = {
         *(pytest.param(m, marks=pytest.mark.slow) for m in list(HESSIANS)[:2]),
     ],
 )
-def test_every_hessian_of_a_fit_in_a_scan_is_right(mode):
+def test_hessian_of_a_fit_in_a_scan_is_right_in_every_mode(mode):
     """ln of a mean: d²x/dd² = −1/(N d̄)²."""
     hessian = HESSIANS[mode](scanned(lambda data: log_mean(data).values[0]))
     np.testing.assert_allclose(jax.jit(hessian)(DATA), CURVATURE, rtol=1e-9)
 
 
 @pytest.mark.parametrize("mode", [fwd, rev])
-def test_the_least_loss_follows_the_data(mode):
+def test_gradient_of_the_minimal_loss_by_the_data_is_the_residual(mode):
     """½ Σ (d − d̄)² has the gradient d − d̄: the fit itself adds nothing to it."""
     slope = jax.jit(mode(lambda data: log_mean(data).loss))(DATA)
     np.testing.assert_allclose(slope, DATA - jnp.mean(DATA), atol=1e-12)
 
 
-def test_many_starts_have_the_hessian_of_the_best():
+def test_multistart_fit_has_the_hessian_of_its_best_start():
     def value(data):
         return log_mean(data, starts=3).values[0]
 
@@ -69,7 +69,7 @@ def test_many_starts_have_the_hessian_of_the_best():
     np.testing.assert_allclose(hessian, CURVATURE, rtol=1e-9)
 
 
-def test_what_a_bound_holds_has_no_hessian():
+def test_parameter_at_an_active_bound_has_zero_hessian():
     x = np.arange(4.0)
     free = {"a": Free(bounds=(None, 0.5)), "b": Free(transform="log")}
 
@@ -87,7 +87,7 @@ def test_what_a_bound_holds_has_no_hessian():
 
 
 @pytest.mark.parametrize("mode", [fwd, rev])
-def test_a_direction_that_no_datum_determines_has_no_derivative(mode):
+def test_derivative_is_nan_in_an_undetermined_direction(mode):
     """The sum of two numbers is known; neither of them is, and nothing is made up."""
 
     def values(data):

@@ -1,4 +1,4 @@
-"""Error bars and information have exact derivatives, also where sigma is a model's."""
+"""Error bars and information have exact derivatives, also by a modeled sigma."""
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def arrays(model):
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
-def test_information_has_the_derivatives_of_its_formula(noise):
+def test_fisher_information_has_the_first_derivatives_of_the_closed_form(noise):
     """Forward and reverse, by free parameters and by those that stay."""
     exact = jax.jacfwd(closed_form)(arrays(MODEL), noise)
     forward = jax.jacfwd(quantities)(arrays(MODEL), noise)
@@ -88,7 +88,7 @@ def test_information_has_the_derivatives_of_its_formula(noise):
 
 
 @pytest.mark.parametrize("noise", [growing, by_signal])
-def test_information_has_the_second_derivatives_of_its_formula(noise):
+def test_fisher_information_has_the_second_derivatives_of_the_closed_form(noise):
     def logdet(by):
         return lambda m: by(m, noise)[2]
 
@@ -97,7 +97,7 @@ def test_information_has_the_second_derivatives_of_its_formula(noise):
     assert_near(found, exact, 1e-10)
 
 
-def test_error_bars_are_proportional_to_a_sigma_that_is_given():
+def test_error_bars_are_proportional_to_a_known_sigma():
     """d stderr/ds = stderr/s and d logdet/ds = -2 n/s, exactly."""
 
     def known(s):
@@ -124,7 +124,7 @@ def line_error_bars(data):
     return sigma * jnp.append(unit, 1 / jnp.sqrt(42.0))
 
 
-def test_error_bars_of_a_fit_follow_the_data():
+def test_derivative_of_error_bars_by_the_data_is_right():
     data = jnp.asarray(1 + 2 * X + WAVE)
     exact = jax.jacfwd(line_error_bars)(data)
     forward = jax.jacfwd(lambda d: line_fit(d).stderr)(data)
@@ -133,7 +133,7 @@ def test_error_bars_of_a_fit_follow_the_data():
     assert_near(reverse, forward, 1e-10)
 
 
-def test_error_bars_of_a_fit_have_second_derivatives():
+def test_second_derivative_of_error_bars_by_the_data_is_right():
     data = jnp.asarray(1 + 2 * X + WAVE)
     away = jnp.asarray(np.sin(5 * X))
 
@@ -144,7 +144,7 @@ def test_error_bars_of_a_fit_have_second_derivatives():
     np.testing.assert_allclose(found, curve(line_error_bars), rtol=1e-8)
 
 
-def test_information_of_a_fit_follows_the_data():
+def test_derivative_of_covariance_by_the_data_is_right():
     data = jnp.asarray(3 * np.exp(-2 * X) + WAVE)
 
     def logdet(a):
@@ -158,7 +158,7 @@ def test_information_of_a_fit_follows_the_data():
 
 
 @pytest.mark.parametrize("noise", [constant, by_signal])
-def test_information_passes_the_taylor_test(noise):
+def test_fisher_information_passes_the_taylor_test(noise):
     def numbers(model):
         found = fisher(decay, model, noise=noise, free=["A", "k"])
         return found.stderr, found.logdet
@@ -192,7 +192,7 @@ PRIORS = {
 
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("kind", ["expected", "observed"])
-def test_error_bars_follow_a_matrix_that_is_added(prior, kind):
+def test_derivative_of_error_bars_by_a_prior_matrix_is_right(prior, kind):
     def stderr(s):
         return (information(s, kind) + PRIORS[prior](s)).stderr
 

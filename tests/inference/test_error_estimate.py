@@ -1,4 +1,4 @@
-"""A Fisher matrix can be asked for the error of its simulation, here a known one."""
+"""`error_estimate=True` of `fisher`, compared with the true discretization error."""
 
 import diffrax
 import equinox as eqx
@@ -65,7 +65,7 @@ def true_errors(predict, found):
     return of_bars, np.abs(found.bias(exact(_MODEL) - predict(_MODEL)) / found.stderr)
 
 
-def test_half_the_step_takes_three_quarters_of_a_second_order_error(found):
+def test_estimate_by_step_halving_is_three_quarters_of_a_second_order_error(found):
     of_bars, of_values = true_errors(fixed, found)
     np.testing.assert_allclose(found.error_estimate, 0.75 * of_bars, rtol=0.02)
     # Leapfrog from rest is late and keeps its amplitude: nothing moves `start` to
@@ -85,7 +85,7 @@ def test_the_estimate_of_adaptive_steps_is_the_error_within_a_factor():
         assert 0.4 * worst < np.max(estimate) < 2.5 * worst
 
 
-def test_compiled_and_mapped_it_is_the_same(found):
+def test_estimate_is_the_same_under_jit_and_vmap(found):
     def errors(rate):
         model = Oscillator(rate, _MODEL.start)
         here = fisher(fixed, model, noise=_NOISE, error_estimate=True)
@@ -97,7 +97,7 @@ def test_compiled_and_mapped_it_is_the_same(found):
     np.testing.assert_allclose(np.array(mapped)[..., 0], expected, rtol=1e-9)
 
 
-def test_a_prediction_compiled_before_is_refined_as_well(found):
+def test_previously_compiled_prediction_is_refined_too(found):
     compiled = eqx.filter_jit(fixed)
     compiled(_MODEL)
     for _ in range(2):
@@ -126,14 +126,14 @@ def test_observed_information_has_the_same_error_without_residuals(found):
     )
 
 
-def test_an_unknown_sigma_widens_the_bars_that_an_error_is_measured_in(found):
+def test_solver_error_is_relative_to_the_error_bars_of_an_unknown_sigma(found):
     data = fixed(_MODEL) + 0.02 * np.resize([1, -1], _TIMES.size)
     judged = fisher(fixed, _MODEL, noise=Gaussian(), data=data, error_estimate=True)
     expected = found.solver_error * found.stderr / judged.stderr
     np.testing.assert_allclose(judged.solver_error, expected, rtol=1e-9)
 
 
-def test_the_estimate_goes_with_sums_and_parts(found):
+def test_estimate_survives_sums_fix_and_marginalize(found):
     one = found.fix("start")
     alone = fisher(fixed, _MODEL, noise=_NOISE, free="rate", error_estimate=True)
     for part in (one, alone):
@@ -152,7 +152,7 @@ def test_the_estimate_goes_with_sums_and_parts(found):
         )
 
 
-def test_what_no_datum_determines_leaves_the_rest_its_estimate(found):
+def test_undetermined_parameter_does_not_change_the_estimate_of_the_others(found):
     def predict(model):
         return fixed(model["of"]) + 0 * model["unused"]
 
@@ -170,7 +170,7 @@ def test_what_no_datum_determines_leaves_the_rest_its_estimate(found):
     np.testing.assert_allclose(part.solver_error[0], found.solver_error[0], rtol=1e-8)
 
 
-def test_a_prior_takes_its_share_of_the_error(found):
+def test_prior_reduces_the_solver_error(found):
     free = {"rate": Free(prior=(1.2, 1e-3)), "start": Free()}
     given = fisher(fixed, _MODEL, noise=_NOISE, free=free, error_estimate=True)
     added = found + np.diag([1e6, 0.0])
@@ -179,7 +179,7 @@ def test_a_prior_takes_its_share_of_the_error(found):
     assert given.error_estimate[0] < found.error_estimate[0]
 
 
-def test_it_is_printed_with_advice_where_it_is_much(found):
+def test_large_estimate_is_printed_with_advice(found):
     last = str(found).splitlines()[-1]
     assert f"by more than {np.max(found.error_estimate):.1e} of it (" in last
     assert f"by more than {np.max(found.solver_error):.1e} sigma (rate)" in last
@@ -196,7 +196,7 @@ def test_it_is_printed_with_advice_where_it_is_much(found):
     assert "smaller step" not in str(good)
 
 
-def test_not_asked_there_is_no_estimate(found):
+def test_no_estimate_by_default(found):
     plain = fisher(fixed, _MODEL, noise=_NOISE)
     assert plain.error_estimate is None and plain.solver_error is None
     assert "Solver error" not in str(plain)
@@ -204,7 +204,7 @@ def test_not_asked_there_is_no_estimate(found):
     np.testing.assert_array_equal(plain.matrix, found.matrix)
 
 
-def test_without_steps_there_is_nothing_to_refine():
+def test_estimate_is_nan_without_a_simulation():
     found = fisher(exact, _MODEL, noise=_NOISE, error_estimate=True)
     assert np.all(np.isnan(found.error_estimate))
     assert np.all(np.isnan(found.solver_error))
@@ -212,7 +212,7 @@ def test_without_steps_there_is_nothing_to_refine():
     assert np.all(np.isfinite(found.stderr))
 
 
-def test_a_run_that_fails_at_finer_steps_only_is_infinitely_uncertain():
+def test_estimate_is_infinite_where_only_the_refined_run_fails():
     controller = diffrax.PIDController(
         rtol=1e-6, atol=1e-6, dtmin=0.008, force_dtmin=False
     )
@@ -243,7 +243,7 @@ SHOTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", SHOTS)
-def test_runs_inside_a_layer_are_made_finer_each_time(layer):
+def test_runs_inside_an_implicit_layer_are_refined_at_every_call(layer):
     """Also where JAX has traced the layer before, so that nothing runs in Python."""
 
     def asked(k):
@@ -260,7 +260,7 @@ def test_runs_inside_a_layer_are_made_finer_each_time(layer):
     np.testing.assert_allclose([asked(1.0), asked(2.0)], first, rtol=1e-5)
 
 
-def test_a_run_that_fails_has_no_estimate():
+def test_estimate_of_a_failed_run_is_nan():
     model = Oscillator(jnp.array(1e200), jnp.array(1.0))
     found = fisher(fixed, model, noise=_NOISE, error_estimate=True)
     assert found.status != RESULTS.successful

@@ -37,7 +37,7 @@ def test_damped_oscillator_has_the_published_error_bars(oscillator):
     assert abs(found.correlation[2, 3] + 0.789654) < 5e-7
 
 
-def test_a_linear_model_is_exact(line):
+def test_linear_model_has_the_dense_information_and_covariance(line):
     dense = DESIGN.T @ DESIGN / 0.25
     np.testing.assert_allclose(line.matrix, dense, rtol=1e-10, atol=1e-10)
     scaled = DESIGN / np.linalg.norm(DESIGN, axis=0)
@@ -50,7 +50,7 @@ def test_a_linear_model_is_exact(line):
     np.testing.assert_allclose(line.mv(jnp.array(vector)), dense @ vector, rtol=1e-10)
 
 
-def test_spread_of_a_normal_distribution():
+def test_normal_distribution_has_the_textbook_information():
     """N(µ, σ²): N/σ² for µ, 2N/σ² for σ, nothing between them."""
     model = {"mu": 3.0, "sigma": 0.7}
     found = fisher(
@@ -60,7 +60,7 @@ def test_spread_of_a_normal_distribution():
     np.testing.assert_allclose(found.matrix, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_noise_that_grows_with_the_signal_informs_twice():
+def test_signal_dependent_noise_adds_information_through_sigma():
     """µ_i and σ_i = f µ_i, in closed form: Σ (µ'² + 2 σ'²)/σ²."""
     times = np.linspace(1, 3, 20)
     found = fisher(
@@ -82,7 +82,7 @@ def test_amplitude_is_known_to_one_over_the_signal_to_noise():
     np.testing.assert_allclose(found.matrix, [[snr2 / 9.0]], rtol=1e-10)
 
 
-def test_a_change_of_parameters_is_a_congruence(line):
+def test_reparametrization_transforms_information_by_the_jacobian(line):
     """θ = (p + q, p − q, r², s): F' = JᵀFJ."""
 
     def predict(m):
@@ -96,7 +96,7 @@ def test_a_change_of_parameters_is_a_congruence(line):
     np.testing.assert_allclose(found.matrix, dense, rtol=1e-10, atol=1e-10)
 
 
-def test_each_datum_may_have_its_own_sigma_and_may_be_missing():
+def test_sigma_and_mask_may_differ_by_datum():
     sigma = RNG.uniform(0.5, 2, size=30)
     mask = RNG.uniform(size=30) > 0.3
     model = {"x": jnp.ones(4)}
@@ -114,7 +114,7 @@ def test_priors_add_their_inverse_variance(line):
     np.testing.assert_allclose(extra, 0, atol=1e-5)  # rounding of entries of 1e9
 
 
-def test_fix_and_marginalize_are_the_dense_formulas(line):
+def test_fix_and_marginalize_match_the_dense_formulas(line):
     dense = np.asarray(line.matrix)
     keep, drop = [0, 2], [1, 3]
     fixed = line.fix(["x[1]", "x[3]"])
@@ -129,21 +129,21 @@ def test_fix_and_marginalize_are_the_dense_formulas(line):
     assert line.fix("x[0]").marginalize("x[1]").names == ("x[2]", "x[3]")
 
 
-def test_independent_experiments_add(line):
+def test_information_of_independent_experiments_adds(line):
     other = fisher(linear, {"x": jnp.ones(4)}, noise=Gaussian(2.0))
     both = line + other
     np.testing.assert_allclose(both.matrix, line.matrix + other.matrix, rtol=1e-10)
     assert both.names == NAMES
 
 
-def test_bias_of_a_linear_model_is_least_squares(line):
+def test_bias_of_a_linear_model_is_the_least_squares_solution(line):
     delta = RNG.normal(size=30)
     units = np.linalg.norm(DESIGN, axis=0)
     wanted = np.linalg.lstsq(DESIGN / units, delta, rcond=None)[0] / units
     np.testing.assert_allclose(line.bias(jnp.array(delta)), wanted, rtol=1e-9)
 
 
-def test_what_no_datum_determines_is_named_and_infinite():
+def test_undetermined_parameters_have_infinite_error_bars_and_are_listed():
     times = np.linspace(0, 1, 20)
     found = fisher(
         lambda m: m["a"] * m["b"] * times + m["c"] + 0 * m["unused"],
@@ -165,7 +165,7 @@ def test_what_no_datum_determines_is_named_and_infinite():
     np.testing.assert_array_equal(np.isinf(left.stderr), [1, 0])
 
 
-def test_observed_information_is_the_hessian_on_real_data(oscillator):
+def test_observed_information_is_the_hessian_of_the_negative_log_likelihood(oscillator):
     given = {"noise": Gaussian(oscillator.sigma), "free": oscillator.order}
     best = fit(oscillator.predict, oscillator.start, oscillator.data, **given)
     found = fisher(
@@ -184,7 +184,7 @@ def test_observed_information_is_the_hessian_on_real_data(oscillator):
     assert "expected information" in repr(best.fisher)
 
 
-def test_a_curvature_that_is_negative_is_no_information(oscillator):
+def test_indefinite_observed_information_raises_value_error(oscillator):
     with pytest.raises(ValueError, match="not positive definite at this model"):
         fisher(
             oscillator.predict,
@@ -195,7 +195,7 @@ def test_a_curvature_that_is_negative_is_no_information(oscillator):
         )
 
 
-def test_an_unknown_sigma_is_judged_from_data(oscillator):
+def test_unknown_sigma_is_estimated_from_the_data(oscillator):
     given = {"noise": Gaussian(), "free": oscillator.order}
     best = fit(oscillator.predict, oscillator.start, oscillator.data, **given)
     found = fisher(oscillator.predict, best.model, data=oscillator.data, **given)
@@ -206,7 +206,7 @@ def test_an_unknown_sigma_is_judged_from_data(oscillator):
         fisher(oscillator.predict, best.model, **given)
 
 
-def test_experiments_can_be_designed_by_gradient(oscillator):
+def test_gradient_of_logdet_by_sigma_is_that_of_the_closed_form(oscillator):
     """d(logdet)/dσ = −2n/σ for n parameters, by jit and grad through `fisher`."""
 
     @jax.jit
@@ -223,7 +223,7 @@ def test_experiments_can_be_designed_by_gradient(oscillator):
     assert abs(slope(0.05) + 2 * 4 / 0.05) < 1e-9
 
 
-def test_a_prediction_that_is_not_finite_has_a_status_and_no_numbers():
+def test_nonfinite_prediction_sets_the_status_and_nan_error_bars():
     found = fisher(
         lambda m: jnp.log(m["a"]) * np.ones(3), {"a": -1.0}, noise=Gaussian(1.0)
     )
@@ -245,22 +245,22 @@ def test_a_prediction_that_is_not_finite_has_a_status_and_no_numbers():
         (lambda f: f.bias(jnp.ones(7)), "must hold 30 numbers.*got 7"),
     ],
 )
-def test_objections_are_one_sentence(line, act, sentence):
+def test_invalid_arguments_raise_value_error(line, act, sentence):
     with pytest.raises(ValueError, match=sentence):
         act(line)
 
 
-def test_only_a_forecast_adds_to_a_forecast(line):
+def test_adding_a_number_raises_type_error(line):
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = line + 1
 
 
-def test_nothing_fixed_or_marginalized_changes_nothing(line):
+def test_empty_fix_and_marginalize_change_nothing(line):
     for same in (line.fix([]), line.marginalize([])):
         np.testing.assert_allclose(same.matrix, line.matrix, rtol=1e-10)
 
 
-def test_the_condition_number_has_its_derivative():
+def test_condition_number_has_the_derivative_of_the_closed_form():
     """Of the triangle of [1, cos φ; 0, sin φ]: cot(φ/2), with slope −½/sin²(φ/2)."""
 
     def condition(angle):
@@ -272,12 +272,12 @@ def test_the_condition_number_has_its_derivative():
     assert abs(slope + 0.5 / np.sin(0.5) ** 2) < 1e-12
 
 
-def test_kind_must_be_known(oscillator):
+def test_unknown_kind_raises_value_error(oscillator):
     with pytest.raises(ValueError, match="kind must be 'expected' or 'observed'"):
         fisher(oscillator.predict, oscillator.truth, noise=Gaussian(1.0), kind="both")
 
 
-def test_a_fisher_matrix_is_plain_arrays(line):
+def test_fisher_matrix_is_a_pytree_of_arrays(line):
     leaves = jax.tree.leaves(line)
     assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves)
     rebuilt = jax.tree.unflatten(jax.tree.structure(line), leaves)
@@ -285,7 +285,7 @@ def test_a_fisher_matrix_is_plain_arrays(line):
 
 
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
-def test_error_bars_beside_an_open_parameter_have_no_derivative(mode):
+def test_derivative_of_error_bars_beside_an_undetermined_parameter_is_nan(mode):
     def stderr(scale, *, fixed):
         found = fisher(
             lambda x: scale * jnp.stack([x[0] + x[1], x[0] - x[1]]) ** 2,

@@ -1,4 +1,4 @@
-"""Fits: what they find, whatever the solver, the start or the way they are called."""
+"""Fits find the optimum, whatever the solver, the start or the transformation."""
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ from diffsim._results import RESULTS
 from diffsim.inference import Fit, FitOptions, Free, Gaussian, fisher, fit
 
 
-def test_the_best_fit_is_that_of_scipy(oscillator, best):
+def test_best_fit_is_that_of_scipy(oscillator, best):
     def residual(x):
         model = dict(zip(oscillator.order, x, strict=True))
         return np.asarray(oscillator.predict(model) - oscillator.data) / 0.05
@@ -39,7 +39,7 @@ def test_error_bars_are_those_of_the_fisher_matrix_at_the_best_fit(oscillator, b
     np.testing.assert_allclose(best.correlation, known.correlation, atol=1e-12)
 
 
-def test_an_unknown_sigma_rescales_the_error_bars(oscillator, best):
+def test_unknown_sigma_rescales_the_error_bars(oscillator, best):
     found = fit(
         oscillator.predict,
         oscillator.start,
@@ -62,7 +62,7 @@ def test_information_criteria_are_those_of_the_full_likelihood(oscillator, best)
     assert abs(best.bic - (deviance + 4 * np.log(101))) < 1e-9
 
 
-def test_a_mask_is_the_same_as_leaving_data_out(oscillator):
+def test_masking_data_equals_leaving_them_out(oscillator):
     mask = np.arange(101) % 3 != 0
     data = np.where(mask, oscillator.data, np.nan)
     noise = Gaussian(np.linspace(0.03, 0.07, 101), mask=mask)
@@ -91,7 +91,7 @@ def test_a_mask_is_the_same_as_leaving_data_out(oscillator):
     ],
     ids=["optax", "minimiser", "least squares"],
 )
-def test_other_solvers_find_the_same(oscillator, best, solver):
+def test_optax_and_optimistix_solvers_find_the_same_optimum(oscillator, best, solver):
     found = fit(
         oscillator.predict,
         oscillator.start,
@@ -106,7 +106,7 @@ def test_other_solvers_find_the_same(oscillator, best, solver):
     assert abs(found.loss - found.chi2 / 2) < 1e-10, "the loss is that at the values"
 
 
-def test_a_descent_returns_its_best_point_and_survives_what_is_not_finite():
+def test_gradient_descent_returns_its_best_point_and_survives_nonfinite_losses():
     """A learning rate that jumps across the minimum and out of the domain of a root."""
 
     def predict(model):
@@ -128,7 +128,7 @@ def test_a_descent_returns_its_best_point_and_survives_what_is_not_finite():
     assert abs(found.values[0] - 0.25) < 0.2
 
 
-def test_the_pure_core_is_the_host_driver(oscillator, best):
+def test_fit_under_jit_and_vmap_equals_the_eager_fit(oscillator, best):
     """The same fit inside jit, and a batch of fits as a loop of them."""
 
     def values(data):
@@ -147,7 +147,7 @@ def test_the_pure_core_is_the_host_driver(oscillator, best):
         np.testing.assert_allclose(several, np.stack(single), rtol=1e-10)
 
 
-def test_a_fit_is_differentiable_at_its_optimum(oscillator):
+def test_derivative_of_a_linear_fit_by_the_data_is_the_pseudoinverse(oscillator):
     """Of a straight line it is known: dθ/dd = (XᵀX)⁻¹Xᵀ; both modes, closures too."""
     design = np.stack([np.ones(12), np.linspace(0, 1, 12)], axis=1)
 
@@ -188,7 +188,7 @@ def test_second_derivatives_of_a_fit_are_right():
     np.testing.assert_allclose(hessian, np.full((4, 4), exact), rtol=1e-9)
 
 
-def test_a_parameter_that_a_bound_holds_does_not_follow_the_data():
+def test_parameter_at_an_active_bound_has_zero_derivative_by_the_data():
     x = np.arange(4.0)
     free = {"a": Free(bounds=(None, 0.5)), "b": Free()}
 
@@ -202,7 +202,7 @@ def test_a_parameter_that_a_bound_holds_does_not_follow_the_data():
     np.testing.assert_allclose(jacobian, [np.zeros(4), x / (x @ x)], atol=1e-12)
 
 
-def test_many_starts_find_what_one_misses():
+def test_multistart_finds_the_optimum_that_a_single_start_misses():
     """A frequency: from 30 % off a single fit ends in a side lobe."""
     times = np.linspace(0, 12, 60)
 
@@ -224,7 +224,7 @@ def test_many_starts_find_what_one_misses():
     np.testing.assert_array_equal(again.history["starts_loss"], loss)
 
 
-def test_noise_parameters_are_fitted_like_any_other():
+def test_noise_parameters_are_fitted_by_maximum_likelihood():
     """Mean and spread of a sample: σ̂² = Σ(d − d̄)²/N, errors σ/√N and σ/√(2N)."""
     rng = np.random.default_rng(5)
     data = 3 + 0.7 * rng.normal(size=400)
@@ -244,7 +244,7 @@ def test_noise_parameters_are_fitted_like_any_other():
     assert abs(found.aic - (deviance + 4)) < 1e-6
 
 
-def test_a_prediction_that_fails_at_the_start_is_a_status_and_not_a_crash():
+def test_nonfinite_prediction_at_the_start_sets_the_status():
     found = fit(
         lambda m: jnp.log(m["a"]) * np.ones(3),
         {"a": -1.0},
@@ -256,7 +256,7 @@ def test_a_prediction_that_fails_at_the_start_is_a_status_and_not_a_crash():
     assert "The prediction is not finite" in str(found)
 
 
-def test_running_out_of_steps_says_so_and_keeps_the_error_bars_of_the_point(oscillator):
+def test_fit_out_of_steps_has_the_error_bars_of_its_last_point(oscillator):
     given = {"noise": Gaussian(0.05), "free": oscillator.order}
     found = fit(
         oscillator.predict,
@@ -271,7 +271,7 @@ def test_running_out_of_steps_says_so_and_keeps_the_error_bars_of_the_point(osci
     assert found.remaining_sigma > 1e-3 and abs(found.loss - found.chi2 / 2) < 1e-10
 
 
-def test_what_no_datum_determines_is_infinite_and_named():
+def test_undetermined_parameters_have_infinite_error_bars_and_are_reported():
     times = np.linspace(0, 1, 20)
     found = fit(
         lambda m: m["a"] * m["b"] * times + m["c"],
@@ -285,7 +285,7 @@ def test_what_no_datum_determines_is_infinite_and_named():
     assert "Undetermined directions (sigma = inf)" in text and "undetermined" in text
 
 
-def test_single_precision_in_single_precision_out(oscillator):
+def test_single_precision_data_give_a_single_precision_fit(oscillator):
     start = {k: jnp.float32(v) for k, v in oscillator.start.items()}
     with pytest.warns(UserWarning, match="below float64 in a float64 session"):
         found = fit(
@@ -309,7 +309,7 @@ def test_single_precision_in_single_precision_out(oscillator):
     np.testing.assert_allclose(found.stderr, double.stderr, rtol=1e-4)
 
 
-def test_a_run_shows_its_progress_and_keeps_its_history(oscillator, capsys):
+def test_fit_reports_progress_and_keeps_its_history(oscillator, capsys):
     seen = []
     given = {"noise": Gaussian(0.05), "free": oscillator.order}
     args = (oscillator.predict, oscillator.start, oscillator.data)
@@ -323,7 +323,7 @@ def test_a_run_shows_its_progress_and_keeps_its_history(oscillator, capsys):
     assert line.count("\r") == 1 + found.steps and "sigma to go" in line
 
 
-def test_a_fit_goes_on_from_its_checkpoint(oscillator, best, tmp_path):
+def test_fit_resumes_from_its_checkpoint(oscillator, best, tmp_path):
     file = tmp_path / "fit.npz"
     args = (oscillator.predict, oscillator.start, oscillator.data)
     given = {"noise": Gaussian(0.05), "free": oscillator.order}
@@ -374,7 +374,7 @@ def test_more_parameters_than_data_are_fitted_with_priors():
     np.testing.assert_allclose(found.covariance, np.linalg.inv(precision), atol=1e-9)
 
 
-def test_a_fit_is_plain_arrays(best):
+def test_fit_is_a_pytree_of_arrays(best):
     leaves = jax.tree.leaves(best)
     assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves)
     rebuilt = jax.tree.unflatten(jax.tree.structure(best), leaves)

@@ -1,4 +1,4 @@
-"""A fit says what its error bars are not worth: in one line and in `fit.flags`."""
+"""A fit flags misfits, active bounds and undetermined parameters."""
 
 import json
 import pathlib
@@ -21,7 +21,7 @@ def box_bod(b):
 
 
 @pytest.mark.parametrize("start", ["start1", "start2"])
-def test_a_parameter_that_ran_away_is_not_called_determined(start):
+def test_parameter_that_diverged_is_flagged_as_undetermined(start):
     """From Start 1 of BoxBOD b2 → ∞, where the prediction no longer depends on it."""
     data = np.array(BOXBOD["y"])
     found = fit(box_bod, jnp.array(BOXBOD[start]), data, noise=Gaussian())
@@ -34,7 +34,7 @@ def test_a_parameter_that_ran_away_is_not_called_determined(start):
 
 
 @pytest.mark.parametrize("start", [0.0, 1e-12, 1.0])
-def test_a_parameter_near_zero_may_have_a_large_relative_error(start):
+def test_parameter_near_zero_is_not_flagged_as_undetermined(start):
     """Data without a slope: 0 ± 0.1, to rounding, is a result."""
     data = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
     model = {"a": 1.0, "b": start}
@@ -43,7 +43,7 @@ def test_a_parameter_near_zero_may_have_a_large_relative_error(start):
     assert not np.any(found.undetermined) and not found.flags.get("undetermined")
 
 
-def test_what_no_datum_determines_is_flagged():
+def test_undetermined_parameters_are_flagged():
     found = fit(
         lambda m: m["a"] * m["b"] * X, {"a": 1.0, "b": 2.0}, 2 * X, noise=Gaussian(0.1)
     )
@@ -52,14 +52,14 @@ def test_what_no_datum_determines_is_flagged():
     assert "converged, but the data do not determine a, b" in str(found)
 
 
-def test_a_bound_and_a_misfit_are_flagged():
+def test_active_bound_and_misfit_are_flagged():
     free = {"a": Free(bounds=(0, 0.5))}
     found = fit(lambda m: m["a"] * X, {"a": 0.4}, X, noise=Gaussian(1e-3), free=free)
     assert set(found.flags) == {"at_bound", "misfit"}
     assert found.flags["at_bound"] == "a ended at a bound"
 
 
-def test_flags_are_those_of_one_fit():
+def test_flags_of_a_batch_of_fits_raise_value_error():
     def fitted(data):
         return fit(lambda m: m["a"] * X, {"a": 0.4}, data, noise=Gaussian(1.0))
 

@@ -1,4 +1,4 @@
-"""Scales, transforms, bounds and priors: what they change and what they do not."""
+"""Scales, transforms, bounds and priors: their effect on values and error bars."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -50,13 +50,13 @@ def test_a_transform_changes_neither_values_nor_error_bars(plain, transform):
     np.testing.assert_allclose(found.covariance, expected, rtol=1e-6)
 
 
-def test_a_transform_of_the_users_own_keeps_its_range(plain):
+def test_custom_transform_finds_the_same_optimum(plain):
     free = {"a": Free(), "rate": Free(transform=Logit()), "floor": Free()}
     found = fit(decay, {**START, "rate": 0.9}, DATA, noise=NOISE, free=free)
     assert abs(found.model["rate"] - plain.model["rate"]) < 1e-7
 
 
-def test_bounds_end_where_scipy_ends_and_flag_the_parameter(plain):
+def test_bounded_fit_is_that_of_scipy_and_flags_the_bound(plain):
     free = {"a": Free(), "rate": Free(bounds=(0.6, None)), "floor": Free(bounds=(0, 1))}
     found = fit(decay, START, DATA, noise=NOISE, free=free)
     bounded = scipy.optimize.least_squares(
@@ -87,7 +87,7 @@ def test_bounds_that_do_not_bind_change_nothing(plain):
     assert not np.any(found.at_bound)
 
 
-def test_bounds_hold_in_a_transform_and_in_a_descent():
+def test_bounds_hold_under_a_transform_and_in_gradient_descent():
     free = {
         "a": Free(),
         "rate": Free(transform="log", bounds=(0.6, 3)),
@@ -109,7 +109,7 @@ def test_bounds_hold_in_a_transform_and_in_a_descent():
     assert slow.at_bound[1] and slow.values[1] == pytest.approx(0.6, rel=1e-12)
 
 
-def test_a_prior_is_one_more_datum():
+def test_prior_acts_as_one_more_datum():
     free = {"a": Free(), "rate": Free(prior=(0.7, 0.02)), "floor": Free()}
     found = fit(decay, START, DATA, noise=NOISE, free=free)
 
@@ -125,7 +125,7 @@ def test_a_prior_is_one_more_datum():
     assert found.dof == 37
 
 
-def test_the_scale_is_the_unit_of_a_descent():
+def test_gradient_descent_steps_in_units_of_the_scale():
     """One step of sgd(1): z moves by the gradient in z, x by scale² times that in x."""
 
     def predict(model):
@@ -144,7 +144,7 @@ def test_the_scale_is_the_unit_of_a_descent():
         assert abs(found.values[0] - (1 - scale**2 * 0.2)) < 1e-14
 
 
-def test_only_what_is_free_moves(plain):
+def test_only_free_parameters_change(plain):
     found = fit(decay, START, DATA, noise=NOISE, free=["rate", "a"])
     assert found.names == ("rate", "a")
     assert found.model["floor"] == 0.1
@@ -165,12 +165,12 @@ def test_only_what_is_free_moves(plain):
         ({"rate": Free(scale=[1.0, 2.0])}, r"scale of 'rate' must be a number or"),
     ],
 )
-def test_what_cannot_be_free_is_one_sentence(free, sentence):
+def test_invalid_free_parameters_raise_value_error(free, sentence):
     with pytest.raises(ValueError, match=sentence):
         fit(decay, START, DATA, noise=NOISE, free=free)
 
 
-def test_a_log_needs_a_positive_start():
+def test_log_transform_needs_a_positive_start():
     free = {"rate": Free(transform="log")}
     with pytest.raises(ValueError, match="rate starts at -1"):
         fit(decay, {**START, "rate": -1.0}, DATA, noise=NOISE, free=free)
@@ -189,6 +189,6 @@ def test_a_log_needs_a_positive_start():
         ({"prior": (1.0, -1.0)}, "prior must be positive, got -1.0"),
     ],
 )
-def test_wrong_options_are_one_sentence(options, sentence):
+def test_invalid_options_of_free_raise_value_error(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         Free(**options)

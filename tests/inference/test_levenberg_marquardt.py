@@ -1,4 +1,4 @@
-"""Levenberg-Marquardt: how it steps and when it stops, whatever it is given to fit."""
+"""Levenberg-Marquardt: its steps and its stopping criterion."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from diffsim._results import RESULTS
 from diffsim.inference import FitOptions, Gaussian, LevenbergMarquardt, fit
 
 
-def test_scale_of_a_parameter_does_not_matter_to_levenberg_marquardt(oscillator, best):
+def test_steps_are_invariant_to_parameter_scale(oscillator, best):
     units = dict(zip(oscillator.order, (3e-4, 1e7, 1.0, 1e-9), strict=True))
 
     def predict(model):
@@ -30,7 +30,7 @@ def test_scale_of_a_parameter_does_not_matter_to_levenberg_marquardt(oscillator,
     assert found.steps == best.steps
 
 
-def test_steps_that_are_not_finite_are_rejected_and_counted():
+def test_nonfinite_steps_are_rejected_and_counted():
     """From 0.01 the Gauss-Newton step for √x leads far below 0."""
     found = fit(
         lambda m: jnp.sqrt(m["x"]) * jnp.ones(3),
@@ -43,7 +43,7 @@ def test_steps_that_are_not_finite_are_rejected_and_counted():
     assert found.status == RESULTS.successful
 
 
-def test_steps_are_taken_where_the_loss_no_longer_tells(oscillator):
+def test_converges_below_the_rounding_of_the_loss(oscillator):
     """A tenth of a millionth of an error bar is below the rounding of χ².
 
     Up to two and a half are left in the worst of 64 fits, which rounding decides: on an
@@ -79,7 +79,7 @@ def test_the_solver_is_an_optimistix_solver(oscillator, best):
     assert found.stats["num_jacobians"] <= found.stats["num_steps"]
 
 
-def test_the_jacobian_may_come_in_chunks_and_by_either_mode(oscillator, best):
+def test_jacobian_may_be_chunked_and_of_either_mode(oscillator, best):
     for solver in (LevenbergMarquardt(chunk=3), LevenbergMarquardt(mode="reverse")):
         found = fit(
             oscillator.predict,
@@ -103,7 +103,7 @@ def test_the_jacobian_may_come_in_chunks_and_by_either_mode(oscillator, best):
     ],
     ids=["misfit", "unknown sigma", "unknown sigma, mask", "misfit, mask"],
 )
-def test_distance_to_go_is_in_units_of_the_printed_error_bar(noise):
+def test_remaining_sigma_is_in_units_of_the_error_bar(noise):
     """Of one parameter the Gauss-Newton step is Σ μ' r / Σ μ'²."""
     x, used = np.arange(8.0), np.ones(8) if noise.mask is None else noise.mask
     data = 1 + 0.3 * x + np.sin(3 * x)

@@ -1,4 +1,4 @@
-"""What is masked may be anything, in values and in derivatives."""
+"""Masked data may be anything, in values and in derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def dropped():
 
 @pytest.mark.parametrize("datum", [np.nan, -np.inf])
 @pytest.mark.parametrize("sigma", [np.nan, np.inf, 0.0, -1.0])
-def test_data_and_sigma_under_a_mask_are_never_used(dropped, datum, sigma):
+def test_masked_data_and_sigma_are_never_used(dropped, datum, sigma):
     noise = Gaussian(np.where(USED, 0.1, sigma), mask=USED)
     found = fit(line, START, np.where(USED, DATA, datum), noise=noise)
     np.testing.assert_allclose(found.values, dropped.values, rtol=1e-12)
@@ -36,7 +36,7 @@ def test_data_and_sigma_under_a_mask_are_never_used(dropped, datum, sigma):
 
 
 @pytest.mark.parametrize("solver", [None, optax.adam(0.1)], ids=["levenberg", "adam"])
-def test_derivatives_of_a_fit_are_finite_beside_what_is_masked(solver):
+def test_derivatives_of_a_fit_are_finite_beside_masked_data(solver):
     noise = Gaussian(np.where(USED, 0.1, np.nan), mask=USED)
 
     def slope(data):
@@ -66,7 +66,7 @@ def test_sigma_may_broadcast_under_its_mask():
     np.testing.assert_allclose(both.values, alone.values, rtol=1e-12)
 
 
-def test_bias_has_no_part_in_what_is_masked():
+def test_bias_ignores_masked_data():
     noise = Gaussian(np.where(USED, 0.1, np.nan), mask=USED)
     forecast = fisher(line, START, noise=noise)
     delta = jnp.where(USED, 0.3 - 0.2 * TIMES, jnp.nan)
@@ -74,7 +74,7 @@ def test_bias_has_no_part_in_what_is_masked():
     assert np.all(np.isfinite(jax.jacrev(forecast.bias)(delta)))
 
 
-def test_a_checkpoint_is_of_the_data_in_use(tmp_path):
+def test_checkpoint_ignores_masked_data(tmp_path):
     data = np.where(USED, DATA, [0, 0, np.inf, 0, 0, -np.inf])
     run = FitOptions(checkpoint=tmp_path / "fit.npz")
     noise = Gaussian(0.1, mask=USED)

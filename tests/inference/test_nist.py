@@ -141,7 +141,7 @@ def rows():
 
 
 @pytest.mark.parametrize("name", list(rows()))
-def test_certified_values_and_error_bars(name, record_property):
+def test_nist_certified_values_and_error_bars_are_reached(name, record_property):
     entry = PROBLEMS[name]
     predict, data = problem(name)
     found = [
@@ -166,7 +166,7 @@ def test_certified_values_and_error_bars(name, record_property):
 
 
 @pytest.mark.parametrize("start", ["start1", "start2"])
-def test_error_bars_of_lanczos1_as_differences(start):
+def test_lanczos1_error_bars_are_reached_from_data_differences(start):
     entry = PROBLEMS["Lanczos1"]
     predict, data = lanczos_differences()
     found = fit(predict, jnp.array(entry[start]), data, noise=Gaussian())
@@ -175,7 +175,7 @@ def test_error_bars_of_lanczos1_as_differences(start):
     assert np.isclose(found.chi2, entry["rss"], rtol=1e-4)
 
 
-def test_minpack_loses_the_same_start():
+def test_minpack_fails_from_the_same_start():
     """From Start 1 SciPy's MINPACK solves 26 of the 27; so must we, and the same."""
     entry = PROBLEMS["BoxBOD"]
     predict, data = problem("BoxBOD")

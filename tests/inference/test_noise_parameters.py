@@ -67,7 +67,7 @@ def two_sigmas(model):
 
 @TRANSFORMS
 @pytest.mark.parametrize("factor", OFF_BY)
-def test_sigma_of_a_line_is_found_from_any_scale(transform, factor):
+def test_sigma_of_a_linear_fit_is_found_from_any_scale(transform, factor):
     """σ̂² = RSS/N beside the least-squares line; measured: 6 to 14 steps."""
     found = fit(
         line,
@@ -88,7 +88,7 @@ LOST_OR_FOUND = -42.740563
 
 @TRANSFORMS
 @pytest.mark.parametrize("factor", OFF_BY)
-def test_lynx_and_hare_are_fitted_from_any_scale_of_sigma(transform, factor):
+def test_lotka_volterra_fit_converges_from_any_scale_of_sigma(transform, factor):
     """Measured: 11 to 28 steps; the last from 1000 times too large without the log."""
     found = fit(
         log_populations,
@@ -101,7 +101,7 @@ def test_lynx_and_hare_are_fitted_from_any_scale_of_sigma(transform, factor):
     assert found.status == RESULTS.successful and found.steps <= 30
 
 
-def test_the_optimum_of_lynx_and_hare_is_that_of_the_profile_likelihood():
+def test_lotka_volterra_optimum_is_that_of_the_profile_likelihood():
     """σ of each species eliminated, σ̂² = RSS/21: what is left is least squares."""
     found = fit(
         log_populations,

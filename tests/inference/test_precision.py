@@ -1,4 +1,4 @@
-"""Single precision in a session of doubles is said once, with the names."""
+"""Single precision in a float64 session warns once, with the names."""
 
 import warnings
 
@@ -46,14 +46,14 @@ def acts(model, data):
     ids=["model", "data", "some"],
 )
 @pytest.mark.parametrize("act", ["fit", "fisher"])
-def test_arrays_of_single_precision_are_named_once(model, data, names, act):
+def test_single_precision_arrays_are_listed_in_one_warning(model, data, names, act):
     with pytest.warns(UserWarning, match=names) as record:
         acts(model, data)[act]()
     assert len(record) == 1 and str(record[0].message).startswith(act)
 
 
 @pytest.mark.parametrize("act", ["fit", "fisher"])
-def test_doubles_and_integers_are_no_cause_of_a_warning(act):
+def test_doubles_and_integers_raise_no_warning(act):
     model = {"a": 1.0, "b": [jnp.ones(())], "count": np.arange(3)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

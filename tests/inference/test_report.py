@@ -1,4 +1,4 @@
-"""The printed report says what a referee asks."""
+"""The printed report of a fit: parameters, chi2, correlations and flags."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -37,7 +37,7 @@ def test_every_parameter_has_its_row(best, text):
         assert float(words[5]) == pytest.approx(float(start), rel=1e-5)
 
 
-def test_the_fit_as_a_whole_is_judged(best, text):
+def test_summary_has_status_chi2_and_information_criteria(best, text):
     assert "Fit of 4 parameters to 101 data: converged" in text
     assert f"chi2 {float(best.chi2):.6g}" in text
     assert f"reduced {float(best.chi2 / 97):.4g} (97 degrees of freedom)" in text
@@ -46,7 +46,7 @@ def test_the_fit_as_a_whole_is_judged(best, text):
     assert "sigma given: error bars follow from it and are not rescaled" in text
 
 
-def test_a_fit_that_misses_its_data_says_so(text):
+def test_misfit_is_reported(text):
     assert "misses" not in text
     times = jnp.linspace(0, 1, 30)
     noise = Gaussian(0.01)
@@ -66,7 +66,7 @@ def test_correlations_above_a_tenth_are_listed_largest_first(best, text):
     assert rows[0][1:] == ["A,", "gamma"]
 
 
-def test_the_weakest_direction_is_in_parameter_names(text):
+def test_weakest_direction_is_in_parameter_names(text):
     (line,) = (x for x in text.splitlines() if x.startswith("Weakest direction"))
     assert "A" in line and "gamma" in line
     assert "times less certain than its parameters alone" in line
@@ -85,7 +85,7 @@ def test_bounds_and_flags_have_a_column():
     assert "sigma unknown: taken as sqrt(RSS/dof)" in text and "RSS" in text
 
 
-def test_a_long_list_of_correlations_is_capped():
+def test_long_list_of_correlations_is_truncated():
     rng = np.random.default_rng(0)
     design = rng.normal(size=(40, 12)) + 2 * rng.normal(size=(40, 1))
     data = design @ np.ones(12)
@@ -111,7 +111,7 @@ def test_one_parameter_has_no_weakest_direction():
 
 
 @pytest.mark.parametrize(("data", "freedom"), [(1, "-1 degrees"), (2, "0 degrees")])
-def test_data_without_freedom_leave_sigma_and_error_bars_open(data, freedom):
+def test_no_degrees_of_freedom_give_no_sigma_and_no_error_bars(data, freedom):
     x = np.arange(1.0, 1 + data)
 
     def line(model):
@@ -125,7 +125,7 @@ def test_data_without_freedom_leave_sigma_and_error_bars_open(data, freedom):
     assert not np.any(np.isfinite(found.stderr)) and np.isnan(found.sigma_scale)
 
 
-def test_steps_that_do_not_suffice_name_the_argument_that_allows_more():
+def test_report_of_a_fit_out_of_steps_names_max_steps():
     found = fit(
         lambda m: jnp.exp(slope(m)),
         {"a": 2.0},
@@ -146,7 +146,7 @@ LINE = {"a": 1.0, "b": 1.0, "sigma": 1.0}
 FITTED_SIGMA = {"noise": lambda m: Gaussian(m["sigma"])}
 
 
-def test_reduced_chi2_judges_no_fit_whose_sigma_is_free():
+def test_reduced_chi2_is_omitted_where_sigma_is_estimated():
     unknown = fit(line_with_sigma, LINE, NOISY, noise=Gaussian(), free=["a", "b"])
     line = str(unknown).splitlines()[1]
     assert f"RSS {float(unknown.chi2):.6g}, sigma {unknown.sigma_scale:.4g} (18" in line
@@ -170,7 +170,7 @@ def test_reduced_chi2_judges_no_fit_whose_sigma_is_free():
     ],
     ids=["known", "unknown", "fitted", "some fixed", "at a bound", "masked"],
 )
-def test_freedom_and_both_criteria_count_the_same_parameters(options, count):
+def test_dof_aic_and_bic_count_the_same_parameters(options, count):
     """k from AIC and BIC by the likelihood written out."""
     data = NOISY + 1.0  # so that the bound is active
     found = fit(line_with_sigma, LINE, data, **options)

@@ -1,4 +1,4 @@
-"""Our scan and `diffrax.diffeqsolve` take the same steps."""
+"""Our fixed-step loop and `diffrax.diffeqsolve` take the same steps."""
 
 import diffrax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ def test_states_on_the_grid_are_those_of_diffeqsolve(solver, sign):
     np.testing.assert_allclose(ours.velocities, expected[1], rtol=0, atol=3e-14)
 
 
-def test_symplectic_solvers_keep_the_momenta_to_rounding():
+def test_symplectic_solvers_conserve_momenta_to_machine_precision():
     simulation = kepler()
     states = simulate(
         simulation, np.linspace(0, 50, 11), Method(Yoshida4(), 0.1)

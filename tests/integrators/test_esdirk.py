@@ -88,7 +88,7 @@ STRUCTURES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_every_structure_gives_the_same_run_and_gradient(diffusion, name):
+def test_every_linear_solver_gives_the_same_run_and_gradient(diffusion, name):
     simulation = diffusion(9)
 
     def run(simulation, linear):
@@ -103,7 +103,7 @@ def test_every_structure_gives_the_same_run_and_gradient(diffusion, name):
 
 
 @pytest.mark.slow
-def test_blocks_are_solved_as_blocks(kaps):
+def test_block_tridiagonal_solver_decouples_independent_systems(kaps):
     one = kaps(0.1)
     both = eqx.tree_at(lambda s: s.start, one, jnp.tile(one.start, (4, 1)))
 
@@ -194,7 +194,7 @@ class Notes(list):
     # 100 steps of a system that hardly changes, and about 150 adaptive ones.
     [(0.01, 5), (None, 0.7)],
 )
-def test_factors_are_kept_over_steps(kaps, step, most):
+def test_factorization_is_reused_over_steps(kaps, step, most):
     notes = Notes()
     method = Method(Kvaerno5(linear=Counting(notes)), step)
     run = simulate(kaps(1e-2), 1.0, method)
@@ -237,7 +237,7 @@ def test_every_leaf_has_its_derivative_in_both_modes(kaps, method):
     ],
     ids=lambda a: type(a).__name__,
 )
-def test_every_adjoint_of_diffrax_gives_the_derivative_of_the_scan(kaps, adjoint):
+def test_diffrax_adjoints_give_the_gradient_of_the_default_adjoint(kaps, adjoint):
     def loss(start, adjoint):
         method = Method(Kvaerno3(), 0.1, adjoint=adjoint, max_steps=8)
         return jnp.sum(final(kaps(0.1, start=start), 0.4, method) ** 2)
@@ -269,7 +269,7 @@ def test_second_derivatives_agree_in_every_nesting(kaps, controller):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("controller", [None, diffrax.PIDController(1e-5, 1e-5)])
-def test_compiled_is_eager_and_a_batch_is_a_loop(kaps, controller):
+def test_jit_and_vmap_give_the_eager_value_and_gradient(kaps, controller):
     method = Method(Kvaerno3(), 0.1, controller=controller, max_steps=32)
 
     def loss(start):
@@ -287,7 +287,7 @@ def test_compiled_is_eager_and_a_batch_is_a_loop(kaps, controller):
 
 
 @pytest.mark.slow
-def test_time_runs_both_ways_and_outputs_lie_anywhere(kaps):
+def test_outputs_before_and_after_the_epoch_and_off_the_grid_are_accurate(kaps):
     simulation, times = kaps(), np.array([-0.37, 0.0, 0.52])
     exact = simulate(simulation, times, Method(diffrax.Dopri8())).states
     fixed = simulate(simulation, times, Method(Kvaerno5(), 0.05)).states
@@ -310,6 +310,6 @@ def test_single_precision_stays_single(kaps):
 _ROUGH = diffrax.PIDController(rtol=1e-4, atol=1e-4)
 
 
-def test_too_few_iterations_are_refused():
+def test_too_few_iterations_raise_value_error():
     with pytest.raises(ValueError, match="iterations must be 2 or more"):
         Kvaerno5(iterations=1)

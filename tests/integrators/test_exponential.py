@@ -1,4 +1,4 @@
-"""Exponential integrators: the linear part exactly, the other one to their order."""
+"""Exponential integrators: exact linear part, order of the nonlinear one."""
 
 import dataclasses
 
@@ -68,13 +68,13 @@ def test_errors_fall_at_the_order(solver, order):
 
 
 @pytest.mark.parametrize("solver", [ETDRK2(), ETDRK4()])
-def test_the_linear_part_is_exact_to_rounding(solver):
+def test_linear_part_is_exact_to_machine_precision(solver):
     found = ds.simulate(logistic(0.0), [-0.15, 0.37, 1.0], ds.Method(solver, 0.1))
     times = np.array([-0.15, 0.37, 1.0])
     np.testing.assert_allclose(found.states, np.exp(np.outer(times, K)), rtol=1e-13)
 
 
-def test_side_steps_and_prepared_steps_are_the_same_map():
+def test_off_grid_steps_equal_precomputed_grid_steps():
     method = ds.Method(ETDRK4(), 0.2)
     on_grid = ds.simulate(logistic(), 0.2, method).states
     aside = ds.simulate(logistic(), [0.2 - 1e-15, 0.4], method).states[0]
@@ -82,7 +82,7 @@ def test_side_steps_and_prepared_steps_are_the_same_map():
 
 
 @pytest.mark.parametrize("adjoint", [None, ds.simulations.Checkpointed()])
-def test_steps_may_hand_on_the_transform_instead_of_the_state(adjoint):
+def test_stepping_in_transformed_variables_gives_the_same_run(adjoint):
     """At outputs on the grid and off it, before and after, known and traced."""
     times = np.array([-0.15, -0.1, 0.0, 0.1, 0.37, 1.0])
     system = logistic()
@@ -102,7 +102,7 @@ def test_steps_may_hand_on_the_transform_instead_of_the_state(adjoint):
     np.testing.assert_allclose(at(jnp.asarray(times)), there, rtol=1e-13)
 
 
-def test_functions_of_the_linear_part_have_all_their_digits():
+def test_phi_functions_are_accurate_to_machine_precision():
     """Beside their power series in extended precision, and their quotients far out."""
     z = np.concatenate([np.linspace(-3, 3, 61), [-1e-9, 1e-300, -1e3]])
     z = np.concatenate([z, 1j * z, (1 + 1j) * z[:61]])
@@ -120,7 +120,7 @@ def test_functions_of_the_linear_part_have_all_their_digits():
     np.testing.assert_allclose(far, [0, 1e-3, (1 - 1e-3) / 1e3], rtol=1e-14)
 
 
-def test_their_derivatives_pass_through_zero():
+def test_derivatives_of_phi_functions_are_right_across_zero():
     slopes = jax.vmap(jax.grad(lambda z: phi_functions(z, 3)[3]))(
         jnp.array([-1e-3, 0.0, 1.0])
     )
@@ -135,7 +135,7 @@ def _factorial(n):
     return float(np.prod(np.arange(1.0, n + 1)))
 
 
-def test_dynamics_without_a_linear_part_are_refused():
+def test_terms_without_a_linear_part_raise_value_error():
     class Plain(type(logistic())):
         def terms(self):
             return diffrax.ODETerm(lambda t, y, args: -y)

@@ -122,7 +122,7 @@ def test_coefficients_are_the_published_ones():
 
 
 @pytest.mark.parametrize(("solver", "order"), ORDERS)
-def test_coefficients_fulfil_the_conditions_of_their_order(solver, order):
+def test_coefficients_satisfy_the_order_conditions(solver, order):
     """Those of each part, and those that couple them."""
     tableau = solver.tableau
     parts = [a for a in full(tableau) if a is not None]
@@ -146,7 +146,7 @@ def multiplier(solver, z):
 
 
 @pytest.mark.parametrize("solver", EVERY)
-def test_implicit_parts_are_a_stable_and_ascher_s_forget_what_is_stiff(solver):
+def test_implicit_parts_are_a_stable_and_ars_is_l_stable(solver):
     axis = [abs(multiplier(solver, 1j * y)) for y in np.geomspace(1e-2, 1e3, 50)]
     assert max(axis) <= 1 + 1e-12
     far = abs(multiplier(solver, -1e8))
@@ -158,7 +158,7 @@ def driven(t, y, args):
 
 
 @pytest.mark.parametrize("solver", EVERY)
-def test_two_steps_are_those_of_the_tableau(solver):
+def test_two_steps_match_the_butcher_tableau(solver):
     """By NumPy, from the published form, with a clock in both parts."""
     k, h, t = np.array([1.0, 50.0]), 0.2, 0.4
     split = solver is not CrankNicolson
@@ -196,7 +196,7 @@ def test_two_steps_are_those_of_the_tableau(solver):
 
 
 @pytest.mark.parametrize("solver", SOME)
-def test_newtons_method_takes_the_steps_that_are_solved_for_directly(solver):
+def test_newton_and_direct_stage_solves_give_the_same_steps(solver):
     method = ds.Method(solver(), 0.1)
     times = [-0.2, 0.13, 0.5]
     runs = [
@@ -214,7 +214,7 @@ class Notes(list):
 
 
 @pytest.mark.parametrize("solver", EVERY)
-def test_a_step_evaluates_no_more_than_its_stages(solver):
+def test_step_evaluates_the_implicit_solve_once_a_stage(solver):
     """The last slopes of a step are the first ones of the next."""
     solved, moved = Notes(), Notes()
 
@@ -243,7 +243,7 @@ def test_a_step_evaluates_no_more_than_its_stages(solver):
 
 
 @pytest.mark.parametrize("solver", EVERY)
-def test_after_a_jump_the_slopes_of_the_last_step_are_forgotten(solver):
+def test_stage_derivatives_are_recomputed_after_a_jump(solver):
     run, y = growth(solver), jnp.asarray([1.0, 0.3, 2.0])
     t, terms = jnp.asarray([0.0, 0.1]), growth(solver).terms()
     fresh = solver().init(terms, *t, y, run)
@@ -272,7 +272,7 @@ def heat(D, space, n=8):
     ],
 )
 @pytest.mark.parametrize("solver", SOME)
-def test_heat_decays_by_the_multiplier_of_the_method(solver, space):
+def test_fourier_mode_decays_by_the_stability_function(solver, space):
     """(1 + z/2)/(1 − z/2) a step for Crank–Nicolson, value and derivative by D."""
     n, h, steps, D = 8, 0.3, 5, 0.7
     dx = 2 * np.pi / n
@@ -302,14 +302,14 @@ def test_heat_decays_by_the_multiplier_of_the_method(solver, space):
 
 
 @pytest.mark.parametrize("solver", EVERY)
-def test_adaptive_runs_are_refused(solver):
+def test_adaptive_steps_raise_value_error(solver):
     with pytest.raises(ValueError, match=f"{solver.__name__} has no error estimate"):
         ds.Method(solver())
     with pytest.raises(ValueError, match=f"{solver.__name__} runs at fixed steps only"):
         ds.Method(solver(), controller=diffrax.PIDController(1e-6, 1e-6))
 
 
-def test_ascher_s_need_two_parts():
+def test_ars_without_two_terms_raises_value_error():
     with pytest.raises(ValueError, match="ARS443 needs MultiTerm dynamics"):
         ds.simulate(
             growth(CrankNicolson, plain=True), 1.0, ds.Method(ARS443(), step=0.1)
@@ -317,7 +317,7 @@ def test_ascher_s_need_two_parts():
 
 
 @pytest.mark.slow
-def test_diffrax_interpolates_to_the_order():
+def test_dense_output_in_diffrax_has_the_order_of_the_solver():
     adjoint = diffrax.RecursiveCheckpointAdjoint()
     run, t = growth(ARS443, k=K[:2]), np.array([0.137, 0.5])
     errors = [

@@ -1,4 +1,4 @@
-"""The energy gates of REBOUND's test suite, on its outer Solar System."""
+"""The energy bounds of REBOUND's test suite, on its outer Solar System."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from diffsim.simulations import Method
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, float) else None,
 )
-def test_energy_error_passes_the_gate(solver, gate):
+def test_energy_error_is_within_the_bounds_of_rebound(solver, gate):
     (problem,) = (p for p in NBODY_PROBLEMS if p.name == "outer Solar System")
     (change,) = problem.found(Method(solver, 1.0))
     assert abs(change) < gate

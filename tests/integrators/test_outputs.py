@@ -1,4 +1,4 @@
-"""Outputs of stiff solvers: as accurate as their steps, which end there."""
+"""Outputs of stiff solvers are as accurate as their steps, which end there."""
 
 import diffrax
 import jax
@@ -50,7 +50,7 @@ def test_outputs_and_their_derivatives_are_within_the_tolerance(name):
     np.testing.assert_allclose(slope, -RATE * TIMES * exact, atol=error)
 
 
-def test_times_may_be_traced_and_derived_by():
+def test_derivative_by_traced_output_times_is_right():
     """By the slope of the dense output, of order 3."""
     method = ds.Method(integrators.KenCarp5(), max_steps=100)
     times = jnp.asarray(TIMES[1::6])
@@ -70,7 +70,7 @@ def ends(times, controller=None):
     return found[np.isfinite(found)]
 
 
-def test_steps_end_at_outputs_and_none_is_a_sliver():
+def test_steps_end_at_outputs_and_none_is_tiny():
     found = ends(TIMES)
     assert np.all(np.isin(TIMES[1:], found))
     # Free ones grow by five at most.
@@ -79,14 +79,14 @@ def test_steps_end_at_outputs_and_none_is_a_sliver():
     assert np.all(np.isin(both, ends(both)))
 
 
-def test_a_controller_that_is_clipped_by_its_owner_is_left_alone():
+def test_clipped_controller_of_the_user_is_not_clipped_again():
     pid = diffrax.PIDController(rtol=1e-8, atol=1e-8)
     many = np.linspace(0.0, 0.3, 1001)
     assert ends(many, diffrax.ClipStepSizeController(pid)).size < 100
     assert ends(many, pid).size >= 1000
 
 
-def test_more_outputs_than_steps_are_no_reason_to_fail():
+def test_more_outputs_than_max_steps_do_not_fail():
     method = ds.Method(integrators.KenCarp5(), max_steps=50)
     run = ds.simulate(rod(1.0), np.linspace(0.0, 0.3, 1001), method)
     assert run.stats["num_steps"] >= 1000

@@ -1,4 +1,4 @@
-"""SSPRK3: its order, what it keeps, its error estimate and its dense output."""
+"""SSPRK3: order, convex combination of Euler steps, error estimate, dense output."""
 
 import diffrax
 import jax
@@ -39,13 +39,13 @@ def errors(times, method):
     return np.max(np.abs(states - exact(times[:, None])))
 
 
-def test_it_is_of_order_three():
+def test_ssprk3_is_of_order_three():
     times = np.array([2.0])
     coarse, fine = (errors(times, ds.Method(SSPRK3(), step=h)) for h in (0.1, 0.05))
     assert abs(np.log2(coarse / fine) - 3) < 0.1
 
 
-def test_a_step_is_made_of_averages_of_eulers():
+def test_step_is_the_shu_osher_convex_combination_of_euler_steps():
     """Shu and Osher's form."""
     f, h, u = lambda u: GROWTH.r * u * (1 - u), 0.4, GROWTH.u0
     first = u + h * f(u)
@@ -55,7 +55,7 @@ def test_a_step_is_made_of_averages_of_eulers():
     np.testing.assert_allclose(step, third, rtol=1e-14)
 
 
-def test_its_error_estimate_steers_adaptive_runs():
+def test_embedded_error_estimate_controls_adaptive_steps():
     controller = diffrax.PIDController(rtol=1e-6, atol=1e-9)
     method = ds.Method(SSPRK3(), controller=controller)
     assert errors(np.array([2.0]), method) < 1e-5

@@ -1,4 +1,4 @@
-"""Stiff problems of the literature, and what a stage without a solution does."""
+"""Stiff problems of the literature, and stages without a solution."""
 
 from collections.abc import Callable
 
@@ -77,7 +77,7 @@ TIGHT = Method(
 )
 
 
-def test_robertson_has_every_digit_of_the_reference():
+def test_robertson_problem_matches_the_reference():
     found = answer(ROBERTSON, 100.0, TIGHT)
     # Quadruple precision, an independent Taylor integrator.
     exact = [0.6172348823960878, 6.153591274639123e-06, 0.3827589640126376]
@@ -85,7 +85,7 @@ def test_robertson_has_every_digit_of_the_reference():
 
 
 @pytest.mark.slow
-def test_derivatives_of_robertson_by_rates_are_those_of_its_sensitivities():
+def test_robertson_derivatives_match_the_sensitivity_equations():
     def run(k):
         return answer(eqx.tree_at(lambda s: s.parameters, ROBERTSON, k), 100.0, TIGHT)
 
@@ -149,7 +149,7 @@ def test_derivatives_of_robertson_by_rates_are_those_of_its_sensitivities():
         ),
     ],
 )
-def test_answers_of_the_test_set_are_met(rate, start, parameters, time, exact):
+def test_ivp_test_set_references_are_reached(rate, start, parameters, time, exact):
     """F. Mazzia and C. Magherini, *Test Set for IVP Solvers* (2008), II-1 and II-5."""
     simulation = Published(jnp.asarray(parameters), jnp.asarray(start), rate)
     controller = diffrax.PIDController(rtol=1e-9, atol=1e-12)
@@ -163,7 +163,7 @@ def blowing_up(y, k):
     return k[0] * y**2
 
 
-def test_a_stage_without_a_solution_fails_at_fixed_steps():
+def test_stage_without_a_solution_fails_at_fixed_steps():
     # z = 1 + γ h z² has no real root at γ h = 0.26.
     simulation = Published(jnp.asarray([1.0]), jnp.asarray([1.0]), blowing_up)
     found = simulate(simulation, 2.0, Method(Kvaerno5(), 1.0), throw=False)
@@ -174,7 +174,7 @@ def test_a_stage_without_a_solution_fails_at_fixed_steps():
 
 
 @pytest.mark.slow
-def test_a_controller_shortens_steps_that_fail_and_derivatives_stay_finite():
+def test_controller_shortens_failed_steps_and_derivatives_stay_finite():
     def run(k):
         simulation = Published(k[None], jnp.asarray([1.0]), blowing_up)
         controller = diffrax.PIDController(rtol=1e-8, atol=1e-8)

@@ -1,4 +1,4 @@
-"""What moves and where it starts, however it is given."""
+"""Bodies, test particles and their initial states, from arrays, tables and REBOUND."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +51,7 @@ def three_planets():
         (([1j, 2.0], _X, _V), "masses must be real numbers, got dtype complex128"),
     ],
 )
-def test_shapes_that_do_not_agree_are_named(arguments, sentence):
+def test_mismatched_shapes_raise_value_error(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         nbody.Bodies(*arguments)
 
@@ -74,14 +74,14 @@ def test_shapes_that_do_not_agree_are_named(arguments, sentence):
         (["a", ""], "names must have a letter"),
     ],
 )
-def test_names_are_one_a_body_and_differ(names, sentence):
+def test_names_must_be_unique_and_one_per_body(names, sentence):
     with pytest.raises(ValueError, match=sentence):
         nbody.Bodies([1.0, 2.0], _X, _V, names=names)
     with pytest.raises(ValueError, match=sentence):
         nbody.TestParticles(_X, _V, names=names)
 
 
-def test_whole_numbers_become_floats_and_floats_stay():
+def test_integers_become_floats_and_floats_keep_their_dtype():
     bodies = nbody.Bodies([1, 2], _X.astype(int), np.ones((2, 3), np.float32))
     assert bodies.masses.dtype == np.float64
     assert bodies.positions.dtype == bodies.velocities.dtype == np.float64
@@ -89,7 +89,7 @@ def test_whole_numbers_become_floats_and_floats_stay():
     assert single.masses.dtype == single.positions.dtype == np.float32
 
 
-def test_a_rebound_simulation_becomes_bodies_that_move_alike():
+def test_bodies_from_rebound_follow_the_trajectories_of_rebound():
     simulation = three_planets()
     bodies = nbody.Bodies.from_rebound(simulation)
     system = nbody.NBody(bodies, nbody.Gravity(simulation.G))
@@ -108,7 +108,7 @@ def test_a_rebound_simulation_becomes_bodies_that_move_alike():
     assert float(energy) == pytest.approx(simulation.energy(), rel=1e-12)
 
 
-def test_test_particles_without_mass_move_alike():
+def test_massless_particles_from_rebound_follow_the_trajectories_of_rebound():
     simulation = three_planets()
     simulation.N_active = 3
     system = nbody.NBody(nbody.Bodies.from_rebound(simulation), t0=simulation.t)
@@ -132,19 +132,19 @@ def test_test_particles_without_mass_move_alike():
         ),
     ],
 )
-def test_what_bodies_cannot_hold_of_rebound_is_refused(attribute, value, sentence):
+def test_unsupported_rebound_settings_raise_value_error(attribute, value, sentence):
     simulation = three_planets()
     setattr(simulation, attribute, value)
     with pytest.raises(ValueError, match=sentence):
         nbody.Bodies.from_rebound(simulation)
 
 
-def test_rebounds_names_become_names():
+def test_rebound_names_become_body_names():
     bodies = nbody.Bodies.from_rebound(three_planets())
     assert bodies.names == ("Sun", "inner", "outer", "rock")
 
 
-def test_particles_without_names_become_bodies_without_names():
+def test_rebound_particles_without_names_give_no_body_names():
     simulation = rebound.Simulation()
     simulation.add(m=1.0)
     simulation.add(m=0.5, x=1.0)
@@ -163,7 +163,7 @@ _TABLE = {
 }
 
 
-def test_a_table_becomes_bodies():
+def test_bodies_from_a_table_have_its_columns():
     bodies = nbody.Bodies.from_table(_TABLE, G=2.96e-4)
     np.testing.assert_allclose(bodies.masses, [1.0, 8.9e-10 / 2.96e-4], rtol=1e-15)
     np.testing.assert_array_equal(bodies.positions[1], [1.0, 0.1, 0.2])
@@ -171,7 +171,7 @@ def test_a_table_becomes_bodies():
     assert bodies.names == ("Sun", "Earth")
 
 
-def test_columns_may_be_lower_case_have_masses_and_no_names():
+def test_table_columns_may_be_lower_case_or_masses_or_unnamed():
     table = {key.lower(): column for key, column in _TABLE.items() if key != "name"}
     table["mass"] = table.pop("gm")
     bodies = nbody.Bodies.from_table(table)
@@ -184,13 +184,13 @@ def test_columns_may_be_lower_case_have_masses_and_no_names():
 
 
 @pytest.mark.parametrize("missing", ["GM", "Z", "VY"])
-def test_a_missing_column_is_named(missing):
+def test_missing_table_column_raises_value_error(missing):
     table = {key: column for key, column in _TABLE.items() if key != missing}
     with pytest.raises(ValueError, match=f"table has no column {missing}; it has name"):
         nbody.Bodies.from_table(table)
 
 
-def test_a_data_frame_is_a_table():
+def test_bodies_from_a_data_frame_equal_those_from_a_table():
     class Frame:
         """As pandas has it: columns by name, and no `collections.abc.Mapping`."""
 
@@ -206,7 +206,7 @@ def test_a_data_frame_is_a_table():
     np.testing.assert_array_equal(bodies.positions[1], [1.0, 0.1, 0.2])
 
 
-def test_tracers_follow_the_bodies_and_are_massless():
+def test_test_particles_move_as_massless_bodies():
     simulation = three_planets()
     bodies = nbody.Bodies.from_rebound(simulation)
     massive = nbody.Bodies(
@@ -234,7 +234,7 @@ def test_tracers_follow_the_bodies_and_are_massless():
         ),
     ],
 )
-def test_forces_that_mean_nothing_are_refused(forces, sentence):
+def test_invalid_forces_raise_value_error(forces, sentence):
     with pytest.raises(ValueError, match=sentence):
         nbody.NBody(nbody.Bodies([1.0, 2.0], _X, _V), forces)
 
@@ -255,14 +255,14 @@ def test_units_agree_with_the_published_constants():
 @pytest.mark.parametrize(
     "name", ["67P", "Barnard's", "a.b", "HD 1 [b]", "2000-01", "'x'", "B, 1"]
 )
-def test_other_names_lead_to_their_body(name):
+def test_names_with_special_characters_select_their_body(name):
     bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["A", name])
     chosen = select(bodies, f"masses[{name}]")
     assert chosen.names == (f"masses[{name}]",)
     assert chosen.parts[0].entries == (1,)
 
 
-def test_a_tracer_has_no_name_of_a_body():
+def test_names_of_test_particles_and_bodies_must_differ():
     bodies = nbody.Bodies([1.0, 2.0], _X, _V, names=["Sun", "Earth"])
     test_particles = nbody.TestParticles(_X, _V, names=["rock", "Earth"])
     with pytest.raises(

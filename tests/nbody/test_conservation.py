@@ -1,4 +1,4 @@
-"""What gravity conserves, and its observables against REBOUND and closed forms."""
+"""Conserved quantities of gravity, against REBOUND and closed forms."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def cluster(bodies, softening):
 
 
 @pytest.mark.parametrize("bodies", [4, 80])
-def test_momentum_and_angular_momentum_are_conserved_to_rounding(bodies):
+def test_momentum_and_angular_momentum_are_conserved_to_machine_precision(bodies):
     system = cluster(bodies, 0.1)
     trajectory = simulate(system, 0.05 * np.arange(21), Method(Yoshida4(), 0.05))
     for quantity in (nbody.momentum, nbody.angular_momentum):
@@ -44,7 +44,7 @@ def test_energy_error_falls_as_step_squared():
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
 
 
-def test_energy_is_kinetic_and_potential():
+def test_energy_is_kinetic_plus_potential():
     masses, softening, G = np.array([2.0, 3.0]), 0.5, 1.7
     x = np.array([[0.0, 0, 0], [3, 4, 0]])
     v = np.array([[1.0, 0, 0], [0, 2, 0]])
@@ -61,7 +61,7 @@ def test_energy_is_kinetic_and_potential():
 @pytest.mark.parametrize(
     "observable", [nbody.energy, nbody.momentum, nbody.angular_momentum]
 )
-def test_a_trajectory_is_no_state(observable):
+def test_trajectory_in_place_of_a_state_raises_value_error(observable):
     system = cluster(2, 0.1)
     trajectory = simulate(system, [0.1], Method(Leapfrog(), 0.1))
     with pytest.raises(ValueError, match=r"got a Trajectory; .* is trajectory\.states"):
@@ -100,7 +100,7 @@ def test_observables_take_one_state_or_many():
     assert nbody.distances(trajectory.states).shape == (3, 5, 5)
 
 
-def test_the_virial_is_the_potential_energy():
+def test_virial_is_the_potential_energy():
     # Clausius: the sum of x·a m over bodies is the potential energy, for ε = 0.
     system = cluster(6, 0.0)
     x, _ = system.initial_state()

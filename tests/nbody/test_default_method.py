@@ -62,7 +62,9 @@ def innermost(system):
     ],
     ids=["two planets", "eccentric", "Solar System"],
 )
-def test_the_default_errs_by_1e9_of_the_innermost_distance(system, span):
+def test_default_method_agrees_with_ias15_to_1e9_of_the_innermost_distance(
+    system, span
+):
     # 100 periods of the innermost planet, 207 of Mercury
     times = [0.3 * span, span]
     positions = simulate(system, times).states.positions
@@ -84,7 +86,7 @@ def test_the_default_errs_by_1e9_of_the_innermost_distance(system, span):
     ],
     ids=["two planets", "Solar System"],
 )
-def test_derivatives_err_by_1e8_of_the_largest_of_their_row(system, span):
+def test_derivatives_agree_with_ias15_variations_to_1e8(system, span):
     # By all of the innermost planet, and the mass of the star.
     columns = [(1, k) for k in ("m", "x", "y", "z", "vx", "vy", "vz")] + [(0, "m")]
     reference = ias15(system)
@@ -122,7 +124,7 @@ def test_derivatives_err_by_1e8_of_the_largest_of_their_row(system, span):
     assert np.max(np.abs(found - expected) / largest) < 1e-8
 
 
-def test_the_method_under_jit_is_that_outside():
+def test_default_method_is_the_same_under_jit():
     system = two_planets()
     outside = system.default_method()
     inside = eqx.filter_jit(lambda s: s.default_method())(system)
@@ -180,7 +182,7 @@ def test_the_default_runs_in_single_precision(count):
     [([[0.0, 0, 0], [0, 0, 0], [1, 0, 0]], 0.1), ([[0.0, 0, 0]], 0.0)],
     ids=["coincident", "lone"],
 )
-def test_the_default_has_a_scale_where_no_pair_is_apart(positions, softening):
+def test_default_method_runs_for_coincident_and_single_bodies(positions, softening):
     bodies = nbody.Bodies(
         np.ones(len(positions)), positions, np.zeros((len(positions), 3))
     )
@@ -204,7 +206,7 @@ def test_the_recommended_method_is_closer_than_the_default(capsys):
     np.testing.assert_allclose(positions, expected, rtol=0, atol=2e-10)
 
 
-def test_the_step_follows_the_shortest_pericenter_passage():
+def test_recommended_step_is_a_fraction_of_the_shortest_pericenter_passage():
     q, e = 0.9, 0.1
     method = nbody.recommend_method(two_planets(e))
     time = 2 * np.pi * np.sqrt(q**3 / (1.001 * (1 + e)))
@@ -212,7 +214,7 @@ def test_the_step_follows_the_shortest_pericenter_passage():
     assert 0.9 * time / 60 < method.step <= time / 60
 
 
-def test_the_solar_system_is_stepped_by_mercury(capsys):
+def test_recommended_step_of_the_solar_system_is_set_by_mercury(capsys):
     method = nbody.recommend_method(sun_and_nine_planets())
     assert method.step == pytest.approx(0.95, abs=0.1)
     assert "Sun and Mercury" in capsys.readouterr().out
@@ -236,7 +238,9 @@ def _drag(t, state):
         ),
     ],
 )
-def test_the_default_is_recommended_where_fixed_steps_do_not_serve(system, why, capsys):
+def test_adaptive_method_is_recommended_where_fixed_steps_are_unsuitable(
+    system, why, capsys
+):
     method = nbody.recommend_method(system)
     assert method.adaptive
     assert why in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Elements and states, both ways, and what is regular where angles are not."""
+"""Orbital elements and states, both ways, and nonsingular elements."""
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +64,7 @@ def same_angle(found, exact, atol):
 
 
 @pytest.mark.parametrize("open", [False, True])
-def test_states_and_elements_are_those_of_rebound(open):
+def test_states_and_elements_agree_with_rebound(open):
     given = orbits(50, open=open)
     x, v = nbody.Elements(**given).state(GM)
     back = nbody.elements(x, v, GM)
@@ -86,7 +86,7 @@ def test_states_and_elements_are_those_of_rebound(open):
 
 
 @pytest.mark.parametrize("open", [False, True])
-def test_elements_return_from_their_state(open):
+def test_elements_to_state_to_elements_is_the_identity(open):
     given = orbits(50, open=open, seed=1)
     back = nbody.elements(*nbody.Elements(**given).state(GM), GM)
     for name in NAMES:
@@ -106,7 +106,7 @@ def test_mean_and_true_anomaly_are_inverse(open):
         assert np.all(np.abs(there.true_anomaly - 4 * np.pi) <= np.pi)
 
 
-def test_the_mean_anomaly_grows_evenly_in_time():
+def test_mean_anomaly_grows_linearly_in_time():
     for open in (False, True):
         given = orbits(50, open=open, seed=3)
         orbit = nbody.Elements(**given)
@@ -117,7 +117,7 @@ def test_the_mean_anomaly_grows_evenly_in_time():
         same_angle(grown, 0.3 * rate, 1e-12)
 
 
-def test_circles_and_the_plane_have_angles_of_zero():
+def test_undefined_angles_of_circular_and_planar_orbits_are_zero():
     orbit = nbody.elements([0.0, 2.0, 0.0], [-(0.5**0.5), 0.0, 0.0], 1.0)
     found = [getattr(orbit, name) for name in NAMES]
     np.testing.assert_allclose(sum(found[3:]), np.pi / 2, rtol=1e-15)
@@ -136,7 +136,7 @@ def regular(count, seed=4):
     }
 
 
-def test_regular_elements_are_those_of_rebound_and_return():
+def test_nonsingular_elements_agree_with_rebound_and_invert():
     given = regular(50)
     x, v = nbody.NonsingularElements(**given).state(GM)
     back = nbody.nonsingular_elements(x, v, GM)
@@ -162,7 +162,7 @@ def elements_of(y):
     return jnp.stack([getattr(orbit, name) for name in PAL])
 
 
-def test_regular_elements_are_regular_for_circles_in_the_plane():
+def test_nonsingular_elements_are_smooth_at_circular_planar_orbits():
     @jax.jit
     def everything(flat):
         y = state_of(flat)
@@ -179,7 +179,7 @@ def test_regular_elements_are_regular_for_circles_in_the_plane():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outer", [jax.jacfwd, jax.jacrev])
-def test_second_derivatives_are_regular_for_circles_in_the_plane(outer):
+def test_second_derivatives_are_right_at_circular_planar_orbits(outer):
     def loss(z):
         return jnp.sum(jnp.sin(elements_of(state_of(z))))
 
@@ -187,7 +187,7 @@ def test_second_derivatives_are_regular_for_circles_in_the_plane(outer):
     np.testing.assert_allclose(second, np.diag(-np.sin(FLAT)), atol=1e-12)
 
 
-def test_remainders_fall_with_slope_two_in_every_leaf():
+def test_taylor_remainders_fall_with_slope_two_in_every_leaf():
     @jax.jit
     def state(orbit, gm):
         return orbit.state(gm)
@@ -207,7 +207,7 @@ def test_remainders_fall_with_slope_two_in_every_leaf():
 
 
 @pytest.mark.parametrize("jacobi", [False, True])
-def test_bodies_on_orbits_are_those_of_rebound(jacobi):
+def test_bodies_from_elements_agree_with_rebound(jacobi):
     masses = [1.0, 0.1, 0.02, 0.003]
     given = orbits(3, seed=7)
     bodies = nbody.Bodies.from_elements(
@@ -227,7 +227,7 @@ def test_bodies_on_orbits_are_those_of_rebound(jacobi):
     assert bodies.names == ("a", "b", "c", "d")
 
 
-def test_masses_and_elements_of_bodies_are_live():
+def test_bodies_have_gradients_by_masses_and_elements():
     @jax.jit
     def start(masses, orbit):
         bodies = nbody.Bodies.from_elements(masses, orbit)
@@ -238,7 +238,7 @@ def test_masses_and_elements_of_bodies_are_live():
     assert found.passed, found
 
 
-def test_bad_input_is_named():
+def test_invalid_elements_raise_value_error():
     with pytest.raises(
         ValueError, match=r"semi_major_axis \(2,\), eccentricity \(3,\)"
     ):

@@ -1,4 +1,4 @@
-"""A user's own forces: plain functions and modules with parameters."""
+"""Custom forces: plain functions and modules with parameters."""
 
 import functools
 
@@ -44,7 +44,7 @@ class Network(eqx.Module):
         return jax.vmap(self.layers)(state.positions)
 
 
-def test_a_plain_function_is_a_force():
+def test_plain_function_acts_as_a_force():
     system = nbody.NBody(_BODIES, spring, gravity=False)
     states = simulate(system, 1.3, Method(KahanLi6(), 0.1)).states
     c, s = np.cos(2.6), np.sin(2.6)
@@ -53,7 +53,7 @@ def test_a_plain_function_is_a_force():
     np.testing.assert_allclose(states.positions, expected, atol=1e-8)
 
 
-def test_a_force_of_time_is_a_force():
+def test_force_may_depend_on_time():
     system = nbody.NBody(_BODIES, [drive], t0=0.5, gravity=False)
     states = simulate(system, 1.7, Method(KahanLi6(), 0.1)).states
     expected = _BODIES.velocities + np.sin(1.7) - np.sin(0.5)
@@ -86,7 +86,7 @@ def test_forces_add_up():
     np.testing.assert_allclose(parts[0], 1.5 * default, rtol=1e-15)
 
 
-def test_a_network_is_a_force_with_live_weights():
+def test_neural_network_force_has_gradients_by_its_weights():
     system = nbody.NBody(_BODIES, [nbody.Gravity(), Network(3)])
     report = taylor_test(lambda s: simulate(s, 0.4, _LEAPFROG), system)
     assert report.passed, f"\n{report}"
@@ -98,7 +98,7 @@ def test_a_network_is_a_force_with_live_weights():
         )
 
 
-def test_a_network_is_stepped_backwards_like_any_force():
+def test_reversible_adjoint_of_a_neural_network_force_has_the_stored_gradient():
     def loss(network, adjoint):
         system = nbody.NBody(_BODIES, [nbody.Gravity(), network])
         method = Method(Leapfrog(), 0.1, adjoint=adjoint)
@@ -109,14 +109,14 @@ def test_a_network_is_stepped_backwards_like_any_force():
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
 
 
-def test_tracers_feel_a_users_force():
+def test_custom_force_acts_on_test_particles():
     test_particles = nbody.TestParticles([[1.0, 1, 1]], [[0.0, 0, 0]])
     system = nbody.NBody(_BODIES, spring, test_particles=test_particles, gravity=False)
     states = simulate(system, 0.5, Method(KahanLi6(), 0.1)).states
     np.testing.assert_allclose(states.positions[2], np.full(3, np.cos(1.0)), atol=1e-8)
 
 
-def test_an_acceleration_of_another_shape_is_named():
+def test_acceleration_of_wrong_shape_raises_value_error():
     def uniform(t, state):
         return jnp.zeros(3)
 
@@ -127,7 +127,7 @@ def test_an_acceleration_of_another_shape_is_named():
         simulate(nbody.NBody(_BODIES, uniform, gravity=False), 1.0, _HEUN)
 
 
-def test_a_compiled_force_is_a_force():
+def test_jitted_forces_are_recognized_as_separable_or_not():
     @jax.jit
     def trap(t, state):
         return -0.1 * state.positions
@@ -140,13 +140,13 @@ def test_a_compiled_force_is_a_force():
         assert isinstance(nbody.NBody(_BODIES, [nbody.Gravity(), force]).terms(), kind)
 
 
-def test_units_are_no_gravitational_constant():
+def test_unit_system_in_place_of_g_raises_value_error():
     with pytest.raises(ValueError, match="G must be a number, got 'au, Msun, day'; nb"):
         nbody.Gravity("au, Msun, day")
 
 
 @pytest.mark.parametrize("force", [spring, [spring, drag]])
-def test_forces_without_gravity_are_warned_of_with_both_ways_out(force):
+def test_forces_without_gravity_warn_and_name_both_remedies(force):
     # `with pytest.warns` finds more than one as well; there is one.
     with pytest.warns(UserWarning, match="do not attract each other") as found:
         nbody.NBody(_BODIES, force)
@@ -156,7 +156,7 @@ def test_forces_without_gravity_are_warned_of_with_both_ways_out(force):
     assert "NBody(..., gravity=False)" in sentence
 
 
-def test_forces_with_gravity_or_meant_without_it_are_not_warned_of():
+def test_forces_with_gravity_or_gravity_false_do_not_warn():
     for forces, gravity in ((None, True), ([nbody.Gravity(), drag], True)):
         nbody.NBody(_BODIES, forces, gravity=gravity)
     nbody.NBody(_BODIES, drag, gravity=False)
@@ -166,6 +166,6 @@ def test_forces_with_gravity_or_meant_without_it_are_not_warned_of():
 
 
 @pytest.mark.parametrize("forces", [None, nbody.Gravity(), [nbody.Gravity(), drag]])
-def test_gravity_beside_gravity_false_is_refused(forces):
+def test_gravity_force_with_gravity_false_raises_value_error(forces):
     with pytest.raises(ValueError, match="gravity=False contradicts forces, which"):
         nbody.NBody(_BODIES, forces, gravity=False)

@@ -45,14 +45,14 @@ def residual(anomaly, m, e):
 
 
 @pytest.mark.parametrize("largest", [0.999, 1 - 1e-9])
-def test_the_equation_holds_to_four_roundings(largest):
+def test_kepler_equation_holds_to_four_ulp(largest):
     m, e = pairs(1_000_000, largest)
     anomaly = np.asarray(solve(m, e))
     rounding = np.spacing(np.maximum(np.abs(anomaly), 1))
     assert np.max(np.abs(residual(anomaly, m, e)) / rounding) <= 4
 
 
-def test_small_anomalies_are_right_relative_to_themselves():
+def test_small_anomalies_have_small_relative_error():
     m, e = pairs(100_000, 1 - 1e-9, seed=1)
     inside = np.abs(m) < np.pi
     m, e = m[inside], e[inside]
@@ -64,7 +64,7 @@ def test_small_anomalies_are_right_relative_to_themselves():
 
 
 @pytest.mark.parametrize("e", [0.0, 0.3, 0.999])
-def test_a_turn_of_m_is_a_turn_of_e(e):
+def test_eccentric_anomaly_is_equivariant_under_full_turns(e):
     m, turns = np.meshgrid(np.linspace(-3, 3, 7), np.arange(-5, 6))
     whole = 2 * np.pi * turns
     shifted = solve(m + whole, e)
@@ -73,7 +73,7 @@ def test_a_turn_of_m_is_a_turn_of_e(e):
     np.testing.assert_allclose(shifted - whole, solve(m, e), rtol=0, atol=tolerance)
 
 
-def test_circles_and_apsides_are_exact():
+def test_circular_orbits_and_apsides_are_exact():
     m = np.linspace(-10, 10, 101)
     np.testing.assert_array_max_ulp(np.asarray(solve(m, 0.0)), m, 1)
     e = np.array([0.0, 0.5, 0.999, 1 - 1e-16])
@@ -82,12 +82,12 @@ def test_circles_and_apsides_are_exact():
 
 
 @pytest.mark.parametrize("e", [-1e-9, 1.0, 1.5, np.nan, np.inf])
-def test_other_eccentricities_are_nan_in_value_and_derivative(e):
+def test_eccentricities_outside_zero_to_one_are_nan(e):
     value, slopes = jax.value_and_grad(nbody.eccentric_anomaly, (0, 1))(0.3, e)
     assert np.isnan([value, *slopes]).all()
 
 
-def test_shapes_broadcast_and_single_precision_stays():
+def test_shapes_broadcast_and_single_precision_is_kept():
     m, e = np.linspace(-9, 9, 5, dtype=np.float32), np.float32([[0.1], [0.97]])
     found = nbody.eccentric_anomaly(m, e)
     assert found.shape == (2, 5) and found.dtype == np.float32
@@ -98,7 +98,7 @@ def test_shapes_broadcast_and_single_precision_stays():
         nbody.eccentric_anomaly(m, e[:, 0])
 
 
-def test_remainders_fall_with_slope_two_and_modes_agree():
+def test_taylor_remainders_fall_with_slope_two_and_modes_agree():
     m, e = pairs(20, 0.5, seed=2)
     found = taylor_test(solve, jnp.asarray(m), jnp.asarray(e))
     assert found.passed, found

@@ -1,4 +1,4 @@
-"""Motion along conics: exact, symplectic, and so is its derivative."""
+"""Kepler steps along conics: exact and symplectic, with exact derivatives."""
 
 import functools
 import math
@@ -79,14 +79,14 @@ def test_steps_solve_the_differential_equation(e):
     np.testing.assert_allclose(found, run.y[:, -1], rtol=0, atol=1e-10)
 
 
-def test_a_hyperbola_of_high_speed_is_right_to_the_last_digits():
+def test_fast_hyperbolic_orbit_is_right_to_machine_precision():
     x, _ = step([1.0, 0.0, 0.0], [0.0, 1e5, 0.0], 1.234567, 1.0)
     exact = [0.999987654429999595, 123456.699987655572, 0.0]
     np.testing.assert_allclose(x, exact, rtol=1e-15)
 
 
 @pytest.mark.parametrize("dt", [-3.0, 0.0, 1e-7, 2.5, 1e6])
-def test_without_gravity_motion_is_straight(dt):
+def test_motion_without_gravity_is_a_straight_line(dt):
     x, v = states(0.3)
     moved, kept = step(x, v, dt, 0.0)
     # x + v dt may be one rounding or two
@@ -108,7 +108,7 @@ def test_steps_compose_and_reverse(e):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * scale)
 
 
-def test_whole_periods_change_nothing():
+def test_whole_periods_return_to_the_initial_state():
     x, v = states(0.3)
     for count in (1, -1, 1000):
         moved = np.concatenate(step(x, v, 2 * np.pi * count, 1.0))
@@ -159,7 +159,7 @@ def stumpff(z):
     return [np.where(np.abs(z) < 4, a, b) for a, b in zip(sums, closed, strict=True)]
 
 
-def test_the_universal_equation_holds_to_a_few_roundings():
+def test_universal_kepler_equation_holds_to_a_few_ulp():
     random = np.random.default_rng(3)
     count = 1_000_000
     # e to 0.999 and through the parabola: β of either sign and of any size
@@ -188,7 +188,7 @@ def test_the_universal_equation_holds_to_a_few_roundings():
     assert np.max(residual / rounding) < 8
 
 
-def test_remainders_fall_with_slope_two_in_every_leaf():
+def test_taylor_remainders_fall_with_slope_two_in_every_leaf():
     members = [states(e, count=1) for e in (0.0, 0.7, 1.0, 1.5)]
     x, v = (np.concatenate(a) for a in zip(*members, strict=True))
     # the first two over a period
@@ -198,7 +198,7 @@ def test_remainders_fall_with_slope_two_in_every_leaf():
     assert found.disagreement < 1e-10
 
 
-def test_the_derivative_in_gm_is_right_where_there_is_none():
+def test_derivative_by_gm_is_right_at_zero_gm():
     """Of a straight line: −∫∫ x/r³, by quadrature."""
     x, v = np.array([1.0, 0.2, 0.0]), np.array([-0.3, 1.0, 0.5])
     found = jax.jacfwd(nbody.kepler_step, 3)(x, v, 2.0, 0.0)[0]
@@ -279,7 +279,7 @@ def test_hessians_are_right_inside_a_scan(outer, inner, hessian):
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-11 * np.max(np.abs(exact)))
 
 
-def test_single_precision_stays_and_does_not_overflow():
+def test_single_precision_is_kept_and_does_not_overflow():
     x, v = (np.float32(a) for a in states(0.3))
     dt = np.linspace(-1, 1, 8, dtype=np.float32)
     # lengths and GM of the Sun in SI units, whose squares overflow
@@ -292,7 +292,7 @@ def test_single_precision_stays_and_does_not_overflow():
     np.testing.assert_allclose(moved / huge, exact, rtol=0, atol=1e-5)
 
 
-def test_bad_input_is_named():
+def test_invalid_shapes_raise_and_impossible_states_are_nan():
     with pytest.raises(ValueError, match=r"v must have shape \(..., 3\), got \(2,\)"):
         nbody.kepler_step([1.0, 0.0, 0.0], [1.0, 0.0], 1.0, 1.0)
     with pytest.raises(ValueError, match=r"shapes must broadcast, got x \(2,\)"):

@@ -50,7 +50,7 @@ def loss(adjoint, steps=_STEPS):
 @pytest.mark.parametrize(
     "adjoint", [None, Reversible(), Checkpointed()], ids=lambda a: type(a).__name__
 )
-def test_no_array_of_all_pairs_is_in_the_gradient(adjoint):
+def test_gradient_holds_no_array_of_all_pairs(adjoint):
     of, at = loss(adjoint)
     jaxpr = jax.make_jaxpr(jax.grad(of, (0, 1)))(*at).jaxpr
     # States of every step, twice and more: far from 200² = 40 000.
@@ -58,7 +58,7 @@ def test_no_array_of_all_pairs_is_in_the_gradient(adjoint):
     assert largest_array(jaxpr) >= 3 * _BODIES
 
 
-def test_the_walk_would_find_one():
+def test_jaxpr_search_finds_an_array_of_all_pairs():
     def all_pairs(x):
         return jax.lax.scan(
             lambda c, _: (c + jnp.sum((x[:, None] - x) ** 2), None), 0.0, None, 2
@@ -68,7 +68,7 @@ def test_the_walk_would_find_one():
     assert largest_array(jaxpr) == _BODIES**2
 
 
-def test_no_array_of_all_pairs_is_in_the_compiled_gradient():
+def test_compiled_gradient_holds_no_array_of_all_pairs():
     # What JAX moves out of a differentiated loop shows only in the compiled program.
     of, at = loss(None)
     compiled = jax.jit(jax.grad(of, (0, 1))).lower(*at).compile()

@@ -50,14 +50,14 @@ def system():
     return x, v, random.uniform(0.5, 1.5, 5)
 
 
-def test_all_pairs_are_einstein_infeld_hoffmann(system):
+def test_all_pairs_accelerations_are_einstein_infeld_hoffmann(system):
     x, v, mu = system
     found = acceleration(nbody.PostNewtonian(7.0), x, v, jnp.asarray(mu))
     expected = einstein_infeld_hoffmann(x, v, mu, 7.0)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_tracers_feel_what_massless_bodies_feel(system):
+def test_test_particles_accelerate_as_massless_bodies(system):
     x, v, mu = system
     for force in (nbody.PostNewtonian(7.0), nbody.PostNewtonian(7.0, primary=1)):
         test_particles = acceleration(force, x, v, jnp.asarray(mu[:3]))
@@ -65,7 +65,7 @@ def test_tracers_feel_what_massless_bodies_feel(system):
         np.testing.assert_allclose(test_particles, massless, rtol=1e-13)
 
 
-def test_central_term_is_all_pairs_for_a_test_particle(system):
+def test_central_term_equals_all_pairs_for_test_particles(system):
     x, v, mu = system
     x, v = x - x[0], np.where(np.arange(5)[:, None] == 0, 0, v)
     masses = jnp.asarray([mu[0], 0, 0, 0, 0])
@@ -74,7 +74,7 @@ def test_central_term_is_all_pairs_for_a_test_particle(system):
     np.testing.assert_allclose(central[1:], pairs[1:], rtol=1e-13)
 
 
-def test_central_term_keeps_the_momentum(system):
+def test_central_term_conserves_momentum(system):
     x, v, mu = system
     force = nbody.PostNewtonian(7.0, primary=2)
     total = mu @ np.asarray(acceleration(force, x, v, jnp.asarray(mu)))
@@ -114,12 +114,12 @@ def test_symplectic_solvers_are_refused_with_a_sentence(system):
         )
 
 
-def test_c_is_one_number():
+def test_c_that_is_no_scalar_raises_value_error():
     with pytest.raises(ValueError, match=r"c must have shape \(\), got \(2,\)"):
         nbody.PostNewtonian([1.0, 2.0])
 
 
 @pytest.mark.parametrize("primary", [-1, "Sun", 0.0])
-def test_the_central_body_is_an_index(primary):
+def test_primary_that_is_no_index_raises_value_error(primary):
     with pytest.raises(ValueError, match="primary must be the index of a body, 0 or"):
         nbody.PostNewtonian(1.0, primary=primary)

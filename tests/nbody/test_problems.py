@@ -1,4 +1,4 @@
-"""The table of problems with exact answers, each by a method that reaches them."""
+"""Every problem with an exact answer, by a method that reaches it."""
 
 import dataclasses
 
@@ -48,7 +48,7 @@ def test_every_problem_has_a_method():
 
 
 @pytest.mark.parametrize(("name", "method"), _ROWS)
-def test_exact_answers_are_reached(name, method):
+def test_every_problem_reaches_its_exact_answer(name, method):
     problem = _PROBLEMS[name]
     found = problem.found(method)
     for exact, value in zip(problem.exact, found, strict=True):
@@ -56,7 +56,7 @@ def test_exact_answers_are_reached(name, method):
         assert error <= exact.tolerance, f"{exact.quantity}: {value}, off by {error}"
 
 
-def test_the_central_term_turns_the_perihelion_as_all_pairs_do():
+def test_central_term_precesses_the_perihelion_as_all_pairs_do():
     problem = dataclasses.replace(
         _PROBLEMS["Mercury"], simulation=lambda: mercury(primary=0)
     )

@@ -1,4 +1,4 @@
-"""Simulations of REBOUND, there and back."""
+"""Conversion to and from REBOUND simulations."""
 
 import importlib
 import sys
@@ -31,7 +31,7 @@ def moved(simulation, time):
     return [p.xyz for p in simulation.particles]
 
 
-def test_a_system_from_rebound_moves_alike():
+def test_system_from_rebound_follows_the_trajectories_of_rebound():
     simulation = softened_planets()
     system = nbody.NBody.from_rebound(simulation)
     assert (system.t0, float(system.gravity.G)) == (3.0, 2.5)
@@ -44,7 +44,7 @@ def test_a_system_from_rebound_moves_alike():
     np.testing.assert_allclose(states.positions, expected, rtol=0, atol=1e-13)
 
 
-def test_a_system_to_rebound_moves_alike():
+def test_system_from_and_to_rebound_moves_as_the_original():
     system = nbody.NBody.from_rebound(softened_planets())
     simulation = system.to_rebound()
     assert (simulation.G, simulation.t, simulation.softening) == (2.5, 3.0, 0.05)
@@ -55,7 +55,7 @@ def test_a_system_to_rebound_moves_alike():
     )
 
 
-def test_a_system_without_names_or_tracers_returns():
+def test_system_without_names_or_test_particles_round_trips():
     simulation = rebound.Simulation()
     simulation.add(m=1.0)
     simulation.add(m=0.5, x=1.0, vy=1.0)
@@ -65,7 +65,7 @@ def test_a_system_without_names_or_tracers_returns():
     assert eqx.tree_equal(again, system)
 
 
-def test_variations_of_rebound_are_not_bodies():
+def test_rebound_variational_particles_are_skipped():
     simulation = softened_planets()
     simulation.softening, simulation.N_active = 0.0, -1
     simulation.add_variation()
@@ -73,7 +73,7 @@ def test_variations_of_rebound_are_not_bodies():
     assert nbody.NBody.from_rebound(simulation).bodies.masses.size == 4
 
 
-def test_what_a_system_cannot_hold_of_rebound_is_refused():
+def test_unsupported_rebound_systems_raise_value_error():
     simulation = softened_planets()
     simulation.N_active = 2
     with pytest.raises(ValueError, match="particle 2 beyond it has the mass 0"):
@@ -84,7 +84,7 @@ def test_what_a_system_cannot_hold_of_rebound_is_refused():
         nbody.NBody.from_rebound(simulation)
 
 
-def test_what_rebound_cannot_hold_is_refused(monkeypatch):
+def test_unsupported_systems_of_diffsim_raise_value_error(monkeypatch):
     system = nbody.NBody.from_rebound(softened_planets())
     pushed = nbody.NBody(system.bodies, [system.gravity, lambda t, state: 0])
     with pytest.raises(ValueError, match="to_rebound needs Gravity alone"):
@@ -111,7 +111,7 @@ def test_what_rebound_cannot_hold_is_refused(monkeypatch):
     ],
 )
 @pytest.mark.parametrize("kind", [nbody.NBody, nbody.Bodies])
-def test_boxes_and_collisions_of_rebound_are_refused(kind, name, value):
+def test_rebound_boxes_and_collisions_raise_value_error(kind, name, value):
     simulation = softened_planets()
     simulation.softening = 0.0
     setattr(simulation, name, value)
@@ -119,14 +119,14 @@ def test_boxes_and_collisions_of_rebound_are_refused(kind, name, value):
         kind.from_rebound(simulation)
 
 
-def test_other_sums_of_the_same_gravity_are_taken():
+def test_other_gravity_routines_of_rebound_are_accepted():
     simulation = softened_planets()
     for gravity in ("compensated", "tree", "jacobi", "mercurius"):
         simulation.gravity = gravity
         assert nbody.NBody.from_rebound(simulation).bodies.masses.size == 3
 
 
-def test_additional_forces_of_rebound_are_warned_of():
+def test_additional_forces_of_rebound_warn():
     simulation = softened_planets()
     simulation.additional_forces = lambda pointer: None
     with pytest.warns(UserWarning, match="additional_forces"):
@@ -134,7 +134,7 @@ def test_additional_forces_of_rebound_are_warned_of():
 
 
 @pytest.mark.parametrize("kind", [nbody.NBody, nbody.Bodies])
-def test_what_is_no_simulation_of_rebound_is_refused(kind):
+def test_object_that_is_no_rebound_simulation_raises_value_error(kind):
     with pytest.raises(ValueError, match=r"simulation must be a rebound.Simulation"):
         kind.from_rebound("x.bin")
     with pytest.raises(ValueError, match="simulation has no particles"):

@@ -35,7 +35,7 @@ def _G(units):
     return _GM_SUN / _SUN * mass * time**2 / length**3
 
 
-def test_the_units_of_this_file_are_those_of_the_library():
+def test_units_of_this_file_are_those_of_the_library():
     assert set(_UNITS) - {"cgs"} == set(nbody.G)
     for units in set(_UNITS) - {"cgs"}:
         # The last is rounded to what the mass of the Sun in kg is known to.
@@ -172,7 +172,7 @@ def test_the_energy_of_planets_in_kilograms_is_that_of_double_precision():
     )
 
 
-def test_a_lone_body_at_the_origin_feels_nothing():
+def test_single_body_at_the_origin_has_zero_acceleration():
     for mass in (1.0, 1.3e26):
         gm, x = jnp.asarray([mass], jnp.float32), jnp.zeros((3, 1), jnp.float32)
         acceleration = nbody.Gravity().acceleration(0.0, x, None, gm)

@@ -77,13 +77,13 @@ def test_coincident_bodies_in_blocks_have_finite_derivatives():
     assert finite(jax.jit(lambda *at: jax.jvp(gradient, at, at))(*at))
 
 
-def test_coincident_bodies_without_softening_end_the_run_with_a_name():
+def test_coincident_bodies_without_softening_give_the_result_non_finite():
     bodies = nbody.Bodies(np.ones(3), _TOGETHER, _MOVING)
     trajectory = simulate(nbody.NBody(bodies), 0.3, _METHOD, throw=False)
     assert trajectory.result == ds.RESULTS.non_finite
 
 
-def test_a_single_body_moves_straight_on():
+def test_single_body_moves_in_a_straight_line():
     bodies = nbody.Bodies([2.0], [[1.0, 2, 3]], [[0.1, 0.2, 0.3]])
     system = nbody.NBody(bodies)
     states = simulate(system, 0.3, _METHOD).states

@@ -1,4 +1,4 @@
-"""Pictures without a display: there is something in them, and it is what was given."""
+"""Plots without a display: figures are not empty and show the given data."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def is_drawn(figure):
     return np.std(np.asarray(figure.canvas.buffer_rgba())[..., :3]) > 1
 
 
-def test_orbits_draw_what_was_simulated(trajectory):
+def test_orbits_draw_the_simulated_positions(trajectory):
     axes = plots.orbits(trajectory, names=["Sun", "Planet"], unit="au")
     assert is_drawn(axes.figure)
     path = axes.lines[2].get_xydata()
@@ -81,7 +81,7 @@ def test_orbits_draw_into_given_axes(trajectory):
         (np.zeros((4, 2, 3)), {"plane": (0, 3)}, "plane must be two of"),
     ],
 )
-def test_orbits_object_in_a_sentence(given, options, said):
+def test_invalid_arguments_of_orbits_raise_value_error(given, options, said):
     with pytest.raises(ValueError, match=said):
         plots.orbits(given, **options)
 
@@ -115,13 +115,13 @@ def test_residuals_take_every_shape(shape):
         ((5, 2), {"names": ["a"]}, "names must be one a series"),
     ],
 )
-def test_residuals_object_in_a_sentence(shape, options, said):
+def test_invalid_arguments_of_residuals_raise_value_error(shape, options, said):
     options = {"sigma": 1.0} | options
     with pytest.raises(ValueError, match=said):
         plots.residuals(np.arange(5), np.zeros(shape), **options)
 
 
-def test_ellipses_have_the_error_bars_as_shadows(line):
+def test_projections_of_ellipses_are_the_error_bars(line):
     figure = plots.corner(line.fit, labels=["offset", "slope"])
     assert is_drawn(figure)
     lower = figure.axes[2]
@@ -139,7 +139,7 @@ def _exponent(label):
     return 10.0 ** int(label.split("10^{")[1].split("}")[0]) if "10^" in label else 1.0
 
 
-def test_outcomes_lie_over_each_other_where_the_fit_is(line):
+def test_ellipses_of_several_outcomes_share_the_center_of_the_fit(line):
     both = {"now": line.fit, "later": line.forecast}
     figure = plots.corner(both, truths=(2.0, 3.0), units=1.0)
     lower = figure.axes[2]
@@ -154,14 +154,14 @@ def test_outcomes_lie_over_each_other_where_the_fit_is(line):
     assert words == ["now", "later"]
 
 
-def test_units_divide(line):
+def test_corner_axes_are_divided_by_units(line):
     halved = plots.corner(line.fit, units=2.0)
     scale = _exponent(halved.axes[2].get_xlabel())
     width = halved.axes[2].lines[1].get_xydata()[:, 0].max() * scale
     assert width == pytest.approx(float(line.fit.stderr[0]) / 2, rel=4e-4)
 
 
-def test_corner_draws_the_parameters_that_are_named(line):
+def test_corner_draws_the_named_parameters(line):
     figure = plt.figure()
     assert plots.corner(line.fit, names="[1]", figure=figure) is figure
     assert len(figure.axes) == 1
@@ -179,18 +179,18 @@ def test_corner_draws_the_parameters_that_are_named(line):
         ({"units": [1, 2, 3]}, "units must be a number or one for each"),
     ],
 )
-def test_corner_objects_in_a_sentence(line, options, said):
+def test_invalid_arguments_of_corner_raise_value_error(line, options, said):
     with pytest.raises(ValueError, match=said):
         plots.corner(line.fit, **options)
 
 
 @pytest.mark.parametrize("outcome", [[1, 2], {}, {"a": 3}, None])
-def test_corner_names_what_it_can_draw(outcome):
+def test_unsupported_outcome_of_corner_raises_value_error(outcome):
     with pytest.raises(ValueError, match="outcome must be a Fit, a Fisher, or a dict"):
         plots.corner(outcome)
 
 
-def test_corner_refuses_what_data_leave_open():
+def test_undetermined_parameter_of_corner_raises_value_error():
     open_ended = types.SimpleNamespace(
         names=("a", "b"), covariance=np.diag([1.0, np.inf])
     )
@@ -199,20 +199,20 @@ def test_corner_refuses_what_data_leave_open():
     assert is_drawn(plots.corner(open_ended, names="a"))
 
 
-def test_drawing_leaves_the_users_style_alone(trajectory):
+def test_plotting_does_not_change_rcparams(trajectory):
     before = dict(mpl.rcParams)
     plots.orbits(trajectory)
     plots.residuals(np.arange(3), np.zeros(3), 1.0)
     assert dict(mpl.rcParams) == before
 
 
-def test_a_missing_matplotlib_is_a_sentence(monkeypatch):
+def test_missing_matplotlib_raises_import_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "diffsim\[plots\]"'):
         _style.sheet((1, 1))
 
 
-def test_pictures_need_no_display(tmp_path):
+def test_plots_need_no_display(tmp_path):
     code = (
         "import numpy as np; from diffsim import plots; "
         "plots.residuals(np.arange(3), np.zeros(3), 1.0).figure.savefig('p.png')"

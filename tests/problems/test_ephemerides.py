@@ -77,7 +77,7 @@ def test_third_law_gives_the_sidereal_period(de440, name, days, rel):
     assert 2 * np.pi * np.sqrt(a**3 / mu) == pytest.approx(days, rel=rel)
 
 
-def test_barycentre_misses_only_what_is_not_in_the_table(de440):
+def test_barycenter_offset_is_that_of_bodies_missing_from_the_table(de440):
     # The header's Kuiper-belt objects weigh 1.7e-8 Suns, half of that Eris at 97 au
     # (8.4e-9 * 97 au = 122 km, 14 km of motion in ten years); asteroids 1.3e-9 Suns.
     weights = de440.gm / de440.gm.sum()
@@ -88,7 +88,7 @@ def test_barycentre_misses_only_what_is_not_in_the_table(de440):
 
 
 @pytest.mark.parametrize("name", ["Sun", "Mars", "Jupiter", "Neptune"])
-def test_check_epochs_lie_on_the_same_orbits(de440, name):
+def test_positions_at_check_epochs_agree_with_interpolation(de440, name):
     body = de440.names.index(name)
     for epoch, expected in zip(de440.check_epochs, de440.check_positions, strict=True):
         near = np.argsort(np.abs(de440.epochs - epoch))[:12]
@@ -98,7 +98,7 @@ def test_check_epochs_lie_on_the_same_orbits(de440, name):
 
 
 @pytest.mark.parametrize("name", ["Mars", "Jupiter", "Neptune"])
-def test_velocities_are_the_slope_of_positions(de440, name):
+def test_velocities_are_the_derivative_of_positions(de440, name):
     body = de440.names.index(name)
     fit = np.polynomial.Polynomial
     for axis in range(3):
@@ -106,7 +106,7 @@ def test_velocities_are_the_slope_of_positions(de440, name):
         assert slope(0.0) == pytest.approx(de440.velocities0[body, axis], abs=1e-9)
 
 
-def test_newtonian_gravity_misses_by_the_relativistic_part(de440):
+def test_newtonian_gravity_deviates_by_the_relativistic_correction(de440):
     """A year of REBOUND's IAS15: initial state, GM, frame and epochs fit together."""
     simulation = rebound.Simulation()
     simulation.integrator = "ias15"

@@ -96,7 +96,7 @@ def _assert_alike(found, known, order, tolerance=1e-12, of_steps=1e-6):
 
 @pytest.mark.parametrize("solver", _SOLVERS, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("times", _TIMES.values(), ids=_TIMES.keys())
-def test_a_run_takes_the_steps_of_diffrax(solver, times):
+def test_adaptive_run_takes_the_steps_of_diffrax(solver, times):
     method, order = Method(solver, controller=_controller()), np.argsort(times)
     found = simulate(_start(), np.sort(times), method)
     # The dense output of Dopri8 has weights of 1e3, the error of a short step rounding.
@@ -137,14 +137,14 @@ def test_large_states_take_the_steps_of_diffrax():
     ],
     ids=["dtmax", "dtmin", "PID", "norm", "loose"],
 )
-def test_a_run_is_steered_by_its_controller(options):
+def test_controller_options_act_as_in_diffrax(options):
     method = Method(diffrax.Dopri5(), 0.02, controller=_controller(**options))
     times = np.linspace(0, 3, 7)
     found = simulate(_start(), times, method)
     _assert_alike(found, _by_diffrax(_start(), times, method), slice(None))
 
 
-def test_a_run_in_singles_stays_in_them():
+def test_single_precision_is_kept():
     method = Method(diffrax.Tsit5(), controller=_controller(rtol=1e-4, atol=1e-4))
     times = np.linspace(0, 3, 7, dtype=np.float32)
     start = _start(jnp.float32)
@@ -153,7 +153,7 @@ def test_a_run_in_singles_stays_in_them():
     _assert_alike(found, _by_diffrax(start, times, method), slice(None), 1e-4, 1e-2)
 
 
-def test_a_run_that_is_out_of_steps_says_so():
+def test_run_out_of_steps_has_the_result_max_steps_reached():
     method = Method(diffrax.Bosh3(), controller=_controller(), max_steps=7)
     times = np.linspace(0, 3, 7)
     found = simulate(_start(), times, method, throw=False)
@@ -163,7 +163,7 @@ def test_a_run_that_is_out_of_steps_says_so():
     assert np.isinf(found.states[0][-1]) and np.isfinite(found.final.t)
 
 
-def test_runs_of_a_batch_take_the_steps_that_each_takes_alone():
+def test_batched_runs_take_the_steps_of_single_runs():
     method = Method(diffrax.Dopri5(), controller=_controller())
     starts, times = jnp.array([[1.0, 0.3], [0.1, 0.0], [2.9, 1.0]]), [0.5, 0.6, 3.0]
 
@@ -177,7 +177,7 @@ def test_runs_of_a_batch_take_the_steps_that_each_takes_alone():
             np.testing.assert_allclose(a[i], b, rtol=1e-12)
 
 
-def test_numbers_of_numpy_are_none_that_is_traced():
+def test_numpy_constants_are_not_taken_for_tracers():
     matrix = np.arange(4.0).reshape(2, 2)
 
     @jax.jit

@@ -34,7 +34,7 @@ def test_other_values_compile_nothing_new(driven, method, compilations):
     assert compilations() == before
 
 
-def test_another_array_as_epoch_compiles_nothing_new(driven, compilations):
+def test_another_epoch_array_compiles_nothing_new(driven, compilations):
     def observe(t, y):
         return y[0]
 

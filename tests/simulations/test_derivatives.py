@@ -93,7 +93,7 @@ def test_all_modes_agree_with_each_other_and_the_closed_form(
 @pytest.mark.parametrize(
     "name", ["symplectic", pytest.param("adaptive", marks=pytest.mark.slow)]
 )
-def test_a_batch_is_its_members(functional, name):
+def test_gradient_under_vmap_equals_single_gradients(functional, name):
     run, _ = functional
     points = _AT + 0.1 * jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)))
     both = jax.value_and_grad(lambda p: run(p, _METHODS[name]))
@@ -105,7 +105,7 @@ def test_a_batch_is_its_members(functional, name):
         np.testing.assert_allclose(together[1][i], gradient, rtol=1e-12, atol=1e-13)
 
 
-def test_compiled_is_eager(functional, driven):
+def test_jit_gives_the_eager_result(functional, driven):
     run, _ = functional
     method = Method(Leapfrog(), 0.1)
     with jax.disable_jit():
@@ -113,7 +113,7 @@ def test_compiled_is_eager(functional, driven):
     np.testing.assert_allclose(run(_AT, method), eager, rtol=1e-12)
 
 
-def test_steps_written_out_or_not_are_the_same_steps(driven):
+def test_unrolled_steps_equal_steps_one_by_one(driven):
     # 5 of these to a turn of the loop: 7 and 23 steps do not divide
     method = Method(Leapfrog(), 0.1)
     rows = simulate(driven(), [0.7, 2.3], method).states
@@ -132,9 +132,7 @@ def gradients(function, method, *arguments):
 
 
 @pytest.mark.parametrize("solver", [Leapfrog(), Yoshida4()])
-def test_gradient_of_a_run_stepped_backwards_is_that_of_the_stored_run(
-    functional, solver
-):
+def test_reversible_adjoint_has_the_gradient_of_the_stored_run(functional, solver):
     run, _ = functional
     stored, back = gradients(run, Method(solver, 0.1))
     # stepping back repeats the states to rounding
@@ -151,7 +149,7 @@ def test_gradient_of_a_run_stepped_backwards_is_that_of_the_stored_run(
     ],
     ids=["both ways", "at the epoch"],
 )
-def test_a_run_is_stepped_backwards_from_any_outputs(driven, times):
+def test_reversible_adjoint_is_right_for_any_output_times(driven, times):
     def run(p, method):
         simulation = driven(k=p[0], a=p[1], start=p[2:])
         # of the positions only
@@ -185,7 +183,7 @@ def test_terms_may_close_over_the_simulation(driven, times):
 
 
 @pytest.mark.parametrize("mode", [jax.jacfwd, jax.hessian])
-def test_a_run_stepped_backwards_has_no_forward_mode(functional, mode):
+def test_reversible_adjoint_has_no_forward_mode(functional, mode):
     run, _ = functional
     method = Method(Leapfrog(), 0.1, adjoint=Reversible())
     with pytest.raises(ValueError, match=r"reverse mode only, .* leave adjoint=None"):
@@ -206,7 +204,7 @@ def test_a_run_stepped_backwards_has_no_forward_mode(functional, mode):
     ],
     ids=["forward", "reverse at fixed steps", "reverse"],
 )
-def test_diffrax_adjoints_serve_their_mode(functional, adjoint, mode, step):
+def test_diffrax_adjoints_are_right_in_their_mode(functional, adjoint, mode, step):
     run, exact = functional
     method = Method(diffrax.Bosh3(), step, adjoint=adjoint, max_steps=256)
     found = jax.jit(mode(lambda p: run(p, method)))(_AT)

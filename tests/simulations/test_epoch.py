@@ -40,7 +40,7 @@ def test_float32_states_keep_their_phase_at_a_julian_date(driven, method, times)
     np.testing.assert_array_equal(far.times, _DATE + times)
 
 
-def test_times_of_an_epoch_that_singles_cannot_hold_are_differences_of_doubles(driven):
+def test_time_differences_at_a_julian_date_are_taken_in_float64(driven):
     """0.1 after the date is less than what tells two singles there apart."""
     times, method = _DATE + 0.1 * np.arange(1, 8), Method(Yoshida4(), 0.1)
     near = simulate(free(driven, 0.0), times - _DATE, method)
@@ -62,7 +62,9 @@ def test_traced_doubles_keep_the_phase_of_float32_states(driven, method):
     np.testing.assert_allclose(far, near, atol=1e-5)
 
 
-def test_traced_singles_are_as_good_as_their_differences(driven):
+def test_traced_float32_times_at_a_julian_date_keep_the_accuracy_of_their_differences(
+    driven,
+):
     """At this date singles are multiples of a quarter."""
     method = Method(Yoshida4(), 0.1, max_steps=90)
 
@@ -76,7 +78,7 @@ def test_traced_singles_are_as_good_as_their_differences(driven):
 
 
 @pytest.mark.parametrize("method", [_METHODS[0], _METHODS[2]])
-def test_forces_are_told_the_date(driven, method):
+def test_forces_receive_the_absolute_time(driven, method):
     """The drive is a function of t, which float64 resolves to 5e-10 there."""
     simulation = driven(t0=_DATE)
     times = _DATE + np.array([-1.03, 0.4, 2.5])
@@ -85,7 +87,7 @@ def test_forces_are_told_the_date(driven, method):
     np.testing.assert_allclose(found, [simulation.exact(t) for t in times], atol=2e-4)
 
 
-def test_forces_of_float32_states_are_told_the_date_rounded_once(driven):
+def test_forces_of_float32_states_receive_the_absolute_time_rounded_once(driven):
     told = []
 
     def observe(t, y):
@@ -99,7 +101,7 @@ def test_forces_of_float32_states_are_told_the_date_rounded_once(driven):
 
 
 @pytest.mark.parametrize("method", [_METHODS[0], _METHODS[2]])
-def test_events_steps_and_the_end_are_dates_in_double_precision(driven, method):
+def test_times_of_events_steps_and_final_state_are_float64_dates(driven, method):
     passes = Event(lambda t, y, args: y[0], limit=4)
     times = np.array([8.0])
     near = simulate(free(driven, 0.0), times, method, events=passes)
@@ -115,13 +117,13 @@ def test_events_steps_and_the_end_are_dates_in_double_precision(driven, method):
         np.testing.assert_allclose(ends[[0, -1]], [near.steps[0], 8.0], atol=2e-6)
 
 
-def test_an_event_in_time_itself_happens_at_its_date(driven):
+def test_event_conditioned_on_time_happens_at_its_date(driven):
     noon = Event(lambda t, y, args: t - (_DATE + 0.7), limit=1)
     found = simulate(driven(t0=_DATE), _DATE + 1.0, _METHODS[0], events=noon)
     np.testing.assert_allclose(found.events[0].times, _DATE + 0.7, rtol=1e-15)
 
 
-def test_frozen_steps_of_a_date_are_those_of_the_run(driven):
+def test_frozen_steps_at_a_julian_date_repeat_the_run(driven):
     method = Method(diffrax.Tsit5())
     simulation = free(driven, _DATE)
     run = simulate(simulation, _DATE + _STEPS, method)
@@ -130,7 +132,7 @@ def test_frozen_steps_of_a_date_are_those_of_the_run(driven):
     np.testing.assert_allclose(again.states, run.states, atol=3e-6)
 
 
-def test_a_restart_at_a_date_is_one_run(driven):
+def test_restart_at_a_julian_date_continues_the_run(driven):
     simulation, method = free(driven, _DATE), _METHODS[0]
     whole = simulate(simulation, _DATE + _STEPS, method)
     part = simulate(simulation, _DATE + _STEPS[:9], method)
@@ -147,7 +149,7 @@ def test_a_restart_at_a_date_is_one_run(driven):
         ),
     ],
 )
-def test_controllers_are_given_dates_by_their_user(driven, controller):
+def test_step_times_of_controllers_are_absolute(driven, controller):
     adjoint = diffrax.DirectAdjoint()
     method = Method(diffrax.Tsit5(), controller=controller, adjoint=adjoint)
     found = simulate(driven(t0=_DATE), [_DATE + 1.0], method)
@@ -157,7 +159,7 @@ def test_controllers_are_given_dates_by_their_user(driven, controller):
     np.testing.assert_allclose(found.states[0], exact, atol=1e-4)
 
 
-def test_derivatives_by_epoch_and_time_hold_at_a_date(driven):
+def test_derivatives_by_epoch_and_time_are_right_at_a_julian_date(driven):
     method = Method(Yoshida4(), 0.05, max_steps=40)
 
     def of(epoch, times):

@@ -1,4 +1,4 @@
-"""A run can be asked for the error of its solver; compared with the true one."""
+"""`error_estimate=True` estimates the error of a run; compared with the true one."""
 
 import diffrax
 import jax
@@ -31,7 +31,7 @@ def true_error(found, simulation):
         Method(diffrax.Dopri8(), controller=_PID(rtol=5e-15, atol=5e-15)),
     ],
 )
-def test_the_estimate_is_the_error_within_a_factor(driven, method):
+def test_estimate_is_the_true_error_within_a_factor(driven, method):
     found = simulate(driven(), _TIMES, method, error_estimate=True)
     error = true_error(found, driven())
     # What two runs differ by is most of the error, or all of it and the finer one's;
@@ -39,13 +39,13 @@ def test_the_estimate_is_the_error_within_a_factor(driven, method):
     assert 0.4 * error - 1e-13 < float(found.error_estimate) < 2.5 * error + 1e-13
 
 
-def test_the_estimate_of_singles_is_their_error(driven):
+def test_estimate_in_single_precision_is_the_true_error(driven):
     found = simulate(driven(dtype=jnp.float32), _TIMES, error_estimate=True)
     error = true_error(found, driven())
     assert 0.2 * error < float(found.error_estimate) < 5 * error
 
 
-def test_the_estimate_is_printed_and_else_there_is_none(driven):
+def test_estimate_is_printed_where_requested(driven):
     found = simulate(driven(), _TIMES, error_estimate=True)
     assert f"error of the solver about {found.error_estimate:.2g}" in str(found)
     plain = simulate(driven(), _TIMES)
@@ -54,7 +54,7 @@ def test_the_estimate_is_printed_and_else_there_is_none(driven):
     np.testing.assert_array_equal(plain.states, found.states)
 
 
-def test_the_estimate_is_there_under_jit_and_beside_events(driven):
+def test_estimate_works_under_jit_and_with_events(driven):
     method = Method(Leapfrog(), 0.05)
     ends = Event(lambda t, y, args: y[0], terminal=True)
     options = {"method": method, "error_estimate": True}
@@ -70,7 +70,7 @@ def test_the_estimate_is_there_under_jit_and_beside_events(driven):
     np.testing.assert_allclose(estimate(2.0), outside, rtol=1e-8)
 
 
-def test_steps_that_follow_the_flow_are_refined_too():
+def test_estimate_refines_cfl_steps():
     grid = pde.Grid(64)
     (x,) = grid.centers
     start = 1.5 + jnp.sin(2 * jnp.pi * x)
@@ -83,7 +83,7 @@ def test_steps_that_follow_the_flow_are_refined_too():
     assert 0.4 * error < float(found.error_estimate) < 2.5 * error
 
 
-def test_given_steps_have_no_estimate(driven):
+def test_estimate_of_frozen_steps_raises_value_error(driven):
     method = Method(diffrax.Tsit5())
     frozen = method.freeze_steps(simulate(driven(), _TIMES, method))
     with pytest.raises(ValueError, match="error_estimate=True repeats a run"):

@@ -1,4 +1,4 @@
-"""Events happen where they should, and runs know the derivative of it afterwards."""
+"""Events happen at the right time, and runs have the right derivative after them."""
 
 import diffrax
 import equinox as eqx
@@ -96,14 +96,14 @@ def bouncing(derivatives, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_bouncing_ball_has_the_derivative_of_its_closed_form(method):
+def test_bouncing_ball_has_the_derivative_of_its_closed_form(method):
     for found, exact in bouncing([jax.jacfwd, jax.jacrev], method):
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_a_bouncing_ball_has_the_second_derivatives_of_its_closed_form(method):
+def test_bouncing_ball_has_the_second_derivatives_of_its_closed_form(method):
     modes = [jax.hessian, lambda f: jax.jacrev(jax.jacrev(f))]
     for found, exact in bouncing(modes, method):
         np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-8)
@@ -138,7 +138,7 @@ def turns_of(method):
 
 
 @pytest.mark.parametrize("method", [None, ADAPTIVE])
-def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
+def test_derivative_of_an_event_time_is_that_of_its_equation(method):
     """dt/dk = −π/(4 k^1.5) at the first turn, and thrice that at the next."""
     k, turns, n = 0.456, turns_of(method), np.array([1.0, 3.0])
     assert abs(-np.pi / (4 * k**1.5) - -2.550601538829664) < 1e-14
@@ -151,7 +151,7 @@ def test_the_derivative_of_a_time_of_event_is_that_of_its_equation(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [None, ADAPTIVE])
-def test_the_second_derivative_of_a_time_of_event_is_that_of_its_equation(method):
+def test_second_derivative_of_an_event_time_is_that_of_its_equation(method):
     k, n = 0.456, np.array([1.0, 3.0])
     found = jax.jit(jax.jacfwd(jax.jacrev(turns_of(method))))(k)
     np.testing.assert_allclose(found, n * 3 * np.pi / (8 * k**2.5), rtol=2e-8)
@@ -167,7 +167,7 @@ def test_recorded_events_do_not_change_a_run():
     np.testing.assert_allclose(plain.final.y[0], found.final.y[0], rtol=1e-13)
 
 
-def test_the_steps_of_a_run_with_events_can_be_given_again(tmp_path):
+def test_steps_of_a_run_with_events_can_be_frozen(tmp_path):
     times, method = np.linspace(0.3, 3.0, 4), ds.Method(diffrax.Bosh3())
     spring = Spring(jnp.array(2.0))
     found = ds.simulate(spring, times, method, events=TURNS)
@@ -199,7 +199,7 @@ def test_a_terminal_event_ends_the_run(method):
     assert "event 0: 1 of up to 16, first at 1.01937" in told
 
 
-def test_a_terminal_reset_is_the_state_that_the_run_ends_in():
+def test_terminal_event_with_reset_ends_in_the_reset_state():
     caught = Event(
         END.condition,
         direction="down",
@@ -211,7 +211,7 @@ def test_a_terminal_reset_is_the_state_that_the_run_ends_in():
     np.testing.assert_array_equal(found.final.y[1], 0)
 
 
-def test_a_condition_that_is_zero_at_the_epoch_is_past():
+def test_condition_that_is_zero_at_the_epoch_does_not_trigger():
     """The ball starts on the floor, and comes back to it once."""
     found = ds.simulate(BALL, 1.5, METHODS["fixed"], events=Event(END.condition))
     np.testing.assert_allclose(found.events[0].times[0], 2 * 5.0 / 9.81, rtol=1e-12)
@@ -219,7 +219,7 @@ def test_a_condition_that_is_zero_at_the_epoch_is_past():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_end_of_a_run_has_the_derivative_of_its_closed_form(method):
+def test_terminal_event_has_the_derivative_of_its_closed_form(method):
     def landing(p):
         run = ds.simulate(ball(p), 1.5, METHODS[method], events=END, throw=False)
         return jnp.stack([run.final.t, run.final.y[1][0]])
@@ -230,7 +230,7 @@ def test_the_end_of_a_run_has_the_derivative_of_its_closed_form(method):
         np.testing.assert_allclose(slope, exact, rtol=1e-9, atol=1e-9)
 
 
-def test_events_of_several_kinds_keep_to_themselves():
+def test_several_events_are_recorded_separately():
     """Apex and floor of one flight, in turn; a batch is its members."""
     apex = Event(lambda t, y, args: y[1][0], direction="down")
 
@@ -268,14 +268,14 @@ def test_apsides_of_an_orbit_are_half_a_period_apart():
     np.testing.assert_allclose(np.diff(times), np.pi, rtol=1e-9)
 
 
-def test_more_events_than_the_limit_are_a_failure():
+def test_more_events_than_the_limit_fail_the_run():
     few = eqx.tree_at(lambda e: e, TURNS, Event(TURNS.condition, limit=2))
     with pytest.raises(RuntimeError, match="more often than can be recorded"):
         ds.simulate(Spring(jnp.array(2.0)), 30.0, events=few)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_behind_its_last_reset_is_not_made_up(method):
+def test_outputs_after_the_limit_of_resets_are_nan(method):
     """The bounces of this ball pile up before 0.72 s, more than steps allow for."""
     few = Event(FLOOR.condition, direction="down", reset=bounced, limit=2)
     times, method = np.array([0.1, 2.99, 3.0]), METHODS[method]
@@ -292,25 +292,25 @@ def test_a_run_behind_its_last_reset_is_not_made_up(method):
         ({"limit": 0}, "limit must be 1 or more, an int, got 0"),
     ],
 )
-def test_an_event_that_means_nothing_is_named(options, sentence):
+def test_invalid_options_of_an_event_raise_value_error(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         Event(lambda t, y, args: t, **options)
 
 
-def test_a_reset_that_returns_no_state_is_named():
+def test_reset_that_returns_no_state_raises_value_error():
     lost = Event(FLOOR.condition, reset=lambda t, y, args: -y[1])
     with pytest.raises(ValueError, match="reset must return a state like the one"):
         ds.simulate(BALL, 1.0, METHODS["fixed"], events=lost)
 
 
-def test_a_condition_that_is_no_number_on_the_way_is_a_failure():
+def test_nan_condition_during_the_run_fails_it():
     rooted = Event(lambda t, y, args: jnp.sqrt(0.5 - y[0][0]))
     with pytest.raises(RuntimeError, match="The condition of an event was not a"):
         ds.simulate(BALL, 1.0, METHODS["fixed"], events=rooted)
 
 
 @pytest.mark.parametrize("end", [2.4, 2.48])
-def test_what_lies_behind_the_last_output_is_no_failure(end):
+def test_nan_condition_after_the_last_output_does_not_fail_the_run(end):
     """Fixed steps go on there: to a third bounce at 2.487, and to a root of t - 2.5."""
     two = Event(FLOOR.condition, direction="down", reset=bounced, limit=2)
     rooted = Event(lambda t, y, args: jnp.sqrt(2.5 - t) - 2)
@@ -321,14 +321,14 @@ def test_what_lies_behind_the_last_output_is_no_failure(end):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_state_that_is_no_number_is_not_laid_to_the_condition(method):
+def test_nan_state_is_not_reported_as_a_nan_condition(method):
     lost = eqx.tree_at(lambda b: b.gravity, BALL, jnp.array(jnp.nan))
     found = ds.simulate(lost, 0.5, METHODS[method], events=FLOOR, throw=False)
     assert found.result != ds.RESULTS.successful
     assert found.result != ds.RESULTS.event_not_finite
 
 
-def test_runs_that_cannot_look_out_for_events_are_named():
+def test_runs_without_event_detection_raise_value_error():
     spring = Spring(jnp.array(2.0))
     with pytest.raises(ValueError, match="events need concrete times after"):
         ds.simulate(spring, np.array([-1.0, 1.0]), events=TURNS)
@@ -347,7 +347,7 @@ def test_runs_that_cannot_look_out_for_events_are_named():
         (lambda t, y, args: y[0], r"got float64 of shape \(1,\)"),
     ],
 )
-def test_a_condition_that_is_no_number_is_named(condition, found):
+def test_condition_that_is_not_a_float_scalar_raises_value_error(condition, found):
     with pytest.raises(ValueError, match=f"one floating number .* {found}"):
         ds.simulate(Spring(jnp.array(2.0)), 1.0, events=Event(condition))
 
@@ -369,7 +369,7 @@ class Free(ds.AbstractSimulation):
         return METHODS["fixed"]
 
 
-def test_events_that_do_not_happen_leave_derivatives_alone():
+def test_events_that_do_not_happen_leave_derivatives_finite():
     leaves = Event(
         lambda t, y, a: jnp.linalg.norm(y[0]) - a.radius, direction="up", limit=3
     )
@@ -393,6 +393,6 @@ def test_events_that_do_not_happen_leave_derivatives_alone():
         ({"limit": True}, "limit must be 1 or more, an int, got True"),
     ],
 )
-def test_events_that_cannot_be_are_named(given, sentence):
+def test_invalid_signatures_of_an_event_raise_value_error(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         Event(**{"condition": END.condition} | given)

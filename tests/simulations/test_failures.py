@@ -1,4 +1,4 @@
-"""A run that fails raises for a person, and is NaN with a name inside a fit."""
+"""A failed run raises, and is NaN with a result under `failures_as_nan`."""
 
 import diffrax
 import equinox as eqx
@@ -29,13 +29,13 @@ def run(driven):
 
 # -1e30 is finite and its states overflow on the way.
 @pytest.mark.parametrize("k", [np.nan, np.inf, -1e30])
-def test_a_state_that_is_not_finite_raises(run, k):
+def test_nonfinite_state_raises_runtime_error(run, k):
     with pytest.raises(RuntimeError, match=_SENTENCE):
         run(k)
 
 
 @pytest.mark.parametrize("method", [_METHOD, Method(diffrax.Tsit5(), max_steps=16)])
-def test_a_start_that_is_not_finite_is_named(driven, method):
+def test_nonfinite_initial_state_has_its_own_result(driven, method):
     simulation = driven(start=(np.nan, 1.0))
     result = simulate(simulation, 0.5, method, throw=False).result
     assert result == ds.RESULTS.initial_state_not_finite
@@ -43,12 +43,12 @@ def test_a_start_that_is_not_finite_is_named(driven, method):
         simulate(simulation, 0.5, method)
 
 
-def test_it_raises_from_compiled_code_too(run):
+def test_nonfinite_state_raises_under_jit(run):
     with pytest.raises(Exception, match=_SENTENCE):
         jax.jit(lambda k: run(k).states)(np.nan)
 
 
-def test_throw_false_returns_the_reason(run):
+def test_throw_false_returns_the_result_and_the_finite_states(run):
     trajectory = run(-1e30, throw=False)
     assert trajectory.result == ds.RESULTS.non_finite
     assert _SENTENCE in ds.RESULTS[trajectory.result]
@@ -56,14 +56,14 @@ def test_throw_false_returns_the_reason(run):
     assert run(2.0, throw=False).result == ds.RESULTS.successful
 
 
-def test_an_output_off_the_grid_that_is_not_finite_is_a_failure(driven):
+def test_nonfinite_output_off_the_grid_fails_the_run(driven):
     simulation = driven(k=1e160, start=(1e200, 0.0))
     assert simulate(simulation, [0.05], _METHOD, throw=False).result == (
         ds.RESULTS.non_finite
     )
 
 
-def test_inside_a_fit_a_failure_is_nan_and_so_is_its_derivative(run):
+def test_failures_as_nan_gives_nan_value_and_derivative(run):
     with failures_as_nan():
         trajectory = run(-1e30)
         forward = jax.jacfwd(lambda k: run(k).states)(-1e30)
@@ -73,7 +73,7 @@ def test_inside_a_fit_a_failure_is_nan_and_so_is_its_derivative(run):
         assert np.all(np.isnan(array))
 
 
-def test_inside_a_fit_what_happened_before_a_failure_is_nan_too(run):
+def test_failures_as_nan_also_discards_events_before_the_failure(run):
     """A loss of times of events alone would not know that the run had failed."""
     passes = ds.simulations.Event(lambda t, y, args: y[0], limit=1)
     method = Method(diffrax.Tsit5(), max_steps=16)
@@ -86,7 +86,7 @@ def test_inside_a_fit_what_happened_before_a_failure_is_nan_too(run):
         assert np.all(np.isnan(array))
 
 
-def test_inside_a_fit_a_good_run_is_untouched(run):
+def test_failures_as_nan_leaves_successful_runs_unchanged(run):
     with failures_as_nan():
         inside = run(2.0)
         slope = jax.jacfwd(lambda k: run(k).states)(2.0)
@@ -94,21 +94,21 @@ def test_inside_a_fit_a_good_run_is_untouched(run):
     assert np.all(np.isfinite(slope))
 
 
-def test_throw_is_obeyed_inside_a_fit(run):
+def test_throw_overrides_failures_as_nan(run):
     with failures_as_nan(), pytest.raises(RuntimeError, match=_SENTENCE):
         run(np.nan, throw=True)
     with failures_as_nan():
         assert np.all(np.isfinite(run(-1e30, throw=False).states[0]))
 
 
-def test_after_a_fit_failures_raise_again(run):
+def test_failures_raise_again_after_failures_as_nan(run):
     with failures_as_nan():
         run(np.nan)
     with pytest.raises(RuntimeError, match=_SENTENCE):
         run(np.nan)
 
 
-def test_one_member_of_a_batch_fails_alone(run):
+def test_failed_run_in_a_batch_leaves_the_others_unchanged(run):
     springs = jnp.array([2.0, np.nan, 3.0])
     with failures_as_nan():
         batch = jax.vmap(lambda k: (run(k).states, run(k).result))(springs)
@@ -119,7 +119,7 @@ def test_one_member_of_a_batch_fails_alone(run):
     np.testing.assert_array_equal(ok, [True, False, True])
 
 
-def test_too_few_adaptive_steps_is_a_named_failure(run):
+def test_too_few_adaptive_steps_have_the_result_max_steps_reached(run):
     method = Method(diffrax.Tsit5(), max_steps=16)
     trajectory = run(2.0, method, throw=False)
     assert trajectory.result == ds.RESULTS.max_steps_reached
@@ -128,19 +128,19 @@ def test_too_few_adaptive_steps_is_a_named_failure(run):
         run(2.0, method)
 
 
-def test_of_two_directions_of_time_the_one_that_failed_is_reported(driven):
+def test_result_is_that_of_the_failed_time_direction(driven):
     method = Method(diffrax.Tsit5(), max_steps=16)
     result = simulate(driven(), [-40.0, 0.1], method, throw=False).result
     assert result == ds.RESULTS.max_steps_reached
 
 
-def test_every_result_has_a_sentence():
+def test_every_result_has_a_message():
     for name in ("non_finite", "times_beyond_max_steps", "max_steps_reached"):
         assert len(ds.RESULTS[getattr(ds.RESULTS, name)]) > 20
     assert ds.RESULTS[ds.RESULTS.successful] == ""
 
 
-def test_what_was_compiled_before_raises_outside_only(run):
+def test_previously_compiled_run_respects_failures_as_nan(run):
     compiled = eqx.filter_jit(lambda k: run(k).states)
     for _ in range(2):
         with pytest.raises(RuntimeError, match=_SENTENCE):

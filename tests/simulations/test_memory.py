@@ -1,4 +1,4 @@
-"""What derivatives keep in memory, read from the compiled program."""
+"""Memory of derivatives, read from the compiled program."""
 
 import jax
 import jax.numpy as jnp
@@ -47,12 +47,12 @@ def kept_states(adjoint, steps):
     return compiled.memory_analysis().temp_size_in_bytes / (2 * 8 * _WIDTH)
 
 
-def test_by_default_the_past_is_kept():
+def test_default_adjoint_stores_every_step():
     few, many = kept_states(None, 100), kept_states(None, 400)
     assert many - few == pytest.approx(300, rel=0.2)
 
 
-def test_stepped_backwards_memory_does_not_depend_on_the_steps():
+def test_memory_of_the_reversible_adjoint_does_not_depend_on_the_steps():
     few, many = kept_states(Reversible(), 100), kept_states(Reversible(), 10_000)
     assert many - few < 1
     assert many < 20
@@ -64,7 +64,7 @@ def test_checkpointed_memory_grows_as_the_root_of_the_steps():
     assert few < 40 and many < 350
 
 
-def test_more_segments_keep_less_inside_each():
+def test_more_segments_store_fewer_steps_inside_each():
     # 400 steps: 4 segments of 100 steps, or 20 of 20
     few, many = kept_states(Checkpointed(4), 400), kept_states(Checkpointed(20), 400)
     assert few > 1.5 * many

@@ -1,4 +1,4 @@
-"""How a simulation is run: what is refused, and steps that are replayed."""
+"""`Method`: invalid options, and frozen steps."""
 
 import dataclasses
 
@@ -50,13 +50,13 @@ _PID = diffrax.PIDController(rtol=1e-8, atol=1e-8)
         ),
     ],
 )
-def test_a_combination_that_cannot_run_is_refused(arguments, sentence):
+def test_invalid_combination_of_options_raises_value_error(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         Method(**arguments)
 
 
 @pytest.mark.parametrize("step", [jnp.asarray(0.1), True])
-def test_a_step_that_is_not_a_python_number_is_refused(step):
+def test_step_that_is_not_a_python_number_raises_value_error(step):
     # jaxtyping objects first where annotations are checked, the sentence elsewhere
     with pytest.raises((ValueError, TypeError), match="step"):
         Method(Leapfrog(), step)
@@ -67,7 +67,7 @@ def test_a_step_may_be_an_integer(driven):
     assert int(one.stats["num_steps"]) == 3
 
 
-def test_checkpoints_need_a_segment():
+def test_number_of_segments_must_be_positive():
     with pytest.raises(ValueError, match="segments must be at least 1, got 0"):
         Checkpointed(0)
 
@@ -112,7 +112,7 @@ def test_frozen_steps_repeat_the_adaptive_run(driven, free):
     np.testing.assert_array_equal(other.steps, again.steps)
 
 
-def test_steps_of_an_adaptive_run_ascend_from_end_to_end(driven):
+def test_steps_of_an_adaptive_run_ascend_over_both_time_directions(driven):
     method = Method(diffrax.Tsit5(), max_steps=64)
     steps = simulate(driven(t0=0.2), _TIMES, method).steps
     taken = steps[np.isfinite(steps)]
@@ -127,7 +127,7 @@ def test_fixed_steps_are_frozen_as_they_are(driven):
     assert method.freeze_steps(simulate(driven(), 1.0, method)) is method
 
 
-def test_steps_that_are_traced_cannot_be_frozen(driven):
+def test_traced_steps_cannot_be_frozen(driven):
     def run(k):
         trajectory = simulate(driven(k=k), 1.0, _ADAPTIVE, throw=False)
         return simulate(driven(k=k), 1.0, _ADAPTIVE.freeze_steps(trajectory)).states
@@ -136,7 +136,7 @@ def test_steps_that_are_traced_cannot_be_frozen(driven):
         jax.jit(run)(2.0)
 
 
-def test_the_first_adaptive_step_may_be_given(driven):
+def test_first_adaptive_step_may_be_given(driven):
     method = Method(diffrax.Tsit5(), 0.01, controller=_PID, max_steps=64)
     steps = np.asarray(simulate(driven(), [-2.0], method).steps)
     assert np.max(steps[np.isfinite(steps)]) == pytest.approx(-0.01)
@@ -151,7 +151,7 @@ def test_the_first_adaptive_step_may_be_given(driven):
     ],
     ids=lambda solver: type(solver).__name__,
 )
-def test_solvers_with_a_memory_run_at_fixed_steps(driven, solver):
+def test_solvers_with_internal_state_run_at_fixed_steps(driven, solver):
     times = [0.8, 1.47]
     found = simulate(driven(t0=0.1), times, Method(solver, 0.01))
     # order 2 at a hundredth of the time scale; Kvaerno3 is better
@@ -168,7 +168,7 @@ def test_solvers_with_a_memory_run_at_fixed_steps(driven, solver):
         ({"adjoint": Reversible}, "adjoint must be an object such as"),
     ],
 )
-def test_what_is_no_object_of_its_kind_is_named(given, sentence):
+def test_option_of_wrong_type_raises_value_error(given, sentence):
     arguments = {"solver": Leapfrog(), "step": 0.1} | given
     # jaxtyping objects first where annotations are checked, the sentence elsewhere
     with pytest.raises(
@@ -177,7 +177,7 @@ def test_what_is_no_object_of_its_kind_is_named(given, sentence):
         Method(**arguments)
 
 
-def test_a_numpy_number_is_a_step():
+def test_numpy_number_is_a_valid_step():
     assert Method(Leapfrog(), np.float64(0.1)) == Method(Leapfrog(), 0.1)
     assert Method(Leapfrog(), np.float32(0.5)).step == 0.5
 
@@ -188,14 +188,14 @@ def test_adjoints_of_fixed_steps_need_concrete_times(driven):
         jax.jit(lambda t: simulate(driven(), t, method).states)(jnp.array([0.5]))
 
 
-def test_a_start_from_another_system_is_refused(driven):
+def test_start_from_another_system_raises_value_error(driven):
     final = simulate(driven(), [0.5], Method(Leapfrog(), 0.1)).final
     other = dataclasses.replace(final, y=(jnp.zeros(2), jnp.zeros(2)))
     with pytest.raises(ValueError, match=r"start holds a state of shapes \(\(2,\)"):
         simulate(driven(), [1.0], Method(Leapfrog(), 0.1), start=other)
 
 
-def test_outputs_that_diffrax_would_interpolate_by_a_line_are_refused(driven):
+def test_outputs_that_diffrax_would_interpolate_linearly_raise_value_error(driven):
     adjoint = diffrax.RecursiveCheckpointAdjoint()
     method = Method(Yoshida4(), 0.1, adjoint=adjoint)
     plain = simulate(driven(), [0.5], Method(Yoshida4(), 0.1)).states
@@ -205,7 +205,7 @@ def test_outputs_that_diffrax_would_interpolate_by_a_line_are_refused(driven):
         simulate(driven(), [0.5, 0.55], method)
 
 
-def test_a_clipped_controller_has_both_modes():
+def test_clipped_controller_has_derivatives_in_both_modes():
     """Equinox's loops inside hold references, which JAX 0.12 rewrites."""
 
     class Decay(AbstractSimulation):

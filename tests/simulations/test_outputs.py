@@ -1,4 +1,4 @@
-"""States at the times that were asked for: off the grid, before the epoch, alone."""
+"""States at output times: off the grid, before the epoch, scalar."""
 
 import diffrax
 import jax
@@ -71,7 +71,7 @@ def test_time_runs_both_ways_from_the_epoch(driven, method):
     np.testing.assert_allclose(states, exact_at(simulation, _BOTH_WAYS), atol=1e-7)
 
 
-def test_both_ways_together_are_one_way_after_the_other(driven):
+def test_outputs_on_both_sides_of_the_epoch_equal_two_one_sided_runs(driven):
     simulation, method = driven(t0=1.3), Method(Yoshida4(), 0.1)
     trajectory = simulate(simulation, _BOTH_WAYS, method)
     parts = _BOTH_WAYS[:2], _BOTH_WAYS[2:]
@@ -97,7 +97,7 @@ def test_the_epoch_itself_is_the_initial_state(driven):
         np.testing.assert_array_equal(states[0], simulation.start)
 
 
-def test_a_time_may_be_asked_for_twice(driven):
+def test_output_times_may_repeat(driven):
     states = simulate(driven(), [0.5, 0.5, 0.77, 0.77], Method(Leapfrog(), 0.1)).states
     np.testing.assert_array_equal(states[0], states[1])
     np.testing.assert_array_equal(states[2], states[3])
@@ -123,12 +123,12 @@ def test_integer_times_are_times(driven):
         (["now"], "times must be real numbers"),
     ],
 )
-def test_times_that_mean_nothing_are_refused(driven, times, sentence):
+def test_invalid_times_raise_value_error(driven, times, sentence):
     with pytest.raises(ValueError, match=sentence):
         simulate(driven(), times, Method(Leapfrog(), 0.1))
 
 
-def test_observe_replaces_what_the_simulation_shows(driven):
+def test_observe_replaces_the_recorded_states(driven):
     times = np.array([0.3, 0.55])
     plain = simulate(driven(), times, Method(Leapfrog(), 0.1))
     seen = simulate(
@@ -139,7 +139,7 @@ def test_observe_replaces_what_the_simulation_shows(driven):
     )
 
 
-def test_a_long_run_in_single_precision_keeps_its_clock(driven):
+def test_time_of_a_long_single_precision_run_does_not_drift(driven):
     # Summed, 100 000 steps of 0.1 in float32 come to 9998.557; the drive would be 1.4
     # too early. With resonance off and no start, x is the drive to first order in 1/k.
     simulation = driven(dtype=jnp.float32, k=40.0, a=40.0, start=(0.0, 0.0))

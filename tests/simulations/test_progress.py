@@ -1,4 +1,4 @@
-"""Progress meters move on both paths."""
+"""Progress meters move, and nothing is printed by default."""
 
 import re
 
@@ -19,7 +19,7 @@ _METHODS = {
 
 
 @pytest.mark.parametrize("name", _METHODS)
-def test_a_text_meter_moves_to_the_end(driven, capfd, name):
+def test_text_progress_meter_reaches_the_end(driven, capfd, name):
     meter = diffrax.TextProgressMeter(minimum_increase=0.05)
     watched = simulate(driven(), 10.0, _METHODS[name], progress=meter)
     jax.block_until_ready(watched.states)
@@ -30,13 +30,13 @@ def test_a_text_meter_moves_to_the_end(driven, capfd, name):
     np.testing.assert_allclose(watched.states, driven().exact(10.0), atol=2e-4)
 
 
-def test_a_bar_moves_too(driven, capfd):
+def test_tqdm_progress_meter_reaches_the_end(driven, capfd):
     meter = diffrax.TqdmProgressMeter()
     jax.block_until_ready(simulate(driven(), 10.0, _METHODS["fixed"], progress=meter))
     jax.effects_barrier()
     assert "100" in capfd.readouterr().err
 
 
-def test_nothing_is_printed_unasked(driven, capfd):
+def test_nothing_is_printed_by_default(driven, capfd):
     simulate(driven(), 10.0, _METHODS["fixed"])
     assert capfd.readouterr() == ("", "")

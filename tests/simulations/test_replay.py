@@ -82,7 +82,7 @@ def _close(a, b, rtol=1e-10):
 
 @pytest.mark.parametrize("traced", [False, True], ids=["known times", "traced times"])
 @pytest.mark.parametrize("times", _TIMES.values(), ids=_TIMES)
-def test_forward_and_reverse_mode_agree_with_diffrax(times, traced):
+def test_replayed_derivatives_agree_with_diffrax_in_both_modes(times, traced):
     run, leaves = _run(_method(diffrax.Dopri5()), times, traced=traced)
     theirs = _method(diffrax.Dopri5(), adjoint=diffrax.DirectAdjoint())
     expected = jax.jacfwd(_run(theirs, times, traced=traced)[0])(leaves)
@@ -91,7 +91,7 @@ def test_forward_and_reverse_mode_agree_with_diffrax(times, traced):
 
 
 @pytest.mark.parametrize("solver", _SOLVERS, ids=lambda s: type(s).__name__)
-def test_every_explicit_solver_is_replayed(solver):
+def test_derivatives_of_every_explicit_solver_agree_with_diffrax(solver):
     times = _TIMES["several in a step"]
     run, leaves = _run(_method(solver, tolerance=1e-5), times)
     theirs = _method(solver, diffrax.DirectAdjoint(), tolerance=1e-5)
@@ -132,7 +132,7 @@ class Relaxing(AbstractSimulation):
 
 @pytest.mark.parametrize("times", [[0.1, 0.11, 0.9], [-0.1, -0.02]])
 @pytest.mark.parametrize("solver", _IMPLICIT, ids=lambda s: type(s).__name__)
-def test_solvers_that_start_anew_are_replayed(solver, times):
+def test_derivatives_of_implicit_solvers_agree_with_diffrax(solver, times):
     def run(adjoint):
         method = _method(solver, adjoint, tolerance=1e-5)
 
@@ -149,7 +149,7 @@ def test_solvers_that_start_anew_are_replayed(solver, times):
 
 
 @pytest.mark.parametrize("max_steps", [1, 2, 3, 40])
-def test_any_bound_on_the_number_of_steps_will_do(max_steps):
+def test_derivatives_are_right_for_any_max_steps(max_steps):
     """Where the steps do not suffice what was reached has its derivative."""
     method = _method(diffrax.Dopri5(), max_steps=max_steps, tolerance=1e-2)
 
@@ -162,7 +162,7 @@ def test_any_bound_on_the_number_of_steps_will_do(max_steps):
     np.testing.assert_allclose(forward, reverse, rtol=1e-10)
 
 
-def test_long_runs_have_states_kept_on_the_way():
+def test_derivatives_of_runs_beyond_one_checkpoint_are_right():
     """More than twice as many steps as lie between two of them."""
     method = _method(diffrax.Tsit5(), max_steps=2000, tolerance=1e-9)
     run, leaves = _run(method, [5.0, 12.0])
@@ -170,7 +170,7 @@ def test_long_runs_have_states_kept_on_the_way():
     _close(jax.jacrev(run)(leaves), jax.jacfwd(run)(leaves), rtol=1e-9)
 
 
-def test_batches_of_derivatives_are_those_of_the_members():
+def test_batched_derivatives_equal_single_derivatives():
     """Members take different numbers of steps."""
     run, leaves = _run(_method(diffrax.Dopri5()), [0.5, 6.0])
 
@@ -183,7 +183,7 @@ def test_batches_of_derivatives_are_those_of_the_members():
         np.testing.assert_allclose(jax.vmap(derivative)(ks), each, rtol=1e-10)
 
 
-def test_states_that_would_take_too_much_memory_are_not_kept(monkeypatch):
+def test_derivatives_beyond_the_memory_limit_are_right(monkeypatch):
     monkeypatch.setattr(_diffrax_backend, "_MEMORY", 0)
     # Of a tolerance of its own: nothing that was compiled before serves it.
     run, leaves = _run(_method(diffrax.Dopri5(), tolerance=3e-7), [0.5, 2.0])
@@ -205,7 +205,7 @@ def test_second_derivatives_are_right():
             np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_no_loop_of_a_gradient_runs_to_the_bound():
+def test_no_loop_of_a_gradient_runs_to_max_steps():
     """Read from the jaxpr: no scan has as many turns as steps are allowed."""
     run, leaves = _run(_method(diffrax.Dopri5(), max_steps=3001), [0.5, 2.0])
     lengths = []
@@ -224,7 +224,7 @@ def test_no_loop_of_a_gradient_runs_to_the_bound():
     assert max(lengths) < 100
 
 
-def test_parameters_that_do_nothing_have_no_derivative():
+def test_unused_parameters_have_zero_gradient():
     def loss(simulation):
         found = simulate(simulation, [0.5], _method(diffrax.Dopri5()))
         return found.states[0][0]

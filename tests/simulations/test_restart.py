@@ -1,4 +1,4 @@
-"""A run that goes on from `trajectory.final` is the run that never stopped."""
+"""A run continued from `trajectory.final` equals the uninterrupted run."""
 
 import diffrax
 import jax
@@ -14,7 +14,7 @@ _TIMES = np.array([0.3, 1.07, 1.55, 2.0, 2.61])
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("solver", [Leapfrog(), diffrax.Dopri8()])
-def test_a_restarted_run_is_one_run(driven, solver, sign):
+def test_restarted_run_equals_the_uninterrupted_run(driven, solver, sign):
     simulation, method = driven(t0=0.0), Method(solver, 0.1)
     times = np.sort(sign * _TIMES)
     first, second = (times[:3], times[3:]) if sign > 0 else (times[2:], times[:2])
@@ -30,7 +30,7 @@ def test_a_restarted_run_is_one_run(driven, solver, sign):
     assert float(rest.final.t) == pytest.approx(float(whole.final.t), abs=1e-14)
 
 
-def test_an_adaptive_run_goes_on_to_its_tolerance(driven):
+def test_restarted_adaptive_run_is_within_its_tolerance(driven):
     method = Method(diffrax.Tsit5(), max_steps=64)
     part = simulate(driven(), _TIMES[:3], method)
     assert float(part.final.t) == _TIMES[2]
@@ -53,7 +53,7 @@ def test_an_adaptive_run_goes_on_to_its_tolerance(driven):
     [Method(Leapfrog(), 0.1, max_steps=16), Method(diffrax.Tsit5(), max_steps=16)],
     ids=["fixed", "adaptive"],
 )
-def test_final_is_the_end_of_time(driven, times, end, method):
+def test_final_state_is_at_the_latest_time(driven, times, end, method):
     def run(times):
         return simulate(driven(), times, method)
 

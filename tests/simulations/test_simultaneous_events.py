@@ -1,4 +1,4 @@
-"""Events of several kinds at the same time all happen, and derivatives know it."""
+"""Simultaneous events all happen, and their derivatives are right."""
 
 import diffrax
 import jax
@@ -50,7 +50,7 @@ def height_after(heights, t, g=9.81, restitution=0.9):
 @pytest.mark.parametrize(
     "method", ["fixed", pytest.param("adaptive", marks=pytest.mark.slow)]
 )
-def test_resets_at_the_same_time_all_happen(method):
+def test_simultaneous_resets_all_happen(method):
     """However close they are, and with the derivative of each."""
 
     def run(heights):
@@ -72,7 +72,7 @@ def test_resets_at_the_same_time_all_happen(method):
         np.testing.assert_allclose(slope, exact, rtol=1e-10, atol=1e-10)
 
 
-def test_resets_at_the_same_time_all_happen_in_single_precision():
+def test_simultaneous_resets_all_happen_in_single_precision():
     for more in (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3):
         heights = jnp.array([1.0, 1.0 + more], jnp.float32)
         pair = Pair(heights, jnp.float32(9.81))
@@ -83,7 +83,7 @@ def test_resets_at_the_same_time_all_happen_in_single_precision():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_recorded_is_not_lost_where_another_event_acts(method):
+def test_recorded_event_at_the_time_of_a_reset_is_not_lost(method):
     pair = Pair(jnp.array([1.0, 7.0]), jnp.asarray(9.81))
     noted = Event(lambda t, y, pair: y[0][0], direction="down")
     acts, records = bounce(0), noted
@@ -96,7 +96,7 @@ def test_what_is_recorded_is_not_lost_where_another_event_acts(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_outputs_before_the_end_of_a_run_have_their_derivative_in_both_modes(method):
+def test_outputs_before_a_terminal_event_have_their_derivative_in_both_modes(method):
     end = Event(lambda t, y, pair: y[0][0], direction="down", terminal=True)
 
     def early(p):
@@ -111,7 +111,7 @@ def test_outputs_before_the_end_of_a_run_have_their_derivative_in_both_modes(met
 
 
 @pytest.mark.slow
-def test_a_run_with_events_goes_on_where_another_ended():
+def test_restarted_run_with_events_continues_the_first():
     method = ds.Method(diffrax.Bosh3(), max_steps=200)
     pair = Pair(jnp.array([1.0, 7.0]), jnp.asarray(9.81))
     whole = ds.simulate(pair, 1.6, method, events=bounce(0))

@@ -1,4 +1,4 @@
-"""States of any pytree of one precision run; others are refused in a sentence."""
+"""States of any pytree of one precision run; others raise `ValueError`."""
 
 import diffrax
 import equinox as eqx
@@ -40,7 +40,7 @@ _METHODS = [
 
 
 @pytest.mark.parametrize("method", _METHODS)
-def test_leaves_without_entries_run_along(method):
+def test_empty_leaves_are_carried_through_the_run(method):
     start = (jnp.zeros((0, 3)), jnp.array([1.0, 2.0]))
     found = simulate(Decay(start), [0.5, 1.0], method).states
     assert found[0].shape == (2, 0, 3)
@@ -49,19 +49,19 @@ def test_leaves_without_entries_run_along(method):
 
 
 @pytest.mark.parametrize("method", _METHODS[:2])
-def test_states_of_two_precisions_are_refused(method):
+def test_states_of_mixed_precision_raise_value_error(method):
     start = (jnp.ones(2, jnp.float32), jnp.ones(2))
     with pytest.raises(ValueError, match="of one precision, got float32 and float64"):
         simulate(Decay(start), 1.0, method)
 
 
-def test_states_of_nothing_are_refused():
+def test_state_without_arrays_raises_value_error():
     with pytest.raises(ValueError, match="must hold at least one array"):
         simulate(Decay(()), 1.0)
 
 
 @pytest.mark.parametrize("solver", [diffrax.ImplicitEuler(), diffrax.Kvaerno3()])
-def test_implicit_solvers_of_diffrax_take_fixed_steps(solver):
+def test_implicit_solvers_of_diffrax_run_at_fixed_steps(solver):
     def run(y):
         return simulate(Decay(y), 1.0, Method(solver, 0.1)).states
 
@@ -76,14 +76,14 @@ def test_implicit_solvers_of_diffrax_take_fixed_steps(solver):
 
 
 @pytest.mark.parametrize("method", [Method(diffrax.Euler(), 0.1), _METHODS[1]])
-def test_stochastic_equations_are_refused(method):
+def test_stochastic_equations_raise_value_error(method):
     noise = diffrax.VirtualBrownianTree(0.0, 1.0, 1e-3, (), jax.random.key(0))
     message = "ordinary differential equation, got a VirtualBrownianTree"
     with pytest.raises(ValueError, match=message):
         simulate(Decay(jnp.ones(()), noise), 1.0, method)
 
 
-def test_a_start_in_another_precision_is_refused():
+def test_start_in_another_precision_raises_value_error():
     single = simulate(Decay(jnp.ones(2, jnp.float32)), 1.0).final
     with pytest.raises(ValueError, match="start holds float32 and this simulation"):
         simulate(Decay(jnp.ones(2)), 2.0, start=single)
@@ -93,7 +93,7 @@ def test_a_start_in_another_precision_is_refused():
 
 
 @pytest.mark.parametrize("method", _METHODS[:2])
-def test_integers_that_are_observed_at_events_stay_integers(method):
+def test_integers_observed_at_events_stay_integers(method):
     class Counted(eqx.Module):
         value: jax.Array
         count: jax.Array

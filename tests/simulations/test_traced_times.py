@@ -46,7 +46,7 @@ def test_traced_times_give_the_states_of_concrete_times(driven, traced):
     np.testing.assert_allclose(traced[0], concrete.states, rtol=1e-13, atol=1e-15)
 
 
-def test_derivative_by_time_is_the_vector_field(driven, traced):
+def test_derivative_by_output_time_is_the_vector_field(driven, traced):
     simulation = driven(t0=_EPOCH)
     field = jax.vmap(jax.jacfwd(simulation.exact))(jnp.asarray(_TIMES))
     found = np.einsum("iji->ij", traced[2])
@@ -89,14 +89,14 @@ def test_adaptive_runs_take_traced_times_in_any_order_and_epochs(driven):
     np.testing.assert_allclose(rate, field, atol=1e-4)
 
 
-def test_a_traced_single_time_works(driven):
+def test_traced_scalar_time_gives_the_concrete_state(driven):
     method = Method(Yoshida4(), _STEP, max_steps=40)
     found = jax.jit(lambda t: simulate(driven(), t, method).states)(1.234)
     expected = simulate(driven(), 1.234, Method(Yoshida4(), _STEP)).states
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
-def test_traced_times_without_a_bound_are_refused_in_a_sentence(driven):
+def test_traced_times_without_max_steps_raise_value_error(driven):
     method = Method(Yoshida4(), _STEP)
     with pytest.raises(ValueError, match=r"give Method\(max_steps=...\)"):
         jax.jit(lambda t: simulate(driven(), t, method).states)(1.0)
@@ -111,7 +111,7 @@ def test_filter_jit_leaves_a_python_epoch_static(driven):
 
 
 @pytest.mark.parametrize("time", [2.1, -2.1])
-def test_a_time_beyond_the_bound_is_a_named_failure(driven, time):
+def test_traced_time_beyond_max_steps_has_its_own_result(driven, time):
     run = jax.jit(lambda t: simulate(driven(), t, _BOUNDED, throw=False).result)
     assert run(time) == ds.RESULTS.times_beyond_max_steps
     assert run(time * 0.9) == ds.RESULTS.successful
@@ -119,13 +119,13 @@ def test_a_time_beyond_the_bound_is_a_named_failure(driven, time):
         jax.jit(lambda t: simulate(driven(), t, _BOUNDED).states)(time)
 
 
-def test_steps_are_counted_where_they_are_taken(driven):
+def test_num_steps_counts_only_the_time_directions_that_are_run(driven):
     run = jax.jit(lambda times: simulate(driven(), times, _BOUNDED).stats["num_steps"])
     counts = [int(run(jnp.asarray([t, 0.1 + t]))) for t in (0.5, -0.5, -0.05)]
     assert counts == [40, 40, 80]
 
 
-def test_traced_times_that_diffrax_would_interpolate_by_a_line_are_refused(driven):
+def test_traced_times_that_diffrax_would_interpolate_linearly_raise_value_error(driven):
     adjoint = diffrax.RecursiveCheckpointAdjoint()
     method = Method(Yoshida4(), _STEP, adjoint=adjoint, max_steps=40)
     with pytest.raises(ValueError, match=r"Yoshida4 under Recursive.*adjoint=None"):
@@ -134,7 +134,7 @@ def test_traced_times_that_diffrax_would_interpolate_by_a_line_are_refused(drive
         simulate(driven(t0=jnp.asarray(0.0)), 0.51, method)
 
 
-def test_an_epoch_that_is_an_array_is_a_leaf(driven):
+def test_array_epoch_runs_with_and_without_max_steps(driven):
     simulation = driven(t0=jnp.asarray(0.5))
     bounded = simulate(simulation, [1.0, 1.3], _BOUNDED)
     concrete = simulate(simulation, [1.0, 1.3], Method(Yoshida4(), _STEP))

@@ -1,4 +1,4 @@
-"""Many tangents of weighted sums of rates are the same as one at a time."""
+"""Batched tangents of weighted sums equal single ones."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 @pytest.mark.parametrize("many", [1, 10**9])
-def test_derivatives_are_the_weights(many, dtype, shape, monkeypatch):
+def test_derivatives_by_the_rates_are_the_weights(many, dtype, shape, monkeypatch):
     monkeypatch.setattr(_weighted_sum, "_MANY", many)
     rng = np.random.default_rng(0)
     weights = _WEIGHTS.astype(dtype)
@@ -41,7 +41,7 @@ def test_derivatives_are_the_weights(many, dtype, shape, monkeypatch):
     )
 
 
-def test_weights_have_a_derivative_too():
+def test_derivatives_by_the_weights_are_the_rates():
     rates = jnp.arange(12.0).reshape(3, 4)
     found = jax.jacfwd(lambda w: weighted_sum(w, rates))(_WEIGHTS)
     np.testing.assert_allclose(found, rates.T)

@@ -1,4 +1,4 @@
-"""Chunks fit into memory, and layouts are chosen for what they cost."""
+"""Chunks fit into memory, and the fastest layout is chosen."""
 
 import os
 import time
@@ -37,7 +37,7 @@ def _spring(x):
 
 
 @pytest.mark.parametrize("batch", ["auto", None, 8])
-def test_chunks_stay_within_the_memory_they_are_given(batch):
+def test_chunks_stay_within_the_memory_limit(batch):
     memory = 200_000
     found = sweep(
         _ramp,
@@ -51,7 +51,7 @@ def test_chunks_stay_within_the_memory_they_are_given(batch):
     assert found.stats["chunks"] >= 100 * 8000 / memory
 
 
-def test_the_compiled_program_says_what_it_takes():
+def test_chunk_size_follows_the_memory_of_the_compiled_program():
     chunks = _chunks_of(_ramp, 200_000)
     layout, capacity, _ = chunks._fitting(BatchLayout("first", 100))
     assert chunks._needed(layout, capacity) <= 200_000
@@ -59,13 +59,13 @@ def test_the_compiled_program_says_what_it_takes():
     assert layout.tile * capacity >= 200_000 / 8000 / 4
 
 
-def test_memory_for_less_than_one_run_still_does_one_at_a_time():
+def test_memory_below_that_of_one_run_gives_chunks_of_one_run():
     run = SweepOptions(memory=1000)
     found = sweep(_ramp, jnp.ones(1), {"[0]": _ROWS[:3]}, options=run)
     assert found.stats["chunks"] == 3
 
 
-def test_time_that_a_chunk_takes_without_runs_is_not_that_of_runs(monkeypatch):
+def test_overhead_of_an_empty_chunk_is_not_counted_as_run_time(monkeypatch):
     """One tile of 10⁵ takes as long as all outputs; the other layouts look no better.
 
     A clock that only an empty chunk moves: a run costs nothing, and nothing else is
@@ -90,7 +90,7 @@ def test_time_that_a_chunk_takes_without_runs_is_not_that_of_runs(monkeypatch):
     assert set(chunks.sizes) == {candidates[0]}
 
 
-def test_noise_of_an_empty_chunk_chooses_no_layout(monkeypatch):
+def test_timing_noise_of_an_empty_chunk_does_not_choose_the_layout(monkeypatch):
     """Empty chunks take 1 s and up to 0.3 s more; runs of the first layout 1 ms, of the
     other 2 ms, so that a tile is over within the noise of an empty chunk.
     """
@@ -110,7 +110,7 @@ def test_noise_of_an_empty_chunk_chooses_no_layout(monkeypatch):
     assert chunks.complete(candidates, lambda: None) == candidates[0]
 
 
-def test_size_is_found_on_the_line_through_two_measurements():
+def test_chunk_size_is_extrapolated_linearly_from_two_measurements():
     # m0 = 1000, m1 = 10
     assert _chunked_run._size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
     assert _chunked_run._size_that_fits([(100, 2000)], 1000) == 45
@@ -146,7 +146,7 @@ def test_running_out_of_memory_with_one_run_is_raised():
         sweep(_Small(0), jnp.ones(1), {"[0]": _ROWS[:4]}, batch=None)
 
 
-def test_other_errors_are_not_taken_for_it():
+def test_other_errors_are_not_taken_for_out_of_memory():
     def check(value):
         raise RuntimeError("another")
 
@@ -157,7 +157,7 @@ def test_other_errors_are_not_taken_for_it():
         sweep(predict, jnp.ones(1), {"[0]": _ROWS[:4]})
 
 
-def test_no_run_is_done_twice_and_the_last_tile_is_filled_up():
+def test_no_run_is_repeated_and_the_last_tile_is_padded():
     sizes = []
 
     def predict(x):
@@ -195,14 +195,14 @@ def test_large_loops_start_with_single_runs():
     assert _candidates(predict)[0] == BatchLayout("single", 1)
 
 
-def test_runs_that_decide_their_length_start_alone():
+def test_while_loops_start_with_single_runs():
     def predict(x):
         return jax.lax.while_loop(lambda y: y[0] < 9, lambda y: y * 2, x)
 
     assert _candidates(predict)[0] == BatchLayout("single", 1)
 
 
-def test_a_number_fixes_the_tile_and_none_takes_all():
+def test_batch_number_fixes_the_tile_and_none_takes_all_runs():
     assert _candidates(_spring, batch=12) == [BatchLayout("last", 12)]
     assert _candidates(_spring, batch=1) == [BatchLayout("single", 1)]
     assert _candidates(_spring, runs=5, batch=12) == [BatchLayout("last", 5)]
@@ -226,13 +226,13 @@ def _with_speeds(monkeypatch, speeds):
 _A, _B, _C = BatchLayout("last", 8), BatchLayout("first", 8), BatchLayout("single", 1)
 
 
-def test_the_fastest_layout_is_used_where_looking_is_worth_it(monkeypatch):
+def test_fastest_layout_is_used_for_long_sweeps(monkeypatch):
     chunks, used = _with_speeds(monkeypatch, {_A: 1.0, _B: 0.2, _C: 3.0})
     assert chunks.complete([_A, _B, _C], lambda: None) == _B
     assert set(used[3:]) == {_B}
 
 
-def test_nothing_else_is_compiled_where_it_is_not(monkeypatch):
+def test_short_sweeps_compile_one_layout_only(monkeypatch):
     chunks, used = _with_speeds(monkeypatch, {_A: 1e-3, _B: 1e-4, _C: 1e-4})
     assert chunks.complete([_A, _B, _C], lambda: None) == _A
     assert set(used) == {_A}
@@ -273,7 +273,7 @@ def test_memory_must_be_positive():
     "optimization_level=0" in os.environ["XLA_FLAGS"],
     reason="unoptimized, tiles take 0.84 of the time, and optimized less than half",
 )
-def test_tiles_batch_last_beat_one_vmap():
+def test_batch_last_tiles_are_faster_than_one_vmap():
     """Five bodies: 0.046 against 0.29 µs per step and run; a factor 2 leaves room."""
 
     def bodies(x):

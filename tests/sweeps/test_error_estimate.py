@@ -1,4 +1,4 @@
-"""A sweep can be asked for the error of its solver; compared with the true one."""
+"""`error_estimate=True` of `sweep`, compared with the true error."""
 
 import diffrax
 import equinox as eqx
@@ -54,7 +54,7 @@ def true_errors(positions):
 
 
 @pytest.mark.parametrize(("method", "batch"), [(_FIXED, 2), (_ADAPTIVE, None)])
-def test_the_estimate_of_each_run_is_its_error_within_a_factor(method, batch):
+def test_estimate_of_each_run_is_its_true_error_within_a_factor(method, batch):
     found = sweep(
         lambda model: position(model, method),
         _MODEL,
@@ -66,7 +66,7 @@ def test_the_estimate_of_each_run_is_its_error_within_a_factor(method, batch):
     assert np.all((ratio > 0.4) & (ratio < 2.5))
 
 
-def test_the_estimate_is_that_of_single_runs(found):
+def test_estimate_is_that_of_single_runs(found):
     alone = [
         simulate(
             Oscillator(jnp.array(rate)),
@@ -80,21 +80,21 @@ def test_the_estimate_is_that_of_single_runs(found):
     np.testing.assert_allclose(found.error_estimate, expected, rtol=1e-10)
 
 
-def test_outputs_are_those_of_a_sweep_without(found):
+def test_outputs_do_not_depend_on_the_estimate(found):
     plain = sweep(position, _MODEL, {"rate": _RATES})
     np.testing.assert_allclose(found.outputs, plain.outputs, rtol=1e-14)
     assert plain.error_estimate is None
     assert "error" not in str(plain)
 
 
-def test_the_worst_run_is_printed(found):
+def test_run_with_the_largest_estimate_is_printed(found):
     worst = int(np.argmax(found.error_estimate))
     size = f"{found.error_estimate[worst]:.2g}"
     last = str(found).splitlines()[-1]
     assert last.startswith(f"error of the solver up to {size}, in run {worst}: rate = ")
 
 
-def test_what_was_compiled_before_is_refined_as_well(found):
+def test_previously_compiled_prediction_is_refined_too(found):
     compiled = eqx.filter_jit(position)
     compiled(_MODEL)
     again = sweep(
@@ -104,7 +104,7 @@ def test_what_was_compiled_before_is_refined_as_well(found):
 
 
 @pytest.mark.parametrize("batch", [None, 2])
-def test_runs_that_fail_have_no_estimate(found, batch):
+def test_estimate_of_failed_runs_is_nan(found, batch):
     rates = np.append(_RATES, np.nan)
     run = SweepOptions(memory=10**6)
     some = sweep(
@@ -121,7 +121,7 @@ def test_runs_that_fail_have_no_estimate(found, batch):
     assert "error of the solver" not in str(none)
 
 
-def test_runs_that_fail_at_finer_steps_only_are_infinitely_uncertain():
+def test_estimate_is_infinite_where_only_the_refined_run_fails():
     # Steps of the second run are 0.0086 and longer, at a tenth of the tolerance 0.004;
     # those of the first are three times as long.
     controller = diffrax.PIDController(
@@ -143,13 +143,13 @@ def test_runs_that_fail_at_finer_steps_only_are_infinitely_uncertain():
     )
 
 
-def test_without_steps_there_is_nothing_to_refine():
+def test_estimate_is_nan_without_a_simulation():
     found = sweep(jnp.sin, jnp.ones(()), {"value": _RATES}, error_estimate=True)
     assert found.error_estimate.shape == (5,) and np.all(np.isnan(found.error_estimate))
     assert str(found).endswith("none, no step in predict can be made finer")
 
 
-def test_states_of_trajectories_are_compared_and_integers_with_them():
+def test_estimate_compares_trajectories_and_integers():
     def predict(model):
         run = simulate(model, _TIMES)
         return run, jnp.sum(run.states[0] > 0.5), jnp.array("a" == "b")
@@ -159,7 +159,7 @@ def test_states_of_trajectories_are_compared_and_integers_with_them():
     np.testing.assert_allclose(found.error_estimate, [expected], rtol=1e-10)
 
 
-def test_the_estimate_of_derivatives_is_that_of_their_differences():
+def test_estimate_of_derivative_outputs_is_their_true_error():
     """d cos(w t) / dw = -t sin(w t), of which leapfrog misses as much as an order 2."""
     slope = jax.jacfwd(lambda rate: position(Oscillator(rate)))
     found = sweep(slope, jnp.array(1.0), {"value": _RATES}, error_estimate=True)

@@ -29,6 +29,6 @@ def test_values_of_an_axis_may_be_arrays():
         ({"a": [1.0]}, {"a": [1.0]}, "as keywords"),
     ],
 )
-def test_bad_axes_are_named(axes, named, message):
+def test_invalid_axes_raise_value_error(axes, named, message):
     with pytest.raises(ValueError, match=message):
         sweeps.grid(axes, **named)

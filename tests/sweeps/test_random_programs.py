@@ -1,4 +1,4 @@
-"""Batching with the batch last agrees with `jax.vmap` on programs made at random."""
+"""Batching with the batch axis last agrees with `jax.vmap` on random programs."""
 
 import jax
 import jax.numpy as jnp

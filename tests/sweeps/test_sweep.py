@@ -1,4 +1,4 @@
-"""A sweep is a loop over its runs, faster; one bad run touches no other."""
+"""A sweep equals a loop over its runs; a failed run leaves the others unchanged."""
 
 import diffrax
 import equinox as eqx
@@ -98,7 +98,7 @@ def test_outputs_converge_to_the_closed_form():
 
 
 @pytest.mark.parametrize("batch", ["auto", None, 1, 4])
-def test_one_bad_run_touches_no_other(batch):
+def test_failed_run_leaves_the_others_unchanged(batch):
     rates = _RATES.copy()
     rates[3] = np.nan
     found = sweep(_trajectory, _model(), {"rate": rates}, batch=batch)
@@ -121,7 +121,7 @@ def test_failures_are_listed_by_parameter_value_with_what_to_try():
     assert "run 1: rate = inf" in summary
 
 
-def test_output_that_is_not_finite_is_a_failure_of_its_own():
+def test_nonfinite_output_fails_the_run():
     found = sweep(jnp.log, jnp.asarray([1.0]), {"[0]": [1.0, -1.0, 2.0]})
     assert [failure.run for failure in found.failures] == [1]
     assert found.failures[0].message == RESULTS[RESULTS.prediction_not_finite]
@@ -132,14 +132,14 @@ def test_failed_simulation_inside_predict_is_found_without_a_trajectory():
     assert found.successful.tolist() == [True, False]
 
 
-def test_long_lists_of_failures_are_cut():
+def test_long_lists_of_failures_are_truncated():
     summary = str(sweep(jnp.log, jnp.ones(1), {"[0]": -np.arange(1.0, 15.0)}))
     assert "14 failed." in summary
     assert "and 4 more" in summary
     assert summary.count("\n  run ") == 10
 
 
-def test_every_member_of_a_grid_is_there():
+def test_sweep_over_a_grid_covers_every_combination():
     over = sweeps.grid({"rate": [0.5, 1.0], "start[1]": [1.0, 2.0, 3.0]})
     found = sweep(_positions, _model(), over)
     first = found.outputs.reshape(2, 3, 7, 2)[:, :, 0, :]
@@ -148,7 +148,7 @@ def test_every_member_of_a_grid_is_there():
     assert len(found) == 6
 
 
-def test_a_path_to_several_leaves_takes_them_in_a_row():
+def test_path_to_several_leaves_takes_flattened_rows():
     rows = np.asarray([[1.0, 3.0, 4.0], [2.0, 5.0, 6.0]])
     model = {"a": jnp.zeros(()), "b": {"c": jnp.zeros(2), "n": 3}}
     found = sweep(lambda m: (m["a"], m["b"]["c"]), model, {"*": rows})
@@ -156,7 +156,7 @@ def test_a_path_to_several_leaves_takes_them_in_a_row():
     np.testing.assert_array_equal(found.outputs[1], rows[:, 1:])
 
 
-def test_values_take_the_type_of_their_leaf():
+def test_swept_values_take_the_dtype_of_their_leaf():
     model = {"a": jnp.ones((), jnp.float32), "b": jnp.ones(())}
     over = {"a": np.arange(3), "b": np.arange(3.0)}
     found = sweep(lambda m: (m["a"] * 2, m["b"]), model, over).outputs
@@ -174,7 +174,7 @@ def test_outputs_are_any_pytree_with_a_leading_run_axis():
     assert found["none"] is None
 
 
-def test_a_second_sweep_compiles_nothing(compilations):
+def test_second_sweep_compiles_nothing(compilations):
     sweep(_positions, _model(), {"rate": _RATES}, batch=4)
     before = compilations()
     other = _Oscillator(jnp.asarray(1.0), jnp.asarray([2.0, 3.0]))
@@ -202,18 +202,18 @@ def _sum_and_square(x):
         ({"[0]": [1.0], "*": np.ones((1, 2))}, "twice"),
     ],
 )
-def test_bad_over_is_named(over, message):
+def test_invalid_over_raises_value_error(over, message):
     with pytest.raises(ValueError, match=message):
         sweep(_sum_and_square, jnp.ones(2), over)
 
 
-def test_over_must_be_a_mapping():
+def test_over_that_is_no_mapping_raises_value_error():
     with pytest.raises(ValueError, match=r"over must map paths to arrays.*got list"):
         sweep(_sum_and_square, jnp.ones(2), [1.0])
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2.5, "all", True])
-def test_bad_batch_is_named(batch):
+def test_invalid_batch_raises_value_error(batch):
     with pytest.raises(
         ValueError, match="batch must be 'auto', None or a positive int"
     ):
@@ -223,7 +223,7 @@ def test_bad_batch_is_named(batch):
 @pytest.mark.parametrize(
     "run", [inference.FitOptions(), sweeps.SweepOptions, {"memory": 1}]
 )
-def test_a_run_of_another_kind_is_named(run):
+def test_options_of_wrong_type_raise_value_error(run):
     with pytest.raises(
         ValueError, match=r"options must be a sweeps.SweepOptions\(...\), got"
     ):
@@ -231,29 +231,29 @@ def test_a_run_of_another_kind_is_named(run):
 
 
 @pytest.mark.parametrize("memory", [0, 2e9, "x"])
-def test_memory_is_a_number_of_bytes(memory):
+def test_invalid_memory_raises_value_error(memory):
     with pytest.raises(ValueError, match="memory must be a positive integer, in bytes"):
         sweeps.SweepOptions(memory=memory)
 
 
-def test_one_run_is_a_sweep_that_prints():
+def test_sweep_of_one_run_has_a_summary():
     found = sweep(_sum_and_square, jnp.ones(2), {"[0]": [1.0]})
     assert str(found) == "sweep of 1 run over [0]: 1 successful, 0 failed"
     assert repr(found).startswith("Sweep(")
 
 
-def test_an_output_that_is_no_array_is_named():
+def test_output_that_is_no_array_raises_value_error():
     with pytest.raises(ValueError, match="got str"):
         sweep(lambda x: "text", jnp.ones(1), {"[0]": [1.0]})
 
 
 @pytest.mark.parametrize("nothing", [None, (), {}, {"a": None}])
 @pytest.mark.parametrize("batch", [None, "auto"])
-def test_a_prediction_of_nothing_is_no_success(nothing, batch):
+def test_prediction_without_outputs_raises_value_error(nothing, batch):
     with pytest.raises(ValueError, match=r"predict must .*none; .* return is missing"):
         sweep(lambda x: nothing, jnp.ones(1), {"[0]": [1.0, 2.0]}, batch=batch)
 
 
-def test_a_sweep_inside_jit_says_what_to_use():
+def test_sweep_inside_jit_raises_value_error():
     with pytest.raises(ValueError, match=r"jax\.vmap"):
         jax.jit(lambda x: sweep(jnp.sin, jnp.ones(1), {"[0]": x}).outputs)(jnp.ones(3))

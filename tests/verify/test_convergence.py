@@ -56,7 +56,7 @@ def test_observed_order_is_the_published_one(solver, order):
     assert convergence(run, steps).order == pytest.approx(order, abs=0.1)
 
 
-def test_errors_at_rounding_are_left_out():
+def test_errors_at_machine_precision_are_left_out():
     def run(step):
         return 1 + step**4 * jnp.ones(3)
 
@@ -74,7 +74,7 @@ def test_wrong_limit_has_no_order_against_the_exact_answer():
     assert convergence(run, [0.1, 0.05, 0.025]).order == pytest.approx(2, abs=1e-6)
 
 
-def test_worst_array_decides():
+def test_order_is_that_of_the_worst_array():
     def run(step):
         return {"second": 1 + step**2, "first": 1e6 * (1 + step)}
 
@@ -83,13 +83,13 @@ def test_worst_array_decides():
     assert found.errors == pytest.approx([0.1, 0.05, 0.025])
 
 
-def test_everything_at_rounding_has_no_order():
+def test_errors_all_at_machine_precision_have_no_order():
     assert np.isnan(
         convergence(lambda h: jnp.ones(2), [0.1, 0.05], exact=jnp.ones(2)).order
     )
 
 
-def test_table_has_a_line_a_step():
+def test_table_has_one_line_per_step():
     found = convergence(lambda h: 1 + jnp.asarray(h), [0.1, 0.05], exact=1.0)
     assert len(str(found).splitlines()) == 4
     assert str(found).endswith("order 1.000")
@@ -105,7 +105,7 @@ def test_table_has_a_line_a_step():
         ([0.1, 0.05], [1.0, 1.0], "shapes"),
     ],
 )
-def test_bad_input_is_named(steps, exact, message):
+def test_invalid_arguments_raise_value_error(steps, exact, message):
     with pytest.raises(ValueError, match=message):
         convergence(lambda h: 1 + jnp.asarray(h), steps, exact=exact)
 
@@ -113,7 +113,7 @@ def test_bad_input_is_named(steps, exact, message):
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("exact", [None, np.ones(3)])
 @pytest.mark.parametrize("step", [0.1, 0.025])
-def test_run_that_is_not_finite_is_named(bad, exact, step):
+def test_nonfinite_run_raises_value_error(bad, exact, step):
     def run(h):
         return jnp.where(np.isclose(h, step), bad, 1 + h**2) * jnp.ones(3)
 
@@ -121,7 +121,7 @@ def test_run_that_is_not_finite_is_named(bad, exact, step):
         convergence(run, [0.1, 0.05, 0.025], exact=exact)
 
 
-def test_exact_answer_that_is_not_finite_is_named():
+def test_nonfinite_exact_answer_raises_value_error():
     with pytest.raises(ValueError, match="exact must be finite"):
         convergence(lambda h: 1 + jnp.asarray(h), [0.1, 0.05], exact=np.nan)
     with pytest.raises(ValueError, match=r"run\(0.1\) must be finite.*none"):

@@ -1,4 +1,4 @@
-"""Solutions that are made up: their sources, by hand."""
+"""Manufactured solutions: their source terms, by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import numpy as np
 from diffsim.verify import Manufactured
 
 
-def test_the_source_is_what_the_equation_lacks():
+def test_source_is_the_residual_of_the_manufactured_solution():
     """u = sin(3x + t) in ∂u/∂t = D u'' + s: s = cos(3x + t) + 9 D sin(3x + t)."""
 
     def fields(D, t, x):
@@ -27,7 +27,7 @@ def test_the_source_is_what_the_equation_lacks():
     np.testing.assert_allclose(by_diffusivity, 9 * wave, rtol=1e-13)
 
 
-def test_channels_come_first_and_places_keep_their_shape():
+def test_components_come_first_and_coordinates_keep_their_shape():
     """(u, v) = (t x y, x²) that turn into one another."""
     case = Manufactured(
         lambda t, x: jnp.stack([t * x[0] * x[1], x[0] ** 2]),
@@ -40,7 +40,7 @@ def test_channels_come_first_and_places_keep_their_shape():
     np.testing.assert_allclose(case.source(2.0, x), [a * b - a**2, 2 * a * b])
 
 
-def test_the_type_is_that_of_the_coordinates():
+def test_dtype_is_that_of_the_coordinates():
     case = Manufactured(lambda t, x: t * x[0], lambda u, t, x: jax.grad(u)(x)[0])
     x = jnp.ones((1, 3), jnp.float32)
     for found in (case.values(2.0, x), case.slope(2.0, x), case.source(2.0, x)):

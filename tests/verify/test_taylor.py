@@ -42,11 +42,11 @@ def test_right_derivatives_have_slope_two_in_both_modes(pendulum):
         assert slopes == pytest.approx({"forward": 2, "reverse": 2}, abs=0.02)
 
 
-def test_forward_and_reverse_agree_to_rounding(pendulum):
+def test_forward_and_reverse_agree_to_machine_precision(pendulum):
     assert pendulum.disagreement < 1e-14
 
 
-def test_table_has_a_line_a_leaf(pendulum):
+def test_table_has_one_line_per_leaf(pendulum):
     head, *lines = str(pendulum).splitlines()
     assert "forward" in head
     assert "reverse" in head
@@ -62,7 +62,7 @@ def test_wrong_derivative_has_slope_one(factor):
     assert found.slopes["input"]["forward"] == pytest.approx(1, abs=0.1)
 
 
-def test_derivative_wrong_in_reverse_mode_alone_is_found():
+def test_derivative_wrong_in_reverse_mode_only_is_detected():
     @jax.custom_vjp
     def product(x, y):
         return jnp.sin(x) * y
@@ -77,7 +77,7 @@ def test_derivative_wrong_in_reverse_mode_alone_is_found():
     assert np.isnan(found.disagreement)
 
 
-def test_modes_that_disagree_are_measured():
+def test_disagreement_of_the_modes_is_measured():
     @jax.custom_jvp
     def sine(x):
         return jnp.sin(x)
@@ -96,24 +96,24 @@ def test_modes_that_disagree_are_measured():
     assert found.slopes["input"]["reverse"] == pytest.approx(1, abs=0.1)
 
 
-def test_linear_function_has_a_remainder():
+def test_linear_function_has_slope_two():
     found = taylor_test(lambda x: 3 * x, jnp.asarray([1.0, 2.0]))
     assert found.slopes["input"]["forward"] == pytest.approx(2, abs=0.02)
 
 
-def test_leaf_without_influence_is_dead_and_fails():
+def test_leaf_without_effect_is_flagged_and_fails():
     found = taylor_test(lambda x, y: jnp.sin(x) + 0 * y, 0.3, 0.5)
     assert [leaf.flag for leaf in found.leaves] == ["", "dead"]
     assert not found.passed
 
 
-def test_hidden_gradient_is_not_taken_for_dead():
+def test_stopped_gradient_is_not_flagged_as_without_effect():
     found = taylor_test(lambda x: jax.lax.stop_gradient(jnp.sin(x)), 0.3)
     assert found.leaves[0].flag == ""
     assert found.slopes["input"]["reverse"] == pytest.approx(1, abs=0.1)
 
 
-def test_infinite_derivative_fails_by_name():
+def test_infinite_derivative_is_flagged_and_fails():
     found = taylor_test(lambda x: jnp.sqrt(x) + x, jnp.zeros(()))
     assert found.leaves[0].flag == "not finite"
     assert not found.passed
@@ -125,7 +125,7 @@ def test_remainder_below_rounding_counts_as_passed():
     assert found.passed
 
 
-def test_function_finite_at_one_point_only_does_not_pass_as_floor():
+def test_nonfinite_neighborhood_is_not_flagged_as_below_rounding():
     found = taylor_test(lambda x: jnp.where(x == 0.3, x, x * jnp.nan), 0.3)
     assert found.leaves[0].flag == "not finite"
 
@@ -138,7 +138,7 @@ def test_slopes_do_not_depend_on_units(size, rate):
     assert found.slopes["input"]["forward"] == pytest.approx(2, abs=0.1)
 
 
-def test_stated_scale_moves_a_leaf_of_zeros():
+def test_given_scale_perturbs_a_leaf_of_zeros():
     steep = taylor_test(lambda x: jnp.sin(1e12 * x), jnp.zeros(()), scale=1e-12)
     assert steep.passed
     by_name = taylor_test(
@@ -147,7 +147,7 @@ def test_stated_scale_moves_a_leaf_of_zeros():
     assert by_name.passed
 
 
-def test_complex_leaves_and_outputs():
+def test_complex_leaves_and_outputs_pass():
     found = taylor_test(
         lambda z: jnp.exp(z) * jnp.asarray([1, 2j]), jnp.asarray(0.3 + 1j)
     )
@@ -162,7 +162,7 @@ def test_float32_is_tested_in_float32():
     assert found.disagreement < 2.4e-7
 
 
-def test_same_seed_same_slopes():
+def test_same_seed_gives_the_same_slopes():
     first, second = (taylor_test(jnp.sin, 0.3, seed=5).slopes for _ in range(2))
     assert first == second
 
@@ -177,7 +177,7 @@ def test_same_seed_same_slopes():
         (lambda x: 3, (0.3,), {}, "finite float arrays"),
     ],
 )
-def test_bad_input_is_named(function, inputs, options, message):
+def test_invalid_arguments_raise_value_error(function, inputs, options, message):
     with pytest.raises(ValueError, match=message):
         taylor_test(function, *inputs, **options)
 
@@ -203,7 +203,7 @@ _AT_ZERO = {
 
 @pytest.mark.parametrize("factor", [-1.0, 0.0, 1 + 1e-4, 7.0])
 @pytest.mark.parametrize("name", list(_AT_ZERO))
-def test_wrong_derivative_of_an_output_that_is_zero_is_found(name, factor):
+def test_wrong_derivative_at_a_zero_output_is_detected(name, factor):
     function, derivative, at = _AT_ZERO[name]
     wrong = _with_derivative(function, lambda x: factor * derivative(x))
     assert taylor_test(_with_derivative(function, derivative), at).passed
@@ -214,7 +214,7 @@ def test_wrong_derivative_of_an_output_that_is_zero_is_found(name, factor):
 
 
 @pytest.mark.parametrize("power", [2, 3, 4])
-def test_power_at_zero_has_a_remainder_that_falls_as_the_power(power):
+def test_remainder_of_a_power_at_zero_falls_as_that_power(power):
     found = taylor_test(lambda x: x**power, jnp.zeros(()))
     assert found.passed
     slopes = found.slopes["input"]
@@ -223,7 +223,7 @@ def test_power_at_zero_has_a_remainder_that_falls_as_the_power(power):
     assert not taylor_test(wrong, jnp.zeros(())).passed
 
 
-def test_complex_output_that_is_zero_is_seen():
+def test_wrong_derivative_at_a_zero_complex_output_is_detected():
     def function(z):
         return 1j * jnp.sin(z)
 

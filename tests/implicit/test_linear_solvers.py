@@ -1,0 +1,354 @@
+"""Every linear strategy solves with A and with its transpose."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import lineax as lx
+import numpy as np
+import pytest
+
+from diffsim.implicit import (
+    CG,
+    FGMRES,
+    GMRES,
+    MINRES,
+    Banded,
+    BiCGStab,
+    BlockTridiagonal,
+    Dense,
+    Diagonal,
+    ForwardAdjointSolvers,
+    Krylov,
+    LaggedLU,
+    LineaxSolver,
+    MinimumNorm,
+    Newton,
+    Rule,
+    Tridiagonal,
+    root,
+)
+
+
+def banded(n, lower, upper, seed=0):
+    matrix = np.random.default_rng(seed).normal(size=(n, n))
+    matrix = np.triu(np.tril(matrix, upper), -lower)
+    return jnp.asarray(matrix + 3 * (lower + upper) * np.eye(n))
+
+
+def blocks(n, m, seed=0):
+    matrix = np.random.default_rng(seed).normal(size=(n, m, n, m))
+    apart = np.abs(np.arange(n)[:, None] - np.arange(n)) > 1
+    matrix = np.where(apart[:, None, :, None], 0, matrix).reshape(n * m, n * m)
+    return jnp.asarray(matrix + 4 * m * np.eye(n * m))
+
+
+FULL = banded(7, 6, 6)
+SPD = FULL @ FULL.T
+INDEFINITE = FULL + FULL.T - 30 * jnp.eye(7)
+
+
+def jacobi(v):
+    return v / jnp.diag(SPD)
+
+
+TABLE = {
+    "Dense": (Dense(), FULL, (7,)),
+    "Dense, one": (Dense(), FULL[:1, :1], (1,)),
+    "Dense, two": (Dense(), jnp.asarray([[0.0, 2.0], [3.0, 1.0]]), (2,)),
+    "Dense, three": (Dense(), FULL[[2, 0, 1], :3], (3,)),
+    "LaggedLU": (LaggedLU(), FULL, (7,)),
+    "MinimumNorm": (MinimumNorm(), FULL, (7,)),
+    "LineaxSolver": (LineaxSolver(lx.GMRES(1e-13, 1e-13)), FULL, (7,)),
+    "GMRES": (Krylov(), FULL, (7,)),
+    "GMRES, restarted": (Krylov(GMRES(restart=4)), FULL, (7,)),
+    "FGMRES": (Krylov(FGMRES(), preconditioner=jacobi), SPD, (7,)),
+    "BiCGStab": (Krylov(BiCGStab()), FULL, (7,)),
+    "BiCGStab, helped": (Krylov(BiCGStab(), preconditioner=jacobi), SPD, (7,)),
+    "CG": (Krylov(CG()), SPD, (7,)),
+    "CG, helped": (Krylov(CG(), preconditioner=jacobi), SPD, (7,)),
+    "MINRES": (Krylov(MINRES()), INDEFINITE, (7,)),
+    "MINRES, helped": (Krylov(MINRES(), preconditioner=jacobi), SPD, (7,)),
+    "Split": (ForwardAdjointSolvers(Dense(), Krylov()), FULL, (7,)),
+    "Tridiagonal": (Tridiagonal(), banded(7, 1, 1), (7,)),
+    "Banded": (Banded(2, 1), banded(7, 2, 1), (7,)),
+    "Banded, one side": (Banded(0, 3), banded(8, 0, 3), (8,)),
+    "BlockTridiagonal": (BlockTridiagonal(), blocks(5, 3), (5, 3)),
+    "BlockTridiagonal, even": (BlockTridiagonal(), blocks(6, 2), (6, 2)),
+    "BlockTridiagonal, one": (BlockTridiagonal(), blocks(1, 2), (1, 2)),
+}
+
+
+def solutions(strategy, matrix, b, transposed):
+    """A⁻¹ b and A⁻ᵀ b by what was prepared from products with A, or with Aᵀ."""
+
+    def operator(v):
+        return (matrix @ v.reshape(-1)).reshape(v.shape)
+
+    def turned(v):
+        return (matrix.T @ v.reshape(-1)).reshape(v.shape)
+
+    given = turned if transposed else operator
+    state = strategy.prepare(given, b, transposed=transposed)
+    ahead, _ = strategy.solve(state, operator, b)
+    back, _ = strategy.solve_transpose(state, turned, b)
+    return ahead, back
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("name", TABLE)
+def test_both_systems_are_solved(name, transposed):
+    strategy, matrix, shape = TABLE[name]
+    b = jnp.asarray(np.random.default_rng(1).normal(size=shape))
+    found = jax.jit(lambda A, b: solutions(strategy, A, b, transposed))(matrix, b)
+    for x, A in zip(found, (matrix, matrix.T), strict=True):
+        exact = np.linalg.solve(A, np.ravel(b))
+        np.testing.assert_allclose(np.ravel(x), exact, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["Dense", "GMRES", "BiCGStab", "CG", "MINRES"])
+def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
+    strategy, matrix, shape = TABLE[name]
+    for x in solutions(strategy, matrix, jnp.zeros(shape), transposed=False):
+        np.testing.assert_array_equal(x, 0)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Tridiagonal(),
+        pytest.param(Banded(1, 1), marks=pytest.mark.slow),
+        pytest.param(Diagonal(), marks=pytest.mark.slow),
+        BlockTridiagonal(),
+        pytest.param(
+            ForwardAdjointSolvers(Diagonal(), Dense()), marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_matrix_of_another_structure_is_found_out(strategy):
+    shape = (6, 1) if isinstance(strategy, BlockTridiagonal) else (6,)
+    matrix = banded(6, 1, 1).at[0, 4].set(0.3)
+
+    def solve(t, mode="primitive"):
+        def residual(y, t):
+            return (matrix @ y.reshape(-1)).reshape(shape) - t
+
+        rule = Rule(strategy, mode)
+        return root(residual, jnp.zeros(shape), t, rule=rule, throw=False)
+
+    assert np.all(np.isnan(jax.jacfwd(solve)(1.0)))
+    for mode in ("primitive", "reverse"):
+        back = jax.grad(lambda t, mode=mode: jnp.sum(solve(t, mode)))(1.0)
+        if isinstance(strategy, ForwardAdjointSolvers):
+            exact = np.sum(np.linalg.solve(matrix, np.ones(6)))
+            np.testing.assert_allclose(back, exact, rtol=1e-12)
+        else:
+            assert np.isnan(back)
+
+
+def test_diverging_refinement_gives_nan_in_every_entry():
+    """In a diagonal system NaN reaches no other entry by itself."""
+    b = jnp.ones(7).at[3].set(jnp.nan)
+    strategy, matrix = LaggedLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
+    for x in solutions(strategy, matrix, b, transposed=False):
+        assert np.all(np.isnan(x))
+
+
+def test_bicgstab_restarts_after_breakdown():
+    """Of what conserves a sum, one is an eigenvector of the transpose."""
+    x = jnp.linspace(0, 1, 40)
+
+    def operator(v):
+        around = jnp.pad(v, 1, mode="edge")
+        return (
+            v
+            - jnp.diff(jnp.linspace(1, 9, 41) * jnp.diff(around))
+            + 0.1 * (jnp.roll(x * v, 1) - x * v)
+        )
+
+    found, _ = Krylov(BiCGStab()).solve(None, operator, jnp.ones(40))
+    np.testing.assert_allclose(operator(found), 1, rtol=1e-10)
+
+
+def test_leading_axes_are_independent_systems():
+    bands = np.random.default_rng(2).normal(size=(3, 7)) + np.array([[0], [6], [0]])
+
+    def operator(v):
+        below, middle, above = bands
+        up, down = jnp.roll(v, -1, axis=-1), jnp.roll(v, 1, axis=-1)
+        up, down = up.at[..., -1].set(0), down.at[..., 0].set(0)
+        return below * down + middle * v + above * up
+
+    b = jnp.asarray(np.random.default_rng(3).normal(size=(2, 7)))
+
+    def solution(b, strategy):
+        return strategy.solve(strategy.prepare(operator, b), operator, b)[0]
+
+    for strategy in (Tridiagonal(), Banded(1, 1)):
+        x = jax.jit(lambda b, s=strategy: solution(b, s))(b)
+        np.testing.assert_allclose(operator(x), b, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [Dense(), LaggedLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)],
+)
+def test_what_cannot_be_solved_is_nan(strategy):
+    small = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
+    b = jnp.asarray([1.0, 0.0, 2.0])
+    beside = jnp.zeros((5, 5)).at[:3, :3].set(small).at[[3, 4], [3, 4]].set(1)
+    for matrix, rhs in ((small, b), (beside, jnp.append(b, jnp.ones(2)))):
+        for x in solutions(strategy, matrix, rhs, transposed=False):
+            assert np.all(np.isnan(x))
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+def test_badly_scaled_rows_and_columns_are_solved(n):
+    rows, columns = 10.0 ** jnp.linspace(-9, 9, n), 10.0 ** jnp.linspace(0, 6, n)
+    full, x = FULL[:n, :n], FULL[0, :n]
+    matrix = rows[:, None] * full * columns
+    found, _ = solutions(Dense(), matrix, rows * (full @ x), transposed=False)
+    np.testing.assert_allclose(found * columns, x, rtol=1e-10)
+
+
+def test_minimum_norm_solver_gives_the_pseudoinverse_solution():
+    matrix = jnp.asarray([[1.0, 1.0], [2.0, 2.0]])
+    ahead, back = solutions(MinimumNorm(), matrix, jnp.ones(2), transposed=False)
+    np.testing.assert_allclose(ahead, np.linalg.pinv(matrix) @ np.ones(2), rtol=1e-13)
+    np.testing.assert_allclose(back, np.linalg.pinv(matrix.T) @ np.ones(2), rtol=1e-13)
+
+
+def diffusion(u, k):
+    """A nonlinear two-point boundary-value problem, three diagonals."""
+    wide = jnp.pad(u, 1)
+    return k * (wide[2:] - 2 * u + wide[:-2]) - 0.1 * u**3 + 0.01
+
+
+@functools.cache
+def squares(strategy):
+    """Gradient and Hessian of the sum of squares, by the conductivity."""
+
+    def total(k):
+        return jnp.sum(root(diffusion, jnp.zeros(20), k, rule=Rule(strategy)) ** 2)
+
+    return jax.jit(lambda k: (jax.grad(total)(k), jax.hessian(total)(k)))(0.7)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        LaggedLU(),
+        Tridiagonal(),
+        pytest.param(Banded(1, 1), marks=pytest.mark.slow),
+        Krylov(),
+    ],
+)
+def test_structure_is_declared_once(strategy):
+    """The default solver steps by the strategy that the derivative is taken by."""
+    np.testing.assert_allclose(squares(strategy), squares(Dense()), rtol=1e-9)
+
+
+def factorizations(function, *given):
+    return jax.jit(function).lower(*given).compile().as_text().count("getrf")
+
+
+@pytest.mark.parametrize(("linear", "count"), [(Dense(), 2), (LaggedLU(), 1)])
+def test_derivatives_factor_no_more_than_they_need(linear, count):
+    """One is Newton's own, in its loop."""
+
+    def solve(k):
+        return root(diffusion, jnp.zeros(20), k, rule=Rule(linear))
+
+    def loss(k):
+        return jnp.sum(solve(k) ** 2)
+
+    for function in (jax.grad(loss), jax.jacfwd(solve), jax.hessian(loss)):
+        calls = factorizations(function, 0.7)
+        assert 0 < calls <= count * factorizations(solve, 0.7)
+
+
+def test_preconditioner_may_depend_on_traced_values():
+    def solve(diagonal):
+        def residual(y, d):
+            return d * y + 0.1 * jnp.roll(y, 1) - 1
+
+        linear = Krylov(CG(), preconditioner=lambda v: v / diagonal)
+        rule = Rule(
+            ForwardAdjointSolvers(
+                Krylov(preconditioner=linear.preconditioner), Krylov()
+            )
+        )
+        return root(residual, jnp.ones(5), diagonal, rule=rule)
+
+    def plain(diagonal):
+        matrix = jnp.diag(diagonal) + 0.1 * jnp.roll(jnp.eye(5), 1, axis=0)
+        return jnp.linalg.solve(matrix, jnp.ones(5))
+
+    several = jnp.asarray(np.random.default_rng(4).uniform(1, 2, size=(3, 5)))
+
+    def both(function):
+        modes = [jax.vmap(mode(function)) for mode in (jax.jacfwd, jax.jacrev)]
+        return jax.jit(lambda some: [mode(some) for mode in modes])(several)
+
+    np.testing.assert_allclose(both(solve), both(plain), rtol=1e-10)
+
+
+def test_residual_with_reverse_mode_only_has_a_gradient():
+    @jax.custom_vjp
+    def cubed(y):
+        return y**3
+
+    cubed.defvjp(lambda y: (y**3, y), lambda y, bar: (3 * y**2 * bar,))
+
+    def solve(a, rule):
+        return root(lambda y, a: cubed(y) + 2 * y - a, jnp.ones(3), a, rule=rule)
+
+    at = jnp.asarray([0.3, 1.0, 4.0])
+    for rule in (Rule(mode="reverse"), Rule(mode="reverse", refinements=1)):
+        y, pull = jax.vjp(lambda a, r=rule: solve(a, r), at)
+        np.testing.assert_allclose(y**3 + 2 * y, at, rtol=1e-14)
+        np.testing.assert_allclose(pull(jnp.ones(3))[0], 1 / (3 * y**2 + 2), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "guess", "sentence"),
+    [
+        (Tridiagonal(), jnp.zeros(2), "needs 3 unknowns or more, got 2"),
+        (Tridiagonal(), (jnp.zeros(3), jnp.zeros(3)), "solves for one array of shape"),
+        (BlockTridiagonal(), jnp.zeros(3), r"shape \(\.\.\., n, m\), got"),
+    ],
+)
+def test_an_unknown_that_does_not_fit_is_named(strategy, guess, sentence):
+    def residual(y, _):
+        return jax.tree.map(lambda a: a - 1, y)
+
+    with pytest.raises(ValueError, match=sentence):
+        root(residual, guess, rule=Rule(strategy))
+
+
+def test_row_scales_have_no_derivative_and_solutions_the_right_one():
+    """A maximum that is computed anew may be none: 0/0 where unoptimized code ran."""
+    matrix, b = jnp.eye(4) + jnp.arange(16.0).reshape(4, 4) / 30, jnp.arange(4.0)
+    rows = jax.jacfwd(lambda a: Dense().prepare(lambda v: jnp.dot(a, v), b)[0])(matrix)
+    assert not np.any(rows)
+
+    def answer(a):
+        dense, operator = Dense(), lambda v: jnp.dot(a, v)
+        return dense.solve(dense.prepare(operator, b), operator, b)[0]
+
+    exact = jax.jacfwd(lambda a: jnp.linalg.solve(a, b))(matrix)
+    for mode in (jax.jacfwd, jax.jacrev):
+        np.testing.assert_allclose(mode(answer)(matrix), exact, rtol=1e-12, atol=1e-14)
+
+
+def test_invalid_arguments_raise_value_error():
+    with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
+        Banded(0, 0)
+    with pytest.raises(ValueError, match="refinement_steps must be 1 or more, got 0"):
+        LaggedLU(refinement_steps=0)
+    with pytest.raises(ValueError, match="linear must factor for Newton's steps"):
+        root(
+            lambda y, _: y**3 - 1,
+            2.0,
+            solver=Newton(linear=Krylov(), backward=True),
+        )

@@ -1,0 +1,107 @@
+"""Optax optimizers: reported convergence is convergence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optimistix as optx
+import pytest
+
+from diffsim._results import RESULTS
+from diffsim.inference import FitOptions, Free, Gaussian, fit
+
+
+X = np.linspace(0, 1, 15)
+DESIGN = np.stack([np.ones(15), X, X**2], axis=1)
+DATA = 1 + 2 * X - X**2 + 0.05 * np.random.default_rng(0).normal(size=15)
+FREE = {"a": Free(bounds=(None, 0.9)), "b": Free(), "c": Free()}
+START = {"a": 0.5, "b": 1.0, "c": -0.5}
+
+
+def parabola(model):
+    return DESIGN @ jnp.stack([model["a"], model["b"], model["c"]])
+
+
+def bounded(solver, data=DATA, steps=3000, start=START):
+    """With an upper bound on a that the data would exceed."""
+    options = {"free": FREE, "solver": solver, "options": FitOptions(max_steps=steps)}
+    return fit(parabola, start, data, noise=Gaussian(0.05), **options)
+
+
+def held_at_the_bound():
+    """The optimum by algebra: a at its bound, the others by least squares."""
+    rest = np.linalg.lstsq(DESIGN[:, 1:], DATA - 0.9)[0]
+    return np.array([0.9, *rest])
+
+
+def decaying(kind, rate, **options):
+    return kind(optax.cosine_decay_schedule(rate, 3000), **options)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        decaying(optax.adam, 0.05),
+        decaying(optax.rmsprop, 0.02),
+        decaying(optax.lion, 0.01),
+        decaying(optax.adabelief, 0.05),
+        optax.sgd(2e-4, momentum=0.95),
+        decaying(optax.lamb, 0.02),
+    ],
+    ids=["adam", "rmsprop", "lion", "adabelief", "momentum", "lamb"],
+)
+def test_optimizer_with_an_active_bound_ends_at_the_optimum(solver):
+    found = bounded(solver)
+    assert found.at_bound[0] and found.values[0] == 0.9
+    off = np.abs(found.values - held_at_the_bound())[1:] / found.stderr[1:]
+    assert np.max(off) < 0.05
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        optax.lbfgs(),
+        optax.chain(optax.clip(1.0), optax.lbfgs(learning_rate=0.1)),
+        optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(20)),
+    ],
+)
+def test_line_search_with_bounds_raises_value_error(solver):
+    with pytest.raises(ValueError, match=r"with a line search.*use LevenbergMarquardt"):
+        bounded(solver)
+
+
+@pytest.mark.parametrize("solver", [optax.lbfgs(), optx.BFGS(1e-8, 1e-8)])
+def test_bounds_with_a_traced_start_raise_value_error(solver):
+    def value(a):
+        return bounded(solver, start={**START, "a": a}).values[0]
+
+    with pytest.raises(ValueError, match="bounds"):
+        jax.jit(value)(0.5)
+
+
+def test_lbfgs_without_bounds_ends_at_the_optimum():
+    found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=optax.lbfgs())
+    best = np.linalg.lstsq(DESIGN, DATA)[0]
+    assert found.status == RESULTS.successful
+    assert np.max(np.abs(found.values - best) / found.stderr) < 0.1
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        optax.sgd(1e-16),
+        optax.sgd(optax.exponential_decay(1e-5, 1, 0.5)),
+        optx.BFGS(rtol=1e9, atol=1e9),
+    ],
+    ids=["tiny updates", "updates that die out", "loose tolerances"],
+)
+def test_small_updates_are_not_taken_for_convergence(solver):
+    found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=solver)
+    assert found.remaining_sigma > 0.1 and found.status == RESULTS.stopped_short
+    assert "stopped before the optimum" in str(found)
+
+
+def test_optimizer_whose_first_update_is_zero_continues():
+    found = fit(parabola, START, DATA, noise=Gaussian(0.05), solver=optax.rprop(1e-2))
+    assert found.steps > 10
+    assert found.remaining_sigma < 0.1 or found.status != RESULTS.successful
