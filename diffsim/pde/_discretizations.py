@@ -17,10 +17,10 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractIMEXEquation,
+    AbstractNavierStokes,
     AbstractSecondOrderInTime,
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
-    NavierStokes,
 )
 from ._fourier import FourierBasis
 from ._grid import Grid
@@ -259,7 +259,7 @@ def _nonlinear(equation, modes, low, t, z, args):
 
 
 def _elsewhere(equation: AbstractEquation) -> str:
-    if isinstance(equation, NavierStokes):
+    if isinstance(equation, AbstractNavierStokes):
         return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
     finite = isinstance(equation, AbstractFiniteVolumeEquation)
     return ", or take discretization=pde.FiniteVolume()" if finite else ""

@@ -35,7 +35,8 @@ from ._equations import (
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
     Euler,
-    NavierStokes,
+    NavierStokesVelocity,
+    NavierStokesVorticity,
     Schrodinger,
     ShallowWater,
     check_coefficients,
@@ -255,12 +256,14 @@ def _channels_of(equation: AbstractEquation, field: Array) -> str:
             "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "
             "rest"
         )
-    if isinstance(equation, NavierStokes) and len(field) == 2:
+    if isinstance(equation, NavierStokesVorticity) and len(field) == 2:
         return (
-            "; in two dimensions the field is the vorticity of a velocity, "
-            "pde.curl(velocity, pde.Domain(grid))"
+            "; the field is the vorticity of a velocity, "
+            "pde.curl(velocity, pde.Domain(grid)), or take pde.NavierStokesVelocity"
         )
     words = {
+        NavierStokesVelocity: "the components of a velocity, one an axis; of a "
+        "vorticity pde.NavierStokesVorticity is the equation",
         Schrodinger: "the real and the imaginary part, jnp.stack([a, b])",
         Euler: "density, momentum and energy, Euler.state(density, velocity, pressure)",
         ShallowWater: "depth and momentum along each axis, jnp.stack([h, h * v])",

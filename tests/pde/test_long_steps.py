@@ -27,7 +27,9 @@ def stream():
 def swirls(n=32):
     grid = pde.Grid((n, n), 0.0, 2 * np.pi)
     x, y = grid.centers
-    return pde.Evolution(pde.NavierStokes(1e-3), 2 * jnp.sin(x) * jnp.sin(y), grid)
+    return pde.Evolution(
+        pde.NavierStokesVorticity(1e-3), 2 * jnp.sin(x) * jnp.sin(y), grid
+    )
 
 
 def cavity(viscosity=1e-3):
@@ -246,7 +248,7 @@ def test_speeds_in_modes_are_those_of_closed_forms():
 
 def test_steps_that_follow_waves_alone_are_warned_of_where_friction_is_explicit():
     """CFL of modes counts what carries; and CFL above one where all is counted."""
-    law = pde.NavierStokes(0.1)
+    law = pde.NavierStokesVorticity(0.1)
     thick = pde.Evolution(law, swirls().initial, swirls().grid)
     method = ds.Method(diffrax.Heun(), controller=pde.CFL(0.5))
     with pytest.warns(

@@ -40,7 +40,7 @@ def test_energy_and_enstrophy_of_vortices_decay_at_their_rate():
     start = 2 * jnp.cos(grid.centers[0]) * jnp.cos(grid.centers[1])
 
     def both(nu):
-        flow = pde.Evolution(pde.NavierStokes(nu), start, grid)
+        flow = pde.Evolution(pde.NavierStokesVorticity(nu), start, grid)
         states = ds.simulate(flow, times, ds.Method(ETDRK4(), 0.1)).states
         return jnp.stack([f(flow, states) for f in (pde.energy, pde.enstrophy)])
 
@@ -66,7 +66,9 @@ def test_between_walls_they_are_those_of_means_and_differences():
 def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
     r"""$dE/dt = -2\nu Z - 2\mu E$: what a flow carries along makes none."""
     grid = pde.Grid(shape, 0.0, [TURN, 5.0, 4.0][: len(shape)])
-    channels = 1 if len(shape) == 2 else 3
+    vorticity = len(shape) == 2
+    kind = pde.NavierStokesVorticity if vorticity else pde.NavierStokesVelocity
+    channels = 1 if vorticity else 3
     low = pde.FourierBasis(grid).dealiased()
     state = low.ifft(low.fft(random(channels, *shape)))
     state = state - jnp.mean(state, range(1, len(shape) + 1), keepdims=True)
@@ -74,7 +76,7 @@ def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
         z = low.fft(state)
         spread = sum(low.derivative(i) * z[i] for i in range(3))
         state = state - low.ifft(low.gradient(low.inverse_laplacian(spread)))
-    flow = pde.Evolution(pde.NavierStokes(0.03, drag=0.2), state, grid)
+    flow = pde.Evolution(kind(0.03, drag=0.2), state, grid)
 
     @jax.jit
     def found(u):
@@ -93,7 +95,7 @@ def test_velocity_and_vorticity_undo_each_other():
     low = pde.FourierBasis(grid).dealiased()
     state = low.ifft(low.fft(random(2, 1, 9, 8)))
     state = state - jnp.mean(state, (-2, -1), keepdims=True)
-    flow = pde.Evolution(pde.NavierStokes(0.1), state[0], grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), state[0], grid)
     u = pde.velocity(flow, state)
     assert u.shape == (2, 2, 9, 8)
     z = low.fft(u)
@@ -116,7 +118,7 @@ def test_the_vorticity_of_beltrami_s_flow_is_the_flow():
             0.7 * jnp.sin(y) + 0.3 * jnp.cos(x),
         ]
     )
-    flow = pde.Evolution(pde.NavierStokes(0.1), state, grid)
+    flow = pde.Evolution(pde.NavierStokesVelocity(0.1), state, grid)
     np.testing.assert_allclose(pde.vorticity(flow, state), state, atol=1e-13)
     np.testing.assert_array_equal(pde.velocity(flow, state), state)
     np.testing.assert_allclose(
@@ -167,7 +169,7 @@ def test_a_wave_is_in_its_shell():
 def test_half_the_spectrum_of_a_velocity_is_that_of_energy():
     grid = pde.Grid((8, 8), 0.0, TURN)
     start = random(1, 8, 8) - jnp.mean(random(1, 8, 8))
-    flow = pde.Evolution(pde.NavierStokes(0.1), start, grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), start, grid)
     _, power = pde.spectrum(pde.velocity(flow, start), grid)
     area = TURN**2
     np.testing.assert_allclose(
@@ -178,7 +180,7 @@ def test_half_the_spectrum_of_a_velocity_is_that_of_energy():
 def test_single_precision_stays_single():
     grid = pde.Grid((8, 6), 0.0, TURN)
     u, single = random(1, 8, 6), random(1, 8, 6).astype(jnp.float32)
-    flow = pde.Evolution(pde.NavierStokes(0.1), u, grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), u, grid)
     for function in (
         lambda u: pde.integral(u, grid),
         lambda u: pde.energy(flow, u),
@@ -194,7 +196,7 @@ def test_single_precision_stays_single():
 def test_batches_are_loops():
     grid = pde.Grid((8, 6), 0.0, TURN)
     u = random(3, 1, 8, 6)
-    flow = pde.Evolution(pde.NavierStokes(0.1), u[0], grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), u[0], grid)
     for function in (
         lambda u: pde.energy(flow, u),
         lambda u: pde.enstrophy(flow, u),
@@ -305,7 +307,7 @@ def test_integers_and_conditions_are_numbers():
 def test_what_cannot_be_measured_is_named():
     grid = pde.Grid((5, 5))
     heat = pde.Evolution(pde.Diffusion(0.1), random(5, 5), grid)
-    swirl = pde.Evolution(pde.NavierStokes(0.1), random(5, 5), grid)
+    swirl = pde.Evolution(pde.NavierStokesVorticity(0.1), random(5, 5), grid)
     cases = [
         (lambda: pde.energy(heat, heat.initial), "got Evolution of Diffusion"),
         (lambda: pde.energy(swirl, random(2, 5, 5)), r"shape \(\.\.\., 1, 5, 5\)"),

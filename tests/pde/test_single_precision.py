@@ -34,7 +34,7 @@ SYSTEMS = {
     "invasion": lambda dtype: plate(
         dtype, pde.FisherKPP(0.01, 1.0), discretization=pde.Fourier()
     ),
-    "swirl": lambda dtype: plate(dtype, pde.NavierStokes(0.01)),
+    "swirl": lambda dtype: plate(dtype, pde.NavierStokesVorticity(0.01)),
     "wave": string,
 }
 

@@ -126,10 +126,17 @@ def test_sources_that_know_the_field_react(name):
     np.testing.assert_allclose(end(with_source), end(without), rtol=1e-13)
 
 
-@pytest.mark.parametrize("ndim", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(ndim):
+@pytest.mark.parametrize(
+    ("kind", "ndim"),
+    [
+        (pde.NavierStokesVorticity, 2),
+        pytest.param(pde.NavierStokesVelocity, 3, marks=pytest.mark.slow),
+    ],
+)
+def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(kind, ndim):
     grid = pde.Grid(ndim * (6,), 0.0, 2 * np.pi)
-    noise = np.random.default_rng(0).normal(size=(2 * ndim - 3, *grid.shape))
+    channels = kind(0.1).channels(ndim)
+    noise = np.random.default_rng(0).normal(size=(channels, *grid.shape))
     # Forces are not in the modes that products alias into, drag is in all.
     low = pde.FourierBasis(grid).dealiased()
     start = low.ifft(low.fft(jnp.asarray(noise)))
@@ -139,8 +146,8 @@ def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(ndim):
         run = pde.Evolution(law, start, grid)
         return ds.simulate(run, 0.1, method).states
 
-    forced = end(pde.NavierStokes(0.1, lambda t, x, u: -0.2 * u))
-    dragged = end(pde.NavierStokes(0.1, drag=0.2))
+    forced = end(kind(0.1, lambda t, x, u: -0.2 * u))
+    dragged = end(kind(0.1, drag=0.2))
     np.testing.assert_allclose(forced, dragged, atol=1e-9)
 
 

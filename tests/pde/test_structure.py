@@ -79,7 +79,7 @@ def fronts():
 
 
 def waves():
-    return pde.Evolution(pde.NavierStokes(0.01), PLATE.centers[0], PLATE)
+    return pde.Evolution(pde.NavierStokesVorticity(0.01), PLATE.centers[0], PLATE)
 
 
 def cavity():

@@ -44,19 +44,23 @@ def switched(t, x):
     return 1.0 if t < 0.5 else 0.0
 
 
-_NS = pde.NavierStokes(0.1)
+_NS = pde.NavierStokesVorticity(0.1)
 _WALLED = pde.Domain(_LINE, pde.Dirichlet(0.0))
 _JNP, _WHERE = "jax.numpy", "jnp.where"
 _ROWS = {
-    "NavierStokes between NoSlip": (
+    "NavierStokesVorticity between NoSlip": (
         lambda: evolve(_NS, 1, _PLANE, pde.NoSlip()),
         "IncompressibleFlow",
     ),
-    "NavierStokes between walls": (
+    "NavierStokesVorticity between walls": (
         lambda: evolve(_NS, 1, _PLANE, pde.Dirichlet()),
         "IncompressibleFlow",
     ),
     "velocity for vorticity": (lambda: evolve(_NS, 2, _PLANE), "pde.curl"),
+    "vorticity for velocity": (
+        lambda: evolve(pde.NavierStokesVelocity(0.1), 1, _PLANE),
+        "pde.NavierStokesVorticity",
+    ),
     "one field for a wave": (lambda: evolve(pde.Wave(1.0)), "velocity"),
     "one field for psi": (lambda: evolve(pde.Schrodinger()), "imaginary"),
     "one field for a gas": (lambda: evolve(pde.Euler()), "Euler.state"),

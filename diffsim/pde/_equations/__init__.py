@@ -20,7 +20,9 @@ from ._fisher_kpp import FisherKPP
 from ._gray_scott import GrayScott
 from ._korteweg_de_vries import KortewegDeVries
 from ._kuramoto_sivashinsky import KuramotoSivashinsky
-from ._navier_stokes import NavierStokes
+from ._navier_stokes import AbstractNavierStokes
+from ._navier_stokes_velocity import NavierStokesVelocity
+from ._navier_stokes_vorticity import NavierStokesVorticity
 from ._reaction_diffusion import AbstractReactionDiffusion
 from ._schrodinger import Schrodinger
 from ._shallow_water import ShallowWater
@@ -32,6 +34,7 @@ __all__ = [
     "AbstractEquation",
     "AbstractFiniteVolumeEquation",
     "AbstractIMEXEquation",
+    "AbstractNavierStokes",
     "AbstractReactionDiffusion",
     "AbstractSecondOrderInTime",
     "AbstractSpectralEquation",
@@ -46,7 +49,8 @@ __all__ = [
     "GrayScott",
     "KortewegDeVries",
     "KuramotoSivashinsky",
-    "NavierStokes",
+    "NavierStokesVelocity",
+    "NavierStokesVorticity",
     "Schrodinger",
     "ShallowWater",
     "Wave",

@@ -13,7 +13,12 @@ from ...simulations import Method
 from .._domain import Domain
 from .._finite_volume import MUSCL, AbstractReconstruction, advection, checked_velocity
 from .._time_step import CFL
-from ._coefficients import add_source, evaluate_coefficient, has_diffusion, optional
+from ._coefficients import (
+    add_source,
+    evaluate_coefficient,
+    optional_coefficient,
+    positive_diffusivity,
+)
 from ._equation import AbstractFiniteVolumeEquation
 from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
@@ -63,15 +68,15 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         source: Numbers | Any = None,
         scheme: AbstractReconstruction | None = None,
     ):
-        self.diffusivity = optional("diffusivity", diffusivity)
+        self.diffusivity = optional_coefficient("diffusivity", diffusivity)
         self.velocity = _velocity(velocity)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity, zero=True),)
+        return (positive_diffusivity("diffusivity", self.diffusivity, zero=True),)
 
     def channels(self, ndim):
         del ndim

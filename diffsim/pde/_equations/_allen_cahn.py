@@ -7,8 +7,8 @@ from ._coefficients import (
     add_source,
     coefficient,
     evaluate_coefficient,
-    has_diffusion,
-    optional,
+    optional_coefficient,
+    positive_diffusivity,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
@@ -44,10 +44,10 @@ class AllenCahn(AbstractReactionDiffusion):
     ):
         self.diffusivity = coefficient("diffusivity", diffusivity)
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity),)
+        return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
     def nonlinearity_degree(self):

@@ -16,7 +16,12 @@ from .._finite_volume import (
     Rusanov,
 )
 from .._time_step import CFL
-from ._coefficients import add_source, evaluate_coefficient, has_diffusion, optional
+from ._coefficients import (
+    add_source,
+    evaluate_coefficient,
+    optional_coefficient,
+    positive_diffusivity,
+)
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
@@ -68,8 +73,8 @@ class Burgers(AbstractConservationLaw):
         scheme: AbstractReconstruction | None = None,
         riemann_solver: AbstractRiemannSolver | None = None,
     ):
-        self.viscosity = optional("viscosity", viscosity)
-        self.source = optional("source", source)
+        self.viscosity = optional_coefficient("viscosity", viscosity)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=WENO5()
         )
@@ -78,7 +83,7 @@ class Burgers(AbstractConservationLaw):
         )
 
     def positive_parameters(self):
-        return (has_diffusion("viscosity", self.viscosity, zero=True),)
+        return (positive_diffusivity("viscosity", self.viscosity, zero=True),)
 
     def channels(self, ndim):
         del ndim

@@ -8,7 +8,7 @@ from jaxtyping import Array
 from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
-from ._coefficients import fed_in_modes, optional
+from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
 
 
@@ -59,7 +59,7 @@ class CahnHilliard(AbstractSpectralEquation):
         self.mobility = as_floating("mobility", mobility)
         self.interface_width = as_floating("interface_width", interface_width)
         self.linearized_about = float(linearized_about)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
         return (
@@ -92,4 +92,4 @@ class CahnHilliard(AbstractSpectralEquation):
         if self.linearized_about:
             rest = rest - 3 * self.linearized_about**2 * z
         rate = real_times(-self.mobility * modes.wavenumber_squared, rest)
-        return fed_in_modes(rate, self.source, t, z, modes)
+        return add_source_transform(rate, self.source, t, z, modes)

@@ -16,13 +16,13 @@ from .._fourier import FourierBasis
 
 
 #: What functions are told: the time, the places (axis, *grid), and the field.
-_TOLD = ("t", "x", "u")
+_ARGUMENTS = ("t", "x", "u")
 
 #: Coefficients that are added to rates, whose channels they may have.
-_FED = ("source", "forcing")
+_SOURCES = ("source", "forcing")
 
 
-def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
+def coefficient(name: str, given: Any, takes: tuple[str, ...] = _ARGUMENTS) -> Any:
     """A number, a field or a function, as an equation keeps it."""
     if callable(given):
         check_signature(name, given, takes)
@@ -30,7 +30,9 @@ def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
     return as_floating(name, given)
 
 
-def has_diffusion(name: str, value: Any, *, zero: bool = False) -> PositiveParameter:
+def positive_diffusivity(
+    name: str, value: Any, *, zero: bool = False
+) -> PositiveParameter:
     """The sign of what evens a field out; `zero` where nothing has to."""
     hint = "negative ones make a field rougher without bound"
     if not zero:
@@ -38,7 +40,9 @@ def has_diffusion(name: str, value: Any, *, zero: bool = False) -> PositiveParam
     return PositiveParameter(name, value, zero, hint)
 
 
-def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
+def optional_coefficient(
+    name: str, given: Any, takes: tuple[str, ...] = _ARGUMENTS
+) -> Any:
     """A coefficient, or None where there is none."""
     return None if given is None else coefficient(name, given, takes)
 
@@ -55,13 +59,13 @@ def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
 def _check_shape(
     name: str, shape: tuple[int, ...], channels: int, grid: tuple[int, ...]
 ):
-    fed_in = name in _FED
-    most = (channels, *grid) if fed_in else grid
+    is_source = name in _SOURCES
+    most = (channels, *grid) if is_source else grid
     fits = not shape or len(grid) <= len(shape) <= len(most)
     pairs = zip(reversed(shape), reversed(most), strict=False)
     if fits and all(a in (1, n) for a, n in pairs):
         return
-    others = f"{channels} channels or none" if fed_in else "nothing"
+    others = f"{channels} channels or none" if is_source else "nothing"
     raise ValueError(
         f"{name} must be a number or have the grid as its last axes, {grid}, got shape "
         f"{shape}; before those axes there are {others}"
@@ -86,7 +90,7 @@ def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     return rate + found
 
 
-def feed_in_modes(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
+def source_transform(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
     """The transform of what a source adds to the rate of the field of z."""
     field = modes.ifft(z)
     return modes.fft(
@@ -94,11 +98,11 @@ def feed_in_modes(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
     )
 
 
-def fed_in_modes(
+def add_source_transform(
     rate: Array, source: Any, t: Any, z: Array, modes: FourierBasis
 ) -> Array:
     """A rate in modes with what a source adds to it."""
-    return rate if source is None else rate + feed_in_modes(source, t, z, modes)
+    return rate if source is None else rate + source_transform(source, t, z, modes)
 
 
 def evaluate_coefficient(
@@ -106,13 +110,13 @@ def evaluate_coefficient(
 ) -> Array:
     """Evaluate a coefficient at t, x and fields, in the type of x."""
     if not callable(given):
-        return fitting(name, given, x)
+        return coefficient_values(name, given, x)
     with explain_tracer_errors(name):
         found = given(t, x, *fields)
-    return fitting(name, found, x)
+    return coefficient_values(name, found, x)
 
 
-def fitting(name: str, given: Any, x: Array) -> Array:
+def coefficient_values(name: str, given: Any, x: Array) -> Array:
     """Numbers or fields in the type of x; objects to those of another grid."""
     found, grid = checked_return(name, given, x.dtype), x.shape[1:]
     pairs = zip(found.shape[-len(grid) :], grid, strict=False)

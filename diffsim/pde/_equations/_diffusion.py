@@ -5,7 +5,12 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import add_source, coefficient, has_diffusion, optional
+from ._coefficients import (
+    add_source,
+    coefficient,
+    optional_coefficient,
+    positive_diffusivity,
+)
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
@@ -38,10 +43,10 @@ class Diffusion(AbstractReactionDiffusion):
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
         self.diffusivity = coefficient("diffusivity", diffusivity)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity),)
+        return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
     def nonlinearity_degree(self):

@@ -7,8 +7,8 @@ from ._coefficients import (
     add_source,
     coefficient,
     evaluate_coefficient,
-    has_diffusion,
-    optional,
+    optional_coefficient,
+    positive_diffusivity,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
@@ -53,10 +53,10 @@ class FisherKPP(AbstractReactionDiffusion):
         self.diffusivity = coefficient("diffusivity", diffusivity)
         self.growth_rate = coefficient("growth_rate", growth_rate)
         self.carrying_capacity = coefficient("carrying_capacity", carrying_capacity)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity),)
+        return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
     def nonlinearity_degree(self):

@@ -9,8 +9,8 @@ from ._coefficients import (
     add_source,
     coefficient,
     evaluate_coefficient,
-    has_diffusion,
-    optional,
+    optional_coefficient,
+    positive_diffusivity,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
@@ -63,10 +63,12 @@ class GrayScott(AbstractReactionDiffusion):
             )
         first, second = (coefficient("diffusivities", d) for d in diffusivities)
         self.diffusivity_pair = first, second
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return tuple(has_diffusion("diffusivities", d) for d in self.diffusivity_pair)
+        return tuple(
+            positive_diffusivity("diffusivities", d) for d in self.diffusivity_pair
+        )
 
     @property
     def nonlinearity_degree(self):

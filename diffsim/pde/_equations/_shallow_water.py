@@ -30,7 +30,12 @@ from .._finite_volume import (
 from .._materialize import materialize
 from .._stencils import difference
 from .._time_step import CFL
-from ._coefficients import add_source, coefficient, evaluate_coefficient, optional
+from ._coefficients import (
+    add_source,
+    coefficient,
+    evaluate_coefficient,
+    optional_coefficient,
+)
 from ._conservation_law import (
     AbstractConservationLaw,
     channels_of,
@@ -100,7 +105,7 @@ class ShallowWater(AbstractConservationLaw):
     ):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )

@@ -14,7 +14,12 @@ from ...simulations import Method, Separable, SplitFlows
 from .._domain import Domain
 from .._finite_volume import diffusion_flux_divergence, values_on_faces
 from .._time_step import LinearizedModes
-from ._coefficients import add_source, coefficient, fitting, optional
+from ._coefficients import (
+    add_source,
+    coefficient,
+    coefficient_values,
+    optional_coefficient,
+)
 from ._equation import AbstractSecondOrderInTime
 from ._wall_energy import energy_at_walls
 
@@ -66,8 +71,8 @@ class Wave(AbstractSecondOrderInTime):
         source: Numbers | Any = None,
     ):
         self.speed = coefficient("speed", speed, ("x",))
-        self.damping = optional("damping", damping, ("x",))
-        self.source = optional("source", source)
+        self.damping = optional_coefficient("damping", damping, ("x",))
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
         return (
@@ -168,7 +173,7 @@ def _mean_decay(z: Array) -> Array:
 def _at(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
     x = domain.grid.centers.astype(dtype)
     if not callable(given):
-        return fitting(name, given, x)
+        return coefficient_values(name, given, x)
     with explain_tracer_errors(name):
         found = given(x)
-    return fitting(name, found, x)
+    return coefficient_values(name, found, x)
