@@ -25,10 +25,10 @@ from .._validation import (
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractSimulation, AbstractSplittingSolver
 from ._boundaries import AbstractBoundary
-from ._boundary_checks import check_walls
 from ._discretizations import AbstractDiscretization, FiniteVolume, Fourier
 from ._domain import Domain, sides_of
 from ._equations import (
+    AbstractConservationLaw,
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractSecondOrderInTime,
@@ -40,6 +40,7 @@ from ._equations import (
     Schrodinger,
     ShallowWater,
     check_coefficients,
+    check_positive_boundary,
 )
 from ._finite_volume import MUSCL, Upwind
 from ._grid import Grid
@@ -127,9 +128,17 @@ class Evolution(AbstractSimulation):
         check_coefficients(equation, len(field), grid.shape)
         check_number("t0", t0)
         self.t0 = t0
-        check_walls(self.domain, equation, field.dtype, t0)
+        self._check_boundary(field)
         if isinstance(equation, AbstractFiniteVolumeEquation):
             equation.check(field, self.domain)
+
+    def _check_boundary(self, field: Array):
+        """Raise `ValueError` for values that no side of this equation can have."""
+        second_order = isinstance(self.equation, AbstractSecondOrderInTime)
+        channels = len(field) // 2 if second_order else len(field)
+        for known in self.domain.check_boundary_values(channels, field.dtype, self.t0):
+            if isinstance(self.equation, AbstractConservationLaw):
+                check_positive_boundary(self.equation, known)
 
     @property
     def domain(self) -> Domain:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim.pde._elliptic._eigenvectors_1d import eigenvectors_1d
 from diffsim.pde._elliptic._elliptic_solver import PreparedOperator
 from diffsim.pde._elliptic._grid_transfer import coarsen, prolong, restrict
 from diffsim.pde._elliptic._helmholtz_operator import helmholtz_operator
+from diffsim.pde._elliptic._tensor_eigenbasis import eigenvectors_1d
 
 
 LED = pde.PreconditionedKrylov(pde.Multigrid())

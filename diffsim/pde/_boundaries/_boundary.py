@@ -1,6 +1,7 @@
-"""`AbstractGhostCellBoundary`: ghost cells that make a condition hold."""
+"""`AbstractBoundary`: conditions along the sides of a grid, by ghost cells."""
 
 import abc
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -43,12 +44,39 @@ class AbstractGhostCellBoundary(AbstractBoundary):
         """g at the coordinates `x`, shape (axis, ...): broadcasts to (channel, ...)."""
 
 
-def prescribed(name: str, given: Any) -> Any:
-    """A number, an array or a function of (t, x), as a boundary keeps it."""
+class Periodic(AbstractBoundary):
+    """Periodic boundary; both sides of an axis have it."""
+
+
+def map_sides(
+    function: Callable[[int, int, Any], Any], pairs: Sequence[Any]
+) -> list[tuple[Any, Any] | None]:
+    """`function(axis, end, side)` of both sides of each axis, None where periodic.
+
+    `pairs` has an entry for each axis, the lower and the upper side, or None.
+    """
+    return [
+        pair and (function(axis, 0, pair[0]), function(axis, 1, pair[1]))
+        for axis, pair in enumerate(pairs)
+    ]
+
+
+def array_or_function(
+    name: str, given: Any, arguments: tuple[str, ...] | None = None
+) -> Array | Callable:
+    """Convert numbers to an array, and check that a function takes `arguments`."""
+    if not callable(given):
+        return as_floating(name, given)
+    if arguments is not None:
+        check_signature(name, given, arguments)
+    return given
+
+
+def prescribed_value(name: str, given: Any) -> Array | Callable:
+    """Validate a number, an array or a function of (t, x) for a boundary."""
+    given = array_or_function(name, given, ("t", "x"))
     if callable(given):
-        check_signature(name, given, ("t", "x"))
         return given
-    given = as_floating(name, given)
     if not is_traced(given) and not np.all(np.isfinite(np.asarray(given))):
         raise ValueError(
             f"{name} of a boundary must be finite, got values that are infinite or not "
@@ -57,7 +85,7 @@ def prescribed(name: str, given: Any) -> Any:
     return given
 
 
-def prescribed_at(given: Any, t: Array, x: Array) -> Array:
+def evaluate_prescribed(given: Any, t: Array, x: Array) -> Array:
     """Evaluate a prescribed value along the boundary."""
     if callable(given):
         name = "the value of a boundary"
@@ -107,5 +135,64 @@ def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
     return centers, -(np.arange(width) + 0.5), bases
 
 
-class Periodic(AbstractBoundary):
-    """Periodic boundary; both sides of an axis have it."""
+def boundaries_per_side(
+    given: Any, ndim: int, *, name: str, kinds: Any, expected: str
+) -> tuple[tuple[Any, Any], ...]:
+    """One for all sides, or an entry for each axis, one for both sides or a pair.
+
+    `name` is that of the argument, `kinds` what a side may be, `expected` in words. Of
+    one axis a pair is its own.
+    """
+    _check_made(given, name)
+    if isinstance(given, kinds):
+        given = (given,) * ndim
+    if ndim == 1 and isinstance(given, tuple | list) and len(given) == 2:
+        given = (given,)
+    if not isinstance(given, tuple | list) or len(given) != ndim:
+        raise ValueError(
+            f"{name} must be one for all sides or a tuple with an entry for each of "
+            f"{ndim} axes, each like {expected}, got {given!r:.80}"
+            f"{_for_flows(given, name)}"
+        )
+    pairs = []
+    for axis, one in enumerate(given):
+        sides = (one, one) if isinstance(one, kinds) else one
+        _check_made(one, name)
+        if not isinstance(sides, tuple | list) or len(sides) != 2:
+            raise ValueError(
+                f"{name} of axis {axis} must be one for both sides or a pair, lower "
+                f"and upper, each like {expected}, got {one!r:.80}"
+                f"{_for_flows(one, name)}"
+            )
+        _check_pair(axis, sides, name, kinds, expected)
+        pairs.append(tuple(sides))
+    return tuple(pairs)
+
+
+def _check_pair(axis: int, sides: Any, name: str, kinds: Any, expected: str):
+    for end, side in zip(("lower", "upper"), sides, strict=True):
+        _check_made(side, name)
+        if not isinstance(side, kinds):
+            raise ValueError(
+                f"the {end} side of axis {axis} has nothing in {name}: got "
+                f"{side!r:.60}, expected {expected}{_for_flows(side, name)}"
+            )
+    if len({isinstance(side, Periodic) for side in sides}) > 1:
+        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
+
+
+def _check_made(given: Any, name: str):
+    """Refuse the class of a side in place of one that it makes."""
+    if isinstance(given, type):
+        kind = given.__name__
+        raise ValueError(
+            f"{name} must be made of objects, got the class {kind}; pde.{kind}(...) "
+            "with parentheses makes one"
+        )
+
+
+def _for_flows(given: Any, name: str) -> str:
+    """Say where walls of a flow belong, whose classes are above this package."""
+    if name == "boundary" and type(given).__name__ in ("NoSlip", "FreeSlip"):
+        return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, walls)"
+    return ""

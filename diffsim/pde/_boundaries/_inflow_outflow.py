@@ -9,8 +9,8 @@ from ._boundary import (
     AbstractGhostCellBoundary,
     GhostCells,
     constant_extrapolation,
-    prescribed,
-    prescribed_at,
+    evaluate_prescribed,
+    prescribed_value,
 )
 
 
@@ -26,7 +26,7 @@ class Inflow(AbstractGhostCellBoundary):
     value: Any
 
     def __init__(self, value: Numbers | Any):
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
 
     def ghosts(self, spacing, width, order):
         del order
@@ -35,7 +35,7 @@ class Inflow(AbstractGhostCellBoundary):
         )
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 class Extrapolation(AbstractGhostCellBoundary):

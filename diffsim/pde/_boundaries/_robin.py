@@ -10,9 +10,9 @@ from ..._types import Numbers
 from ..._validation import as_floating, check_number, is_traced
 from ._boundary import (
     AbstractGhostCellBoundary,
+    evaluate_prescribed,
     ghost_cell_extrapolation,
-    prescribed,
-    prescribed_at,
+    prescribed_value,
 )
 
 
@@ -29,7 +29,7 @@ class Dirichlet(AbstractGhostCellBoundary):
     value: Any
 
     def __init__(self, value: Numbers | Any = 0.0):
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
 
     def ghosts(self, spacing, width, order):
         one = jnp.ones_like(spacing)
@@ -37,7 +37,7 @@ class Dirichlet(AbstractGhostCellBoundary):
         return ghost_cell_extrapolation(one, nothing, spacing, width, max(order - 1, 1))
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 class Neumann(AbstractGhostCellBoundary):
@@ -50,7 +50,7 @@ class Neumann(AbstractGhostCellBoundary):
     value: Any
 
     def __init__(self, value: Numbers | Any = 0.0):
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
 
     def ghosts(self, spacing, width, order):
         one = jnp.ones_like(spacing)
@@ -60,7 +60,7 @@ class Neumann(AbstractGhostCellBoundary):
         )
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 class Robin(AbstractGhostCellBoundary):
@@ -85,7 +85,7 @@ class Robin(AbstractGhostCellBoundary):
         check_number("beta", beta)
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
         if is_traced(self.alpha) or is_traced(self.beta):
             return
         if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
@@ -101,7 +101,7 @@ class Robin(AbstractGhostCellBoundary):
         )
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 def _cells_of_slopes(order: int) -> int:

@@ -14,6 +14,7 @@ from .._boundaries import (
     GhostCells,
     Neumann,
     Outflow,
+    map_sides,
 )
 from .._domain import Domain
 from .._finite_volume import values_on_faces
@@ -68,17 +69,11 @@ class HelmholtzOperator(eqx.Module):
 
     def plain(self, v: Array) -> Array:
         """A v, whatever A makes of constants."""
-        dtype = v.dtype
-        nothing = jnp.zeros(1, dtype)
-        ends, given = [], []
-        for axis, pair in enumerate(self.walls):
-            if pair is None:
-                ends.append(None)
-                given.append(None)
-                continue
-            across = [n if i != axis else 1 for i, n in enumerate(self.shape)]
-            ends.append(tuple(GhostCells(own.astype(dtype), nothing) for own in pair))
-            given.append(2 * (jnp.zeros(across, dtype),))
+        zero = jnp.zeros(1, v.dtype)
+        ends = map_sides(
+            lambda axis, end, own: GhostCells(own.astype(v.dtype), zero), self.walls
+        )
+        given = map_sides(lambda axis, end, own: jnp.zeros((), v.dtype), self.walls)
         views = face_neighbors(v, ends, given, 1)
         pairs = zip(self.faces, views, strict=True)
         return self.alpha * v - divergence(
@@ -111,21 +106,12 @@ def helmholtz_operator(
     """The system of a problem; `regular` where A is known to have no null space."""
     spacing = domain.grid.spacing.astype(dtype)
     faces = values_on_faces(coefficient, domain, dtype)
-    walls, kinds = [], []
-    for axis in range(domain.grid.ndim):
-        pair = domain.walls(axis)
-        if pair is None:
-            walls.append(None)
-            kinds.append(None)
-            continue
-        dx, (low, high) = spacing[axis], pair
-        walls.append(
-            (
-                low.ghosts(dx, 1, 2).interior_weights,
-                high.ghosts(dx, 1, 2).interior_weights,
-            )
-        )
-        kinds.append((_kind(low), _kind(high)))
+    pairs = domain.boundary_pairs
+    walls = map_sides(
+        lambda axis, end, side: side.ghosts(spacing[axis], 1, 2).interior_weights,
+        pairs,
+    )
+    kinds = map_sides(lambda axis, end, side: _kind(side), pairs)
     system = HelmholtzOperator(
         jnp.asarray(alpha, dtype),
         tuple(c / dx**2 for c, dx in zip(faces, spacing, strict=True)),

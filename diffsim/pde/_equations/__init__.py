@@ -5,7 +5,11 @@ from ._allen_cahn import AllenCahn
 from ._burgers import Burgers
 from ._cahn_hilliard import CahnHilliard
 from ._coefficients import check_coefficients
-from ._conservation_law import AbstractConservationLaw, flux_divergence
+from ._conservation_law import (
+    AbstractConservationLaw,
+    check_positive_boundary,
+    flux_divergence,
+)
 from ._diffusion import Diffusion
 from ._equation import (
     AbstractEquation,
@@ -55,5 +59,6 @@ __all__ = [
     "ShallowWater",
     "Wave",
     "check_coefficients",
+    "check_positive_boundary",
     "flux_divergence",
 ]

@@ -11,7 +11,14 @@ from ..._validation import as_floating, check_signature, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
-from .._finite_volume import MUSCL, AbstractReconstruction, advection, checked_velocity
+from .._finite_volume import (
+    MUSCL,
+    AbstractReconstruction,
+    advection,
+    checked_velocity,
+    diffusion_term_of_order,
+    diffusive_courant_rate,
+)
 from .._time_step import CFL
 from ._coefficients import (
     add_source,
@@ -20,7 +27,6 @@ from ._coefficients import (
     positive_diffusivity,
 )
 from ._equation import AbstractFiniteVolumeEquation
-from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class AdvectionDiffusion(AbstractFiniteVolumeEquation):

@@ -14,6 +14,8 @@ from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
     Rusanov,
+    diffusion_term_of_order,
+    diffusive_courant_rate,
 )
 from .._time_step import CFL
 from ._coefficients import (
@@ -28,7 +30,6 @@ from ._conservation_law import (
     flux_divergence,
     with_odd_channels,
 )
-from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class Burgers(AbstractConservationLaw):

@@ -1,17 +1,14 @@
 """Coefficients: numbers, fields or functions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import (
-    PositiveParameter,
-    as_floating,
-    check_signature,
-    checked_return,
-)
+from ..._validation import PositiveParameter, checked_return
+from .._boundaries import array_or_function
 from .._fourier import FourierBasis
 
 
@@ -22,12 +19,11 @@ _ARGUMENTS = ("t", "x", "u")
 _SOURCES = ("source", "forcing")
 
 
-def coefficient(name: str, given: Any, takes: tuple[str, ...] = _ARGUMENTS) -> Any:
-    """A number, a field or a function, as an equation keeps it."""
-    if callable(given):
-        check_signature(name, given, takes)
-        return given
-    return as_floating(name, given)
+def coefficient(
+    name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
+) -> Array | Callable:
+    """Validate a number, a field or a function of `arguments`."""
+    return array_or_function(name, given, arguments)
 
 
 def positive_diffusivity(
@@ -41,10 +37,10 @@ def positive_diffusivity(
 
 
 def optional_coefficient(
-    name: str, given: Any, takes: tuple[str, ...] = _ARGUMENTS
+    name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
 ) -> Any:
     """A coefficient, or None where there is none."""
-    return None if given is None else coefficient(name, given, takes)
+    return None if given is None else coefficient(name, given, arguments)
 
 
 def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):

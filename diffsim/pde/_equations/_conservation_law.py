@@ -7,11 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from .._boundaries import ReflectingWall, SignedReflection
-from .._domain import Domain
+from ..._validation import compile_time_eval
+from .._boundaries import Dirichlet, Inflow, ReflectingWall, SignedReflection
+from .._domain import BoundaryValue, Domain
 from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
@@ -168,3 +170,21 @@ def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
         for axis, pair in enumerate(domain.boundary)
     )
     return Domain(domain.grid, boundary)
+
+
+def check_positive_boundary(law: AbstractConservationLaw, known: BoundaryValue):
+    """Raise `ValueError` for a state at a side that is physical only above zero."""
+    if not isinstance(known.side, Dirichlet | Inflow):
+        return
+    w = np.broadcast_to(known.value, known.shape)
+    with compile_time_eval():
+        found = law.positive_primitive(tuple(jnp.asarray(w)))
+    for field, values in zip(law.positive_fields, found, strict=False):
+        smallest = np.min(np.asarray(values))
+        if not smallest > 0:
+            raise ValueError(
+                f"{known.name} must have a positive {field}, got {smallest}; "
+                f"boundaries of {type(law).__name__} are for its primitive fields, one "
+                "number a channel, pde.Inflow((density, velocity, pressure)) for a gas "
+                "on a line"
+            )

@@ -1,12 +1,10 @@
-"""Limiters: a slope from the differences on both sides of a cell."""
+"""Limiters, and maximum and minimum with derivatives that rounding keeps."""
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jax.lax import integer_pow
 from jaxtyping import Array
-
-from ._minmax import above_zero
 
 
 def van_albada(before: Array, after: Array, rounding: Array) -> Array:
@@ -66,3 +64,27 @@ def minmod(before: Array, after: Array, rounding: Array) -> Array:
     del rounding
     smaller = jnp.where(jnp.abs(before) < jnp.abs(after), before, after)
     return jnp.where(before * after > 0, smaller, 0)
+
+
+# `jnp.maximum` derives by which of the two equals what it found. XLA may work all three
+# out again for the derivative, each fused with other sums and so with another rounding;
+# then neither equals it, and the derivative is zero. Signs of differences are safe, and
+# at a tie `larger` has the derivative of its first and `smaller` of its second.
+def larger(a: Array, b: Array) -> Array:
+    """max(a, b), to rounding of |a| + |b|."""
+    return (a + b + jnp.abs(a - b)) / 2
+
+
+def smaller(a: Array, b: Array) -> Array:
+    """min(a, b), to rounding of |a| + |b|."""
+    return (a + b - jnp.abs(a - b)) / 2
+
+
+def above_zero(a: Array) -> Array:
+    """max(a, 0)."""
+    return (a + jnp.abs(a)) / 2
+
+
+def below_zero(a: Array) -> Array:
+    """min(a, 0)."""
+    return (a - jnp.abs(a)) / 2

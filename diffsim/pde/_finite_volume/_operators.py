@@ -1,4 +1,4 @@
-"""Derivatives of fields on a grid."""
+"""Differential operators on cell averages: gradient, divergence, curl, Laplacian."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from jaxtyping import Array
 from ..._jit._fresh_jit import fresh_jit
 from ..._types import Numbers
 from .._domain import Domain, as_field, check_domain
-from .._stencils import difference, divergence
+from .._stencils import difference, divergence as face_divergence
 
 
 _ORDERS = (2, 4)
@@ -32,7 +32,7 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     u = as_field(u)
     faces = domain.face_neighbors(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
-    return divergence(
+    return face_divergence(
         [dx**-2 * _slope(views) for views, dx in zip(faces, spacing, strict=True)]
     )
 
@@ -79,13 +79,74 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     )
 
 
+def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla\cdot\mathbf v$ at the centers of the cells, shape (*grid).
+
+    **Arguments**
+
+    - `v`: shape (axis, *grid); boundaries may give one number or field a component.
+    - `domain`, `t`, `order`: as for `laplacian`.
+
+    **Raises:** `ValueError` for a field without one component an axis.
+    """
+    _check_components(v, domain, (1, 2, 3), "divergence")
+    slopes = gradient(v, domain, t, order=order)
+    return sum((slopes[i, i] for i in range(1, len(v))), start=slopes[0, 0])
+
+
+def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""$\nabla\times\mathbf v$ at the centers of the cells.
+
+    In two dimensions $\partial_x v_y - \partial_y v_x$, shape (*grid); in three a
+    vector field, shape (axis, *grid).
+
+    **Arguments**
+
+    - `v`: shape (axis, *grid); boundaries may give one number or field a component.
+    - `domain`, `t`, `order`: as for `laplacian`.
+
+    **Raises:** `ValueError` for a field without one component an axis, and in one
+    dimension, where there is no curl.
+    """
+    _check_components(v, domain, (2, 3), "curl")
+    return curl_of(list(gradient(v, domain, t, order=order)))
+
+
+def curl_of(slopes: list[Array]) -> Array:
+    """∇×v from the derivatives along each axis, shape (..., component, *grid)."""
+    ndim = len(slopes)
+    along = [jnp.unstack(slope, axis=-ndim - 1) for slope in slopes]
+    if ndim == 2:
+        return along[0][1] - along[1][0]
+    turns = (1, 2), (2, 0), (0, 1)
+    return jnp.stack([along[i][j] - along[j][i] for i, j in turns], -ndim - 1)
+
+
+def diffusion_term_of_order(
+    D: Array, order: int, t: Any, u: Array, domain: Domain
+) -> Array:
+    r"""$\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme of so high an order.
+
+    Of order 4 where that is above 2 and D a number, else 2.
+    """
+    if D.ndim == 0 and order > 2:
+        return D * laplacian(u, domain, t, order=4)
+    return diffusion(u, D, domain, t)
+
+
+def diffusive_courant_rate(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
+    """Courant rate of diffusion: Σ 2 D/Δx² over axes, at the largest D."""
+    spacing = domain.grid.spacing.astype(dtype)
+    return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
+
+
 def diffusion_flux_divergence(
     u: Array, k: list[Array], domain: Domain, t: Any
 ) -> Array:
     """∇·(k ∇u) with k on the faces across each axis."""
     faces = domain.face_neighbors(u, t)
     spacing = domain.grid.spacing.astype(u.dtype)
-    return divergence(
+    return face_divergence(
         [
             ka * dx**-2 * _slope(views)
             for ka, views, dx in zip(k, faces, spacing, strict=True)
@@ -133,3 +194,15 @@ def _mean(views: list[Array]) -> Array:
 def _check_order(order: int):
     if order not in _ORDERS:
         raise ValueError(f"order must be one of {_ORDERS}, got {order}")
+
+
+def _check_components(v: Array, domain: Domain, allowed: tuple[int, ...], name: str):
+    check_domain(domain)
+    ndim, shape = domain.grid.ndim, domain.grid.shape
+    if ndim not in allowed:
+        raise ValueError(f"{name} needs two or three dimensions, got a grid of {shape}")
+    if jnp.shape(v) != (ndim, *shape):
+        raise ValueError(
+            f"v must have shape {(ndim, *shape)}, one component an axis, got "
+            f"{jnp.shape(v)}"
+        )

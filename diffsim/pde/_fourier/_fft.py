@@ -49,7 +49,7 @@ def filled(shape: Shape, max_mode: Shape, z: Array) -> Array:
 
 def projected(shape: Shape, z: Array) -> Array:
     """`forward` of `backward`: a mode whose conjugate is there too is that of it."""
-    alone = 2 * np.arange(z.shape[-1]) % shape[-1] == 0
+    alone = hermitian_weights(shape[-1], z.shape[-1]) == 1
     if len(shape) == 1:
         return jax.lax.complex(z.real, jnp.where(alone, 0, z.imag))
     others = tuple(range(1 - len(shape), 0))
@@ -59,6 +59,15 @@ def projected(shape: Shape, z: Array) -> Array:
         mean = 0.5 * (plane + opposite)
         z = jax.lax.dynamic_update_index_in_dim(z, mean, m, -1)
     return z
+
+
+def hermitian_weights(n: int, count: int) -> np.ndarray:
+    """Modes of a real field that each of the first `count` along the last axis stands for.
+
+    Two, itself and its conjugate, but for the mean and, of an even number n of cells,
+    the mode n/2.
+    """
+    return np.where(2 * np.arange(count) % n == 0, 1, 2)
 
 
 def _applied(there: Callable, back: Callable, shape, max_mode, a: Array) -> Array:
@@ -107,9 +116,9 @@ def _backward_transposed(shape, max_mode, bar):
 
 
 def _weights(shape: Shape, z: Array) -> Array:
-    """How many modes of a real field each one stands for, itself and its conjugate."""
-    alone = np.isin(np.arange(z.shape[-1]), [0, shape[-1] / 2])
-    return jnp.asarray(np.where(alone, 1, 2), jnp.finfo(z.dtype).dtype)
+    return jnp.asarray(
+        hermitian_weights(shape[-1], z.shape[-1]), jnp.finfo(z.dtype).dtype
+    )
 
 
 def _taken(shape, max_mode, z):

@@ -16,21 +16,20 @@ from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
 from .._grid import Grid
 from .._time_step import LinearizedModes, warn_if_unstable
-from ._cell_center_boundaries import cell_center_domain
 from ._flow_arguments import (
     check_grid,
     check_obstacle,
     check_viscosity,
-    checked_force,
-    checked_start,
     initial_velocities,
+    validate_forcing,
+    validate_initial,
     viscosity_sign,
 )
 from ._penalization import Obstacle
 from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
 from ._tendencies import ProjectedDynamics, Tendencies
-from ._walls import Sides, checked_walls, wall_stiffness_factor
+from ._walls import Sides, cell_center_domain, checked_walls, wall_stiffness_factor
 
 
 class IncompressibleFlow(AbstractSimulation):
@@ -129,10 +128,10 @@ class IncompressibleFlow(AbstractSimulation):
         check_grid(grid)
         self.grid = grid
         self.boundary = checked_walls(boundary, grid)
-        self.forcing = checked_force(forcing, grid)
+        self.forcing = validate_forcing(forcing, grid)
         check_obstacle(obstacle, StaggeredGrid(grid, self.boundary))
         self.obstacle = obstacle
-        self.initial = checked_start(initial, StaggeredGrid(grid, self.boundary))
+        self.initial = validate_initial(initial, StaggeredGrid(grid, self.boundary))
         check_number("t0", t0)
         self.t0 = t0
 

@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
+from .._boundaries import array_or_function
 
 
 class Obstacle(eqx.Module):
@@ -65,8 +66,7 @@ class Obstacle(eqx.Module):
                 "is pde.Ball(center, radius)"
             )
         self.distance = distance
-        given = callable(velocity)
-        self.velocity = velocity if given else as_floating("velocity", velocity)
+        self.velocity = array_or_function("velocity", velocity)
         self.penalization_time = as_floating("penalization_time", penalization_time)
         self.mask_width = (
             None if mask_width is None else as_floating("mask_width", mask_width)

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._boundaries import GhostCells, Periodic
+from .._boundaries import GhostCells, Periodic, map_sides
 from .._grid import Grid
 from .._stencils import averaged, divergence, face_neighbors
 from ._walls import (
+    Side,
     Sides,
     is_moving,
     is_open,
@@ -39,6 +40,12 @@ class StaggeredGrid(eqx.Module):
 
     def periodic(self, axis: int) -> bool:
         return isinstance(self.walls[axis][0], Periodic)
+
+    @property
+    def boundary_pairs(self) -> list[tuple[Side, Side] | None]:
+        """For each axis both of its sides, None where it is periodic."""
+        pairs = enumerate(self.walls)
+        return [None if self.periodic(i) else pair for i, pair in pairs]
 
     def span(self, axis: int) -> tuple[int, int]:
         """Which of the faces across `axis` are unknown."""
@@ -87,15 +94,16 @@ class StaggeredGrid(eqx.Module):
 
     def around(self, i: int, u: Array, t: Any) -> list[list[Array]]:
         """For each axis both velocities of component i beside the places between."""
-        ends, given = [], []
-        for axis, sides in enumerate(self.walls):
-            if self.periodic(axis):
-                ends.append(None)
-                given.append(None)
-                continue
+
+        def ghosts(axis, end, side):
             kind = normal_velocity_ghosts if axis == i else tangential_velocity_ghosts
-            ends.append(tuple(kind(side, u.dtype) for side in sides))
-            given.append(tuple(self.at_wall(i, axis, end, t)[i] for end in (0, 1)))
+            return kind(side, u.dtype)
+
+        ends = map_sides(ghosts, self.boundary_pairs)
+        given = map_sides(
+            lambda axis, end, side: self.at_wall(i, axis, end, t)[i],
+            self.boundary_pairs,
+        )
         return face_neighbors(u, ends, given, 1)
 
     def with_boundary_faces(self, i: int, u: Array, known: Sequence[Array]) -> Array:
@@ -153,15 +161,13 @@ class StaggeredGrid(eqx.Module):
 
     def gradient(self, p: Array) -> Faces:
         """∇p on the unknown faces; at an open side p is zero."""
-        ends, given = [], []
-        for axis, sides in enumerate(self.walls):
-            if self.periodic(axis):
-                ends.append(None)
-                given.append(None)
-                continue
-            thin = p.shape[:axis] + (1,) + p.shape[axis + 1 :]
-            ends.append(tuple(_of_pressure(side, p.dtype) for side in sides))
-            given.append(2 * (jnp.zeros(thin, p.dtype),))
+        ends = map_sides(
+            lambda axis, end, side: _pressure_ghosts(side, p.dtype),
+            self.boundary_pairs,
+        )
+        given = map_sides(
+            lambda axis, end, side: jnp.zeros((), p.dtype), self.boundary_pairs
+        )
         views = face_neighbors(p, ends, given, 1)
         spacing = self.grid.spacing
         return tuple(
@@ -188,6 +194,6 @@ def _axis(a: Array, i: int, space: StaggeredGrid) -> int:
     return a.ndim - space.grid.ndim + i
 
 
-def _of_pressure(side: Any, dtype: Any) -> GhostCells:
+def _pressure_ghosts(side: Any, dtype: Any) -> GhostCells:
     own = -1.0 if is_open(side) else 1.0
     return GhostCells(jnp.asarray([[own]], dtype), jnp.zeros(1, dtype))

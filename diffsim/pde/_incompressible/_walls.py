@@ -10,8 +10,20 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import as_floating, check_signature, checked_return, is_traced
-from .._boundaries import GhostCells, Inflow, Outflow, Periodic, boundaries_per_side
+from ..._validation import check_signature, checked_return, is_traced
+from .._boundaries import (
+    AbstractBoundary,
+    Dirichlet,
+    Extrapolation,
+    GhostCells,
+    Inflow,
+    Outflow,
+    Periodic,
+    SignedReflection,
+    array_or_function,
+    boundaries_per_side,
+)
+from .._domain import Domain
 from .._grid import Grid
 
 
@@ -29,7 +41,7 @@ class NoSlip(eqx.Module):
     velocity: Any
 
     def __init__(self, velocity: Numbers | Any = 0.0):
-        self.velocity = _given("velocity", velocity)
+        self.velocity = array_or_function("velocity", velocity)
 
 
 class FreeSlip(eqx.Module):
@@ -131,6 +143,29 @@ def wall_stiffness_factor(side: Side) -> float:
     return 2 / np.sqrt(3) if isinstance(side, NoSlip) else 1.0
 
 
+def cell_center_domain(grid: Grid, walls: Sides) -> Domain:
+    """The grid, with a boundary for all components at once on every side."""
+    pairs = enumerate(walls)
+    return Domain(
+        grid,
+        tuple(tuple(_cell_center_boundary(s, i, grid) for s in p) for i, p in pairs),
+    )
+
+
+def _cell_center_boundary(side: Side, axis: int, grid: Grid) -> AbstractBoundary:
+    if isinstance(side, Periodic):
+        return side
+    if is_open(side):
+        return Extrapolation()
+    if isinstance(side, FreeSlip):
+        return SignedReflection(tuple(i == axis for i in range(grid.ndim)))
+    return Dirichlet(eqx.Partial(_prescribed_velocity, side, axis))
+
+
+def _prescribed_velocity(side: Side, axis: int, t: Any, x: Array) -> Array:
+    return velocity_at(side, axis, t, x)
+
+
 def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
     """Raise `ValueError` unless it is one number an axis, for x of this shape."""
     if callable(given):
@@ -158,10 +193,6 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, wanted) == wanted
     except ValueError:
         return False
-
-
-def _given(name: str, given: Any) -> Any:
-    return given if callable(given) else as_floating(name, given)
 
 
 def _check_velocity(side: Side, axis: int, grid: Grid):

@@ -1,4 +1,4 @@
-"""Central interpolation: no dissipation, no side."""
+"""Upwind and central reconstruction: first order and monotone, or no dissipation."""
 
 import equinox as eqx
 
@@ -43,3 +43,27 @@ class Central(AbstractReconstruction):
         else:
             face = (9 * (views[1] + views[2]) - (views[0] + views[3])) / 16
         return face, face
+
+
+class Upwind(AbstractReconstruction):
+    """Every cell is flat: the value beside the face. Monotone, of order 1.
+
+    **Good values:** a first try, and shocks that may smear over ten cells; else `MUSCL`
+    or `WENO5`. What moves spreads as by a diffusivity of |v| Δx / 2.
+    """
+
+    @property
+    def order(self):
+        return 1
+
+    @property
+    def width(self):
+        return 1
+
+    @property
+    def is_nonlinear(self):
+        return False
+
+    def reconstruct(self, views):
+        left, right = views
+        return left, right
