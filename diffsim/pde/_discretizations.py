@@ -159,7 +159,7 @@ class Fourier(AbstractDiscretization):
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
                 f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
-                f"away{_elsewhere(equation)}"
+                f"away{_alternative(equation)}"
             )
         if isinstance(equation, AbstractSpectralEquation):
             # For what it raises, which depends on shapes alone.
@@ -170,7 +170,7 @@ class Fourier(AbstractDiscretization):
         modes = FourierBasis(grid)
         if isinstance(equation, AbstractSplitStepEquation):
             return equation.flows(modes)
-        low = self._low(equation, grid)
+        low = self._dealiased_modes(equation, grid)
         return Semilinear(
             equation.symbol(modes),
             eqx.Partial(_nonlinear, equation, modes, low),
@@ -203,7 +203,7 @@ class Fourier(AbstractDiscretization):
             return None
         fastest = equation.max_advection_speed(t, field, domain)
         equation, grid = cast((equation, domain.grid), field.dtype)
-        modes, low = FourierBasis(grid), self._low(equation, grid)
+        modes, low = FourierBasis(grid), self._dealiased_modes(equation, grid)
         if fastest is None:
             fastest = jnp.zeros(grid.ndim, field.dtype)
         pairs = zip(fastest, low.wavenumbers, strict=True)
@@ -216,7 +216,9 @@ class Fourier(AbstractDiscretization):
         split_step = isinstance(equation, AbstractSplitStepEquation)
         return Method(diffrax.Dopri8() if split_step else KenCarp5())
 
-    def _low(self, equation: AbstractSpectralEquation, grid: Grid) -> FourierBasis:
+    def _dealiased_modes(
+        self, equation: AbstractSpectralEquation, grid: Grid
+    ) -> FourierBasis:
         """The modes that products are kept in."""
         degree = equation.nonlinearity_degree if self.degree is None else self.degree
         return (
@@ -258,7 +260,7 @@ def _nonlinear(equation, modes, low, t, z, args):
     return low.zero_pad_modes(found)
 
 
-def _elsewhere(equation: AbstractEquation) -> str:
+def _alternative(equation: AbstractEquation) -> str:
     if isinstance(equation, AbstractNavierStokes):
         return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
     finite = isinstance(equation, AbstractFiniteVolumeEquation)

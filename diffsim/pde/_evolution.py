@@ -117,7 +117,7 @@ class Evolution(AbstractSimulation):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        field = _field(initial, equation, grid)
+        field = _evaluate_initial_field(initial, equation, grid)
         _check_finite(field)
         kept: Any = initial if _has_parameters(initial) else field
         self.initial = kept
@@ -148,7 +148,7 @@ class Evolution(AbstractSimulation):
     @property
     def initial_field(self) -> Float[Array, "channel *grid"]:
         """The field at `t0`, also where `initial` is a function."""
-        return _field(self.initial, self.equation, self.grid)
+        return _evaluate_initial_field(self.initial, self.equation, self.grid)
 
     def initial_state(self):
         return self.discretization.state(self.equation, self.initial_field, self.domain)
@@ -176,7 +176,7 @@ class Evolution(AbstractSimulation):
         return RESULTS.positivity_lost if lost else RESULTS.non_finite
 
     def locate(self, t, y):
-        return where_lost(self, t, y)
+        return describe_blow_up(self, t, y)
 
     def observe(self, t, y):
         del t
@@ -211,9 +211,11 @@ def _discretization_of(equation: AbstractEquation) -> AbstractDiscretization:
     return FiniteVolume() if in_cells else Fourier()
 
 
-def _field(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
+def _evaluate_initial_field(
+    initial: Any, equation: AbstractEquation, grid: Grid
+) -> Array:
     channels = equation.channels(grid.ndim)
-    field = _at_centers(initial, channels, grid)
+    field = _evaluate_initial(initial, channels, grid)
     if field.shape == grid.shape and channels == 1:
         field = field[None]
     if field.shape != (channels, *grid.shape):
@@ -234,7 +236,7 @@ def _check_finite(field: Array):
         )
 
 
-def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
+def _evaluate_initial(initial: Any, channels: int, grid: Grid) -> Array:
     """The field given, or what a function returns in the centers of cells."""
     if not callable(initial):
         return as_floating("initial", initial)
@@ -301,31 +303,31 @@ def _check_solver(evolution: Evolution, solver: Any):
     )
 
 
-def where_lost(evolution: Any, t: Any, y: Any) -> str:
+def describe_blow_up(evolution: Any, t: Any, y: Any) -> str:
     """A sentence on the last finite state `y`, which was at the time `t`."""
     equation = evolution.equation
     name, when = type(equation).__name__, f"t = {float(t):.4g}"
     u = evolution.observe(t, y)
     if not equation.positive_fields:
-        cell = _place(np.max(np.abs(np.asarray(u)), axis=0))
+        cell = _largest_cell(np.max(np.abs(np.asarray(u)), axis=0))
         return f"{name} blew up after {when}, where it was largest in cell {cell}."
     fields = [np.asarray(field) for field in equation.positive(u)]
     pairs = zip(equation.positive_fields, fields, strict=True)
     gone = next(((n, f) for n, f in pairs if np.min(f) <= 0), None)
     if gone is not None:
-        words, cell = f" of {gone[0]}", _place(-gone[1])
+        words, cell = f" of {gone[0]}", _largest_cell(-gone[1])
     else:
         # Positive in cells, and not on the faces between them.
         rate = jax.tree.leaves(evolution.terms().vf(t, y, evolution))[0]
         # A source may close over what is differentiated.
         bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
-        words, cell = "", _place(bad if bad.any() else -np.min(fields, axis=0))
+        words, cell = "", _largest_cell(bad if bad.any() else -np.min(fields, axis=0))
     kept = isinstance(getattr(equation, "scheme", None), MUSCL | Upwind)
     advice = "shorter steps may keep it" if kept else "MUSCL keeps it"
     return f"{name} lost positivity{words} at {when} in cell {cell}; {advice}."
 
 
-def _place(field: np.ndarray) -> int | tuple[int, ...]:
+def _largest_cell(field: np.ndarray) -> int | tuple[int, ...]:
     """The cell in which a field is largest, a number on a line."""
     place = np.unravel_index(int(np.argmax(field)), field.shape)
     cell = tuple(int(i) for i in place)

@@ -44,7 +44,7 @@ class Grid(eqx.Module):
     def __init__(
         self, shape: int | tuple[int, ...], lower: Numbers = 0.0, upper: Numbers = 1.0
     ):
-        self.shape = _checked_shape(shape)
+        self.shape = _validate_shape(shape)
         corners = promote_to_common_dtype(lower=lower, upper=upper)
         for name, corner in zip(("lower", "upper"), corners, strict=True):
             check_precision(name, corner)
@@ -54,7 +54,7 @@ class Grid(eqx.Module):
                     f"({self.ndim},), got shape {corner.shape}; a grid is "
                     "pde.Grid(shape, lower, upper)"
                 )
-        self.lower, self.upper = (_for_each_axis(c, self.ndim) for c in corners)
+        self.lower, self.upper = (_broadcast_to_axes(c, self.ndim) for c in corners)
         _check_order(self.lower, self.upper)
 
     @property
@@ -113,13 +113,13 @@ class Grid(eqx.Module):
         return lower, (upper - lower) / np.asarray(self.shape, lower.dtype)
 
 
-def _for_each_axis(corner: Array, ndim: int) -> Array:
+def _broadcast_to_axes(corner: Array, ndim: int) -> Array:
     if is_traced(corner):
         return jnp.broadcast_to(corner, (ndim,))
     return as_array(np.broadcast_to(np.asarray(corner), (ndim,)))
 
 
-def _checked_shape(shape: Any) -> tuple[int, ...]:
+def _validate_shape(shape: Any) -> tuple[int, ...]:
     counts = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
     whole = all(
         isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
@@ -150,7 +150,7 @@ def on_axis(values: Array, axis: int, ndim: int) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
-def product_along(axis: int, matrix: Array, x: Array) -> Array:
+def multiply_along_axis(axis: int, matrix: Array, x: Array) -> Array:
     """A matrix times every line of x along one of its axes."""
     if axis == x.ndim - 1:
         return matmul(x, matrix.T)

@@ -25,9 +25,9 @@ def materialize(fields: Any) -> Any:
     return jax.tree.unflatten(structure, made)
 
 
-def _written(known: Any, fields: Any) -> list[Array]:
+def _write(known: Any, fields: Any) -> list[Array]:
     del known
-    return [platform_dependent(a, cpu=_with_update, default=_as_it_is) for a in fields]
+    return [platform_dependent(a, cpu=_with_update, default=_identity) for a in fields]
 
 
 def _with_update(a: Array) -> Array:
@@ -35,8 +35,8 @@ def _with_update(a: Array) -> Array:
     return dynamic_update_slice(a, a[(slice(1),) * a.ndim], (0,) * a.ndim)
 
 
-def _as_it_is(a: Array) -> Array:
+def _identity(a: Array) -> Array:
     return a
 
 
-_MAPS = LinearMapRules.plain(HashablePartial(_written), HashablePartial(_written))
+_MAPS = LinearMapRules.plain(HashablePartial(_write), HashablePartial(_write))

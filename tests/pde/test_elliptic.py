@@ -341,7 +341,7 @@ def test_failures_are_named():
     [
         ({"coefficient": -1.0}, r"coefficient must be positive, got -1\.0"),
         ({"coefficient": np.ones((6, 8))}, r"a field of the grid, shape \(8, 6\), got"),
-        ({"alpha": -1.0}, r"alpha must be 0 or positive, got -1\.0"),
+        ({"alpha": -1.0}, r"alpha must not be negative, got -1\.0"),
         ({"alpha": np.ones(6)}, r"alpha must be a number or a field"),
         ({"f": np.ones((6, 8))}, r"a field must have shape .* got \(6, 8\)"),
         ({"solver": "fft"}, "solver must be FastDiagonalization"),

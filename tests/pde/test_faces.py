@@ -8,7 +8,7 @@ import pytest
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
 from diffsim.pde._boundaries import SignedReflection
 from diffsim.pde._materialize import materialize
-from diffsim.pde._stencils import averaged, difference, divergence, face_neighbors
+from diffsim.pde._stencils import average, difference, divergence, face_neighbors
 
 
 SPACING = jnp.asarray(0.1)
@@ -144,13 +144,13 @@ def test_from_faces_to_cells_and_their_transposes():
     maps = [
         (lambda a: divergence([a, y]) - divergence([0 * a, y]), x),
         (lambda a: difference(a, -1), y),
-        (lambda a: averaged(a, -2), x),
+        (lambda a: average(a, -2), x),
     ]
     for function, at in maps:
         (turned,) = jax.linear_transpose(function, at)(cells)
         left, right = jnp.sum(function(at) * cells), jnp.sum(at * turned)
         np.testing.assert_allclose(left, right, rtol=1e-12)
-    np.testing.assert_allclose(averaged(x, -2), (x[:, 1:] + x[:, :-1]) / 2, rtol=1e-14)
+    np.testing.assert_allclose(average(x, -2), (x[:, 1:] + x[:, :-1]) / 2, rtol=1e-14)
 
 
 def test_ghosts_beyond_an_inflow_are_what_flows_in():

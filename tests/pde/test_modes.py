@@ -134,5 +134,5 @@ def test_the_highest_mode_has_no_odd_derivative():
 
 
 def test_modes_that_a_grid_has_not_are_named():
-    with pytest.raises(ValueError, match=r"highest must be .* got \(5,\)"):
+    with pytest.raises(ValueError, match=r"max_mode must be .* got \(5,\)"):
         pde.FourierBasis(pde.Grid(8), (5,))

@@ -139,11 +139,11 @@ def test_what_has_no_steady_state_in_cells_is_named():
     sun = nbody.NBody(nbody.Bodies([1.0], [[0.0] * 3], [[0.0] * 3]))
     led = implicit.Krylov(preconditioner=lambda v: v)
     cases = [
-        (wave, {}, "Wave has no rate in cells that could vanish"),
+        (wave, {}, "Wave has no finite volume form"),
         (
             heat,
             {},
-            "Diffusion must be in cells for a steady state, got discretization=Fourier",
+            "Diffusion must be in finite volumes for a steady state, got discretization=Fourier",
         ),
         (still, {}, "viscosity of a steady flow must be positive, got 0"),
         (sun, {}, "simulation must be a pde.Evolution or a pde.IncompressibleFlow"),

@@ -11,7 +11,7 @@ import diffsim as ds
 from diffsim import RESULTS, pde
 from diffsim.pde._incompressible._momentum import friction
 from diffsim.pde._incompressible._staggered_grid import StaggeredGrid
-from diffsim.pde._incompressible._walls import checked_walls
+from diffsim.pde._incompressible._walls import validate_boundary
 from diffsim.pde._steady_state._residuals import residual_of
 from diffsim.pde._steady_state._stokes_preconditioner import StokesPreconditioner
 from diffsim.verify import taylor_test
@@ -48,7 +48,10 @@ def product(a, b):
 @pytest.mark.parametrize("name", WALLS)
 def test_friction_is_inverted_between_all_walls(name):
     grid = pde.Grid((5, 4), (0.0, 0.1), (1.5, 1.0))
-    space, nu = StaggeredGrid(grid, checked_walls(WALLS[name], grid)), jnp.asarray(0.3)
+    space, nu = (
+        StaggeredGrid(grid, validate_boundary(WALLS[name], grid)),
+        jnp.asarray(0.3),
+    )
     lead, v = StokesPreconditioner.of(space, nu), irregular(space)
 
     @jax.jit

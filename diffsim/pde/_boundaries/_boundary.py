@@ -143,7 +143,7 @@ def boundaries_per_side(
     `name` is that of the argument, `kinds` what a side may be, `expected` in words. Of
     one axis a pair is its own.
     """
-    _check_made(given, name)
+    _refuse_class(given, name)
     if isinstance(given, kinds):
         given = (given,) * ndim
     if ndim == 1 and isinstance(given, tuple | list) and len(given) == 2:
@@ -152,17 +152,17 @@ def boundaries_per_side(
         raise ValueError(
             f"{name} must be one for all sides or a tuple with an entry for each of "
             f"{ndim} axes, each like {expected}, got {given!r:.80}"
-            f"{_for_flows(given, name)}"
+            f"{_flow_hint(given, name)}"
         )
     pairs = []
     for axis, one in enumerate(given):
         sides = (one, one) if isinstance(one, kinds) else one
-        _check_made(one, name)
+        _refuse_class(one, name)
         if not isinstance(sides, tuple | list) or len(sides) != 2:
             raise ValueError(
                 f"{name} of axis {axis} must be one for both sides or a pair, lower "
                 f"and upper, each like {expected}, got {one!r:.80}"
-                f"{_for_flows(one, name)}"
+                f"{_flow_hint(one, name)}"
             )
         _check_pair(axis, sides, name, kinds, expected)
         pairs.append(tuple(sides))
@@ -171,17 +171,17 @@ def boundaries_per_side(
 
 def _check_pair(axis: int, sides: Any, name: str, kinds: Any, expected: str):
     for end, side in zip(("lower", "upper"), sides, strict=True):
-        _check_made(side, name)
+        _refuse_class(side, name)
         if not isinstance(side, kinds):
             raise ValueError(
                 f"the {end} side of axis {axis} has nothing in {name}: got "
-                f"{side!r:.60}, expected {expected}{_for_flows(side, name)}"
+                f"{side!r:.60}, expected {expected}{_flow_hint(side, name)}"
             )
     if len({isinstance(side, Periodic) for side in sides}) > 1:
         raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
 
 
-def _check_made(given: Any, name: str):
+def _refuse_class(given: Any, name: str):
     """Refuse the class of a side in place of one that it makes."""
     if isinstance(given, type):
         kind = given.__name__
@@ -191,7 +191,7 @@ def _check_made(given: Any, name: str):
         )
 
 
-def _for_flows(given: Any, name: str) -> str:
+def _flow_hint(given: Any, name: str) -> str:
     """Say where walls of a flow belong, whose classes are above this package."""
     if name == "boundary" and type(given).__name__ in ("NoSlip", "FreeSlip"):
         return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, walls)"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ..._norms import max_norm
 from ._helmholtz_operator import HelmholtzOperator
@@ -20,7 +20,7 @@ class PreparedOperator(NamedTuple):
 
 
 class AbstractEllipticSolver(eqx.Module):
-    r"""Solves $A u = b$ for the operator of an elliptic problem on a grid.
+    r"""Solver of $A u = b$ for the operator of an elliptic problem on a grid.
 
     Values, tangents and adjoints come here, one field at a time. Of a singular A, `b`
     has no mean, and that of the answer does not matter. What does not converge is NaN.
@@ -28,11 +28,13 @@ class AbstractEllipticSolver(eqx.Module):
 
     @abc.abstractmethod
     def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
-        """Why this cannot solve such a system, or lead another solver if not `exact`,
-        and what can; or nothing."""
+        """Say why this cannot solve a system, and what can; or nothing.
+
+        If not `exact`, why it cannot precondition another solver.
+        """
 
     @abc.abstractmethod
-    def prepare(self, system: HelmholtzOperator) -> Any:
+    def prepare(self, system: HelmholtzOperator) -> PyTree:
         """Prepare what all solves with a system share: coarse grids, eigenvalues."""
 
     @abc.abstractmethod
@@ -44,7 +46,7 @@ class AbstractEllipticSolver(eqx.Module):
         *,
         guess: Array | None = None,
     ) -> tuple[Array, Array]:
-        """u with A u = b, and the iterations it took.
+        """Solve A u = b; return u and the iterations it took.
 
         `operator` is v ↦ A v, or v ↦ Aᵀ v; they differ where ghosts follow from more
         than the one cell beside them.
@@ -52,11 +54,11 @@ class AbstractEllipticSolver(eqx.Module):
 
 
 class AbstractPreconditioner(AbstractEllipticSolver):
-    """A solver that one linear map makes, which can lead a Krylov method."""
+    """A solver that is one linear map, which can precondition a Krylov method."""
 
     @abc.abstractmethod
     def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
-        """M⁻¹ b, of a symmetric positive definite M that is near to A."""
+        """Apply M⁻¹ to b, of a symmetric positive definite M that is near to A."""
 
 
 def typical_size(b: Array) -> Array:

@@ -42,7 +42,7 @@ class PreconditionedKrylov(AbstractEllipticSolver):
         )
         if not isinstance(preconditioner, AbstractPreconditioner):
             raise ValueError(
-                f"by must be FastDiagonalization(), Multigrid() or "
+                f"preconditioner must be FastDiagonalization(), Multigrid() or "
                 f"TridiagonalElimination(), got {preconditioner!r:.60}"
             )
         if krylov is not None and krylov.preconditioner is not None:

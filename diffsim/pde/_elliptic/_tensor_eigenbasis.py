@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._grid import on_axis, product_along
+from .._grid import multiply_along_axis, on_axis
 
 
 #: Of each axis: None if periodic, else what a field is at both walls.
@@ -52,7 +52,7 @@ def apply_in_eigenbasis(
     """Q f(Qᵀ x), of the eigenvectors Q."""
     periodic = [i for i, matrix in enumerate(matrices) if matrix is None]
     for axis, matrix in enumerate(matrices):
-        x = x if matrix is None else product_along(axis, matrix, x)
+        x = x if matrix is None else multiply_along_axis(axis, matrix, x)
     if periodic:
         lengths = [x.shape[i] for i in periodic]
         z = jnp.fft.rfftn(x, axes=periodic)
@@ -60,7 +60,7 @@ def apply_in_eigenbasis(
     else:
         x = scaled(x)
     for axis, matrix in enumerate(matrices):
-        x = x if matrix is None else product_along(axis, matrix.T, x)
+        x = x if matrix is None else multiply_along_axis(axis, matrix.T, x)
     return x
 
 
@@ -98,7 +98,7 @@ def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array,
     def phase(a, theta):
         return jnp.arctan2((1 - a) * jnp.cos(theta / 2), (1 + a) * jnp.sin(theta / 2))
 
-    def halved(_, bounds):
+    def bisect(_, bounds):
         below, above = bounds
         theta = (below + above) / 2
         # Of this all phases are decreasing functions, hence one root.
@@ -107,7 +107,7 @@ def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array,
 
     bits = jnp.finfo(low.dtype).nmant + 8
     bounds = (0 * j, 0 * j + jnp.pi)
-    below, above = jax.lax.fori_loop(0, bits, halved, bounds)
+    below, above = jax.lax.fori_loop(0, bits, bisect, bounds)
     theta = (below + above) / 2
     # From the nearer wall, whose phase has the smaller error.
     cell = jnp.arange(n) + 0.5

@@ -15,9 +15,9 @@ from .._finite_volume import (
     MUSCL,
     AbstractReconstruction,
     advection,
-    checked_velocity,
     diffusion_term_of_order,
     diffusive_courant_rate,
+    validate_velocity,
 )
 from .._time_step import CFL
 from ._coefficients import (
@@ -118,7 +118,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
     def check(self, u, domain):
         velocity = self.velocity
         if not callable(velocity):
-            checked_velocity(velocity, domain)
+            validate_velocity(velocity, domain)
 
     def default_method(self, domain):
         del domain
@@ -133,7 +133,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         # Where x are, in the cells: a tuple from outside could mean faces.
         if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
             found = jnp.stack(found)
-        return checked_velocity(found, domain)
+        return validate_velocity(found, domain)
 
 
 def _velocity(given: Any) -> Any:

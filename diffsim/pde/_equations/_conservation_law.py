@@ -18,7 +18,7 @@ from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
     Channels,
-    both_sides,
+    reconstruct_both_sides,
 )
 from .._materialize import materialize
 from .._stencils import divergence
@@ -97,7 +97,7 @@ def states_at_faces(
 ) -> list[list[Array]]:
     """For each axis the primitive variables in the cells beside its faces."""
     scheme, domain = law.scheme, with_odd_channels(law, domain)
-    w = jnp.stack(law.primitive(channels_of(u)))
+    w = jnp.stack(law.primitive(split_channels(u)))
     return domain.face_neighbors(w, t, width=scheme.width, order=scheme.order)
 
 
@@ -105,11 +105,11 @@ def fluxes_through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """Fluxes through faces, from the primitive variables in the cells beside them."""
-    sides = materialize(both_sides(law.scheme, views))
-    left, right = (channels_of(side) for side in sides)
+    sides = materialize(reconstruct_both_sides(law.scheme, views))
+    left, right = (split_channels(side) for side in sides)
     flux = materialize(law.riemann_solver.flux(law, left, right, axis))
     return high_order_flux_correction(
-        law, flux, [channels_of(view) for view in views], axis
+        law, flux, [split_channels(view) for view in views], axis
     )
 
 
@@ -149,7 +149,7 @@ def courant_rate_of_law(
     return total
 
 
-def channels_of(u: Array) -> Channels:
+def split_channels(u: Array) -> Channels:
     """One array a channel; transposed they are joined, where indexing adds them up."""
     parts = jax.lax.split(u, [1] * u.shape[0])
     return tuple(part.reshape(part.shape[1:]) for part in parts)

@@ -90,28 +90,28 @@ class Wave(AbstractSecondOrderInTime):
 
     def flows(self, domain, dtype):
         # Once a run, and not for every step of it and of its derivative.
-        squared = self._squared(domain, dtype)
+        squared = self._squared_speed(domain, dtype)
         kick = eqx.Partial(_acceleration, self.source, domain, squared)
         if self.damping is None:
             return Separable(_velocity, kick)
-        damping = _at("damping", self.damping, domain, dtype)
-        return SplitFlows(_drifted, eqx.Partial(_kicked, kick, damping))
+        damping = _evaluate_on_grid("damping", self.damping, domain, dtype)
+        return SplitFlows(_drift, eqx.Partial(_kick, kick, damping))
 
     def courant_rate(self, t, u, domain):
         del t
-        c = jnp.max(_at("speed", self.speed, domain, u.dtype))
+        c = jnp.max(_evaluate_on_grid("speed", self.speed, domain, u.dtype))
         return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
 
     def waves(self, t, u, domain):
         part = jnp.linspace(0, 1, 65, dtype=u.dtype)
         turning = 2 * self.courant_rate(t, u, domain) * part
         given = 0 if self.damping is None else self.damping
-        damping = _at("damping", given, domain, u.dtype)
+        damping = _evaluate_on_grid("damping", given, domain, u.dtype)
         return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t, u, domain):
         # Half of what a pull does that grows with u, and all of one that walls exert.
-        squared = self._squared(domain, u.dtype)
+        squared = self._squared_speed(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = diffusion_flux_divergence(
             place, squared, domain, t
@@ -123,10 +123,10 @@ class Wave(AbstractSecondOrderInTime):
         del domain
         return Method(diffrax.Dopri8())
 
-    def _squared(self, domain: Domain, dtype: Any) -> list[Array]:
+    def _squared_speed(self, domain: Domain, dtype: Any) -> list[Array]:
         """c² on faces."""
         return values_on_faces(
-            _at("speed", self.speed, domain, dtype) ** 2, domain, dtype
+            _evaluate_on_grid("speed", self.speed, domain, dtype) ** 2, domain, dtype
         )
 
 
@@ -144,13 +144,13 @@ def _acceleration(
     return add_source(pull, source, t, domain.grid.centers, u)
 
 
-def _drifted(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:
+def _drift(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:
     del t, args
     u, v = y
     return u + length * v, v
 
 
-def _kicked(
+def _kick(
     kick: Any, damping: Array, t: Any, y: PyTree[Array], length: Array, args: Any
 ) -> PyTree[Array]:
     r"""The flow of $v' = a - \sigma v$ at u that stands still: exact, as σ is stiff."""
@@ -170,7 +170,7 @@ def _mean_decay(z: Array) -> Array:
     return jnp.where(small, series, jnp.expm1(far) / far)
 
 
-def _at(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
+def _evaluate_on_grid(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
     x = domain.grid.centers.astype(dtype)
     if not callable(given):
         return coefficient_values(name, given, x)

@@ -1,6 +1,6 @@
 """Cell-centered finite volumes: reconstruction, Riemann solvers and operators."""
 
-from ._advection import advection, checked_velocity
+from ._advection import advection, validate_velocity
 from ._limiters import minmod, van_albada, van_leer
 from ._muscl import MUSCL
 from ._operators import (
@@ -15,7 +15,7 @@ from ._operators import (
     laplacian,
     values_on_faces,
 )
-from ._reconstruction import AbstractReconstruction, both_sides
+from ._reconstruction import AbstractReconstruction, reconstruct_both_sides
 from ._riemann_solver import HLL, HLLC, AbstractRiemannSolver, Channels, Rusanov
 from ._upwind_central import Central, Upwind
 from ._weno import WENO5
@@ -33,8 +33,6 @@ __all__ = [
     "Rusanov",
     "Upwind",
     "advection",
-    "both_sides",
-    "checked_velocity",
     "curl",
     "curl_of",
     "diffusion",
@@ -45,6 +43,8 @@ __all__ = [
     "gradient",
     "laplacian",
     "minmod",
+    "reconstruct_both_sides",
+    "validate_velocity",
     "values_on_faces",
     "van_albada",
     "van_leer",

@@ -14,7 +14,7 @@ from .._domain import Domain, as_field, check_domain
 from .._materialize import materialize
 from .._stencils import divergence
 from ._muscl import MUSCL
-from ._reconstruction import AbstractReconstruction, both_sides
+from ._reconstruction import AbstractReconstruction, reconstruct_both_sides
 
 
 class FaceVelocities(NamedTuple):
@@ -81,7 +81,7 @@ def face_velocities(
 ) -> list[FaceVelocities]:
     """A velocity, however it was given, across the faces of each axis."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
-    given = checked_velocity(velocity, domain)
+    given = validate_velocity(velocity, domain)
     if isinstance(given, tuple):
         return [
             FaceVelocities(face.astype(dtype), [face.astype(dtype)]) for face in given
@@ -104,7 +104,7 @@ def face_velocities(
     return found
 
 
-def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
+def validate_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
     """A velocity as numbers or fields in cells, or a tuple of fields on faces."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
     on_faces = [
@@ -150,7 +150,7 @@ def _advected_flux(
     # Turned before anything is made of them: of a scheme the one side that counts.
     pairs = zip(views, reversed(views), strict=True)
     turned = [jnp.where(forth, *pair) for pair in pairs]
-    flux = flow.face * both_sides(scheme, turned)[0]
+    flux = flow.face * reconstruct_both_sides(scheme, turned)[0]
     speeds = _center_cells(flow.cells, len(views))
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)

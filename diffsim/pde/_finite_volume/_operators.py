@@ -33,7 +33,10 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     faces = domain.face_neighbors(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
     return face_divergence(
-        [dx**-2 * _slope(views) for views, dx in zip(faces, spacing, strict=True)]
+        [
+            dx**-2 * _face_difference(views)
+            for views, dx in zip(faces, spacing, strict=True)
+        ]
     )
 
 
@@ -73,7 +76,7 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     ndim = domain.grid.ndim
     return jnp.stack(
         [
-            difference(1 / dx * _mean(views), i - ndim)
+            difference(1 / dx * _face_mean(views), i - ndim)
             for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
         ]
     )
@@ -148,7 +151,7 @@ def diffusion_flux_divergence(
     spacing = domain.grid.spacing.astype(u.dtype)
     return face_divergence(
         [
-            ka * dx**-2 * _slope(views)
+            ka * dx**-2 * _face_difference(views)
             for ka, views, dx in zip(k, faces, spacing, strict=True)
         ]
     )
@@ -162,12 +165,14 @@ def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
         return [field] * ndim
     views = domain.with_extrapolated_boundaries.face_neighbors(field, order=2)
     return [
-        (left + right) / 2 if domain.periodic(i) else _held(left, right, i - ndim)
+        (left + right) / 2
+        if domain.periodic(i)
+        else _boundary_coefficient(left, right, i - ndim)
         for i, (left, right) in enumerate(views)
     ]
 
 
-def _held(left: Array, right: Array, axis: int) -> Array:
+def _boundary_coefficient(left: Array, right: Array, axis: int) -> Array:
     """The mean; at walls half of the last cell unless that beyond has its sign."""
     place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
     first, last = place == 0, place == left.shape[axis] - 1
@@ -177,14 +182,14 @@ def _held(left: Array, right: Array, axis: int) -> Array:
     return jnp.where((first | last) & turned, held, left + right) / 2
 
 
-def _slope(views: list[Array]) -> Array:
+def _face_difference(views: list[Array]) -> Array:
     """Δx times the derivative on faces."""
     if len(views) == 2:
         return views[1] - views[0]
     return (15 * (views[2] - views[1]) - (views[3] - views[0])) / 12
 
 
-def _mean(views: list[Array]) -> Array:
+def _face_mean(views: list[Array]) -> Array:
     """Face value whose difference is the cell mean of the derivative."""
     if len(views) == 2:
         return (views[0] + views[1]) / 2

@@ -88,7 +88,7 @@ class AbstractReconstruction(eqx.Module):
         return flux + (118 * first - 137 * second + 19 * third) / 3840
 
 
-def both_sides(
+def reconstruct_both_sides(
     scheme: AbstractReconstruction, views: Sequence[Array]
 ) -> tuple[Array, Array]:
     """Reconstruct both sides of faces by `scheme`, and check what it returns."""

@@ -29,7 +29,7 @@ from ._penalization import Obstacle
 from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
 from ._tendencies import ProjectedDynamics, Tendencies
-from ._walls import Sides, cell_center_domain, checked_walls, wall_stiffness_factor
+from ._walls import Sides, cell_center_domain, validate_boundary, wall_stiffness_factor
 
 
 class IncompressibleFlow(AbstractSimulation):
@@ -127,7 +127,7 @@ class IncompressibleFlow(AbstractSimulation):
         check_viscosity(self.viscosity)
         check_grid(grid)
         self.grid = grid
-        self.boundary = checked_walls(boundary, grid)
+        self.boundary = validate_boundary(boundary, grid)
         self.forcing = validate_forcing(forcing, grid)
         check_obstacle(obstacle, StaggeredGrid(grid, self.boundary))
         self.obstacle = obstacle
@@ -152,22 +152,22 @@ class IncompressibleFlow(AbstractSimulation):
 
     def courant_rate(self, t: Any, y: Faces) -> Array:
         """Cells that a state crosses a time, with friction and drag, for `CFL`."""
-        return self._carried(t, y) + self._damped()
+        return self._advective_rate(t, y) + self._damping_rate()
 
     def waves(self, t: Any, y: Faces) -> LinearizedModes:
         """How modes move: central differences turn them once a crossing."""
         part = jnp.linspace(0, 1, 65, dtype=self._dtype)
         return LinearizedModes(
-            -2 * self._damped() * part**2, self._carried(t, y) * part
+            -2 * self._damping_rate() * part**2, self._advective_rate(t, y) * part
         )
 
-    def _carried(self, t: Any, y: Faces) -> Array:
+    def _advective_rate(self, t: Any, y: Faces) -> Array:
         """Crossings by what flows, and by what moves along the walls."""
         space, t = self._space, self._time(t)
         fastest = space.max_advection_speed(leray_project(space, y, t), t)
         return jnp.sum(fastest / space.grid.spacing)
 
-    def _damped(self) -> Array:
+    def _damping_rate(self) -> Array:
         """Half of what friction and drag take a time."""
         spacing = self._space.grid.spacing
         # Of every component across its own axis, and along the walls of the others.

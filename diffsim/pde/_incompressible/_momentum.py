@@ -21,7 +21,7 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
     for i, pairs in enumerate(views):
         carried = divergence(
             [
-                1 / dx * _carrier(space, means, i, axis, t) * means[i][axis]
+                1 / dx * _advecting_velocity(space, means, i, axis, t) * means[i][axis]
                 for axis, dx in enumerate(spacing)
             ]
         )
@@ -46,7 +46,7 @@ def _viscous_term(space: StaggeredGrid, pairs: list[list[Array]]) -> Array:
     return divergence([dx**-2 * (high - low) for (low, high), dx in slopes])
 
 
-def _carrier(
+def _advecting_velocity(
     space: StaggeredGrid, means: list[list[Array]], i: int, axis: int, t: Any
 ) -> Array:
     """The velocity along `axis` at the places between faces of component i."""

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .._boundaries import GhostCells, Periodic, map_sides
 from .._grid import Grid
-from .._stencils import averaged, divergence, face_neighbors
+from .._stencils import average, divergence, face_neighbors
 from ._walls import (
     Side,
     Sides,
@@ -179,7 +179,7 @@ class StaggeredGrid(eqx.Module):
         """The velocity in the centers of cells, shape (axis, *grid)."""
         ndim = self.grid.ndim
         every = self.faces(u, t)
-        return jnp.stack([averaged(a, i - ndim) for i, a in enumerate(every)])
+        return jnp.stack([average(a, i - ndim) for i, a in enumerate(every)])
 
     def _divergence(self, every: Faces) -> Array:
         spacing = self.grid.spacing

@@ -58,7 +58,7 @@ _KINDS = (
 )
 
 
-def checked_walls(walls: Any, grid: Grid) -> Sides:
+def validate_boundary(walls: Any, grid: Grid) -> Sides:
     """The walls of all sides, a pair for each axis, checked."""
     pairs = boundaries_per_side(
         walls, grid.ndim, name="boundary", kinds=Side, expected=_KINDS

@@ -39,13 +39,13 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         )
         answers = jax.vmap(jax.vmap(operator))(each * probes[None, :, None])
         own = jnp.stack([answers[c, :, c] for c in range(channels)])
-        return PreconditionedSolver([self._system(a * probes) for a in own])
+        return PreconditionedSolver([self._helmholtz_operator(a * probes) for a in own])
 
-    def _system(self, answers: Array):
+    def _helmholtz_operator(self, answers: Array):
         """Of one channel, by what became of a wave and of a constant."""
         grid = self.domain.grid
         spacing = grid.spacing.astype(answers.dtype)
-        steep, level = self._inside(answers)
+        steep, level = self._without_boundary_cells(answers)
         k = (level - steep) / (4 * jnp.sum(spacing**-2))
         typical = jnp.mean(jnp.abs(k))
         k = jnp.maximum(k, _LEAST * typical)
@@ -57,7 +57,7 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         k, alpha = jnp.where(empty, 1, k), jnp.where(empty, 1, alpha)
         return helmholtz_operator(self.domain, k, alpha, answers.dtype, regular=True)
 
-    def _inside(self, answers: Array) -> Array:
+    def _without_boundary_cells(self, answers: Array) -> Array:
         """Cells beside walls, which know of these, are taken as those before them."""
         for axis, n in enumerate(self.domain.grid.shape):
             if n > 2 and not self.domain.periodic(axis):

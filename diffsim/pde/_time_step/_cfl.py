@@ -118,7 +118,7 @@ class CFL(diffrax.AbstractStepSizeController):
         span = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         # Where nothing moves yet it may soon.
         step = jnp.where(allowed < span, allowed, self._part * _FIRST * span)
-        step = self._bounded(step if dt0 is None else jnp.minimum(dt0, step))
+        step = self._limit_to_longest(step if dt0 is None else jnp.minimum(dt0, step))
         return t0 + step, _Paces(jnp.minimum(allowed, span), step, span)
 
     def adapt_step_size(
@@ -128,9 +128,9 @@ class CFL(diffrax.AbstractStepSizeController):
         # Held: no tangent of a step comes back through the length of the next one, nor
         # through an estimate of its error.
         step = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
-        paces, tolerated = controller_state, self._tolerated(step.dtype)
+        paces, tolerated = controller_state, self._error_tolerance(step.dtype)
         allowed = self._step(t1, y1_candidate, args)
-        least = self._least(allowed, t0 + step / 2, y1_candidate, args)
+        least = self._smallest_allowed(allowed, t0 + step / 2, y1_candidate, args)
         off = jax.lax.stop_gradient(_relative_error(y_error, y0, y1_candidate))
         # Written so that NaN fails.
         good = (step <= _FASTER * least) & (off <= tolerated)
@@ -144,13 +144,15 @@ class CFL(diffrax.AbstractStepSizeController):
         shorter = jnp.clip(jnp.where(wanted > 0, wanted, 0), step / 10, step / 2)
         # One that an output has cut is no reason for the next ones to be short.
         grown = _GROWTH * jnp.maximum(step, jnp.where(good, paces.planned, 0))
-        after = jnp.where(keep, self._bounded(jnp.minimum(wanted, grown)), shorter)
+        after = jnp.where(
+            keep, self._limit_to_longest(jnp.minimum(wanted, grown)), shorter
+        )
         start = jnp.where(keep, t1, t0)
         asked = jnp.where(keep, jnp.minimum(allowed, paces.span), paces.asked)
         paces = _Paces(asked, after, paces.span)
         return keep, start, start + after, False, paces, lost
 
-    def _tolerated(self, dtype: Any) -> Array:
+    def _error_tolerance(self, dtype: Any) -> Array:
         """Largest error of a step, as a part of the field."""
         if self._longest is None:
             part = jnp.asarray(_OFF, dtype)
@@ -160,13 +162,15 @@ class CFL(diffrax.AbstractStepSizeController):
             part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
         return jax.lax.stop_gradient(part * self._part**2)
 
-    def _least(self, allowed: Array, middle: Any, u: Any, evolution: Any) -> Array:
+    def _smallest_allowed(
+        self, allowed: Array, middle: Any, u: Any, evolution: Any
+    ) -> Array:
         """Least step allowed at the end of one, and in its middle if time is read."""
         if self._longest is None:
             return allowed
         return jnp.minimum(allowed, self._step(middle, u, evolution))
 
-    def _bounded(self, step: Array) -> Array:
+    def _limit_to_longest(self, step: Array) -> Array:
         return step if self._longest is None else jnp.minimum(step, self._longest)
 
     def _step(self, t, u, evolution):
