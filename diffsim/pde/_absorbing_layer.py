@@ -1,4 +1,4 @@
-"""`absorbing_layer`: damping that grows towards the walls."""
+"""`absorbing_layer`: damping that grows towards the boundary."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def absorbing_layer(
     sides: Sequence[tuple[int, int]] | None = None,
     power: int = 3,
 ) -> Float[Array, " *grid"]:
-    r"""$\sigma = \sum \sigma_0\,(1 - d/w)^p$ of the sides with a distance d below w.
+    r"""Absorbing layer, $\sigma = \sum \sigma_0\,(1 - d/w)^p$ at distances d below w.
 
     The `damping` of a `Wave` that is to leave the grid as if it went on.
 

@@ -34,7 +34,7 @@ class BoundaryValue(NamedTuple):
 
 
 class Domain(eqx.Module):
-    """A grid, and a boundary on each of its sides: where operators act.
+    """Grid with a boundary on each of its sides, where operators act.
 
     ```python
     walls = pde.Domain(grid, (pde.Periodic(), (pde.Dirichlet(1.0), pde.Neumann())))
@@ -66,7 +66,7 @@ class Domain(eqx.Module):
     def boundary_pairs(
         self,
     ) -> list[tuple[AbstractGhostCellBoundary, AbstractGhostCellBoundary] | None]:
-        """For each axis both of its boundaries, None where it is periodic."""
+        """Both boundaries of each axis, None where it is periodic."""
         found = []
         for low, high in self.boundary:
             if isinstance(low, AbstractGhostCellBoundary) and isinstance(

@@ -1,4 +1,4 @@
-"""`Evolution`: an equation, where it holds, and what it starts from."""
+"""`Evolution`: an initial–boundary value problem."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -48,7 +48,7 @@ from ._time_step import LinearizedModes, warn_if_unstable
 
 
 class Evolution(AbstractSimulation):
-    r"""A field that obeys $\partial_t u = F(t, u)$ on a grid, with its boundaries.
+    r"""Initial–boundary value problem: $\partial_t u = F(t, u)$ on a grid.
 
     ```python
     grid = pde.Grid((64, 64))
@@ -84,7 +84,7 @@ class Evolution(AbstractSimulation):
     sides without a boundary, values at walls that are not finite, and an equation
     without a form in this space or so many dimensions.
 
-    **Limits:** backwards in time what spreads, or damps, makes rounding grow without
+    **Limits:** backwards in time diffusion and damping make rounding grow without
     bound, of which nothing warns (mathematics). What acts for less than a hundredth of
     an adaptive run, a pulse of a source say, may be skipped (mathematics: nothing is
     seen between two evaluations): bound the steps there, `Method(solver,
@@ -158,12 +158,12 @@ class Evolution(AbstractSimulation):
         return warn_if_unstable(self, method)
 
     def courant_rate(self, t: Any, y: Any) -> Array | None:
-        """Cells that the fastest waves of a state cross a time; None of no waves."""
+        """Courant rate of a state: cells crossed a time; None without waves."""
         field = self.observe(t, y)
         return self.discretization.courant_rate(self.equation, t, field, self.domain)
 
     def waves(self, t: Any, y: Any) -> LinearizedModes | None:
-        """How the modes of a state move, where they are what is stepped."""
+        """Linearized dynamics of the modes of a state; None where not known."""
         return self.discretization.waves(
             self.equation, t, self.observe(t, y), self.domain
         )
@@ -261,7 +261,7 @@ def _has_parameters(function: Any) -> bool:
 
 
 def _channels_of(equation: AbstractEquation, field: Array) -> str:
-    """Say what the channels are, where a newcomer would expect others."""
+    """Explain the channels, where a newcomer would expect others."""
     if isinstance(equation, AbstractSecondOrderInTime):
         return (
             "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "
@@ -291,7 +291,7 @@ def _check_solver(evolution: Evolution, solver: Any):
     )
     waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
     if isinstance(solver, AbstractExponentialSolver) and not modes:
-        steps = "what is linear exactly, in Fourier modes (pde.Fourier, periodic)"
+        steps = "what is linear exactly, in Fourier space (pde.Fourier, periodic)"
     elif isinstance(solver, AbstractSplittingSolver) and not waves:
         steps = "waves, pde.Wave or pde.Schrodinger"
     else:

@@ -14,7 +14,7 @@ from .._validation import as_array, check_precision, is_traced, promote_to_commo
 
 
 class Grid(eqx.Module):
-    r"""Cells of equal size, $\Delta x_a = (u_a - l_a)/n_a$ along the axis $a$.
+    r"""Uniform Cartesian grid, $\Delta x_a = (u_a - l_a)/n_a$ along the axis $a$.
 
     Fields hold one number a cell, at its center $l_a + (i + \tfrac12)\Delta x_a$, with
     the axes in the order of `shape`; fluxes live on the faces between them.
@@ -73,7 +73,7 @@ class Grid(eqx.Module):
 
     @property
     def volume(self) -> Float[Array, ""]:
-        """Of one cell: length, area or volume."""
+        """Volume of one cell; in one dimension its length, in two its area."""
         return jnp.prod(self.spacing)
 
     @property

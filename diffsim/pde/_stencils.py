@@ -1,4 +1,4 @@
-"""From cells to faces and back: linear maps whose transposes are written as stencils.
+"""Finite volume stencils: linear maps between cells and faces, with their transposes.
 
 A slice is transposed into a field of zeros with a slice in it, and XLA makes one for
 each neighbour; differentiated that way a step of diffusion costs thirty of its own.
@@ -25,7 +25,7 @@ Ends = tuple[GhostCells, GhostCells] | None
 def face_neighbors(
     u: Array, ends: Sequence[Ends], given: Sequence[Any], width: int
 ) -> list[list[Array]]:
-    """For each axis the cells beside its faces, `width` on either side, left to right.
+    """Return for each axis the cells beside its faces, `width` a side, left to right.
 
     `u` has the grid as its last axes, one for each of `ends`; `given` are the values
     at both walls of an axis, of length one across the wall.
@@ -166,7 +166,7 @@ def _add_inner_faces(u: Array, views: Sequence[Array], width: int, axis: int) ->
 
 
 def _ghost_totals(views: Sequence[Array], width: int, axis: int) -> tuple[Array, Array]:
-    """Of the ghosts at both ends, in the order of the axis."""
+    """Sum what ghosts at both ends were on faces, in the order of the axis."""
     n = views[0].shape[axis] - 1
 
     def total(place):
@@ -244,7 +244,7 @@ def pad_with_ghost_cells(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array
 
 
 def _strip_ghosts(padded: Array, width: int, axis: int, count: int) -> Array:
-    """Without what frames it along the other of the last `count` axes."""
+    """Remove the ghosts along the other of the last `count` axes."""
     for other in range(-count, 0):
         if other != axis:
             n = padded.shape[other] - 2 * width

@@ -371,7 +371,7 @@ def test_solvers_that_do_not_fit_are_named():
     wide = pde.Domain(pde.Grid((4, 6)), Cubic())
     with pytest.raises(ValueError, match="take Preconditioned"):
         pde.poisson(np.ones((4, 6)), wide, solver=pde.FastDiagonalization())
-    with pytest.raises(ValueError, match="by must be FastDiagonalization"):
+    with pytest.raises(ValueError, match="preconditioner must be FastDiagonalization"):
         pde.PreconditionedKrylov(pde.PreconditionedKrylov())
     with pytest.raises(ValueError, match="smoothing_steps must be 1 or more"):
         pde.Multigrid(smoothing_steps=0)

@@ -186,7 +186,7 @@ def test_states_and_walls_that_do_not_fit_are_named():
     wall = pde.Dirichlet()
     with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
         pde.Evolution(pde.Schrodinger(), jnp.zeros(8), pde.Grid(8))
-    with pytest.raises(ValueError, match="Schrodinger in Fourier modes is periodic"):
+    with pytest.raises(ValueError, match="Schrodinger in Fourier space is periodic"):
         pde.Evolution(pde.Schrodinger(), jnp.zeros((2, 8)), pde.Grid(8), wall)
     with pytest.raises(ValueError, match=r"mass must be positive, got -1\.0"):
         pde.Schrodinger(mass=-1.0)

@@ -279,12 +279,12 @@ def test_single_precision_stays_single():
 
 def test_equations_without_such_a_form_are_named():
     wall, line, cube = pde.Dirichlet(), pde.Grid(8), pde.Grid((4, 4, 4))
-    with pytest.raises(ValueError, match="KortewegDeVries in Fourier modes is periodi"):
+    with pytest.raises(ValueError, match="KortewegDeVries in Fourier space is periodi"):
         pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, wall)
     water = jnp.ones((2, 8))
-    with pytest.raises(ValueError, match="ShallowWater has no form in Fourier modes"):
+    with pytest.raises(ValueError, match="ShallowWater has no form in Fourier space"):
         pde.Evolution(pde.ShallowWater(1.0), water, line, discretization=pde.Fourier())
-    with pytest.raises(ValueError, match="KortewegDeVries has no form in cells"):
+    with pytest.raises(ValueError, match="KortewegDeVries has no finite volume form"):
         pde.Evolution(
             pde.KortewegDeVries(), jnp.zeros(8), line, discretization=pde.FiniteVolume()
         )

@@ -143,7 +143,7 @@ def test_what_has_no_steady_state_in_cells_is_named():
         (
             heat,
             {},
-            "Diffusion must be in finite volumes for a steady state, got discretization=Fourier",
+            "must be in finite volumes for a steady state, got discretization=Fourier",
         ),
         (still, {}, "viscosity of a steady flow must be positive, got 0"),
         (sun, {}, "simulation must be a pde.Evolution or a pde.IncompressibleFlow"),

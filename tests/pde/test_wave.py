@@ -291,7 +291,7 @@ def test_what_does_not_fit_is_named():
         pde.Wave(0.0)
     with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
         pde.Evolution(pde.Wave(1.0), jnp.zeros(8), grid)
-    with pytest.raises(ValueError, match="Wave has no form in Fourier modes"):
+    with pytest.raises(ValueError, match="Wave has no form in Fourier space"):
         pde.Evolution(
             pde.Wave(1.0), jnp.zeros((2, 8)), grid, discretization=pde.Fourier()
         )

@@ -30,11 +30,11 @@ class AbstractBoundary(eqx.Module):
 
 
 class AbstractGhostCellBoundary(AbstractBoundary):
-    """A condition along one side of a grid, by what stands in the cells beyond."""
+    """Boundary condition along one side of a grid, by its ghost cells."""
 
     @abc.abstractmethod
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
-        """How `width` ghost cells follow from the cells and the value at the wall.
+        """Return how `width` ghost cells follow from the cells and the boundary value.
 
         `spacing` is Δx across the wall, `order` that of the scheme they are for.
         """
@@ -138,7 +138,7 @@ def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
 def boundaries_per_side(
     given: Any, ndim: int, *, name: str, kinds: Any, expected: str
 ) -> tuple[tuple[Any, Any], ...]:
-    """One for all sides, or an entry for each axis, one for both sides or a pair.
+    """Expand one for all sides, or an entry for each axis, to a pair for each axis.
 
     `name` is that of the argument, `kinds` what a side may be, `expected` in words. Of
     one axis a pair is its own.

@@ -15,7 +15,7 @@ from ._boundary import (
 
 
 class Inflow(AbstractGhostCellBoundary):
-    """The state outside is known: what hyperbolic equations take in.
+    """Inflow: the state outside is known, as hyperbolic equations take it in.
 
     **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
 
@@ -39,7 +39,7 @@ class Inflow(AbstractGhostCellBoundary):
 
 
 class Extrapolation(AbstractGhostCellBoundary):
-    """On the polynomial through `order` cells: what obeys nothing at the wall."""
+    """Extrapolation by the polynomial through `order` cells, for what obeys nothing."""
 
     def ghosts(self, spacing, width, order):
         nothing = jnp.zeros(width, spacing.dtype)
@@ -51,7 +51,7 @@ class Extrapolation(AbstractGhostCellBoundary):
 
 
 class Outflow(AbstractGhostCellBoundary):
-    """The state outside is that of the last cell: what comes leaves, waves included.
+    """Outflow: the state outside is that of the last cell, so that waves leave.
 
     **Limits:** of order one at the wall (mathematics: nothing is known outside).
     """

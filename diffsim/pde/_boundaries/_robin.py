@@ -17,7 +17,7 @@ from ._boundary import (
 
 
 class Dirichlet(AbstractGhostCellBoundary):
-    r"""$u = g$ at the wall.
+    r"""Dirichlet boundary condition $u = g$.
 
     **Arguments**
 
@@ -41,9 +41,9 @@ class Dirichlet(AbstractGhostCellBoundary):
 
 
 class Neumann(AbstractGhostCellBoundary):
-    r"""$\partial u/\partial n = g$ at the wall, along the outward normal.
+    r"""Neumann boundary condition $\partial u/\partial n = g$, n the outward normal.
 
-    **Arguments:** `value` as for `Dirichlet`; 0 is a wall that nothing spreads through.
+    **Arguments:** `value` as for `Dirichlet`; 0 lets nothing diffuse through.
         What a velocity carries still passes: take one that vanishes there, on faces.
     """
 
@@ -64,7 +64,9 @@ class Neumann(AbstractGhostCellBoundary):
 
 
 class Robin(AbstractGhostCellBoundary):
-    r"""$\alpha u + \beta\,\partial u/\partial n = g$ at the wall, n the outward normal.
+    r"""Robin boundary condition $\alpha u + \beta\,\partial u/\partial n = g$.
+
+    n is the outward normal.
 
     **Arguments**
 
@@ -105,7 +107,7 @@ class Robin(AbstractGhostCellBoundary):
 
 
 def _cells_of_slopes(order: int) -> int:
-    """Behind a ghost that a slope at the wall completes, which says less than a value.
+    """Cells behind a ghost that a prescribed slope completes, which says less.
 
     For order 2 a line will do: across the wall it is wrong by the third derivative
     alone, and diffusion stays symmetric.

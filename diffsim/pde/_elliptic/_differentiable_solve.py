@@ -1,4 +1,4 @@
-"""The solution of a system, and its derivative."""
+"""Differentiable solve of an elliptic problem."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`FastDiagonalization`: every wave along every axis has its own equation."""
+"""`FastDiagonalization`: direct solves in the eigenvectors of each axis."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from ._tensor_eigenbasis import apply_in_eigenbasis, eigenvectors
 
 
 class FastDiagonalization(AbstractPreconditioner):
-    r"""The eigenvectors Q of each axis: direct, for k and α that are numbers.
+    r"""Diagonalization by the eigenvectors Q of each axis: direct, of numbers k and α.
 
     $$u = Q\,\Lambda^{-1} Q^T b, \qquad
       \Lambda = \alpha + \sum_a \frac{k}{\Delta x_a^2} \lambda_a$$

@@ -1,4 +1,4 @@
-"""From a grid to the one of half as many cells, and back."""
+"""Grid transfer: restriction to half as many cells, and prolongation."""
 
 import math
 
@@ -89,7 +89,7 @@ def prolong(u: Array, system: HelmholtzOperator) -> Array:
 
 
 def grid_levels(system: HelmholtzOperator) -> list[HelmholtzOperator]:
-    """All grids, the finest first."""
+    """Return the operators on all grids, the finest first."""
     found = [system]
     while halved_axes(found[-1].shape):
         found.append(coarsen(found[-1]))
@@ -126,7 +126,7 @@ def _pair_means(c: Array, axis: int) -> Array:
 
 
 def _full_weighting(c: Array, axis: int, on_wall: bool) -> Array:
-    """Half of every second face, and a quarter of those before and behind it."""
+    """Weigh every second face by a half, those before and behind it by a quarter."""
     n = c.shape[axis] - 1
     here = slice_in_dim(c, 0, n + 1, 2, axis)
     between = slice_in_dim(c, 1, n, 2, axis)

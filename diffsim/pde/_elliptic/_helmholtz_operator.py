@@ -27,7 +27,9 @@ Kinds = tuple[tuple[str, str] | None, ...]
 
 
 class HelmholtzOperator(eqx.Module):
-    r"""$A v = \alpha v - \nabla\cdot(k\,\nabla v)$ with zero prescribed at the walls.
+    r"""Helmholtz operator $A v = \alpha v - \nabla\cdot(k\,\nabla v)$.
+
+    With zero prescribed at the boundary.
 
     The operator of `pde.diffusion`, as a linear map of one field. Where all constants
     have A v = 0, it is $P A + \sigma E$ instead, with the mean E, $P = 1 - E$ and any
@@ -151,7 +153,7 @@ def coefficient_on_faces(c: Array, axis: int, shape: tuple[int, ...]) -> Array:
 
 
 def _sigma(system: HelmholtzOperator) -> Array:
-    """About the size of A if it has constants in its null space, else zero.
+    """Size of A if it has constants in its null space, else zero.
 
     They have no differences across faces, so that A makes exactly zero of them.
     """

@@ -1,4 +1,4 @@
-"""`Multigrid`: every wavelength on the grid that it is short on."""
+"""`Multigrid`: geometric multigrid with Chebyshev smoothing."""
 
 import math
 from typing import ClassVar
@@ -114,7 +114,7 @@ class Multigrid(AbstractPreconditioner):
         return jnp.where(moved <= rtol**2 * size, unit * x, jnp.nan), n
 
     def _v_cycle(self, known: PreparedOperator, b: Array) -> Array:
-        """One V-cycle from zero."""
+        """Return one V-cycle from zero."""
         coarser, scales, inverse = known.state
         grids = [_bound_ghosts(known.system), *coarser]
 
@@ -151,7 +151,7 @@ class Multigrid(AbstractPreconditioner):
 
 
 def _bound_ghosts(system: HelmholtzOperator) -> HelmholtzOperator:
-    """With ghosts of the one cell beside them, no larger than it: positive definite."""
+    """Bound ghosts by the one cell beside them, which makes A positive definite."""
     walls = jax.tree.map(
         lambda own: jnp.clip(own.sum(), -1, 1).reshape(1, 1), system.walls
     )

@@ -242,7 +242,7 @@ def _solve_checked(
 def _check_solution(
     system: HelmholtzOperator, f: Array, walls: Array, u: Array, left: Array
 ) -> tuple[RESULTS, Array]:
-    """How one field was solved for, and how far its data are from a balance."""
+    """Return the status of one field, and how far its data are from a balance."""
     b = f + walls
     size = max_norm(b) + max_norm(operator_diagonal(system)) * max_norm(u)
     # What is left of b is but rounding, or the tolerance of a solver.

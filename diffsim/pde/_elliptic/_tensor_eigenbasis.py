@@ -26,7 +26,7 @@ Kinds = Sequence[tuple[str, str] | None]
 def eigenvectors(
     kinds: Kinds, walls: Sequence[Any], shape: tuple[int, ...], sizes: Sequence[Array]
 ) -> tuple[list[Array | None], Array]:
-    """Those along each axis, None where periodic, and the eigenvalues of the sum.
+    """Eigenvectors along each axis, None where periodic, and eigenvalues of the sum.
 
     `sizes` are what second differences along each axis are multiplied by.
     """

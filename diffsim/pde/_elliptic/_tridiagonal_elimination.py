@@ -1,4 +1,4 @@
-"""`TridiagonalElimination`: one axis, from one end to the other."""
+"""`TridiagonalElimination`: direct solves along one axis."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
 """Advection with diffusion and reaction."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -75,7 +76,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         scheme: AbstractReconstruction | None = None,
     ):
         self.diffusivity = optional_coefficient("diffusivity", diffusivity)
-        self.velocity = _velocity(velocity)
+        self.velocity = _validate_velocity(velocity)
         self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
@@ -124,20 +125,22 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         del domain
         return Method(SSPRK3(), controller=CFL())
 
-    def _velocity_at(self, t: Any, x: Array, domain: Domain) -> Any:
+    def _velocity_at(
+        self, t: Any, x: Array, domain: Domain
+    ) -> Array | tuple[Array, ...]:
         if not callable(self.velocity):
             return self.velocity
         with explain_tracer_errors("velocity"):
             found = self.velocity(t, x)
-        found = _velocity(found)
+        found = _validate_velocity(found)
         # Where x are, in the cells: a tuple from outside could mean faces.
         if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
             found = jnp.stack(found)
         return validate_velocity(found, domain)
 
 
-def _velocity(given: Any) -> Any:
-    """A function, an array, or a tuple of arrays on faces."""
+def _validate_velocity(given: Any) -> Array | tuple[Array, ...] | Callable:
+    """Validate a function, an array, or a tuple of arrays on faces."""
     if callable(given):
         check_signature("velocity", given, ("t", "x"))
         return given

@@ -14,7 +14,9 @@ from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class AllenCahn(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3) + s$.
+    r"""Allen–Cahn equation:
+
+    $$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3) + s$$
 
     Two phases, u = ±1, with walls between them of the profile
     $\tanh\bigl(x\sqrt{r/2D}\bigr)$ that shorten at D times their curvature.

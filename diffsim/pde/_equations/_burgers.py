@@ -33,7 +33,9 @@ from ._conservation_law import (
 
 
 class Burgers(AbstractConservationLaw):
-    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nabla\cdot(\nu\nabla u) + s$.
+    r"""Burgers' equation:
+
+    $$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nabla\cdot(\nu\nabla u) + s$$
 
     Waves steepen: crests run into troughs after $1/\max|u'|$, and make shocks of a
     width of $4\nu/\Delta u$, or of a few cells where that is less.

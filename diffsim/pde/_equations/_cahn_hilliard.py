@@ -13,8 +13,9 @@ from ._equation import AbstractSpectralEquation
 
 
 class CahnHilliard(AbstractSpectralEquation):
-    r"""$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$: a mixture
-    comes apart.
+    r"""Cahn–Hilliard equation of phase separation:
+
+    $$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$$
 
     u is −1 in one phase and 1 in the other. Waves on a mean $\bar u$ grow at
     $M k^2(1 - 3\bar u^2 - \epsilon^2 k^2)$; then there are drops and bands with walls

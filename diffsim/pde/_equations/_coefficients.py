@@ -12,7 +12,7 @@ from .._boundaries import array_or_function
 from .._fourier import FourierBasis
 
 
-#: What functions are told: the time, the places (axis, *grid), and the field.
+#: Arguments of functions: the time, the places (axis, *grid), and the field.
 _ARGUMENTS = ("t", "x", "u")
 
 #: Coefficients that are added to rates, whose channels they may have.
@@ -29,17 +29,17 @@ def coefficient(
 def positive_diffusivity(
     name: str, value: Any, *, zero: bool = False
 ) -> PositiveParameter:
-    """The sign of what evens a field out; `zero` where nothing has to."""
+    """Sign of a diffusivity; `zero` where it may vanish."""
     hint = "negative ones make a field rougher without bound"
     if not zero:
-        hint = f"of zero nothing spreads, and {hint}"
+        hint = f"of zero nothing diffuses, and {hint}"
     return PositiveParameter(name, value, zero, hint)
 
 
 def optional_coefficient(
     name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
-) -> Any:
-    """A coefficient, or None where there is none."""
+) -> Array | Callable | None:
+    """Validate a coefficient, or None where there is none."""
     return None if given is None else coefficient(name, given, arguments)
 
 
@@ -69,14 +69,14 @@ def _check_shape(
 
 
 def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
-    """A rate with what a source adds to it, a function of (t, x, u) for instance.
+    """Add a source to a rate, a function of (t, x, u) for instance.
 
-    Of an equation for one channel the source is told of the field alone.
+    Of an equation for one channel the source is given the field alone.
     """
     if source is None:
         return rate
-    told = u[0] if len(u) == 1 else u
-    found = evaluate_coefficient("source", source, t, x.astype(u.dtype), told)
+    field = u[0] if len(u) == 1 else u
+    found = evaluate_coefficient("source", source, t, x.astype(u.dtype), field)
     pairs = zip(reversed(found.shape), reversed(rate.shape), strict=False)
     if found.ndim > rate.ndim or any(a not in (1, n) for a, n in pairs):
         raise ValueError(
@@ -87,7 +87,7 @@ def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
 
 
 def source_transform(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
-    """The transform of what a source adds to the rate of the field of z."""
+    """Evaluate a source for the field of z, and return its transform."""
     field = modes.ifft(z)
     return modes.fft(
         add_source(jnp.zeros_like(field), source, t, modes.grid.centers, field)
@@ -97,7 +97,7 @@ def source_transform(source: Any, t: Any, z: Array, modes: FourierBasis) -> Arra
 def add_source_transform(
     rate: Array, source: Any, t: Any, z: Array, modes: FourierBasis
 ) -> Array:
-    """A rate in modes with what a source adds to it."""
+    """Add the transform of a source to a rate in Fourier space."""
     return rate if source is None else rate + source_transform(source, t, z, modes)
 
 
@@ -113,7 +113,7 @@ def evaluate_coefficient(
 
 
 def coefficient_values(name: str, given: Any, x: Array) -> Array:
-    """Numbers or fields in the type of x; objects to those of another grid."""
+    """Convert numbers or fields to the type of x; refuse those of another grid."""
     found, grid = checked_return(name, given, x.dtype), x.shape[1:]
     pairs = zip(found.shape[-len(grid) :], grid, strict=False)
     whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)

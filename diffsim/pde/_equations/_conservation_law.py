@@ -1,4 +1,4 @@
-"""Conservation laws: what they say of themselves, and the rate that follows."""
+"""Conservation laws: their interface, and the rate that follows."""
 
 import abc
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from ._equation import AbstractFiniteVolumeEquation
 
 
 class AbstractConservationLaw(AbstractFiniteVolumeEquation):
-    r"""$\partial_t u + \nabla\cdot F(u) = 0$, with waves of finite speed.
+    r"""Conservation law $\partial_t u + \nabla\cdot F(u) = 0$, of finite wave speeds.
 
     Subclasses say what they are for tuples with one array a channel, in cells and on
     faces alike; `rate` is `pde.flux_divergence(self, u, domain, t)`, and what is added
@@ -51,14 +51,14 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
 
     @abc.abstractmethod
     def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
-        """Of the slowest and the fastest wave along `axis`."""
+        """Speeds of the slowest and the fastest wave along `axis`."""
 
     @abc.abstractmethod
     def odd_channels(self, axis: int) -> tuple[int, ...]:
         """Channels that change sign in a mirror across `axis`: the normal momentum."""
 
     def positive_primitive(self, w: Channels) -> Channels:
-        """Those of w that `positive_fields` names, physical only above zero.
+        """Return those of w that `positive_fields` names, physical only above zero.
 
         Walls that hold w are asked for them; none by default.
         """
@@ -73,10 +73,10 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
 def flux_divergence(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any = 0.0
 ) -> Array:
-    r"""$-\nabla\cdot F(u)$ in every cell, by what passes its faces.
+    r"""Flux divergence $-\nabla\cdot F(u)$ in every cell, by what passes its faces.
 
     What leaves a cell enters its neighbour: sums over cells change by what passes the
-    walls, to rounding.
+    boundary, to machine precision.
 
     **Arguments**
 
@@ -95,7 +95,7 @@ def flux_divergence(
 def states_at_faces(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any
 ) -> list[list[Array]]:
-    """For each axis the primitive variables in the cells beside its faces."""
+    """Primitive variables in the cells beside the faces of each axis."""
     scheme, domain = law.scheme, with_odd_channels(law, domain)
     w = jnp.stack(law.primitive(split_channels(u)))
     return domain.face_neighbors(w, t, width=scheme.width, order=scheme.order)
@@ -140,7 +140,7 @@ def sum_fluxes(passing: Sequence[Channels], spacing: Array) -> Array:
 def courant_rate_of_law(
     law: AbstractConservationLaw, w: Channels, domain: Domain
 ) -> Array:
-    """Cells that the fastest waves of primitive variables cross a time."""
+    """Courant rate of primitive variables: cells that waves cross a time."""
     spacing = domain.grid.spacing.astype(w[0].dtype)
     total = jnp.zeros_like(spacing[0])
     for axis, dx in enumerate(spacing):
@@ -150,7 +150,7 @@ def courant_rate_of_law(
 
 
 def split_channels(u: Array) -> Channels:
-    """One array a channel; transposed they are joined, where indexing adds them up."""
+    """Split into one array a channel; transposed they are joined, not added up."""
     parts = jax.lax.split(u, [1] * u.shape[0])
     return tuple(part.reshape(part.shape[1:]) for part in parts)
 

@@ -14,9 +14,11 @@ from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class FisherKPP(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,u\,(1 - u/K) + s$.
+    r"""Fisher–KPP equation, of populations that grow and spread:
 
-    Populations that grow and spread: fronts run at $2\sqrt{rD}$ or faster, with a width
+    $$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,u\,(1 - u/K) + s$$
+
+    Fronts run at $2\sqrt{rD}$ or faster, with a width
     of $\sqrt{D/r}$.
 
     **Arguments**

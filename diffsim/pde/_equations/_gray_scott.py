@@ -16,8 +16,10 @@ from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class GrayScott(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D_u\nabla u) - uv^2 + F(1 - u)$,
-    $\partial_t v = \nabla\cdot(D_v\nabla v) + uv^2 - (F + k)\,v$.
+    r"""Gray–Scott equations:
+
+    $$\partial_t u = \nabla\cdot(D_u\nabla u) - uv^2 + F(1 - u), \quad
+      \partial_t v = \nabla\cdot(D_v\nabla v) + uv^2 - (F + k)\,v$$
 
     A substance u that is fed and v that makes itself of it: spots that divide, stripes
     and waves, by F and k. Two channels, (u, v).

@@ -12,7 +12,9 @@ from ._spectral_convection import convective_term, max_speeds
 
 
 class KortewegDeVries(AbstractSpectralEquation):
-    r"""$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u + s$, in one dimension.
+    r"""Korteweg–de Vries equation, in one dimension:
+
+    $$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u + s$$
 
     Waves on shallow water. What steepens also disperses, and solitons travel through
     one another unchanged: for a = 6, b = 1 they are

@@ -16,7 +16,9 @@ from ._spectral_convection import convective_term, max_speeds
 
 
 class KuramotoSivashinsky(AbstractSpectralEquation):
-    r"""$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u + s$.
+    r"""Kuramoto–Sivashinsky equation:
+
+    $$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u + s$$
 
     Flame fronts, and chaos in one dimension: waves longer than $2\pi\sqrt{b/a}$ grow
     at $a k^2 - b k^4$, hand on to shorter ones, and those decay. With `potential` the

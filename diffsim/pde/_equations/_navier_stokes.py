@@ -12,8 +12,7 @@ from ._equation import AbstractSpectralEquation
 
 
 class AbstractNavierStokes(AbstractSpectralEquation):
-    r"""$\partial_t u + u\cdot\nabla u = -\nabla p + \nu\nabla^2 u - \mu u + f$ with
-    $\nabla\cdot u = 0$, whether its state is a vorticity or a velocity."""
+    r"""Navier–Stokes equations in a periodic box, by vorticity or velocity."""
 
     viscosity: eqx.AbstractVar[Array]
     forcing: eqx.AbstractVar[Any]

@@ -15,8 +15,10 @@ from ._spectral_convection import (
 
 
 class NavierStokesVelocity(AbstractNavierStokes):
-    r"""$\partial_t u + u\cdot\nabla u = -\nabla p + \nu\nabla^2 u - \mu u + f$ with
-    $\nabla\cdot u = 0$, in two or three dimensions, periodic.
+    r"""Navier–Stokes equations by the velocity, in two or three dimensions, periodic:
+
+    $$\partial_t u + u\cdot\nabla u = -\nabla p + \nu\nabla^2 u - \mu u + f, \qquad
+      \nabla\cdot u = 0$$
 
     The field is the velocity, one channel an axis; what diverges in the initial field
     is projected out, and so is what diverges in f.

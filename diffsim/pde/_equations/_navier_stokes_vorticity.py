@@ -17,8 +17,10 @@ from ._spectral_convection import (
 
 
 class NavierStokesVorticity(AbstractNavierStokes):
-    r"""$\partial_t\omega + u\cdot\nabla\omega = \nu\nabla^2\omega - \mu\omega + g$ with
-    $\nabla\cdot u = 0$, in two dimensions, periodic.
+    r"""Navier–Stokes equations by the vorticity, in two dimensions, periodic:
+
+    $$\partial_t\omega + u\cdot\nabla\omega = \nu\nabla^2\omega - \mu\omega + g, \qquad
+      \nabla\cdot u = 0$$
 
     The field is the vorticity $\omega = \partial_x v - \partial_y u$ of a velocity of
     mean zero, one channel: `pde.curl` makes it of a velocity, `pde.velocity` the

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ... import implicit
+from ..._types import Numbers
 from ...integrators import KenCarp5
 from ...simulations import Method
 from .._domain import Domain
@@ -23,10 +24,12 @@ from ._equation import AbstractIMEXEquation, AbstractSpectralEquation
 
 
 class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
-    r"""$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$.
+    r"""Reaction–diffusion equations:
 
-    In cells with any boundary and any D, and in Fourier modes where every D is a
-    number. Diffusion is the stiff part in both; steps are explicit in the reaction.
+    $$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$$
+
+    In finite volumes with any boundary and any D, and in Fourier space where every D is
+    a number. Diffusion is the stiff part in both; steps are explicit in the reaction.
     Subclasses say `diffusivities`, `reaction` and `nonlinearity_degree`.
     """
 
@@ -98,10 +101,10 @@ def _evaluate_reaction(
     return found
 
 
-def _require_number(name: str, given: Any) -> Any:
+def _require_number(name: str, given: Any) -> Numbers:
     if callable(given) or jnp.ndim(given):
         raise ValueError(
-            f"{name} in Fourier modes needs diffusivities that are numbers, got "
+            f"{name} in Fourier space needs diffusivities that are numbers, got "
             f"{'a function' if callable(given) else f'shape {jnp.shape(given)}'}; take "
             "discretization=pde.FiniteVolume()"
         )
@@ -111,7 +114,7 @@ def _require_number(name: str, given: Any) -> Any:
 def _diffusion_term(
     diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
 ) -> Array:
-    r"""$\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
+    r"""Diffusion $\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
     return diffusion(u, _stack_diffusivities(diffusivities, t, u, domain), domain, t)
 
 

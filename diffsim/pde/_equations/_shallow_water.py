@@ -55,7 +55,7 @@ class ShallowWater(AbstractConservationLaw):
 
     Solved for the level $\eta = h + b$, with the pressure
     $\tfrac12 g(\eta^2 - 2\eta b)$ and the force $-g\eta\nabla b$: a lake at rest over
-    any bottom stays at rest to rounding, in every scheme.
+    any bottom stays at rest to machine precision, in every scheme.
 
     **Arguments**
 
@@ -235,7 +235,7 @@ class ShallowWater(AbstractConservationLaw):
 
 
 def _bottom_domain(domain: Domain) -> Domain:
-    """For the bottom: flat or mirrored where the field is, else it goes on."""
+    """Boundary of the bottom: mirrored where the field is, else extrapolated."""
     boundary = tuple(
         tuple(_bottom_boundary(side) for side in pair) for pair in domain.boundary
     )

@@ -1,4 +1,4 @@
-"""Waves in uneven media."""
+"""The wave equation."""
 
 from typing import Any, ClassVar
 
@@ -25,8 +25,9 @@ from ._equation import AbstractSecondOrderInTime
 
 
 class Wave(AbstractSecondOrderInTime):
-    r"""$\partial_t^2 u = \nabla\cdot(c^2\,\nabla u) - \sigma\,\partial_t u + s$: sound,
-    light, strings and membranes.
+    r"""Wave equation, of sound, light, strings and membranes:
+
+    $$\partial_t^2 u = \nabla\cdot(c^2\,\nabla u) - \sigma\,\partial_t u + s$$
 
     Two channels, u and $\partial_t u$; the boundaries are those of u. Without σ and s
     its `energy`, $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2$, stays, and
@@ -180,7 +181,7 @@ def _evaluate_on_grid(name: str, given: Any, domain: Domain, dtype: Any) -> Arra
 
 
 def _boundary_energy(squared: list[Array], domain: Domain, t: Any) -> Array:
-    r"""Part of $\tfrac12 c^2|\nabla u|^2$ beside walls where u = 0, (1, *grid).
+    r"""Boundary part of $\tfrac12 c^2|\nabla u|^2$, none where u = 0, (1, *grid).
 
     With the part that grows with u, which is work against ∇·(c²∇u), it is a square: of
     the slope to the value at the wall. c² is on faces.
@@ -202,7 +203,7 @@ def _boundary_energy(squared: list[Array], domain: Domain, t: Any) -> Array:
 
 
 def _boundary_stiffness(side: AbstractGhostCellBoundary, dx: Array) -> Array:
-    """Of a value of one at the wall and c = 1, times Δx², a volume."""
+    """Energy a volume of a boundary value of one with c = 1, times Δx²."""
     rule = side.ghosts(dx, 1, 2)
     own, given = rule.interior_weights[..., 0, 0], rule.boundary_weight[0]
     if isinstance(side, Neumann | Robin):

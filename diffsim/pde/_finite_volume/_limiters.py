@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 
 def van_albada(before: Array, after: Array, rounding: Array) -> Array:
-    r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
+    r"""Van Albada's limiter: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
 
     The mean where a and b are alike and where both are rounding, little where they are
     not; van Albada, van Leer and Roberts (1982). `before` is a, `after` is b and
@@ -25,7 +25,7 @@ def _van_albada(before: Array, after: Array, rounding: Array) -> Array:
 
 
 def _van_albada_tangent(point, tangents):
-    """As coefficients, where JAX would keep every step of the arithmetic."""
+    """Derivative by coefficients, where JAX would keep every step of the arithmetic."""
     before, after, rounding = point
     inverse = 1 / (before**2 + after**2 + 2 * rounding)
     total, product = before + after, (before * after + rounding) * inverse
@@ -47,7 +47,7 @@ _van_albada.defjvp(_van_albada_tangent, symbolic_zeros=True)
 
 
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:
-    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink.
+    r"""Van Leer's limiter, sharper: $2ab/(a + b)$ where a and b have one sign, else 0.
 
     `before` is a, `after` is b and `rounding` is ε, which keeps their sum from zero.
     """
@@ -56,7 +56,7 @@ def van_leer(before: Array, after: Array, rounding: Array) -> Array:
 
 
 def minmod(before: Array, after: Array, rounding: Array) -> Array:
-    """The smaller of a and b where they have one sign, else 0: most cautious.
+    """Minmod limiter: the smaller of a and b where they have one sign, else 0.
 
     It has kinks where a = b too, on every straight line. `before` is a, `after` is b,
     and `rounding` is not needed.

@@ -17,7 +17,7 @@ _ORDERS = (2, 4)
 
 @fresh_jit
 def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
-    r"""$\nabla^2 u$ in every cell, the divergence of differences across its faces.
+    r"""Laplacian $\nabla^2 u$ in every cell, by differences across its faces.
 
     **Arguments**
 
@@ -42,11 +42,12 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
 
 @fresh_jit
 def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
-    r"""$\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
+    r"""Diffusion $\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
 
-    What leaves a cell enters its neighbour: the sum over cells changes by what passes
-    the walls, to rounding. On a face k is the mean of both cells; at a wall it lies on
-    the line through the last two, but not closer to zero than half of the last one.
+    What leaves a cell enters its neighbor: the sum over cells changes by what passes
+    the boundary, to machine precision. On a face k is the mean of both cells; at a
+    boundary it lies on the line through the last two, but not closer to zero than half
+    of the last one.
 
     **Arguments**
 
@@ -63,7 +64,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
 
 @fresh_jit
 def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
-    r"""$\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
+    r"""Gradient $\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
 
     **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
     """
@@ -83,7 +84,7 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
 
 
 def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
-    r"""$\nabla\cdot\mathbf v$ at the centers of the cells, shape (*grid).
+    r"""Divergence $\nabla\cdot\mathbf v$ at the centers of the cells, shape (*grid).
 
     **Arguments**
 
@@ -98,7 +99,7 @@ def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arr
 
 
 def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
-    r"""$\nabla\times\mathbf v$ at the centers of the cells.
+    r"""Curl $\nabla\times\mathbf v$ at the centers of the cells.
 
     In two dimensions $\partial_x v_y - \partial_y v_x$, shape (*grid); in three a
     vector field, shape (axis, *grid).
@@ -128,7 +129,7 @@ def curl_of(slopes: list[Array]) -> Array:
 def diffusion_term_of_order(
     D: Array, order: int, t: Any, u: Array, domain: Domain
 ) -> Array:
-    r"""$\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme of so high an order.
+    r"""Diffusion $\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme.
 
     Of order 4 where that is above 2 and D a number, else 2.
     """

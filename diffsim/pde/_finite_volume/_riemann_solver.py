@@ -24,7 +24,9 @@ class AbstractRiemannSolver(eqx.Module):
 
 
 class Rusanov(AbstractRiemannSolver):
-    r"""$\tfrac12(F_L + F_R) - \tfrac12 s\,(U_R - U_L)$, s the fastest of all speeds.
+    r"""Rusanov's flux, $\tfrac12(F_L + F_R) - \tfrac12 s\,(U_R - U_L)$.
+
+    Local Lax–Friedrichs, with s the fastest of all speeds.
 
     **Good values:** a law of one equation, and any where robustness counts most.
 
@@ -46,7 +48,7 @@ class Rusanov(AbstractRiemannSolver):
 
 
 class HLL(AbstractRiemannSolver):
-    r"""One state between the slowest and the fastest wave.
+    r"""Harten, Lax and van Leer's flux: one state between the outer waves.
 
     $$F = \frac{s_R F_L - s_L F_R + s_L s_R (U_R - U_L)}{s_R - s_L}, \qquad
     s_L \le 0 \le s_R$$
@@ -76,7 +78,7 @@ class HLL(AbstractRiemannSolver):
 
 
 class HLLC(AbstractRiemannSolver):
-    r"""Two states, left and right of the contact between the outer waves.
+    r"""HLL with the contact: two states between the outer waves, left and right of it.
 
     $$F = F_K + s_K\,(U^*_K - U_K)$$
 

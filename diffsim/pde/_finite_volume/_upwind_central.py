@@ -9,7 +9,7 @@ _ORDERS = (2, 4)
 
 
 class Central(AbstractReconstruction):
-    """The polynomial through the cells around a face, one value for both of its sides.
+    """Central interpolation: the polynomial through the cells around a face.
 
     **Arguments**
 
@@ -46,7 +46,7 @@ class Central(AbstractReconstruction):
 
 
 class Upwind(AbstractReconstruction):
-    """Every cell is flat: the value beside the face. Monotone, of order 1.
+    """First-order upwind: the value beside the face, monotone.
 
     **Good values:** a first try, and shocks that may smear over ten cells; else `MUSCL`
     or `WENO5`. What moves spreads as by a diffusivity of |v| Δx / 2.

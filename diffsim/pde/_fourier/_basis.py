@@ -12,7 +12,7 @@ from ._fft import fft, ifft, mode_indices, project_real, truncate_modes, zero_pa
 
 
 class FourierBasis(eqx.Module):
-    r"""The modes $|m_a| \le M_a$ of a periodic grid, all of them or the lowest.
+    r"""Fourier basis of a periodic grid: the modes $|m_a| \le M_a$, all or the lowest.
 
     $$\hat u_m = \sum_j u_j\,e^{-i k_m\cdot(x_j - x_0)}, \qquad
       k_{m,a} = 2\pi m_a/(u_a - l_a)$$
@@ -70,7 +70,7 @@ class FourierBasis(eqx.Module):
         return sum(rest, start=first)
 
     def derivative(self, axis: int, order: int = 1) -> Array:
-        r"""$(ik)^{\text{order}}$ along an axis, real where the order is even.
+        r"""Symbol $(ik)^{\text{order}}$ along an axis, real where the order is even.
 
         The mode n/2 of an even number of cells has no sine, so no odd derivative.
         """
@@ -98,12 +98,12 @@ class FourierBasis(eqx.Module):
 
     @eqx.filter_jit
     def truncate_modes(self, z: Array) -> Array:
-        """These modes out of all that the grid has."""
+        """Truncate all modes that the grid has to these."""
         return truncate_modes(self.grid.shape, self.max_mode, z)
 
     @eqx.filter_jit
     def zero_pad_modes(self, z: Array) -> Array:
-        """All modes that the grid has, zero where they are none of these."""
+        """Pad with zeros to all modes that the grid has."""
         return zero_pad_modes(self.grid.shape, self.max_mode, z)
 
     def gradient(self, z: Array) -> Array:
@@ -134,7 +134,7 @@ def _check_max_mode(max_mode: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
     pairs = zip(max_mode, grid.shape, strict=False)
     if len(max_mode) != grid.ndim or not all(0 <= m <= n // 2 for m, n in pairs):
         raise ValueError(
-            f"max_mode must be an index of a mode for each axis, at most half its cells "
-            f"of {grid.shape}, got {max_mode}"
+            f"max_mode must be an index of a mode for each axis, at most half its "
+            f"cells of {grid.shape}, got {max_mode}"
         )
     return max_mode

@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 def mode_indices(shape: Shape, max_mode: Shape) -> list[np.ndarray]:
-    """Of the modes along each axis, in their order."""
+    """Indices of the modes along each axis, in their order."""
     found = []
     for n, m in zip(shape[:-1], max_mode[:-1], strict=True):
         index = np.fft.fftfreq(n, 1 / n)
@@ -40,12 +40,12 @@ def ifft(shape: Shape, max_mode: Shape, z: Array) -> Array:
 
 
 def truncate_modes(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """The modes up to the highest, of all that the grid has."""
+    """Truncate all modes that the grid has to those up to the highest."""
     return _apply_linear(_truncate, _zero_pad, shape, max_mode, z)
 
 
 def zero_pad_modes(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """All modes that the grid has, zero above the highest."""
+    """Pad with zeros to all modes that the grid has."""
     return _apply_linear(_zero_pad, _truncate, shape, max_mode, z)
 
 
@@ -144,7 +144,7 @@ def _keeps_every(shape: Shape, max_mode: Shape) -> bool:
 
 
 def _remove_modes(z: Array, m: int, axis: int) -> Array:
-    """Without the modes above m along an axis that has them all."""
+    """Remove the modes above m along an axis that has them all."""
     n = z.shape[axis]
     if _keeps_all(n, m):
         return z
@@ -153,7 +153,7 @@ def _remove_modes(z: Array, m: int, axis: int) -> Array:
 
 
 def _insert_zeros(z: Array, n: int, m: int, axis: int) -> Array:
-    """With zeros for the modes above m along an axis, up to all n."""
+    """Insert zeros for the modes above m along an axis, up to all n."""
     if _keeps_all(n, m):
         return z
     low = _append_zeros(_slice(z, 0, m + 1, axis), n - m, axis)
@@ -165,7 +165,7 @@ def _slice(z: Array, start: int, stop: int, axis: int) -> Array:
 
 
 def _append_zeros(z: Array, size: int, axis: int) -> Array:
-    """With zeros behind it."""
+    """Append zeros."""
     shape = list(z.shape)
     shape[axis] = size - shape[axis]
     if shape[axis] == 0:

@@ -1,5 +1,6 @@
 """Validation of the arguments of a flow."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -91,7 +92,7 @@ def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
         )
 
 
-def validate_forcing(given: Any, grid: Grid) -> Any:
+def validate_forcing(given: Any, grid: Grid) -> Array | Callable | None:
     """Validate a forcing."""
     if given is None:
         return None
@@ -100,7 +101,9 @@ def validate_forcing(given: Any, grid: Grid) -> Any:
     return given
 
 
-def validate_initial(given: Any, space: StaggeredGrid) -> Any:
+def validate_initial(
+    given: Any, space: StaggeredGrid
+) -> Array | Faces | Callable | None:
     """Validate an initial velocity; None is at rest."""
     ndim = space.grid.ndim
     if given is None:

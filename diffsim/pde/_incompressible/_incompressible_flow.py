@@ -33,7 +33,7 @@ from ._walls import Sides, cell_center_domain, validate_boundary, wall_stiffness
 
 
 class IncompressibleFlow(AbstractSimulation):
-    r"""Fluid of constant density between walls, in two or three dimensions:
+    r"""Incompressible Navier–Stokes equations between walls, in two or three axes:
 
     $$\partial_t u + \nabla\cdot(uu) = -\nabla p + \nu\nabla^2 u + f
       - \tfrac{\chi}{\eta}(u - u_b), \qquad \nabla\cdot u = 0$$
@@ -151,24 +151,24 @@ class IncompressibleFlow(AbstractSimulation):
         return self.grid.is_valid() & all_hold(signs)
 
     def courant_rate(self, t: Any, y: Faces) -> Array:
-        """Cells that a state crosses a time, with friction and drag, for `CFL`."""
+        """Courant rate of a state, with friction and drag, for `CFL`."""
         return self._advective_rate(t, y) + self._damping_rate()
 
     def waves(self, t: Any, y: Faces) -> LinearizedModes:
-        """How modes move: central differences turn them once a crossing."""
+        """Linearized dynamics: central differences turn a mode once a crossing."""
         part = jnp.linspace(0, 1, 65, dtype=self._dtype)
         return LinearizedModes(
             -2 * self._damping_rate() * part**2, self._advective_rate(t, y) * part
         )
 
     def _advective_rate(self, t: Any, y: Faces) -> Array:
-        """Crossings by what flows, and by what moves along the walls."""
+        """Courant rate of the flow, and of what moves along the walls."""
         space, t = self._space, self._time(t)
         fastest = space.max_advection_speed(leray_project(space, y, t), t)
         return jnp.sum(fastest / space.grid.spacing)
 
     def _damping_rate(self) -> Array:
-        """Half of what friction and drag take a time."""
+        """Courant rate of friction and drag: half of what they take a time."""
         spacing = self._space.grid.spacing
         # Of every component across its own axis, and along the walls of the others.
         stiff = np.array(
@@ -221,8 +221,8 @@ class IncompressibleFlow(AbstractSimulation):
         return cell_center_domain(self.grid, self.boundary)
 
     @property
-    def _dtype(self) -> Any:
-        """Of the state: that of an initial field, else of the corners."""
+    def _dtype(self) -> np.dtype:
+        """Data type of the state: that of an initial field, else of the corners."""
         given = jax.tree.leaves(self.initial)
         field = not callable(self.initial) and any(a.ndim > 1 for a in given)
         return jnp.result_type(*given) if field else self.grid.lower.dtype

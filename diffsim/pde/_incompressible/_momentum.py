@@ -10,7 +10,7 @@ from ._staggered_grid import Faces, StaggeredGrid
 
 
 def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
-    r"""$-\nabla\cdot(uu) + \nu\nabla^2 u$ on the unknown faces; ν None is without.
+    r"""Momentum tendency $-\nabla\cdot(uu) + \nu\nabla^2 u$; ν None: no friction.
 
     By fluxes between them, each the product of two means (Harlow and Welch): of flows
     without divergence they neither make energy nor take it.
@@ -33,7 +33,7 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
 
 
 def friction(space: StaggeredGrid, viscosity: Array, u: Faces, t: Any) -> Faces:
-    r"""$\nu\nabla^2 u$ on the unknown faces."""
+    r"""Friction $\nu\nabla^2 u$ on the unknown faces."""
     return tuple(
         viscosity * _viscous_term(space, space.around(i, a, t)) for i, a in enumerate(u)
     )

@@ -1,4 +1,4 @@
-"""`Obstacle`: a body in a flow, whose shape has derivatives."""
+"""`Obstacle`: volume penalization, whose shape has derivatives."""
 
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from .._boundaries import array_or_function
 
 
 class Obstacle(eqx.Module):
-    r"""A body that lets next to nothing through (Brinkman penalization):
+    r"""Obstacle in a flow, by Brinkman penalization:
 
     $$u_t = \ldots - \frac{\chi(x)}{\eta}(u - u_b), \qquad
       \chi = \tfrac12\Bigl(1 - \tanh\frac{d(x)}{w}\Bigr)$$

@@ -1,4 +1,4 @@
-"""The pressure that leaves no divergence: a Poisson problem, by transforms."""
+"""Pressure projection: a Poisson problem, by transforms."""
 
 from typing import Any
 

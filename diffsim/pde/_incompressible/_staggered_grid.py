@@ -43,12 +43,12 @@ class StaggeredGrid(eqx.Module):
 
     @property
     def boundary_pairs(self) -> list[tuple[Side, Side] | None]:
-        """For each axis both of its sides, None where it is periodic."""
+        """Both sides of each axis, None where it is periodic."""
         pairs = enumerate(self.walls)
         return [None if self.periodic(i) else pair for i, pair in pairs]
 
     def span(self, axis: int) -> tuple[int, int]:
-        """Which of the faces across `axis` are unknown."""
+        """Range of the faces across `axis` that are unknown."""
         n = self.grid.shape[axis]
         if self.periodic(axis):
             return 0, n
@@ -56,7 +56,7 @@ class StaggeredGrid(eqx.Module):
         return int(not is_open(low)), n + int(is_open(high))
 
     def shape(self, i: int) -> tuple[int, ...]:
-        """Of component i."""
+        """Shape of component i."""
         start, stop = self.span(i)
         shape = self.grid.shape
         return (*shape[:i], stop - start, *shape[i + 1 :])
@@ -70,7 +70,7 @@ class StaggeredGrid(eqx.Module):
         return slice_in_dim(faces, *self.span(i), axis=_axis(faces, i, self))
 
     def images(self) -> Array:
-        """From a body to its images across periodic sides, shape (image, axis).
+        """Shifts of a body to its images across periodic sides, shape (image, axis).
 
         Itself first, then the nearest.
         """
@@ -93,7 +93,7 @@ class StaggeredGrid(eqx.Module):
         return velocity_at(self.walls[axis][end], axis, t, x)
 
     def around(self, i: int, u: Array, t: Any) -> list[list[Array]]:
-        """For each axis both velocities of component i beside the places between."""
+        """Return for each axis component i on both sides of the places between."""
 
         def ghosts(axis, end, side):
             kind = normal_velocity_ghosts if axis == i else tangential_velocity_ghosts
@@ -118,7 +118,7 @@ class StaggeredGrid(eqx.Module):
         return jnp.concatenate([*low, u, *high], axis) if low or high else u
 
     def faces(self, u: Faces, t: Any) -> Faces:
-        """All faces, one more along its axis than cells for each component."""
+        """Return all faces, one more along its axis than cells for each component."""
         return tuple(
             self.with_boundary_faces(
                 i, a, tuple(self.at_wall(i, i, e, t)[i] for e in (0, 1))

@@ -17,7 +17,7 @@ from ._walls import one_per_axis
 
 
 class Tendencies(eqx.Module):
-    """Everything but pressure, on the unknown faces."""
+    """Tendencies of velocity but for pressure, on the unknown faces."""
 
     space: StaggeredGrid
     viscosity: Array
@@ -28,7 +28,7 @@ class Tendencies(eqx.Module):
 
     @classmethod
     def of(cls, flow: Any) -> "Tendencies":
-        """Those of a flow, with what does not change in a run worked out."""
+        """Tendencies of a flow; what does not change in a run is evaluated here."""
         space, body = StaggeredGrid(flow.grid, flow.boundary), flow.obstacle
         drag_rate = ()
         if body is not None:
@@ -40,7 +40,7 @@ class Tendencies(eqx.Module):
         return cls(space, flow.viscosity, flow.forcing, body, drag_rate)
 
     def total(self, t: Any, u: Faces) -> Faces:
-        """All of them."""
+        """Sum of all tendencies."""
         given = _sum(self.drag(t, u), self.given(t))
         return _sum(momentum(self.space, self.viscosity, u, t), given)
 
@@ -95,7 +95,7 @@ class ProjectedDynamics(AbstractIMEXTerm):
         return self._projected_resistance(t, y)
 
     def solve(self, t, rhs, length, guess, args):
-        """For any matrix: at walls that hold the flow friction is not symmetric."""
+        """Solve by BiCGStab: beside no-slip walls friction is not symmetric."""
         del guess, args
 
         def operator(v):
@@ -108,7 +108,7 @@ class ProjectedDynamics(AbstractIMEXTerm):
         return jax.tree.map(jnp.add, rhs, moved)
 
     def _projected_resistance(self, t: Any, u: Faces) -> Faces:
-        """Without what moves the fluid through the walls, which others do."""
+        """Project friction and drag, without what crosses the sides."""
         space, rate = self.forces.space, self.forces.resistance(t, u)
         return project_out_gradient(space, rate, None)[0]
 
@@ -119,5 +119,5 @@ class ProjectedDynamics(AbstractIMEXTerm):
 
 
 def _sum(a: Faces, b: Faces) -> Faces:
-    """Of two, either of which may be nothing."""
+    """Sum two, either of which may be nothing."""
     return tuple(map(jnp.add, a, b)) if a and b else a or b

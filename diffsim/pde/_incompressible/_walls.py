@@ -28,7 +28,7 @@ from .._grid import Grid
 
 
 class NoSlip(eqx.Module):
-    r"""A wall that takes the fluid along, $u = u_w$ with $u_w \cdot n = 0$.
+    r"""No-slip wall, $u = u_w$ with $u_w \cdot n = 0$.
 
     **Arguments**
 
@@ -45,7 +45,7 @@ class NoSlip(eqx.Module):
 
 
 class FreeSlip(eqx.Module):
-    r"""A wall without friction, or a plane of symmetry: $u \cdot n = 0$ and
+    r"""Free-slip wall, or a plane of symmetry: $u \cdot n = 0$ and
     $\partial u_\tau/\partial n = 0$."""
 
 
@@ -135,7 +135,7 @@ def tangential_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
 
 
 def wall_stiffness_factor(side: Side) -> float:
-    r"""How much faster friction decays along the side than the 4ν / Δx² inside.
+    r"""Factor by which friction decays faster along the side than the 4ν / Δx² inside.
 
     Of the ghost at a wall, of the component along it: there the fastest decay is
     $8/\sqrt3$ instead of 4, that of $(3 - 2\sqrt3)^j$ in the j-th cell from the wall.

@@ -24,7 +24,7 @@ from ._velocity import (
 
 @eqx.filter_jit
 def integral(u: Array, grid: Grid) -> Array:
-    r"""$\int u\,dx$ of every channel, the sum over cells times their volume.
+    r"""Integral $\int u\,dx$ of every channel, the sum over cells times their volume.
 
     ```python
     run = ds.simulate(plate, times)
@@ -52,7 +52,7 @@ def integral(u: Array, grid: Grid) -> Array:
 
 @fresh_jit
 def energy(simulation: Any, state: Array) -> Array:
-    r"""Of a flow its kinetic energy over the density, $E = \tfrac12\int |u|^2\,dx$.
+    r"""Energy, of a flow the kinetic over the density: $E = \tfrac12\int |u|^2\,dx$.
 
     $dE/dt = -2\nu Z$ in a periodic box and between walls at rest, with Z the
     `enstrophy`. Of other equations what stays while nothing drives or damps them:

@@ -1,4 +1,4 @@
-"""Fields at any points."""
+"""Interpolation of fields to points."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -108,7 +108,7 @@ def _interpolate(
 def _lagrange_stencil(
     x: Array, domain: Domain, axis: int, order: int
 ) -> tuple[Array, Array]:
-    """Which cells of a framed field are around x, and Lagrange's weights of them."""
+    """Return the cells of a padded field around x, and Lagrange's weights of them."""
     grid, nodes = domain.grid, np.arange(order)
     length = grid.upper[axis] - grid.lower[axis]
     passed = x - grid.lower[axis]
@@ -125,7 +125,7 @@ def _lagrange_stencil(
 
 
 def _pad_with_ghosts(u: Array, t: Array, domain: Domain, order: int) -> Array:
-    """With cells beyond every side, and beyond the edges between them."""
+    """Pad with ghost cells beyond every side, and beyond the edges between them."""
     grid, free = domain.grid, domain.with_extrapolated_boundaries
     ndim = grid.ndim
     for axis, sides in enumerate(domain.boundary):
@@ -148,7 +148,7 @@ def _pad_with_ghosts(u: Array, t: Array, domain: Domain, order: int) -> Array:
 def _pad_axis(
     u: Array, domain: Domain, axis: int, values: Sequence[Array], order: int
 ) -> Array:
-    """With order / 2 cells more at both ends of an axis, by `values` at its walls."""
+    """Pad both ends of an axis by order / 2 ghost cells, from the boundary `values`."""
     grid, width = domain.grid, order // 2
     lines = jnp.moveaxis(u, axis - grid.ndim, -1)
     inwards = lines, jnp.flip(lines, -1)
@@ -176,8 +176,8 @@ def _ghost_cells(
     return side.ghosts(spacing, order // 2, order)
 
 
-def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Any:
-    """Whether a point is, along every axis that has walls."""
+def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Array | np.ndarray:
+    """Whether a point is inside, along every axis that has walls."""
     periodic = np.array([domain.periodic(i) for i in range(domain.grid.ndim)])
     return (points >= lower) & (points <= upper) | periodic
 

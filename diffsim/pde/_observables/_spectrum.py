@@ -1,4 +1,4 @@
-"""How much of a field is in waves of which length."""
+"""Power spectra."""
 
 import equinox as eqx
 import jax

@@ -48,7 +48,7 @@ def velocity(simulation: Any, state: Array) -> Array:
 
 @fresh_jit
 def vorticity(simulation: Any, state: Array) -> Array:
-    r"""$\omega = \nabla\times u$ in the centers of cells.
+    r"""Vorticity $\omega = \nabla\times u$ in the centers of cells.
 
     In two dimensions $\partial_x v - \partial_y u$, shape (..., *grid); in three shape
     (..., axis, *grid). Exact in Fourier space; of an `IncompressibleFlow` by
@@ -61,7 +61,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
     **Raises:** `ValueError` for another simulation or states of another shape.
 
     **Limits:** what a layer thinner than two cells does at a wall is not in it
-    (convenience: walls are not asked, so that it needs no time).
+    (convenience: boundary values are not used, so that it needs no time).
     """
     _check(simulation, state)
     if _is_vorticity(simulation):

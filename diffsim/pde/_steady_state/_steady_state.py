@@ -116,8 +116,8 @@ def steady_state(
     `RuntimeError` for failures where they raise.
 
     **Limits:** the state that the solver comes to, of several (mathematics).
-    Preconditioned by diffusion: it takes the longer the more is carried, and without diffusion, as of
-    waves, it may not converge (convenience).
+    Preconditioned by diffusion: it takes the longer the more is carried, and without
+    diffusion, as of waves, it may not converge (convenience).
     """
     check_simulation(simulation)
     solver = PseudoTransient() if solver is None else solver
@@ -208,7 +208,7 @@ def _steady_status(status: RESULTS) -> RESULTS:
 def _is_determined(
     linear: LeftPreconditionedKrylov, function, y, theta
 ) -> Bool[Array, ""]:
-    """Whether the Jacobian at y makes an irregular vector of some other."""
+    """Whether the Jacobian at y can be solved for a generic right-hand side."""
     inverse, operator = _preconditioned_jacobian(linear, function, y, theta)
     b = jax.tree.map(_generic_vector, y)
     size = jnp.sqrt(linear.krylov.inner(b, b))
@@ -226,7 +226,7 @@ def _generic_vector(a: Array) -> Array:
 
 
 def _krylov(solver: Any) -> Krylov:
-    """That of the solver, or the usual one."""
+    """Krylov method of the solver, or the default."""
     own = isinstance(solver, PseudoTransient | NewtonKrylov)
     linear = solver.linear if own else PseudoTransient().linear
     assert isinstance(linear, Krylov)

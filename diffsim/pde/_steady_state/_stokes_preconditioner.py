@@ -21,12 +21,15 @@ from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 
 
 class StokesPreconditioner(AbstractJacobianPreconditioner):
-    r"""$P\,(1/\Delta t - \nu\nabla^2)^{-1} P$ with the projection P, walls at rest.
+    r"""Stokes step $P\,(1/\Delta t - \nu\nabla^2)^{-1} P$, walls at rest.
 
-    The step of a flow without inertia, by which Tuckerman preconditions Newton's method,
-    but with friction and pressure each solved for by itself, once, by transforms: in the
-    cavity on 32² cells GMRES takes 28 products with it and 23 with the exact step. Δt
-    is the time of friction over the grid. What diverges is left as it is.
+    P is the pressure projection.
+
+    The step of a flow without inertia, by which Tuckerman preconditions Newton's
+    method, but with friction and pressure each solved for by itself, once, by
+    transforms: in the cavity on 32² cells GMRES takes 28 products with it and 23 with
+    the exact step. Δt is the time of friction over the grid. What diverges is left as
+    it is.
     """
 
     space: StaggeredGrid
@@ -34,7 +37,7 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
 
     @classmethod
     def of(cls, space: StaggeredGrid, viscosity: Array) -> "StokesPreconditioner":
-        """That of a flow, whatever its walls do."""
+        """Preconditioner of a flow, whatever its walls do."""
         walls = tuple(
             (_side_at_rest(low), _side_at_rest(high)) for low, high in space.walls
         )
@@ -51,7 +54,7 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         return tuple(a - b + c for a, b, c in zip(v, inside, moved, strict=True))
 
     def _apply_inverse_friction(self, i: int, a: Array) -> Array:
-        """One component, without what friction of so long a time takes."""
+        """Solve for implicit friction of one component over so long a time."""
         grid, root = self.space.grid, self._symmetrizing_scale(i).astype(a.dtype)
         longest = jnp.max(grid.upper - grid.lower)
         total, matrices = longest**-2, []
@@ -69,7 +72,7 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         return x / root
 
     def _eigenvectors(self, i: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those of component i along an axis, one a row, and their eigenvalues."""
+        """Eigenvectors of component i along an axis, one a row, and eigenvalues."""
         n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
         if self.space.periodic(axis):
             return _periodic_eigenvectors(n)
@@ -78,13 +81,13 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
         return _center_eigenvectors(n, low, high)
 
     def _symmetrizing_scale(self, i: int) -> Array:
-        """Its square are the weights with which friction is symmetric."""
+        """Square root of the weights with which friction is symmetric."""
         ndim = self.space.grid.ndim
         weights = (on_axis(self._weights(i, axis), axis, ndim) for axis in range(ndim))
         return jnp.sqrt(math.prod(weights))
 
     def _weights(self, i: int, axis: int) -> Array:
-        """Of places of component i along an axis."""
+        """Weights of places of component i along an axis."""
         sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
         ends = [_tangential_weight(side) for side in sides]
         if axis == i:
@@ -121,7 +124,7 @@ def _periodic_eigenvectors(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
-    """On faces between ends that are open, where slopes vanish, or closed.
+    """Eigenvectors on faces between ends that are open, where slopes vanish, or closed.
 
     Those at open ends stand for half a cell.
     """
@@ -134,7 +137,7 @@ def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.nd
 
 
 def _center_eigenvectors(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
-    """In centers between sides that hold the flow or let it slip."""
+    """Eigenvectors in centers between sides that hold the flow or let it slip."""
     line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
     line[[0, -1], [0, -1]] = [3.0 if _is_fixed(side) else 1.0 for side in (low, high)]
     roots = np.ones(n)

@@ -32,7 +32,7 @@ _FIRST = 1e-3
 
 
 class CFL(diffrax.AbstractStepSizeController):
-    r"""Steps in which the fastest wave crosses a given part of a cell.
+    r"""Step size by the Courant–Friedrichs–Lewy condition: a given Courant number.
 
     $$h = \frac{C}{\sum_a \bigl(\max|\lambda_a| / \Delta x_a +
       2 D / \Delta x_a^2\bigr)}$$
@@ -61,7 +61,7 @@ class CFL(diffrax.AbstractStepSizeController):
     0.3 keeps the error of time below that of space with `WENO5`.
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are, by
-    `courant_rate(t, u, domain)` or in Fourier modes `max_advection_speed`.
+    `courant_rate(t, u, domain)` or in Fourier space `max_advection_speed`.
 
     **Limits:** where modes are carried their linear part is not counted, for solvers
     that take it implicitly, nor is the damping of a `Wave`; of other solvers a first
@@ -86,11 +86,11 @@ class CFL(diffrax.AbstractStepSizeController):
         self._longest, self._part = None, 1.0
 
     def with_epoch(self, epoch):
-        """Itself, for a run that counts time from its epoch."""
+        """Return itself, for a run that counts time from its epoch."""
         return eqx.tree_at(lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None)
 
     def with_longest_step(self, longest):
-        """Itself, for dynamics that change with time, of which no step skips more."""
+        """Return itself for dynamics that change with time, with a longest step."""
         return eqx.tree_at(
             lambda c: c._longest, self, longest, is_leaf=lambda x: x is None
         )
@@ -101,7 +101,7 @@ class CFL(diffrax.AbstractStepSizeController):
         return self._longest is not None
 
     def scaled(self, factor):
-        """Itself, with steps that are longer by a factor, to see what they do."""
+        """Return itself, with steps that are longer by a factor."""
         return eqx.tree_at(
             lambda c: (c.courant_number, c._part),
             self,
@@ -212,7 +212,7 @@ def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
 
     **Arguments**
 
-    - `evolution`: an `Evolution`, of an equation that has waves or that spreads; or
+    - `evolution`: an `Evolution`, of an equation with waves or diffusion; or
         an `IncompressibleFlow`.
     - `courant_number`: C, as for `CFL`.
 
@@ -245,7 +245,7 @@ def allowed_step(simulation: Any, courant_number: Any, t: Any, y: Any) -> Array:
 
 @fresh_jit
 def courant_rate_of(simulation: Any, t: Any, y: Any) -> Array | None:
-    """Of the state y at the time t, None where nothing is known of them."""
+    """Courant rate of the state y at the time t, None where it is not known."""
     if not hasattr(simulation, "courant_rate"):
         return None
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype

@@ -1,4 +1,4 @@
-"""Warns of fixed steps that are too long for what a solver steps explicitly.
+"""Stability check: warns of fixed steps above the limit of explicit solvers.
 
 Of what is known, that is: functions of users may close over what JAX traces, so that
 results are asked as well as parameters.
@@ -28,7 +28,7 @@ _TOLERATED = 1.02
 
 
 class LinearizedModes(NamedTuple):
-    """How modes move that are carried as fast as the fastest part of a field.
+    """Linearized dynamics of modes carried as fast as the fastest part of a field.
 
     `symbol` is what is linear and stiff, `turning` the frequency of what carries.
     """
@@ -38,7 +38,7 @@ class LinearizedModes(NamedTuple):
 
 
 def warn_if_unstable(simulation: Any, method: Method) -> bool:
-    """Where the first step is known before a run; whether it did."""
+    """Warn where the first step is known before a run; return whether it did."""
     if _is_unknown((simulation, method.step, method.controller)):
         return False
     with compile_time_eval():
@@ -73,7 +73,7 @@ def _is_unknown(given: Any) -> bool:
 
 
 def _first_step(simulation: Any, method: Method) -> float | None:
-    """If no error chooses it."""
+    """First step, if no error chooses it."""
     if isinstance(method.controller, CFL):
         step = cfl_time_step(simulation, method.controller.courant_number)
         return None if is_traced(step) else float(step)
@@ -90,7 +90,7 @@ def _cfl_would_help(simulation: Any, method: Method, limit: float) -> bool:
 def _modes_of(
     simulation: Any, solver: diffrax.AbstractSolver
 ) -> LinearizedModes | None:
-    """Those of a simulation that knows them, for solvers that they may be asked of."""
+    """Modes of a simulation that knows them, for solvers that they limit."""
     split = isinstance(solver, AbstractImplicitRungeKutta) and solver.split
     some = split or isinstance(solver, AbstractExponentialSolver)
     explicit = isinstance(solver, _EXPLICIT)
