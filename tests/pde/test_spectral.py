@@ -1,4 +1,4 @@
-"""Equations in Fourier modes, beside closed forms and other formulations."""
+"""Equations in Fourier space, beside closed forms and other formulations."""
 
 import diffrax
 import jax
@@ -24,7 +24,7 @@ def after(equation, start, grid, t, step=0.01, solver=None, **options):
 
 @pytest.mark.parametrize("potential", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_small_waves_of_flames_grow_at_their_rate(k, potential):
+def test_small_kuramoto_sivashinsky_waves_grow_at_linear_rate(k, potential):
     equation = pde.KuramotoSivashinsky(1.3, 0.7, potential=potential)
     wave = 1e-9 * jnp.cos(k * CIRCLE.centers[0])
     found = after(equation, wave, CIRCLE, 0.5)[0]
@@ -33,7 +33,7 @@ def test_small_waves_of_flames_grow_at_their_rate(k, potential):
     np.testing.assert_allclose(found, growth * wave, atol=1e-8 * 1e-9)
 
 
-def test_slopes_of_a_front_obey_the_equation_of_slopes():
+def test_slope_of_potential_form_obeys_slope_form():
     x = CIRCLE.centers[0]
     height = jnp.sin(x) + jnp.cos(2 * x) / 2
     slope = jnp.cos(x) - jnp.sin(2 * x)
@@ -46,7 +46,7 @@ def test_slopes_of_a_front_obey_the_equation_of_slopes():
     np.testing.assert_allclose(found, other, atol=1e-9)
 
 
-def test_what_no_real_field_has_does_not_grow_from_rounding():
+def test_modes_of_no_real_field_do_not_grow_from_rounding():
     """A front that is the same all along y, for a hundred times its time of growth.
 
     Its modes come in pairs, the waves (k, 0) and (−k, 0), which rounding sets apart.
@@ -88,7 +88,7 @@ def vortices(t, nu):
     return 2 * jnp.cos(x) * jnp.cos(y) * jnp.exp(-2 * nu * t)
 
 
-def test_vortices_decay_at_their_rate_and_so_does_its_derivative():
+def test_taylor_green_vortices_decay_at_their_rate_with_derivative():
     def end(nu):
         return after(
             pde.NavierStokesVorticity(nu), vortices(0.0, nu), SQUARE, 0.7, 0.05
@@ -147,7 +147,7 @@ def test_velocity_form_agrees_with_vorticity_form_in_two_dimensions():
         )
 
 
-def test_two_dimensions_are_three_without_the_third():
+def test_vorticity_form_agrees_with_velocity_form_in_three_dimensions():
     """One equation for vorticity, the other for velocity: nothing in common."""
     x, y = SQUARE.centers
     stream = jnp.sin(x + 2 * y) + jnp.cos(2 * x - y) / 2 + jnp.sin(3 * x) / 3
@@ -174,7 +174,7 @@ def test_two_dimensions_are_three_without_the_third():
     np.testing.assert_allclose(w, 0, atol=1e-12)
 
 
-def test_helical_flow_decays_without_a_change_of_shape():
+def test_beltrami_flow_decays_without_change_of_shape():
     """Arnold, Beltrami and Childress: curl u = u, so that u × ω vanishes."""
     grid = pde.Grid((8, 8, 8), 0.0, 2 * np.pi)
     x, y, z = grid.centers
@@ -195,7 +195,7 @@ def test_helical_flow_decays_without_a_change_of_shape():
 @pytest.mark.parametrize(
     ("form", "ndim"), [("vorticity", 2), ("velocity", 2), ("velocity", 3)]
 )
-def test_the_nonlinear_part_neither_makes_energy_nor_divergence(form, ndim):
+def test_nonlinear_part_conserves_energy_and_is_solenoidal(form, ndim):
     grid = pde.Grid((9, 10, 12)[:ndim])
     kind = (
         pde.NavierStokesVorticity if form == "vorticity" else pde.NavierStokesVelocity
@@ -243,7 +243,7 @@ def small(name):
 
 
 @pytest.mark.slow
-def test_every_number_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(ETDRK4(), 0.02)
     check_simulation(small("soliton"), TIMES, method).raise_if_failed()
 
@@ -277,7 +277,7 @@ def test_single_precision_stays_single():
     assert ds.simulate(run, 0.1, ds.Method(ETDRK4(), 0.05)).states.dtype == jnp.float32
 
 
-def test_equations_without_such_a_form_are_named():
+def test_equations_without_such_a_form_raise():
     wall, line, cube = pde.Dirichlet(), pde.Grid(8), pde.Grid((4, 4, 4))
     with pytest.raises(ValueError, match="KortewegDeVries in Fourier space is periodi"):
         pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, wall)
