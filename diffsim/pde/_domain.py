@@ -79,7 +79,7 @@ class Domain(eqx.Module):
 
     @property
     def with_extrapolated_boundaries(self) -> "Domain":
-        """The same grid for what obeys nothing at the walls, a coefficient say.
+        """The same grid for what obeys no boundary, a coefficient say.
 
         Beyond them it goes on as the polynomial through the last cells.
         """
@@ -94,8 +94,8 @@ class Domain(eqx.Module):
     ) -> list[list[Array]]:
         """For each axis the cells beside its faces, `width` on either side.
 
-        `u` has the grid as its last axes; ghosts stand for cells beyond the walls, by
-        polynomials of degree `order` − 1 that fulfil the boundary at the time `t`.
+        `u` has the grid as its last axes; ghosts stand for cells beyond the boundary,
+        by polynomials of degree `order` − 1 that fulfil it at the time `t`.
 
         **Raises:** `ValueError` for a field of another shape, and for fewer cells than
         the stencil is wide.
@@ -186,7 +186,7 @@ def _check_shape(name: str, given: tuple[int, ...], shape: tuple[int, ...]):
     if len(given) > len(shape) or any(a not in (1, n) for a, n in pairs):
         raise ValueError(
             f"{name} must be a number, one for each of {shape[0]} channels, or have "
-            f"shape {shape}, got shape {given}; profiles along a wall are functions of "
+            f"shape {shape}, got shape {given}; profiles along a side are functions of "
             "(t, x) or arrays of that shape"
         )
 

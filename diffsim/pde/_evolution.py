@@ -58,7 +58,7 @@ class Evolution(AbstractSimulation):
     ds.simulate(plate, [0.5, 1.0]).states
     ```
 
-    Coefficients, initial field, values at the walls and the corners of the grid are
+    Coefficients, initial field, boundary values and the corners of the grid are
     parameters alike; `fit` and `fisher` take all of them but where `free` names some,
     `free=["equation.diffusivity"]`.
 
@@ -81,7 +81,7 @@ class Evolution(AbstractSimulation):
     States have shape (time, channel, *grid), in either space.
 
     **Raises:** `ValueError` for an initial field or a coefficient of another shape,
-    sides without a boundary, values at walls that are not finite, and an equation
+    sides without a boundary, boundary values that are not finite, and an equation
     without a form in this space or so many dimensions.
 
     **Limits:** backwards in time diffusion and damping make rounding grow without

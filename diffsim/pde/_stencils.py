@@ -28,7 +28,7 @@ def face_neighbors(
     """Return for each axis the cells beside its faces, `width` a side, left to right.
 
     `u` has the grid as its last axes, one for each of `ends`; `given` are the values
-    at both walls of an axis, of length one across the wall.
+    at both ends of an axis, of length one across the boundary.
     """
     known, arguments = [], [u]
     for axis, (pair, values) in enumerate(zip(ends, given, strict=True)):
@@ -112,7 +112,7 @@ def _neighbors(walls, width, known, arguments):
 
 
 def _ghosts(own: Array, cut, u: Array, axis: int, count: int) -> Array:
-    """A u, of the cells that `cut` counts from the wall."""
+    """A u, of the cells that `cut` counts from the boundary."""
     parts = [
         _along_axis(own[..., j], axis, u.ndim, count) * cut(u, j, j + 1, axis)
         for j in range(own.shape[-1])

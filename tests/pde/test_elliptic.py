@@ -178,7 +178,7 @@ def test_direct_solvers_leave_residual_at_machine_precision(elliptic, solver):
 def test_incompatible_data_raise(elliptic):
     domain = elliptic.plate(elliptic.boundaries["NN"], elliptic.boundaries["periodic"])
     f = elliptic.source((8, 6))
-    with pytest.raises(ValueError, match="f and the values at the walls must balance"):
+    with pytest.raises(ValueError, match="f and the boundary values must balance"):
         pde.poisson(f, domain)
     with pytest.raises(Exception, match="do not balance"):
         jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))

@@ -14,11 +14,11 @@ from ..._validation import as_floating, check_signature, checked_return, is_trac
 
 
 class GhostCells(NamedTuple):
-    """Ghost cells, the nearest to the wall first: $A u + B g$.
+    """Ghost cells, the nearest to the boundary first: $A u + B g$.
 
-    `interior_weights` is A, shape (ghost, cell), of the cells from the wall inwards, or
-    (channel, ghost, cell); `boundary_weight` is B, shape (ghost,), of the value g at
-    the wall.
+    `interior_weights` is A, shape (ghost, cell), of the cells from the boundary
+    inwards, or (channel, ghost, cell); `boundary_weight` is B, shape (ghost,), of the
+    value g at the boundary.
     """
 
     interior_weights: Array
@@ -36,7 +36,7 @@ class AbstractGhostCellBoundary(AbstractBoundary):
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         """Return how `width` ghost cells follow from the cells and the boundary value.
 
-        `spacing` is Δx across the wall, `order` that of the scheme they are for.
+        `spacing` is Δx across the boundary, `order` that of the scheme they are for.
         """
 
     @abc.abstractmethod
@@ -104,7 +104,7 @@ def ghost_cell_extrapolation(
     r"""Ghosts on the polynomial through so many cells, $\alpha u + \beta u_n = g$.
 
     With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
-    all of them, $p = \sum_j u_j l_j + c R$, and the condition at the wall gives c.
+    all of them, $p = \sum_j u_j l_j + c R$, and the boundary condition gives c.
     """
     centers, ghosts, bases = _polynomials(width, cells)
     full = np.poly(centers)
@@ -128,7 +128,7 @@ def constant_extrapolation(dtype: Any, width: int, cells: int) -> Array:
 
 
 def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
-    """Centers of cells and ghosts, in cells from the wall, and Lagrange polynomials."""
+    """Centers of cells and ghosts from the boundary, in Δx, and Lagrange polynomials."""
     centers = np.arange(cells) + 0.5
     bases = [np.atleast_1d(np.poly(np.delete(centers, j))) for j in range(cells)]
     bases = [b / np.polyval(b, s) for b, s in zip(bases, centers, strict=True)]

@@ -19,8 +19,8 @@ class Inflow(AbstractGhostCellBoundary):
 
     **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
 
-    **Limits:** of order one beside the wall, whatever the scheme (convenience); where
-    the field is smooth and known, `Dirichlet` has the order of the scheme.
+    **Limits:** of order one beside the boundary, whatever the scheme (convenience);
+    where the field is smooth and known, `Dirichlet` has the order of the scheme.
     """
 
     value: Any
@@ -53,7 +53,7 @@ class Extrapolation(AbstractGhostCellBoundary):
 class Outflow(AbstractGhostCellBoundary):
     """Outflow: the state outside is that of the last cell, so that waves leave.
 
-    **Limits:** of order one at the wall (mathematics: nothing is known outside).
+    **Limits:** of order one at the boundary (mathematics: nothing is known outside).
     """
 
     def ghosts(self, spacing, width, order):

@@ -22,8 +22,8 @@ class Dirichlet(AbstractGhostCellBoundary):
     **Arguments**
 
     - `value`: g: a number, an array with one number a channel or of shape (channel,
-        *wall) with length one across the wall, or a function of (t, x), x of shape
-        (axis, *wall), any `eqx.Module` for instance. What floats in it is a parameter.
+        *side) with length one across the boundary, or a function of (t, x), x of shape
+        (axis, *side), any `eqx.Module` for instance. What floats in it is a parameter.
     """
 
     value: Any
@@ -70,7 +70,7 @@ class Robin(AbstractGhostCellBoundary):
 
     **Arguments**
 
-    - `alpha`, `beta`: numbers, of one sign for a wall that the field relaxes at.
+    - `alpha`, `beta`: numbers, of one sign for a boundary that the field relaxes at.
     - `value`: g, as for `Dirichlet`.
 
     **Raises:** `ValueError` where both are 0, and where one is an array.
@@ -109,7 +109,7 @@ class Robin(AbstractGhostCellBoundary):
 def _cells_of_slopes(order: int) -> int:
     """Cells behind a ghost that a prescribed slope completes, which says less.
 
-    For order 2 a line will do: across the wall it is wrong by the third derivative
+    For order 2 a line will do: across the boundary it is wrong by the third derivative
     alone, and diffusion stays symmetric.
     """
     return order if order > 2 else 1

@@ -18,8 +18,8 @@ class FastDiagonalization(AbstractPreconditioner):
     $$u = Q\,\Lambda^{-1} Q^T b, \qquad
       \Lambda = \alpha + \sum_a \frac{k}{\Delta x_a^2} \lambda_a$$
 
-    Fourier transforms along periodic axes; between walls of any kind products with a
-    matrix of n × n discrete waves, which on a CPU take half the time of cosine
+    Fourier transforms along periodic axes; between boundaries of any kind products with
+    a matrix of n × n discrete waves, which on a CPU take half the time of cosine
     transforms for n = 256, the same for 512 and twice as long for 1024.
 
     Inside `PreconditionedKrylov` it takes k and α that vary, by

@@ -22,7 +22,7 @@ from .._grid import on_axis
 from .._stencils import divergence, face_neighbors
 
 
-#: Of a wall: `even` where the ghost is the cell, `odd` where it is its negative.
+#: Of a boundary: `even` where the ghost is the cell, `odd` where it is its negative.
 Kinds = tuple[tuple[str, str] | None, ...]
 
 

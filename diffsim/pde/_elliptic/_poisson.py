@@ -85,7 +85,7 @@ def helmholtz(
     r"""Solve Helmholtz' equation $\alpha u - \nabla\cdot(k\,\nabla u) = f$, of order 2.
 
     Exactly, to the tolerance of the solver, that of `pde.diffusion` in every cell.
-    Differentiable in f, α, k, the values at the walls and the corners of the grid, in
+    Differentiable in f, α, k, the boundary values and the corners of the grid, in
     every mode, by one more solve and not through iterations.
 
     ```python
@@ -107,9 +107,9 @@ def helmholtz(
     - `full`: return an `implicit.Solution` with status, residual and iterations, of
         the shape (...) of the problems: one that fails is NaN and leaves others alone.
 
-    Where α is 0 and only differences of u are determined, all walls being periodic or
-    `Neumann`, f and what passes the walls have to balance; rounding is taken out of
-    f, and the u of mean zero is returned.
+    Where α is 0 and only differences of u are determined, all boundaries being periodic
+    or `Neumann`, f and what passes the boundary have to balance; rounding is taken out
+    of f, and the u of mean zero is returned.
 
     **Raises:** `ValueError` for fields of another shape, α and k of the wrong sign, a
     solver that cannot, and concrete data that do not balance; `RuntimeError` for those
@@ -123,8 +123,8 @@ def helmholtz(
     error of 1e-4 on 100 cells along an axis: it grows with the square of their number.
 
     **Limits:** k is averaged onto faces, so that a jump of it costs one order there
-    (convenience). With all walls `Neumann` and α = 0, derivatives are those of balanced
-    data: a mean in a change of f changes nothing (mathematics).
+    (convenience). With all boundaries `Neumann` and α = 0, derivatives are those of
+    balanced data: a mean in a change of f changes nothing (mathematics).
     """
     f = as_floating("f", f)
     check_domain(domain)
@@ -300,7 +300,7 @@ def _check_balance(status: RESULTS, imbalance: Array) -> RESULTS:
     if batch:
         name = f"f[{', '.join(map(str, np.unravel_index(int(first), batch)))}]"
     raise ValueError(
-        f"{name} and the values at the walls must balance where they determine u up to "
+        f"{name} and the boundary values must balance where they determine u up to "
         f"a constant: the mean of both together is {float(imbalance):.2g} of their "
         "size, and has to be 0; subtract it from f, or give an alpha above 0"
     )

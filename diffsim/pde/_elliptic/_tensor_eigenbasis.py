@@ -19,7 +19,7 @@ from jaxtyping import Array
 from .._grid import multiply_along_axis, on_axis
 
 
-#: Of each axis: None if periodic, else what a field is at both walls.
+#: Of each axis: None if periodic, else what a field is at both ends.
 Kinds = Sequence[tuple[str, str] | None]
 
 
@@ -75,7 +75,7 @@ def eigenvectors_1d(kinds: tuple[str, str], walls: Any, n: int, dtype: Any):
 def _eigenvectors_of_kinds(
     kinds: tuple[str, str], n: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The sines and cosines of walls that are even or odd, exact for all n."""
+    """The sines and cosines of ends that are even or odd, exact for all n."""
     half = 2 * np.arange(n) + (kinds[0] == "odd") + (kinds[1] == "odd")
     # Whole multiples of π/4n, so that large ones lose no digits.
     turns = half[:, None] * (2 * np.arange(n) + 1) % (8 * n)
@@ -92,7 +92,7 @@ def _periodic_eigenvalues(n: int, *, real: bool) -> np.ndarray:
 
 
 def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array, Array]:
-    """Between walls of which the ghosts are `low` and `high` times the last cell."""
+    """Eigenvectors between ends with ghosts `low` and `high` times the last cell."""
     j = jnp.arange(n, dtype=low.dtype)
 
     def phase(a, theta):
@@ -109,7 +109,7 @@ def _eigenvectors_between_walls(low: Array, high: Array, n: int) -> tuple[Array,
     bounds = (0 * j, 0 * j + jnp.pi)
     below, above = jax.lax.fori_loop(0, bits, bisect, bounds)
     theta = (below + above) / 2
-    # From the nearer wall, whose phase has the smaller error.
+    # From the nearer end, whose phase has the smaller error.
     cell = jnp.arange(n) + 0.5
     near = jnp.cos(theta[:, None] * cell - phase(low, theta)[:, None])
     far = jnp.cos(theta[:, None] * (n - cell) - phase(high, theta)[:, None])

@@ -50,7 +50,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
 
     **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme
     does. `Dirichlet` where the flow enters, or `Inflow` where what comes in jumps, and
-    `Outflow` where it leaves; Dirichlet walls at outlets make layers of a width of
+    `Outflow` where it leaves; Dirichlet boundaries at outlets make layers of a width of
     D/|v|.
 
     **Raises:** `ValueError` for a negative D and a velocity of another shape.

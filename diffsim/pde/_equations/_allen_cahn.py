@@ -18,7 +18,7 @@ class AllenCahn(AbstractReactionDiffusion):
 
     $$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3) + s$$
 
-    Two phases, u = ±1, with walls between them of the profile
+    Two phases, u = ±1, with interfaces between them of the profile
     $\tanh\bigl(x\sqrt{r/2D}\bigr)$ that shorten at D times their curvature.
 
     **Arguments**
@@ -27,7 +27,7 @@ class AllenCahn(AbstractReactionDiffusion):
         field, or a function of (t, x, u), any `eqx.Module`.
     - `source`: s, u / time, of the same kinds: what favours a phase. None is without.
 
-    **Good values:** eight cells a wall, 4 √(D/r) wide.
+    **Good values:** eight cells an interface, 4 √(D/r) wide.
     """
 
     diffusivity: Any

@@ -18,7 +18,7 @@ class CahnHilliard(AbstractSpectralEquation):
     $$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$$
 
     u is −1 in one phase and 1 in the other. Waves on a mean $\bar u$ grow at
-    $M k^2(1 - 3\bar u^2 - \epsilon^2 k^2)$; then there are drops and bands with walls
+    $M k^2(1 - 3\bar u^2 - \epsilon^2 k^2)$; then there are drops and bands, interfaces
     $\tanh(x/\sqrt2\epsilon)$ between them, and the large ones eat the small ones. The
     mean stays and $\int \tfrac14(u^2 - 1)^2 + \tfrac12\epsilon^2|\nabla u|^2$ falls,
     both without s.
@@ -70,7 +70,7 @@ class CahnHilliard(AbstractSpectralEquation):
             PositiveParameter(
                 "interface_width",
                 self.interface_width,
-                hint="walls between phases have one",
+                hint="interfaces between phases have one",
             ),
         )
 

@@ -60,7 +60,7 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
     def positive_primitive(self, w: Channels) -> Channels:
         """Return those of w that `positive_fields` names, physical only above zero.
 
-        Walls that hold w are asked for them; none by default.
+        Boundaries that hold w are checked for them; none by default.
         """
         del w
         return ()
@@ -156,7 +156,7 @@ def split_channels(u: Array) -> Channels:
 
 
 def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
-    """Walls as mirrors that know which channels change sign."""
+    """Reflecting walls that know which channels change sign."""
     channels = law.channels(domain.grid.ndim)
     boundary = tuple(
         tuple(

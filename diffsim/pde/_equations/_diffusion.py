@@ -29,11 +29,11 @@ class Diffusion(AbstractReactionDiffusion):
 
     **Raises:** `ValueError` for a D that is not positive.
 
-    **Limits:** one channel (convenience). D is averaged onto faces, so that a jump
-    of D costs one order there (convenience); in Fourier space D is a
-    number. A D on a line between walls that looks further than the cells beside its own
-    has NaN for gradients through implicit steps, which take their matrix for one of
-    three bands (convenience: `Heun` and `SSPRK3` have them).
+    **Limits:** one channel (convenience). D is averaged onto faces, so that a jump of D
+    costs one order there (convenience); in Fourier space D is a number. A D on a line
+    between boundaries that looks further than the cells beside its own has NaN for
+    gradients through implicit steps, which take their matrix for one of three bands
+    (convenience: `Heun` and `SSPRK3` have them).
     """
 
     diffusivity: Any

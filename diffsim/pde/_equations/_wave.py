@@ -51,10 +51,10 @@ class Wave(AbstractSecondOrderInTime):
 
     **Raises:** `ValueError` for a speed that is not positive, and a negative damping.
 
-    **Limits:** `Outflow` and `Neumann` walls reflect: waves leave through a damping
-    layer (convenience). c² is averaged onto faces, so that a jump of c costs one order
-    there (convenience). Dirichlet walls send out ripples of a cell's length, which make
-    derivatives by c of order 1.5 (convenience).
+    **Limits:** `Outflow` and `Neumann` boundaries reflect: waves leave through a
+    damping layer (convenience). c² is averaged onto faces, so that a jump of c costs
+    one order there (convenience). Dirichlet boundaries send out ripples of a cell's
+    length, which make derivatives by c of order 1.5 (convenience).
     """
 
     speed: Any
@@ -111,7 +111,8 @@ class Wave(AbstractSecondOrderInTime):
         return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t, u, domain):
-        # Half of what a pull does that grows with u, and all of one that walls exert.
+        # Half of what a pull does that grows with u, and all of one that boundaries
+        # exert.
         squared = self._squared_speed(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = diffusion_flux_divergence(
@@ -184,7 +185,7 @@ def _boundary_energy(squared: list[Array], domain: Domain, t: Any) -> Array:
     r"""Boundary part of $\tfrac12 c^2|\nabla u|^2$, none where u = 0, (1, *grid).
 
     With the part that grows with u, which is work against ∇·(c²∇u), it is a square: of
-    the slope to the value at the wall. c² is on faces.
+    the slope to the boundary value. c² is on faces.
     """
     dtype = squared[0].dtype
     spacing = domain.grid.spacing.astype(dtype)
@@ -207,7 +208,7 @@ def _boundary_stiffness(side: AbstractGhostCellBoundary, dx: Array) -> Array:
     rule = side.ghosts(dx, 1, 2)
     own, given = rule.interior_weights[..., 0, 0], rule.boundary_weight[0]
     if isinstance(side, Neumann | Robin):
-        # A spring, or a steady pull, at what the line to the wall is there.
+        # A spring, or a steady pull, at what the line to the boundary is there.
         beta = side.beta.astype(dx.dtype) if isinstance(side, Robin) else 1
         free = beta == 0
         spring = -given * dx / (4 * jnp.where(free, 1, beta))

@@ -174,7 +174,7 @@ def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
 
 
 def _boundary_coefficient(left: Array, right: Array, axis: int) -> Array:
-    """The mean; at walls half of the last cell unless that beyond has its sign."""
+    """The mean; at boundaries half of the last cell unless that beyond has its sign."""
     place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
     first, last = place == 0, place == left.shape[axis] - 1
     # Of either sign or zero. Compared, as products of small numbers are zero.

@@ -42,7 +42,7 @@ def integral(u: Array, grid: Grid) -> Array:
 
     **Raises:** `ValueError` for a field that does not fit the grid.
 
-    **Limits:** of order 2 in Δx at walls, exact for periodic fields that the grid
+    **Limits:** of order 2 in Δx at boundaries, exact for periodic fields that the grid
     resolves (mathematics: it is the midpoint rule).
     """
     u = as_field(u)
@@ -58,8 +58,8 @@ def energy(simulation: Any, state: Array) -> Array:
     `enstrophy`. Of other equations what stays while nothing drives or damps them:
 
     - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$, the slopes from
-        the last cells to the values of walls included, and at `Robin` and `Neumann`
-        walls what their springs and pulls hold, none where u = 0 there,
+        the last cells to boundary values included, and at `Robin` and `Neumann`
+        boundaries what their springs and pulls hold, none where u = 0 there,
     - `Schrodinger`:
         $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
     - `Euler`: the total energy, its last channel,

@@ -37,10 +37,10 @@ def probe(
 ) -> Array:
     r"""Values at any points, by polynomials through the cells around them.
 
-    Cubic in each axis, or linear. Beside a wall the polynomial fulfils its boundary, so
-    that a field has the value of a `Dirichlet` at the wall itself, and what reaches
+    Cubic in each axis, or linear. Beside a boundary the polynomial fulfils it, so
+    that a field has the value of a `Dirichlet` at the boundary itself, and what reaches
     beyond a periodic side comes in at the other. Differentiable in the field, the
-    points, what holds at the walls and the corners of the grid.
+    points, boundary values and the corners of the grid.
 
     ```python
     run = ds.simulate(plate, times)
@@ -60,12 +60,12 @@ def probe(
 
     **Returns:** shape (..., point), or (...) for one.
 
-    **Raises:** `ValueError` for points beyond walls, and shapes that do not fit. NaN
-    for points that are traced and lie beyond a wall.
+    **Raises:** `ValueError` for points beyond a boundary, and shapes that do not fit.
+    NaN for points that are traced and lie beyond a boundary.
 
     **Limits:** derivatives by the points jump where the cells around them change, by
     one order less than the error (mathematics). At an `Inflow`, `Outflow` or
-    `ReflectingWall`, which say nothing about the field at the wall itself, the
+    `ReflectingWall`, which say nothing about the field at the boundary itself, the
     polynomial is that of the cells inside (convenience).
     """
     if order not in _ORDERS:
@@ -136,7 +136,7 @@ def _pad_with_ghosts(u: Array, t: Array, domain: Domain, order: int) -> Array:
                 value = side.at(t, wall)
             shape = (*u.shape[:-ndim], *wall.shape[1:])
             value = jnp.broadcast_to(value, shape).astype(u.dtype)
-            # As far along the wall as the field is by now.
+            # As far along the boundary as the field is by now.
             for earlier in range(axis):
                 nothing = 2 * (jnp.zeros((), u.dtype),)
                 value = _pad_axis(value, free, earlier, nothing, order)
@@ -177,7 +177,7 @@ def _ghost_cells(
 
 
 def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Array | np.ndarray:
-    """Whether a point is inside, along every axis that has walls."""
+    """Whether a point is inside, along every axis that is not periodic."""
     periodic = np.array([domain.periodic(i) for i in range(domain.grid.ndim)])
     return (points >= lower) & (points <= upper) | periodic
 

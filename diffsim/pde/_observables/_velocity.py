@@ -52,7 +52,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
 
     In two dimensions $\partial_x v - \partial_y u$, shape (..., *grid); in three shape
     (..., axis, *grid). Exact in Fourier space; of an `IncompressibleFlow` by
-    differences of order 2, beside its walls from the cells inside.
+    differences of order 2, beside its boundary from the cells inside.
 
     **Arguments**
 
@@ -60,7 +60,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
 
     **Raises:** `ValueError` for another simulation or states of another shape.
 
-    **Limits:** what a layer thinner than two cells does at a wall is not in it
+    **Limits:** what a layer thinner than two cells does at a boundary is not in it
     (convenience: boundary values are not used, so that it needs no time).
     """
     _check(simulation, state)
@@ -75,7 +75,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
 
 
 def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
-    """∂u along each axis, by parabolas through the last three cells at a wall."""
+    """∂u along each axis, by parabolas through the last three cells at a boundary."""
     ndim = flow.grid.ndim
     views = flow.domain.with_extrapolated_boundaries.face_neighbors(u, order=3)
     spacing = flow.grid.spacing.astype(u.dtype)

@@ -89,7 +89,7 @@ def steady_state(
     **Arguments**
 
     - `simulation`: its initial state is the guess, which has no derivative; sources and
-        walls that change with time are taken as they are at `t0`.
+        boundaries that change with time are taken as they are at `t0`.
     - `solver`: None is `PseudoTransient()`, which finds states that attract; or
         `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
         not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
@@ -108,9 +108,9 @@ def steady_state(
     10.1063/1.868730), which takes hardly more of them on finer grids.
 
     **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
-    of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
-    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`;
-    `invalid_parameter`.
+    of diffusion with boundaries that are all `Neumann` or periodic, or at a fold, or
+    where the solve of a derivative would not converge; `guess_not_finite`;
+    `non_finite`; `invalid_parameter`.
 
     **Raises:** `ValueError` for simulations without a finite volume form;
     `RuntimeError` for failures where they raise.
