@@ -128,7 +128,7 @@ def constant_extrapolation(dtype: Any, width: int, cells: int) -> Array:
 
 
 def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
-    """Centers of cells and ghosts from the boundary, in Δx, and Lagrange polynomials."""
+    """Centers of cells and ghosts from the boundary, in Δx, and Lagrange bases."""
     centers = np.arange(cells) + 0.5
     bases = [np.atleast_1d(np.poly(np.delete(centers, j))) for j in range(cells)]
     bases = [b / np.polyval(b, s) for b, s in zip(bases, centers, strict=True)]

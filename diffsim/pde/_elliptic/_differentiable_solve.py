@@ -102,7 +102,7 @@ def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
     system, b = given
     strategy = rule.linear
     state = strategy.prepare(system, b)
-    u, iterations = strategy.solved_from(
+    u, iterations = strategy.solve_from_guess(
         state, system, system.project_mean_free(b), guess if guessed else None
     )
     return u, iterations, state

@@ -7,8 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from .._stencils import average
-from ._elliptic_solver import AbstractPreconditioner, with_refinement
-from ._helmholtz_operator import HelmholtzOperator, coefficient_on_faces
+from ._elliptic_solver import AbstractPreconditioner
+from ._helmholtz_operator import (
+    HelmholtzOperator,
+    coefficient_on_faces,
+    with_refinement,
+)
 from ._tensor_eigenbasis import apply_in_eigenbasis, eigenvectors
 
 

@@ -9,9 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import matmul
-from ._elliptic_solver import AbstractPreconditioner, PreparedOperator, typical_size
+from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
 from ._grid_transfer import coarsest_shape, grid_levels, prolong, restrict
-from ._helmholtz_operator import HelmholtzOperator, operator_diagonal
+from ._helmholtz_operator import (
+    HelmholtzOperator,
+    operator_diagonal,
+    typical_size,
+)
 
 
 #: Cells of the coarsest grid, whose matrix is made and inverted.

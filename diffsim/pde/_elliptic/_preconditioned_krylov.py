@@ -4,13 +4,9 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._elliptic_solver import (
-    AbstractEllipticSolver,
-    AbstractPreconditioner,
-    typical_size,
-)
+from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner
 from ._fast_diagonalization import FastDiagonalization
-from ._helmholtz_operator import HelmholtzOperator
+from ._helmholtz_operator import HelmholtzOperator, typical_size
 
 
 class PreconditionedKrylov(AbstractEllipticSolver):

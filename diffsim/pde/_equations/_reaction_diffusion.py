@@ -4,10 +4,9 @@ import abc
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
 from ... import implicit
-from ..._types import Numbers
 from ...integrators import KenCarp5
 from ...simulations import Method
 from .._domain import Domain
@@ -101,7 +100,7 @@ def _evaluate_reaction(
     return found
 
 
-def _require_number(name: str, given: Any) -> Numbers:
+def _require_number(name: str, given: Any) -> ArrayLike:
     if callable(given) or jnp.ndim(given):
         raise ValueError(
             f"{name} in Fourier space needs diffusivities that are numbers, got "

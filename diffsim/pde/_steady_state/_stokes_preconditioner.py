@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -13,6 +12,7 @@ from .._grid import multiply_along_axis, on_axis
 from .._incompressible import (
     Faces,
     NoSlip,
+    Side,
     StaggeredGrid,
     is_open,
     project_out_gradient,
@@ -105,12 +105,8 @@ def _tangential_weight(side: Any) -> float:
     return 3 / 4 if isinstance(side, NoSlip) else 1.0
 
 
-def _side_at_rest(side: eqx.Module) -> eqx.Module:
-    return type(side)(0.0) if _is_fixed(side) else side
-
-
-def _is_fixed(side: eqx.Module) -> bool:
-    return isinstance(side, NoSlip | Inflow)
+def _side_at_rest(side: Side) -> Side:
+    return type(side)(0.0) if isinstance(side, NoSlip | Inflow) else side
 
 
 def _periodic_eigenvectors(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +135,9 @@ def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.nd
 def _center_eigenvectors(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvectors in centers between sides that hold the flow or let it slip."""
     line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
-    line[[0, -1], [0, -1]] = [3.0 if _is_fixed(side) else 1.0 for side in (low, high)]
+    line[[0, -1], [0, -1]] = [
+        3.0 if isinstance(side, NoSlip | Inflow) else 1.0 for side in (low, high)
+    ]
     roots = np.ones(n)
     roots[[0, -1]] = np.sqrt([_tangential_weight(low), _tangential_weight(high)])
     values, columns = np.linalg.eigh(line / roots / roots[:, None])
