@@ -21,7 +21,9 @@ _LENGTH = 2 * np.pi
 def flow(u: Any, viscosity: Any, steps: int, *, order: int, adjoint: Any = None) -> Any:
     """The vorticity (1, x, y) or velocity (3, x, y, z) after so many steps."""
     ends = (np.asarray(a, u.dtype) for a in (0.0, _LENGTH))
-    run = pde.Evolution(pde.NavierStokes(viscosity), u, pde.Grid(u.shape[1:], *ends))
+    plane = u.ndim == 3
+    kind = pde.NavierStokesVorticity if plane else pde.NavierStokesVelocity
+    run = pde.Evolution(kind(viscosity), u, pde.Grid(u.shape[1:], *ends))
     method = simulations.Method(SOLVERS[order], STEP, adjoint=adjoint)
     return simulations.simulate(run, steps * STEP, method).states
 

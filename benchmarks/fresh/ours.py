@@ -152,7 +152,7 @@ def navier_stokes() -> Any:
     grid = pde.Grid((points, points), 0.0, length)
     x, y = grid.centers
     vorticity = jnp.sin(x) * jnp.cos(2 * y) + jnp.cos(3 * x + y)
-    flow = pde.Evolution(pde.NavierStokes(problems.VISCOSITY), vorticity, grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(problems.VISCOSITY), vorticity, grid)
     method = ds.Method(integrators.ETDRK4(), step=problems.FLOW_STEP)
     return ds.simulate(flow, problems.FLOW_STEPS * problems.FLOW_STEP, method).states
 

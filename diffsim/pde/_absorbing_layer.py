@@ -1,4 +1,4 @@
-"""`absorbing_layer`: damping that grows towards the walls."""
+"""`absorbing_layer`: damping that grows towards the boundary."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,14 @@ def absorbing_layer(
     sides: Sequence[tuple[int, int]] | None = None,
     power: int = 3,
 ) -> Float[Array, " *grid"]:
-    r"""$\sigma = \sum \sigma_0\,(1 - d/w)^p$ of the sides with a distance d below w.
+    r"""Absorbing layer, $\sigma = \sum \sigma_0\,(1 - d/w)^p$ at distances d below w.
 
     The `damping` of a `Wave` that is to leave the grid as if it went on.
 
     **Arguments**
 
     - `grid`: a `Grid`.
-    - `width`: w, length; `strength`: σ₀ at the wall, 1 / time.
+    - `width`: w, length; `strength`: σ₀ at the boundary, 1 / time.
     - `sides`: pairs (axis, end) with end 0 where the axis begins and 1 where it ends;
         None is all of them.
     - `power`: p, positive. Where layers meet, as in corners, they add up.
@@ -33,7 +33,7 @@ def absorbing_layer(
     **Good values:** w of two to three wavelengths and σ₀ = 40 c/w. In 20 cells and at
     steps of Δx/2c, of packets with 8, 10 and 12 cells a wave 1e-4, 1e-3 and 5e-3 come
     back, and 6e-2 of those with 20: there is no short layer for long waves. Weaker
-    layers let the wave through to the wall, stronger ones send it back themselves.
+    layers let the wave through to the boundary, stronger ones send it back themselves.
 
     **Raises:** `ValueError` for a width, strength or power that is not positive, and
     for sides that the grid has not.

@@ -1,4 +1,4 @@
-"""`FiniteVolume` and `Fourier`: what a field is made of."""
+"""Spatial discretizations: `FiniteVolume` and `Fourier`."""
 
 import abc
 from typing import Any, ClassVar
@@ -17,10 +17,10 @@ from ._equations import (
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractIMEXEquation,
+    AbstractNavierStokes,
     AbstractSecondOrderInTime,
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
-    NavierStokes,
 )
 from ._fourier import FourierBasis
 from ._grid import Grid
@@ -28,7 +28,7 @@ from ._time_step import LinearizedModes
 
 
 class AbstractDiscretization(eqx.Module):
-    """How an equation is made one of finitely many numbers."""
+    """Spatial discretization of an equation."""
 
     @abc.abstractmethod
     def check(self, equation: AbstractEquation, domain: Domain) -> None:
@@ -57,19 +57,19 @@ class AbstractDiscretization(eqx.Module):
     def courant_rate(
         self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
     ) -> Array | None:
-        """Cells that the fastest waves cross a time; None if that is not known."""
+        """Courant rate: cells that the fastest waves cross a time; None if unknown."""
         return equation.courant_rate(t, field, domain)
 
     def waves(
         self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
     ) -> LinearizedModes | None:
-        """How modes move, where they are what is stepped; None by default."""
+        """Linearized dynamics of modes; None by default, where they are not known."""
         del equation, t, field, domain
         return None
 
 
 class FiniteVolume(AbstractDiscretization):
-    """Finite volumes: means of cells, fluxes across their faces, any boundary.
+    """Finite volumes: cell averages, fluxes across faces, any boundary.
 
     Of the order of the operators in the equation, two where nothing else is said.
     """
@@ -80,7 +80,7 @@ class FiniteVolume(AbstractDiscretization):
             equation, AbstractFiniteVolumeEquation | AbstractSecondOrderInTime
         ):
             raise ValueError(
-                f"{type(equation).__name__} has no form in cells; take "
+                f"{type(equation).__name__} has no finite volume form; take "
                 "discretization=pde.Fourier() on a periodic grid"
             )
 
@@ -116,7 +116,7 @@ class FiniteVolume(AbstractDiscretization):
 
 
 class Fourier(AbstractDiscretization):
-    r"""Fourier modes: errors that fall faster than any power of Δx for smooth fields.
+    r"""Fourier pseudospectral method: errors fall faster than any power of Δx.
 
     The linear part of the equation is exact in every mode; products are taken on the
     grid and kept in the modes that they do not alias into, two thirds along each axis
@@ -153,13 +153,13 @@ class Fourier(AbstractDiscretization):
             equation, AbstractSpectralEquation | AbstractSplitStepEquation
         ):
             raise ValueError(
-                f"{name} has no form in Fourier modes; leave space away, or take "
-                "discretization=pde.FiniteVolume()"
+                f"{name} has no form in Fourier space; leave discretization away, or "
+                "take discretization=pde.FiniteVolume()"
             )
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
-                f"{name} in Fourier modes is periodic, got a boundary; leave boundary "
-                f"away{_elsewhere(equation)}"
+                f"{name} in Fourier space is periodic, got a boundary; leave boundary "
+                f"away{_alternative(equation)}"
             )
         if isinstance(equation, AbstractSpectralEquation):
             # For what it raises, which depends on shapes alone.
@@ -170,7 +170,7 @@ class Fourier(AbstractDiscretization):
         modes = FourierBasis(grid)
         if isinstance(equation, AbstractSplitStepEquation):
             return equation.flows(modes)
-        low = self._low(equation, grid)
+        low = self._dealiased_modes(equation, grid)
         return Semilinear(
             equation.symbol(modes),
             eqx.Partial(_nonlinear, equation, modes, low),
@@ -203,7 +203,7 @@ class Fourier(AbstractDiscretization):
             return None
         fastest = equation.max_advection_speed(t, field, domain)
         equation, grid = cast((equation, domain.grid), field.dtype)
-        modes, low = FourierBasis(grid), self._low(equation, grid)
+        modes, low = FourierBasis(grid), self._dealiased_modes(equation, grid)
         if fastest is None:
             fastest = jnp.zeros(grid.ndim, field.dtype)
         pairs = zip(fastest, low.wavenumbers, strict=True)
@@ -216,7 +216,9 @@ class Fourier(AbstractDiscretization):
         split_step = isinstance(equation, AbstractSplitStepEquation)
         return Method(diffrax.Dopri8() if split_step else KenCarp5())
 
-    def _low(self, equation: AbstractSpectralEquation, grid: Grid) -> FourierBasis:
+    def _dealiased_modes(
+        self, equation: AbstractSpectralEquation, grid: Grid
+    ) -> FourierBasis:
         """The modes that products are kept in."""
         degree = equation.nonlinearity_degree if self.degree is None else self.degree
         return (
@@ -258,8 +260,8 @@ def _nonlinear(equation, modes, low, t, z, args):
     return low.zero_pad_modes(found)
 
 
-def _elsewhere(equation: AbstractEquation) -> str:
-    if isinstance(equation, NavierStokes):
+def _alternative(equation: AbstractEquation) -> str:
+    if isinstance(equation, AbstractNavierStokes):
         return ", or take pde.IncompressibleFlow(viscosity, grid, walls) between walls"
     finite = isinstance(equation, AbstractFiniteVolumeEquation)
     return ", or take discretization=pde.FiniteVolume()" if finite else ""

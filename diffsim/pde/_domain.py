@@ -1,25 +1,40 @@
-"""`Domain`: a grid and what holds at its walls."""
+"""`Domain`: a grid and its boundary conditions."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._validation import check_type
+from .._validation import check_type, is_traced
 from ._boundaries import (
     AbstractBoundary,
     AbstractGhostCellBoundary,
     Extrapolation,
     Periodic,
     boundaries_per_side,
+    map_sides,
 )
 from ._grid import Grid
 from ._stencils import face_neighbors
 
 
+class BoundaryValue(NamedTuple):
+    """Value known at a side before a run, with its name for sentences.
+
+    `shape` is (channel, *side), which `value` broadcasts to.
+    """
+
+    name: str
+    side: AbstractGhostCellBoundary
+    value: np.ndarray
+    shape: tuple[int, ...]
+
+
 class Domain(eqx.Module):
-    """A grid, and a boundary on each of its sides: where operators act.
+    """Grid with a boundary on each of its sides, where operators act.
 
     ```python
     walls = pde.Domain(grid, (pde.Periodic(), (pde.Dirichlet(1.0), pde.Neumann())))
@@ -47,20 +62,24 @@ class Domain(eqx.Module):
     def periodic(self, axis: int) -> bool:
         return isinstance(self.boundary[axis][0], Periodic)
 
-    def walls(
-        self, axis: int
-    ) -> tuple[AbstractGhostCellBoundary, AbstractGhostCellBoundary] | None:
-        """Both boundaries of an axis, None if it is periodic."""
-        low, high = self.boundary[axis]
-        if isinstance(low, AbstractGhostCellBoundary) and isinstance(
-            high, AbstractGhostCellBoundary
-        ):
-            return low, high
-        return None
+    @property
+    def boundary_pairs(
+        self,
+    ) -> list[tuple[AbstractGhostCellBoundary, AbstractGhostCellBoundary] | None]:
+        """Both boundaries of each axis, None where it is periodic."""
+        found = []
+        for low, high in self.boundary:
+            if isinstance(low, AbstractGhostCellBoundary) and isinstance(
+                high, AbstractGhostCellBoundary
+            ):
+                found.append((low, high))
+            else:
+                found.append(None)
+        return found
 
     @property
     def with_extrapolated_boundaries(self) -> "Domain":
-        """The same grid for what obeys nothing at the walls, a coefficient say.
+        """The same grid for what obeys no boundary, a coefficient say.
 
         Beyond them it goes on as the polynomial through the last cells.
         """
@@ -75,8 +94,8 @@ class Domain(eqx.Module):
     ) -> list[list[Array]]:
         """For each axis the cells beside its faces, `width` on either side.
 
-        `u` has the grid as its last axes; ghosts stand for cells beyond the walls, by
-        polynomials of degree `order` − 1 that fulfil the boundary at the time `t`.
+        `u` has the grid as its last axes; ghosts stand for cells beyond the boundary,
+        by polynomials of degree `order` − 1 that fulfil it at the time `t`.
 
         **Raises:** `ValueError` for a field of another shape, and for fewer cells than
         the stencil is wide.
@@ -84,19 +103,38 @@ class Domain(eqx.Module):
         self.check(u, max(width, order - 1))
         spacing = self.grid.spacing.astype(u.dtype)
         t = jnp.asarray(t, u.dtype)
-        ends, given = [], []
-        for axis in range(self.grid.ndim):
-            sides = self.walls(axis)
-            if sides is None:
-                ends.append(None)
-                given.append(None)
-                continue
-            ghosts = tuple(s.ghosts(spacing[axis], width, order) for s in sides)
-            self.check(u, max(rule.interior_weights.shape[-1] for rule in ghosts))
-            ends.append(ghosts)
-            walls = (self.grid.wall(axis, end).astype(u.dtype) for end in (0, 1))
-            given.append(tuple(s.at(t, x) for s, x in zip(sides, walls, strict=True)))
+
+        def ghosts(axis, end, side):
+            found = side.ghosts(spacing[axis], width, order)
+            self.check(u, found.interior_weights.shape[-1])
+            return found
+
+        def values(axis, end, side):
+            return side.at(t, self.grid.wall(axis, end).astype(u.dtype))
+
+        pairs = self.boundary_pairs
+        ends, given = map_sides(ghosts, pairs), map_sides(values, pairs)
         return face_neighbors(u, ends, given, width)
+
+    def check_boundary_values(
+        self, channels: int, dtype: Any, t0: Any
+    ) -> list[BoundaryValue]:
+        """Raise `ValueError` for values that do not fit their side or are not finite.
+
+        Returns those that are known.
+        """
+        known = []
+        for axis, pair in enumerate(self.boundary_pairs):
+            for end, side in enumerate(pair or ()):
+                name = f"the value at the {('lower', 'upper')[end]} side of axis {axis}"
+                x, t = self.grid.wall(axis, end).astype(dtype), jnp.asarray(t0, dtype)
+                shape = channels, *x.shape[1:]
+                _check_shape(name, jax.eval_shape(side.at, t, x).shape, shape)
+                value = _known_value(side, t, x)
+                if value is not None:
+                    _check_finite(name, value, t0)
+                    known.append(BoundaryValue(name, side, value, shape))
+        return known
 
     def check(self, u: Array, cells: int = 1) -> None:
         """Raise `ValueError` for fields that do not fit and for too few cells."""
@@ -141,3 +179,32 @@ def sides_of(
         kinds=AbstractBoundary,
         expected="pde.Dirichlet(0.0), pde.Neumann(), pde.Periodic() or such",
     )
+
+
+def _check_shape(name: str, given: tuple[int, ...], shape: tuple[int, ...]):
+    pairs = zip(reversed(given), reversed(shape), strict=False)
+    if len(given) > len(shape) or any(a not in (1, n) for a, n in pairs):
+        raise ValueError(
+            f"{name} must be a number, one for each of {shape[0]} channels, or have "
+            f"shape {shape}, got shape {given}; profiles along a side are functions of "
+            "(t, x) or arrays of that shape"
+        )
+
+
+def _known_value(
+    side: AbstractGhostCellBoundary, t: Array, x: Array
+) -> np.ndarray | None:
+    """Value held at a side at the time t, if that is known."""
+    # While a function is traced, one of a user's would be worked out in it.
+    if any(map(is_traced, (t, x, jnp.zeros(()), *jax.tree.leaves(side)))):
+        return None
+    value = side.at(t, x)
+    return None if is_traced(value) else np.asarray(value)
+
+
+def _check_finite(name: str, value: np.ndarray, t0: Any):
+    if not np.all(np.isfinite(value)):
+        raise ValueError(
+            f"{name} must be finite, got values that are infinite or not a number at "
+            f"t = {t0}"
+        )

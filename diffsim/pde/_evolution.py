@@ -1,4 +1,4 @@
-"""`Evolution`: an equation, where it holds, and what it starts from."""
+"""`Evolution`: an initial–boundary value problem."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -25,20 +25,22 @@ from .._validation import (
 from ..integrators import AbstractExponentialSolver
 from ..simulations import AbstractSimulation, AbstractSplittingSolver
 from ._boundaries import AbstractBoundary
-from ._boundary_checks import check_walls
 from ._discretizations import AbstractDiscretization, FiniteVolume, Fourier
 from ._domain import Domain, sides_of
 from ._equations import (
+    AbstractConservationLaw,
     AbstractEquation,
     AbstractFiniteVolumeEquation,
     AbstractSecondOrderInTime,
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
     Euler,
-    NavierStokes,
+    NavierStokesVelocity,
+    NavierStokesVorticity,
     Schrodinger,
     ShallowWater,
     check_coefficients,
+    check_positive_boundary,
 )
 from ._finite_volume import MUSCL, Upwind
 from ._grid import Grid
@@ -46,7 +48,7 @@ from ._time_step import LinearizedModes, warn_if_unstable
 
 
 class Evolution(AbstractSimulation):
-    r"""A field that obeys $\partial_t u = F(t, u)$ on a grid, with its boundaries.
+    r"""Initial–boundary value problem: $\partial_t u = F(t, u)$ on a grid.
 
     ```python
     grid = pde.Grid((64, 64))
@@ -56,7 +58,7 @@ class Evolution(AbstractSimulation):
     ds.simulate(plate, [0.5, 1.0]).states
     ```
 
-    Coefficients, initial field, values at the walls and the corners of the grid are
+    Coefficients, initial field, boundary values and the corners of the grid are
     parameters alike; `fit` and `fisher` take all of them but where `free` names some,
     `free=["equation.diffusivity"]`.
 
@@ -79,10 +81,10 @@ class Evolution(AbstractSimulation):
     States have shape (time, channel, *grid), in either space.
 
     **Raises:** `ValueError` for an initial field or a coefficient of another shape,
-    sides without a boundary, values at walls that are not finite, and an equation
+    sides without a boundary, boundary values that are not finite, and an equation
     without a form in this space or so many dimensions.
 
-    **Limits:** backwards in time what spreads, or damps, makes rounding grow without
+    **Limits:** backwards in time diffusion and damping make rounding grow without
     bound, of which nothing warns (mathematics). What acts for less than a hundredth of
     an adaptive run, a pulse of a source say, may be skipped (mathematics: nothing is
     seen between two evaluations): bound the steps there, `Method(solver,
@@ -115,7 +117,7 @@ class Evolution(AbstractSimulation):
         self.equation = equation
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
-        field = _field(initial, equation, grid)
+        field = _evaluate_initial_field(initial, equation, grid)
         _check_finite(field)
         kept: Any = initial if _has_parameters(initial) else field
         self.initial = kept
@@ -126,9 +128,17 @@ class Evolution(AbstractSimulation):
         check_coefficients(equation, len(field), grid.shape)
         check_number("t0", t0)
         self.t0 = t0
-        check_walls(self.domain, equation, field.dtype, t0)
+        self._check_boundary(field)
         if isinstance(equation, AbstractFiniteVolumeEquation):
             equation.check(field, self.domain)
+
+    def _check_boundary(self, field: Array):
+        """Raise `ValueError` for values that no side of this equation can have."""
+        second_order = isinstance(self.equation, AbstractSecondOrderInTime)
+        channels = len(field) // 2 if second_order else len(field)
+        for known in self.domain.check_boundary_values(channels, field.dtype, self.t0):
+            if isinstance(self.equation, AbstractConservationLaw):
+                check_positive_boundary(self.equation, known)
 
     @property
     def domain(self) -> Domain:
@@ -138,7 +148,7 @@ class Evolution(AbstractSimulation):
     @property
     def initial_field(self) -> Float[Array, "channel *grid"]:
         """The field at `t0`, also where `initial` is a function."""
-        return _field(self.initial, self.equation, self.grid)
+        return _evaluate_initial_field(self.initial, self.equation, self.grid)
 
     def initial_state(self):
         return self.discretization.state(self.equation, self.initial_field, self.domain)
@@ -148,12 +158,12 @@ class Evolution(AbstractSimulation):
         return warn_if_unstable(self, method)
 
     def courant_rate(self, t: Any, y: Any) -> Array | None:
-        """Cells that the fastest waves of a state cross a time; None of no waves."""
+        """Courant rate of a state: cells crossed a time; None without waves."""
         field = self.observe(t, y)
         return self.discretization.courant_rate(self.equation, t, field, self.domain)
 
     def waves(self, t: Any, y: Any) -> LinearizedModes | None:
-        """How the modes of a state move, where they are what is stepped."""
+        """Linearized dynamics of the modes of a state; None where not known."""
         return self.discretization.waves(
             self.equation, t, self.observe(t, y), self.domain
         )
@@ -166,7 +176,7 @@ class Evolution(AbstractSimulation):
         return RESULTS.positivity_lost if lost else RESULTS.non_finite
 
     def locate(self, t, y):
-        return where_lost(self, t, y)
+        return describe_blow_up(self, t, y)
 
     def observe(self, t, y):
         del t
@@ -201,9 +211,11 @@ def _discretization_of(equation: AbstractEquation) -> AbstractDiscretization:
     return FiniteVolume() if in_cells else Fourier()
 
 
-def _field(initial: Any, equation: AbstractEquation, grid: Grid) -> Array:
+def _evaluate_initial_field(
+    initial: Any, equation: AbstractEquation, grid: Grid
+) -> Array:
     channels = equation.channels(grid.ndim)
-    field = _at_centers(initial, channels, grid)
+    field = _evaluate_initial(initial, channels, grid)
     if field.shape == grid.shape and channels == 1:
         field = field[None]
     if field.shape != (channels, *grid.shape):
@@ -224,7 +236,7 @@ def _check_finite(field: Array):
         )
 
 
-def _at_centers(initial: Any, channels: int, grid: Grid) -> Array:
+def _evaluate_initial(initial: Any, channels: int, grid: Grid) -> Array:
     """The field given, or what a function returns in the centers of cells."""
     if not callable(initial):
         return as_floating("initial", initial)
@@ -249,18 +261,20 @@ def _has_parameters(function: Any) -> bool:
 
 
 def _channels_of(equation: AbstractEquation, field: Array) -> str:
-    """Say what the channels are, where a newcomer would expect others."""
+    """Explain the channels, where a newcomer would expect others."""
     if isinstance(equation, AbstractSecondOrderInTime):
         return (
             "; they are the displacement and its velocity, jnp.stack([u, 0 * u]) from "
             "rest"
         )
-    if isinstance(equation, NavierStokes) and len(field) == 2:
+    if isinstance(equation, NavierStokesVorticity) and len(field) == 2:
         return (
-            "; in two dimensions the field is the vorticity of a velocity, "
-            "pde.curl(velocity, pde.Domain(grid))"
+            "; the field is the vorticity of a velocity, "
+            "pde.curl(velocity, pde.Domain(grid)), or take pde.NavierStokesVelocity"
         )
     words = {
+        NavierStokesVelocity: "the components of a velocity, one an axis; of a "
+        "vorticity pde.NavierStokesVorticity is the equation",
         Schrodinger: "the real and the imaginary part, jnp.stack([a, b])",
         Euler: "density, momentum and energy, Euler.state(density, velocity, pressure)",
         ShallowWater: "depth and momentum along each axis, jnp.stack([h, h * v])",
@@ -277,7 +291,7 @@ def _check_solver(evolution: Evolution, solver: Any):
     )
     waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
     if isinstance(solver, AbstractExponentialSolver) and not modes:
-        steps = "what is linear exactly, in Fourier modes (pde.Fourier, periodic)"
+        steps = "what is linear exactly, in Fourier space (pde.Fourier, periodic)"
     elif isinstance(solver, AbstractSplittingSolver) and not waves:
         steps = "waves, pde.Wave or pde.Schrodinger"
     else:
@@ -289,31 +303,31 @@ def _check_solver(evolution: Evolution, solver: Any):
     )
 
 
-def where_lost(evolution: Any, t: Any, y: Any) -> str:
+def describe_blow_up(evolution: Any, t: Any, y: Any) -> str:
     """A sentence on the last finite state `y`, which was at the time `t`."""
     equation = evolution.equation
     name, when = type(equation).__name__, f"t = {float(t):.4g}"
     u = evolution.observe(t, y)
     if not equation.positive_fields:
-        cell = _place(np.max(np.abs(np.asarray(u)), axis=0))
+        cell = _largest_cell(np.max(np.abs(np.asarray(u)), axis=0))
         return f"{name} blew up after {when}, where it was largest in cell {cell}."
     fields = [np.asarray(field) for field in equation.positive(u)]
     pairs = zip(equation.positive_fields, fields, strict=True)
     gone = next(((n, f) for n, f in pairs if np.min(f) <= 0), None)
     if gone is not None:
-        words, cell = f" of {gone[0]}", _place(-gone[1])
+        words, cell = f" of {gone[0]}", _largest_cell(-gone[1])
     else:
         # Positive in cells, and not on the faces between them.
         rate = jax.tree.leaves(evolution.terms().vf(t, y, evolution))[0]
         # A source may close over what is differentiated.
         bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
-        words, cell = "", _place(bad if bad.any() else -np.min(fields, axis=0))
+        words, cell = "", _largest_cell(bad if bad.any() else -np.min(fields, axis=0))
     kept = isinstance(getattr(equation, "scheme", None), MUSCL | Upwind)
     advice = "shorter steps may keep it" if kept else "MUSCL keeps it"
     return f"{name} lost positivity{words} at {when} in cell {cell}; {advice}."
 
 
-def _place(field: np.ndarray) -> int | tuple[int, ...]:
+def _largest_cell(field: np.ndarray) -> int | tuple[int, ...]:
     """The cell in which a field is largest, a number on a line."""
     place = np.unravel_index(int(np.argmax(field)), field.shape)
     cell = tuple(int(i) for i in place)

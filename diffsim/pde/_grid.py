@@ -14,7 +14,7 @@ from .._validation import as_array, check_precision, is_traced, promote_to_commo
 
 
 class Grid(eqx.Module):
-    r"""Cells of equal size, $\Delta x_a = (u_a - l_a)/n_a$ along the axis $a$.
+    r"""Uniform Cartesian grid, $\Delta x_a = (u_a - l_a)/n_a$ along the axis $a$.
 
     Fields hold one number a cell, at its center $l_a + (i + \tfrac12)\Delta x_a$, with
     the axes in the order of `shape`; fluxes live on the faces between them.
@@ -44,7 +44,7 @@ class Grid(eqx.Module):
     def __init__(
         self, shape: int | tuple[int, ...], lower: Numbers = 0.0, upper: Numbers = 1.0
     ):
-        self.shape = _checked_shape(shape)
+        self.shape = _validate_shape(shape)
         corners = promote_to_common_dtype(lower=lower, upper=upper)
         for name, corner in zip(("lower", "upper"), corners, strict=True):
             check_precision(name, corner)
@@ -54,7 +54,7 @@ class Grid(eqx.Module):
                     f"({self.ndim},), got shape {corner.shape}; a grid is "
                     "pde.Grid(shape, lower, upper)"
                 )
-        self.lower, self.upper = (_for_each_axis(c, self.ndim) for c in corners)
+        self.lower, self.upper = (_broadcast_to_axes(c, self.ndim) for c in corners)
         _check_order(self.lower, self.upper)
 
     @property
@@ -73,7 +73,7 @@ class Grid(eqx.Module):
 
     @property
     def volume(self) -> Float[Array, ""]:
-        """Of one cell: length, area or volume."""
+        """Volume of one cell; in one dimension its length, in two its area."""
         return jnp.prod(self.spacing)
 
     @property
@@ -113,13 +113,13 @@ class Grid(eqx.Module):
         return lower, (upper - lower) / np.asarray(self.shape, lower.dtype)
 
 
-def _for_each_axis(corner: Array, ndim: int) -> Array:
+def _broadcast_to_axes(corner: Array, ndim: int) -> Array:
     if is_traced(corner):
         return jnp.broadcast_to(corner, (ndim,))
     return as_array(np.broadcast_to(np.asarray(corner), (ndim,)))
 
 
-def _checked_shape(shape: Any) -> tuple[int, ...]:
+def _validate_shape(shape: Any) -> tuple[int, ...]:
     counts = tuple(shape) if isinstance(shape, Sequence | np.ndarray) else (shape,)
     whole = all(
         isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0
@@ -150,7 +150,7 @@ def on_axis(values: Array, axis: int, ndim: int) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(ndim)])
 
 
-def product_along(axis: int, matrix: Array, x: Array) -> Array:
+def multiply_along_axis(axis: int, matrix: Array, x: Array) -> Array:
     """A matrix times every line of x along one of its axes."""
     if axis == x.ndim - 1:
         return matmul(x, matrix.T)

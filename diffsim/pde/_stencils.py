@@ -1,4 +1,4 @@
-"""From cells to faces and back: linear maps whose transposes are written as stencils.
+"""Finite volume stencils: linear maps between cells and faces, with their transposes.
 
 A slice is transposed into a field of zeros with a slice in it, and XLA makes one for
 each neighbour; differentiated that way a step of diffusion costs thirty of its own.
@@ -25,10 +25,10 @@ Ends = tuple[GhostCells, GhostCells] | None
 def face_neighbors(
     u: Array, ends: Sequence[Ends], given: Sequence[Any], width: int
 ) -> list[list[Array]]:
-    """For each axis the cells beside its faces, `width` on either side, left to right.
+    """Return for each axis the cells beside its faces, `width` a side, left to right.
 
     `u` has the grid as its last axes, one for each of `ends`; `given` are the values
-    at both walls of an axis, of length one across the wall.
+    at both ends of an axis, of length one across the boundary.
     """
     known, arguments = [], [u]
     for axis, (pair, values) in enumerate(zip(ends, given, strict=True)):
@@ -37,14 +37,15 @@ def face_neighbors(
         for ghosts, value in zip(pair, values, strict=True):
             known.append(ghosts.interior_weights)
             shape = _with_length(u.shape, axis - len(ends), width)
-            weights = _along(
+            weights = _along_axis(
                 ghosts.boundary_weight, axis - len(ends), u.ndim, len(ends)
             )
             arguments.append(jnp.broadcast_to(weights * value, shape).astype(u.dtype))
     walls = tuple(pair is not None for pair in ends)
     fixed = (walls, width)
     maps = LinearMapRules.plain(
-        HashablePartial(_neighbours, fixed), HashablePartial(_gathered, fixed)
+        HashablePartial(_neighbors, fixed),
+        HashablePartial(_neighbors_transposed, fixed),
     )
     types = [
         jax.typeof(u).update(shape=_with_length(u.shape, -i, u.shape[-i] + 1))
@@ -60,7 +61,8 @@ def divergence(fluxes: Sequence[Array]) -> Array:
     """The sum over axes of the differences of what is on the faces of every cell."""
     count = len(fluxes)
     maps = LinearMapRules.plain(
-        HashablePartial(_differences), HashablePartial(_jumps, (count,))
+        HashablePartial(_differences),
+        HashablePartial(_differences_transposed, (count,)),
     )
     first = fluxes[0]
     shape = _with_length(first.shape, -count, first.shape[-count] - 1)
@@ -72,7 +74,7 @@ def difference(face: Array, axis: int) -> Array:
     return _cells(face, axis, -1.0)
 
 
-def averaged(face: Array, axis: int) -> Array:
+def average(face: Array, axis: int) -> Array:
     """The mean of both faces of every cell across `axis` < 0."""
     return _cells(face, axis, 1.0) / 2
 
@@ -80,13 +82,14 @@ def averaged(face: Array, axis: int) -> Array:
 def _cells(face: Array, axis: int, sign: float) -> Array:
     """The upper face of every cell, and the lower one times `sign`."""
     maps = LinearMapRules.plain(
-        HashablePartial(_combined, (axis, sign)), HashablePartial(_spread, (axis, sign))
+        HashablePartial(_combine, (axis, sign)),
+        HashablePartial(_combine_transposed, (axis, sign)),
     )
     shape = _with_length(face.shape, axis, face.shape[axis] - 1)
     return linear(maps, [], [face], [jax.typeof(face).update(shape=shape)])[0]
 
 
-def _neighbours(walls, width, known, arguments):
+def _neighbors(walls, width, known, arguments):
     u, *given = arguments
     known, given = iter(known), iter(given)
     ends = []
@@ -102,52 +105,52 @@ def _neighbours(walls, width, known, arguments):
     padded = pad_with_ghost_cells(u, ends)
     found = []
     for i in range(-len(walls), 0):
-        lines = _inside(padded, width, i, len(walls))
+        lines = _strip_ghosts(padded, width, i, len(walls))
         size = u.shape[i] + 1
         found += [_cut(lines, k, k + size, i) for k in range(2 * width)]
     return found
 
 
 def _ghosts(own: Array, cut, u: Array, axis: int, count: int) -> Array:
-    """A u, of the cells that `cut` counts from the wall."""
+    """A u, of the cells that `cut` counts from the boundary."""
     parts = [
-        _along(own[..., j], axis, u.ndim, count) * cut(u, j, j + 1, axis)
+        _along_axis(own[..., j], axis, u.ndim, count) * cut(u, j, j + 1, axis)
         for j in range(own.shape[-1])
     ]
     return sum(parts[1:], start=parts[0])
 
 
-def _gathered(walls, width, known, bars):
-    """The transpose of `_neighbours`: what every cell was, and every ghost."""
+def _neighbors_transposed(walls, width, known, bars):
+    """The transpose of `_neighbors`: what every cell was, and every ghost."""
     known, size = iter(known), 2 * width
     around = [bars[i : i + size] for i in range(0, len(bars), size)]
     beside, thin = [], []
     for axis, views in enumerate(around, -len(walls)):
         beside += [_right(views[width - 1], axis), _left(views[width], axis)]
-        thin.append(_outer(views, width, axis))
+        thin.append(_ghost_totals(views, width, axis))
     u = jax.lax.optimization_barrier(sum(beside[1:], start=beside[0]))
     for axis, views in enumerate(around, -len(walls)):
-        u = _inner(u, views, width, axis)
+        u = _add_inner_faces(u, views, width, axis)
     given = []
     for i, wall in enumerate(walls):
         axis = i - len(walls)
         n, (low, high) = u.shape[axis], thin[i]
         if not wall:
-            u = _added(u, low, n - width, axis)
-            u = _added(u, high, 0, axis)
+            u = _add_at(u, low, n - width, axis)
+            u = _add_at(u, high, 0, axis)
             continue
         low = jnp.flip(low, axis)
         for end, ghosts in enumerate((low, high)):
             own = next(known)
             for j in range(own.shape[-1]):
-                weights = _along(own[..., j], axis, u.ndim, len(walls))
+                weights = _along_axis(own[..., j], axis, u.ndim, len(walls))
                 bar = jnp.sum(weights * ghosts, axis, keepdims=True)
-                u = _added(u, bar, n - 1 - j if end else j, axis)
+                u = _add_at(u, bar, n - 1 - j if end else j, axis)
             given.append(ghosts)
     return [u, *given]
 
 
-def _inner(u: Array, views: Sequence[Array], width: int, axis: int) -> Array:
+def _add_inner_faces(u: Array, views: Sequence[Array], width: int, axis: int) -> Array:
     """`u`, and what cells were on faces further away, added in place.
 
     A concatenation of what few cells at the ends have would not be vectorized.
@@ -158,12 +161,12 @@ def _inner(u: Array, views: Sequence[Array], width: int, axis: int) -> Array:
         first, last = max(k - width, 0), min(n, n - width + k + 1)
         if k not in (width - 1, width):
             part = _cut(view, first + width - k, last + width - k, axis)
-            u = _added(u, part, first, axis)
+            u = _add_at(u, part, first, axis)
     return u
 
 
-def _outer(views: Sequence[Array], width: int, axis: int) -> tuple[Array, Array]:
-    """Of the ghosts at both ends, in the order of the axis."""
+def _ghost_totals(views: Sequence[Array], width: int, axis: int) -> tuple[Array, Array]:
+    """Sum what ghosts at both ends were on faces, in the order of the axis."""
     n = views[0].shape[axis] - 1
 
     def total(place):
@@ -188,22 +191,22 @@ def _differences(known, fluxes):
     return [sum(parts[1:], start=parts[0])]
 
 
-def _jumps(count, known, bars):
+def _differences_transposed(count, known, bars):
     del known
     (r,) = bars
     nothing = [jnp.zeros_like(_cut(r, 0, 1, i - count)) for i in range(count)]
     padded = pad_with_ghost_cells(r, [(a, a) for a in nothing])
-    lines = [_inside(padded, 1, i - count, count) for i in range(count)]
+    lines = [_strip_ghosts(padded, 1, i - count, count) for i in range(count)]
     return [_left(a, i - count) - _right(a, i - count) for i, a in enumerate(lines)]
 
 
-def _combined(axis, sign, known, arguments):
+def _combine(axis, sign, known, arguments):
     del known
     (face,) = arguments
     return [_right(face, axis) + sign * _left(face, axis)]
 
 
-def _spread(axis, sign, known, bars):
+def _combine_transposed(axis, sign, known, bars):
     del known
     (cell,) = bars
     nothing = jnp.zeros_like(_cut(cell, 0, 1, axis))
@@ -240,8 +243,8 @@ def pad_with_ghost_cells(u: Array, ends: Sequence[tuple[Array, Array]]) -> Array
     return jax.lax.optimization_barrier(padded)
 
 
-def _inside(padded: Array, width: int, axis: int, count: int) -> Array:
-    """Without what frames it along the other of the last `count` axes."""
+def _strip_ghosts(padded: Array, width: int, axis: int, count: int) -> Array:
+    """Remove the ghosts along the other of the last `count` axes."""
     for other in range(-count, 0):
         if other != axis:
             n = padded.shape[other] - 2 * width
@@ -266,12 +269,12 @@ def _right(a: Array, axis: int) -> Array:
     return _cut(a, 1, a.shape[axis], axis)
 
 
-def _added(a: Array, part: Array, start: int, axis: int) -> Array:
+def _add_at(a: Array, part: Array, start: int, axis: int) -> Array:
     there = _cut(a, start, start + part.shape[axis], axis) + part
     return jax.lax.dynamic_update_slice_in_dim(a, there, start, axis % a.ndim)
 
 
-def _along(weights: Array, axis: int, ndim: int, count: int) -> Array:
+def _along_axis(weights: Array, axis: int, ndim: int, count: int) -> Array:
     """Weights of ghosts across `axis`, or of (channel, ghost), for fields.
 
     Channels are the axis before the last `count`, those of the grid.

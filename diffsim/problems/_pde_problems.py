@@ -142,7 +142,7 @@ PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
     "Cahn-Hilliard": _on(
         _ring, lambda: pde.CahnHilliard(0.3, 0.9, linearized_about=1.0)
     ),
-    "vorticity": _on(_torus, lambda: pde.NavierStokes(0.1, drag=0.2)),
+    "vorticity": _on(_torus, lambda: pde.NavierStokesVorticity(0.1, drag=0.2)),
     "Schrodinger": _wave_function,
     "waves": _waves,
     "incompressible flow": _stream,

@@ -1,4 +1,4 @@
-"""Advection: every scheme has its order, loses nothing and keeps what is constant."""
+"""Advection: order, conservation and derivatives of every scheme."""
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,9 @@ def ring(n):
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
 @pytest.mark.parametrize("kind", ["number", "cells", "faces"])
-def test_orders_in_value_and_in_the_derivative_by_the_velocity(scheme, order, kind):
+def test_schemes_have_their_order_in_value_and_derivative_by_velocity(
+    scheme, order, kind
+):
     """−(v u)' of smooth fields, v positive, negative and varying."""
 
     def errors(n, sign):
@@ -87,7 +89,7 @@ def test_orders_in_value_and_in_the_derivative_by_the_velocity(scheme, order, ki
 
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
-def test_mirrored_cells_have_their_sides_exchanged(scheme, order):
+def test_reconstruction_of_mirrored_cells_exchanges_sides(scheme, order):
     """Which is how advection finds the side that the flow comes from."""
     del order
     views = list(
@@ -100,7 +102,7 @@ def test_mirrored_cells_have_their_sides_exchanged(scheme, order):
 
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
-def test_the_derivative_by_a_velocity_at_rest_is_that_of_a_flow_forth(scheme, order):
+def test_derivative_at_zero_velocity_is_that_of_positive_flow(scheme, order):
     del order
 
     def rate(v):
@@ -112,7 +114,7 @@ def test_the_derivative_by_a_velocity_at_rest_is_that_of_a_flow_forth(scheme, or
 
 
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
-def test_what_leaves_a_cell_enters_its_neighbour(scheme, order):
+def test_advection_is_conservative(scheme, order):
     del order
     domain = pde.Domain(pde.Grid((9, 8), 0.0, (1.0, 2.0)))
     x, y = domain.grid.centers
@@ -125,7 +127,7 @@ def test_what_leaves_a_cell_enters_its_neighbour(scheme, order):
 @pytest.mark.parametrize("scheme", [pde.MUSCL(), pde.WENO5()], ids=["MUSCL", "WENO5"])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_jump_stays_between_its_sides_whatever_the_units(scheme, scale, dtype):
+def test_limited_schemes_make_no_new_extrema_in_any_units(scheme, scale, dtype):
     domain = ring(64)
     (x,) = domain.grid.centers
     u = scale * jnp.where(jnp.abs(x - 0.5) < 0.2, 1.0, 0.0).astype(dtype)
@@ -150,7 +152,7 @@ def test_a_jump_stays_between_its_sides_whatever_the_units(scheme, scale, dtype)
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)]
 )
-def test_derivatives_at_constants_are_numbers(scheme, dtype):
+def test_derivatives_at_constant_fields_are_finite(scheme, dtype):
     """Second ones too; at u = 0 and where u is constant nothing is divided by zero."""
     domain = ring(7)
     for value in (0.0, 1e-9, 1.0):
@@ -164,7 +166,7 @@ def test_derivatives_at_constants_are_numbers(scheme, dtype):
 
 
 @pytest.mark.parametrize("scheme", [pde.MUSCL(), pde.WENO5()], ids=["MUSCL", "WENO5"])
-def test_derivatives_are_those_of_the_discrete_map(scheme):
+def test_derivatives_match_finite_differences_of_the_discrete_map(scheme):
     """Beside differences of it, on smooth data and on a jump."""
     domain = pde.Domain(pde.Grid((8, 7)), (pde.Inflow(0.3), pde.Periodic()))
     key = jax.random.key(2)
@@ -185,7 +187,7 @@ def test_derivatives_are_those_of_the_discrete_map(scheme):
     )
 
 
-def test_the_derivative_of_van_albada_is_that_of_its_formula():
+def test_custom_derivative_of_van_albada_matches_its_formula():
     """Written by hand, by all three arguments and of the second order."""
     a, b = jax.random.normal(jax.random.key(0), (2, 50))
     rounding = jnp.linspace(0, 2, 50)
@@ -209,7 +211,7 @@ def test_the_derivative_of_van_albada_is_that_of_its_formula():
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
-def test_the_derivative_of_weno_is_that_of_its_formula():
+def test_custom_derivative_of_weno_matches_its_formula():
     """By what counts as rounding too, where it is as large as the differences."""
     point = tuple(jax.random.normal(jax.random.key(1), (4, 50)))
     point += (jnp.linspace(0.1, 2, 50),)
@@ -219,7 +221,7 @@ def test_the_derivative_of_weno_is_that_of_its_formula():
     np.testing.assert_allclose(got, want, rtol=1e-11)
 
 
-def test_van_albada_holds_for_large_numbers_in_single_precision():
+def test_van_albada_in_float32_matches_float64_for_large_values():
     """In value and derivatives, where the cube of a difference is infinite."""
     a, b = jnp.asarray([6e12, 1e10, 0.0]), jnp.asarray([6e12, 3e9, 2e13])
 
@@ -234,7 +236,7 @@ def test_van_albada_holds_for_large_numbers_in_single_precision():
 
 @CPU_ONLY
 @pytest.mark.parametrize(("scheme", "order"), SCHEMES, ids=IDS)
-def test_limited_fluxes_are_made_once_and_no_answers_are_kept(scheme, order):
+def test_limited_fluxes_are_materialized_once(scheme, order):
     """Read from the program of two steps; else one takes up to twice its time."""
     del order
     domain = pde.Domain(pde.Grid((24, 20)))
@@ -259,7 +261,7 @@ def test_limited_fluxes_are_made_once_and_no_answers_are_kept(scheme, order):
 @pytest.mark.parametrize(
     "scheme", [pde.MUSCL(), pde.MUSCL(pde.van_leer), pde.WENO5()], ids=str
 )
-def test_a_field_beside_a_power_of_two_is_like_any_other(scheme):
+def test_rate_is_continuous_across_powers_of_two(scheme):
     """What counts as rounding has no jumps, of which no derivative would know."""
     (x,) = ring(32).grid.centers
 
@@ -271,7 +273,7 @@ def test_a_field_beside_a_power_of_two_is_like_any_other(scheme):
     assert jnp.max(jnp.abs(beside)) < 1e-4 * jnp.max(jnp.abs(rate(1.0)))
 
 
-def test_fields_and_velocities_that_do_not_fit_are_named():
+def test_fields_and_velocities_of_wrong_shape_raise():
     domain = pde.Domain(pde.Grid((8, 9)))
     u = jnp.zeros((8, 9))
     with pytest.raises(ValueError, match=r"velocity must .* got shape \(3,\)"):
@@ -303,14 +305,14 @@ def test_fields_and_velocities_that_do_not_fit_are_named():
         ("grid", lambda x: pde.Domain(x)),
     ],
 )
-def test_what_is_no_object_of_its_kind_is_named(name, wrong):
+def test_objects_of_wrong_type_raise(name, wrong):
     # jaxtyping objects first where annotations are checked, the sentence elsewhere
     for given in ("weno5", pde.WENO5, pde.HLL, pde.Grid):
         with pytest.raises((ValueError, TypeError), match=name):
             wrong(given)
 
 
-def test_a_class_in_the_place_of_an_object_is_told_so():
+def test_class_in_place_of_an_instance_raises():
     with pytest.raises(
         ValueError,
         match=r"scheme must be an object such as pde\.MUSCL\(\), got the class WENO5; "
@@ -321,7 +323,7 @@ def test_a_class_in_the_place_of_an_object_is_told_so():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [2, 4])
-def test_divergence_and_curl_are_of_their_order_at_walls_too(order):
+def test_divergence_and_curl_have_their_order_up_to_boundaries(order):
     def field(x):
         return jnp.stack(
             [
@@ -350,7 +352,7 @@ def test_divergence_and_curl_are_of_their_order_at_walls_too(order):
         assert np.all(np.log2(ratio) > order - 0.35), ratio
 
 
-def test_vector_fields_that_are_none_are_named():
+def test_vector_fields_of_wrong_shape_raise():
     with pytest.raises(ValueError, match="one component an axis"):
         pde.divergence(jnp.zeros((3, 4, 5)), pde.Domain(pde.Grid((4, 5))))
     with pytest.raises(ValueError, match="curl needs two or three dimensions"):

@@ -8,7 +8,7 @@ import diffsim as ds
 from diffsim import integrators, pde
 
 
-def test_what_flows_in_goes_through_and_out():
+def test_inflow_is_carried_through_and_leaves():
     """u = f(x − vt) behind an inflow that knows it, and out at the other side."""
 
     def passing(t, x):
@@ -59,7 +59,7 @@ def test_velocities_of_every_kind_run_by_default(velocity):
     assert np.all(np.isfinite(found.states))
 
 
-def test_flows_that_are_none_are_named():
+def test_invalid_velocities_raise():
     grid = pde.Grid((5, 4))
     law = pde.AdvectionDiffusion(0.1, jnp.ones(3))
     with pytest.raises(ValueError, match="velocity must be a number"):

@@ -14,7 +14,7 @@ from diffsim.verify import check_simulation
 @pytest.mark.parametrize(
     ("scheme", "tolerance"), [(pde.WENO5(), 2e-7), (pde.MUSCL(), 2e-4)]
 )
-def test_a_steepening_wave_is_that_of_cole_and_hopf(scheme, tolerance):
+def test_steepening_wave_matches_cole_hopf_solution(scheme, tolerance):
     """u₀ = −sin πx, ν = 0.01/π, at t = 0.5."""
     grid = pde.Grid(800, -1.0, 1.0)
     law = pde.Burgers(0.01 / np.pi, scheme=scheme)
@@ -34,7 +34,7 @@ def test_a_steepening_wave_is_that_of_cole_and_hopf(scheme, tolerance):
 
 
 @pytest.mark.parametrize("scheme", [pde.Upwind(), pde.MUSCL(), pde.WENO5()])
-def test_a_shock_runs_at_the_mean_of_both_sides(scheme):
+def test_shock_speed_is_the_mean_of_both_sides(scheme):
     grid = pde.Grid(100)
     x = grid.centers[0]
     start = jnp.where(x < 0.3, 1.0, 0.2)
@@ -54,12 +54,12 @@ def ring():
 
 
 @pytest.mark.slow
-def test_every_number_of_a_wave_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(diffrax.Euler(), step=0.01)
     check_simulation(ring(), [0.02, 0.05], method).raise_if_failed()
 
 
-def test_a_wall_is_the_middle_of_what_is_odd():
+def test_reflecting_wall_equals_odd_extension():
     """For friction as for what is carried."""
 
     def run(grid, boundary=None):
@@ -85,6 +85,6 @@ def test_single_precision_stays_single():
     assert slope(jnp.float32(0.01)).dtype == jnp.float32
 
 
-def test_a_negative_viscosity_is_named():
+def test_negative_viscosity_raises():
     with pytest.raises(ValueError, match="viscosity must not be negative"):
         pde.Burgers(-0.1)

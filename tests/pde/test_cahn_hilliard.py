@@ -1,4 +1,4 @@
-"""Phases that separate: rates, walls and energy in closed form."""
+"""Cahn–Hilliard: growth rates, interfaces and energy in closed form."""
 
 import itertools
 
@@ -23,7 +23,7 @@ def after(equation, start, grid, t, step, solver=None):
 @pytest.mark.parametrize(
     ("mean", "about", "step"), [(0.0, 0.0, 0.5), (0.4, 0.4, 0.5), (0.6, 0.0, 0.01)]
 )
-def test_small_waves_grow_at_their_rate(mean, about, step):
+def test_small_waves_grow_at_linear_rate(mean, about, step):
     """About the mean they do at any step, elsewhere to the order of the solver."""
     equation = pde.CahnHilliard(0.7, 0.3, linearized_about=about)
     for k in (1, 3):
@@ -43,7 +43,7 @@ def free_energy(u, grid, width):
 
 
 @pytest.mark.parametrize("about", [0.0, 1.0])
-def test_the_mean_stays_and_the_energy_falls(about):
+def test_mean_is_conserved_and_energy_decreases(about):
     grid = pde.Grid((32, 24), 0.0, (1.6, 1.2))
     rng = np.random.default_rng(0)
     start = jnp.asarray(0.2 + 0.1 * rng.normal(size=grid.shape))
@@ -60,7 +60,7 @@ def test_the_mean_stays_and_the_energy_falls(about):
     assert jnp.min(u[-1]) < -0.8
 
 
-def test_walls_between_phases_stand_still():
+def test_flat_interfaces_are_stationary():
     """tanh(x/√2ε), two of them thirty widths apart, which do not feel each other."""
     grid = pde.Grid(384, -15.0, 45.0)
     x = grid.centers[0]
@@ -74,7 +74,7 @@ def test_walls_between_phases_stand_still():
     np.testing.assert_allclose(found, walls, atol=2e-9)
 
 
-def test_steps_are_of_order_four():
+def test_etdrk4_steps_have_order_four():
     """Of waves that are not stiff, in the value and in its derivative by the width."""
     grid = pde.Grid(14, 0.0, 2 * np.pi)
     x = grid.centers[0]
@@ -94,7 +94,7 @@ def test_steps_are_of_order_four():
     np.testing.assert_allclose(np.log2(np.divide(*changes)), 4, atol=0.2)
 
 
-def test_what_separates_nothing_is_named():
+def test_invalid_mobility_or_width_raises():
     with pytest.raises(ValueError, match=r"mobility must be positive, got -1\.0"):
         pde.CahnHilliard(-1.0, 0.1)
     with pytest.raises(ValueError, match=r"width must be positive, got 0\.0"):

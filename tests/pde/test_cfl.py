@@ -1,4 +1,4 @@
-"""Steps that follow the waves."""
+"""Step sizes by the CFL condition, and warnings of unstable fixed steps."""
 
 import warnings
 
@@ -23,7 +23,7 @@ def wave(amplitude=1.0, n=40):
 METHOD = ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.4))
 
 
-def test_steps_are_the_part_of_a_cell_that_is_asked_for():
+def test_steps_have_the_given_courant_number():
     run = ds.simulate(wave(), 0.2, METHOD)
     ends = np.asarray(run.steps)
     ends = ends[np.isfinite(ends)]
@@ -33,7 +33,7 @@ def test_steps_are_the_part_of_a_cell_that_is_asked_for():
     assert np.all(np.diff(ends) < 0.4 / 40 / 1.5)
 
 
-def test_steps_are_those_that_diffrax_takes_with_the_same_controller():
+def test_steps_match_diffrax_with_the_same_controller():
     times = [0.05, 0.051, 0.2]
     found = ds.simulate(wave(2.0), times, METHOD)
     known = diffrax.diffeqsolve(
@@ -51,7 +51,7 @@ def test_steps_are_those_that_diffrax_takes_with_the_same_controller():
     np.testing.assert_allclose(found.states, known.ys, rtol=1e-13, atol=1e-13)
 
 
-def test_a_run_backwards_measures_its_steps_where_it_is():
+def test_backward_run_measures_steps_at_its_own_time():
     # So fast that no step is a hundredth of the run; upwind grows without bound.
     law = pde.AdvectionDiffusion(
         None, lambda t, x: 5 * jnp.exp(-3 * t), scheme=pde.Central()
@@ -66,7 +66,7 @@ def test_a_run_backwards_measures_its_steps_where_it_is():
 
 
 @pytest.mark.slow
-def test_derivatives_are_those_at_frozen_steps_in_every_mode():
+def test_derivatives_equal_those_at_frozen_steps_in_both_modes():
     frozen = METHOD.freeze_steps(ds.simulate(wave(), 0.1, METHOD))
 
     def final(method):
@@ -80,7 +80,7 @@ def test_derivatives_are_those_at_frozen_steps_in_every_mode():
     np.testing.assert_allclose(jax.jacfwd(final(frozen))(1.0), differences, rtol=1e-8)
 
 
-def test_waters_at_rest_take_the_whole_way_in_ten_steps():
+def test_water_at_rest_takes_few_long_steps():
     grid = pde.Grid(8)
     still = pde.Evolution(pde.AdvectionDiffusion(0.0, 0.0), jnp.ones(8), grid)
     run = ds.simulate(still, 3.0, METHOD)
@@ -105,7 +105,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_what_begins_slowly_is_followed_by_default(name):
+def test_default_steps_follow_flow_from_rest(name):
     """Of a step that the start alone would choose nothing is left."""
     law, height, *walls = STARTS[name]
     grid = pde.Grid(32)
@@ -118,7 +118,7 @@ def test_what_begins_slowly_is_followed_by_default(name):
     np.testing.assert_allclose(found.states, exact, atol=0.01)
 
 
-def test_derivatives_go_through_steps_that_were_taken_back():
+def test_derivatives_pass_through_rejected_steps():
     grid = pde.Grid(16)
 
     def total(speed):
@@ -132,7 +132,7 @@ def test_derivatives_go_through_steps_that_were_taken_back():
     np.testing.assert_allclose(forward, reverse, rtol=1e-10)
 
 
-def test_a_run_that_becomes_nan_fails_with_a_name():
+def test_run_that_becomes_nan_fails_with_result():
     """Two streams that part leave a vacuum behind."""
     grid, gas = pde.Grid(40), pde.Euler(1.4, scheme=pde.WENO5())
     x = grid.centers[0]
@@ -143,7 +143,7 @@ def test_a_run_that_becomes_nan_fails_with_a_name():
     assert run.result != ds.RESULTS.successful
 
 
-def test_numbers_that_are_none_are_named():
+def test_invalid_courant_numbers_raise():
     with pytest.raises(ValueError, match="number must be positive"):
         pde.CFL(0.0)
     with pytest.raises(ValueError, match=r"number must be one number, got shape \(2,"):
@@ -168,7 +168,7 @@ def ring(law, n=24):
 
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_a_fixed_step_above_the_limit_is_warned_of_with_one_that_will_do(law):
+def test_fixed_step_above_stability_limit_warns_with_stable_step(law):
     system = ring(law)
     solver = integrators.Leapfrog() if isinstance(law, pde.Wave) else diffrax.Heun()
     limit = float(pde.cfl_time_step(system, 1.0))
@@ -184,7 +184,7 @@ def test_a_fixed_step_above_the_limit_is_warned_of_with_one_that_will_do(law):
 
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_the_limit_is_that_of_heat_and_of_waves(law):
+def test_stability_limit_of_diffusion_and_advection(law):
     """In closed form, the fields on this ring being what they are."""
     n, u = 24, np.asarray(ring(law).initial)
     exact = {
@@ -200,7 +200,7 @@ def test_the_limit_is_that_of_heat_and_of_waves(law):
 
 
 @pytest.mark.slow
-def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
+def test_cavity_flows_are_limited_by_speed_friction_and_drag():
     grid = pde.Grid((8, 16))
     cavity = pde.IncompressibleFlow(
         0.01,
@@ -217,7 +217,7 @@ def test_flows_in_cavities_are_limited_by_speed_friction_and_drag():
         ds.simulate(cavity, 0.4, ds.Method(diffrax.Heun(), step=0.2), throw=False)
 
 
-def test_steps_that_are_implicit_or_chosen_on_the_way_are_not_warned_of():
+def test_implicit_and_adaptive_steps_do_not_warn():
     system = ring(LAWS["heat"])
     following = ds.Method(integrators.SSPRK3(), controller=pde.CFL(1.0))
     with warnings.catch_warnings(record=True) as said:
@@ -236,7 +236,7 @@ WALLS = {
 
 
 @pytest.mark.parametrize("name", WALLS)
-def test_friction_of_flows_at_rest_decays_no_faster_than_the_limit_says(name):
+def test_friction_of_flows_at_rest_decays_within_stability_limit(name):
     """By all eigenvalues; and as fast along the walls of a pipe, where they count."""
     grid = pde.Grid((4, 12), 0.0, (50.0, 1.0)) if name == "pipe" else pde.Grid((8, 8))
     flow = pde.IncompressibleFlow(0.1, grid, WALLS[name])
@@ -257,7 +257,7 @@ def test_friction_of_flows_at_rest_decays_no_faster_than_the_limit_says(name):
         np.testing.assert_allclose(fastest, limit, rtol=1e-4)
 
 
-def test_equations_that_do_not_say_their_speed_are_named():
+def test_equations_without_courant_rate_raise():
     grid = pde.Grid(16, 0.0, 6.0)
     alloy = pde.Evolution(pde.CahnHilliard(1.0, 0.5), jnp.sin(grid.centers[0]), grid)
     with pytest.raises(ValueError, match="CahnHilliard does not say how fast"):
@@ -266,7 +266,7 @@ def test_equations_that_do_not_say_their_speed_are_named():
         ds.simulate(alloy, 0.1, METHOD)
 
 
-def test_the_limits_of_solvers_are_the_known_ones():
+def test_stability_limits_of_solvers_match_known_values():
     """Half of where their polynomials of stability reach one, on the real axis."""
     known = {
         diffrax.Euler: 2.0,

@@ -69,7 +69,7 @@ def flow(scheme, velocity):
         (wave, pde.WENO5(), pde.Rusanov()),
     ],
 )
-def test_derivatives_of_rates_are_right_in_both_modes(kind, scheme, riemann_solver):
+def test_derivatives_of_rates_are_correct_in_both_modes(kind, scheme, riemann_solver):
     """By fields, coefficients, values at walls and corners, beside differences.
 
     Of fields that vary along every axis: at constants, limiters have a kink as soon as
@@ -143,7 +143,7 @@ class Traffic(pde.AbstractConservationLaw):
         return ds.Method(integrators.SSPRK3(), controller=pde.CFL())
 
 
-def test_a_law_of_ones_own_has_the_order_of_its_scheme():
+def test_custom_conservation_law_has_the_order_of_its_scheme():
     def density(x):
         return 0.4 + 0.2 * jnp.sin(2 * jnp.pi * x)
 

@@ -1,4 +1,4 @@
-"""Every equation, by its own method, has the derivative of what it computes."""
+"""Derivatives of every equation by its default method, and of every integrator."""
 
 import pytest
 
@@ -28,7 +28,7 @@ STEPPINGS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANUFACTURED_PROBLEMS)
-def test_every_equation_is_differentiated_right_by_its_own_method(name):
+def test_derivatives_of_every_equation_are_correct_by_its_default_method(name):
     found = slopes(name, None)
     assert found.passed, found
     assert found.disagreement < 1e-10
@@ -37,7 +37,7 @@ def test_every_equation_is_differentiated_right_by_its_own_method(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STEPPINGS)
-def test_every_stepping_is_differentiated_right(name):
+def test_derivatives_of_every_integrator_are_correct(name):
     found = slopes(*STEPPINGS[name])
     assert found.passed, found
     assert found.disagreement < 1e-10

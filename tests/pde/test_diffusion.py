@@ -16,7 +16,7 @@ from diffsim.verify import check_simulation
 EXPLICIT = ds.Method(diffrax.Heun(), step=5e-4)
 
 
-def test_a_wave_decays_at_the_rate_of_the_discrete_operator():
+def test_wave_decays_at_the_rate_of_the_discrete_operator():
     """μ = 2 D (cos k Δx − 1)/Δx², and its derivative by D."""
     n, k, t = 32, 3, 0.4
     grid = pde.Grid(n, 0.0, 2 * np.pi)
@@ -57,17 +57,17 @@ HEUN = ds.Method(diffrax.Heun(), step=0.02)
 
 
 @pytest.mark.slow
-def test_every_number_of_a_body_is_live():
+def test_gradients_are_correct_for_every_parameter():
     check_simulation(rod(), [0.04, 0.1], HEUN).raise_if_failed()
 
 
-def test_what_a_diffusion_does_by_default_agrees_with_small_steps():
+def test_default_method_agrees_with_small_steps():
     exact = ds.simulate(plate(), 0.3, EXPLICIT)
     found = ds.simulate(plate(), 0.3)
     np.testing.assert_allclose(found.states, exact.states, rtol=1e-6)
 
 
-def test_fields_and_coefficients_that_do_not_fit_are_named():
+def test_fields_and_coefficients_of_wrong_shape_raise():
     grid = pde.Grid((4, 5))
     # Types are checked before in these tests, which users do not have.
     with pytest.raises(ValueError, match=r"equation must be .* pde.Diffusion\(0.1\)"):
@@ -95,7 +95,7 @@ def test_fields_and_coefficients_that_do_not_fit_are_named():
         integrators.Kvaerno5(),
     ],
 )
-def test_second_derivatives_by_an_end_that_is_on_the_grid_but_for_rounding(solver):
+def test_second_derivatives_by_end_time_are_correct_beside_step_grid(solver):
     """0.7 / 0.05 is a rounding below 14, and a step to the rest no step."""
     grid = pde.Grid(6)
     start = grid.centers[0] ** 2
@@ -112,7 +112,7 @@ def test_second_derivatives_by_an_end_that_is_on_the_grid_but_for_rounding(solve
     np.testing.assert_allclose(found, exact, atol=1e-3 * np.max(np.abs(exact)))
 
 
-def test_walls_that_feed_are_not_solved_for_as_if_they_did_not():
+def test_implicit_solve_fails_for_robin_of_opposite_signs():
     """Robin with coefficients of both signs: its waves are not those of transforms."""
     grid = pde.Grid((4, 5))
     walls = pde.Dirichlet(0.0), pde.Robin(1.0, -0.2)

@@ -1,4 +1,4 @@
-"""What elliptic solvers are made of: waves that do not mix, and cycles."""
+"""Elliptic solvers: eigenvectors, V-cycles and preconditioners."""
 
 import jax
 import jax.numpy as jnp
@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim.pde._elliptic._eigenvectors_1d import eigenvectors_1d
 from diffsim.pde._elliptic._elliptic_solver import PreparedOperator
 from diffsim.pde._elliptic._grid_transfer import coarsen, prolong, restrict
 from diffsim.pde._elliptic._helmholtz_operator import helmholtz_operator
+from diffsim.pde._elliptic._tensor_eigenbasis import eigenvectors_1d
 
 
-LED = pde.PreconditionedKrylov(pde.Multigrid())
+MULTIGRID_CG = pde.PreconditionedKrylov(pde.Multigrid())
 
 
 @pytest.mark.parametrize("beta", [0.0, 1e-20])
-def test_robin_without_slope_is_dirichlet_whatever_rounding_makes_of_it(beta):
+def test_robin_without_slope_is_dirichlet_to_machine_precision(beta):
     grid, f = pde.Grid((6, 5)), np.ones((6, 5))
 
     def found(alpha):
@@ -28,7 +28,7 @@ def test_robin_without_slope_is_dirichlet_whatever_rounding_makes_of_it(beta):
 
 
 @pytest.mark.parametrize("solver", [pde.PreconditionedKrylov(), pde.Multigrid()])
-def test_small_and_large_numbers_are_solved_for_as_others(solver):
+def test_solution_scales_with_tiny_and_huge_data(solver):
     """In float32 their squares are zero and infinite."""
     # More cells than are solved for directly.
     grid = pde.Grid((48, 48), np.zeros(2, np.float32), np.ones(2, np.float32))
@@ -61,7 +61,9 @@ def test_small_and_large_numbers_are_solved_for_as_others(solver):
         (("other", "odd"), -1.0, -1.0),
     ],
 )
-def test_waves_are_orthonormal_eigenvectors_of_second_differences(kinds, low, high, n):
+def test_eigenvectors_are_orthonormal_and_diagonalize_second_differences(
+    kinds, low, high, n
+):
     walls = tuple(jnp.full((1, 1), a) for a in (low, high))
     vectors, values = eigenvectors_1d(kinds, walls, n, jnp.float64)
     matrix = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
@@ -90,7 +92,7 @@ def plate(n, walls, contrast=1.0, wave=5.0):
         pytest.param(pde.Periodic(), marks=pytest.mark.slow),
     ],
 )
-def test_a_cycle_takes_away_five_sixths_of_the_error(walls):
+def test_v_cycle_reduces_error_sixfold(walls):
     domain, k = plate(32, walls)
     cycle = pde.Multigrid(1)
 
@@ -109,7 +111,7 @@ def test_a_cycle_takes_away_five_sixths_of_the_error(walls):
     assert (found[-1] / found[-5]) ** 0.25 < 0.165
 
 
-def test_grids_are_transferred_by_transposes():
+def test_restriction_is_transpose_of_prolongation():
     domain = pde.Domain(
         pde.Grid((16, 12)), (pde.Periodic(), (pde.Dirichlet(), pde.Robin(1.0, 0.2)))
     )
@@ -127,7 +129,7 @@ def test_grids_are_transferred_by_transposes():
 
 
 @pytest.mark.parametrize("solver", [pde.Multigrid(), pde.FastDiagonalization()])
-def test_what_leads_is_symmetric_and_positive(solver):
+def test_preconditioners_are_symmetric_positive_definite(solver):
     grid = pde.Grid((16, 6), 0.0, (1.0, 0.7))
     walls = (pde.Dirichlet(), pde.Robin(1.0, 0.3))
     domain = pde.Domain(grid, (walls, pde.Periodic()))
@@ -159,11 +161,11 @@ def iterations(n, solver, contrast, wave=5.0):
         (pde.PreconditionedKrylov(), 1000.0, 24),
         pytest.param(pde.Multigrid(), 1.0, 17, marks=pytest.mark.slow),
         pytest.param(pde.Multigrid(), 1000.0, 25, marks=pytest.mark.slow),
-        pytest.param(LED, 1.0, 11, marks=pytest.mark.slow),
-        pytest.param(LED, 1000.0, 13, marks=pytest.mark.slow),
+        pytest.param(MULTIGRID_CG, 1.0, 11, marks=pytest.mark.slow),
+        pytest.param(MULTIGRID_CG, 1000.0, 13, marks=pytest.mark.slow),
     ],
 )
-def test_iterations_do_not_grow_with_the_grid(solver, contrast, most):
+def test_iterations_are_independent_of_resolution(solver, contrast, most):
     found = [iterations(n, solver, contrast) for n in (32, 128)]
     assert max(found) <= most
     assert abs(found[1] - found[0]) <= 2

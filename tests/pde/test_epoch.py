@@ -46,7 +46,7 @@ _METHODS = {
 
 @pytest.mark.parametrize("law", _METHODS)
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_fields_at_a_date_are_those_at_zero(law, dtype):
+def test_fields_at_julian_date_match_those_at_time_zero(law, dtype):
     steps = 0.25 if law == "modes" else 1.0
     times = steps * np.array([2.0**-6, 2.0**-4])
     near = simulate(evolution(law, 0.0, dtype), times, _METHODS[law])

@@ -44,7 +44,7 @@ def final(simulation):
 
 
 @pytest.mark.parametrize("made", [heat, flow])
-def test_a_parameter_of_an_initial_module_has_a_derivative(made):
+def test_parameter_of_initial_module_has_correct_derivative(made):
     """Of an equation that is linear it is the state over the amplitude."""
     simulation = made(2.0)
 
@@ -62,7 +62,7 @@ def test_a_parameter_of_an_initial_module_has_a_derivative(made):
 
 
 @pytest.mark.parametrize("made", [heat, flow])
-def test_a_parameter_of_an_initial_module_is_fitted_by_its_path(made):
+def test_parameter_of_initial_module_is_fitted_by_its_path(made):
     data = final(made(2.0))
     found = fit(final, made(1.5), data, noise=Gaussian(0.1), free="initial.amplitude")
     assert found.names == ("initial.amplitude",)
@@ -76,7 +76,7 @@ def test_parameters_of_an_initial_module_are_free_by_default():
     assert not any(name.startswith("initial[") for name in names)
 
 
-def test_the_field_of_an_initial_module_is_that_of_its_values():
+def test_initial_module_gives_the_field_of_its_values():
     wave = heat(2.0)
     same = pde.Evolution(pde.Diffusion(0.1), wave.initial_field, wave.grid)
     assert wave.initial_field.shape == (1, 16)
@@ -97,14 +97,14 @@ class Depth(eqx.Module):
         return jnp.stack([self.depth, 0.0])
 
 
-def test_an_initial_module_keeps_single_precision():
+def test_initial_module_keeps_single_precision():
     grid = pde.Grid(16, jnp.float32(0), jnp.float32(1))
     wave = Wave(jnp.float32(1), 1)
     made = pde.Evolution(pde.Diffusion(jnp.float32(0.1)), wave, grid)
     assert final(made).dtype == made.initial_field.dtype == jnp.float32
 
 
-def test_a_module_without_numbers_is_its_values():
+def test_initial_module_without_parameters_is_its_values():
     class Step(eqx.Module):
         def __call__(self, x):
             return jnp.where(x[0] < 0.5, 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""What is measured on fields, beside closed forms and the laws of the equations."""
+"""Observables, beside closed forms and the laws of the equations."""
 
 import diffrax
 import jax
@@ -18,7 +18,7 @@ def random(*shape, seed=0):
     return jnp.asarray(np.random.default_rng(seed).normal(size=shape))
 
 
-def test_periodic_diffusion_keeps_its_mass_to_rounding():
+def test_periodic_diffusion_conserves_mass_to_machine_precision():
     grid = pde.Grid((8, 6), (0.0, 0.5), (1.0, 2.0))
     ring = pde.Evolution(pde.Diffusion(0.05), 3 + random(8, 6), grid)
     times = np.linspace(0.0, 0.5, 6)
@@ -40,7 +40,7 @@ def test_energy_and_enstrophy_of_vortices_decay_at_their_rate():
     start = 2 * jnp.cos(grid.centers[0]) * jnp.cos(grid.centers[1])
 
     def both(nu):
-        flow = pde.Evolution(pde.NavierStokes(nu), start, grid)
+        flow = pde.Evolution(pde.NavierStokesVorticity(nu), start, grid)
         states = ds.simulate(flow, times, ds.Method(ETDRK4(), 0.1)).states
         return jnp.stack([f(flow, states) for f in (pde.energy, pde.enstrophy)])
 
@@ -50,7 +50,7 @@ def test_energy_and_enstrophy_of_vortices_decay_at_their_rate():
     np.testing.assert_allclose(slope, -4 * times * exact, rtol=1e-11, atol=1e-12)
 
 
-def test_between_walls_they_are_those_of_means_and_differences():
+def test_energy_and_enstrophy_on_staggered_grid_have_discrete_values():
     """cos ½Δx in the centers, and sin Δx / Δx for a derivative."""
     dx = TURN / 12
     grid = pde.Grid((12, 12), 0.0, TURN)
@@ -63,10 +63,12 @@ def test_between_walls_they_are_those_of_means_and_differences():
 
 
 @pytest.mark.parametrize("shape", [(16, 12), (9, 8, 10)])
-def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
+def test_energy_decays_by_enstrophy_and_drag(shape):
     r"""$dE/dt = -2\nu Z - 2\mu E$: what a flow carries along makes none."""
     grid = pde.Grid(shape, 0.0, [TURN, 5.0, 4.0][: len(shape)])
-    channels = 1 if len(shape) == 2 else 3
+    vorticity = len(shape) == 2
+    kind = pde.NavierStokesVorticity if vorticity else pde.NavierStokesVelocity
+    channels = 1 if vorticity else 3
     low = pde.FourierBasis(grid).dealiased()
     state = low.ifft(low.fft(random(channels, *shape)))
     state = state - jnp.mean(state, range(1, len(shape) + 1), keepdims=True)
@@ -74,7 +76,7 @@ def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
         z = low.fft(state)
         spread = sum(low.derivative(i) * z[i] for i in range(3))
         state = state - low.ifft(low.gradient(low.inverse_laplacian(spread)))
-    flow = pde.Evolution(pde.NavierStokes(0.03, drag=0.2), state, grid)
+    flow = pde.Evolution(kind(0.03, drag=0.2), state, grid)
 
     @jax.jit
     def found(u):
@@ -88,12 +90,12 @@ def test_friction_and_drag_take_the_energy_that_enstrophy_says(shape):
     np.testing.assert_allclose(back, change, rtol=1e-12)
 
 
-def test_velocity_and_vorticity_undo_each_other():
+def test_velocity_and_vorticity_are_inverse_of_each_other():
     grid = pde.Grid((9, 8), 0.0, (TURN, 3.0))
     low = pde.FourierBasis(grid).dealiased()
     state = low.ifft(low.fft(random(2, 1, 9, 8)))
     state = state - jnp.mean(state, (-2, -1), keepdims=True)
-    flow = pde.Evolution(pde.NavierStokes(0.1), state[0], grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), state[0], grid)
     u = pde.velocity(flow, state)
     assert u.shape == (2, 2, 9, 8)
     z = low.fft(u)
@@ -105,7 +107,7 @@ def test_velocity_and_vorticity_undo_each_other():
     np.testing.assert_array_equal(pde.vorticity(flow, state), state[:, 0])
 
 
-def test_the_vorticity_of_beltrami_s_flow_is_the_flow():
+def test_vorticity_of_beltrami_flow_equals_velocity():
     """Arnold's, Beltrami's and Childress's."""
     grid = pde.Grid((8, 6, 10), 0.0, TURN)
     x, y, z = grid.centers
@@ -116,7 +118,7 @@ def test_the_vorticity_of_beltrami_s_flow_is_the_flow():
             0.7 * jnp.sin(y) + 0.3 * jnp.cos(x),
         ]
     )
-    flow = pde.Evolution(pde.NavierStokes(0.1), state, grid)
+    flow = pde.Evolution(pde.NavierStokesVelocity(0.1), state, grid)
     np.testing.assert_allclose(pde.vorticity(flow, state), state, atol=1e-13)
     np.testing.assert_array_equal(pde.velocity(flow, state), state)
     np.testing.assert_allclose(
@@ -141,7 +143,7 @@ def test_vorticity_between_walls_is_exact_for_parabolas(deep):
 
 
 @pytest.mark.parametrize("shape", [(9,), (8, 7), (6, 5, 4)])
-def test_shells_of_a_spectrum_add_up_to_the_mean_square(shape):
+def test_spectrum_sums_to_mean_square(shape):
     grid = pde.Grid(shape, 0.0, (1.0, 7.0, 2.0)[: len(shape)])
     u = random(3, 2, *shape)
     k, power = pde.spectrum(u, grid)
@@ -153,7 +155,7 @@ def test_shells_of_a_spectrum_add_up_to_the_mean_square(shape):
         np.testing.assert_allclose(power[..., 0], mean, rtol=1e-12)
 
 
-def test_a_wave_is_in_its_shell():
+def test_spectrum_of_a_wave_is_in_its_shell():
     """Of wavenumber 5 along a diagonal, 3 and 4, in a box of sides 2π."""
     grid = pde.Grid((16, 16), 0.0, TURN)
     x, y = grid.centers
@@ -164,10 +166,10 @@ def test_a_wave_is_in_its_shell():
     np.testing.assert_allclose(power, expected, atol=1e-15)
 
 
-def test_half_the_spectrum_of_a_velocity_is_that_of_energy():
+def test_half_the_spectrum_of_velocity_is_the_energy_spectrum():
     grid = pde.Grid((8, 8), 0.0, TURN)
     start = random(1, 8, 8) - jnp.mean(random(1, 8, 8))
-    flow = pde.Evolution(pde.NavierStokes(0.1), start, grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), start, grid)
     _, power = pde.spectrum(pde.velocity(flow, start), grid)
     area = TURN**2
     np.testing.assert_allclose(
@@ -178,7 +180,7 @@ def test_half_the_spectrum_of_a_velocity_is_that_of_energy():
 def test_single_precision_stays_single():
     grid = pde.Grid((8, 6), 0.0, TURN)
     u, single = random(1, 8, 6), random(1, 8, 6).astype(jnp.float32)
-    flow = pde.Evolution(pde.NavierStokes(0.1), u, grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), u, grid)
     for function in (
         lambda u: pde.integral(u, grid),
         lambda u: pde.energy(flow, u),
@@ -191,10 +193,10 @@ def test_single_precision_stays_single():
         np.testing.assert_allclose(function(single), function(u), rtol=1e-4, atol=1e-5)
 
 
-def test_batches_are_loops():
+def test_batched_observables_match_single_ones():
     grid = pde.Grid((8, 6), 0.0, TURN)
     u = random(3, 1, 8, 6)
-    flow = pde.Evolution(pde.NavierStokes(0.1), u[0], grid)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), u[0], grid)
     for function in (
         lambda u: pde.energy(flow, u),
         lambda u: pde.enstrophy(flow, u),
@@ -234,7 +236,7 @@ def channel():
 
 
 @pytest.mark.slow
-def test_a_body_takes_the_momentum_that_does_not_leave_a_channel():
+def test_force_on_obstacle_closes_momentum_balance_of_a_channel():
     """From velocities and pressure: what flows through the sides of the outermost
     control volumes, is pressed and rubbed there, and what drives."""
     flow = channel()
@@ -275,7 +277,7 @@ def test_a_body_takes_the_momentum_that_does_not_leave_a_channel():
     np.testing.assert_allclose(force[1], gained + driven - kept, rtol=1e-11)
 
 
-def test_the_force_on_a_body_is_what_it_lacks_of_its_own_velocity():
+def test_force_is_integral_of_penalization():
     """∫ χ/η (u − u_b) on the faces, along the stream where that is the faster one."""
     flow = channel()
     y = flow.initial_state()
@@ -290,7 +292,7 @@ def test_the_force_on_a_body_is_what_it_lacks_of_its_own_velocity():
     assert force[0] > 0
 
 
-def test_integers_and_conditions_are_numbers():
+def test_integer_and_boolean_fields_are_converted():
     grid = pde.Grid((4, 6), upper=(2.0, 3.0))
     u = jnp.arange(24).reshape(4, 6)
     for f in (pde.integral, pde.spectrum):
@@ -302,10 +304,10 @@ def test_integers_and_conditions_are_numbers():
     )
 
 
-def test_what_cannot_be_measured_is_named():
+def test_invalid_simulations_and_states_raise():
     grid = pde.Grid((5, 5))
     heat = pde.Evolution(pde.Diffusion(0.1), random(5, 5), grid)
-    swirl = pde.Evolution(pde.NavierStokes(0.1), random(5, 5), grid)
+    swirl = pde.Evolution(pde.NavierStokesVorticity(0.1), random(5, 5), grid)
     cases = [
         (lambda: pde.energy(heat, heat.initial), "got Evolution of Diffusion"),
         (lambda: pde.energy(swirl, random(2, 5, 5)), r"shape \(\.\.\., 1, 5, 5\)"),
@@ -318,7 +320,7 @@ def test_what_cannot_be_measured_is_named():
             call()
 
 
-def test_shells_of_a_long_box_reach_from_half_to_half():
+def test_shells_of_a_long_box_are_centered_on_their_wavenumber():
     """Waves along the long side are half, one and a half, ... of the shells'."""
     grid = pde.Grid((8, 16), 0.0, (1.0, 2.0))
     y = grid.centers[1]

@@ -1,4 +1,4 @@
-"""Operators have their order at every kind of boundary, and keep what they must."""
+"""Operators: order at every kind of boundary, and conservation."""
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,7 @@ def errors(kind, order, n):
 @pytest.mark.parametrize(
     "kind", ["Dirichlet", pytest.param("Neumann", marks=pytest.mark.slow), "Robin"]
 )
-def test_orders_are_what_they_say(kind, order):
+def test_operators_have_their_order(kind, order):
     inside, walls, gradient = np.log2(errors(kind, order, 32) / errors(kind, order, 64))
     assert abs(inside - order) < 0.12
     assert abs(gradient - order) < 0.12
@@ -75,7 +75,7 @@ def test_orders_are_what_they_say(kind, order):
     assert walls > order - 2.1
 
 
-def test_diffusion_takes_nothing_from_a_closed_box():
+def test_diffusion_conserves_mass_in_a_closed_box():
     grid = pde.Grid((7, 9), 0.0, (1.0, 2.0))
     x, y = grid.centers
     closed = pde.Domain(grid, (pde.Periodic(), pde.Neumann()))
@@ -87,7 +87,7 @@ def test_diffusion_takes_nothing_from_a_closed_box():
     np.testing.assert_allclose(gained, 2.0 * 0.5 * 1.0, rtol=1e-11)
 
 
-def test_coefficients_of_any_sign_are_means_of_both_cells():
+def test_face_coefficients_of_any_sign_are_means_of_both_cells():
     """Beside a wall the last cell's, or half of it where the line would turn."""
     u = jnp.asarray(np.random.default_rng(0).normal(size=(4, 5)))
     domain = pde.Domain(pde.Grid((4, 5)), pde.Neumann())
@@ -105,7 +105,7 @@ def test_coefficients_of_any_sign_are_means_of_both_cells():
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-12, 1e-25])
-def test_nothing_passes_a_wall_beside_which_nothing_spreads(size):
+def test_no_flux_through_boundary_beside_zero_diffusivity(size):
     """The line through the last two cells is below zero there, at any scale."""
     k = jnp.array([0.0, 1.0, 1.0, 1.0, 0.0], jnp.float32) * size
     walls = pde.Domain(pde.Grid(5), pde.Dirichlet(0.0))
@@ -117,7 +117,7 @@ def test_nothing_passes_a_wall_beside_which_nothing_spreads(size):
 
 
 @pytest.mark.parametrize("operator", [pde.laplacian, pde.gradient])
-def test_integers_are_numbers(operator):
+def test_integer_fields_are_converted(operator):
     line, u = pde.Domain(pde.Grid(6), pde.Dirichlet(2.0)), jnp.arange(6)
     np.testing.assert_array_equal(operator(u, line), operator(u.astype(float), line))
 
@@ -134,7 +134,7 @@ def test_diffusion_is_symmetric(kind):
     np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12)
 
 
-def test_operators_of_fields_that_do_not_fit_are_named():
+def test_operators_of_fields_of_wrong_shape_raise():
     domain = pde.Domain(pde.Grid((4, 5)))
     with pytest.raises(ValueError, match=r"field must have shape .* got \(5, 4\)"):
         pde.laplacian(jnp.zeros((5, 4)), domain)
@@ -161,19 +161,19 @@ def test_operators_of_fields_that_do_not_fit_are_named():
         ((pde.Neumann(), (pde.Neumann(),) * 3), "axis 1 must be one for both sides"),
     ],
 )
-def test_sides_without_a_boundary_are_named(given, sentence):
+def test_sides_without_a_boundary_raise(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         pde.Domain(pde.Grid((4, 5)), given)
 
 
-def test_a_wall_that_asks_for_nothing_is_named():
+def test_robin_with_both_coefficients_zero_raises():
     with pytest.raises(ValueError, match="alpha and beta must not both be 0"):
         pde.Robin(0.0, 0.0, 1.0)
     with pytest.raises(ValueError, match=r"alpha must be one number, got shape \(2,"):
         pde.Robin([1.0, 2.0], 1.0)
 
 
-def test_of_one_axis_a_pair_is_its_own():
+def test_pair_of_boundaries_serves_one_axis():
     pair = pde.Dirichlet(0.3), pde.Neumann(0.2)
     assert pde.Domain(pde.Grid(4), pair).boundary == (pair,)
 
@@ -188,12 +188,12 @@ def test_of_one_axis_a_pair_is_its_own():
         ((4, 0.0, np.inf), "lower and upper must be finite"),
     ],
 )
-def test_grids_that_are_none_are_named(given, sentence):
+def test_invalid_grids_raise(given, sentence):
     with pytest.raises(ValueError, match=sentence):
         pde.Grid(*given)
 
 
-def test_cells_and_faces_lie_where_they_should():
+def test_coordinates_of_centers_and_faces():
     grid = pde.Grid((2, 4), (0.0, 1.0), (1.0, 2.0))
     np.testing.assert_allclose(grid.spacing, [0.5, 0.25])
     np.testing.assert_allclose(grid.centers[0, :, 0], [0.25, 0.75])

@@ -64,7 +64,7 @@ def test_linear_probes_are_exact_for_planes():
 
 
 @pytest.mark.parametrize("order", [2, 4])
-def test_probes_and_their_slopes_have_their_order(order):
+def test_probes_and_derivatives_have_their_order(order):
     points = np.random.default_rng(2).uniform(size=(200, 2))
     points[:20, 0] = 0.0
 
@@ -89,7 +89,7 @@ def test_probes_and_their_slopes_have_their_order(order):
     np.testing.assert_allclose(falls, [order, order - 1], atol=0.15)
 
 
-def test_a_probe_at_a_wall_reads_what_is_prescribed_there():
+def test_probe_at_boundary_returns_prescribed_value():
     """Of any field, even one that has nothing to do with it."""
     grid = pde.Grid((5, 4))
     heat = pde.Dirichlet(lambda t, x: t * (1 + x[1]))
@@ -107,7 +107,7 @@ def test_a_probe_at_a_wall_reads_what_is_prescribed_there():
     np.testing.assert_allclose(pde.probe(u, points, domain, times), each, rtol=1e-14)
 
 
-def test_probes_come_in_again_at_periodic_sides():
+def test_probes_wrap_at_periodic_sides():
     grid = pde.Grid((6, 5), 0.5, (1.5, 2.0))
     domain, u = pde.Domain(grid), random(6, 5)
     x = np.array([0.7, 0.6])
@@ -119,7 +119,7 @@ def test_probes_come_in_again_at_periodic_sides():
     np.testing.assert_allclose(pde.probe(u, centers, domain), u, atol=1e-14)
 
 
-def test_probes_of_a_flow_know_its_walls():
+def test_probes_of_a_flow_fulfil_its_boundary_conditions():
     grid = pde.Grid((6, 5))
     lid = pde.NoSlip((0.7, 0.0))
     flow = pde.IncompressibleFlow(0.1, grid, (pde.FreeSlip(), (pde.NoSlip(), lid)))
@@ -134,7 +134,7 @@ def test_probes_of_a_flow_know_its_walls():
     np.testing.assert_allclose(beside - found[1, 2], [step**2, 4 * step**2], atol=1e-5)
 
 
-def test_derivatives_of_probes_are_right_in_both_modes():
+def test_derivatives_of_probes_are_correct_in_both_modes():
     points = jnp.asarray([[0.31, 0.42], [0.05, 0.97]])
 
     def value(given):
@@ -157,7 +157,7 @@ def test_derivatives_of_probes_are_right_in_both_modes():
     np.testing.assert_allclose((moved[0] - moved[1]) / 2e-5, slope, rtol=1e-7)
 
 
-def test_a_probe_that_is_traced_beyond_a_wall_is_no_number():
+def test_traced_probe_beyond_boundary_is_nan():
     grid = pde.Grid((5, 5))
     domain = pde.Domain(grid, (pde.Periodic(), pde.Neumann()))
     points = jnp.asarray([[2.2, 0.5], [0.5, 1.01], [0.5, jnp.nan]])
@@ -168,7 +168,7 @@ def test_a_probe_that_is_traced_beyond_a_wall_is_no_number():
             jax.jit(lambda u, x=given: pde.probe(u, x, domain))(random(5, 5))
 
 
-def test_batches_are_loops_and_single_precision_stays_single():
+def test_batched_probes_match_single_ones_and_keep_float32():
     domain = pde.Domain(pde.Grid((5, 4)), (pde.Robin(1.0, 2.0, 0.3), pde.Periodic()))
     u = random(3, 1, 5, 4)
 
@@ -183,7 +183,7 @@ def test_batches_are_loops_and_single_precision_stays_single():
     np.testing.assert_allclose(single, each, atol=1e-6)
 
 
-def test_probes_that_cannot_be_are_named():
+def test_invalid_probes_raise():
     domain, u = pde.Domain(pde.Grid((5, 5)), pde.Neumann()), random(2, 5, 5)
     cases = [
         (([0.1], domain), {}, r"points must have shape \(point, 2\)"),

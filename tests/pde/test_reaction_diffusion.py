@@ -1,4 +1,4 @@
-"""What reacts and spreads, in cells and in Fourier modes, beside closed forms."""
+"""Reaction–diffusion in finite volumes and in Fourier space, beside closed forms."""
 
 import diffrax
 import jax
@@ -19,7 +19,7 @@ def front(D, r, t, x):
     return (1 + jnp.exp(z / jnp.sqrt(6))) ** -2
 
 
-def test_fronts_run_as_they_should_and_so_does_their_derivative():
+def test_fisher_front_matches_closed_form_with_derivative():
     def error(n):
         grid = pde.Grid(n, -8.0, 14.0)
 
@@ -37,7 +37,7 @@ def test_fronts_run_as_they_should_and_so_does_their_derivative():
 
 
 @pytest.mark.parametrize("space", [pde.FiniteVolume(), pde.Fourier()])
-def test_what_is_even_only_reacts(space):
+def test_uniform_fields_only_react(space):
     grid = pde.Grid((4, 4))
     start, t, r = 0.3, 0.7, 1.7
     run = pde.Evolution(
@@ -48,7 +48,7 @@ def test_what_is_even_only_reacts(space):
     np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
-def test_walls_between_phases_have_their_profile():
+def test_allen_cahn_interface_has_tanh_profile():
     """The steady profile of the discrete equation is that of order two in Δx."""
 
     def error(n):
@@ -61,7 +61,7 @@ def test_walls_between_phases_have_their_profile():
     assert abs(np.log2(error(48) / error(96)) - 2) < 0.1
 
 
-def test_patterns_grow_at_the_rates_of_their_jacobian():
+def test_patterns_grow_at_rates_of_the_jacobian():
     feed, kill, spreading = 0.04, 0.05, jnp.array([2e-5, 1e-5])
     u = (1 + np.sqrt(1 - 4 * (feed + kill) ** 2 / feed)) / 2
     v = feed * (1 - u) / (feed + kill)
@@ -122,7 +122,7 @@ KINDS = {
     "kind",
     [pytest.param("number", marks=pytest.mark.slow), "field", "function"],
 )
-def test_implicit_steps_end_where_many_explicit_ones_do(kind):
+def test_implicit_steps_agree_with_many_explicit_ones(kind):
     run = plate(KINDS[kind], source=0.2)
     exact = ds.simulate(run, 0.2, ds.Method(diffrax.Heun(), 2e-4)).states
     found = ds.simulate(run, 0.2)
@@ -131,14 +131,14 @@ def test_implicit_steps_end_where_many_explicit_ones_do(kind):
     assert found.stats["num_steps"] < (102 if kind == "function" else 40)
 
 
-def test_without_a_source_all_of_it_may_be_implicit():
+def test_fully_implicit_solver_works_without_source():
     run = plate(KINDS["field"])
     exact = ds.simulate(run, 0.2).states
     found = ds.simulate(run, 0.2, ds.Method(Kvaerno5(), 0.02)).states
     np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
-def test_every_channel_spreads_by_its_own_coefficient():
+def test_every_channel_diffuses_by_its_own_coefficient():
     grid = pde.Grid((6, 5))
     u = jnp.asarray(np.random.default_rng(0).normal(size=(2, 6, 5)))
     walls = pde.Domain(grid, pde.Neumann())
@@ -175,12 +175,12 @@ def small(name):
 
 
 @pytest.mark.slow
-def test_every_number_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(ETDRK2(), 0.02)
     check_simulation(small("allen-cahn"), [0.02, 0.04], method).raise_if_failed()
 
 
-def test_coefficients_that_vary_have_no_form_in_fourier_modes():
+def test_varying_coefficients_in_fourier_space_raise():
     equation = pde.FisherKPP(lambda t, x, u: u, 1.0)
     with pytest.raises(ValueError, match="diffusivities that are numbers, got a func"):
         pde.Evolution(equation, jnp.zeros(8), pde.Grid(8), discretization=pde.Fourier())

@@ -35,7 +35,7 @@ def packet(t, mass, hbar=0.8, width=1.1, momentum=1.6):
     return jnp.exp(bell + 1j * phase) / jnp.sqrt(spread)
 
 
-def test_free_packets_spread_exactly_at_any_step():
+def test_free_packet_is_exact_at_any_step():
     def end(mass):
         equation = pde.Schrodinger(hbar=0.8, mass=mass)
         return after(equation, packet(0.0, mass), 1.0, 1.0, Leapfrog())
@@ -65,7 +65,7 @@ def swinging(t, omega, start=1.5):
     ("solver", "order", "step"),
     [(Leapfrog(), 2, 0.1), (Yoshida4(), 4, 0.1), (KahanLi6(), 6, 0.25)],
 )
-def test_coherent_states_swing_to_the_order_of_the_solver(solver, order, step):
+def test_coherent_state_has_the_order_of_the_solver(solver, order, step):
     def end(omega, step):
         well = pde.Schrodinger(MASS * (omega * X) ** 2 / 2, hbar=HBAR, mass=MASS)
         return after(well, swinging(0.0, omega), 2.0, step, solver)
@@ -81,7 +81,7 @@ def test_coherent_states_swing_to_the_order_of_the_solver(solver, order, step):
     np.testing.assert_allclose(np.log2(np.divide(*errors)), order, atol=0.3)
 
 
-def test_energies_are_those_of_oscillators_and_of_solitons():
+def test_energy_of_oscillator_and_soliton():
     """m(ωq)²/2 + ħω/2 of the coherent state, and av² − a³/3 of the soliton."""
     omega, a, v = 1.4, 1.2, 0.5
 
@@ -118,7 +118,7 @@ def test_bright_solitons_keep_their_shape():
     assert errors[1] < 1e-5
 
 
-def test_the_norm_stays_over_a_thousand_steps():
+def test_norm_is_conserved_over_a_thousand_steps():
     grid = pde.Grid((16, 12), -5.0, 5.0)
     x, y = grid.centers
     psi = jnp.exp(-(x**2) - y**2 / 2 + 1j * x)
@@ -140,7 +140,7 @@ def small(potential=moving):
     return pde.Evolution(equation, jnp.asarray(rng.normal(size=(2, 8))), grid)
 
 
-def test_potentials_that_move_cost_no_order_and_the_default_agrees():
+def test_moving_potential_keeps_the_order_and_default_agrees():
     best = ds.simulate(small(), 1.0, ds.Method(KahanLi6(), 0.01)).states
     errors = [
         np.max(
@@ -152,7 +152,7 @@ def test_potentials_that_move_cost_no_order_and_the_default_agrees():
     np.testing.assert_allclose(ds.simulate(small(), 1.0).states, best, atol=1e-7)
 
 
-def test_the_derivative_by_a_potential_is_found_backwards():
+def test_reversible_adjoint_gives_derivative_by_potential():
     """Without a stored past, and it is that of finite differences."""
     field = moving(0.3, small().grid.centers)
 
@@ -170,7 +170,7 @@ def test_the_derivative_by_a_potential_is_found_backwards():
 
 
 @pytest.mark.slow
-def test_every_number_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(Yoshida4(), 0.02)
     check_simulation(small(), [0.02, 0.04], method).raise_if_failed()
 
@@ -182,11 +182,11 @@ def test_single_precision_stays_single():
     assert found.dtype == jnp.float32
 
 
-def test_states_and_walls_that_do_not_fit_are_named():
+def test_invalid_states_and_boundaries_raise():
     wall = pde.Dirichlet()
     with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
         pde.Evolution(pde.Schrodinger(), jnp.zeros(8), pde.Grid(8))
-    with pytest.raises(ValueError, match="Schrodinger in Fourier modes is periodic"):
+    with pytest.raises(ValueError, match="Schrodinger in Fourier space is periodic"):
         pde.Evolution(pde.Schrodinger(), jnp.zeros((2, 8)), pde.Grid(8), wall)
     with pytest.raises(ValueError, match=r"mass must be positive, got -1\.0"):
         pde.Schrodinger(mass=-1.0)

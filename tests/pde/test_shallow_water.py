@@ -52,7 +52,7 @@ def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
     "riemann_solver", [pde.HLL(), pytest.param(pde.Rusanov(), marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("scheme", SCHEMES[1:], ids=NAMES[1:])
-def test_a_dam_break_has_its_level_and_its_bore(scheme, riemann_solver):
+def test_dam_break_matches_stoker(scheme, riemann_solver):
     """g = 1, h = 1 | 0.1 (Stoker): h*, u* and the speed of the shock."""
     grid, t = pde.Grid(400, -1.0, 1.0), 0.5
     x = np.asarray(grid.centers[0])
@@ -67,7 +67,7 @@ def test_a_dam_break_has_its_level_and_its_bore(scheme, riemann_solver):
     assert abs(bore - 0.9913928766 * t) < 2 * 2 / 400
 
 
-def test_mass_is_kept_between_walls():
+def test_mass_is_conserved_between_walls():
     grid = pde.Grid((6, 7))
     x, y = grid.centers
     start = jnp.stack([1 + x * y, jnp.sin(3 * y), x])
@@ -80,7 +80,7 @@ def test_mass_is_kept_between_walls():
     np.testing.assert_allclose(after, before, rtol=1e-13)
 
 
-def test_waters_that_are_none_are_named():
+def test_invalid_water_raises():
     grid = pde.Grid(8)
     with pytest.raises(ValueError, match=r"positive depth everywhere, got -0\.5"):
         pde.Evolution(pde.ShallowWater(), jnp.full((2, 8), -0.5), grid)

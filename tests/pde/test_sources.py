@@ -1,4 +1,4 @@
-"""What is added to equations that conserve: sources, closures, forces."""
+"""Source terms: sources, closures, forces."""
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ RING = pde.Grid(16, 0.0, 2 * np.pi)
 G = 9.81
 
 
-def test_a_gas_falls_as_everything_does():
+def test_gas_in_free_fall():
     """v = −g t where nothing else acts, and heat stays what it was."""
     gas = pde.Euler(1.4, source=lambda t, x, u: -G * jnp.stack([0 * u[0], u[0], u[1]]))
     start = gas.state(1.2 * jnp.ones(16), jnp.full((1, 16), 0.3), jnp.ones(16))
@@ -26,7 +26,7 @@ def test_a_gas_falls_as_everything_does():
     np.testing.assert_allclose(pressure, 1, rtol=1e-12)
 
 
-def test_wind_sets_water_in_motion():
+def test_wind_stress_accelerates_water():
     wind = jnp.array([0.0, 0.4])[:, None]
     water = pde.ShallowWater(G, source=wind)
     start = jnp.stack([2 * jnp.ones(16), jnp.zeros(16)])
@@ -65,7 +65,7 @@ SINES = (jnp.sin, jnp.cos, lambda a: -jnp.sin(a), lambda a: -jnp.cos(a))
 
 
 @pytest.mark.parametrize("name", MADE_UP)
-def test_solutions_that_are_made_up_are_those_with_their_source(name):
+def test_manufactured_sources_give_their_solutions(name):
     """u = p sin(x − t) + 1/2, with a source that knows p and the field."""
     law, rate, most = MADE_UP[name]
 
@@ -114,7 +114,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_sources_that_know_the_field_react(name):
+def test_field_dependent_sources_match_closed_forms(name):
     with_source, without = ALIKE[name]
     start = jnp.stack([0.5 + 0.2 * jnp.sin(RING.centers[0] + c) for c in range(2)])
     method = ds.Method(integrators.SSPRK3(), step=0.01)
@@ -126,10 +126,17 @@ def test_sources_that_know_the_field_react(name):
     np.testing.assert_allclose(end(with_source), end(without), rtol=1e-13)
 
 
-@pytest.mark.parametrize("ndim", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(ndim):
+@pytest.mark.parametrize(
+    ("kind", "ndim"),
+    [
+        (pde.NavierStokesVorticity, 2),
+        pytest.param(pde.NavierStokesVelocity, 3, marks=pytest.mark.slow),
+    ],
+)
+def test_linear_forcing_equals_drag(kind, ndim):
     grid = pde.Grid(ndim * (6,), 0.0, 2 * np.pi)
-    noise = np.random.default_rng(0).normal(size=(2 * ndim - 3, *grid.shape))
+    channels = kind(0.1).channels(ndim)
+    noise = np.random.default_rng(0).normal(size=(channels, *grid.shape))
     # Forces are not in the modes that products alias into, drag is in all.
     low = pde.FourierBasis(grid).dealiased()
     start = low.ifft(low.fft(jnp.asarray(noise)))
@@ -139,12 +146,12 @@ def test_forcing_that_knows_the_flow_is_drag_where_it_is_linear(ndim):
         run = pde.Evolution(law, start, grid)
         return ds.simulate(run, 0.1, method).states
 
-    forced = end(pde.NavierStokes(0.1, lambda t, x, u: -0.2 * u))
-    dragged = end(pde.NavierStokes(0.1, drag=0.2))
+    forced = end(kind(0.1, lambda t, x, u: -0.2 * u))
+    dragged = end(kind(0.1, drag=0.2))
     np.testing.assert_allclose(forced, dragged, atol=1e-9)
 
 
-def test_tied_mixtures_return_to_their_mean():
+def test_oono_puri_source_relaxes_the_mean():
     """d⟨u⟩/dt = −σ(⟨u⟩ − m): all else keeps the mean (Oono and Puri)."""
     law = pde.CahnHilliard(0.3, 0.9, source=lambda t, x, u: -0.7 * (u - 0.2))
     start = 0.5 + 0.1 * jnp.sin(RING.centers[0])
@@ -154,7 +161,7 @@ def test_tied_mixtures_return_to_their_mean():
     np.testing.assert_allclose(mean, 0.2 + 0.3 * np.exp(-0.35), rtol=1e-10)
 
 
-def test_kinks_of_the_sine_gordon_equation_travel():
+def test_sine_gordon_kink_travels():
     """4 arctan exp γ(x − vt), γ² = 1/(1 − v²), in value and derivative by v."""
     line = pde.Grid(400, -10.0, 10.0)
 
@@ -183,12 +190,12 @@ def test_kinks_of_the_sine_gordon_equation_travel():
         (lambda: pde.AdvectionDiffusion(None, lambda x: x), "velocity must take"),
     ],
 )
-def test_functions_of_something_else_are_named(make, message):
+def test_sources_of_wrong_signature_raise(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_sources_of_another_shape_are_named():
+def test_sources_of_wrong_shape_raise():
     law = pde.Diffusion(0.1, lambda t, x, u: jnp.stack([u, u]))
     with pytest.raises(ValueError, match="source must be a number, or of shape"):
         law.rate(0.0, jnp.ones((1, 16)), pde.Domain(RING))

@@ -1,4 +1,4 @@
-"""Equations in Fourier modes, beside closed forms and other formulations."""
+"""Equations in Fourier space, beside closed forms and other formulations."""
 
 import diffrax
 import jax
@@ -24,7 +24,7 @@ def after(equation, start, grid, t, step=0.01, solver=None, **options):
 
 @pytest.mark.parametrize("potential", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_small_waves_of_flames_grow_at_their_rate(k, potential):
+def test_small_kuramoto_sivashinsky_waves_grow_at_linear_rate(k, potential):
     equation = pde.KuramotoSivashinsky(1.3, 0.7, potential=potential)
     wave = 1e-9 * jnp.cos(k * CIRCLE.centers[0])
     found = after(equation, wave, CIRCLE, 0.5)[0]
@@ -33,7 +33,7 @@ def test_small_waves_of_flames_grow_at_their_rate(k, potential):
     np.testing.assert_allclose(found, growth * wave, atol=1e-8 * 1e-9)
 
 
-def test_slopes_of_a_front_obey_the_equation_of_slopes():
+def test_slope_of_potential_form_obeys_slope_form():
     x = CIRCLE.centers[0]
     height = jnp.sin(x) + jnp.cos(2 * x) / 2
     slope = jnp.cos(x) - jnp.sin(2 * x)
@@ -46,7 +46,7 @@ def test_slopes_of_a_front_obey_the_equation_of_slopes():
     np.testing.assert_allclose(found, other, atol=1e-9)
 
 
-def test_what_no_real_field_has_does_not_grow_from_rounding():
+def test_modes_of_no_real_field_do_not_grow_from_rounding():
     """A front that is the same all along y, for a hundred times its time of growth.
 
     Its modes come in pairs, the waves (k, 0) and (−k, 0), which rounding sets apart.
@@ -88,9 +88,11 @@ def vortices(t, nu):
     return 2 * jnp.cos(x) * jnp.cos(y) * jnp.exp(-2 * nu * t)
 
 
-def test_vortices_decay_at_their_rate_and_so_does_its_derivative():
+def test_taylor_green_vortices_decay_at_their_rate_with_derivative():
     def end(nu):
-        return after(pde.NavierStokes(nu), vortices(0.0, nu), SQUARE, 0.7, 0.05)[0]
+        return after(
+            pde.NavierStokesVorticity(nu), vortices(0.0, nu), SQUARE, 0.7, 0.05
+        )[0]
 
     np.testing.assert_allclose(end(0.2), vortices(0.7, 0.2), atol=1e-12)
     slope = jax.jacfwd(lambda nu: vortices(0.7, nu))(0.2)
@@ -98,7 +100,54 @@ def test_vortices_decay_at_their_rate_and_so_does_its_derivative():
         np.testing.assert_allclose(derivative(end)(0.2), slope, atol=1e-12)
 
 
-def test_two_dimensions_are_three_without_the_third():
+def velocity_of_vortices(t, nu, mean=0.0):
+    """With a mean flow along x the vortices are carried along."""
+    x, y = SQUARE.centers[0] - mean * t, SQUARE.centers[1]
+    decay = jnp.exp(-2 * nu * t)
+    u = mean - decay * jnp.cos(x) * jnp.sin(y)
+    return jnp.stack([u, decay * jnp.sin(x) * jnp.cos(y)])
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.8])
+def test_velocity_form_has_taylor_green_vortices_also_in_a_mean_flow(mean):
+    def end(nu):
+        start = velocity_of_vortices(0.0, nu, mean)
+        return after(pde.NavierStokesVelocity(nu), start, SQUARE, 0.7, 0.01)
+
+    exact = jax.jvp(lambda nu: velocity_of_vortices(0.7, nu, mean), (0.2,), (1.0,))
+    found = jax.jvp(end, (0.2,), (1.0,))
+    # Carried along the vortices are those of ETDRK4, of order 4 in time.
+    np.testing.assert_allclose(found, exact, atol=1e-12 if mean == 0 else 1e-9)
+
+
+def test_velocity_form_agrees_with_vorticity_form_in_two_dimensions():
+    x, y = SQUARE.centers
+    stream = jnp.sin(x + 2 * y) + jnp.cos(2 * x - y) / 2 + jnp.sin(3 * x) / 3
+    modes = pde.FourierBasis(SQUARE)
+    z = modes.fft(stream)
+    u = modes.ifft(jnp.stack([modes.derivative(1) * z, -modes.derivative(0) * z]))
+    push = jnp.stack([jnp.sin(2 * y), 0 * y])
+    by_velocity = pde.Evolution(
+        pde.NavierStokesVelocity(0.02, push, drag=0.1), u, SQUARE
+    )
+    by_vorticity = pde.Evolution(
+        pde.NavierStokesVorticity(0.02, -2 * jnp.cos(2 * y), drag=0.1),
+        pde.vorticity(by_velocity, u),
+        SQUARE,
+    )
+    method = ds.Method(ETDRK4(), 0.01)
+    u, vorticity = (
+        ds.simulate(run, 0.4, method).states for run in (by_velocity, by_vorticity)
+    )
+    np.testing.assert_allclose(pde.vorticity(by_velocity, u), vorticity[0], atol=1e-10)
+    np.testing.assert_allclose(pde.velocity(by_vorticity, vorticity), u, atol=1e-10)
+    for f in (pde.energy, pde.enstrophy):
+        np.testing.assert_allclose(
+            f(by_velocity, u), f(by_vorticity, vorticity), rtol=1e-10
+        )
+
+
+def test_vorticity_form_agrees_with_velocity_form_in_three_dimensions():
     """One equation for vorticity, the other for velocity: nothing in common."""
     x, y = SQUARE.centers
     stream = jnp.sin(x + 2 * y) + jnp.cos(2 * x - y) / 2 + jnp.sin(3 * x) / 3
@@ -111,7 +160,7 @@ def test_two_dimensions_are_three_without_the_third():
     vorticity = slope(0, v) - slope(1, u)
     push = jnp.sin(2 * y)
 
-    planar = pde.NavierStokes(0.02, -2 * jnp.cos(2 * y), drag=0.1)
+    planar = pde.NavierStokesVorticity(0.02, -2 * jnp.cos(2 * y), drag=0.1)
     found = after(planar, vorticity, SQUARE, 0.4)[0]
 
     deep = pde.Grid((*SQUARE.shape, 4), 0.0, 2 * np.pi)
@@ -119,13 +168,13 @@ def test_two_dimensions_are_three_without_the_third():
         jnp.stack([jnp.broadcast_to(a[..., None], deep.shape) for a in field])
         for field in ([u, v, 0 * u], [push, 0 * u, 0 * u])
     )
-    spatial = pde.NavierStokes(0.02, lambda t, x, u: push, drag=0.1)
+    spatial = pde.NavierStokesVelocity(0.02, lambda t, x, u: push, drag=0.1)
     u, v, w = after(spatial, start, deep, 0.4)[..., 1]
     np.testing.assert_allclose(slope(0, v) - slope(1, u), found, atol=1e-10)
     np.testing.assert_allclose(w, 0, atol=1e-12)
 
 
-def test_helical_flow_decays_without_a_change_of_shape():
+def test_beltrami_flow_decays_without_change_of_shape():
     """Arnold, Beltrami and Childress: curl u = u, so that u × ω vanishes."""
     grid = pde.Grid((8, 8, 8), 0.0, 2 * np.pi)
     x, y, z = grid.centers
@@ -139,19 +188,24 @@ def test_helical_flow_decays_without_a_change_of_shape():
     )
     # What diverges is taken by the pressure, at once.
     diverging = jnp.stack([jnp.sin(x + y), jnp.sin(x + y), 0 * z])
-    found = after(pde.NavierStokes(0.3), flow + diverging, grid, 0.5, 0.05)
+    found = after(pde.NavierStokesVelocity(0.3), flow + diverging, grid, 0.5, 0.05)
     np.testing.assert_allclose(found, np.exp(-0.15) * flow, atol=1e-12)
 
 
-@pytest.mark.parametrize("ndim", [2, 3])
-def test_the_nonlinear_part_neither_makes_energy_nor_divergence(ndim):
+@pytest.mark.parametrize(
+    ("form", "ndim"), [("vorticity", 2), ("velocity", 2), ("velocity", 3)]
+)
+def test_nonlinear_part_conserves_energy_and_is_solenoidal(form, ndim):
     grid = pde.Grid((9, 10, 12)[:ndim])
-    equation = pde.NavierStokes(0.1)
+    kind = (
+        pde.NavierStokesVorticity if form == "vorticity" else pde.NavierStokesVelocity
+    )
+    equation = kind(0.1)
     modes = pde.FourierBasis(grid).dealiased()
     rng = np.random.default_rng(0)
     u = jnp.asarray(rng.normal(size=(equation.channels(ndim), *grid.shape)))
     z = modes.fft(u)
-    if ndim == 3:
+    if form == "velocity":
         k = jnp.stack([jnp.broadcast_to(a, modes.shape) for a in modes.wavenumbers])
         z = z - k * jnp.sum(k * z, 0) / jnp.where(
             modes.wavenumber_squared > 0, modes.wavenumber_squared, 1
@@ -159,11 +213,11 @@ def test_the_nonlinear_part_neither_makes_energy_nor_divergence(ndim):
     rate = modes.ifft(equation.nonlinear(0.0, z, modes))
     # Energy is ∫u², or ∫ψω of a vorticity, which keeps ∫ω² as well.
     weights = [modes.ifft(z)]
-    weights += [modes.ifft(modes.inverse_laplacian(z))] if ndim == 2 else []
+    weights += [modes.ifft(modes.inverse_laplacian(z))] if form == "vorticity" else []
     for weight in weights:
         scale = jnp.sum(jnp.abs(weight * rate))
         assert abs(jnp.sum(weight * rate)) < 1e-13 * scale
-    if ndim == 3:
+    if form == "velocity":
         divergence = jnp.sum(k * modes.fft(rate), 0)
         assert jnp.max(jnp.abs(divergence)) < 1e-11 * jnp.max(jnp.abs(rate))
 
@@ -173,8 +227,11 @@ SMALL = {
     "flame": (pde.KuramotoSivashinsky(), pde.Grid(8, 0.0, 9.0)),
     "front": (pde.KuramotoSivashinsky(potential=True), pde.Grid((6, 5), 0.0, 9.0)),
     "soliton": (pde.KortewegDeVries(), pde.Grid(8, 0.0, 9.0)),
-    "vorticity": (pde.NavierStokes(0.1, drag=0.2), pde.Grid((6, 5), 0.0, 3.0)),
-    "velocity": (pde.NavierStokes(0.1, jnp.ones(())), pde.Grid((4, 5, 4), 0.0, 3.0)),
+    "vorticity": (pde.NavierStokesVorticity(0.1, drag=0.2), pde.Grid((6, 5), 0.0, 3.0)),
+    "velocity": (
+        pde.NavierStokesVelocity(0.1, jnp.ones(())),
+        pde.Grid((4, 5, 4), 0.0, 3.0),
+    ),
 }
 
 
@@ -186,7 +243,7 @@ def small(name):
 
 
 @pytest.mark.slow
-def test_every_number_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(ETDRK4(), 0.02)
     check_simulation(small("soliton"), TIMES, method).raise_if_failed()
 
@@ -220,23 +277,25 @@ def test_single_precision_stays_single():
     assert ds.simulate(run, 0.1, ds.Method(ETDRK4(), 0.05)).states.dtype == jnp.float32
 
 
-def test_equations_without_such_a_form_are_named():
-    wall, line = pde.Dirichlet(), pde.Grid(8)
-    with pytest.raises(ValueError, match="KortewegDeVries in Fourier modes is periodi"):
+def test_equations_without_such_a_form_raise():
+    wall, line, cube = pde.Dirichlet(), pde.Grid(8), pde.Grid((4, 4, 4))
+    with pytest.raises(ValueError, match="KortewegDeVries in Fourier space is periodi"):
         pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, wall)
     water = jnp.ones((2, 8))
-    with pytest.raises(ValueError, match="ShallowWater has no form in Fourier modes"):
+    with pytest.raises(ValueError, match="ShallowWater has no form in Fourier space"):
         pde.Evolution(pde.ShallowWater(1.0), water, line, discretization=pde.Fourier())
-    with pytest.raises(ValueError, match="KortewegDeVries has no form in cells"):
+    with pytest.raises(ValueError, match="KortewegDeVries has no finite volume form"):
         pde.Evolution(
             pde.KortewegDeVries(), jnp.zeros(8), line, discretization=pde.FiniteVolume()
         )
-    with pytest.raises(ValueError, match="NavierStokes has two or three dimensions"):
-        pde.Evolution(pde.NavierStokes(1.0), jnp.zeros(8), line)
+    with pytest.raises(ValueError, match="NavierStokesVelocity has two or three dim"):
+        pde.Evolution(pde.NavierStokesVelocity(1.0), jnp.zeros(8), line)
+    with pytest.raises(ValueError, match="NavierStokesVorticity has two dimensions"):
+        pde.Evolution(pde.NavierStokesVorticity(1.0), jnp.zeros((4, 4, 4)), cube)
     with pytest.raises(ValueError, match="KuramotoSivashinsky of slopes has one dim"):
         pde.Evolution(pde.KuramotoSivashinsky(), jnp.zeros((4, 4)), pde.Grid((4, 4)))
     with pytest.raises(ValueError, match=r"viscosity must be positive, got -1\.0"):
-        pde.NavierStokes(-1.0)
+        pde.NavierStokesVorticity(-1.0)
     with pytest.raises(
         ValueError, match=r"fourth_order_coefficient must not be negative, got -1\.0"
     ):

@@ -11,7 +11,7 @@ import diffsim as ds
 from diffsim import RESULTS, pde
 from diffsim.pde._incompressible._momentum import friction
 from diffsim.pde._incompressible._staggered_grid import StaggeredGrid
-from diffsim.pde._incompressible._walls import checked_walls
+from diffsim.pde._incompressible._walls import validate_boundary
 from diffsim.pde._steady_state._residuals import residual_of
 from diffsim.pde._steady_state._stokes_preconditioner import StokesPreconditioner
 from diffsim.verify import taylor_test
@@ -46,9 +46,12 @@ def product(a, b):
 
 
 @pytest.mark.parametrize("name", WALLS)
-def test_friction_is_inverted_between_all_walls(name):
+def test_friction_eigenbasis_inverts_friction_for_all_boundaries(name):
     grid = pde.Grid((5, 4), (0.0, 0.1), (1.5, 1.0))
-    space, nu = StaggeredGrid(grid, checked_walls(WALLS[name], grid)), jnp.asarray(0.3)
+    space, nu = (
+        StaggeredGrid(grid, validate_boundary(WALLS[name], grid)),
+        jnp.asarray(0.3),
+    )
     lead, v = StokesPreconditioner.of(space, nu), irregular(space)
 
     @jax.jit
@@ -63,7 +66,7 @@ def test_friction_is_inverted_between_all_walls(name):
 
 
 @pytest.mark.parametrize("name", ["cavity", "jet", "shear"])
-def test_adjoints_are_those_of_the_tangents(name):
+def test_preconditioned_adjoints_match_tangents(name):
     """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of what leads it."""
     flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
     rate, lead = residual_of(flow)
@@ -89,7 +92,7 @@ def both(flow, w):
 
 
 @pytest.mark.slow
-def test_the_cavity_is_where_a_long_run_ends_and_follows_its_viscosity():
+def test_steady_cavity_matches_long_run_with_derivative_by_viscosity():
     n, nu = 32, 0.01
     w = jnp.asarray(np.random.default_rng(0).normal(size=(2, n, n)))
     (_, found), slope = both(cavity(nu, n), w)
@@ -122,7 +125,7 @@ def extrema(flow):
 
 
 @pytest.mark.slow
-def test_cavities_have_the_published_extrema():
+def test_cavities_match_published_extrema():
     """Of Marchi et al. (2009) at Reynolds number 100, Botella and Peyret at 1000."""
     slow = extrema(cavity(0.01, 128))
     np.testing.assert_allclose(slow, [-0.2140417, 0.1795728, -0.2538030], rtol=0.002)
@@ -145,7 +148,7 @@ def pipe(dtype=jnp.float64):
 
 
 @pytest.mark.slow
-def test_derivatives_are_right_in_everything():
+def test_gradients_are_correct_for_every_parameter():
     found = taylor_test(lambda flow: pde.steady_state(flow, throw=False), pipe())
     assert found.passed, found
     assert found.disagreement < 1e-10
@@ -163,7 +166,7 @@ def test_forces_and_pressures_of_steady_flows_are_observed():
 
 
 @pytest.mark.slow
-def test_flows_of_a_batch_are_those_of_one_at_a_time():
+def test_batched_flows_match_single_ones():
     def total(nu):
         return jnp.sum(pde.steady_state(cavity(nu, 8), throw=False) ** 2)
 
@@ -182,7 +185,7 @@ def test_single_precision_stays_single():
 
 
 @pytest.mark.slow
-def test_what_nothing_holds_is_named():
+def test_undetermined_flow_fails_with_result():
     """Around a torus every uniform flow stays."""
 
     def swirl(x):
@@ -196,7 +199,7 @@ def test_what_nothing_holds_is_named():
 
 
 @pytest.mark.slow
-def test_a_channel_has_the_parabola_of_its_pressure():
+def test_channel_has_poiseuille_profile():
     """u = y (1 − y) / 2ν under a unit force, of which second differences are exact."""
     n = 8
     walls = (pde.Periodic(), pde.NoSlip())

@@ -1,4 +1,4 @@
-"""Waves: exact for leapfrog on cells, of order two for what they stand for."""
+"""Waves: exact for discrete leapfrog, of order two for the equation."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def after(equation, start, grid, t, step, boundary=None, solver=None):
     return ds.simulate(run, t, ds.Method(solver, step)).states
 
 
-def test_standing_waves_obey_the_dispersion_of_leapfrog_on_cells():
+def test_standing_waves_obey_leapfrog_dispersion():
     """cos ωh = 1 − 2 (ch/Δx)² sin²(kΔx/2), and its derivative by c."""
     n, k, h, steps = 32, 3, 0.1, 40
     grid = pde.Grid(n, 0.0, 2 * np.pi)
@@ -43,7 +43,7 @@ def uneven(x):
     return 1 + 0.4 * jnp.sin(3 * x[0]) * jnp.cos(x[1])
 
 
-def test_energy_stays_within_bounds():
+def test_energy_error_is_bounded():
     grid = pde.Grid((16, 12), 0.0, (1.6, 1.2))
     walls = (pde.Dirichlet(), (pde.Neumann(), pde.Robin(1.0, 0.5)))
     x, y = grid.centers
@@ -61,7 +61,7 @@ def test_energy_stays_within_bounds():
     assert np.ptp(late) < 1.05 * np.ptp(early)
 
 
-def test_energy_is_that_of_speeds_and_slopes_and_of_what_walls_hold():
+def test_energy_is_kinetic_gradient_and_boundary_energy():
     """At a wall half a cell is stretched; a spring of Robin's is beside it."""
     n, c, k = 6, 1.3, 0.7
     x = pde.Grid(n).centers[0]
@@ -78,7 +78,7 @@ def test_energy_is_that_of_speeds_and_slopes_and_of_what_walls_hold():
 
 
 @pytest.mark.parametrize("n", [8, 64])
-def test_energy_of_lines_between_walls_is_half_their_squared_slope(n):
+def test_energy_of_straight_lines_is_half_their_squared_slope(n):
     """Of a line differences are exact; pulls add −c² g u and springs c² k u²/2."""
     grid, c = pde.Grid(n), 1.5
     x = grid.centers[0]
@@ -103,7 +103,7 @@ def test_energy_of_lines_between_walls_is_half_their_squared_slope(n):
         np.testing.assert_allclose(found, exact, atol=1e-12)
 
 
-def test_energy_of_a_membrane_between_a_level_of_any_height_is_zero():
+def test_energy_of_a_level_membrane_is_zero():
     grid = pde.Grid((5, 6), 0.0, (1.0, 2.0))
     level = 0 * grid.centers[0] + 2.0
     walls = (pde.Dirichlet(2.0), pde.Dirichlet(lambda t, x: 2 + 0 * x[0]))
@@ -119,7 +119,7 @@ WALLS = {
 
 
 @pytest.mark.parametrize("walls", WALLS.values(), ids=WALLS)
-def test_energy_stays_in_every_rate(walls):
+def test_rate_conserves_energy_for_every_boundary(walls):
     grid = pde.Grid((6, 5), 0.0, (1.6, 1.2))
     state = jnp.asarray(np.random.default_rng(3).normal(size=(2, 6, 5)))
     drum = pde.Evolution(pde.Wave(uneven), state, grid, (walls, pde.Neumann()))
@@ -161,7 +161,7 @@ def walls_of(kind, c):
 @pytest.mark.parametrize(
     ("kind", "order"), [("Dirichlet", 1.5), ("Neumann", 2), ("Robin", 2)]
 )
-def test_waves_are_of_order_two_and_their_derivatives_nearly(kind, order):
+def test_waves_have_order_two_with_derivatives(kind, order):
     """Fixed walls send out ripples of a cell's length, dx^2.5 of them.
 
     Their phase turns by ct/dx, so that the derivative by c loses one order of theirs.
@@ -199,7 +199,7 @@ def packet(grid, center, width, length, speed=1.0):
     return jnp.stack(jax.jvp(shape, (jnp.zeros(()),), (jnp.ones(()),)))
 
 
-def test_what_an_interface_reflects_is_given_by_the_speeds():
+def test_interface_reflection_coefficient():
     grid = pde.Grid(600, 0.0, 600.0)
     speed = jnp.where(grid.centers[0] < 300, 1.0, 2.0)
     start = packet(grid, 150.0, 15.0, None)
@@ -211,7 +211,7 @@ def test_what_an_interface_reflects_is_given_by_the_speeds():
     np.testing.assert_allclose(np.max(passed), 2 / 3, rtol=0.01)
 
 
-def test_a_layer_of_twenty_cells_absorbs_waves_of_eight():
+def test_absorbing_layer_of_twenty_cells_absorbs_waves_of_eight():
     grid = pde.Grid(240, 0.0, 240.0)
     layer = pde.absorbing_layer(grid, 20.0, 2.0)
     start = packet(grid, 120.0, 16.0, 8.0)
@@ -219,7 +219,7 @@ def test_a_layer_of_twenty_cells_absorbs_waves_of_eight():
     assert jnp.max(jnp.abs(found[0])) < 1e-3
 
 
-def test_damping_is_exact_of_what_is_even():
+def test_damping_of_uniform_fields_is_exact():
     grid = pde.Grid(4)
     start = jnp.stack([jnp.ones(4), jnp.zeros(4)])
     for damping in (1e-9, 0.03, 4.0):
@@ -234,7 +234,7 @@ def test_damping_is_exact_of_what_is_even():
     ("solver", "order"),
     [pytest.param(Leapfrog(), 2, marks=pytest.mark.slow), (Yoshida4(), 4)],
 )
-def test_damped_steps_keep_their_order(solver, order):
+def test_damped_leapfrog_keeps_its_order(solver, order):
     run = small()
 
     def end(step):
@@ -255,7 +255,7 @@ def small(damping=True):
     return pde.Evolution(equation, start, grid, walls)
 
 
-def test_the_mean_of_a_decay_has_its_derivative_everywhere():
+def test_mean_decay_has_correct_derivatives_everywhere():
     """Its series and its quotient meet where either has all digits."""
     z = jnp.array([-30.0, -0.5, -0.0101, -0.0099, -1e-5, 0.0, 1e-5, 0.0099, 2.0])
     wide = np.asarray(z, np.longdouble)
@@ -271,7 +271,7 @@ def test_the_mean_of_a_decay_has_its_derivative_everywhere():
 
 
 @pytest.mark.slow
-def test_every_number_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(Leapfrog(), 0.02)
     check_simulation(small(damping=False), [0.04, 0.09], method).raise_if_failed()
 
@@ -285,13 +285,13 @@ def test_single_precision_stays_single():
     assert found.shape == (2, 8)
 
 
-def test_what_does_not_fit_is_named():
+def test_invalid_arguments_raise():
     grid = pde.Grid(8)
     with pytest.raises(ValueError, match=r"speed must be positive, got 0\.0"):
         pde.Wave(0.0)
     with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
         pde.Evolution(pde.Wave(1.0), jnp.zeros(8), grid)
-    with pytest.raises(ValueError, match="Wave has no form in Fourier modes"):
+    with pytest.raises(ValueError, match="Wave has no form in Fourier space"):
         pde.Evolution(
             pde.Wave(1.0), jnp.zeros((2, 8)), grid, discretization=pde.Fourier()
         )

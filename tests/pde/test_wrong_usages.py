@@ -44,19 +44,23 @@ def switched(t, x):
     return 1.0 if t < 0.5 else 0.0
 
 
-_NS = pde.NavierStokes(0.1)
+_NS = pde.NavierStokesVorticity(0.1)
 _WALLED = pde.Domain(_LINE, pde.Dirichlet(0.0))
 _JNP, _WHERE = "jax.numpy", "jnp.where"
 _ROWS = {
-    "NavierStokes between NoSlip": (
+    "NavierStokesVorticity between NoSlip": (
         lambda: evolve(_NS, 1, _PLANE, pde.NoSlip()),
         "IncompressibleFlow",
     ),
-    "NavierStokes between walls": (
+    "NavierStokesVorticity between walls": (
         lambda: evolve(_NS, 1, _PLANE, pde.Dirichlet()),
         "IncompressibleFlow",
     ),
     "velocity for vorticity": (lambda: evolve(_NS, 2, _PLANE), "pde.curl"),
+    "vorticity for velocity": (
+        lambda: evolve(pde.NavierStokesVelocity(0.1), 1, _PLANE),
+        "pde.NavierStokesVorticity",
+    ),
     "one field for a wave": (lambda: evolve(pde.Wave(1.0)), "velocity"),
     "one field for psi": (lambda: evolve(pde.Schrodinger()), "imaginary"),
     "one field for a gas": (lambda: evolve(pde.Euler()), "Euler.state"),
@@ -149,20 +153,20 @@ _ROWS = {
 
 
 @pytest.mark.parametrize(("call", "words"), _ROWS.values(), ids=list(_ROWS))
-def test_a_wrong_usage_is_answered_in_a_sentence(call, words, monkeypatch):
+def test_wrong_usage_raises_with_advice(call, words, monkeypatch):
     # As users have it: tests check annotations before anything else.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     with pytest.raises(ValueError, match=words):
         call()
 
 
-def test_steps_beyond_stability_are_warned_of():
+def test_unstable_steps_warn():
     method = ds.Method(integrators.SSPRK3(), 0.1)
     with pytest.warns(UserWarning, match="unstable"):
         ds.simulate(heat(), 0.1, method)
 
 
-def test_an_initial_function_is_its_values_at_the_centers():
+def test_initial_function_is_evaluated_at_cell_centers():
     x, y = _PLANE.centers
     made = heat(initial=lambda x: jnp.sin(x[0]) * x[1], grid=_PLANE)
     np.testing.assert_array_equal(made.initial, (jnp.sin(x) * y)[None])
@@ -173,14 +177,14 @@ def test_an_initial_function_is_its_values_at_the_centers():
         pde.Evolution(pde.Wave(1.0), lambda x: x[0], _LINE)
 
 
-def test_what_an_initial_function_closes_over_is_differentiated():
+def test_closure_of_initial_function_is_differentiated():
     def total(a):
         return jnp.sum(heat(initial=lambda x: a * x).initial)
 
     np.testing.assert_allclose(jax.grad(total)(2.0), 8.0, rtol=1e-6)
 
 
-def test_energies_of_gas_and_water_are_their_closed_forms():
+def test_energies_of_gas_and_water_match_closed_forms():
     gas = pde.Euler(1.4)
     tube = pde.Evolution(gas, gas.state(2.0 * _ONE, 3.0, 0.8), _LINE)
     np.testing.assert_allclose(pde.energy(tube, tube.initial), 2 + 9, rtol=1e-6)
@@ -188,7 +192,7 @@ def test_energies_of_gas_and_water_are_their_closed_forms():
     np.testing.assert_allclose(pde.energy(lake, lake.initial), 31.0, rtol=1e-6)
 
 
-def test_a_periodic_gas_keeps_its_energy():
+def test_periodic_gas_conserves_energy():
     gas = pde.Euler(1.4)
     rho = 1 + 0.2 * jnp.sin(2 * jnp.pi * _LINE.centers[0])
     tube = pde.Evolution(gas, gas.state(rho, 1.0, 1.0), _LINE)

@@ -1,8 +1,15 @@
 """Boundary conditions."""
 
-from ._boundary import AbstractBoundary, AbstractGhostCellBoundary, GhostCells, Periodic
+from ._boundary import (
+    AbstractBoundary,
+    AbstractGhostCellBoundary,
+    GhostCells,
+    Periodic,
+    array_or_function,
+    boundaries_per_side,
+    map_sides,
+)
 from ._inflow_outflow import Extrapolation, Inflow, Outflow
-from ._per_side import boundaries_per_side
 from ._reflecting import ReflectingWall, SignedReflection
 from ._robin import Dirichlet, Neumann, Robin
 
@@ -20,5 +27,7 @@ __all__ = [
     "ReflectingWall",
     "Robin",
     "SignedReflection",
+    "array_or_function",
     "boundaries_per_side",
+    "map_sides",
 ]

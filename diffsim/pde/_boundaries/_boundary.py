@@ -1,6 +1,7 @@
-"""`AbstractGhostCellBoundary`: ghost cells that make a condition hold."""
+"""`AbstractBoundary`: conditions along the sides of a grid, by ghost cells."""
 
 import abc
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,11 +14,11 @@ from ..._validation import as_floating, check_signature, checked_return, is_trac
 
 
 class GhostCells(NamedTuple):
-    """Ghost cells, the nearest to the wall first: $A u + B g$.
+    """Ghost cells, the nearest to the boundary first: $A u + B g$.
 
-    `interior_weights` is A, shape (ghost, cell), of the cells from the wall inwards, or
-    (channel, ghost, cell); `boundary_weight` is B, shape (ghost,), of the value g at
-    the wall.
+    `interior_weights` is A, shape (ghost, cell), of the cells from the boundary
+    inwards, or (channel, ghost, cell); `boundary_weight` is B, shape (ghost,), of the
+    value g at the boundary.
     """
 
     interior_weights: Array
@@ -29,13 +30,13 @@ class AbstractBoundary(eqx.Module):
 
 
 class AbstractGhostCellBoundary(AbstractBoundary):
-    """A condition along one side of a grid, by what stands in the cells beyond."""
+    """Boundary condition along one side of a grid, by its ghost cells."""
 
     @abc.abstractmethod
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
-        """How `width` ghost cells follow from the cells and the value at the wall.
+        """Return how `width` ghost cells follow from the cells and the boundary value.
 
-        `spacing` is Δx across the wall, `order` that of the scheme they are for.
+        `spacing` is Δx across the boundary, `order` that of the scheme they are for.
         """
 
     @abc.abstractmethod
@@ -43,12 +44,39 @@ class AbstractGhostCellBoundary(AbstractBoundary):
         """g at the coordinates `x`, shape (axis, ...): broadcasts to (channel, ...)."""
 
 
-def prescribed(name: str, given: Any) -> Any:
-    """A number, an array or a function of (t, x), as a boundary keeps it."""
+class Periodic(AbstractBoundary):
+    """Periodic boundary; both sides of an axis have it."""
+
+
+def map_sides(
+    function: Callable[[int, int, Any], Any], pairs: Sequence[Any]
+) -> list[tuple[Any, Any] | None]:
+    """`function(axis, end, side)` of both sides of each axis, None where periodic.
+
+    `pairs` has an entry for each axis, the lower and the upper side, or None.
+    """
+    return [
+        pair and (function(axis, 0, pair[0]), function(axis, 1, pair[1]))
+        for axis, pair in enumerate(pairs)
+    ]
+
+
+def array_or_function(
+    name: str, given: Any, arguments: tuple[str, ...] | None = None
+) -> Array | Callable:
+    """Convert numbers to an array, and check that a function takes `arguments`."""
+    if not callable(given):
+        return as_floating(name, given)
+    if arguments is not None:
+        check_signature(name, given, arguments)
+    return given
+
+
+def prescribed_value(name: str, given: Any) -> Array | Callable:
+    """Validate a number, an array or a function of (t, x) for a boundary."""
+    given = array_or_function(name, given, ("t", "x"))
     if callable(given):
-        check_signature(name, given, ("t", "x"))
         return given
-    given = as_floating(name, given)
     if not is_traced(given) and not np.all(np.isfinite(np.asarray(given))):
         raise ValueError(
             f"{name} of a boundary must be finite, got values that are infinite or not "
@@ -57,7 +85,7 @@ def prescribed(name: str, given: Any) -> Any:
     return given
 
 
-def prescribed_at(given: Any, t: Array, x: Array) -> Array:
+def evaluate_prescribed(given: Any, t: Array, x: Array) -> Array:
     """Evaluate a prescribed value along the boundary."""
     if callable(given):
         name = "the value of a boundary"
@@ -76,7 +104,7 @@ def ghost_cell_extrapolation(
     r"""Ghosts on the polynomial through so many cells, $\alpha u + \beta u_n = g$.
 
     With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
-    all of them, $p = \sum_j u_j l_j + c R$, and the condition at the wall gives c.
+    all of them, $p = \sum_j u_j l_j + c R$, and the boundary condition gives c.
     """
     centers, ghosts, bases = _polynomials(width, cells)
     full = np.poly(centers)
@@ -100,12 +128,71 @@ def constant_extrapolation(dtype: Any, width: int, cells: int) -> Array:
 
 
 def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
-    """Centers of cells and ghosts, in cells from the wall, and Lagrange polynomials."""
+    """Centers of cells and ghosts from the boundary, in Δx, and Lagrange bases."""
     centers = np.arange(cells) + 0.5
     bases = [np.atleast_1d(np.poly(np.delete(centers, j))) for j in range(cells)]
     bases = [b / np.polyval(b, s) for b, s in zip(bases, centers, strict=True)]
     return centers, -(np.arange(width) + 0.5), bases
 
 
-class Periodic(AbstractBoundary):
-    """Periodic boundary; both sides of an axis have it."""
+def boundaries_per_side(
+    given: Any, ndim: int, *, name: str, kinds: Any, expected: str
+) -> tuple[tuple[Any, Any], ...]:
+    """Expand one for all sides, or an entry for each axis, to a pair for each axis.
+
+    `name` is that of the argument, `kinds` what a side may be, `expected` in words. Of
+    one axis a pair is its own.
+    """
+    _refuse_class(given, name)
+    if isinstance(given, kinds):
+        given = (given,) * ndim
+    if ndim == 1 and isinstance(given, tuple | list) and len(given) == 2:
+        given = (given,)
+    if not isinstance(given, tuple | list) or len(given) != ndim:
+        raise ValueError(
+            f"{name} must be one for all sides or a tuple with an entry for each of "
+            f"{ndim} axes, each like {expected}, got {given!r:.80}"
+            f"{_flow_hint(given, name)}"
+        )
+    pairs = []
+    for axis, one in enumerate(given):
+        sides = (one, one) if isinstance(one, kinds) else one
+        _refuse_class(one, name)
+        if not isinstance(sides, tuple | list) or len(sides) != 2:
+            raise ValueError(
+                f"{name} of axis {axis} must be one for both sides or a pair, lower "
+                f"and upper, each like {expected}, got {one!r:.80}"
+                f"{_flow_hint(one, name)}"
+            )
+        _check_pair(axis, sides, name, kinds, expected)
+        pairs.append(tuple(sides))
+    return tuple(pairs)
+
+
+def _check_pair(axis: int, sides: Any, name: str, kinds: Any, expected: str):
+    for end, side in zip(("lower", "upper"), sides, strict=True):
+        _refuse_class(side, name)
+        if not isinstance(side, kinds):
+            raise ValueError(
+                f"the {end} side of axis {axis} has nothing in {name}: got "
+                f"{side!r:.60}, expected {expected}{_flow_hint(side, name)}"
+            )
+    if len({isinstance(side, Periodic) for side in sides}) > 1:
+        raise ValueError(f"axis {axis} is periodic at one side: make it so at both")
+
+
+def _refuse_class(given: Any, name: str):
+    """Refuse the class of a side in place of one that it makes."""
+    if isinstance(given, type):
+        kind = given.__name__
+        raise ValueError(
+            f"{name} must be made of objects, got the class {kind}; pde.{kind}(...) "
+            "with parentheses makes one"
+        )
+
+
+def _flow_hint(given: Any, name: str) -> str:
+    """Say where walls of a flow belong, whose classes are above this package."""
+    if name == "boundary" and type(given).__name__ in ("NoSlip", "FreeSlip"):
+        return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, walls)"
+    return ""

@@ -9,24 +9,24 @@ from ._boundary import (
     AbstractGhostCellBoundary,
     GhostCells,
     constant_extrapolation,
-    prescribed,
-    prescribed_at,
+    evaluate_prescribed,
+    prescribed_value,
 )
 
 
 class Inflow(AbstractGhostCellBoundary):
-    """The state outside is known: what hyperbolic equations take in.
+    """Inflow: the state outside is known, as hyperbolic equations take it in.
 
     **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
 
-    **Limits:** of order one beside the wall, whatever the scheme (convenience); where
-    the field is smooth and known, `Dirichlet` has the order of the scheme.
+    **Limits:** of order one beside the boundary, whatever the scheme (convenience);
+    where the field is smooth and known, `Dirichlet` has the order of the scheme.
     """
 
     value: Any
 
     def __init__(self, value: Numbers | Any):
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
 
     def ghosts(self, spacing, width, order):
         del order
@@ -35,11 +35,11 @@ class Inflow(AbstractGhostCellBoundary):
         )
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 class Extrapolation(AbstractGhostCellBoundary):
-    """On the polynomial through `order` cells: what obeys nothing at the wall."""
+    """Extrapolation by the polynomial through `order` cells, for what obeys nothing."""
 
     def ghosts(self, spacing, width, order):
         nothing = jnp.zeros(width, spacing.dtype)
@@ -51,9 +51,9 @@ class Extrapolation(AbstractGhostCellBoundary):
 
 
 class Outflow(AbstractGhostCellBoundary):
-    """The state outside is that of the last cell: what comes leaves, waves included.
+    """Outflow: the state outside is that of the last cell, so that waves leave.
 
-    **Limits:** of order one at the wall (mathematics: nothing is known outside).
+    **Limits:** of order one at the boundary (mathematics: nothing is known outside).
     """
 
     def ghosts(self, spacing, width, order):

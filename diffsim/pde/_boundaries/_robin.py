@@ -10,26 +10,26 @@ from ..._types import Numbers
 from ..._validation import as_floating, check_number, is_traced
 from ._boundary import (
     AbstractGhostCellBoundary,
+    evaluate_prescribed,
     ghost_cell_extrapolation,
-    prescribed,
-    prescribed_at,
+    prescribed_value,
 )
 
 
 class Dirichlet(AbstractGhostCellBoundary):
-    r"""$u = g$ at the wall.
+    r"""Dirichlet boundary condition $u = g$.
 
     **Arguments**
 
     - `value`: g: a number, an array with one number a channel or of shape (channel,
-        *wall) with length one across the wall, or a function of (t, x), x of shape
-        (axis, *wall), any `eqx.Module` for instance. What floats in it is a parameter.
+        *side) with length one across the boundary, or a function of (t, x), x of shape
+        (axis, *side), any `eqx.Module` for instance. What floats in it is a parameter.
     """
 
     value: Any
 
     def __init__(self, value: Numbers | Any = 0.0):
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
 
     def ghosts(self, spacing, width, order):
         one = jnp.ones_like(spacing)
@@ -37,20 +37,20 @@ class Dirichlet(AbstractGhostCellBoundary):
         return ghost_cell_extrapolation(one, nothing, spacing, width, max(order - 1, 1))
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 class Neumann(AbstractGhostCellBoundary):
-    r"""$\partial u/\partial n = g$ at the wall, along the outward normal.
+    r"""Neumann boundary condition $\partial u/\partial n = g$, n the outward normal.
 
-    **Arguments:** `value` as for `Dirichlet`; 0 is a wall that nothing spreads through.
+    **Arguments:** `value` as for `Dirichlet`; 0 lets nothing diffuse through.
         What a velocity carries still passes: take one that vanishes there, on faces.
     """
 
     value: Any
 
     def __init__(self, value: Numbers | Any = 0.0):
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
 
     def ghosts(self, spacing, width, order):
         one = jnp.ones_like(spacing)
@@ -60,15 +60,17 @@ class Neumann(AbstractGhostCellBoundary):
         )
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 class Robin(AbstractGhostCellBoundary):
-    r"""$\alpha u + \beta\,\partial u/\partial n = g$ at the wall, n the outward normal.
+    r"""Robin boundary condition $\alpha u + \beta\,\partial u/\partial n = g$.
+
+    n is the outward normal.
 
     **Arguments**
 
-    - `alpha`, `beta`: numbers, of one sign for a wall that the field relaxes at.
+    - `alpha`, `beta`: numbers, of one sign for a boundary that the field relaxes at.
     - `value`: g, as for `Dirichlet`.
 
     **Raises:** `ValueError` where both are 0, and where one is an array.
@@ -85,7 +87,7 @@ class Robin(AbstractGhostCellBoundary):
         check_number("beta", beta)
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
-        self.value = prescribed("value", value)
+        self.value = prescribed_value("value", value)
         if is_traced(self.alpha) or is_traced(self.beta):
             return
         if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
@@ -101,13 +103,13 @@ class Robin(AbstractGhostCellBoundary):
         )
 
     def at(self, t, x):
-        return prescribed_at(self.value, t, x)
+        return evaluate_prescribed(self.value, t, x)
 
 
 def _cells_of_slopes(order: int) -> int:
-    """Behind a ghost that a slope at the wall completes, which says less than a value.
+    """Cells behind a ghost that a prescribed slope completes, which says less.
 
-    For order 2 a line will do: across the wall it is wrong by the third derivative
+    For order 2 a line will do: across the boundary it is wrong by the third derivative
     alone, and diffusion stays symmetric.
     """
     return order if order > 2 else 1

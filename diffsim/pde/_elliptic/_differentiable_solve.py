@@ -1,4 +1,4 @@
-"""The solution of a system, and its derivative."""
+"""Differentiable solve of an elliptic problem."""
 
 from typing import Any
 
@@ -26,12 +26,12 @@ class EllipticLinearSolver(AbstractLinearSolver):
         return self.solver.prepare(self.system) if hint is None else hint
 
     def solve(self, state, operator, b):
-        return self.solved_from(state, operator, b, None)
+        return self.solve_from_guess(state, operator, b, None)
 
     def solve_transpose(self, state, transposed, b):
-        return self.solved_from(state, transposed, b, None)
+        return self.solve_from_guess(state, transposed, b, None)
 
-    def solved_from(self, state, operator, b, guess):
+    def solve_from_guess(self, state, operator, b, guess):
         known, steps = PreparedOperator(self.system, state), []
 
         def solve(r):
@@ -54,8 +54,8 @@ def solve_elliptic(
     Of one field, shape (*grid). Differentiable in all arrays of the system and in b,
     each derivative another solve with what was prepared for the value.
     """
-    # What prepares and leads a solve is held: the derivative is the rule of
-    # `ImplicitEquation`.
+    # The preparation and the preconditioner are constants: the derivative is the rule
+    # of `ImplicitEquation`.
     strategy = EllipticLinearSolver(solver, jax.lax.stop_gradient(system))
     equation = ImplicitEquation(_residual, (system, b), guess is not None, _solve)
     start = jnp.zeros_like(b) if guess is None else guess
@@ -102,7 +102,7 @@ def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
     system, b = given
     strategy = rule.linear
     state = strategy.prepare(system, b)
-    u, iterations = strategy.solved_from(
+    u, iterations = strategy.solve_from_guess(
         state, system, system.project_mean_free(b), guess if guessed else None
     )
     return u, iterations, state

@@ -5,10 +5,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from ..._norms import max_norm
 from ._helmholtz_operator import HelmholtzOperator
 
 
@@ -20,7 +18,7 @@ class PreparedOperator(NamedTuple):
 
 
 class AbstractEllipticSolver(eqx.Module):
-    r"""Solves $A u = b$ for the operator of an elliptic problem on a grid.
+    r"""Solver of $A u = b$ for the operator of an elliptic problem on a grid.
 
     Values, tangents and adjoints come here, one field at a time. Of a singular A, `b`
     has no mean, and that of the answer does not matter. What does not converge is NaN.
@@ -28,11 +26,13 @@ class AbstractEllipticSolver(eqx.Module):
 
     @abc.abstractmethod
     def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
-        """Why this cannot solve such a system, or lead another solver if not `exact`,
-        and what can; or nothing."""
+        """Say why this cannot solve a system, and what can; or nothing.
+
+        If not `exact`, why it cannot precondition another solver.
+        """
 
     @abc.abstractmethod
-    def prepare(self, system: HelmholtzOperator) -> Any:
+    def prepare(self, system: HelmholtzOperator) -> PyTree:
         """Prepare what all solves with a system share: coarse grids, eigenvalues."""
 
     @abc.abstractmethod
@@ -44,7 +44,7 @@ class AbstractEllipticSolver(eqx.Module):
         *,
         guess: Array | None = None,
     ) -> tuple[Array, Array]:
-        """u with A u = b, and the iterations it took.
+        """Solve A u = b; return u and the iterations it took.
 
         `operator` is v ↦ A v, or v ↦ Aᵀ v; they differ where ghosts follow from more
         than the one cell beside them.
@@ -52,28 +52,8 @@ class AbstractEllipticSolver(eqx.Module):
 
 
 class AbstractPreconditioner(AbstractEllipticSolver):
-    """A solver that one linear map makes, which can lead a Krylov method."""
+    """A solver that is one linear map, which can precondition a Krylov method."""
 
     @abc.abstractmethod
     def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
-        """M⁻¹ b, of a symmetric positive definite M that is near to A."""
-
-
-def typical_size(b: Array) -> Array:
-    """Unit of b for iterations: squares of small numbers are zero in float32."""
-    size = max_norm(b)
-    return jnp.where(size > 0, size, 1)
-
-
-def with_refinement(
-    solve: Callable[[Array], Array],
-    operator: Callable[[Array], Array],
-    b: Array,
-    guess: Array | None,
-) -> Array:
-    """A direct solve, of the change alone where it is known what is nearly right.
-
-    What rounding leaves is as small as the change then: in float32 300 short steps of
-    Crank–Nicolson are 46 times more exact.
-    """
-    return solve(b) if guess is None else guess + solve(b - operator(guess))
+        """Apply M⁻¹ to b, of a symmetric positive definite M that is near to A."""

@@ -1,4 +1,4 @@
-"""`FastDiagonalization`: every wave along every axis has its own equation."""
+"""`FastDiagonalization`: direct solves in the eigenvectors of each axis."""
 
 from typing import ClassVar
 
@@ -6,20 +6,24 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from .._stencils import averaged
-from ._elliptic_solver import AbstractPreconditioner, with_refinement
-from ._helmholtz_operator import HelmholtzOperator, coefficient_on_faces
+from .._stencils import average
+from ._elliptic_solver import AbstractPreconditioner
+from ._helmholtz_operator import (
+    HelmholtzOperator,
+    coefficient_on_faces,
+    with_refinement,
+)
 from ._tensor_eigenbasis import apply_in_eigenbasis, eigenvectors
 
 
 class FastDiagonalization(AbstractPreconditioner):
-    r"""The eigenvectors Q of each axis: direct, for k and α that are numbers.
+    r"""Diagonalization by the eigenvectors Q of each axis: direct, of numbers k and α.
 
     $$u = Q\,\Lambda^{-1} Q^T b, \qquad
       \Lambda = \alpha + \sum_a \frac{k}{\Delta x_a^2} \lambda_a$$
 
-    Fourier transforms along periodic axes; between walls of any kind products with a
-    matrix of n × n discrete waves, which on a CPU take half the time of cosine
+    Fourier transforms along periodic axes; between boundaries of any kind products with
+    a matrix of n × n discrete waves, which on a CPU take half the time of cosine
     transforms for n = 256, the same for 512 and twice as long for 1024.
 
     Inside `PreconditionedKrylov` it takes k and α that vary, by
@@ -48,23 +52,23 @@ class FastDiagonalization(AbstractPreconditioner):
     def prepare(self, system):
         if system.uniform:
             return None
-        return _smooth(system)
+        return _smooth_scaling(system)
 
     def solve(self, known, operator, b, *, guess=None):
         x = with_refinement(
             lambda r: self.apply_preconditioner(known, r), operator, b, guess
         )
-        # The waves of other walls lead, but do not solve.
+        # Eigenvectors of other boundaries precondition, but do not solve.
         return jnp.where(_has_eigenbasis(known.system), x, jnp.nan), jnp.asarray(1)
 
     def apply_preconditioner(self, known, b):
         if known.state is None:
-            return _uniform(known.system, b)
+            return _solve_uniform(known.system, b)
         scale, smooth = known.state
-        return _uniform(smooth, b / scale) / scale
+        return _solve_uniform(smooth, b / scale) / scale
 
 
-def _uniform(system: HelmholtzOperator, b: Array) -> Array:
+def _solve_uniform(system: HelmholtzOperator, b: Array) -> Array:
     """A⁻¹ b, where all coefficients are numbers."""
     given = system.kinds, system.walls, system.shape, system.faces
     matrices, eigenvalues = eigenvectors(*given)
@@ -94,7 +98,7 @@ def _divide_by_eigenvalues(
     return jnp.where(lost, 0, x / jnp.where(lost, 1, eigenvalues))
 
 
-def _smooth(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
+def _smooth_scaling(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
     r"""s and a B of numbers with A ≈ s B s.
 
     For $s = \sqrt k$ the two differ by the potential $\nabla^2 s/s + \alpha/k$ alone,
@@ -104,7 +108,7 @@ def _smooth(system: HelmholtzOperator) -> tuple[Array, HelmholtzOperator]:
     sizes = tuple(jnp.mean(c) for c in system.faces)
     # A step of no length has no k at all.
     relative = [
-        averaged(
+        average(
             coefficient_on_faces(
                 jnp.where(size > 0, c / jnp.where(size > 0, size, 1), 1),
                 axis,

@@ -1,4 +1,4 @@
-"""From a grid to the one of half as many cells, and back."""
+"""Grid transfer: restriction to half as many cells, and prolongation."""
 
 import math
 
@@ -56,15 +56,15 @@ def coarsen(system: HelmholtzOperator) -> HelmholtzOperator:
 def restrict(r: Array, system: HelmholtzOperator) -> Array:
     """The transpose of `prolong`, of mean weights."""
     for axis in halved_axes(system.shape):
-        even, odd = _parts(r, axis)
+        even, odd = _split_even_odd(r, axis)
         n = even.shape[axis]
         pair = system.walls[axis]
         if pair is None:
-            before, after = _ends(odd, n - 1, axis), _ends(even, 0, axis)
+            before, after = _layer(odd, n - 1, axis), _layer(even, 0, axis)
         else:
             low, high = (_farther_weights(own)[0, 0] for own in pair)
-            before = low * _ends(even, 0, axis)
-            after = high * _ends(odd, n - 1, axis)
+            before = low * _layer(even, 0, axis)
+            after = high * _layer(odd, n - 1, axis)
         left = jnp.concatenate([before, slice_in_dim(odd, 0, n - 1, axis=axis)], axis)
         right = jnp.concatenate([slice_in_dim(even, 1, n, axis=axis), after], axis)
         r = (3 * (even + odd) + (left + right)) / 8
@@ -75,7 +75,7 @@ def prolong(u: Array, system: HelmholtzOperator) -> Array:
     """A field of the coarse grid on that of `system`, on lines between its cells."""
     for axis in reversed(halved_axes(system.shape)):
         n, pair = u.shape[axis], system.walls[axis]
-        first, last = _ends(u, 0, axis), _ends(u, n - 1, axis)
+        first, last = _layer(u, 0, axis), _layer(u, n - 1, axis)
         if pair is None:
             before, after = last, first
         else:
@@ -88,8 +88,8 @@ def prolong(u: Array, system: HelmholtzOperator) -> Array:
     return u
 
 
-def levels(system: HelmholtzOperator) -> list[HelmholtzOperator]:
-    """All grids, the finest first."""
+def grid_levels(system: HelmholtzOperator) -> list[HelmholtzOperator]:
+    """Return the operators on all grids, the finest first."""
     found = [system]
     while halved_axes(found[-1].shape):
         found.append(coarsen(found[-1]))
@@ -108,7 +108,7 @@ def _farther_weights(own: Array) -> Array:
     return (3 * own - 1) / (3 - own)
 
 
-def _parts(r: Array, axis: int) -> tuple[Array, Array]:
+def _split_even_odd(r: Array, axis: int) -> tuple[Array, Array]:
     pairs = r.reshape(*r.shape[:axis], -1, 2, *r.shape[axis + 1 :])
     even, odd = (
         slice_in_dim(pairs, k, k + 1, axis=axis + 1).squeeze(axis + 1) for k in (0, 1)
@@ -116,21 +116,21 @@ def _parts(r: Array, axis: int) -> tuple[Array, Array]:
     return even, odd
 
 
-def _ends(u: Array, i: int, axis: int) -> Array:
+def _layer(u: Array, i: int, axis: int) -> Array:
     return slice_in_dim(u, i, i + 1, axis=axis)
 
 
 def _pair_means(c: Array, axis: int) -> Array:
-    even, odd = _parts(c, axis)
+    even, odd = _split_even_odd(c, axis)
     return (even + odd) / 2
 
 
 def _full_weighting(c: Array, axis: int, on_wall: bool) -> Array:
-    """Half of every second face, and a quarter of those before and behind it."""
+    """Weigh every second face by a half, those before and behind it by a quarter."""
     n = c.shape[axis] - 1
     here = slice_in_dim(c, 0, n + 1, 2, axis)
     between = slice_in_dim(c, 1, n, 2, axis)
-    first, last = _ends(between, 0, axis), _ends(between, n // 2 - 1, axis)
+    first, last = _layer(between, 0, axis), _layer(between, n // 2 - 1, axis)
     before, after = (first, last) if on_wall else (last, first)
     left = jnp.concatenate([before, between], axis)
     right = jnp.concatenate([between, after], axis)

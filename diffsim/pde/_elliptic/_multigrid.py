@@ -1,4 +1,4 @@
-"""`Multigrid`: every wavelength on the grid that it is short on."""
+"""`Multigrid`: geometric multigrid with Chebyshev smoothing."""
 
 import math
 from typing import ClassVar
@@ -9,9 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import matmul
-from ._elliptic_solver import AbstractPreconditioner, PreparedOperator, typical_size
-from ._grid_transfer import coarsest_shape, levels, prolong, restrict
-from ._helmholtz_operator import HelmholtzOperator, operator_diagonal
+from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
+from ._grid_transfer import coarsest_shape, grid_levels, prolong, restrict
+from ._helmholtz_operator import (
+    HelmholtzOperator,
+    operator_diagonal,
+    typical_size,
+)
 
 
 #: Cells of the coarsest grid, whose matrix is made and inverted.
@@ -70,7 +74,7 @@ class Multigrid(AbstractPreconditioner):
         )
 
     def prepare(self, system):
-        _, *coarser = grids = levels(_bounded(system))
+        _, *coarser = grids = grid_levels(_bound_ghosts(system))
         last = grids[-1]
         eye = jnp.eye(math.prod(last.shape), dtype=last.alpha.dtype)
         columns = jax.vmap(lambda e: last(e.reshape(last.shape)).reshape(-1))(eye)
@@ -79,28 +83,28 @@ class Multigrid(AbstractPreconditioner):
 
     def solve(self, known, operator, b, *, guess=None):
         if self.cycles is None:
-            return self._converged(known, operator, b, guess)
-        return self._repeated(known, operator, b, guess), jnp.asarray(self.cycles)
+            return self._iterate_to_tolerance(known, operator, b, guess)
+        return self._repeat_cycles(known, operator, b, guess), jnp.asarray(self.cycles)
 
     def apply_preconditioner(self, known, b):
-        return self._repeated(known, _bounded(known.system), b, None)
+        return self._repeat_cycles(known, _bound_ghosts(known.system), b, None)
 
-    def _repeated(self, known, operator, b, guess):
+    def _repeat_cycles(self, known, operator, b, guess):
         x = guess
         for _ in range(self.cycles or 1):
             left = b if x is None else b - operator(x)
-            move = self._corrected(known, left)
+            move = self._v_cycle(known, left)
             x = move if x is None else x + move
         return x
 
-    def _converged(self, known, operator, b, guess):
+    def _iterate_to_tolerance(self, known, operator, b, guess):
         rtol = jnp.finfo(b.dtype).eps ** 0.75 if self.rtol is None else self.rtol
         unit = typical_size(b)
         b = b / unit
 
         def step(carry):
             x, _, _, n = carry
-            move = self._corrected(known, b - operator(x))
+            move = self._v_cycle(known, b - operator(x))
             x = x + move
             return x, jnp.sum(move**2), jnp.sum(x**2), n + 1
 
@@ -113,10 +117,10 @@ class Multigrid(AbstractPreconditioner):
         x, moved, size, n = jax.lax.while_loop(wanted, step, start)
         return jnp.where(moved <= rtol**2 * size, unit * x, jnp.nan), n
 
-    def _corrected(self, known: PreparedOperator, b: Array) -> Array:
-        """One V-cycle from zero."""
+    def _v_cycle(self, known: PreparedOperator, b: Array) -> Array:
+        """Return one V-cycle from zero."""
         coarser, scales, inverse = known.state
-        grids = [_bounded(known.system), *coarser]
+        grids = [_bound_ghosts(known.system), *coarser]
 
         def cycle(b):
             return self._cycle(grids, scales, inverse, b)
@@ -127,12 +131,12 @@ class Multigrid(AbstractPreconditioner):
         if len(grids) == 1:
             return matmul(inverse, b.reshape(-1)).reshape(b.shape)
         system, scale = grids[0], scales[0]
-        x = self._smoothed(system, scale, b, None)
+        x = self._smooth(system, scale, b, None)
         left = restrict(b - system.plain(x), system)
         x = x + prolong(self._cycle(grids[1:], scales[1:], inverse, left), system)
-        return self._smoothed(system, scale, b, x)
+        return self._smooth(system, scale, b, x)
 
-    def _smoothed(
+    def _smooth(
         self, system: HelmholtzOperator, scale: Array, b: Array, x: Array | None
     ):
         """Chebyshev's polynomial for all that the coarser grid does not see."""
@@ -150,8 +154,8 @@ class Multigrid(AbstractPreconditioner):
         return x
 
 
-def _bounded(system: HelmholtzOperator) -> HelmholtzOperator:
-    """With ghosts of the one cell beside them, no larger than it: positive definite."""
+def _bound_ghosts(system: HelmholtzOperator) -> HelmholtzOperator:
+    """Bound ghosts by the one cell beside them, which makes A positive definite."""
     walls = jax.tree.map(
         lambda own: jnp.clip(own.sum(), -1, 1).reshape(1, 1), system.walls
     )

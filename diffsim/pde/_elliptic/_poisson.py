@@ -1,6 +1,6 @@
 """`helmholtz` and `poisson`: elliptic problems, checked."""
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import jax
@@ -12,7 +12,12 @@ from ..._jit._fresh_jit import fresh_jit
 from ..._norms import max_norm
 from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import Numbers
-from ..._validation import as_floating, check_positive, is_traced
+from ..._validation import (
+    PositiveParameter,
+    as_floating,
+    check_positive,
+    is_traced,
+)
 from ...implicit import Solution
 from .._domain import Domain, check_domain
 from .._finite_volume import diffusion
@@ -25,6 +30,47 @@ from ._helmholtz_operator import (
 )
 
 
+_RESONANCE = (
+    "with a negative one waves of some length resonate, and no solver here is for them"
+)
+
+
+@overload
+def helmholtz(
+    f: Numbers,
+    domain: Domain,
+    *,
+    alpha: Numbers,
+    coefficient: Numbers = 1.0,
+    t: Any = 0.0,
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> Array: ...
+@overload
+def helmholtz(
+    f: Numbers,
+    domain: Domain,
+    *,
+    alpha: Numbers,
+    coefficient: Numbers = 1.0,
+    t: Any = 0.0,
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+@overload
+def helmholtz(
+    f: Numbers,
+    domain: Domain,
+    *,
+    alpha: Numbers,
+    coefficient: Numbers = 1.0,
+    t: Any = 0.0,
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+    full: bool,
+) -> Array | Solution: ...
 def helmholtz(
     f: Numbers,
     domain: Domain,
@@ -35,11 +81,11 @@ def helmholtz(
     solver: Any = None,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The u of $\alpha u - \nabla\cdot(k\,\nabla u) = f$ with its boundaries, order 2.
+) -> Array | Solution:
+    r"""Solve Helmholtz' equation $\alpha u - \nabla\cdot(k\,\nabla u) = f$, of order 2.
 
     Exactly, to the tolerance of the solver, that of `pde.diffusion` in every cell.
-    Differentiable in f, α, k, the values at the walls and the corners of the grid, in
+    Differentiable in f, α, k, the boundary values and the corners of the grid, in
     every mode, by one more solve and not through iterations.
 
     ```python
@@ -61,9 +107,9 @@ def helmholtz(
     - `full`: return an `implicit.Solution` with status, residual and iterations, of
         the shape (...) of the problems: one that fails is NaN and leaves others alone.
 
-    Where α is 0 and only differences of u are determined, all walls being periodic or
-    `Neumann`, f and what passes the walls have to balance; rounding is taken out of
-    f, and the u of mean zero is returned.
+    Where α is 0 and only differences of u are determined, all boundaries being periodic
+    or `Neumann`, f and what passes the boundary have to balance; rounding is taken out
+    of f, and the u of mean zero is returned.
 
     **Raises:** `ValueError` for fields of another shape, α and k of the wrong sign, a
     solver that cannot, and concrete data that do not balance; `RuntimeError` for those
@@ -77,8 +123,8 @@ def helmholtz(
     error of 1e-4 on 100 cells along an axis: it grows with the square of their number.
 
     **Limits:** k is averaged onto faces, so that a jump of it costs one order there
-    (convenience). With all walls `Neumann` and α = 0, derivatives are those of balanced
-    data: a mean in a change of f changes nothing (mathematics).
+    (convenience). With all boundaries `Neumann` and α = 0, derivatives are those of
+    balanced data: a mean in a change of f changes nothing (mathematics).
     """
     f = as_floating("f", f)
     check_domain(domain)
@@ -86,7 +132,7 @@ def helmholtz(
     coefficient = _field("coefficient", coefficient, domain)
     check_positive("coefficient", coefficient, "an elliptic problem has one sign of it")
     alpha = _field("alpha", alpha, domain)
-    _check_not_negative(alpha)
+    PositiveParameter("alpha", alpha, zero=True, hint=_RESONANCE).check()
     found, imbalance = _solve_problem(f, domain, (alpha, coefficient), t, solver)
     if not should_raise(throw):
         return found if full else found.value
@@ -95,6 +141,39 @@ def helmholtz(
     return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
+@overload
+def poisson(
+    f: Numbers,
+    domain: Domain,
+    *,
+    coefficient: Numbers = 1.0,
+    t: Any = 0.0,
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> Array: ...
+@overload
+def poisson(
+    f: Numbers,
+    domain: Domain,
+    *,
+    coefficient: Numbers = 1.0,
+    t: Any = 0.0,
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+@overload
+def poisson(
+    f: Numbers,
+    domain: Domain,
+    *,
+    coefficient: Numbers = 1.0,
+    t: Any = 0.0,
+    solver: AbstractEllipticSolver | None = None,
+    throw: bool | None = None,
+    full: bool,
+) -> Array | Solution: ...
 def poisson(
     f: Numbers,
     domain: Domain,
@@ -104,8 +183,8 @@ def poisson(
     solver: Any = None,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The u of $-\nabla\cdot(k\,\nabla u) = f$: `helmholtz` for α = 0.
+) -> Array | Solution:
+    r"""Solve Poisson's equation $-\nabla\cdot(k\,\nabla u) = f$: `helmholtz`, α = 0.
 
     **Arguments:** `f`, `domain`, `coefficient`, `t`, `solver`, `throw` and `full` as
     for `helmholtz`, with its failures.
@@ -163,7 +242,7 @@ def _solve_checked(
 def _check_solution(
     system: HelmholtzOperator, f: Array, walls: Array, u: Array, left: Array
 ) -> tuple[RESULTS, Array]:
-    """How one field was solved for, and how far its data are from a balance."""
+    """Return the status of one field, and how far its data are from a balance."""
     b = f + walls
     size = max_norm(b) + max_norm(operator_diagonal(system)) * max_norm(u)
     # What is left of b is but rounding, or the tolerance of a solver.
@@ -206,18 +285,7 @@ def _field(name: str, given: Numbers, domain: Domain) -> Array:
     return field
 
 
-def _check_not_negative(alpha: Array):
-    if is_traced(alpha):
-        return
-    smallest = np.min(np.asarray(alpha))
-    if not smallest >= 0:
-        raise ValueError(
-            f"alpha must be 0 or positive, got {smallest}: with a negative one waves "
-            "of some length resonate, and no solver here is for them"
-        )
-
-
-def _check_balance(status: Any, imbalance: Array) -> Any:
+def _check_balance(status: RESULTS, imbalance: Array) -> RESULTS:
     """Return the status of the first of several problems that failed."""
     batch, name, first = imbalance.shape, "f", 0
     if batch:
@@ -232,7 +300,7 @@ def _check_balance(status: Any, imbalance: Array) -> Any:
     if batch:
         name = f"f[{', '.join(map(str, np.unravel_index(int(first), batch)))}]"
     raise ValueError(
-        f"{name} and the values at the walls must balance where they determine u up to "
+        f"{name} and the boundary values must balance where they determine u up to "
         f"a constant: the mean of both together is {float(imbalance):.2g} of their "
         "size, and has to be 0; subtract it from f, or give an alpha above 0"
     )

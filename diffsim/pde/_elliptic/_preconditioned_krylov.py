@@ -4,13 +4,9 @@ import equinox as eqx
 from jaxtyping import Array
 
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._elliptic_solver import (
-    AbstractEllipticSolver,
-    AbstractPreconditioner,
-    typical_size,
-)
+from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner
 from ._fast_diagonalization import FastDiagonalization
-from ._helmholtz_operator import HelmholtzOperator
+from ._helmholtz_operator import HelmholtzOperator, typical_size
 
 
 class PreconditionedKrylov(AbstractEllipticSolver):
@@ -42,7 +38,7 @@ class PreconditionedKrylov(AbstractEllipticSolver):
         )
         if not isinstance(preconditioner, AbstractPreconditioner):
             raise ValueError(
-                f"by must be FastDiagonalization(), Multigrid() or "
+                f"preconditioner must be FastDiagonalization(), Multigrid() or "
                 f"TridiagonalElimination(), got {preconditioner!r:.60}"
             )
         if krylov is not None and krylov.preconditioner is not None:

@@ -1,4 +1,4 @@
-"""`TridiagonalElimination`: one axis, from one end to the other."""
+"""`TridiagonalElimination`: direct solves along one axis."""
 
 from typing import Any
 
@@ -6,8 +6,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._elliptic_solver import AbstractPreconditioner, with_refinement
-from ._helmholtz_operator import coefficient_on_faces, operator_diagonal
+from ._elliptic_solver import AbstractPreconditioner
+from ._helmholtz_operator import (
+    coefficient_on_faces,
+    operator_diagonal,
+    with_refinement,
+)
 
 
 class TridiagonalElimination(AbstractPreconditioner):

@@ -5,7 +5,11 @@ from ._allen_cahn import AllenCahn
 from ._burgers import Burgers
 from ._cahn_hilliard import CahnHilliard
 from ._coefficients import check_coefficients
-from ._conservation_law import AbstractConservationLaw, flux_divergence
+from ._conservation_law import (
+    AbstractConservationLaw,
+    check_positive_boundary,
+    flux_divergence,
+)
 from ._diffusion import Diffusion
 from ._equation import (
     AbstractEquation,
@@ -20,7 +24,9 @@ from ._fisher_kpp import FisherKPP
 from ._gray_scott import GrayScott
 from ._korteweg_de_vries import KortewegDeVries
 from ._kuramoto_sivashinsky import KuramotoSivashinsky
-from ._navier_stokes import NavierStokes
+from ._navier_stokes import AbstractNavierStokes
+from ._navier_stokes_velocity import NavierStokesVelocity
+from ._navier_stokes_vorticity import NavierStokesVorticity
 from ._reaction_diffusion import AbstractReactionDiffusion
 from ._schrodinger import Schrodinger
 from ._shallow_water import ShallowWater
@@ -32,6 +38,7 @@ __all__ = [
     "AbstractEquation",
     "AbstractFiniteVolumeEquation",
     "AbstractIMEXEquation",
+    "AbstractNavierStokes",
     "AbstractReactionDiffusion",
     "AbstractSecondOrderInTime",
     "AbstractSpectralEquation",
@@ -46,10 +53,12 @@ __all__ = [
     "GrayScott",
     "KortewegDeVries",
     "KuramotoSivashinsky",
-    "NavierStokes",
+    "NavierStokesVelocity",
+    "NavierStokesVorticity",
     "Schrodinger",
     "ShallowWater",
     "Wave",
     "check_coefficients",
+    "check_positive_boundary",
     "flux_divergence",
 ]

@@ -1,5 +1,6 @@
 """Advection with diffusion and reaction."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -11,11 +12,22 @@ from ..._validation import as_floating, check_signature, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
-from .._finite_volume import MUSCL, AbstractReconstruction, advection, checked_velocity
+from .._finite_volume import (
+    MUSCL,
+    AbstractReconstruction,
+    advection,
+    diffusion_term_of_order,
+    diffusive_courant_rate,
+    validate_velocity,
+)
 from .._time_step import CFL
-from ._coefficients import add_source, evaluate_coefficient, has_diffusion, optional
+from ._coefficients import (
+    add_source,
+    evaluate_coefficient,
+    optional_coefficient,
+    positive_diffusivity,
+)
 from ._equation import AbstractFiniteVolumeEquation
-from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class AdvectionDiffusion(AbstractFiniteVolumeEquation):
@@ -38,7 +50,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
 
     **Good values:** fewer than 2 D/|v| for Δx resolve every layer, and then any scheme
     does. `Dirichlet` where the flow enters, or `Inflow` where what comes in jumps, and
-    `Outflow` where it leaves; Dirichlet walls at outlets make layers of a width of
+    `Outflow` where it leaves; Dirichlet boundaries at outlets make layers of a width of
     D/|v|.
 
     **Raises:** `ValueError` for a negative D and a velocity of another shape.
@@ -63,15 +75,15 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         source: Numbers | Any = None,
         scheme: AbstractReconstruction | None = None,
     ):
-        self.diffusivity = optional("diffusivity", diffusivity)
-        self.velocity = _velocity(velocity)
-        self.source = optional("source", source)
+        self.diffusivity = optional_coefficient("diffusivity", diffusivity)
+        self.velocity = _validate_velocity(velocity)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity, zero=True),)
+        return (positive_diffusivity("diffusivity", self.diffusivity, zero=True),)
 
     def channels(self, ndim):
         del ndim
@@ -107,26 +119,28 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
     def check(self, u, domain):
         velocity = self.velocity
         if not callable(velocity):
-            checked_velocity(velocity, domain)
+            validate_velocity(velocity, domain)
 
     def default_method(self, domain):
         del domain
         return Method(SSPRK3(), controller=CFL())
 
-    def _velocity_at(self, t: Any, x: Array, domain: Domain) -> Any:
+    def _velocity_at(
+        self, t: Any, x: Array, domain: Domain
+    ) -> Array | tuple[Array, ...]:
         if not callable(self.velocity):
             return self.velocity
         with explain_tracer_errors("velocity"):
             found = self.velocity(t, x)
-        found = _velocity(found)
+        found = _validate_velocity(found)
         # Where x are, in the cells: a tuple from outside could mean faces.
         if isinstance(found, tuple) and all(v.shape == x.shape[1:] for v in found):
             found = jnp.stack(found)
-        return checked_velocity(found, domain)
+        return validate_velocity(found, domain)
 
 
-def _velocity(given: Any) -> Any:
-    """A function, an array, or a tuple of arrays on faces."""
+def _validate_velocity(given: Any) -> Array | tuple[Array, ...] | Callable:
+    """Validate a function, an array, or a tuple of arrays on faces."""
     if callable(given):
         check_signature("velocity", given, ("t", "x"))
         return given

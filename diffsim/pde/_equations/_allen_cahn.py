@@ -7,16 +7,18 @@ from ._coefficients import (
     add_source,
     coefficient,
     evaluate_coefficient,
-    has_diffusion,
-    optional,
+    optional_coefficient,
+    positive_diffusivity,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class AllenCahn(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3) + s$.
+    r"""Allen–Cahn equation:
 
-    Two phases, u = ±1, with walls between them of the profile
+    $$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,(u - u^3) + s$$
+
+    Two phases, u = ±1, with interfaces between them of the profile
     $\tanh\bigl(x\sqrt{r/2D}\bigr)$ that shorten at D times their curvature.
 
     **Arguments**
@@ -25,7 +27,7 @@ class AllenCahn(AbstractReactionDiffusion):
         field, or a function of (t, x, u), any `eqx.Module`.
     - `source`: s, u / time, of the same kinds: what favours a phase. None is without.
 
-    **Good values:** eight cells a wall, 4 √(D/r) wide.
+    **Good values:** eight cells an interface, 4 √(D/r) wide.
     """
 
     diffusivity: Any
@@ -44,10 +46,10 @@ class AllenCahn(AbstractReactionDiffusion):
     ):
         self.diffusivity = coefficient("diffusivity", diffusivity)
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity),)
+        return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
     def nonlinearity_degree(self):

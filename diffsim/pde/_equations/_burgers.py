@@ -14,20 +14,28 @@ from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
     Rusanov,
+    diffusion_term_of_order,
+    diffusive_courant_rate,
 )
 from .._time_step import CFL
-from ._coefficients import add_source, evaluate_coefficient, has_diffusion, optional
+from ._coefficients import (
+    add_source,
+    evaluate_coefficient,
+    optional_coefficient,
+    positive_diffusivity,
+)
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
     flux_divergence,
     with_odd_channels,
 )
-from ._implicit_diffusion import diffusion_term_of_order, diffusive_courant_rate
 
 
 class Burgers(AbstractConservationLaw):
-    r"""$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nabla\cdot(\nu\nabla u) + s$.
+    r"""Burgers' equation:
+
+    $$\partial_t u + \sum_a \partial_a \tfrac12 u^2 = \nabla\cdot(\nu\nabla u) + s$$
 
     Waves steepen: crests run into troughs after $1/\max|u'|$, and make shocks of a
     width of $4\nu/\Delta u$, or of a few cells where that is less.
@@ -68,8 +76,8 @@ class Burgers(AbstractConservationLaw):
         scheme: AbstractReconstruction | None = None,
         riemann_solver: AbstractRiemannSolver | None = None,
     ):
-        self.viscosity = optional("viscosity", viscosity)
-        self.source = optional("source", source)
+        self.viscosity = optional_coefficient("viscosity", viscosity)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=WENO5()
         )
@@ -78,7 +86,7 @@ class Burgers(AbstractConservationLaw):
         )
 
     def positive_parameters(self):
-        return (has_diffusion("viscosity", self.viscosity, zero=True),)
+        return (positive_diffusivity("viscosity", self.viscosity, zero=True),)
 
     def channels(self, ndim):
         del ndim

@@ -8,16 +8,17 @@ from jaxtyping import Array
 from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
-from ._coefficients import fed_in_modes, optional
+from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
 
 
 class CahnHilliard(AbstractSpectralEquation):
-    r"""$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$: a mixture
-    comes apart.
+    r"""Cahn–Hilliard equation of phase separation:
+
+    $$\partial_t u = M\,\nabla^2(u^3 - u - \epsilon^2\nabla^2 u) + s$$
 
     u is −1 in one phase and 1 in the other. Waves on a mean $\bar u$ grow at
-    $M k^2(1 - 3\bar u^2 - \epsilon^2 k^2)$; then there are drops and bands with walls
+    $M k^2(1 - 3\bar u^2 - \epsilon^2 k^2)$; then there are drops and bands, interfaces
     $\tanh(x/\sqrt2\epsilon)$ between them, and the large ones eat the small ones. The
     mean stays and $\int \tfrac14(u^2 - 1)^2 + \tfrac12\epsilon^2|\nabla u|^2$ falls,
     both without s.
@@ -59,7 +60,7 @@ class CahnHilliard(AbstractSpectralEquation):
         self.mobility = as_floating("mobility", mobility)
         self.interface_width = as_floating("interface_width", interface_width)
         self.linearized_about = float(linearized_about)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
         return (
@@ -69,7 +70,7 @@ class CahnHilliard(AbstractSpectralEquation):
             PositiveParameter(
                 "interface_width",
                 self.interface_width,
-                hint="walls between phases have one",
+                hint="interfaces between phases have one",
             ),
         )
 
@@ -92,4 +93,4 @@ class CahnHilliard(AbstractSpectralEquation):
         if self.linearized_about:
             rest = rest - 3 * self.linearized_about**2 * z
         rate = real_times(-self.mobility * modes.wavenumber_squared, rest)
-        return fed_in_modes(rate, self.source, t, z, modes)
+        return add_source_transform(rate, self.source, t, z, modes)

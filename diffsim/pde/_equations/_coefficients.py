@@ -1,46 +1,46 @@
 """Coefficients: numbers, fields or functions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import (
-    PositiveParameter,
-    as_floating,
-    check_signature,
-    checked_return,
-)
+from ..._validation import PositiveParameter, checked_return
+from .._boundaries import array_or_function
 from .._fourier import FourierBasis
 
 
-#: What functions are told: the time, the places (axis, *grid), and the field.
-_TOLD = ("t", "x", "u")
+#: Arguments of functions: the time, the places (axis, *grid), and the field.
+_ARGUMENTS = ("t", "x", "u")
 
 #: Coefficients that are added to rates, whose channels they may have.
-_FED = ("source", "forcing")
+_SOURCES = ("source", "forcing")
 
 
-def coefficient(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
-    """A number, a field or a function, as an equation keeps it."""
-    if callable(given):
-        check_signature(name, given, takes)
-        return given
-    return as_floating(name, given)
+def coefficient(
+    name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
+) -> Array | Callable:
+    """Validate a number, a field or a function of `arguments`."""
+    return array_or_function(name, given, arguments)
 
 
-def has_diffusion(name: str, value: Any, *, zero: bool = False) -> PositiveParameter:
-    """The sign of what evens a field out; `zero` where nothing has to."""
+def positive_diffusivity(
+    name: str, value: Any, *, zero: bool = False
+) -> PositiveParameter:
+    """Sign of a diffusivity; `zero` where it may vanish."""
     hint = "negative ones make a field rougher without bound"
     if not zero:
-        hint = f"of zero nothing spreads, and {hint}"
+        hint = f"of zero nothing diffuses, and {hint}"
     return PositiveParameter(name, value, zero, hint)
 
 
-def optional(name: str, given: Any, takes: tuple[str, ...] = _TOLD) -> Any:
-    """A coefficient, or None where there is none."""
-    return None if given is None else coefficient(name, given, takes)
+def optional_coefficient(
+    name: str, given: Any, arguments: tuple[str, ...] = _ARGUMENTS
+) -> Array | Callable | None:
+    """Validate a coefficient, or None where there is none."""
+    return None if given is None else coefficient(name, given, arguments)
 
 
 def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
@@ -55,13 +55,13 @@ def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
 def _check_shape(
     name: str, shape: tuple[int, ...], channels: int, grid: tuple[int, ...]
 ):
-    fed_in = name in _FED
-    most = (channels, *grid) if fed_in else grid
+    is_source = name in _SOURCES
+    most = (channels, *grid) if is_source else grid
     fits = not shape or len(grid) <= len(shape) <= len(most)
     pairs = zip(reversed(shape), reversed(most), strict=False)
     if fits and all(a in (1, n) for a, n in pairs):
         return
-    others = f"{channels} channels or none" if fed_in else "nothing"
+    others = f"{channels} channels or none" if is_source else "nothing"
     raise ValueError(
         f"{name} must be a number or have the grid as its last axes, {grid}, got shape "
         f"{shape}; before those axes there are {others}"
@@ -69,14 +69,14 @@ def _check_shape(
 
 
 def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
-    """A rate with what a source adds to it, a function of (t, x, u) for instance.
+    """Add a source to a rate, a function of (t, x, u) for instance.
 
-    Of an equation for one channel the source is told of the field alone.
+    Of an equation for one channel the source is given the field alone.
     """
     if source is None:
         return rate
-    told = u[0] if len(u) == 1 else u
-    found = evaluate_coefficient("source", source, t, x.astype(u.dtype), told)
+    field = u[0] if len(u) == 1 else u
+    found = evaluate_coefficient("source", source, t, x.astype(u.dtype), field)
     pairs = zip(reversed(found.shape), reversed(rate.shape), strict=False)
     if found.ndim > rate.ndim or any(a not in (1, n) for a, n in pairs):
         raise ValueError(
@@ -86,19 +86,19 @@ def add_source(rate: Array, source: Any, t: Any, x: Array, u: Array) -> Array:
     return rate + found
 
 
-def feed_in_modes(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
-    """The transform of what a source adds to the rate of the field of z."""
+def source_transform(source: Any, t: Any, z: Array, modes: FourierBasis) -> Array:
+    """Evaluate a source for the field of z, and return its transform."""
     field = modes.ifft(z)
     return modes.fft(
         add_source(jnp.zeros_like(field), source, t, modes.grid.centers, field)
     )
 
 
-def fed_in_modes(
+def add_source_transform(
     rate: Array, source: Any, t: Any, z: Array, modes: FourierBasis
 ) -> Array:
-    """A rate in modes with what a source adds to it."""
-    return rate if source is None else rate + feed_in_modes(source, t, z, modes)
+    """Add the transform of a source to a rate in Fourier space."""
+    return rate if source is None else rate + source_transform(source, t, z, modes)
 
 
 def evaluate_coefficient(
@@ -106,14 +106,14 @@ def evaluate_coefficient(
 ) -> Array:
     """Evaluate a coefficient at t, x and fields, in the type of x."""
     if not callable(given):
-        return fitting(name, given, x)
+        return coefficient_values(name, given, x)
     with explain_tracer_errors(name):
         found = given(t, x, *fields)
-    return fitting(name, found, x)
+    return coefficient_values(name, found, x)
 
 
-def fitting(name: str, given: Any, x: Array) -> Array:
-    """Numbers or fields in the type of x; objects to those of another grid."""
+def coefficient_values(name: str, given: Any, x: Array) -> Array:
+    """Convert numbers or fields to the type of x; refuse those of another grid."""
     found, grid = checked_return(name, given, x.dtype), x.shape[1:]
     pairs = zip(found.shape[-len(grid) :], grid, strict=False)
     whole = found.ndim >= len(grid) and all(a in (1, n) for a, n in pairs)

@@ -1,4 +1,4 @@
-"""Conservation laws: what they say of themselves, and the rate that follows."""
+"""Conservation laws: their interface, and the rate that follows."""
 
 import abc
 from collections.abc import Sequence
@@ -7,16 +7,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from .._boundaries import ReflectingWall, SignedReflection
-from .._domain import Domain
+from ..._validation import compile_time_eval
+from .._boundaries import Dirichlet, Inflow, ReflectingWall, SignedReflection
+from .._domain import BoundaryValue, Domain
 from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
     Channels,
-    both_sides,
+    reconstruct_both_sides,
 )
 from .._materialize import materialize
 from .._stencils import divergence
@@ -24,7 +26,7 @@ from ._equation import AbstractFiniteVolumeEquation
 
 
 class AbstractConservationLaw(AbstractFiniteVolumeEquation):
-    r"""$\partial_t u + \nabla\cdot F(u) = 0$, with waves of finite speed.
+    r"""Conservation law $\partial_t u + \nabla\cdot F(u) = 0$, of finite wave speeds.
 
     Subclasses say what they are for tuples with one array a channel, in cells and on
     faces alike; `rate` is `pde.flux_divergence(self, u, domain, t)`, and what is added
@@ -49,16 +51,16 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
 
     @abc.abstractmethod
     def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
-        """Of the slowest and the fastest wave along `axis`."""
+        """Speeds of the slowest and the fastest wave along `axis`."""
 
     @abc.abstractmethod
     def odd_channels(self, axis: int) -> tuple[int, ...]:
         """Channels that change sign in a mirror across `axis`: the normal momentum."""
 
     def positive_primitive(self, w: Channels) -> Channels:
-        """Those of w that `positive_fields` names, physical only above zero.
+        """Return those of w that `positive_fields` names, physical only above zero.
 
-        Walls that hold w are asked for them; none by default.
+        Boundaries that hold w are checked for them; none by default.
         """
         del w
         return ()
@@ -71,10 +73,10 @@ class AbstractConservationLaw(AbstractFiniteVolumeEquation):
 def flux_divergence(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any = 0.0
 ) -> Array:
-    r"""$-\nabla\cdot F(u)$ in every cell, by what passes its faces.
+    r"""Flux divergence $-\nabla\cdot F(u)$ in every cell, by what passes its faces.
 
     What leaves a cell enters its neighbour: sums over cells change by what passes the
-    walls, to rounding.
+    boundary, to machine precision.
 
     **Arguments**
 
@@ -93,9 +95,9 @@ def flux_divergence(
 def states_at_faces(
     law: AbstractConservationLaw, u: Array, domain: Domain, t: Any
 ) -> list[list[Array]]:
-    """For each axis the primitive variables in the cells beside its faces."""
+    """Primitive variables in the cells beside the faces of each axis."""
     scheme, domain = law.scheme, with_odd_channels(law, domain)
-    w = jnp.stack(law.primitive(channels_of(u)))
+    w = jnp.stack(law.primitive(split_channels(u)))
     return domain.face_neighbors(w, t, width=scheme.width, order=scheme.order)
 
 
@@ -103,11 +105,11 @@ def fluxes_through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """Fluxes through faces, from the primitive variables in the cells beside them."""
-    sides = materialize(both_sides(law.scheme, views))
-    left, right = (channels_of(side) for side in sides)
+    sides = materialize(reconstruct_both_sides(law.scheme, views))
+    left, right = (split_channels(side) for side in sides)
     flux = materialize(law.riemann_solver.flux(law, left, right, axis))
     return high_order_flux_correction(
-        law, flux, [channels_of(view) for view in views], axis
+        law, flux, [split_channels(view) for view in views], axis
     )
 
 
@@ -138,7 +140,7 @@ def sum_fluxes(passing: Sequence[Channels], spacing: Array) -> Array:
 def courant_rate_of_law(
     law: AbstractConservationLaw, w: Channels, domain: Domain
 ) -> Array:
-    """Cells that the fastest waves of primitive variables cross a time."""
+    """Courant rate of primitive variables: cells that waves cross a time."""
     spacing = domain.grid.spacing.astype(w[0].dtype)
     total = jnp.zeros_like(spacing[0])
     for axis, dx in enumerate(spacing):
@@ -147,14 +149,14 @@ def courant_rate_of_law(
     return total
 
 
-def channels_of(u: Array) -> Channels:
-    """One array a channel; transposed they are joined, where indexing adds them up."""
+def split_channels(u: Array) -> Channels:
+    """Split into one array a channel; transposed they are joined, not added up."""
     parts = jax.lax.split(u, [1] * u.shape[0])
     return tuple(part.reshape(part.shape[1:]) for part in parts)
 
 
 def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
-    """Walls as mirrors that know which channels change sign."""
+    """Reflecting walls that know which channels change sign."""
     channels = law.channels(domain.grid.ndim)
     boundary = tuple(
         tuple(
@@ -168,3 +170,21 @@ def with_odd_channels(law: AbstractConservationLaw, domain: Domain) -> Domain:
         for axis, pair in enumerate(domain.boundary)
     )
     return Domain(domain.grid, boundary)
+
+
+def check_positive_boundary(law: AbstractConservationLaw, known: BoundaryValue):
+    """Raise `ValueError` for a state at a side that is physical only above zero."""
+    if not isinstance(known.side, Dirichlet | Inflow):
+        return
+    w = np.broadcast_to(known.value, known.shape)
+    with compile_time_eval():
+        found = law.positive_primitive(tuple(jnp.asarray(w)))
+    for field, values in zip(law.positive_fields, found, strict=False):
+        smallest = np.min(np.asarray(values))
+        if not smallest > 0:
+            raise ValueError(
+                f"{known.name} must have a positive {field}, got {smallest}; "
+                f"boundaries of {type(law).__name__} are for its primitive fields, one "
+                "number a channel, pde.Inflow((density, velocity, pressure)) for a gas "
+                "on a line"
+            )

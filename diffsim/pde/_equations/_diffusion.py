@@ -1,16 +1,21 @@
-"""Diffusion, of heat for instance."""
+"""The heat equation."""
 
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from ..._types import Numbers
-from ._coefficients import add_source, coefficient, has_diffusion, optional
+from ._coefficients import (
+    add_source,
+    coefficient,
+    optional_coefficient,
+    positive_diffusivity,
+)
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class Diffusion(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + s$: what is uneven evens out.
+    r"""Heat equation, $\partial_t u = \nabla\cdot(D\,\nabla u) + s$.
 
     **Arguments**
 
@@ -24,10 +29,10 @@ class Diffusion(AbstractReactionDiffusion):
 
     **Raises:** `ValueError` for a D that is not positive.
 
-    **Limits:** one channel (convenience). In cells D is averaged onto faces, so that a
-    jump of D costs one order there (convenience); in Fourier modes D is a number. A D
-    on a line between walls that looks further than the cells beside its own has NaN
-    for gradients through implicit steps, which take their matrix for one of three bands
+    **Limits:** one channel (convenience). D is averaged onto faces, so that a jump of D
+    costs one order there (convenience); in Fourier space D is a number. A D on a line
+    between boundaries that looks further than the cells beside its own has NaN for
+    gradients through implicit steps, which take their matrix for one of three bands
     (convenience: `Heun` and `SSPRK3` have them).
     """
 
@@ -38,10 +43,10 @@ class Diffusion(AbstractReactionDiffusion):
 
     def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
         self.diffusivity = coefficient("diffusivity", diffusivity)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity),)
+        return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
     def nonlinearity_degree(self):

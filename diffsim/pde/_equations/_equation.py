@@ -1,4 +1,4 @@
-"""`AbstractEquation`: how a field changes, whatever grid it is on."""
+"""`AbstractEquation` and the forms that an equation can have."""
 
 import abc
 from typing import Any, ClassVar
@@ -14,27 +14,27 @@ from .._time_step import LinearizedModes
 
 
 class AbstractEquation(eqx.Module):
-    r"""$\partial_t u = F(t, u)$ for fields u of shape (channel, *grid).
+    r"""Evolution equation $\partial_t u = F(t, u)$, u of shape (channel, *grid).
 
     Subclass one of these and say what it asks for; `Evolution` does the rest. What
     floats in an equation is a parameter. All say `channels`.
 
-    - `AbstractFiniteVolumeEquation`, in cells with any boundary: `rate`,
+    - `AbstractFiniteVolumeEquation`, with any boundary: `rate`,
         `default_method`.
     - `AbstractIMEXEquation`, the same with a stiff part: `explicit`, `implicit` and
         `solve` as well.
-    - `AbstractReactionDiffusion`, in cells and in Fourier modes: `diffusivities`,
-        `reaction`, `nonlinearity_degree`.
-    - `AbstractConservationLaw`, in cells: see there.
-    - `AbstractSpectralEquation`, in Fourier modes: `nonlinearity_degree`, `symbol`,
+    - `AbstractReactionDiffusion`, in finite volumes and in Fourier space:
+        `diffusivities`, `reaction`, `nonlinearity_degree`.
+    - `AbstractConservationLaw`, in finite volumes: see there.
+    - `AbstractSpectralEquation`, in Fourier space: `nonlinearity_degree`, `symbol`,
         `nonlinear`.
-    - `AbstractSecondOrderInTime`, waves in cells: `flows`, `default_method`.
+    - `AbstractSecondOrderInTime`, waves in finite volumes: `flows`, `default_method`.
     - `AbstractSplitStepEquation`, of parts that are solved exactly: `flows`.
     """
 
     @abc.abstractmethod
     def channels(self, ndim: int) -> int:
-        """Fields that it evolves in this many dimensions.
+        """Number of fields in this many dimensions.
 
         **Raises:** `ValueError` if it has no form in so many.
         """
@@ -55,7 +55,7 @@ class AbstractEquation(eqx.Module):
     positive_fields: ClassVar[tuple[str, ...]] = ()
 
     def positive(self, u: Array) -> tuple[Array, ...]:
-        """Fields of u that are physical only above zero; none by default.
+        """Return fields of u that are physical only above zero; none by default.
 
         A run that loses them is `RESULTS.positivity_lost`.
         """
@@ -67,9 +67,9 @@ class AbstractEquation(eqx.Module):
             sign.check()
 
     def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array | None:
-        """Cells that the fastest waves cross a time, for `CFL`: the sum over axes.
+        """Courant rate for `CFL`: cells that waves cross a time, the sum over axes.
 
-        With 2 D/Δx² of every axis for what spreads. None where explicit steps are not
+        With 2 D/Δx² of every axis for diffusion. None where explicit steps are not
         the ones to take, and by default.
         """
         del t, u, domain
@@ -85,7 +85,7 @@ class AbstractEquation(eqx.Module):
 
 
 class AbstractFiniteVolumeEquation(AbstractEquation):
-    """An equation for fields in cells, with any boundary."""
+    """Equation in finite volumes, with any boundary."""
 
     @abc.abstractmethod
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
@@ -101,7 +101,7 @@ class AbstractFiniteVolumeEquation(AbstractEquation):
 
 
 class AbstractIMEXEquation(AbstractFiniteVolumeEquation):
-    """An equation in cells with a stiff part that it knows how to solve for.
+    """Equation in finite volumes with a stiff part that it knows how to solve for.
 
     Solvers with implicit stages step the two parts each in its way. `rate` is their
     sum.
@@ -123,7 +123,7 @@ class AbstractIMEXEquation(AbstractFiniteVolumeEquation):
 
 
 class AbstractSecondOrderInTime(AbstractEquation):
-    r"""An equation for $\partial_t^2 u$ in cells, with any boundary of u.
+    r"""Equation for $\partial_t^2 u$ in finite volumes, with any boundary of u.
 
     Its channels are u and then $\partial_t u$. Steps see them as a pair, positions and
     velocities, so that `Leapfrog` and its compositions serve.
@@ -137,7 +137,7 @@ class AbstractSecondOrderInTime(AbstractEquation):
         """
 
     def waves(self, t: Any, u: Array, domain: Domain) -> LinearizedModes | None:
-        """How modes move, to warn of explicit steps that are too long.
+        """Linearized dynamics of modes, to warn of explicit steps that are too long.
 
         None where that is not known, and by default.
         """
@@ -150,11 +150,11 @@ class AbstractSecondOrderInTime(AbstractEquation):
 
 
 class AbstractSpectralEquation(AbstractEquation):
-    r"""An equation for Fourier modes,
+    r"""Equation in Fourier space,
     $\partial_t \hat u = L\,\hat u + \hat N(t, \hat u)$, on periodic grids.
 
-    L is what is stiff; it multiplies every mode of its own. N is asked for the modes
-    in which products of fields have no error, and steps are explicit in it.
+    L is the stiff part; it multiplies every mode of its own. N is evaluated for the
+    modes in which products of fields have no error, and steps are explicit in it.
     """
 
     @property
@@ -186,11 +186,11 @@ class AbstractSpectralEquation(AbstractEquation):
 
 
 class AbstractSplitStepEquation(AbstractEquation):
-    """An equation of two parts that are solved exactly, on the grid and in its modes.
+    """Equation of two parts that are solved exactly, on the grid and in Fourier space.
 
     On periodic grids. Steps are those of `Leapfrog` and its compositions.
     """
 
     @abc.abstractmethod
     def flows(self, modes: FourierBasis) -> SplitFlows:
-        """Of either part, for states of shape (channel, *grid)."""
+        """Exact flows of either part, for states of shape (channel, *grid)."""

@@ -19,7 +19,7 @@ from ...integrators import SSPRK3
 from ...simulations import Method
 from .._finite_volume import HLLC, MUSCL, AbstractReconstruction, AbstractRiemannSolver
 from .._time_step import CFL
-from ._coefficients import add_source, optional
+from ._coefficients import add_source, optional_coefficient
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
@@ -82,7 +82,7 @@ class Euler(AbstractConservationLaw):
         riemann_solver: AbstractRiemannSolver | None = None,
     ):
         self.gamma = as_floating("gamma", gamma)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )

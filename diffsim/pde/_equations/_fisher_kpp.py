@@ -7,16 +7,18 @@ from ._coefficients import (
     add_source,
     coefficient,
     evaluate_coefficient,
-    has_diffusion,
-    optional,
+    optional_coefficient,
+    positive_diffusivity,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class FisherKPP(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,u\,(1 - u/K) + s$.
+    r"""Fisher–KPP equation, of populations that grow and spread:
 
-    Populations that grow and spread: fronts run at $2\sqrt{rD}$ or faster, with a width
+    $$\partial_t u = \nabla\cdot(D\,\nabla u) + r\,u\,(1 - u/K) + s$$
+
+    Fronts run at $2\sqrt{rD}$ or faster, with a width
     of $\sqrt{D/r}$.
 
     **Arguments**
@@ -53,10 +55,10 @@ class FisherKPP(AbstractReactionDiffusion):
         self.diffusivity = coefficient("diffusivity", diffusivity)
         self.growth_rate = coefficient("growth_rate", growth_rate)
         self.carrying_capacity = coefficient("carrying_capacity", carrying_capacity)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return (has_diffusion("diffusivity", self.diffusivity),)
+        return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
     def nonlinearity_degree(self):

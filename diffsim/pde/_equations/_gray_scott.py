@@ -9,15 +9,17 @@ from ._coefficients import (
     add_source,
     coefficient,
     evaluate_coefficient,
-    has_diffusion,
-    optional,
+    optional_coefficient,
+    positive_diffusivity,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class GrayScott(AbstractReactionDiffusion):
-    r"""$\partial_t u = \nabla\cdot(D_u\nabla u) - uv^2 + F(1 - u)$,
-    $\partial_t v = \nabla\cdot(D_v\nabla v) + uv^2 - (F + k)\,v$.
+    r"""Gray–Scott equations:
+
+    $$\partial_t u = \nabla\cdot(D_u\nabla u) - uv^2 + F(1 - u), \quad
+      \partial_t v = \nabla\cdot(D_v\nabla v) + uv^2 - (F + k)\,v$$
 
     A substance u that is fed and v that makes itself of it: spots that divide, stripes
     and waves, by F and k. Two channels, (u, v).
@@ -63,10 +65,12 @@ class GrayScott(AbstractReactionDiffusion):
             )
         first, second = (coefficient("diffusivities", d) for d in diffusivities)
         self.diffusivity_pair = first, second
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
-        return tuple(has_diffusion("diffusivities", d) for d in self.diffusivity_pair)
+        return tuple(
+            positive_diffusivity("diffusivities", d) for d in self.diffusivity_pair
+        )
 
     @property
     def nonlinearity_degree(self):

@@ -6,13 +6,15 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import as_floating
-from ._coefficients import fed_in_modes, optional
+from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
 from ._spectral_convection import convective_term, max_speeds
 
 
 class KortewegDeVries(AbstractSpectralEquation):
-    r"""$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u + s$, in one dimension.
+    r"""Korteweg–de Vries equation, in one dimension:
+
+    $$\partial_t u = -a\,u\,\partial_x u - b\,\partial_x^3 u + s$$
 
     Waves on shallow water. What steepens also disperses, and solitons travel through
     one another unchanged: for a = 6, b = 1 they are
@@ -44,7 +46,7 @@ class KortewegDeVries(AbstractSpectralEquation):
     ):
         self.advection = as_floating("advection", advection)
         self.dispersion = as_floating("dispersion", dispersion)
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def channels(self, ndim):
         if ndim != 1:
@@ -64,4 +66,4 @@ class KortewegDeVries(AbstractSpectralEquation):
 
     def nonlinear(self, t, z, modes):
         rate = convective_term(-0.5 * self.advection, z, modes)
-        return fed_in_modes(rate, self.source, t, z, modes)
+        return add_source_transform(rate, self.source, t, z, modes)

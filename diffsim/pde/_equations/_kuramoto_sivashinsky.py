@@ -10,13 +10,15 @@ from ..._parameter_selection import cast
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from .._fourier import FourierBasis
-from ._coefficients import fed_in_modes, optional
+from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
 from ._spectral_convection import convective_term, max_speeds
 
 
 class KuramotoSivashinsky(AbstractSpectralEquation):
-    r"""$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u + s$.
+    r"""Kuramoto–Sivashinsky equation:
+
+    $$\partial_t u = -u\,\partial_x u - a\,\partial_x^2 u - b\,\partial_x^4 u + s$$
 
     Flame fronts, and chaos in one dimension: waves longer than $2\pi\sqrt{b/a}$ grow
     at $a k^2 - b k^4$, hand on to shorter ones, and those decay. With `potential` the
@@ -64,7 +66,7 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
             "fourth_order_coefficient", fourth_order_coefficient
         )
         self.potential = potential
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
         hint = "negative ones make the shortest waves grow without bound"
@@ -105,4 +107,4 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
             rate = -0.5 * modes.fft(jnp.sum(slopes**2, axis=0))
         else:
             rate = convective_term(-0.5, z, modes)
-        return fed_in_modes(rate, self.source, t, z, modes)
+        return add_source_transform(rate, self.source, t, z, modes)

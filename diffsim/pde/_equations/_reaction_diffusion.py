@@ -1,29 +1,34 @@
-"""`AbstractReactionDiffusion`: what reacts where it is, and spreads."""
+"""`AbstractReactionDiffusion`: reaction–diffusion equations, implicit in diffusion."""
 
 import abc
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
+from ... import implicit
 from ...integrators import KenCarp5
 from ...simulations import Method
 from .._domain import Domain
-from .._fourier import FourierBasis
-from ._equation import AbstractIMEXEquation, AbstractSpectralEquation
-from ._implicit_diffusion import (
-    diffusion_term,
-    diffusive_courant_rate,
-    evaluate_diffusivities,
-    solve_implicit_diffusion,
+from .._elliptic import (
+    PreconditionedSolver,
+    default_solver,
+    helmholtz_operator,
+    solve_elliptic,
 )
+from .._finite_volume import diffusion, diffusive_courant_rate
+from .._fourier import FourierBasis
+from ._coefficients import evaluate_coefficient
+from ._equation import AbstractIMEXEquation, AbstractSpectralEquation
 
 
 class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
-    r"""$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$.
+    r"""Reaction–diffusion equations:
 
-    In cells with any boundary and any D, and in Fourier modes where every D is a
-    number. Diffusion is the stiff part in both; steps are explicit in the reaction.
+    $$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$$
+
+    In finite volumes with any boundary and any D, and in Fourier space where every D is
+    a number. Diffusion is the stiff part in both; steps are explicit in the reaction.
     Subclasses say `diffusivities`, `reaction` and `nonlinearity_degree`.
     """
 
@@ -47,15 +52,15 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return len(given)
 
     def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
-        return _reacting(self, t, domain.grid.centers.astype(u.dtype), u)
+        return _evaluate_reaction(self, t, domain.grid.centers.astype(u.dtype), u)
 
     def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
-        return diffusion_term(self.diffusivities, t, u, domain)
+        return _diffusion_term(self.diffusivities, t, u, domain)
 
     def solve(
         self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
     ) -> Array:
-        return solve_implicit_diffusion(
+        return _solve_implicit_diffusion(
             self.diffusivities, (t, length), rhs, guess, domain
         )
 
@@ -65,7 +70,7 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return spreading if change is None else spreading + change
 
     def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
-        fields = evaluate_diffusivities(self.diffusivities, t, u, domain)
+        fields = _evaluate_diffusivities(self.diffusivities, t, u, domain)
         fastest = jnp.stack([jnp.max(k) for k in fields])
         return diffusive_courant_rate(fastest, domain, u.dtype)
 
@@ -74,15 +79,15 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return Method(KenCarp5())
 
     def symbol(self, modes: FourierBasis) -> Array:
-        numbers = [_number(type(self).__name__, d) for d in self.diffusivities]
+        numbers = [_require_number(type(self).__name__, d) for d in self.diffusivities]
         return -jnp.stack([d * modes.wavenumber_squared for d in numbers])
 
     def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
-        found = _reacting(self, t, modes.grid.centers, modes.ifft(z))
+        found = _evaluate_reaction(self, t, modes.grid.centers, modes.ifft(z))
         return jnp.zeros_like(z) if found is None else modes.fft(found)
 
 
-def _reacting(
+def _evaluate_reaction(
     equation: AbstractReactionDiffusion, t: Any, x: Array, u: Array
 ) -> Array | None:
     found = equation.reaction(t, x, u)
@@ -95,11 +100,104 @@ def _reacting(
     return found
 
 
-def _number(name: str, given: Any) -> Any:
+def _require_number(name: str, given: Any) -> ArrayLike:
     if callable(given) or jnp.ndim(given):
         raise ValueError(
-            f"{name} in Fourier modes needs diffusivities that are numbers, got "
+            f"{name} in Fourier space needs diffusivities that are numbers, got "
             f"{'a function' if callable(given) else f'shape {jnp.shape(given)}'}; take "
             "discretization=pde.FiniteVolume()"
         )
     return given
+
+
+def _diffusion_term(
+    diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
+) -> Array:
+    r"""Diffusion $\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
+    return diffusion(u, _stack_diffusivities(diffusivities, t, u, domain), domain, t)
+
+
+def _solve_implicit_diffusion(
+    diffusivities: tuple[Any, ...],
+    step: tuple[Any, Array],
+    rhs: Array,
+    guess: Array,
+    domain: Domain,
+) -> Array:
+    r"""The u with $u_c - \mathrm{length}\,\nabla\cdot(D_c\,\nabla u_c)$ = rhs.
+
+    `step` is t and length. NaN where a solve did not converge.
+    """
+    t, length = step
+    length = length.astype(rhs.dtype)
+    if any(callable(d) for d in diffusivities):
+        return _solve_nonlinear(diffusivities, (t, length), rhs, guess, domain)
+    nothing = jnp.zeros_like(rhs)
+    b = rhs + length * _diffusion_term(diffusivities, t, nothing, domain)
+    found = []
+    for given, right, near in zip(diffusivities, b, guess, strict=True):
+        k = length * jnp.asarray(given, rhs.dtype)
+        system = helmholtz_operator(domain, k, 1.0, rhs.dtype, regular=True)
+        solver = default_solver(system, _stage_tolerance(rhs, 1))
+        found.append(solve_elliptic(system, right, solver=solver, guess=near)[0])
+    return jnp.stack(found)
+
+
+def _solve_nonlinear(diffusivities, step, rhs, guess, domain):
+    """Solve by Newton's method, preconditioned by D of the guess."""
+
+    def residual(u, given):
+        (t, length), rhs, domain = given
+        return u - length * _diffusion_term(diffusivities, t, u, domain) - rhs
+
+    t, length = step
+    left = _stage_tolerance(rhs, 5)
+    line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
+    if line:
+        linear = implicit.Tridiagonal()
+    else:
+        fields = _evaluate_diffusivities(diffusivities, t, guess, domain)
+        systems = [
+            helmholtz_operator(domain, length * k, 1.0, rhs.dtype, regular=True)
+            for k in fields
+        ]
+        linear = implicit.Krylov(
+            implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
+        )
+    rule = implicit.Rule(linear=linear)
+    given = ((t, length), rhs, domain)
+    solver = None if line else implicit.NewtonKrylov(left, left, linear=linear)
+    return implicit.root(residual, guess, given, solver=solver, rule=rule, throw=False)
+
+
+def _stage_tolerance(rhs: Array, roundings: int) -> float:
+    """Tolerance of a stage; steps add the errors up. In float32 so many roundings."""
+    return max(roundings * float(jnp.finfo(rhs.dtype).eps), 2e-12)
+
+
+def _stack_diffusivities(diffusivities, t, u, domain) -> Array:
+    """Stack all of them into one coefficient of `diffusion`."""
+    found = _evaluate_diffusivities(diffusivities, t, u, domain)
+    if len(found) == 1:
+        return found[0]
+    if all(k.ndim == 0 for k in found):
+        return jnp.stack(found).reshape(-1, *[1] * domain.grid.ndim)
+    return jnp.stack([jnp.broadcast_to(k, domain.grid.shape) for k in found])
+
+
+def _evaluate_diffusivities(
+    diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
+) -> list[Array]:
+    """D of every channel, numbers and fields."""
+    x = domain.grid.centers.astype(u.dtype)
+    found = [
+        evaluate_coefficient("the diffusivity of a channel", d, t, x, a)
+        for d, a in zip(diffusivities, u, strict=True)
+    ]
+    for k in found:
+        if k.ndim > domain.grid.ndim:
+            raise ValueError(
+                "the diffusivity of a channel must be a number or a field of the shape "
+                f"of the grid, {domain.grid.shape}, got shape {k.shape}"
+            )
+    return found

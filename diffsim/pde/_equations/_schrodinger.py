@@ -18,8 +18,12 @@ from ._equation import AbstractSplitStepEquation
 
 
 class Schrodinger(AbstractSplitStepEquation):
-    r"""$i\hbar\,\partial_t\psi = -\tfrac{\hbar^2}{2m}\nabla^2\psi + V\psi
-    + g|\psi|^2\psi$, periodic: two channels, the real and the imaginary part of ψ.
+    r"""Schrödinger equation, linear or not, periodic:
+
+    $$i\hbar\,\partial_t\psi = -\tfrac{\hbar^2}{2m}\nabla^2\psi + V\psi
+      + g|\psi|^2\psi$$
+
+    Two channels, the real and the imaginary part of ψ.
 
     ```python
     x = grid.centers[0]
@@ -31,8 +35,8 @@ class Schrodinger(AbstractSplitStepEquation):
 
     The kinetic part turns the phase of every Fourier mode, the rest that of every
     point: `Leapfrog` is the split-step method, `Yoshida4` and the others compose it.
-    All keep the norm to rounding and the `energy` within bounds, and can be run
-    backwards, so that `Reversible` serves. With g it is the equation of Gross and
+    All keep the norm to machine precision and the `energy` within bounds, and can be
+    run backwards, so that `Reversible` serves. With g it is the equation of Gross and
     Pitaevskii, and of pulses in fibers.
 
     **Arguments**
@@ -88,8 +92,8 @@ class Schrodinger(AbstractSplitStepEquation):
 
     def flows(self, modes):
         # The rest first: it costs less, and is asked once more a step.
-        on_grid = eqx.Partial(_turned_on_grid, self, modes.grid)
-        return SplitFlows(on_grid, eqx.Partial(_turned_in_modes, self, modes))
+        on_grid = eqx.Partial(_rotate_on_grid, self, modes.grid)
+        return SplitFlows(on_grid, eqx.Partial(_rotate_in_fourier_space, self, modes))
 
     def energy(self, t, u, domain):
         modes = FourierBasis(domain.grid)
@@ -100,15 +104,15 @@ class Schrodinger(AbstractSplitStepEquation):
         return moving + (held + self.nonlinearity / 2 * density) * density
 
 
-def _turned_on_grid(
+def _rotate_on_grid(
     equation: Schrodinger, grid: Grid, t: Any, y: Array, length: Array, args: Any
 ) -> Array:
-    """By V + g|ψ|², of which the second does not change meanwhile."""
+    """Rotate phases by V + g|ψ|², of which the second does not change meanwhile."""
     del args
     energy = _potential(equation, t, grid)
     density = jnp.sum(y**2, axis=0, keepdims=True)
     energy = energy + equation.nonlinearity * density
-    return _turned(y, length / equation.hbar * energy)
+    return _rotate_phase(y, length / equation.hbar * energy)
 
 
 def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
@@ -121,7 +125,7 @@ def _potential(equation: Schrodinger, t: Any, grid: Grid) -> Array:
     return found
 
 
-def _turned_in_modes(
+def _rotate_in_fourier_space(
     equation: Schrodinger,
     modes: FourierBasis,
     t: Any,
@@ -129,13 +133,13 @@ def _turned_in_modes(
     length: Array,
     args: Any,
 ) -> Array:
-    """By ħk²/2m, the same for k and −k: the modes of both real fields turn as ψ's."""
+    """Rotate phases by ħk²/2m, the same for k and −k: both real fields turn as ψ."""
     del t, args
     angle = equation.hbar * length / (2 * equation.mass) * modes.wavenumber_squared
-    return modes.ifft(_turned(modes.fft(y), angle))
+    return modes.ifft(_rotate_phase(modes.fft(y), angle))
 
 
-def _turned(y: Array, angle: Array) -> Array:
+def _rotate_phase(y: Array, angle: Array) -> Array:
     """ψ exp(−i angle), of its real and its imaginary part."""
     real, imaginary = jax.lax.split(y, (1, 1))
     c, s = jnp.cos(angle), jnp.sin(angle)

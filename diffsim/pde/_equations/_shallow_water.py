@@ -25,17 +25,22 @@ from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
     Channels,
-    both_sides,
+    reconstruct_both_sides,
 )
 from .._materialize import materialize
 from .._stencils import difference
 from .._time_step import CFL
-from ._coefficients import add_source, coefficient, evaluate_coefficient, optional
+from ._coefficients import (
+    add_source,
+    coefficient,
+    evaluate_coefficient,
+    optional_coefficient,
+)
 from ._conservation_law import (
     AbstractConservationLaw,
-    channels_of,
     courant_rate_of_law,
     high_order_flux_correction,
+    split_channels,
     states_at_faces,
     sum_fluxes,
 )
@@ -50,7 +55,7 @@ class ShallowWater(AbstractConservationLaw):
 
     Solved for the level $\eta = h + b$, with the pressure
     $\tfrac12 g(\eta^2 - 2\eta b)$ and the force $-g\eta\nabla b$: a lake at rest over
-    any bottom stays at rest to rounding, in every scheme.
+    any bottom stays at rest to machine precision, in every scheme.
 
     **Arguments**
 
@@ -100,7 +105,7 @@ class ShallowWater(AbstractConservationLaw):
     ):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
-        self.source = optional("source", source)
+        self.source = optional_coefficient("source", source)
         self.scheme = or_default(
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
@@ -150,13 +155,13 @@ class ShallowWater(AbstractConservationLaw):
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
         bottom = self._bottom(t, u, domain)
         scheme = self.scheme
-        around = _with_bottom(domain).face_neighbors(
+        around = _bottom_domain(domain).face_neighbors(
             bottom, t, width=scheme.width, order=scheme.order
         )
         faces = states_at_faces(self, u, domain, t)
         passing, forces = [], []
         for axis, (views, bottoms) in enumerate(zip(faces, around, strict=True)):
-            flux, floor = self._passing(views, bottoms, axis)
+            flux, floor = self._face_fluxes(views, bottoms, axis)
             passing.append(flux)
             slope = 1 / spacing[axis] * difference(floor, axis - ndim)
             forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
@@ -200,7 +205,7 @@ class ShallowWater(AbstractConservationLaw):
         bottom = evaluate_coefficient("bottom", self.bottom, t, x)
         return jnp.broadcast_to(bottom, domain.grid.shape)
 
-    def _passing(
+    def _face_fluxes(
         self, views: list[Array], bottoms: list[Array], axis: int
     ) -> tuple[Channels, Array]:
         """Fluxes through faces, and the bottom below them: one for both sides.
@@ -209,19 +214,19 @@ class ShallowWater(AbstractConservationLaw):
         is the gradient of the pressure of a lake at rest, term by term.
         """
         scheme = self.scheme
-        before, after = both_sides(scheme, bottoms)
+        before, after = reconstruct_both_sides(scheme, bottoms)
         floor = (before + after) / 2
         # Level and velocity, which have no steps over those of the bottom.
         level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
 
         def over_floor(side):
-            height, *velocity = channels_of(side)
+            height, *velocity = split_channels(side)
             return (height - floor, *velocity, floor)
 
-        sides = both_sides(scheme, level)
+        sides = reconstruct_both_sides(scheme, level)
         left, right = (over_floor(side) for side in materialize(sides))
         flux = materialize(self.riemann_solver.flux(self, left, right, axis))
-        cells = [(*channels_of(v), b) for v, b in zip(views, bottoms, strict=True)]
+        cells = [(*split_channels(v), b) for v, b in zip(views, bottoms, strict=True)]
         passing = high_order_flux_correction(self, flux, cells, axis)
         return passing, scheme.high_order_flux_correction(floor, bottoms)
 
@@ -229,13 +234,15 @@ class ShallowWater(AbstractConservationLaw):
         return self.gravity.astype(like.dtype)
 
 
-def _with_bottom(domain: Domain) -> Domain:
-    """For the bottom: flat or mirrored where the field is, else it goes on."""
-    boundary = tuple(tuple(_beneath(side) for side in pair) for pair in domain.boundary)
+def _bottom_domain(domain: Domain) -> Domain:
+    """Boundary of the bottom: mirrored where the field is, else extrapolated."""
+    boundary = tuple(
+        tuple(_bottom_boundary(side) for side in pair) for pair in domain.boundary
+    )
     return Domain(domain.grid, boundary)
 
 
-def _beneath(side: AbstractBoundary) -> AbstractBoundary:
+def _bottom_boundary(side: AbstractBoundary) -> AbstractBoundary:
     if isinstance(side, Periodic | ReflectingWall):
         return side
     return Outflow() if isinstance(side, Inflow | Outflow) else Extrapolation()

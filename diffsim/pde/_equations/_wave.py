@@ -1,4 +1,4 @@
-"""Waves in uneven media."""
+"""The wave equation."""
 
 from typing import Any, ClassVar
 
@@ -11,17 +11,23 @@ from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
 from ..._validation import PositiveParameter
 from ...simulations import Method, Separable, SplitFlows
+from .._boundaries import AbstractGhostCellBoundary, Neumann, Robin
 from .._domain import Domain
 from .._finite_volume import diffusion_flux_divergence, values_on_faces
 from .._time_step import LinearizedModes
-from ._coefficients import add_source, coefficient, fitting, optional
+from ._coefficients import (
+    add_source,
+    coefficient,
+    coefficient_values,
+    optional_coefficient,
+)
 from ._equation import AbstractSecondOrderInTime
-from ._wall_energy import energy_at_walls
 
 
 class Wave(AbstractSecondOrderInTime):
-    r"""$\partial_t^2 u = \nabla\cdot(c^2\,\nabla u) - \sigma\,\partial_t u + s$: sound,
-    light, strings and membranes.
+    r"""Wave equation, of sound, light, strings and membranes:
+
+    $$\partial_t^2 u = \nabla\cdot(c^2\,\nabla u) - \sigma\,\partial_t u + s$$
 
     Two channels, u and $\partial_t u$; the boundaries are those of u. Without σ and s
     its `energy`, $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2$, stays, and
@@ -45,10 +51,10 @@ class Wave(AbstractSecondOrderInTime):
 
     **Raises:** `ValueError` for a speed that is not positive, and a negative damping.
 
-    **Limits:** `Outflow` and `Neumann` walls reflect: waves leave through a damping
-    layer (convenience). c² is averaged onto faces, so that a jump of c costs one order
-    there (convenience). Dirichlet walls send out ripples of a cell's length, which make
-    derivatives by c of order 1.5 (convenience).
+    **Limits:** `Outflow` and `Neumann` boundaries reflect: waves leave through a
+    damping layer (convenience). c² is averaged onto faces, so that a jump of c costs
+    one order there (convenience). Dirichlet boundaries send out ripples of a cell's
+    length, which make derivatives by c of order 1.5 (convenience).
     """
 
     speed: Any
@@ -66,8 +72,8 @@ class Wave(AbstractSecondOrderInTime):
         source: Numbers | Any = None,
     ):
         self.speed = coefficient("speed", speed, ("x",))
-        self.damping = optional("damping", damping, ("x",))
-        self.source = optional("source", source)
+        self.damping = optional_coefficient("damping", damping, ("x",))
+        self.source = optional_coefficient("source", source)
 
     def positive_parameters(self):
         return (
@@ -85,43 +91,44 @@ class Wave(AbstractSecondOrderInTime):
 
     def flows(self, domain, dtype):
         # Once a run, and not for every step of it and of its derivative.
-        squared = self._squared(domain, dtype)
+        squared = self._squared_speed(domain, dtype)
         kick = eqx.Partial(_acceleration, self.source, domain, squared)
         if self.damping is None:
             return Separable(_velocity, kick)
-        damping = _at("damping", self.damping, domain, dtype)
-        return SplitFlows(_drifted, eqx.Partial(_kicked, kick, damping))
+        damping = _evaluate_on_grid("damping", self.damping, domain, dtype)
+        return SplitFlows(_drift, eqx.Partial(_kick, kick, damping))
 
     def courant_rate(self, t, u, domain):
         del t
-        c = jnp.max(_at("speed", self.speed, domain, u.dtype))
+        c = jnp.max(_evaluate_on_grid("speed", self.speed, domain, u.dtype))
         return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
 
     def waves(self, t, u, domain):
         part = jnp.linspace(0, 1, 65, dtype=u.dtype)
         turning = 2 * self.courant_rate(t, u, domain) * part
         given = 0 if self.damping is None else self.damping
-        damping = _at("damping", given, domain, u.dtype)
+        damping = _evaluate_on_grid("damping", given, domain, u.dtype)
         return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)
 
     def energy(self, t, u, domain):
-        # Half of what a pull does that grows with u, and all of one that walls exert.
-        squared = self._squared(domain, u.dtype)
+        # Half of what a pull does that grows with u, and all of one that boundaries
+        # exert.
+        squared = self._squared_speed(domain, u.dtype)
         place, speed = jnp.split(u, 2)
         pull = diffusion_flux_divergence(
             place, squared, domain, t
         ) + diffusion_flux_divergence(0 * place, squared, domain, t)
-        held = energy_at_walls(squared, domain, t)
+        held = _boundary_energy(squared, domain, t)
         return ((speed**2 - place * pull) / 2 + held)[0]
 
     def default_method(self, domain):
         del domain
         return Method(diffrax.Dopri8())
 
-    def _squared(self, domain: Domain, dtype: Any) -> list[Array]:
+    def _squared_speed(self, domain: Domain, dtype: Any) -> list[Array]:
         """c² on faces."""
         return values_on_faces(
-            _at("speed", self.speed, domain, dtype) ** 2, domain, dtype
+            _evaluate_on_grid("speed", self.speed, domain, dtype) ** 2, domain, dtype
         )
 
 
@@ -139,13 +146,13 @@ def _acceleration(
     return add_source(pull, source, t, domain.grid.centers, u)
 
 
-def _drifted(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:
+def _drift(t: Any, y: PyTree[Array], length: Array, args: Any) -> PyTree[Array]:
     del t, args
     u, v = y
     return u + length * v, v
 
 
-def _kicked(
+def _kick(
     kick: Any, damping: Array, t: Any, y: PyTree[Array], length: Array, args: Any
 ) -> PyTree[Array]:
     r"""The flow of $v' = a - \sigma v$ at u that stands still: exact, as σ is stiff."""
@@ -165,10 +172,51 @@ def _mean_decay(z: Array) -> Array:
     return jnp.where(small, series, jnp.expm1(far) / far)
 
 
-def _at(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
+def _evaluate_on_grid(name: str, given: Any, domain: Domain, dtype: Any) -> Array:
     x = domain.grid.centers.astype(dtype)
     if not callable(given):
-        return fitting(name, given, x)
+        return coefficient_values(name, given, x)
     with explain_tracer_errors(name):
         found = given(x)
-    return fitting(name, found, x)
+    return coefficient_values(name, found, x)
+
+
+def _boundary_energy(squared: list[Array], domain: Domain, t: Any) -> Array:
+    r"""Boundary part of $\tfrac12 c^2|\nabla u|^2$, none where u = 0, (1, *grid).
+
+    With the part that grows with u, which is work against ∇·(c²∇u), it is a square: of
+    the slope to the boundary value. c² is on faces.
+    """
+    dtype = squared[0].dtype
+    spacing = domain.grid.spacing.astype(dtype)
+    total = jnp.zeros((1, *domain.grid.shape), dtype)
+    for axis, pair in enumerate(domain.boundary_pairs):
+        for end, side in enumerate(pair or ()):
+            wall = domain.grid.wall(axis, end).astype(dtype)
+            value = side.at(jnp.asarray(t, dtype), wall)
+            held = _boundary_stiffness(side, spacing[axis]) * value**2
+            place = [slice(None)] * total.ndim
+            place[axis + 1] = slice(-1, None) if end else slice(1)
+            c2 = squared[axis]
+            c2 = c2[tuple(place[1:])] if c2.ndim == domain.grid.ndim else c2
+            total = total.at[tuple(place)].add(c2 * held / spacing[axis] ** 2)
+    return total
+
+
+def _boundary_stiffness(side: AbstractGhostCellBoundary, dx: Array) -> Array:
+    """Energy a volume of a boundary value of one with c = 1, times Δx²."""
+    rule = side.ghosts(dx, 1, 2)
+    own, given = rule.interior_weights[..., 0, 0], rule.boundary_weight[0]
+    if isinstance(side, Neumann | Robin):
+        # A spring, or a steady pull, at what the line to the boundary is there.
+        beta = side.beta.astype(dx.dtype) if isinstance(side, Robin) else 1
+        free = beta == 0
+        spring = -given * dx / (4 * jnp.where(free, 1, beta))
+        return jnp.where(free, _square(own, given), spring)
+    return _square(own, given)
+
+
+def _square(own: Array, given: Array) -> Array:
+    # Where the ghost is the cell nothing is stretched.
+    even = own == 1
+    return jnp.where(even, 0, given**2 / (2 * jnp.where(even, 1, 1 - own)))

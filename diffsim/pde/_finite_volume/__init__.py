@@ -1,23 +1,23 @@
 """Cell-centered finite volumes: reconstruction, Riemann solvers and operators."""
 
-from ._advection import advection, checked_velocity
-from ._central import Central
-from ._hll import HLL
-from ._hllc import HLLC
+from ._advection import advection, validate_velocity
 from ._limiters import minmod, van_albada, van_leer
 from ._muscl import MUSCL
 from ._operators import (
+    curl,
+    curl_of,
     diffusion,
     diffusion_flux_divergence,
+    diffusion_term_of_order,
+    diffusive_courant_rate,
+    divergence,
     gradient,
     laplacian,
     values_on_faces,
 )
-from ._reconstruction import AbstractReconstruction, both_sides
-from ._riemann_solver import AbstractRiemannSolver, Channels
-from ._rusanov import Rusanov
-from ._upwind import Upwind
-from ._vector_calculus import curl, curl_of, divergence
+from ._reconstruction import AbstractReconstruction, reconstruct_both_sides
+from ._riemann_solver import HLL, HLLC, AbstractRiemannSolver, Channels, Rusanov
+from ._upwind_central import Central, Upwind
 from ._weno import WENO5
 
 
@@ -33,16 +33,18 @@ __all__ = [
     "Rusanov",
     "Upwind",
     "advection",
-    "both_sides",
-    "checked_velocity",
     "curl",
     "curl_of",
     "diffusion",
     "diffusion_flux_divergence",
+    "diffusion_term_of_order",
+    "diffusive_courant_rate",
     "divergence",
     "gradient",
     "laplacian",
     "minmod",
+    "reconstruct_both_sides",
+    "validate_velocity",
     "values_on_faces",
     "van_albada",
     "van_leer",

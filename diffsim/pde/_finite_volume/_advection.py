@@ -14,17 +14,17 @@ from .._domain import Domain, as_field, check_domain
 from .._materialize import materialize
 from .._stencils import divergence
 from ._muscl import MUSCL
-from ._reconstruction import AbstractReconstruction, both_sides
+from ._reconstruction import AbstractReconstruction, reconstruct_both_sides
 
 
 class FaceVelocities(NamedTuple):
-    """Of one axis: the velocity on its faces, and in the cells beside them."""
+    """Velocity across the faces of one axis, and in the cells beside them."""
 
     face: Array
     cells: Sequence[Array]
 
     def times(self, factor: Array) -> "FaceVelocities":
-        """So many times as fast."""
+        """Multiply by a factor."""
         return FaceVelocities(self.face * factor, [v * factor for v in self.cells])
 
 
@@ -37,11 +37,11 @@ def advection(
     *,
     scheme: AbstractReconstruction | None = None,
 ) -> Array:
-    r"""$-\nabla\cdot(\mathbf v\,u)$ in every cell: u as the flow carries it.
+    r"""Advection $-\nabla\cdot(\mathbf v\,u)$ in every cell.
 
-    What leaves a cell enters its neighbour: the sum over cells changes by what passes
-    the walls, to rounding. Add $u\,\nabla\cdot\mathbf v$, by `divergence`, for what is
-    carried along without being conserved.
+    What leaves a cell enters its neighbor: the sum over cells changes by what passes
+    the boundary, to machine precision. Add $u\,\nabla\cdot\mathbf v$, by `divergence`,
+    for what is carried along without being conserved.
 
     **Arguments**
 
@@ -81,7 +81,7 @@ def face_velocities(
 ) -> list[FaceVelocities]:
     """A velocity, however it was given, across the faces of each axis."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
-    given = checked_velocity(velocity, domain)
+    given = validate_velocity(velocity, domain)
     if isinstance(given, tuple):
         return [
             FaceVelocities(face.astype(dtype), [face.astype(dtype)]) for face in given
@@ -104,7 +104,7 @@ def face_velocities(
     return found
 
 
-def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
+def validate_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
     """A velocity as numbers or fields in cells, or a tuple of fields on faces."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
     on_faces = [
@@ -131,7 +131,7 @@ def checked_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]
 
 
 def _is_from_left(face: Array, u: Array) -> Array:
-    """Where the flow comes from the left, found anew for every `u`.
+    """Compare where the flow comes from the left, anew for every `u`.
 
     XLA would keep the answers from step to step, and reading them makes a step a
     quarter longer than comparing does.
@@ -150,7 +150,7 @@ def _advected_flux(
     # Turned before anything is made of them: of a scheme the one side that counts.
     pairs = zip(views, reversed(views), strict=True)
     turned = [jnp.where(forth, *pair) for pair in pairs]
-    flux = flow.face * both_sides(scheme, turned)[0]
+    flux = flow.face * reconstruct_both_sides(scheme, turned)[0]
     speeds = _center_cells(flow.cells, len(views))
     if len(speeds) != len(views):
         speeds = [flow.face] * len(views)
@@ -160,7 +160,7 @@ def _advected_flux(
 
 
 def _center_cells(cells: Sequence[Array], count: int) -> Sequence[Array]:
-    """So many around the face, or all where there are fewer."""
+    """Return so many cells around the face, or all where there are fewer."""
     beyond = max(len(cells) - count, 0) // 2
     return cells[beyond : len(cells) - beyond]
 

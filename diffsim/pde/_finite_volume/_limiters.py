@@ -1,4 +1,4 @@
-"""Limiters: a slope from the differences on both sides of a cell."""
+"""Limiters, and maximum and minimum with derivatives that rounding keeps."""
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +6,9 @@ from jax.custom_derivatives import SymbolicZero
 from jax.lax import integer_pow
 from jaxtyping import Array
 
-from ._minmax import above_zero
-
 
 def van_albada(before: Array, after: Array, rounding: Array) -> Array:
-    r"""Smooth everywhere: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
+    r"""Van Albada's limiter: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
 
     The mean where a and b are alike and where both are rounding, little where they are
     not; van Albada, van Leer and Roberts (1982). `before` is a, `after` is b and
@@ -27,7 +25,7 @@ def _van_albada(before: Array, after: Array, rounding: Array) -> Array:
 
 
 def _van_albada_tangent(point, tangents):
-    """As coefficients, where JAX would keep every step of the arithmetic."""
+    """Derivative by coefficients, where JAX would keep every step of the arithmetic."""
     before, after, rounding = point
     inverse = 1 / (before**2 + after**2 + 2 * rounding)
     total, product = before + after, (before * after + rounding) * inverse
@@ -49,7 +47,7 @@ _van_albada.defjvp(_van_albada_tangent, symbolic_zeros=True)
 
 
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:
-    r"""Sharper: $2ab/(a + b)$ where a and b have one sign, else 0, with a kink.
+    r"""Van Leer's limiter, sharper: $2ab/(a + b)$ where a and b have one sign, else 0.
 
     `before` is a, `after` is b and `rounding` is ε, which keeps their sum from zero.
     """
@@ -58,7 +56,7 @@ def van_leer(before: Array, after: Array, rounding: Array) -> Array:
 
 
 def minmod(before: Array, after: Array, rounding: Array) -> Array:
-    """The smaller of a and b where they have one sign, else 0: most cautious.
+    """Minmod limiter: the smaller of a and b where they have one sign, else 0.
 
     It has kinks where a = b too, on every straight line. `before` is a, `after` is b,
     and `rounding` is not needed.
@@ -66,3 +64,27 @@ def minmod(before: Array, after: Array, rounding: Array) -> Array:
     del rounding
     smaller = jnp.where(jnp.abs(before) < jnp.abs(after), before, after)
     return jnp.where(before * after > 0, smaller, 0)
+
+
+# `jnp.maximum` derives by which of the two equals what it found. XLA may work all three
+# out again for the derivative, each fused with other sums and so with another rounding;
+# then neither equals it, and the derivative is zero. Signs of differences are safe, and
+# at a tie `larger` has the derivative of its first and `smaller` of its second.
+def larger(a: Array, b: Array) -> Array:
+    """max(a, b), to rounding of |a| + |b|."""
+    return (a + b + jnp.abs(a - b)) / 2
+
+
+def smaller(a: Array, b: Array) -> Array:
+    """min(a, b), to rounding of |a| + |b|."""
+    return (a + b - jnp.abs(a - b)) / 2
+
+
+def above_zero(a: Array) -> Array:
+    """max(a, 0)."""
+    return (a + jnp.abs(a)) / 2
+
+
+def below_zero(a: Array) -> Array:
+    """min(a, 0)."""
+    return (a - jnp.abs(a)) / 2

@@ -11,7 +11,7 @@ from ._reconstruction import AbstractReconstruction, rounding
 
 
 class MUSCL(AbstractReconstruction):
-    r"""Every cell is a line whose slope a limiter keeps from overshooting: of order 2.
+    r"""Piecewise linear reconstruction, slopes limited: of order 2.
 
     $$u_{i+1/2}^- = u_i + \tfrac12 \phi(u_i - u_{i-1},\, u_{i+1} - u_i)$$
 

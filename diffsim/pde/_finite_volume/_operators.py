@@ -1,4 +1,4 @@
-"""Derivatives of fields on a grid."""
+"""Differential operators on cell averages: gradient, divergence, curl, Laplacian."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from jaxtyping import Array
 from ..._jit._fresh_jit import fresh_jit
 from ..._types import Numbers
 from .._domain import Domain, as_field, check_domain
-from .._stencils import difference, divergence
+from .._stencils import difference, divergence as face_divergence
 
 
 _ORDERS = (2, 4)
@@ -17,7 +17,7 @@ _ORDERS = (2, 4)
 
 @fresh_jit
 def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
-    r"""$\nabla^2 u$ in every cell, the divergence of differences across its faces.
+    r"""Laplacian $\nabla^2 u$ in every cell, by differences across its faces.
 
     **Arguments**
 
@@ -32,18 +32,22 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
     u = as_field(u)
     faces = domain.face_neighbors(u, t, width=order // 2, order=order)
     spacing = domain.grid.spacing.astype(u.dtype)
-    return divergence(
-        [dx**-2 * _slope(views) for views, dx in zip(faces, spacing, strict=True)]
+    return face_divergence(
+        [
+            dx**-2 * _face_difference(views)
+            for views, dx in zip(faces, spacing, strict=True)
+        ]
     )
 
 
 @fresh_jit
 def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
-    r"""$\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
+    r"""Diffusion $\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
 
-    What leaves a cell enters its neighbour: the sum over cells changes by what passes
-    the walls, to rounding. On a face k is the mean of both cells; at a wall it lies on
-    the line through the last two, but not closer to zero than half of the last one.
+    What leaves a cell enters its neighbor: the sum over cells changes by what passes
+    the boundary, to machine precision. On a face k is the mean of both cells; at a
+    boundary it lies on the line through the last two, but not closer to zero than half
+    of the last one.
 
     **Arguments**
 
@@ -60,7 +64,7 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
 
 @fresh_jit
 def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
-    r"""$\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
+    r"""Gradient $\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
 
     **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
     """
@@ -73,10 +77,71 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
     ndim = domain.grid.ndim
     return jnp.stack(
         [
-            difference(1 / dx * _mean(views), i - ndim)
+            difference(1 / dx * _face_mean(views), i - ndim)
             for i, (views, dx) in enumerate(zip(faces, spacing, strict=True))
         ]
     )
+
+
+def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""Divergence $\nabla\cdot\mathbf v$ at the centers of the cells, shape (*grid).
+
+    **Arguments**
+
+    - `v`: shape (axis, *grid); boundaries may give one number or field a component.
+    - `domain`, `t`, `order`: as for `laplacian`.
+
+    **Raises:** `ValueError` for a field without one component an axis.
+    """
+    _check_components(v, domain, (1, 2, 3), "divergence")
+    slopes = gradient(v, domain, t, order=order)
+    return sum((slopes[i, i] for i in range(1, len(v))), start=slopes[0, 0])
+
+
+def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
+    r"""Curl $\nabla\times\mathbf v$ at the centers of the cells.
+
+    In two dimensions $\partial_x v_y - \partial_y v_x$, shape (*grid); in three a
+    vector field, shape (axis, *grid).
+
+    **Arguments**
+
+    - `v`: shape (axis, *grid); boundaries may give one number or field a component.
+    - `domain`, `t`, `order`: as for `laplacian`.
+
+    **Raises:** `ValueError` for a field without one component an axis, and in one
+    dimension, where there is no curl.
+    """
+    _check_components(v, domain, (2, 3), "curl")
+    return curl_of(list(gradient(v, domain, t, order=order)))
+
+
+def curl_of(slopes: list[Array]) -> Array:
+    """∇×v from the derivatives along each axis, shape (..., component, *grid)."""
+    ndim = len(slopes)
+    along = [jnp.unstack(slope, axis=-ndim - 1) for slope in slopes]
+    if ndim == 2:
+        return along[0][1] - along[1][0]
+    turns = (1, 2), (2, 0), (0, 1)
+    return jnp.stack([along[i][j] - along[j][i] for i, j in turns], -ndim - 1)
+
+
+def diffusion_term_of_order(
+    D: Array, order: int, t: Any, u: Array, domain: Domain
+) -> Array:
+    r"""Diffusion $\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme.
+
+    Of order 4 where that is above 2 and D a number, else 2.
+    """
+    if D.ndim == 0 and order > 2:
+        return D * laplacian(u, domain, t, order=4)
+    return diffusion(u, D, domain, t)
+
+
+def diffusive_courant_rate(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
+    """Courant rate of diffusion: Σ 2 D/Δx² over axes, at the largest D."""
+    spacing = domain.grid.spacing.astype(dtype)
+    return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
 
 
 def diffusion_flux_divergence(
@@ -85,9 +150,9 @@ def diffusion_flux_divergence(
     """∇·(k ∇u) with k on the faces across each axis."""
     faces = domain.face_neighbors(u, t)
     spacing = domain.grid.spacing.astype(u.dtype)
-    return divergence(
+    return face_divergence(
         [
-            ka * dx**-2 * _slope(views)
+            ka * dx**-2 * _face_difference(views)
             for ka, views, dx in zip(k, faces, spacing, strict=True)
         ]
     )
@@ -101,13 +166,15 @@ def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
         return [field] * ndim
     views = domain.with_extrapolated_boundaries.face_neighbors(field, order=2)
     return [
-        (left + right) / 2 if domain.periodic(i) else _held(left, right, i - ndim)
+        (left + right) / 2
+        if domain.periodic(i)
+        else _boundary_coefficient(left, right, i - ndim)
         for i, (left, right) in enumerate(views)
     ]
 
 
-def _held(left: Array, right: Array, axis: int) -> Array:
-    """The mean; at walls half of the last cell unless that beyond has its sign."""
+def _boundary_coefficient(left: Array, right: Array, axis: int) -> Array:
+    """The mean; at boundaries half of the last cell unless that beyond has its sign."""
     place = jax.lax.broadcasted_iota(int, left.shape, axis % left.ndim)
     first, last = place == 0, place == left.shape[axis] - 1
     # Of either sign or zero. Compared, as products of small numbers are zero.
@@ -116,14 +183,14 @@ def _held(left: Array, right: Array, axis: int) -> Array:
     return jnp.where((first | last) & turned, held, left + right) / 2
 
 
-def _slope(views: list[Array]) -> Array:
+def _face_difference(views: list[Array]) -> Array:
     """Δx times the derivative on faces."""
     if len(views) == 2:
         return views[1] - views[0]
     return (15 * (views[2] - views[1]) - (views[3] - views[0])) / 12
 
 
-def _mean(views: list[Array]) -> Array:
+def _face_mean(views: list[Array]) -> Array:
     """Face value whose difference is the cell mean of the derivative."""
     if len(views) == 2:
         return (views[0] + views[1]) / 2
@@ -133,3 +200,15 @@ def _mean(views: list[Array]) -> Array:
 def _check_order(order: int):
     if order not in _ORDERS:
         raise ValueError(f"order must be one of {_ORDERS}, got {order}")
+
+
+def _check_components(v: Array, domain: Domain, allowed: tuple[int, ...], name: str):
+    check_domain(domain)
+    ndim, shape = domain.grid.ndim, domain.grid.shape
+    if ndim not in allowed:
+        raise ValueError(f"{name} needs two or three dimensions, got a grid of {shape}")
+    if jnp.shape(v) != (ndim, *shape):
+        raise ValueError(
+            f"v must have shape {(ndim, *shape)}, one component an axis, got "
+            f"{jnp.shape(v)}"
+        )

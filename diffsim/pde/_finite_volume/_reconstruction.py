@@ -1,4 +1,4 @@
-"""`AbstractReconstruction`: from cells to either side of the faces between them."""
+"""`AbstractReconstruction`: values on either side of the faces between cells."""
 
 import abc
 from collections.abc import Sequence
@@ -42,12 +42,12 @@ class AbstractReconstruction(eqx.Module):
     @property
     @abc.abstractmethod
     def order(self) -> int:
-        """Of the error of derivatives of smooth fields."""
+        """Order of the error of derivatives of smooth fields."""
 
     @property
     @abc.abstractmethod
     def width(self) -> int:
-        """Cells that it looks at on either side of a face."""
+        """Width of the stencil on either side of a face."""
 
     @abc.abstractmethod
     def reconstruct(self, views: Sequence[Array]) -> tuple[Array, Array]:
@@ -88,7 +88,7 @@ class AbstractReconstruction(eqx.Module):
         return flux + (118 * first - 137 * second + 19 * third) / 3840
 
 
-def both_sides(
+def reconstruct_both_sides(
     scheme: AbstractReconstruction, views: Sequence[Array]
 ) -> tuple[Array, Array]:
     """Reconstruct both sides of faces by `scheme`, and check what it returns."""

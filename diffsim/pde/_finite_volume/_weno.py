@@ -14,7 +14,7 @@ _IDEAL = (1 / 16, 10 / 16, 5 / 16)
 
 
 class WENO5(AbstractReconstruction):
-    r"""Three parabolas weighed by how smooth each is: WENO-Z, of order 5.
+    r"""Weighted essentially non-oscillatory reconstruction, WENO-Z: of order 5.
 
     $$\omega_k \propto d_k\Bigl(1 + \Bigl(\frac{\beta_0 - \beta_2}
     {\beta_k + \varepsilon}\Bigr)^2\Bigr)$$
@@ -58,7 +58,7 @@ class WENO5(AbstractReconstruction):
 
 @jax.custom_jvp
 def _change(a: Array, b: Array, c: Array, d: Array, scale: Array) -> Array:
-    """From the third of five cells to the face behind it, by their differences."""
+    """Change from the third of five cells to the face behind it."""
     _, _, inverse, contrast = _smoothness(a, b, c, d, scale)
     weights = _weights(inverse, contrast)
     changes = _candidates(a, b, c, d)
@@ -67,7 +67,7 @@ def _change(a: Array, b: Array, c: Array, d: Array, scale: Array) -> Array:
 
 @_change.defjvp
 def _change_tangent(point, tangents):
-    """As five coefficients, each the root of a division.
+    """Derivative by five coefficients, each the root of a division.
 
     XLA works out sums and products again wherever they are read and divisions once:
     its own derivative of the lines above costs five times as much.
@@ -115,7 +115,7 @@ def _smoothness(a, b, c, d, scale):
 
 
 def _weights(inverse, contrast):
-    """Not yet of sum one."""
+    """Nonlinear weights, not yet of sum one."""
     return [
         ideal * (1 + (contrast * x) ** 2)
         for ideal, x in zip(_IDEAL, inverse, strict=True)

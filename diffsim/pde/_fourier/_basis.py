@@ -8,11 +8,11 @@ from jaxtyping import Array, Float
 
 from ..._linalg import real_times
 from .._grid import Grid, on_axis
-from ._fft import backward, filled, forward, indices, projected, taken
+from ._fft import fft, ifft, mode_indices, project_real, truncate_modes, zero_pad_modes
 
 
 class FourierBasis(eqx.Module):
-    r"""The modes $|m_a| \le M_a$ of a periodic grid, all of them or the lowest.
+    r"""Fourier basis of a periodic grid: the modes $|m_a| \le M_a$, all or the lowest.
 
     $$\hat u_m = \sum_j u_j\,e^{-i k_m\cdot(x_j - x_0)}, \qquad
       k_{m,a} = 2\pi m_a/(u_a - l_a)$$
@@ -39,7 +39,7 @@ class FourierBasis(eqx.Module):
         self.grid = grid
         self.max_mode = tuple(n // 2 for n in grid.shape)
         if max_mode is not None:
-            self.max_mode = _checked(tuple(max_mode), grid)
+            self.max_mode = _check_max_mode(tuple(max_mode), grid)
 
     def dealiased(self, degree: int = 2) -> "FourierBasis":
         """Modes in which products of `degree` of their fields have no aliasing error.
@@ -59,7 +59,7 @@ class FourierBasis(eqx.Module):
         """k along each axis, in shapes that broadcast to one another."""
         steps = 2 * jnp.pi / (self.grid.upper - self.grid.lower)
         return [
-            step * self._along(axis, index)
+            step * self._on_axis(axis, index)
             for axis, (step, index) in enumerate(zip(steps, self._indices, strict=True))
         ]
 
@@ -70,7 +70,7 @@ class FourierBasis(eqx.Module):
         return sum(rest, start=first)
 
     def derivative(self, axis: int, order: int = 1) -> Array:
-        r"""$(ik)^{\text{order}}$ along an axis, real where the order is even.
+        r"""Symbol $(ik)^{\text{order}}$ along an axis, real where the order is even.
 
         The mode n/2 of an even number of cells has no sine, so no odd derivative.
         """
@@ -79,32 +79,32 @@ class FourierBasis(eqx.Module):
         if order % 2 == 0:
             return power
         paired = 2 * np.abs(self._indices[axis]) < self.grid.shape[axis]
-        odd = self._along(axis, paired) * power
+        odd = self._on_axis(axis, paired) * power
         return jax.lax.complex(jnp.zeros_like(odd), odd)
 
     @eqx.filter_jit
     def fft(self, u: Array) -> Array:
         """û, shape (..., *modes), of real fields, shape (..., *grid)."""
-        return forward(self.grid.shape, self.max_mode, u)
+        return fft(self.grid.shape, self.max_mode, u)
 
     @eqx.filter_jit
     def ifft(self, z: Array) -> Array:
         """The fields, shape (..., *grid), without any other mode."""
-        return backward(self.grid.shape, self.max_mode, z)
+        return ifft(self.grid.shape, self.max_mode, z)
 
     def project_real(self, z: Array) -> Array:
         """Project z to what real fields have: `fft` of `ifft`, without a transform."""
-        return projected(self.grid.shape, z)
+        return project_real(self.grid.shape, z)
 
     @eqx.filter_jit
     def truncate_modes(self, z: Array) -> Array:
-        """These modes out of all that the grid has."""
-        return taken(self.grid.shape, self.max_mode, z)
+        """Truncate all modes that the grid has to these."""
+        return truncate_modes(self.grid.shape, self.max_mode, z)
 
     @eqx.filter_jit
     def zero_pad_modes(self, z: Array) -> Array:
-        """All modes that the grid has, zero where they are none of these."""
-        return filled(self.grid.shape, self.max_mode, z)
+        """Pad with zeros to all modes that the grid has."""
+        return zero_pad_modes(self.grid.shape, self.max_mode, z)
 
     def gradient(self, z: Array) -> Array:
         """The transform of ∇u, the axes first."""
@@ -124,17 +124,17 @@ class FourierBasis(eqx.Module):
 
     @property
     def _indices(self) -> list[np.ndarray]:
-        return indices(self.grid.shape, self.max_mode)
+        return mode_indices(self.grid.shape, self.max_mode)
 
-    def _along(self, axis: int, values: np.ndarray) -> Array:
+    def _on_axis(self, axis: int, values: np.ndarray) -> Array:
         return on_axis(jnp.asarray(values, self.grid.lower.dtype), axis, self.grid.ndim)
 
 
-def _checked(max_mode: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
+def _check_max_mode(max_mode: tuple[int, ...], grid: Grid) -> tuple[int, ...]:
     pairs = zip(max_mode, grid.shape, strict=False)
     if len(max_mode) != grid.ndim or not all(0 <= m <= n // 2 for m, n in pairs):
         raise ValueError(
-            f"highest must be an index of a mode for each axis, at most half its cells "
-            f"of {grid.shape}, got {max_mode}"
+            f"max_mode must be an index of a mode for each axis, at most half its "
+            f"cells of {grid.shape}, got {max_mode}"
         )
     return max_mode

@@ -18,38 +18,40 @@ from ..._primitives import HashablePartial, LinearMapRules, linear
 Shape = tuple[int, ...]
 
 
-def indices(shape: Shape, max_mode: Shape) -> list[np.ndarray]:
-    """Of the modes along each axis, in their order."""
+def mode_indices(shape: Shape, max_mode: Shape) -> list[np.ndarray]:
+    """Indices of the modes along each axis, in their order."""
     found = []
     for n, m in zip(shape[:-1], max_mode[:-1], strict=True):
         index = np.fft.fftfreq(n, 1 / n)
-        found.append(index if _all(n, m) else np.r_[index[: m + 1], index[n - m :]])
+        found.append(
+            index if _keeps_all(n, m) else np.r_[index[: m + 1], index[n - m :]]
+        )
     return [*found, np.arange(min(max_mode[-1], shape[-1] // 2) + 1.0)]
 
 
-def forward(shape: Shape, max_mode: Shape, u: Array) -> Array:
+def fft(shape: Shape, max_mode: Shape, u: Array) -> Array:
     """Modes of real fields."""
-    return _applied(_forward, _forward_transposed, shape, max_mode, u)
+    return _apply_linear(_forward, _forward_transposed, shape, max_mode, u)
 
 
-def backward(shape: Shape, max_mode: Shape, z: Array) -> Array:
+def ifft(shape: Shape, max_mode: Shape, z: Array) -> Array:
     """Real fields of modes, of which all others are zero."""
-    return _applied(_backward, _backward_transposed, shape, max_mode, z)
+    return _apply_linear(_backward, _backward_transposed, shape, max_mode, z)
 
 
-def taken(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """The modes up to the highest, of all that the grid has."""
-    return _applied(_taken, _filled, shape, max_mode, z)
+def truncate_modes(shape: Shape, max_mode: Shape, z: Array) -> Array:
+    """Truncate all modes that the grid has to those up to the highest."""
+    return _apply_linear(_truncate, _zero_pad, shape, max_mode, z)
 
 
-def filled(shape: Shape, max_mode: Shape, z: Array) -> Array:
-    """All modes that the grid has, zero above the highest."""
-    return _applied(_filled, _taken, shape, max_mode, z)
+def zero_pad_modes(shape: Shape, max_mode: Shape, z: Array) -> Array:
+    """Pad with zeros to all modes that the grid has."""
+    return _apply_linear(_zero_pad, _truncate, shape, max_mode, z)
 
 
-def projected(shape: Shape, z: Array) -> Array:
-    """`forward` of `backward`: a mode whose conjugate is there too is that of it."""
-    alone = 2 * np.arange(z.shape[-1]) % shape[-1] == 0
+def project_real(shape: Shape, z: Array) -> Array:
+    """`fft` of `ifft`: a mode whose conjugate is there too is that of it."""
+    alone = hermitian_weights(shape[-1], z.shape[-1]) == 1
     if len(shape) == 1:
         return jax.lax.complex(z.real, jnp.where(alone, 0, z.imag))
     others = tuple(range(1 - len(shape), 0))
@@ -61,7 +63,16 @@ def projected(shape: Shape, z: Array) -> Array:
     return z
 
 
-def _applied(there: Callable, back: Callable, shape, max_mode, a: Array) -> Array:
+def hermitian_weights(n: int, count: int) -> np.ndarray:
+    """How many modes of a real field each of the first `count` stands for.
+
+    Along the last axis, of n cells. Two, itself and its conjugate, but for the mean and
+    the mode n/2 of an even n.
+    """
+    return np.where(2 * np.arange(count) % n == 0, 1, 2)
+
+
+def _apply_linear(there: Callable, back: Callable, shape, max_mode, a: Array) -> Array:
     there, back = (_as_map(f, shape, max_mode) for f in (there, back))
     kind = jax.eval_shape(lambda a: there([], [a]), a)
     kinds = [jax.typeof(a).update(shape=k.shape, dtype=k.dtype) for k in kind]
@@ -69,31 +80,31 @@ def _applied(there: Callable, back: Callable, shape, max_mode, a: Array) -> Arra
 
 
 def _as_map(function: Callable, shape: Shape, max_mode: Shape) -> HashablePartial:
-    return HashablePartial(_of_one, (function, shape, max_mode))
+    return HashablePartial(_call_on_one, (function, shape, max_mode))
 
 
-def _of_one(function, shape, max_mode, known, arguments):
+def _call_on_one(function, shape, max_mode, known, arguments):
     del known
     return [function(shape, max_mode, *arguments)]
 
 
 def _forward(shape, max_mode, u):
     ndim = len(shape)
-    if _every(shape, max_mode):
+    if _keeps_every(shape, max_mode):
         return jnp.fft.rfftn(u, axes=range(-ndim, 0))
     z = jnp.fft.rfft(u)[..., : max_mode[-1] + 1]
     for axis in range(-2, -ndim - 1, -1):
-        z = _cut(jnp.fft.fft(z, axis=axis), max_mode[axis], axis)
+        z = _remove_modes(jnp.fft.fft(z, axis=axis), max_mode[axis], axis)
     return z
 
 
 def _backward(shape, max_mode, z):
     ndim = len(shape)
-    if _every(shape, max_mode):
+    if _keeps_every(shape, max_mode):
         return jnp.fft.irfftn(z, shape, axes=range(-ndim, 0))
     for axis in range(-ndim, -1):
-        z = jnp.fft.ifft(_spread(z, shape[axis], max_mode[axis], axis), axis=axis)
-    return jnp.fft.irfft(_lengthened(z, shape[-1] // 2 + 1, -1), shape[-1])
+        z = jnp.fft.ifft(_insert_zeros(z, shape[axis], max_mode[axis], axis), axis=axis)
+    return jnp.fft.irfft(_append_zeros(z, shape[-1] // 2 + 1, -1), shape[-1])
 
 
 def _forward_transposed(shape, max_mode, bar):
@@ -107,54 +118,54 @@ def _backward_transposed(shape, max_mode, bar):
 
 
 def _weights(shape: Shape, z: Array) -> Array:
-    """How many modes of a real field each one stands for, itself and its conjugate."""
-    alone = np.isin(np.arange(z.shape[-1]), [0, shape[-1] / 2])
-    return jnp.asarray(np.where(alone, 1, 2), jnp.finfo(z.dtype).dtype)
+    return jnp.asarray(
+        hermitian_weights(shape[-1], z.shape[-1]), jnp.finfo(z.dtype).dtype
+    )
 
 
-def _taken(shape, max_mode, z):
+def _truncate(shape, max_mode, z):
     for axis in range(-len(shape), -1):
-        z = _cut(z, max_mode[axis], axis)
+        z = _remove_modes(z, max_mode[axis], axis)
     return z[..., : min(max_mode[-1], shape[-1] // 2) + 1]
 
 
-def _filled(shape, max_mode, z):
+def _zero_pad(shape, max_mode, z):
     for axis in range(-len(shape), -1):
-        z = _spread(z, shape[axis], max_mode[axis], axis)
-    return _lengthened(z, shape[-1] // 2 + 1, -1)
+        z = _insert_zeros(z, shape[axis], max_mode[axis], axis)
+    return _append_zeros(z, shape[-1] // 2 + 1, -1)
 
 
-def _all(n: int, m: int) -> bool:
+def _keeps_all(n: int, m: int) -> bool:
     return 2 * m >= n - 1
 
 
-def _every(shape: Shape, max_mode: Shape) -> bool:
-    return all(map(_all, shape, max_mode))
+def _keeps_every(shape: Shape, max_mode: Shape) -> bool:
+    return all(map(_keeps_all, shape, max_mode))
 
 
-def _cut(z: Array, m: int, axis: int) -> Array:
-    """Without the modes above m along an axis that has them all."""
+def _remove_modes(z: Array, m: int, axis: int) -> Array:
+    """Remove the modes above m along an axis that has them all."""
     n = z.shape[axis]
-    if _all(n, m):
+    if _keeps_all(n, m):
         return z
-    parts = _sliced(z, 0, m + 1, axis), _sliced(z, n - m, n, axis)
+    parts = _slice(z, 0, m + 1, axis), _slice(z, n - m, n, axis)
     return jnp.concatenate(parts, axis)
 
 
-def _spread(z: Array, n: int, m: int, axis: int) -> Array:
-    """With zeros for the modes above m along an axis, up to all n."""
-    if _all(n, m):
+def _insert_zeros(z: Array, n: int, m: int, axis: int) -> Array:
+    """Insert zeros for the modes above m along an axis, up to all n."""
+    if _keeps_all(n, m):
         return z
-    low = _lengthened(_sliced(z, 0, m + 1, axis), n - m, axis)
-    return jnp.concatenate([low, _sliced(z, m + 1, 2 * m + 1, axis)], axis)
+    low = _append_zeros(_slice(z, 0, m + 1, axis), n - m, axis)
+    return jnp.concatenate([low, _slice(z, m + 1, 2 * m + 1, axis)], axis)
 
 
-def _sliced(z: Array, start: int, stop: int, axis: int) -> Array:
+def _slice(z: Array, start: int, stop: int, axis: int) -> Array:
     return jax.lax.slice_in_dim(z, start, stop, axis=axis % z.ndim)
 
 
-def _lengthened(z: Array, size: int, axis: int) -> Array:
-    """With zeros behind it."""
+def _append_zeros(z: Array, size: int, axis: int) -> Array:
+    """Append zeros."""
     shape = list(z.shape)
     shape[axis] = size - shape[axis]
     if shape[axis] == 0:

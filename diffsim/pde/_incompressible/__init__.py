@@ -4,7 +4,7 @@ from ._incompressible_flow import IncompressibleFlow
 from ._penalization import Ball, Obstacle
 from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
-from ._walls import FreeSlip, NoSlip, is_open
+from ._walls import FreeSlip, NoSlip, Side, is_open
 
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "IncompressibleFlow",
     "NoSlip",
     "Obstacle",
+    "Side",
     "StaggeredGrid",
     "is_open",
     "leray_project",

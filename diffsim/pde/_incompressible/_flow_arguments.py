@@ -1,5 +1,6 @@
 """Validation of the arguments of a flow."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -17,11 +18,11 @@ from ..._validation import (
     compile_time_eval,
     is_traced,
 )
+from .._boundaries import array_or_function
 from .._grid import Grid
-from ._cell_center_boundaries import cell_center_domain
 from ._penalization import Obstacle
 from ._staggered_grid import Faces, StaggeredGrid
-from ._walls import check_on_axes, one_per_axis
+from ._walls import cell_center_domain, check_on_axes, one_per_axis
 
 
 def check_viscosity(viscosity: Array):
@@ -91,17 +92,19 @@ def _check_covers(obstacle: Obstacle, space: StaggeredGrid):
         )
 
 
-def checked_force(given: Any, grid: Grid) -> Any:
-    """A forcing as a flow keeps it."""
+def validate_forcing(given: Any, grid: Grid) -> Array | Callable | None:
+    """Validate a forcing."""
     if given is None:
         return None
-    given = given if callable(given) else as_floating("forcing", given)
+    given = array_or_function("forcing", given)
     check_on_axes("forcing", given, (grid.ndim, *grid.shape))
     return given
 
 
-def checked_start(given: Any, space: StaggeredGrid) -> Any:
-    """An initial velocity as a flow keeps it; nothing where it is at rest."""
+def validate_initial(
+    given: Any, space: StaggeredGrid
+) -> Array | Faces | Callable | None:
+    """Validate an initial velocity; None is at rest."""
     ndim = space.grid.ndim
     if given is None:
         return None
@@ -111,7 +114,7 @@ def checked_start(given: Any, space: StaggeredGrid) -> Any:
         _check_finite_on_faces(given, space)
         return given
     if isinstance(given, tuple | list) and any(map(np.ndim, given)):
-        return _checked_faces(given, space)
+        return _validate_faces(given, space)
     given = as_floating("initial", given)
     shape = ndim, *space.grid.shape
     if given.ndim > 1 and given.shape != shape:
@@ -146,7 +149,7 @@ def initial_velocities(given: Any, space: StaggeredGrid) -> Faces:
     return tuple(one_per_axis(given, None, x)[i] for i, x in places)
 
 
-def _checked_faces(given: Any, space: StaggeredGrid) -> Faces:
+def _validate_faces(given: Any, space: StaggeredGrid) -> Faces:
     arrays = tuple(as_floating("initial", a) for a in given)
     wanted = tuple(map(space.shape, range(space.grid.ndim)))
     shapes = tuple(a.shape for a in arrays)

@@ -16,25 +16,24 @@ from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
 from .._grid import Grid
 from .._time_step import LinearizedModes, warn_if_unstable
-from ._cell_center_boundaries import cell_center_domain
 from ._flow_arguments import (
     check_grid,
     check_obstacle,
     check_viscosity,
-    checked_force,
-    checked_start,
     initial_velocities,
+    validate_forcing,
+    validate_initial,
     viscosity_sign,
 )
 from ._penalization import Obstacle
 from ._projection import leray_project, project_out_gradient
 from ._staggered_grid import Faces, StaggeredGrid
 from ._tendencies import ProjectedDynamics, Tendencies
-from ._walls import Sides, checked_walls, wall_stiffness_factor
+from ._walls import Sides, cell_center_domain, validate_boundary, wall_stiffness_factor
 
 
 class IncompressibleFlow(AbstractSimulation):
-    r"""Fluid of constant density between walls, in two or three dimensions:
+    r"""Incompressible Navier–Stokes equations between walls, in two or three axes:
 
     $$\partial_t u + \nabla\cdot(uu) = -\nabla p + \nu\nabla^2 u + f
       - \tfrac{\chi}{\eta}(u - u_b), \qquad \nabla\cdot u = 0$$
@@ -128,11 +127,11 @@ class IncompressibleFlow(AbstractSimulation):
         check_viscosity(self.viscosity)
         check_grid(grid)
         self.grid = grid
-        self.boundary = checked_walls(boundary, grid)
-        self.forcing = checked_force(forcing, grid)
+        self.boundary = validate_boundary(boundary, grid)
+        self.forcing = validate_forcing(forcing, grid)
         check_obstacle(obstacle, StaggeredGrid(grid, self.boundary))
         self.obstacle = obstacle
-        self.initial = checked_start(initial, StaggeredGrid(grid, self.boundary))
+        self.initial = validate_initial(initial, StaggeredGrid(grid, self.boundary))
         check_number("t0", t0)
         self.t0 = t0
 
@@ -152,24 +151,24 @@ class IncompressibleFlow(AbstractSimulation):
         return self.grid.is_valid() & all_hold(signs)
 
     def courant_rate(self, t: Any, y: Faces) -> Array:
-        """Cells that a state crosses a time, with friction and drag, for `CFL`."""
-        return self._carried(t, y) + self._damped()
+        """Courant rate of a state, with friction and drag, for `CFL`."""
+        return self._advective_rate(t, y) + self._damping_rate()
 
     def waves(self, t: Any, y: Faces) -> LinearizedModes:
-        """How modes move: central differences turn them once a crossing."""
+        """Linearized dynamics: central differences turn a mode once a crossing."""
         part = jnp.linspace(0, 1, 65, dtype=self._dtype)
         return LinearizedModes(
-            -2 * self._damped() * part**2, self._carried(t, y) * part
+            -2 * self._damping_rate() * part**2, self._advective_rate(t, y) * part
         )
 
-    def _carried(self, t: Any, y: Faces) -> Array:
-        """Crossings by what flows, and by what moves along the walls."""
+    def _advective_rate(self, t: Any, y: Faces) -> Array:
+        """Courant rate of the flow, and of what moves along the walls."""
         space, t = self._space, self._time(t)
         fastest = space.max_advection_speed(leray_project(space, y, t), t)
         return jnp.sum(fastest / space.grid.spacing)
 
-    def _damped(self) -> Array:
-        """Half of what friction and drag take a time."""
+    def _damping_rate(self) -> Array:
+        """Courant rate of friction and drag: half of what they take a time."""
         spacing = self._space.grid.spacing
         # Of every component across its own axis, and along the walls of the others.
         stiff = np.array(
@@ -222,8 +221,8 @@ class IncompressibleFlow(AbstractSimulation):
         return cell_center_domain(self.grid, self.boundary)
 
     @property
-    def _dtype(self) -> Any:
-        """Of the state: that of an initial field, else of the corners."""
+    def _dtype(self) -> np.dtype:
+        """Data type of the state: that of an initial field, else of the corners."""
         given = jax.tree.leaves(self.initial)
         field = not callable(self.initial) and any(a.ndim > 1 for a in given)
         return jnp.result_type(*given) if field else self.grid.lower.dtype

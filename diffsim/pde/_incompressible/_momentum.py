@@ -10,7 +10,7 @@ from ._staggered_grid import Faces, StaggeredGrid
 
 
 def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
-    r"""$-\nabla\cdot(uu) + \nu\nabla^2 u$ on the unknown faces; ν None is without.
+    r"""Momentum tendency $-\nabla\cdot(uu) + \nu\nabla^2 u$; ν None: no friction.
 
     By fluxes between them, each the product of two means (Harlow and Welch): of flows
     without divergence they neither make energy nor take it.
@@ -21,7 +21,7 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
     for i, pairs in enumerate(views):
         carried = divergence(
             [
-                1 / dx * _carrier(space, means, i, axis, t) * means[i][axis]
+                1 / dx * _advecting_velocity(space, means, i, axis, t) * means[i][axis]
                 for axis, dx in enumerate(spacing)
             ]
         )
@@ -33,7 +33,7 @@ def momentum(space: StaggeredGrid, viscosity: Any, u: Faces, t: Any) -> Faces:
 
 
 def friction(space: StaggeredGrid, viscosity: Array, u: Faces, t: Any) -> Faces:
-    r"""$\nu\nabla^2 u$ on the unknown faces."""
+    r"""Friction $\nu\nabla^2 u$ on the unknown faces."""
     return tuple(
         viscosity * _viscous_term(space, space.around(i, a, t)) for i, a in enumerate(u)
     )
@@ -46,7 +46,7 @@ def _viscous_term(space: StaggeredGrid, pairs: list[list[Array]]) -> Array:
     return divergence([dx**-2 * (high - low) for (low, high), dx in slopes])
 
 
-def _carrier(
+def _advecting_velocity(
     space: StaggeredGrid, means: list[list[Array]], i: int, axis: int, t: Any
 ) -> Array:
     """The velocity along `axis` at the places between faces of component i."""

@@ -1,4 +1,4 @@
-"""`Obstacle`: a body in a flow, whose shape has derivatives."""
+"""`Obstacle`: volume penalization, whose shape has derivatives."""
 
 from typing import Any, ClassVar
 
@@ -9,10 +9,11 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
+from .._boundaries import array_or_function
 
 
 class Obstacle(eqx.Module):
-    r"""A body that lets next to nothing through (Brinkman penalization):
+    r"""Obstacle in a flow, by Brinkman penalization:
 
     $$u_t = \ldots - \frac{\chi(x)}{\eta}(u - u_b), \qquad
       \chi = \tfrac12\Bigl(1 - \tanh\frac{d(x)}{w}\Bigr)$$
@@ -65,8 +66,7 @@ class Obstacle(eqx.Module):
                 "is pde.Ball(center, radius)"
             )
         self.distance = distance
-        given = callable(velocity)
-        self.velocity = velocity if given else as_floating("velocity", velocity)
+        self.velocity = array_or_function("velocity", velocity)
         self.penalization_time = as_floating("penalization_time", penalization_time)
         self.mask_width = (
             None if mask_width is None else as_floating("mask_width", mask_width)

@@ -1,4 +1,4 @@
-"""The pressure that leaves no divergence: a Poisson problem, by transforms."""
+"""Pressure projection: a Poisson problem, by transforms."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._primitives import HashablePartial, LinearMapRules, linear
+from .._boundaries import map_sides
 from .._elliptic import Kinds, apply_in_eigenbasis, eigenvectors
 from ._staggered_grid import Faces, StaggeredGrid
 from ._walls import is_open
@@ -15,13 +16,11 @@ from ._walls import is_open
 
 def boundary_kinds(space: StaggeredGrid) -> Kinds:
     """Even at closed sides, which no gradient crosses, odd at open ones."""
-
-    def kind(side):
-        return "odd" if is_open(side) else "even"
-
     return tuple(
-        None if space.periodic(i) else (kind(low), kind(high))
-        for i, (low, high) in enumerate(space.walls)
+        map_sides(
+            lambda axis, end, side: "odd" if is_open(side) else "even",
+            space.boundary_pairs,
+        )
     )
 
 

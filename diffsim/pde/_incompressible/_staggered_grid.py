@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from jax.lax import slice_in_dim
 from jaxtyping import Array
 
-from .._boundaries import GhostCells, Periodic
+from .._boundaries import GhostCells, Periodic, map_sides
 from .._grid import Grid
-from .._stencils import averaged, divergence, face_neighbors
+from .._stencils import average, divergence, face_neighbors
 from ._walls import (
+    Side,
     Sides,
     is_moving,
     is_open,
@@ -40,8 +41,14 @@ class StaggeredGrid(eqx.Module):
     def periodic(self, axis: int) -> bool:
         return isinstance(self.walls[axis][0], Periodic)
 
+    @property
+    def boundary_pairs(self) -> list[tuple[Side, Side] | None]:
+        """Both sides of each axis, None where it is periodic."""
+        pairs = enumerate(self.walls)
+        return [None if self.periodic(i) else pair for i, pair in pairs]
+
     def span(self, axis: int) -> tuple[int, int]:
-        """Which of the faces across `axis` are unknown."""
+        """Range of the faces across `axis` that are unknown."""
         n = self.grid.shape[axis]
         if self.periodic(axis):
             return 0, n
@@ -49,7 +56,7 @@ class StaggeredGrid(eqx.Module):
         return int(not is_open(low)), n + int(is_open(high))
 
     def shape(self, i: int) -> tuple[int, ...]:
-        """Of component i."""
+        """Shape of component i."""
         start, stop = self.span(i)
         shape = self.grid.shape
         return (*shape[:i], stop - start, *shape[i + 1 :])
@@ -63,7 +70,7 @@ class StaggeredGrid(eqx.Module):
         return slice_in_dim(faces, *self.span(i), axis=_axis(faces, i, self))
 
     def images(self) -> Array:
-        """From a body to its images across periodic sides, shape (image, axis).
+        """Shifts of a body to its images across periodic sides, shape (image, axis).
 
         Itself first, then the nearest.
         """
@@ -86,16 +93,17 @@ class StaggeredGrid(eqx.Module):
         return velocity_at(self.walls[axis][end], axis, t, x)
 
     def around(self, i: int, u: Array, t: Any) -> list[list[Array]]:
-        """For each axis both velocities of component i beside the places between."""
-        ends, given = [], []
-        for axis, sides in enumerate(self.walls):
-            if self.periodic(axis):
-                ends.append(None)
-                given.append(None)
-                continue
+        """Return for each axis component i on both sides of the places between."""
+
+        def ghosts(axis, end, side):
             kind = normal_velocity_ghosts if axis == i else tangential_velocity_ghosts
-            ends.append(tuple(kind(side, u.dtype) for side in sides))
-            given.append(tuple(self.at_wall(i, axis, end, t)[i] for end in (0, 1)))
+            return kind(side, u.dtype)
+
+        ends = map_sides(ghosts, self.boundary_pairs)
+        given = map_sides(
+            lambda axis, end, side: self.at_wall(i, axis, end, t)[i],
+            self.boundary_pairs,
+        )
         return face_neighbors(u, ends, given, 1)
 
     def with_boundary_faces(self, i: int, u: Array, known: Sequence[Array]) -> Array:
@@ -110,7 +118,7 @@ class StaggeredGrid(eqx.Module):
         return jnp.concatenate([*low, u, *high], axis) if low or high else u
 
     def faces(self, u: Faces, t: Any) -> Faces:
-        """All faces, one more along its axis than cells for each component."""
+        """Return all faces, one more along its axis than cells for each component."""
         return tuple(
             self.with_boundary_faces(
                 i, a, tuple(self.at_wall(i, i, e, t)[i] for e in (0, 1))
@@ -153,15 +161,13 @@ class StaggeredGrid(eqx.Module):
 
     def gradient(self, p: Array) -> Faces:
         """∇p on the unknown faces; at an open side p is zero."""
-        ends, given = [], []
-        for axis, sides in enumerate(self.walls):
-            if self.periodic(axis):
-                ends.append(None)
-                given.append(None)
-                continue
-            thin = p.shape[:axis] + (1,) + p.shape[axis + 1 :]
-            ends.append(tuple(_of_pressure(side, p.dtype) for side in sides))
-            given.append(2 * (jnp.zeros(thin, p.dtype),))
+        ends = map_sides(
+            lambda axis, end, side: _pressure_ghosts(side, p.dtype),
+            self.boundary_pairs,
+        )
+        given = map_sides(
+            lambda axis, end, side: jnp.zeros((), p.dtype), self.boundary_pairs
+        )
         views = face_neighbors(p, ends, given, 1)
         spacing = self.grid.spacing
         return tuple(
@@ -173,7 +179,7 @@ class StaggeredGrid(eqx.Module):
         """The velocity in the centers of cells, shape (axis, *grid)."""
         ndim = self.grid.ndim
         every = self.faces(u, t)
-        return jnp.stack([averaged(a, i - ndim) for i, a in enumerate(every)])
+        return jnp.stack([average(a, i - ndim) for i, a in enumerate(every)])
 
     def _divergence(self, every: Faces) -> Array:
         spacing = self.grid.spacing
@@ -188,6 +194,6 @@ def _axis(a: Array, i: int, space: StaggeredGrid) -> int:
     return a.ndim - space.grid.ndim + i
 
 
-def _of_pressure(side: Any, dtype: Any) -> GhostCells:
+def _pressure_ghosts(side: Any, dtype: Any) -> GhostCells:
     own = -1.0 if is_open(side) else 1.0
     return GhostCells(jnp.asarray([[own]], dtype), jnp.zeros(1, dtype))

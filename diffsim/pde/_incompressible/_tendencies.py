@@ -17,30 +17,30 @@ from ._walls import one_per_axis
 
 
 class Tendencies(eqx.Module):
-    """Everything but pressure, on the unknown faces."""
+    """Tendencies of velocity but for pressure, on the unknown faces."""
 
     space: StaggeredGrid
     viscosity: Array
     forcing: Any
     obstacle: Obstacle | None
     #: χ/η of every component; nothing without an obstacle.
-    hindrance: Faces
+    drag_rate: Faces
 
     @classmethod
     def of(cls, flow: Any) -> "Tendencies":
-        """Those of a flow, with what does not change in a run worked out."""
+        """Tendencies of a flow; what does not change in a run is evaluated here."""
         space, body = StaggeredGrid(flow.grid, flow.boundary), flow.obstacle
-        hindrance = ()
+        drag_rate = ()
         if body is not None:
             places = map(space.points, range(flow.grid.ndim))
             spacing, shifts = flow.grid.spacing, space.images()
-            hindrance = tuple(
+            drag_rate = tuple(
                 body.inside(x, spacing, shifts) / body.penalization_time for x in places
             )
-        return cls(space, flow.viscosity, flow.forcing, body, hindrance)
+        return cls(space, flow.viscosity, flow.forcing, body, drag_rate)
 
     def total(self, t: Any, u: Faces) -> Faces:
-        """All of them."""
+        """Sum of all tendencies."""
         given = _sum(self.drag(t, u), self.given(t))
         return _sum(momentum(self.space, self.viscosity, u, t), given)
 
@@ -64,7 +64,7 @@ class Tendencies(eqx.Module):
         if self.obstacle is None:
             return ()
         found = []
-        for i, (k, a) in enumerate(zip(self.hindrance, u, strict=True)):
+        for i, (k, a) in enumerate(zip(self.drag_rate, u, strict=True)):
             if t is None:
                 found.append(-k * a)
             else:
@@ -84,38 +84,40 @@ class ProjectedDynamics(AbstractIMEXTerm):
 
     def vf(self, t, y, args):
         del args
-        return self._projected(Tendencies.total, t, y)
+        return self._projected_tendency(Tendencies.total, t, y)
 
     def explicit(self, t, y, args):
         del args
-        return self._projected(Tendencies.others, t, y)
+        return self._projected_tendency(Tendencies.others, t, y)
 
     def implicit(self, t, y, args):
         del args
-        return self._resisted(t, y)
+        return self._projected_resistance(t, y)
 
     def solve(self, t, rhs, length, guess, args):
-        """For any matrix: at walls that hold the flow friction is not symmetric."""
+        """Solve by BiCGStab: beside no-slip walls friction is not symmetric."""
         del guess, args
 
         def operator(v):
-            return jax.tree.map(lambda a, c: a - length * c, v, self._resisted(None, v))
+            return jax.tree.map(
+                lambda a, c: a - length * c, v, self._projected_resistance(None, v)
+            )
 
-        b = jax.tree.map(lambda c: length * c, self._resisted(t, rhs))
+        b = jax.tree.map(lambda c: length * c, self._projected_resistance(t, rhs))
         moved = linear_solve(operator, b, linear=Krylov(BiCGStab()), throw=False)
         return jax.tree.map(jnp.add, rhs, moved)
 
-    def _resisted(self, t: Any, u: Faces) -> Faces:
-        """Without what moves the fluid through the walls, which others do."""
+    def _projected_resistance(self, t: Any, u: Faces) -> Faces:
+        """Project friction and drag, without what crosses the sides."""
         space, rate = self.forces.space, self.forces.resistance(t, u)
         return project_out_gradient(space, rate, None)[0]
 
-    def _projected(self, forces: Any, t: Any, u: Faces) -> Faces:
+    def _projected_tendency(self, forces: Any, t: Any, u: Faces) -> Faces:
         # Worked out again for the gradient: five times less memory, and no slower.
         rate = eqx.filter_checkpoint(forces, prevent_cse=False)(self.forces, t, u)
         return project_out_gradient(self.forces.space, rate, t)[0]
 
 
 def _sum(a: Faces, b: Faces) -> Faces:
-    """Of two, either of which may be nothing."""
+    """Sum two, either of which may be nothing."""
     return tuple(map(jnp.add, a, b)) if a and b else a or b

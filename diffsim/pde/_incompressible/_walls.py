@@ -10,13 +10,25 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import as_floating, check_signature, checked_return, is_traced
-from .._boundaries import GhostCells, Inflow, Outflow, Periodic, boundaries_per_side
+from ..._validation import check_signature, checked_return, is_traced
+from .._boundaries import (
+    AbstractBoundary,
+    Dirichlet,
+    Extrapolation,
+    GhostCells,
+    Inflow,
+    Outflow,
+    Periodic,
+    SignedReflection,
+    array_or_function,
+    boundaries_per_side,
+)
+from .._domain import Domain
 from .._grid import Grid
 
 
 class NoSlip(eqx.Module):
-    r"""A wall that takes the fluid along, $u = u_w$ with $u_w \cdot n = 0$.
+    r"""No-slip wall, $u = u_w$ with $u_w \cdot n = 0$.
 
     **Arguments**
 
@@ -29,11 +41,11 @@ class NoSlip(eqx.Module):
     velocity: Any
 
     def __init__(self, velocity: Numbers | Any = 0.0):
-        self.velocity = _given("velocity", velocity)
+        self.velocity = array_or_function("velocity", velocity)
 
 
 class FreeSlip(eqx.Module):
-    r"""A wall without friction, or a plane of symmetry: $u \cdot n = 0$ and
+    r"""Free-slip wall, or a plane of symmetry: $u \cdot n = 0$ and
     $\partial u_\tau/\partial n = 0$."""
 
 
@@ -46,7 +58,7 @@ _KINDS = (
 )
 
 
-def checked_walls(walls: Any, grid: Grid) -> Sides:
+def validate_boundary(walls: Any, grid: Grid) -> Sides:
     """The walls of all sides, a pair for each axis, checked."""
     pairs = boundaries_per_side(
         walls, grid.ndim, name="boundary", kinds=Side, expected=_KINDS
@@ -123,12 +135,35 @@ def tangential_velocity_ghosts(side: Side, dtype: Any) -> GhostCells:
 
 
 def wall_stiffness_factor(side: Side) -> float:
-    r"""How much faster friction decays along the side than the 4ν / Δx² inside.
+    r"""Factor by which friction decays faster along the side than the 4ν / Δx² inside.
 
     Of the ghost at a wall, of the component along it: there the fastest decay is
     $8/\sqrt3$ instead of 4, that of $(3 - 2\sqrt3)^j$ in the j-th cell from the wall.
     """
     return 2 / np.sqrt(3) if isinstance(side, NoSlip) else 1.0
+
+
+def cell_center_domain(grid: Grid, walls: Sides) -> Domain:
+    """The grid, with a boundary for all components at once on every side."""
+    pairs = enumerate(walls)
+    return Domain(
+        grid,
+        tuple(tuple(_cell_center_boundary(s, i, grid) for s in p) for i, p in pairs),
+    )
+
+
+def _cell_center_boundary(side: Side, axis: int, grid: Grid) -> AbstractBoundary:
+    if isinstance(side, Periodic):
+        return side
+    if is_open(side):
+        return Extrapolation()
+    if isinstance(side, FreeSlip):
+        return SignedReflection(tuple(i == axis for i in range(grid.ndim)))
+    return Dirichlet(eqx.Partial(_prescribed_velocity, side, axis))
+
+
+def _prescribed_velocity(side: Side, axis: int, t: Any, x: Array) -> Array:
+    return velocity_at(side, axis, t, x)
 
 
 def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
@@ -158,10 +193,6 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
         return np.broadcast_shapes(shape, wanted) == wanted
     except ValueError:
         return False
-
-
-def _given(name: str, given: Any) -> Any:
-    return given if callable(given) else as_floating(name, given)
 
 
 def _check_velocity(side: Side, axis: int, grid: Grid):

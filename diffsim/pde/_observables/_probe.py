@@ -1,4 +1,4 @@
-"""Fields at any points."""
+"""Interpolation of fields to points."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -37,10 +37,10 @@ def probe(
 ) -> Array:
     r"""Values at any points, by polynomials through the cells around them.
 
-    Cubic in each axis, or linear. Beside a wall the polynomial fulfils its boundary, so
-    that a field has the value of a `Dirichlet` at the wall itself, and what reaches
+    Cubic in each axis, or linear. Beside a boundary the polynomial fulfils it, so
+    that a field has the value of a `Dirichlet` at the boundary itself, and what reaches
     beyond a periodic side comes in at the other. Differentiable in the field, the
-    points, what holds at the walls and the corners of the grid.
+    points, boundary values and the corners of the grid.
 
     ```python
     run = ds.simulate(plate, times)
@@ -60,12 +60,12 @@ def probe(
 
     **Returns:** shape (..., point), or (...) for one.
 
-    **Raises:** `ValueError` for points beyond walls, and shapes that do not fit. NaN
-    for points that are traced and lie beyond a wall.
+    **Raises:** `ValueError` for points beyond a boundary, and shapes that do not fit.
+    NaN for points that are traced and lie beyond a boundary.
 
     **Limits:** derivatives by the points jump where the cells around them change, by
     one order less than the error (mathematics). At an `Inflow`, `Outflow` or
-    `ReflectingWall`, which say nothing about the field at the wall itself, the
+    `ReflectingWall`, which say nothing about the field at the boundary itself, the
     polynomial is that of the cells inside (convenience).
     """
     if order not in _ORDERS:
@@ -73,20 +73,24 @@ def probe(
     check_domain(domain)
     domain.check(u, order)
     u = as_field(u)
-    points = _checked_points(points, domain, u.dtype)
+    points = _validate_points(points, domain, u.dtype)
     t = jnp.asarray(t, u.dtype)
     _check_times(t, u, domain)
-    return _probed(u, points, domain, t, order)
+    return _interpolate(u, points, domain, t, order)
 
 
 @fresh_jit
-def _probed(u: Array, points: Array, domain: Domain, t: Array, order: int) -> Array:
+def _interpolate(
+    u: Array, points: Array, domain: Domain, t: Array, order: int
+) -> Array:
     points, domain = cast((points, domain), u.dtype)
-    framed = partial(_framed, domain=domain, order=order)
+    framed = partial(_pad_with_ghosts, domain=domain, order=order)
     u = jax.vmap(framed)(u, t) if t.ndim else framed(u, t)
     shape, ndim = points.shape[:-1], domain.grid.ndim
     points = points.reshape(-1, ndim)
-    around = [_around(points[:, axis], domain, axis, order) for axis in range(ndim)]
+    around = [
+        _lagrange_stencil(points[:, axis], domain, axis, order) for axis in range(ndim)
+    ]
     places = [
         jnp.expand_dims(place, [1 + other for other in range(ndim) if other != axis])
         for axis, (place, _) in enumerate(around)
@@ -101,8 +105,10 @@ def _probed(u: Array, points: Array, domain: Domain, t: Array, order: int) -> Ar
     return found.reshape(*found.shape[:-1], *shape)
 
 
-def _around(x: Array, domain: Domain, axis: int, order: int) -> tuple[Array, Array]:
-    """Which cells of a framed field are around x, and Lagrange's weights of them."""
+def _lagrange_stencil(
+    x: Array, domain: Domain, axis: int, order: int
+) -> tuple[Array, Array]:
+    """Return the cells of a padded field around x, and Lagrange's weights of them."""
     grid, nodes = domain.grid, np.arange(order)
     length = grid.upper[axis] - grid.lower[axis]
     passed = x - grid.lower[axis]
@@ -118,8 +124,8 @@ def _around(x: Array, domain: Domain, axis: int, order: int) -> tuple[Array, Arr
     return first.astype(int)[:, None] + nodes, jnp.stack(weights, -1)
 
 
-def _framed(u: Array, t: Array, domain: Domain, order: int) -> Array:
-    """With cells beyond every side, and beyond the edges between them."""
+def _pad_with_ghosts(u: Array, t: Array, domain: Domain, order: int) -> Array:
+    """Pad with ghost cells beyond every side, and beyond the edges between them."""
     grid, free = domain.grid, domain.with_extrapolated_boundaries
     ndim = grid.ndim
     for axis, sides in enumerate(domain.boundary):
@@ -130,19 +136,19 @@ def _framed(u: Array, t: Array, domain: Domain, order: int) -> Array:
                 value = side.at(t, wall)
             shape = (*u.shape[:-ndim], *wall.shape[1:])
             value = jnp.broadcast_to(value, shape).astype(u.dtype)
-            # As far along the wall as the field is by now.
+            # As far along the boundary as the field is by now.
             for earlier in range(axis):
                 nothing = 2 * (jnp.zeros((), u.dtype),)
-                value = _longer(value, free, earlier, nothing, order)
+                value = _pad_axis(value, free, earlier, nothing, order)
             values.append(jnp.moveaxis(value, axis - ndim, -1))
-        u = _longer(u, domain, axis, values, order)
+        u = _pad_axis(u, domain, axis, values, order)
     return u
 
 
-def _longer(
+def _pad_axis(
     u: Array, domain: Domain, axis: int, values: Sequence[Array], order: int
 ) -> Array:
-    """With order / 2 cells more at both ends of an axis, by `values` at its walls."""
+    """Pad both ends of an axis by order / 2 ghost cells, from the boundary `values`."""
     grid, width = domain.grid, order // 2
     lines = jnp.moveaxis(u, axis - grid.ndim, -1)
     inwards = lines, jnp.flip(lines, -1)
@@ -151,7 +157,7 @@ def _longer(
         if not isinstance(side, AbstractGhostCellBoundary):
             beyond.append(inwards[1 - end][..., :width])
             continue
-        rule = _rule(side, grid.spacing[axis], order)
+        rule = _ghost_cells(side, grid.spacing[axis], order)
         own = rule.interior_weights
         if own.ndim == 3:
             own = jnp.expand_dims(own, range(1, grid.ndim))
@@ -162,19 +168,21 @@ def _longer(
     return jnp.moveaxis(lines, -1, axis - grid.ndim)
 
 
-def _rule(side: AbstractGhostCellBoundary, spacing: Array, order: int) -> GhostCells:
+def _ghost_cells(
+    side: AbstractGhostCellBoundary, spacing: Array, order: int
+) -> GhostCells:
     if isinstance(side, Extrapolation | Inflow | Outflow | ReflectingWall):
         return Extrapolation().ghosts(spacing, order // 2, order)
     return side.ghosts(spacing, order // 2, order)
 
 
-def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Any:
-    """Whether a point is, along every axis that has walls."""
+def _inside(points: Any, lower: Any, upper: Any, domain: Domain) -> Array | np.ndarray:
+    """Whether a point is inside, along every axis that is not periodic."""
     periodic = np.array([domain.periodic(i) for i in range(domain.grid.ndim)])
     return (points >= lower) & (points <= upper) | periodic
 
 
-def _checked_points(given: Any, domain: Domain, dtype: Any) -> Array:
+def _validate_points(given: Any, domain: Domain, dtype: Any) -> Array:
     found, ndim = as_floating("points", given), domain.grid.ndim
     if found.shape[-1:] != (ndim,):
         raise ValueError(

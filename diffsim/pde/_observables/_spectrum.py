@@ -1,4 +1,4 @@
-"""How much of a field is in waves of which length."""
+"""Power spectra."""
 
 import equinox as eqx
 import jax
@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..._parameter_selection import cast
 from .._domain import Domain, as_field
-from .._fourier import FourierBasis
+from .._fourier import FourierBasis, hermitian_weights
 from .._grid import Grid
 
 
@@ -50,14 +50,10 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     # Up from halves, whatever rounding makes of them.
     shells = jnp.floor(jnp.sqrt(modes.wavenumber_squared) / step + 0.5001).astype(int)
     z = modes.fft(u)
-    power = jnp.asarray(_weights(grid.shape), u.dtype) * (z.real**2 + z.imag**2)
+    weights = hermitian_weights(grid.shape[-1], z.shape[-1])
+    weights = weights / np.prod(grid.shape) ** 2.0
+    power = jnp.asarray(weights, u.dtype) * (z.real**2 + z.imag**2)
     power = power.reshape(*power.shape[: -grid.ndim], -1)
     summed = jax.ops.segment_sum(jnp.moveaxis(power, -1, 0), shells.ravel(), count)
     wavenumbers = step * jnp.arange(count, dtype=u.dtype)
     return wavenumbers, jnp.moveaxis(summed, 0, -1)
-
-
-def _weights(shape: tuple[int, ...]) -> np.ndarray:
-    """Modes that each of a real field stands for, itself and its conjugate, over N²."""
-    last = np.arange(shape[-1] // 2 + 1)
-    return np.where(np.isin(last, [0, shape[-1] / 2]), 1, 2) / np.prod(shape) ** 2.0

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
 from ...simulations import Trajectory
-from .._equations import NavierStokes
+from .._equations import AbstractNavierStokes, NavierStokesVorticity
 from .._evolution import Evolution
 from .._finite_volume import curl_of
 from .._fourier import FourierBasis
@@ -18,20 +18,21 @@ from .._stencils import difference
 
 
 #: A simulation whose states are velocities or vorticities.
-FaceVelocities = Evolution | IncompressibleFlow
+FlowSimulation = Evolution | IncompressibleFlow
 
 
 @fresh_jit
 def velocity(simulation: Any, state: Array) -> Array:
     r"""Velocity in the centers of cells, shape (..., axis, *grid).
 
-    Of `NavierStokes` in two dimensions the flow of mean zero with the vorticity of the
-    state, $u = (\partial_y\psi, -\partial_x\psi)$ with $\nabla^2\psi = -\omega$. In
-    three dimensions, and of an `IncompressibleFlow`, the state itself.
+    Of `NavierStokesVorticity` the flow of mean zero with the vorticity of the state,
+    $u = (\partial_y\psi, -\partial_x\psi)$ with $\nabla^2\psi = -\omega$. Of
+    `NavierStokesVelocity` and of an `IncompressibleFlow` the state itself.
 
     **Arguments**
 
-    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of `NavierStokes`.
+    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of
+        `NavierStokesVorticity` or `NavierStokesVelocity`.
     - `state`: one state, or states with a leading time axis.
 
     **Raises:** `ValueError` for another simulation or states of another shape.
@@ -47,11 +48,11 @@ def velocity(simulation: Any, state: Array) -> Array:
 
 @fresh_jit
 def vorticity(simulation: Any, state: Array) -> Array:
-    r"""$\omega = \nabla\times u$ in the centers of cells.
+    r"""Vorticity $\omega = \nabla\times u$ in the centers of cells.
 
     In two dimensions $\partial_x v - \partial_y u$, shape (..., *grid); in three shape
-    (..., axis, *grid). Exact in the modes of `NavierStokes`; of an `IncompressibleFlow`
-    by differences of order 2, beside its walls from the cells inside.
+    (..., axis, *grid). Exact in Fourier space; of an `IncompressibleFlow` by
+    differences of order 2, beside its boundary from the cells inside.
 
     **Arguments**
 
@@ -59,8 +60,8 @@ def vorticity(simulation: Any, state: Array) -> Array:
 
     **Raises:** `ValueError` for another simulation or states of another shape.
 
-    **Limits:** what a layer thinner than two cells does at a wall is not in it
-    (convenience: walls are not asked, so that it needs no time).
+    **Limits:** what a layer thinner than two cells does at a boundary is not in it
+    (convenience: boundary values are not used, so that it needs no time).
     """
     _check(simulation, state)
     if _is_vorticity(simulation):
@@ -74,7 +75,7 @@ def vorticity(simulation: Any, state: Array) -> Array:
 
 
 def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
-    """∂u along each axis, by parabolas through the last three cells at a wall."""
+    """∂u along each axis, by parabolas through the last three cells at a boundary."""
     ndim = flow.grid.ndim
     views = flow.domain.with_extrapolated_boundaries.face_neighbors(u, order=3)
     spacing = flow.grid.spacing.astype(u.dtype)
@@ -84,18 +85,19 @@ def _slopes(flow: IncompressibleFlow, u: Array) -> list[Array]:
     ]
 
 
-def _is_vorticity(simulation: FaceVelocities) -> bool:
-    return isinstance(simulation, Evolution) and simulation.grid.ndim == 2
+def _is_vorticity(simulation: FlowSimulation) -> bool:
+    evolves = isinstance(simulation, Evolution)
+    return evolves and isinstance(simulation.equation, NavierStokesVorticity)
 
 
-def _modes(simulation: FaceVelocities, state: Array) -> FourierBasis:
+def _modes(simulation: FlowSimulation, state: Array) -> FourierBasis:
     return FourierBasis(cast(simulation.grid, state.dtype))
 
 
 def is_flow(simulation: Any) -> bool:
     """Whether its states are velocities or vorticities."""
     evolves = isinstance(simulation, Evolution)
-    navier_stokes = evolves and isinstance(simulation.equation, NavierStokes)
+    navier_stokes = evolves and isinstance(simulation.equation, AbstractNavierStokes)
     return navier_stokes or isinstance(simulation, IncompressibleFlow)
 
 
@@ -103,9 +105,9 @@ def _check(simulation: Any, state: Array):
     """Raise `ValueError` for what is no flow, and for states that are not of it."""
     if not is_flow(simulation):
         raise ValueError(
-            f"simulation must be an IncompressibleFlow or an Evolution of NavierStokes,"
-            f" whose states are flows, got {name_of(simulation)}; pde.integral and "
-            "pde.curl take any field"
+            "simulation must be an IncompressibleFlow or an Evolution of "
+            "NavierStokesVorticity or NavierStokesVelocity, whose states are flows, "
+            f"got {name_of(simulation)}; pde.integral and pde.curl take any field"
         )
     shape = simulation.grid.shape
     channels = 1 if _is_vorticity(simulation) else len(shape)

@@ -17,7 +17,7 @@ _LEAST = 1e-3
 
 
 class DiffusionPreconditioner(AbstractJacobianPreconditioner):
-    r"""$M = \alpha - \nabla\cdot(k\,\nabla)$ a channel, by `FastDiagonalization`.
+    r"""Preconditioner $M = \alpha - \nabla\cdot(k\,\nabla)$ of every channel.
 
     Of waves that change sign from cell to cell the Jacobian makes
     $-4 k \sum_a \Delta x_a^{-2}$ of their height, of constants $-\alpha$. Fluxes that
@@ -39,13 +39,13 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         )
         answers = jax.vmap(jax.vmap(operator))(each * probes[None, :, None])
         own = jnp.stack([answers[c, :, c] for c in range(channels)])
-        return PreconditionedSolver([self._system(a * probes) for a in own])
+        return PreconditionedSolver([self._helmholtz_operator(a * probes) for a in own])
 
-    def _system(self, answers: Array):
-        """Of one channel, by what became of a wave and of a constant."""
+    def _helmholtz_operator(self, answers: Array):
+        """Operator of one channel, by the Jacobian of a wave and of a constant."""
         grid = self.domain.grid
         spacing = grid.spacing.astype(answers.dtype)
-        steep, level = self._inside(answers)
+        steep, level = self._without_boundary_cells(answers)
         k = (level - steep) / (4 * jnp.sum(spacing**-2))
         typical = jnp.mean(jnp.abs(k))
         k = jnp.maximum(k, _LEAST * typical)
@@ -57,8 +57,8 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         k, alpha = jnp.where(empty, 1, k), jnp.where(empty, 1, alpha)
         return helmholtz_operator(self.domain, k, alpha, answers.dtype, regular=True)
 
-    def _inside(self, answers: Array) -> Array:
-        """Cells beside walls, which know of these, are taken as those before them."""
+    def _without_boundary_cells(self, answers: Array) -> Array:
+        """Replace cells beside boundaries by those before them."""
         for axis, n in enumerate(self.domain.grid.shape):
             if n > 2 and not self.domain.periodic(axis):
                 inner = jax.lax.slice_in_dim(answers, 1, n - 1, axis=axis + 1)

@@ -12,7 +12,7 @@ from ...implicit import AbstractLinearSolver, Krylov
 
 
 class AbstractJacobianPreconditioner(eqx.Module):
-    """The M⁻¹ that makes of a rate about how far the steady state is away."""
+    """Preconditioner M⁻¹ of a Jacobian: of a rate it makes about the distance to go."""
 
     @abc.abstractmethod
     def at(self, operator: Callable, y: PyTree[Array]) -> Callable:
@@ -27,20 +27,22 @@ class LeftPreconditionedKrylov(AbstractLinearSolver):
     """
 
     krylov: Krylov
-    lead: AbstractJacobianPreconditioner
+    preconditioner: AbstractJacobianPreconditioner
 
     def prepare(self, operator, y, hint=None, *, transposed=False):
         del hint, transposed
-        return self.lead.at(operator, y)
+        return self.preconditioner.at(operator, y)
 
     def solve(self, state, operator, b):
-        return self._solved(state, operator, b)
+        return self._solve_from_left(state, operator, b)
 
     def solve_transpose(self, state, transposed, b):
         turned = jax.linear_transpose(state, b)
-        return self._solved(lambda v: turned(v)[0], transposed, b)
+        return self._solve_from_left(lambda v: turned(v)[0], transposed, b)
 
-    def _solved(self, lead: Callable, operator: Callable, b: Any):
-        b = lead(b)
+    def _solve_from_left(self, inverse: Callable, operator: Callable, b: Any):
+        b = inverse(b)
         tolerance = self.krylov.tolerance(b)
-        return self.krylov.solve_to_tolerance(lambda v: lead(operator(v)), b, tolerance)
+        return self.krylov.solve_to_tolerance(
+            lambda v: inverse(operator(v)), b, tolerance
+        )

@@ -22,7 +22,7 @@ from ._stokes_preconditioner import StokesPreconditioner
 
 
 def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
-    """`rate(y, simulation)` of an internal state, and the lead of its Jacobian."""
+    """Return `rate(y, simulation)` and the preconditioner of its Jacobian."""
     if isinstance(simulation, Evolution):
         return _finite_volume_residual(simulation)
     return _flow_residual(simulation)
@@ -41,13 +41,13 @@ def check_simulation(simulation: Any):
     name = type(simulation.equation).__name__
     if not isinstance(simulation.equation, AbstractFiniteVolumeEquation):
         raise ValueError(
-            f"{name} has no rate in cells that could vanish; steady_state takes "
-            "equations that are AbstractFiniteVolumeEquation, such as pde.Diffusion(D, "
-            "source)"
+            f"{name} has no finite volume form, whose rate could vanish; "
+            "steady_state takes equations that are AbstractFiniteVolumeEquation, such "
+            "as pde.Diffusion(D, source)"
         )
     if not isinstance(simulation.discretization, FiniteVolume):
         raise ValueError(
-            f"{name} must be in cells for a steady state, got discretization="
+            f"{name} must be in finite volumes for a steady state, got discretization="
             f"{type(simulation.discretization).__name__}(); leave discretization away"
         )
 

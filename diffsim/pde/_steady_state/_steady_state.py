@@ -1,14 +1,14 @@
-"""`steady_state`: what a simulation comes to, and how that depends on everything."""
+"""`steady_state`: steady states, and how they depend on every parameter."""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._norms import machine_epsilon
@@ -30,6 +30,36 @@ from ._pseudo_transient import PseudoTransient
 from ._residuals import check_simulation, residual_of
 
 
+@overload
+def steady_state(
+    simulation: AbstractSimulation,
+    *,
+    solver: Any = None,
+    observe: Callable[[Any, Any], Any] | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> PyTree[Array]: ...
+@overload
+def steady_state(
+    simulation: AbstractSimulation,
+    *,
+    solver: Any = None,
+    observe: Callable[[Any, Any], Any] | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+@overload
+def steady_state(
+    simulation: AbstractSimulation,
+    *,
+    solver: Any = None,
+    observe: Callable[[Any, Any], Any] | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: bool,
+) -> PyTree[Array] | Solution: ...
 def steady_state(
     simulation: AbstractSimulation,
     *,
@@ -38,11 +68,11 @@ def steady_state(
     max_steps: int = 256,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The u of $F(t_0, u) = 0$: the state in which a simulation stays.
+) -> PyTree[Array] | Solution:
+    r"""Steady state of a simulation: the u of $F(t_0, u) = 0$.
 
-    Of an `Evolution` in cells or an `IncompressibleFlow`. Differentiable in every
-    number of it but the initial state, in every mode, by one linear solve and not
+    Of an `Evolution` in finite volumes or an `IncompressibleFlow`. Differentiable in
+    every number of it but the initial state, in every mode, by one linear solve and not
     through iterations. Bratu's problem, $\nabla^2 u + \lambda e^u = 0$, and how its
     hottest cell follows λ:
 
@@ -59,7 +89,7 @@ def steady_state(
     **Arguments**
 
     - `simulation`: its initial state is the guess, which has no derivative; sources and
-        walls that change with time are taken as they are at `t0`.
+        boundaries that change with time are taken as they are at `t0`.
     - `solver`: None is `PseudoTransient()`, which finds states that attract; or
         `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
         not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
@@ -72,22 +102,22 @@ def steady_state(
     - `full`: return an `implicit.Solution` with status, residual and iterations; the
         residual is that of u, about how far it still is from the answer.
 
-    Linear solves are led, in cells by `FastDiagonalization` for what the Jacobian makes
-    of the shortest and the longest wave, in flows by a long step of friction and
-    pressure alone (Mamun and Tuckerman 1995, doi 10.1063/1.868730), which takes hardly
-    more of them on finer grids.
+    Linear solves are preconditioned: in finite volumes by `FastDiagonalization` for
+    what the Jacobian makes of the shortest and the longest wave, in flows by a long
+    step of friction and pressure alone (Mamun and Tuckerman 1995, doi
+    10.1063/1.868730), which takes hardly more of them on finer grids.
 
     **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
-    of diffusion with walls that are all `Neumann` or periodic, or at a fold, or where
-    the solve of a derivative would not converge; `guess_not_finite`; `non_finite`;
-    `invalid_parameter`.
+    of diffusion with boundaries that are all `Neumann` or periodic, or at a fold, or
+    where the solve of a derivative would not converge; `guess_not_finite`;
+    `non_finite`; `invalid_parameter`.
 
-    **Raises:** `ValueError` for simulations without a form in cells; `RuntimeError` for
-    failures where they raise.
+    **Raises:** `ValueError` for simulations without a finite volume form;
+    `RuntimeError` for failures where they raise.
 
-    **Limits:** the state that the solver comes to, of several (mathematics). Led by
-    what spreads: it takes the longer the more is carried, and where nothing spreads,
-    as waves do not, it may come to nothing (convenience).
+    **Limits:** the state that the solver comes to, of several (mathematics).
+    Preconditioned by diffusion: it takes the longer the more is carried, and without
+    diffusion, as of waves, it may not converge (convenience).
     """
     check_simulation(simulation)
     solver = PseudoTransient() if solver is None else solver
@@ -107,7 +137,7 @@ def steady_state(
 
 @fresh_jit
 def _solve(simulation, solver, observe, max_steps) -> Solution:
-    rate, lead = residual_of(simulation)
+    rate, preconditioner = residual_of(simulation)
     guess = simulation.initial_state()
     dynamic, static = eqx.partition(simulation, eqx.is_array)
     opened, consts = closure_convert(
@@ -117,7 +147,7 @@ def _solve(simulation, solver, observe, max_steps) -> Solution:
     def function(y, theta):
         return opened(theta[1], y, theta[0])
 
-    rule = Rule(LeftPreconditionedKrylov(_krylov(solver), lead))
+    rule = Rule(LeftPreconditionedKrylov(_krylov(solver), preconditioner))
     search = functools.partial(_search, max_steps)
     equation = ImplicitEquation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = implicit_solve(equation, guess, rule)
@@ -136,10 +166,10 @@ def _search(max_steps: int, how, function, guess, theta):
         # stop_gradient, so that Newton's Jacobian is L df and not d(L(y) f(y)), which
         # is the same where f is zero. Only the search for y is here: its derivative is
         # that of f, by the implicit function theorem, and loses nothing.
-        lead, _ = _with_preconditioner(
+        inverse, _ = _preconditioned_jacobian(
             rule.linear, function, jax.lax.stop_gradient(y), theta
         )
-        return lead(function(y, theta))
+        return inverse(function(y, theta))
 
     found = root(
         distance,
@@ -152,7 +182,7 @@ def _search(max_steps: int, how, function, guess, theta):
         throw=False,
         full=True,
     )
-    status, y = _check_solution(found.status), found.value
+    status, y = _steady_status(found.status), found.value
     unique = _is_determined(rule.linear, function, y, theta)
     good = status == RESULTS.successful
     status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
@@ -160,14 +190,14 @@ def _search(max_steps: int, how, function, guess, theta):
     return y, (status, found.residual, found.iterations), None
 
 
-def _with_preconditioner(linear: LeftPreconditionedKrylov, function, y, theta):
+def _preconditioned_jacobian(linear: LeftPreconditionedKrylov, function, y, theta):
     """M⁻¹ and the Jacobian of the rate, at y."""
     _, operator = jax.linearize(lambda y: function(y, theta), y)
-    return linear.lead.at(operator, y), operator
+    return linear.preconditioner.at(operator, y), operator
 
 
-def _check_solution(status: Any) -> Any:
-    """In words of what was searched for."""
+def _steady_status(status: RESULTS) -> RESULTS:
+    """Say of a failed search that it found no steady state."""
     names: Any = RESULTS
     for name in ("nonlinear_divergence", "nonlinear_max_steps_reached", "no_root"):
         lost = status == getattr(names, name)
@@ -178,29 +208,31 @@ def _check_solution(status: Any) -> Any:
 def _is_determined(
     linear: LeftPreconditionedKrylov, function, y, theta
 ) -> Bool[Array, ""]:
-    """Whether the Jacobian at y makes an irregular vector of some other."""
-    lead, operator = _with_preconditioner(linear, function, y, theta)
-    b = jax.tree.map(_irregular, y)
+    """Whether the Jacobian at y can be solved for a generic right-hand side."""
+    inverse, operator = _preconditioned_jacobian(linear, function, y, theta)
+    b = jax.tree.map(_generic_vector, y)
     size = jnp.sqrt(linear.krylov.inner(b, b))
     tolerance = machine_epsilon(y) ** 0.5 * size
-    x, _ = linear.krylov.solve_to_tolerance(lambda v: lead(operator(v)), b, tolerance)
+    x, _ = linear.krylov.solve_to_tolerance(
+        lambda v: inverse(operator(v)), b, tolerance
+    )
     return is_finite(x)
 
 
-def _irregular(a: Array) -> Array:
+def _generic_vector(a: Array) -> Array:
     """Right-hand sides that no null space is orthogonal to."""
     signs = jnp.sign(jnp.cos(jnp.arange(1.0, a.size + 1) ** 2))
     return (1 + signs.reshape(a.shape)).astype(a.dtype)
 
 
 def _krylov(solver: Any) -> Krylov:
-    """That of the solver, or the usual one."""
+    """Krylov method of the solver, or the default."""
     own = isinstance(solver, PseudoTransient | NewtonKrylov)
     linear = solver.linear if own else PseudoTransient().linear
     assert isinstance(linear, Krylov)
     if linear.preconditioner is not None:
         raise ValueError(
             "the Krylov method of solver has a preconditioner of its own: leave it "
-            "out, steady leads by what spreads"
+            "out, steady_state preconditions by diffusion"
         )
     return linear

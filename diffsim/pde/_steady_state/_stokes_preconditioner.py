@@ -1,18 +1,18 @@
-"""Friction and pressure in one long step: what leads to a steady flow."""
+"""Stokes preconditioner: friction and pressure in one long step."""
 
 import math
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._boundaries import Inflow
-from .._grid import on_axis, product_along
+from .._grid import multiply_along_axis, on_axis
 from .._incompressible import (
     Faces,
     NoSlip,
+    Side,
     StaggeredGrid,
     is_open,
     project_out_gradient,
@@ -21,12 +21,15 @@ from ._jacobian_preconditioner import AbstractJacobianPreconditioner
 
 
 class StokesPreconditioner(AbstractJacobianPreconditioner):
-    r"""$P\,(1/\Delta t - \nu\nabla^2)^{-1} P$ with the projection P, walls at rest.
+    r"""Stokes step $P\,(1/\Delta t - \nu\nabla^2)^{-1} P$, walls at rest.
 
-    The step of a flow without inertia, as Tuckerman leads Newton's method by one, but
-    with friction and pressure each solved for by itself, once, by transforms: in the
-    cavity on 32² cells GMRES takes 28 products with it and 23 with the exact step. Δt
-    is the time of friction over the grid. What diverges is left as it is.
+    P is the pressure projection.
+
+    The step of a flow without inertia, by which Tuckerman preconditions Newton's
+    method, but with friction and pressure each solved for by itself, once, by
+    transforms: in the cavity on 32² cells GMRES takes 28 products with it and 23 with
+    the exact step. Δt is the time of friction over the grid. What diverges is left as
+    it is.
     """
 
     space: StaggeredGrid
@@ -34,8 +37,10 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
 
     @classmethod
     def of(cls, space: StaggeredGrid, viscosity: Array) -> "StokesPreconditioner":
-        """That of a flow, whatever its walls do."""
-        walls = tuple((_at_rest(low), _at_rest(high)) for low, high in space.walls)
+        """Preconditioner of a flow, whatever its walls do."""
+        walls = tuple(
+            (_side_at_rest(low), _side_at_rest(high)) for low, high in space.walls
+        )
         return cls(StaggeredGrid(space.grid, walls), viscosity)
 
     def at(self, operator, y):
@@ -44,30 +49,30 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
 
     def __call__(self, v: Faces) -> Faces:
         inside = project_out_gradient(self.space, v, None)[0]
-        rubbed = tuple(self._rubbed(i, a) for i, a in enumerate(inside))
+        rubbed = tuple(self._apply_inverse_friction(i, a) for i, a in enumerate(inside))
         moved = project_out_gradient(self.space, rubbed, None)[0]
         return tuple(a - b + c for a, b, c in zip(v, inside, moved, strict=True))
 
-    def _rubbed(self, i: int, a: Array) -> Array:
-        """One component, without what friction of so long a time takes."""
-        grid, root = self.space.grid, self._root(i).astype(a.dtype)
+    def _apply_inverse_friction(self, i: int, a: Array) -> Array:
+        """Solve for implicit friction of one component over so long a time."""
+        grid, root = self.space.grid, self._symmetrizing_scale(i).astype(a.dtype)
         longest = jnp.max(grid.upper - grid.lower)
         total, matrices = longest**-2, []
         for axis, dx in enumerate(grid.spacing):
-            matrix, values = self._modes(i, axis)
+            matrix, values = self._eigenvectors(i, axis)
             values = on_axis(jnp.asarray(values, a.dtype), axis, grid.ndim)
             total = total + values / dx**2
             matrices.append(jnp.asarray(matrix, a.dtype))
         x = root * a
         for axis, matrix in enumerate(matrices):
-            x = product_along(axis, matrix, x)
+            x = multiply_along_axis(axis, matrix, x)
         x = x / (self.viscosity * total)
         for axis, matrix in enumerate(matrices):
-            x = product_along(axis, matrix.T, x)
+            x = multiply_along_axis(axis, matrix.T, x)
         return x / root
 
-    def _modes(self, i: int, axis: int) -> Any:
-        """Those of component i along an axis, one a row, and their eigenvalues."""
+    def _eigenvectors(self, i: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvectors of component i along an axis, one a row, and eigenvalues."""
         n, (low, high) = self.space.grid.shape[axis], self.space.walls[axis]
         if self.space.periodic(axis):
             return _periodic_eigenvectors(n)
@@ -75,14 +80,14 @@ class StokesPreconditioner(AbstractJacobianPreconditioner):
             return _face_eigenvectors(n, is_open(low), is_open(high))
         return _center_eigenvectors(n, low, high)
 
-    def _root(self, i: int) -> Array:
-        """Its square are the weights with which friction is symmetric."""
+    def _symmetrizing_scale(self, i: int) -> Array:
+        """Square root of the weights with which friction is symmetric."""
         ndim = self.space.grid.ndim
         weights = (on_axis(self._weights(i, axis), axis, ndim) for axis in range(ndim))
         return jnp.sqrt(math.prod(weights))
 
     def _weights(self, i: int, axis: int) -> Array:
-        """Of places of component i along an axis."""
+        """Weights of places of component i along an axis."""
         sides, start, stop = self.space.walls[axis], 0, self.space.grid.shape[axis]
         ends = [_tangential_weight(side) for side in sides]
         if axis == i:
@@ -100,12 +105,8 @@ def _tangential_weight(side: Any) -> float:
     return 3 / 4 if isinstance(side, NoSlip) else 1.0
 
 
-def _at_rest(side: Any) -> Any:
-    return type(side)(0.0) if _is_fixed(side) else side
-
-
-def _is_fixed(side: eqx.Module) -> bool:
-    return isinstance(side, NoSlip | Inflow)
+def _side_at_rest(side: Side) -> Side:
+    return type(side)(0.0) if isinstance(side, NoSlip | Inflow) else side
 
 
 def _periodic_eigenvectors(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -115,11 +116,11 @@ def _periodic_eigenvectors(n: int) -> tuple[np.ndarray, np.ndarray]:
     found = np.concatenate(
         [np.cos(up[:, None] * places), np.sin(down[:, None] * places)]
     )
-    return _orthonormal(found, np.pi / n * np.concatenate([up, down]))
+    return _normalize(found, np.pi / n * np.concatenate([up, down]))
 
 
 def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.ndarray]:
-    """On faces between ends that are open, where slopes vanish, or closed.
+    """Eigenvectors on faces between ends that are open, where slopes vanish, or closed.
 
     Those at open ends stand for half a cell.
     """
@@ -128,19 +129,21 @@ def _face_eigenvectors(n: int, low: bool, high: bool) -> tuple[np.ndarray, np.nd
     half = np.pi / (2 * n) * (count + (0.5 if low != high else 0.0))
     found = (np.cos if low else np.sin)(2 * half[:, None] * faces)
     found[:, (faces == 0) | (faces == n)] *= np.sqrt(0.5)
-    return _orthonormal(found, half)
+    return _normalize(found, half)
 
 
 def _center_eigenvectors(n: int, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
-    """In centers between sides that hold the flow or let it slip."""
+    """Eigenvectors in centers between sides that hold the flow or let it slip."""
     line = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
-    line[[0, -1], [0, -1]] = [3.0 if _is_fixed(side) else 1.0 for side in (low, high)]
+    line[[0, -1], [0, -1]] = [
+        3.0 if isinstance(side, NoSlip | Inflow) else 1.0 for side in (low, high)
+    ]
     roots = np.ones(n)
     roots[[0, -1]] = np.sqrt([_tangential_weight(low), _tangential_weight(high)])
     values, columns = np.linalg.eigh(line / roots / roots[:, None])
     return columns.T, values
 
 
-def _orthonormal(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _normalize(found: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Waves of length one, and eigenvalues of half the angle from place to place."""
     return found / np.linalg.norm(found, axis=1, keepdims=True), 4 * np.sin(half) ** 2

@@ -32,7 +32,7 @@ _FIRST = 1e-3
 
 
 class CFL(diffrax.AbstractStepSizeController):
-    r"""Steps in which the fastest wave crosses a given part of a cell.
+    r"""Step size by the Courant–Friedrichs–Lewy condition: a given Courant number.
 
     $$h = \frac{C}{\sum_a \bigl(\max|\lambda_a| / \Delta x_a +
       2 D / \Delta x_a^2\bigr)}$$
@@ -61,7 +61,7 @@ class CFL(diffrax.AbstractStepSizeController):
     0.3 keeps the error of time below that of space with `WENO5`.
 
     **Raises:** `ValueError` for equations that do not say how fast their waves are, by
-    `courant_rate(t, u, domain)` or in Fourier modes `max_advection_speed`.
+    `courant_rate(t, u, domain)` or in Fourier space `max_advection_speed`.
 
     **Limits:** where modes are carried their linear part is not counted, for solvers
     that take it implicitly, nor is the damping of a `Wave`; of other solvers a first
@@ -86,11 +86,11 @@ class CFL(diffrax.AbstractStepSizeController):
         self._longest, self._part = None, 1.0
 
     def with_epoch(self, epoch):
-        """Itself, for a run that counts time from its epoch."""
+        """Return itself, for a run that counts time from its epoch."""
         return eqx.tree_at(lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None)
 
     def with_longest_step(self, longest):
-        """Itself, for dynamics that change with time, of which no step skips more."""
+        """Return itself for dynamics that change with time, with a longest step."""
         return eqx.tree_at(
             lambda c: c._longest, self, longest, is_leaf=lambda x: x is None
         )
@@ -101,7 +101,7 @@ class CFL(diffrax.AbstractStepSizeController):
         return self._longest is not None
 
     def scaled(self, factor):
-        """Itself, with steps that are longer by a factor, to see what they do."""
+        """Return itself, with steps that are longer by a factor."""
         return eqx.tree_at(
             lambda c: (c.courant_number, c._part),
             self,
@@ -118,7 +118,7 @@ class CFL(diffrax.AbstractStepSizeController):
         span = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
         # Where nothing moves yet it may soon.
         step = jnp.where(allowed < span, allowed, self._part * _FIRST * span)
-        step = self._bounded(step if dt0 is None else jnp.minimum(dt0, step))
+        step = self._limit_to_longest(step if dt0 is None else jnp.minimum(dt0, step))
         return t0 + step, _Paces(jnp.minimum(allowed, span), step, span)
 
     def adapt_step_size(
@@ -128,9 +128,9 @@ class CFL(diffrax.AbstractStepSizeController):
         # Held: no tangent of a step comes back through the length of the next one, nor
         # through an estimate of its error.
         step = jnp.asarray(jax.lax.stop_gradient(t1 - t0))
-        paces, tolerated = controller_state, self._tolerated(step.dtype)
+        paces, tolerated = controller_state, self._error_tolerance(step.dtype)
         allowed = self._step(t1, y1_candidate, args)
-        least = self._least(allowed, t0 + step / 2, y1_candidate, args)
+        least = self._smallest_allowed(allowed, t0 + step / 2, y1_candidate, args)
         off = jax.lax.stop_gradient(_relative_error(y_error, y0, y1_candidate))
         # Written so that NaN fails.
         good = (step <= _FASTER * least) & (off <= tolerated)
@@ -144,13 +144,15 @@ class CFL(diffrax.AbstractStepSizeController):
         shorter = jnp.clip(jnp.where(wanted > 0, wanted, 0), step / 10, step / 2)
         # One that an output has cut is no reason for the next ones to be short.
         grown = _GROWTH * jnp.maximum(step, jnp.where(good, paces.planned, 0))
-        after = jnp.where(keep, self._bounded(jnp.minimum(wanted, grown)), shorter)
+        after = jnp.where(
+            keep, self._limit_to_longest(jnp.minimum(wanted, grown)), shorter
+        )
         start = jnp.where(keep, t1, t0)
         asked = jnp.where(keep, jnp.minimum(allowed, paces.span), paces.asked)
         paces = _Paces(asked, after, paces.span)
         return keep, start, start + after, False, paces, lost
 
-    def _tolerated(self, dtype: Any) -> Array:
+    def _error_tolerance(self, dtype: Any) -> Array:
         """Largest error of a step, as a part of the field."""
         if self._longest is None:
             part = jnp.asarray(_OFF, dtype)
@@ -160,13 +162,15 @@ class CFL(diffrax.AbstractStepSizeController):
             part = jnp.minimum(_OFF, _OFF_IN_TIME * usual).astype(dtype)
         return jax.lax.stop_gradient(part * self._part**2)
 
-    def _least(self, allowed: Array, middle: Any, u: Any, evolution: Any) -> Array:
+    def _smallest_allowed(
+        self, allowed: Array, middle: Any, u: Any, evolution: Any
+    ) -> Array:
         """Least step allowed at the end of one, and in its middle if time is read."""
         if self._longest is None:
             return allowed
         return jnp.minimum(allowed, self._step(middle, u, evolution))
 
-    def _bounded(self, step: Array) -> Array:
+    def _limit_to_longest(self, step: Array) -> Array:
         return step if self._longest is None else jnp.minimum(step, self._longest)
 
     def _step(self, t, u, evolution):
@@ -208,7 +212,7 @@ def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
 
     **Arguments**
 
-    - `evolution`: an `Evolution`, of an equation that has waves or that spreads; or
+    - `evolution`: an `Evolution`, of an equation with waves or diffusion; or
         an `IncompressibleFlow`.
     - `courant_number`: C, as for `CFL`.
 
@@ -241,7 +245,7 @@ def allowed_step(simulation: Any, courant_number: Any, t: Any, y: Any) -> Array:
 
 @fresh_jit
 def courant_rate_of(simulation: Any, t: Any, y: Any) -> Array | None:
-    """Of the state y at the time t, None where nothing is known of them."""
+    """Courant rate of the state y at the time t, None where it is not known."""
     if not hasattr(simulation, "courant_rate"):
         return None
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype

@@ -1,4 +1,4 @@
-"""Warns of fixed steps that are too long for what a solver steps explicitly.
+"""Stability check: warns of fixed steps above the limit of explicit solvers.
 
 Of what is known, that is: functions of users may close over what JAX traces, so that
 results are asked as well as parameters.
@@ -28,7 +28,7 @@ _TOLERATED = 1.02
 
 
 class LinearizedModes(NamedTuple):
-    """How modes move that are carried as fast as the fastest part of a field.
+    """Linearized dynamics of modes carried as fast as the fastest part of a field.
 
     `symbol` is what is linear and stiff, `turning` the frequency of what carries.
     """
@@ -38,15 +38,15 @@ class LinearizedModes(NamedTuple):
 
 
 def warn_if_unstable(simulation: Any, method: Method) -> bool:
-    """Where the first step is known before a run; whether it did."""
-    if _unknown((simulation, method.step, method.controller)):
+    """Warn where the first step is known before a run; return whether it did."""
+    if _is_unknown((simulation, method.step, method.controller)):
         return False
     with compile_time_eval():
         step = _first_step(simulation, method)
         if step is None:
             return False
         waves = _modes_of(simulation, method.solver)
-        if _unknown(waves):
+        if _is_unknown(waves):
             return False
         if waves is None:
             limit, advice = _limit_of_crossings(simulation, method.solver)
@@ -68,12 +68,12 @@ def warn_if_unstable(simulation: Any, method: Method) -> bool:
     return True
 
 
-def _unknown(given: Any) -> bool:
+def _is_unknown(given: Any) -> bool:
     return any(is_traced(leaf) for leaf in jax.tree.leaves(given))
 
 
 def _first_step(simulation: Any, method: Method) -> float | None:
-    """If no error chooses it."""
+    """First step, if no error chooses it."""
     if isinstance(method.controller, CFL):
         step = cfl_time_step(simulation, method.controller.courant_number)
         return None if is_traced(step) else float(step)
@@ -90,14 +90,14 @@ def _cfl_would_help(simulation: Any, method: Method, limit: float) -> bool:
 def _modes_of(
     simulation: Any, solver: diffrax.AbstractSolver
 ) -> LinearizedModes | None:
-    """Those of a simulation that knows them, for solvers that they may be asked of."""
+    """Modes of a simulation that knows them, for solvers that they limit."""
     split = isinstance(solver, AbstractImplicitRungeKutta) and solver.split
     some = split or isinstance(solver, AbstractExponentialSolver)
     explicit = isinstance(solver, _EXPLICIT)
     if not ((explicit or some) and hasattr(simulation, "waves")):
         return None
     found = _linearized_modes(simulation)
-    if explicit or found is None or _unknown(found):
+    if explicit or found is None or _is_unknown(found):
         return found
     return found if np.any(np.asarray(found.turning) != 0) else None
 
@@ -138,23 +138,23 @@ def _growth(
 ) -> Array:
     """The most by which a step multiplies a mode, over what the equation does."""
 
-    def joined(y):
+    def join(y):
         return jax.lax.complex(y[0], y[1])
 
-    def apart(z):
+    def split(z):
         return jnp.stack([z.real, z.imag])
 
     def carried(t, z, args):
         del t, args
         return 1j * waves.turning * z
 
-    terms = Semilinear(waves.symbol, carried, forward=joined, backward=apart)
+    terms = Semilinear(waves.symbol, carried, forward=join, backward=split)
     one = jnp.ones(jnp.broadcast_shapes(*map(jnp.shape, waves)), waves.turning.dtype)
-    start, t1 = apart(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
+    start, t1 = split(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
     memory = solver.init(terms, 0 * t1, t1, start, None)
     end = solver.step(terms, 0 * t1, t1, start, None, memory, made_jump=False)[0]
     truly = jnp.exp(t1 * jnp.maximum(waves.symbol.real, 0))
-    return jnp.max(jnp.abs(joined(end)) / truly)
+    return jnp.max(jnp.abs(join(end)) / truly)
 
 
 def _limit_of_crossings(

@@ -1,4 +1,4 @@
-"""Solutions that are made up: every equation, boundary and scheme has its order."""
+"""Manufactured solutions: every equation, boundary and scheme has its order."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_errors_and_their_derivatives_fall_with_the_order(case):
     assert row.most > order - 0.15, row
 
 
-def test_everything_is_covered():
+def test_every_equation_boundary_and_scheme_is_covered():
     products = list(_convergence_table.product())
     assert set(COVERED) <= {(e.name, kind, scheme) for e, kind, scheme in products}
     names, kinds, schemes = map(set, zip(*COVERED, strict=True))

@@ -1,4 +1,4 @@
-"""What does not fit is named: coefficients, and what users' functions return."""
+"""Functions and coefficients of wrong type or shape raise."""
 
 import jax.numpy as jnp
 import pytest
@@ -60,7 +60,7 @@ class Mute(OneSide):
         ("forcing", lambda f: flow(forcing=lambda t, x: f)),
     ],
 )
-def test_what_is_no_real_number_is_named(name, run, found):
+def test_functions_that_return_no_real_numbers_raise(name, run, found):
     with pytest.raises(ValueError, match=f"{name} must return real"):
         run(found)
 
@@ -81,20 +81,20 @@ def test_what_is_no_real_number_is_named(name, run, found):
         pytest.param(pde.Wave(1.0, _WIDE), 2, id="damping"),
     ],
 )
-def test_a_coefficient_of_another_grid_is_named(equation, channels, request):
+def test_coefficient_of_another_grid_raises(equation, channels, request):
     name = request.node.callspec.id
     with pytest.raises(ValueError, match=rf"{name} must be .* axes, \(16,\), got"):
         evolve(equation, channels=channels)
 
 
-def test_a_velocity_of_another_grid_is_named():
+def test_velocity_of_another_grid_raises():
     law = pde.AdvectionDiffusion(0.1, lambda t, x: _WIDE)
     with pytest.raises(ValueError, match=r"velocity must be .* got shape \(17,\)"):
         ds.simulate(pde.Evolution(law, jnp.ones(16), _LINE), 0.1)
 
 
 @pytest.mark.parametrize("scheme", [OneSide(), Shifted(), Mute()])
-def test_sides_that_are_not_two_like_the_cells_are_named(scheme):
+def test_reconstructions_of_wrong_shape_raise(scheme):
     for equation in (
         pde.AdvectionDiffusion(None, 1.0, scheme=scheme),
         pde.Burgers(scheme=scheme),
@@ -106,7 +106,7 @@ def test_sides_that_are_not_two_like_the_cells_are_named(scheme):
 
 
 @pytest.mark.parametrize("grid", [_LINE, _PLANE])
-def test_a_potential_with_an_axis_too_many_is_named(grid):
+def test_potential_with_extra_axis_raises(grid):
     with pytest.raises(ValueError, match="potential must be a number or of the shape"):
         evolve(pde.Schrodinger(lambda t, x: x**2), grid=grid, channels=2)
 
@@ -122,19 +122,19 @@ class Flat(pde.AbstractReactionDiffusion):
 
 
 @pytest.mark.parametrize("space", [pde.FiniteVolume(), pde.Fourier()])
-def test_a_reaction_without_channels_is_named(space):
+def test_reaction_without_channels_raises(space):
     evolution = pde.Evolution(Flat(), jnp.ones((2, 16)), _LINE, discretization=space)
     with pytest.raises(ValueError, match=r"reaction of Flat must .* \(2, 16\), one"):
         ds.simulate(evolution, 0.1)
 
 
 @pytest.mark.parametrize("t0", ["now", None, jnp.zeros(2)])
-def test_an_epoch_that_is_no_number_is_named(t0):
+def test_epoch_that_is_no_number_raises(t0):
     with pytest.raises((ValueError, TypeError), match="t0"):
         pde.Evolution(pde.Diffusion(1.0), jnp.ones(16), _LINE, t0=t0)
 
 
-def test_what_observe_cannot_be_is_named():
+def test_invalid_observe_raises():
     heat = pde.Evolution(pde.Diffusion(1.0), jnp.ones(16), _LINE)
     with pytest.raises(ValueError, match=r"observe must take \(t, y\), got a function"):
         ds.simulate(heat, 0.1, observe=lambda y: y)

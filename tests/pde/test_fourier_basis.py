@@ -1,4 +1,4 @@
-"""Fourier modes: what NumPy says, transposes included, and products without aliases."""
+"""Fourier basis: transforms as NumPy's, their transposes, dealiased products."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ def fields(grid, seed=0):
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_transforms_are_those_of_numpy(grid):
+def test_transforms_match_numpy(grid):
     u, modes = fields(grid), pde.FourierBasis(grid)
     axes = range(-grid.ndim, 0)
     z = np.fft.rfftn(u, axes=axes)
@@ -26,7 +26,7 @@ def test_transforms_are_those_of_numpy(grid):
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_low_modes_are_those_of_all(grid):
+def test_truncated_transforms_match_full_ones(grid):
     every, low, u = (
         pde.FourierBasis(grid),
         pde.FourierBasis(grid).dealiased(),
@@ -46,7 +46,7 @@ def test_low_modes_are_those_of_all(grid):
 
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("degree", [1, 2])
-def test_projections_leave_what_real_fields_have(grid, degree):
+def test_project_real_is_fft_of_ifft(grid, degree):
     modes = pde.FourierBasis(grid)
     modes = modes if degree == 1 else modes.dealiased(degree)
     real, imag = np.random.default_rng(4).normal(size=(2, 3, *modes.shape))
@@ -57,7 +57,7 @@ def test_projections_leave_what_real_fields_have(grid, degree):
 
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("degree", [1, 2])
-def test_the_transposes_are_transposes(grid, degree):
+def test_transforms_have_correct_transposes(grid, degree):
     """<A u, z> = <u, Aᵀ z> in real and imaginary parts, as JAX pairs them."""
     modes = pde.FourierBasis(grid)
     modes = modes if degree == 1 else modes.dealiased(degree)
@@ -79,7 +79,7 @@ def test_the_transposes_are_transposes(grid, degree):
         np.testing.assert_allclose(left, np.sum(np.real(there * pull(bar)[0])))
 
 
-def test_their_derivatives_pass_through_vmap_and_twice():
+def test_derivatives_of_transforms_pass_through_vmap_and_twice():
     modes, u = pde.FourierBasis(GRIDS[1]).dealiased(), fields(GRIDS[1])
 
     def energy(u):
@@ -93,7 +93,7 @@ def test_their_derivatives_pass_through_vmap_and_twice():
 
 @pytest.mark.parametrize("n", [15, 16])
 @pytest.mark.parametrize("degree", [2, 3])
-def test_products_of_low_modes_have_no_error(n, degree):
+def test_dealiased_products_are_exact(n, degree):
     """Beside the same on a grid that is fine enough for all of the product."""
     coarse, fine = pde.Grid(n), pde.Grid(4 * n)
     low = pde.FourierBasis(coarse).dealiased(degree)
@@ -108,7 +108,7 @@ def test_products_of_low_modes_have_no_error(n, degree):
     assert (degree + 1) * next_one.max_mode[0] >= n
 
 
-def test_derivatives_and_potentials_are_exact():
+def test_derivatives_and_inverse_laplacian_are_exact():
     grid = pde.Grid((16, 12), (0.0, 1.0), (2.0, 2.5))
     modes, (x, y) = pde.FourierBasis(grid), grid.centers
     a, b = 2 * np.pi * 3 / 2.0, 2 * np.pi * 2 / 1.5
@@ -126,13 +126,13 @@ def test_derivatives_and_potentials_are_exact():
     np.testing.assert_allclose(modes.ifft(again), u, atol=1e-12)
 
 
-def test_the_highest_mode_has_no_odd_derivative():
+def test_nyquist_mode_has_no_odd_derivative():
     modes = pde.FourierBasis(pde.Grid(8))
     assert modes.derivative(0)[-1] == 0
     assert modes.derivative(0, 2)[-1] != 0
     assert pde.FourierBasis(pde.Grid(7)).derivative(0)[-1] != 0
 
 
-def test_modes_that_a_grid_has_not_are_named():
-    with pytest.raises(ValueError, match=r"highest must be .* got \(5,\)"):
+def test_modes_beyond_the_grid_raise():
+    with pytest.raises(ValueError, match=r"max_mode must be .* got \(5,\)"):
         pde.FourierBasis(pde.Grid(8), (5,))

@@ -1,4 +1,4 @@
-"""Equations that users write: what is theirs to say is enough."""
+"""Equations of users, beside closed forms."""
 
 import diffrax
 import equinox as eqx
@@ -30,7 +30,7 @@ class SwiftHohenberg(pde.AbstractSpectralEquation):
         return -modes.fft(modes.ifft(z) ** 3)
 
 
-def test_rolls_grow_at_their_rate_and_so_does_its_derivative():
+def test_swift_hohenberg_rolls_grow_at_linear_rate_with_derivative():
     """r − (1 − k²)², and t times what has grown by r."""
     grid = pde.Grid((32, 24), 0.0, 4 * np.pi)
     x, y = grid.centers
@@ -64,7 +64,7 @@ def barenblatt(mass, m, t, x):
     return t**-a * jnp.maximum(inside, 0) ** (1 / (m - 1))
 
 
-def test_what_seeps_through_a_porous_body_has_an_edge_that_runs():
+def test_porous_medium_equation_matches_barenblatt():
     def errors(n):
         grid = pde.Grid(n, -5.0, 5.0)
         (x,) = grid.centers
@@ -110,7 +110,7 @@ class Spreading(pde.AbstractReactionDiffusion):
         return None
 
 
-def test_what_an_equation_says_wrongly_is_named():
+def test_invalid_custom_equations_raise():
     grid = pde.Grid(16)
     with pytest.raises(ValueError, match=r"Forgetful must return a transform, complex"):
         ds.simulate(pde.Evolution(Forgetful(0.3), jnp.ones(16), grid), 0.1)

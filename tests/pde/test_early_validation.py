@@ -1,4 +1,4 @@
-"""What cannot be run is named where it is made."""
+"""Invalid input raises where it is made."""
 
 import math
 from typing import Any
@@ -147,13 +147,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_is_refused_in_one_sentence(name):
+def test_invalid_input_raises_where_it_is_made(name):
     call, sentence = CASES[name]
     with pytest.raises(ValueError, match=sentence):
         call()
 
 
-def test_what_fits_is_taken():
+def test_valid_input_is_accepted():
     taken = [
         evolved(pde.Diffusion(1 + X, jnp.ones((1, 8)))),
         evolved(pde.Diffusion(jnp.ones((1,)), 1.0)),

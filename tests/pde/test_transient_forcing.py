@@ -25,7 +25,7 @@ def steps_of(run):
 
 
 @pytest.mark.parametrize("method", [None, steps(0.1)], ids=["default", "C = 0.1"])
-def test_a_blob_moves_as_far_as_a_wind_that_sets_in_late_blows(method):
+def test_blob_moves_with_a_wind_that_sets_in_late(method):
     """∫ 10 (t − 1/2) dt from 1/2 to 7/10 is 1/5."""
     law = pde.AdvectionDiffusion(None, lambda t, x: 10 * jnp.maximum(t - 0.5, 0.0))
     smoke = pde.Evolution(law, BLOB, GRID, pde.Neumann())
@@ -35,7 +35,7 @@ def test_a_blob_moves_as_far_as_a_wind_that_sets_in_late_blows(method):
     np.testing.assert_allclose(np.sum(X * u) / np.sum(u), 0.5, atol=5e-4)
 
 
-def test_a_gust_between_calms_moves_a_blob_as_far_as_it_blows():
+def test_blob_moves_with_a_short_gust():
     """By √π/10, from 0.3, though the run takes 64 times as long as the gust."""
     law = pde.AdvectionDiffusion(None, lambda t, x: jnp.exp(-(((t - 3.4) / 0.1) ** 2)))
     smoke = pde.Evolution(law, BLOB, GRID, pde.Neumann())
@@ -48,7 +48,7 @@ def test_a_gust_between_calms_moves_a_blob_as_far_as_it_blows():
 
 
 @pytest.mark.parametrize("start", [0.0, 1.0])
-def test_an_output_feels_nothing_of_a_source_that_sets_in_after_it(start):
+def test_output_before_a_source_sets_in_is_unchanged(start):
     """The level is that of the start, and then rises by one a time."""
     late = pde.Burgers(source=lambda t, x, u: jnp.where(t > 0.5, 1.0, 0.0))
     tank = pde.Evolution(late, start + 0 * X, GRID)
@@ -73,7 +73,7 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("end", [100.0, 97.0])
-def test_a_source_that_acts_for_a_hundredth_of_a_run_is_seen(name, end):
+def test_source_of_a_hundredth_of_a_run_is_resolved(name, end):
     law, method, tolerance = LAWS[name]
     grid = pde.Grid(8)
     tank = pde.Evolution(law, 0 * grid.centers[0], grid, pde.Neumann())
@@ -82,7 +82,7 @@ def test_a_source_that_acts_for_a_hundredth_of_a_run_is_seen(name, end):
     np.testing.assert_allclose(run.states[1], 1.0, atol=tolerance)
 
 
-def test_a_wall_that_is_hot_for_a_hundredth_of_a_run_is_seen():
+def test_boundary_pulse_of_a_hundredth_of_a_run_is_resolved():
     """What it lets in at a given slope stays: g Δt over the length."""
     wall = pde.Neumann(lambda t, x: jnp.where((t > 50) & (t < 51), 1.0, 0.0))
     grid = pde.Grid(8)
@@ -91,7 +91,7 @@ def test_a_wall_that_is_hot_for_a_hundredth_of_a_run_is_seen():
     np.testing.assert_allclose(jnp.mean(found), 0.1, rtol=1e-5)
 
 
-def test_waves_are_started_by_a_short_push():
+def test_wave_source_of_short_duration_is_resolved():
     law = pde.Wave(1.0, source=pulse)
     grid = pde.Grid(8)
     string = pde.Evolution(law, jnp.zeros((2, 8)), grid)
@@ -100,7 +100,7 @@ def test_waves_are_started_by_a_short_push():
     np.testing.assert_allclose(run.states[0], 49.5, rtol=1e-5)
 
 
-def test_a_flow_is_moved_by_a_force_that_acts_for_a_hundredth_of_a_run():
+def test_flow_forcing_of_a_hundredth_of_a_run_is_resolved():
     """Between walls that slip it moves as a whole, at one a time."""
 
     def push(t, x):
@@ -114,7 +114,7 @@ def test_a_flow_is_moved_by_a_force_that_acts_for_a_hundredth_of_a_run():
 
 
 @pytest.mark.slow
-def test_derivatives_of_onsets_are_the_same_in_both_modes_and_in_singles():
+def test_derivatives_of_onsets_agree_in_both_modes_and_float32():
     grid = pde.Grid(8)
 
     def total(speed):
@@ -134,7 +134,7 @@ def test_derivatives_of_onsets_are_the_same_in_both_modes_and_in_singles():
     np.testing.assert_allclose(single, total(one), atol=1e-3)
 
 
-def test_longest_steps_are_those_a_caller_gives():
+def test_explicit_dtmax_takes_precedence():
     law = pde.Diffusion(0.1, lambda t, x, u: 0 * t)
     grid = pde.Grid(8)
     tank = pde.Evolution(law, 0 * grid.centers[0], grid, pde.Neumann())
@@ -160,7 +160,7 @@ def test_dynamics_without_time_take_steps_of_any_length():
     assert steps_of(ds.simulate(rod, 100.0)) < 100
 
 
-def test_time_that_is_only_compared_is_read_and_what_is_passed_unused_is_not():
+def test_time_dependence_is_detected_through_comparisons():
     def read(law, walls=None, space=None):
         grid = pde.Grid(8)
         start = jnp.ones((law.channels(1), 8))

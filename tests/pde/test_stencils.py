@@ -1,4 +1,4 @@
-"""From cells to faces: what stands there, and its transpose, beside plain indexing."""
+"""Finite volume stencils and their transposes, beside plain indexing."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import pytest
 from diffsim.pde import Dirichlet, Inflow, Neumann, Outflow, Robin
 from diffsim.pde._boundaries import SignedReflection
 from diffsim.pde._materialize import materialize
-from diffsim.pde._stencils import averaged, difference, divergence, face_neighbors
+from diffsim.pde._stencils import average, difference, divergence, face_neighbors
 
 
 SPACING = jnp.asarray(0.1)
@@ -84,9 +84,7 @@ def case(shape, ndim, width, order):
         (8, 7),
     ],
 )
-def test_neighbours_and_their_derivatives_are_those_of_plain_indexing(
-    shape, width, order
-):
+def test_face_neighbors_and_derivatives_match_plain_indexing(shape, width, order):
     ndim = min(len(shape), 3) if len(shape) == 2 and shape[0] == 8 else len(shape) - 1
     inputs = case(shape, ndim, width, order)
     leaves = jax.tree.leaves(plain(*inputs, width))
@@ -113,7 +111,7 @@ def test_neighbours_and_their_derivatives_are_those_of_plain_indexing(
 
 
 @pytest.mark.slow
-def test_second_derivatives_and_batches_are_those_of_plain_indexing():
+def test_second_derivatives_and_batches_match_plain_indexing():
     u, ends, given = case((1, 6, 5), 2, 1, 2)
 
     def total(function):
@@ -132,7 +130,7 @@ def test_second_derivatives_and_batches_are_those_of_plain_indexing():
     np.testing.assert_allclose(together, jnp.stack(alone), rtol=1e-14, atol=1e-14)
 
 
-def test_from_faces_to_cells_and_their_transposes():
+def test_face_to_cell_maps_have_correct_transposes():
     keys = jax.random.split(jax.random.key(1), 3)
     x = jax.random.normal(keys[0], (2, 6, 4))
     y = jax.random.normal(keys[1], (2, 5, 5))
@@ -144,16 +142,16 @@ def test_from_faces_to_cells_and_their_transposes():
     maps = [
         (lambda a: divergence([a, y]) - divergence([0 * a, y]), x),
         (lambda a: difference(a, -1), y),
-        (lambda a: averaged(a, -2), x),
+        (lambda a: average(a, -2), x),
     ]
     for function, at in maps:
         (turned,) = jax.linear_transpose(function, at)(cells)
         left, right = jnp.sum(function(at) * cells), jnp.sum(at * turned)
         np.testing.assert_allclose(left, right, rtol=1e-12)
-    np.testing.assert_allclose(averaged(x, -2), (x[:, 1:] + x[:, :-1]) / 2, rtol=1e-14)
+    np.testing.assert_allclose(average(x, -2), (x[:, 1:] + x[:, :-1]) / 2, rtol=1e-14)
 
 
-def test_ghosts_beyond_an_inflow_are_what_flows_in():
+def test_ghosts_beyond_inflow_hold_its_value():
     inflow = Inflow(2.5)
     ends = [(inflow.ghosts(SPACING, 2, 4), Outflow().ghosts(SPACING, 2, 4))]
     u = jnp.arange(1.0, 6.0)
@@ -163,7 +161,7 @@ def test_ghosts_beyond_an_inflow_are_what_flows_in():
     np.testing.assert_array_equal(second[:2], [2.5, 1.0])
 
 
-def test_a_mirror_turns_the_sign_of_odd_channels():
+def test_signed_reflection_negates_odd_channels():
     mirror = SignedReflection((False, True))
     ends = [(mirror.ghosts(SPACING, 2, 4), mirror.ghosts(SPACING, 2, 4))]
     u = jnp.stack([jnp.arange(1.0, 6.0), jnp.arange(1.0, 6.0)])
@@ -197,7 +195,7 @@ def transposed(u):
     return jax.vjp(flux_made_once, u)[1](jnp.sin(u))[0]
 
 
-def test_what_is_made_once_is_itself():
+def test_materialize_is_the_identity_with_its_derivatives():
     u = jnp.linspace(0.1, 0.2, 1000)
     np.testing.assert_array_equal(flux_made_once(u), u * u - u)
     np.testing.assert_allclose(tangent(u), jnp.diff((2 * u - 1) * u), atol=1e-15)
@@ -205,7 +203,7 @@ def test_what_is_made_once_is_itself():
 
 
 @pytest.mark.parametrize("function", [rise, tangent, transposed])
-def test_what_is_made_once_is_there_before_it_is_read_on_cpus_alone(function):
+def test_materialize_writes_an_array_on_cpus_only(function):
     """An update that XLA took away would hold nothing up."""
     traced = jax.jit(function).trace(jnp.linspace(0.1, 0.2, 1000))
     programs = {p: traced.lower(lowering_platforms=(p,)) for p in ("cpu", "cuda")}

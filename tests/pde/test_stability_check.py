@@ -1,4 +1,4 @@
-"""Fixed steps that are too long for what is stepped explicitly are warned of."""
+"""Stability check: fixed steps above the limit of explicit solvers warn."""
 
 import warnings
 
@@ -27,7 +27,9 @@ def stream():
 def swirls(n=32):
     grid = pde.Grid((n, n), 0.0, 2 * np.pi)
     x, y = grid.centers
-    return pde.Evolution(pde.NavierStokes(1e-3), 2 * jnp.sin(x) * jnp.sin(y), grid)
+    return pde.Evolution(
+        pde.NavierStokesVorticity(1e-3), 2 * jnp.sin(x) * jnp.sin(y), grid
+    )
 
 
 def cavity(viscosity=1e-3):
@@ -107,7 +109,7 @@ SOLVERS = {
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_the_limit_is_where_runs_begin_to_amplify_short_waves(name):
+def test_stability_limit_is_where_runs_amplify_short_waves(name):
     """By 2 % a step, which runs measure; limits are found to a sixteenth."""
     solver, steps = SOLVERS[name], 20
     found = warned(stream(), solver, 1.0)
@@ -128,7 +130,7 @@ def test_the_limit_is_where_runs_begin_to_amplify_short_waves(name):
     assert growth(0.95 * limit) < 1.02 < growth(1.1 * limit)
 
 
-def test_waves_that_grow_by_themselves_are_no_fault_of_the_step():
+def test_physically_growing_waves_do_not_warn():
     grid = pde.Grid(64, 0.0, 32 * np.pi)
     start = 0.01 * jnp.sin(grid.centers[0] / 16)
     flames = pde.Evolution(pde.KuramotoSivashinsky(), start, grid)
@@ -136,13 +138,13 @@ def test_waves_that_grow_by_themselves_are_no_fault_of_the_step():
 
 
 @pytest.mark.parametrize("name", ["ETDRK4", "KenCarp4"])
-def test_long_steps_of_periodic_flows_are_warned_of_with_one_that_will_do(name):
+def test_long_steps_of_periodic_flows_warn_with_stable_step(name):
     found = warned(swirls(), SOLVERS[name], 1.0)
     assert found is not None
     assert warned(swirls(), SOLVERS[name], found[1]) is None
 
 
-def test_steps_are_warned_of_while_a_function_of_others_is_traced():
+def test_long_steps_warn_inside_traced_functions():
     """What is simulated is known, what is multiplied is not."""
     box, method = cavity(), ds.Method(SOLVERS["KenCarp4"], step=1.0)
 
@@ -154,23 +156,23 @@ def test_steps_are_warned_of_while_a_function_of_others_is_traced():
         jax.eval_shape(scaled, 2.0)
 
 
-def test_lids_count_before_the_fluid_moves():
+def test_moving_lid_limits_steps_of_fluid_at_rest():
     found = warned(cavity(), SOLVERS["KenCarp4"], 1.0)
     assert found is not None
     assert warned(cavity(), SOLVERS["KenCarp4"], found[1]) is None
 
 
-def test_friction_that_is_implicit_bounds_no_step_and_lengthens_some():
+def test_implicit_friction_does_not_limit_steps():
     creeping = cavity(1.0)
     assert warned(creeping, SOLVERS["KenCarp4"], 1.0) is None
     assert warned(creeping, SOLVERS["Heun"], 1.0) is not None
 
 
-def test_steps_without_an_explicit_part_are_not_warned_of():
+def test_fully_implicit_steps_do_not_warn():
     assert warned(swirls(), integrators.Kvaerno3(), 1.0) is None
 
 
-def test_friction_counts_for_explicit_steps_in_modes():
+def test_friction_limits_explicit_steps_in_fourier_space():
     """Whose limit of decay, and no other, is that of Heun's method, 2."""
     law = pde.KuramotoSivashinsky(
         second_order_coefficient=-1.0, fourth_order_coefficient=0.0
@@ -181,7 +183,7 @@ def test_friction_counts_for_explicit_steps_in_modes():
     np.testing.assert_allclose(found[0], 2 / 16**2, rtol=0.07)
 
 
-def test_what_spreads_in_modes_has_their_limit_and_not_that_of_cells():
+def test_diffusion_in_fourier_space_has_its_own_stability_limit():
     """π²D/Δx² instead of 4D/Δx²."""
     heat = pde.Evolution(
         pde.Diffusion(0.5), jnp.sin(GRID.centers[0]), GRID, discretization=pde.Fourier()
@@ -194,7 +196,7 @@ def test_what_spreads_in_modes_has_their_limit_and_not_that_of_cells():
     assert warned(heat, SOLVERS["ETDRK4"], 1.0) is None
 
 
-def test_forward_euler_is_warned_of():
+def test_long_steps_of_forward_euler_warn():
     heat = pde.Evolution(pde.Diffusion(0.5), jnp.sin(GRID.centers[0]), GRID)
     limit = 2 / (0.5 * 4 * (32 / (2 * np.pi)) ** 2)
     assert warned(heat, diffrax.Euler(), 0.99 * limit) is None
@@ -205,7 +207,7 @@ def test_forward_euler_is_warned_of():
 
 @pytest.mark.parametrize("damping", [None, 100.0])
 @pytest.mark.parametrize("name", ["Heun", "SSPRK3", "Tsit5"])
-def test_waves_grow_beyond_the_limit_and_not_at_the_advised_step(name, damping):
+def test_waves_grow_beyond_limit_and_not_at_advised_step(name, damping):
     """Of explicit steps, which have to resolve damping as well."""
     solver = integrators.SSPRK3() if name == "SSPRK3" else getattr(diffrax, name)()
     noise = jax.random.normal(jax.random.key(0), (2, 32))
@@ -227,7 +229,7 @@ def test_waves_grow_beyond_the_limit_and_not_at_the_advised_step(name, damping):
     assert warned(string, integrators.Leapfrog(), 0.1) is None
 
 
-def test_speeds_in_modes_are_those_of_closed_forms():
+def test_advection_speeds_in_fourier_space_match_closed_forms():
     """u = sin x cos y, v = −cos x sin y: together fastest where both are a half."""
     x, y = swirls().grid.centers
     both = jnp.max(jnp.abs(jnp.sin(x) * jnp.cos(y)) + jnp.abs(jnp.cos(x) * jnp.sin(y)))
@@ -244,9 +246,9 @@ def test_speeds_in_modes_are_those_of_closed_forms():
     np.testing.assert_allclose(pde.cfl_time_step(front, 1.0), step / steepest)
 
 
-def test_steps_that_follow_waves_alone_are_warned_of_where_friction_is_explicit():
+def test_cfl_steps_warn_where_friction_is_explicit():
     """CFL of modes counts what carries; and CFL above one where all is counted."""
-    law = pde.NavierStokes(0.1)
+    law = pde.NavierStokesVorticity(0.1)
     thick = pde.Evolution(law, swirls().initial, swirls().grid)
     method = ds.Method(diffrax.Heun(), controller=pde.CFL(0.5))
     with pytest.warns(
@@ -261,7 +263,7 @@ def test_steps_that_follow_waves_alone_are_warned_of_where_friction_is_explicit(
         gas.check_method(ds.Method(diffrax.Heun(), controller=pde.CFL(1.1)))
 
 
-def test_implicit_steps_follow_the_waves_of_modes():
+def test_imex_steps_follow_advection_in_fourier_space():
     method = ds.Method(integrators.KenCarp4(), controller=pde.CFL(0.5))
     run = ds.simulate(swirls(), 0.5, method)
     fixed = ds.simulate(swirls(), 0.5, ds.Method(integrators.ETDRK4(), step=0.02))
@@ -278,7 +280,7 @@ def test_implicit_steps_follow_the_waves_of_modes():
         (integrators.Yoshida4(), pde.Fourier(), "Yoshida4 steps waves, .* in Fourier"),
     ],
 )
-def test_solvers_of_other_fields_are_named_before_their_steps(solver, space, sentence):
+def test_solver_of_wrong_kind_raises_before_step_warning(solver, space, sentence):
     wave = jnp.sin(2 * GRID.centers[0])
     heat = pde.Evolution(pde.Diffusion(1.0), wave, GRID, discretization=space)
     with pytest.raises(ValueError, match=sentence):

@@ -1,4 +1,4 @@
-"""Flows that are made up, between walls of every kind; the lid-driven cavity."""
+"""Manufactured flows between walls of every kind; the lid-driven cavity."""
 
 import diffrax
 import jax
@@ -96,7 +96,7 @@ def _most(a):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [channel, cavity])
-def test_flows_and_their_derivatives_are_of_order_two(stream):
+def test_manufactured_flows_and_derivatives_have_order_two(stream):
     orders = np.log2(np.divide(norms(stream, 16), norms(stream, 32)))
     # The largest error sits in a corner and is the last to fall in place.
     np.testing.assert_allclose(orders[::2], 2, atol=0.1)
@@ -112,7 +112,7 @@ def extreme(line, sign):
 
 
 @pytest.mark.slow
-def test_a_lid_drives_a_cavity_as_published():
+def test_lid_driven_cavity_matches_published_values():
     """Re 100, Marchi et al. 2009 (10.1590/S1678-58782009000300004)."""
     n = 128
     lid = pde.NoSlip((1.0, 0.0))

@@ -1,4 +1,4 @@
-"""What gradients are made of, and what is compiled: read from the programs."""
+"""Structure of compiled programs: what gradients store, what is compiled."""
 
 import re
 
@@ -52,7 +52,7 @@ def of_gradient(function, given):
         pde.PreconditionedKrylov(pde.Multigrid()),
     ],
 )
-def test_elliptic_problems_make_no_matrix_of_all_cells(solver):
+def test_elliptic_problems_build_no_dense_matrix(solver):
     x, y = PLATE.centers
     domain = pde.Domain(PLATE, WALLS)
     uniform = isinstance(solver, pde.FastDiagonalization)
@@ -79,7 +79,7 @@ def fronts():
 
 
 def waves():
-    return pde.Evolution(pde.NavierStokes(0.01), PLATE.centers[0], PLATE)
+    return pde.Evolution(pde.NavierStokesVorticity(0.01), PLATE.centers[0], PLATE)
 
 
 def cavity():
@@ -102,7 +102,7 @@ def cavity():
     ],
     ids=lambda given: getattr(given, "__name__", type(given).__name__),
 )
-def test_implicit_steps_make_no_matrix_of_all_cells(system, solver):
+def test_implicit_steps_build_no_dense_matrix(system, solver):
     method = ds.Method(solver, step=0.01)
     largest = of_gradient(
         lambda made: ds.simulate(made, 0.02, method, throw=False).states, system()
@@ -130,7 +130,7 @@ def flame():
     ],
     ids=lambda given: getattr(given, "__name__", type(given).__name__),
 )
-def test_gradients_store_where_steps_start_and_nothing_between(system, solver):
+def test_gradients_store_only_states_at_step_starts(system, solver):
     """Of a step a scheme makes fifty times what a state is."""
     made, method = system(), ds.Method(solver, step=0.001)
     dynamic, static = eqx.partition(made, eqx.is_inexact_array)
@@ -152,7 +152,7 @@ def test_gradients_store_where_steps_start_and_nothing_between(system, solver):
 @pytest.mark.parametrize(
     ("solver", "stages"), [(integrators.ETDRK2(), 2), (integrators.ETDRK4(), 4)]
 )
-def test_steps_in_modes_transform_what_is_not_linear_and_nothing_else(solver, stages):
+def test_spectral_steps_transform_only_the_nonlinear_part(solver, stages):
     """There and back at each stage; the state itself only at outputs."""
     made, method = flame(), ds.Method(solver, 0.1)
     run = jax.jit(lambda: ds.simulate(made, [2.0, 4.0], method, throw=False).states)
@@ -163,7 +163,7 @@ def test_steps_in_modes_transform_what_is_not_linear_and_nothing_else(solver, st
 
 
 @pytest.mark.slow
-def test_steady_states_make_no_matrix_of_all_cells():
+def test_steady_states_build_no_dense_matrix():
     def comes_to(made):
         return pde.steady_state(made, throw=False)
 
@@ -191,7 +191,7 @@ def lid(value, corner=1.0, k=0.1):
 
 
 @pytest.mark.parametrize("system", [rod, tube, lid])
-def test_another_value_at_a_wall_compiles_nothing_new(system, compilations):
+def test_changed_boundary_value_does_not_recompile(system, compilations):
     """Nor do other extents and coefficients: they are not built into the program."""
     method = ds.Method(diffrax.Heun(), step=1e-3)
 

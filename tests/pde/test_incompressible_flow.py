@@ -23,7 +23,7 @@ def vortices(x):
 @pytest.mark.parametrize(
     "walls", [pytest.param(pde.Periodic(), marks=pytest.mark.slow), pde.FreeSlip()]
 )
-def test_vortices_decay_at_the_discrete_rate_and_so_does_its_derivative(walls):
+def test_taylor_green_decays_at_discrete_rate_with_derivative(walls):
     """μ = Σ 2 ν (cos Δx − 1)/Δx²: pressure takes all that they carry, in every stage,
     so that a step of Heun's method multiplies by 1 + hμ + (hμ)²/2."""
     # Between free walls the vortices are shifted by a quarter of a wave.
@@ -83,7 +83,7 @@ def outward(flow, t, y):
         for i, k in enumerate(WALLS)
     ],
 )
-def test_flows_do_not_diverge(name):
+def test_velocity_is_divergence_free(name):
     grid = pde.Grid((8, 6), (0.0, 0.1), (1.5, 1.0))
     flow = pde.IncompressibleFlow(0.05, grid, WALLS[name], initial=swirl)
     run = ds.simulate(flow, 0.3, HEUN)
@@ -95,7 +95,7 @@ def test_flows_do_not_diverge(name):
         assert np.max(np.abs(rest)) < 1e-11 * max(np.max(np.abs(a)) for a in change)
 
 
-def test_what_flows_in_flows_out():
+def test_inflow_equals_outflow():
     grid = pde.Grid((8, 6))
     flow = pde.IncompressibleFlow(0.05, grid, WALLS["channel"])
     run = ds.simulate(flow, 0.3, HEUN)
@@ -107,7 +107,7 @@ def test_what_flows_in_flows_out():
 
 
 @pytest.mark.parametrize("walls", [pde.Periodic(), pde.FreeSlip()])
-def test_no_energy_is_made_without_friction(walls):
+def test_inviscid_rate_conserves_energy(walls):
     grid = pde.Grid((7, 6), 0.0, (1.0, 1.3))
     flow = pde.IncompressibleFlow(0.0, grid, walls, initial=swirl)
     y = flow.initial_state()
@@ -117,7 +117,7 @@ def test_no_energy_is_made_without_friction(walls):
     assert abs(sum(work)) < 1e-13 * size
 
 
-def test_a_channel_comes_to_the_parabola_of_its_pressure():
+def test_channel_flow_approaches_poiseuille_profile():
     """u = y (1 − y) / 2ν under a unit force, of which second differences are exact."""
     n = 8
     grid = pde.Grid((4, n))
@@ -129,7 +129,7 @@ def test_a_channel_comes_to_the_parabola_of_its_pressure():
     np.testing.assert_allclose(found[1], 0, atol=1e-14)
 
 
-def test_pressure_holds_a_fluid_at_rest():
+def test_pressure_balances_gradient_forcing():
     """∇p = f where nothing moves."""
     grid = pde.Grid((6, 5))
     flow = pde.IncompressibleFlow(0.1, grid, pde.NoSlip(), forcing=(0.3, -1.0))
@@ -176,12 +176,12 @@ def gusty():
 
 
 @pytest.mark.slow
-def test_every_number_of_a_flow_is_live():
+def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(diffrax.Euler(), 0.02)
     check_simulation(gusty(), [0.04, 0.06], method).raise_if_failed()
 
 
-def test_both_modes_agree_and_follow_the_flow():
+def test_forward_and_reverse_derivatives_agree_with_differences():
     """Of a radius, which moves nothing but the edge of a mask."""
     flow = pipe()
 
@@ -199,7 +199,7 @@ def test_both_modes_agree_and_follow_the_flow():
     np.testing.assert_allclose(slope, apart, rtol=1e-7)
 
 
-def test_a_field_in_the_cells_is_a_start():
+def test_initial_field_at_cell_centers_is_averaged_onto_faces():
     """By means of both cells beside a face, cos Δx/2 of these waves."""
     walls = (pde.Periodic(), pde.Periodic())
     grid = pde.Grid((12, 12), 0.0, TURN)
@@ -211,7 +211,7 @@ def test_a_field_in_the_cells_is_a_start():
         np.testing.assert_allclose(a, np.cos(grid.spacing[0] / 2) * b, atol=1e-14)
 
 
-def test_an_initial_field_says_the_precision():
+def test_precision_is_that_of_the_initial_field():
     cells = jnp.zeros((2, 8, 8), jnp.float32)
     flow = pde.IncompressibleFlow(0.1, pde.Grid((8, 8)), pde.NoSlip(), initial=cells)
     assert {a.dtype for a in flow.initial_state()} == {jnp.dtype(jnp.float32)}
@@ -231,7 +231,7 @@ def test_single_precision_stays_single():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flow", [pipe, pytest.param(gusty, marks=pytest.mark.slow)])
-def test_friction_and_drag_can_be_solved_for(flow):
+def test_implicit_friction_and_drag_match_explicit_steps(flow):
     exact = ds.simulate(flow(), 0.2, ds.Method(diffrax.Tsit5(), 0.005)).states
     found = ds.simulate(flow(), 0.2, ds.Method(integrators.KenCarp3(), 0.005)).states
     # A third-order error of 40 steps.
@@ -239,7 +239,7 @@ def test_friction_and_drag_can_be_solved_for(flow):
 
 
 @pytest.mark.slow
-def test_derivatives_go_through_solves_for_friction():
+def test_derivatives_pass_through_implicit_friction():
     def after(nu, solver):
         flow = eqx.tree_at(lambda f: f.viscosity, gusty(), nu)
         run = ds.simulate(flow, 0.1, ds.Method(solver, 0.01), throw=False)
@@ -254,7 +254,7 @@ def test_derivatives_go_through_solves_for_friction():
     np.testing.assert_allclose(slope, exact, atol=2e-3 * np.max(np.abs(exact)))
 
 
-def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():
+def test_force_on_obstacle_is_momentum_lost_by_periodic_flow():
     grid = pde.Grid((8, 6))
     body = pde.Obstacle(pde.Ball((0.4, 0.5), 0.2), penalization_time=0.05)
     flow = pde.IncompressibleFlow(
@@ -266,7 +266,7 @@ def test_a_body_takes_the_momentum_that_a_periodic_flow_loses():
 
 
 @pytest.mark.slow
-def test_three_dimensions_are_two_with_one_that_nothing_depends_on():
+def test_three_dimensions_reduce_to_two():
     flat = pde.Grid((6, 5))
     deep = pde.Grid((6, 5, 3))
     walls = WALLS["cavity"]
@@ -287,7 +287,7 @@ def test_three_dimensions_are_two_with_one_that_nothing_depends_on():
     np.testing.assert_allclose(found[2], 0, atol=1e-14)
 
 
-def test_flows_that_cannot_be_are_named():
+def test_invalid_flows_raise():
     grid = pde.Grid((4, 5))
     wall = pde.NoSlip()
     cases = [
@@ -338,7 +338,7 @@ def test_flows_that_cannot_be_are_named():
         pde.Obstacle(0.1)
 
 
-def test_a_body_goes_on_through_a_periodic_side():
+def test_obstacle_continues_through_periodic_side():
     """What it feels does not know where its period begins."""
     grid = pde.Grid((16, 8), upper=(2.0, 1.0))
     walls = (pde.Periodic(), pde.NoSlip())
@@ -358,6 +358,6 @@ def test_a_body_goes_on_through_a_periodic_side():
         np.testing.assert_allclose(felt(jnp.asarray(x)), middle, rtol=1e-12, atol=1e-14)
 
 
-def test_without_a_body_nothing_is_felt_along_any_axis():
+def test_force_without_obstacle_is_zero():
     flow = pde.IncompressibleFlow(0.1, pde.Grid((4, 4)), pde.NoSlip())
     np.testing.assert_array_equal(flow.force(0.0, flow.initial_state()), np.zeros(2))

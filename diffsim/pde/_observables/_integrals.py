@@ -1,4 +1,4 @@
-"""Energy of flows and waves, and enstrophy."""
+"""Integrals of fields: mass, energy and enstrophy."""
 
 from typing import Any
 
@@ -9,8 +9,9 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
+from .._domain import Domain, as_field
 from .._evolution import Evolution
-from ._integral import integral
+from .._grid import Grid
 from ._velocity import (
     check_state,
     is_flow,
@@ -21,16 +22,44 @@ from ._velocity import (
 )
 
 
+@eqx.filter_jit
+def integral(u: Array, grid: Grid) -> Array:
+    r"""Integral $\int u\,dx$ of every channel, the sum over cells times their volume.
+
+    ```python
+    run = ds.simulate(plate, times)
+    mass = pde.integral(run.states, plate.grid)  # (time, channel)
+    ```
+
+    Conservative schemes keep it to machine precision: what leaves a cell enters its
+    neighbor.
+
+    **Arguments**
+
+    - `u`: shape (..., *grid), one field or states with their times; or a condition, of
+        which this is the volume that it holds in.
+    - `grid`: the `Grid`.
+
+    **Raises:** `ValueError` for a field that does not fit the grid.
+
+    **Limits:** of order 2 in Δx at boundaries, exact for periodic fields that the grid
+    resolves (mathematics: it is the midpoint rule).
+    """
+    u = as_field(u)
+    Domain(grid).check(u)
+    return jnp.sum(u, range(-grid.ndim, 0)) * grid.volume.astype(u.dtype)
+
+
 @fresh_jit
 def energy(simulation: Any, state: Array) -> Array:
-    r"""Of a flow its kinetic energy over the density, $E = \tfrac12\int |u|^2\,dx$.
+    r"""Energy, of a flow the kinetic over the density: $E = \tfrac12\int |u|^2\,dx$.
 
     $dE/dt = -2\nu Z$ in a periodic box and between walls at rest, with Z the
     `enstrophy`. Of other equations what stays while nothing drives or damps them:
 
     - `Wave`: $\tfrac12\int (\partial_t u)^2 + c^2|\nabla u|^2\,dx$, the slopes from
-        the last cells to the values of walls included, and at `Robin` and `Neumann`
-        walls what their springs and pulls hold, none where u = 0 there,
+        the last cells to boundary values included, and at `Robin` and `Neumann`
+        boundaries what their springs and pulls hold, none where u = 0 there,
     - `Schrodinger`:
         $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
     - `Euler`: the total energy, its last channel,
@@ -40,8 +69,9 @@ def energy(simulation: Any, state: Array) -> Array:
 
     **Arguments**
 
-    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of `NavierStokes` or of
-        an equation that has an energy.
+    - `simulation`: an `IncompressibleFlow`, or an `Evolution` of
+        `NavierStokesVorticity`, `NavierStokesVelocity` or an equation that has an
+        energy.
     - `state`: one state, or states with a leading time axis.
 
     **Returns:** shape (time,) or (); of a flow length⁴ / time² in two dimensions,
@@ -57,8 +87,9 @@ def energy(simulation: Any, state: Array) -> Array:
         if not is_flow(simulation):
             raise ValueError(
                 "simulation must have an energy: an IncompressibleFlow, or an "
-                "Evolution of NavierStokes, Wave, Schrodinger, Euler, ShallowWater or "
-                "an equation of your own with a method energy(t, u, domain); got "
+                "Evolution of NavierStokesVorticity, NavierStokesVelocity, Wave, "
+                "Schrodinger, Euler, ShallowWater or an equation of your own with a "
+                "method energy(t, u, domain); got "
                 f"{name_of(simulation)}; pde.integral takes any field"
             )
         u = velocity(simulation, state)

@@ -1,4 +1,4 @@
-"""Steady states in cells: the roots of their rates, closed forms, and derivatives."""
+"""Steady states in finite volumes: closed forms and derivatives."""
 
 import equinox as eqx
 import jax
@@ -62,7 +62,7 @@ def weighted(n):
     return lambda s: jnp.sum(w * pde.steady_state(rod(s, n), throw=False)[0]), w
 
 
-def test_bratu_is_that_of_the_matrix_and_of_order_two_as_is_its_slope():
+def test_bratu_solution_and_derivative_have_order_two():
     """Forward on the coarse and in reverse on the fine grid."""
     (coarse, _), (fine, _) = weighted(16), weighted(32)
     found = [
@@ -80,7 +80,7 @@ def test_bratu_is_that_of_the_matrix_and_of_order_two_as_is_its_slope():
     np.testing.assert_allclose(np.log2(np.divide(*errors)), 2, atol=0.1)
 
 
-def test_beyond_a_fold_there_is_no_steady_state_and_the_others_of_a_batch_stay():
+def test_no_steady_state_beyond_fold_leaves_rest_of_batch_alone():
     def solve(strength):
         found = pde.steady_state(rod(strength, 16), throw=False, full=True)
         return found.value[0], found.status, found.residual
@@ -100,7 +100,7 @@ def test_beyond_a_fold_there_is_no_steady_state_and_the_others_of_a_batch_stay()
     assert "as beyond a fold" in RESULTS[RESULTS.no_steady_state]
 
 
-def test_what_is_known_up_to_a_constant_is_named():
+def test_undetermined_steady_state_fails_with_result():
     def heated(source):
         heat = pde.Diffusion(0.1, source * jnp.ones(16))
         start = jnp.linspace(0.0, 1.0, 16)
@@ -117,7 +117,7 @@ def test_what_is_known_up_to_a_constant_is_named():
 
 
 @pytest.mark.slow
-def test_what_is_linear_is_what_poisson_solves():
+def test_linear_steady_state_matches_poisson():
     grid = pde.Grid((8, 6), (0.0, 0.2), (1.0, 1.4))
     x, y = grid.centers
     walls = (pde.Dirichlet(0.3), pde.Neumann(0.2)), pde.Neumann(-0.1)
@@ -129,7 +129,7 @@ def test_what_is_linear_is_what_poisson_solves():
     assert found.status == RESULTS.successful and found.iterations < 10
 
 
-def test_what_has_no_steady_state_in_cells_is_named():
+def test_unsupported_simulations_raise():
     grid = pde.Grid(16)
     wave = pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 16)), grid)
     heat = pde.Evolution(
@@ -139,11 +139,11 @@ def test_what_has_no_steady_state_in_cells_is_named():
     sun = nbody.NBody(nbody.Bodies([1.0], [[0.0] * 3], [[0.0] * 3]))
     led = implicit.Krylov(preconditioner=lambda v: v)
     cases = [
-        (wave, {}, "Wave has no rate in cells that could vanish"),
+        (wave, {}, "Wave has no finite volume form"),
         (
             heat,
             {},
-            "Diffusion must be in cells for a steady state, got discretization=Fourier",
+            "must be in finite volumes for a steady state, got discretization=Fourier",
         ),
         (still, {}, "viscosity of a steady flow must be positive, got 0"),
         (sun, {}, "simulation must be a pde.Evolution or a pde.IncompressibleFlow"),
@@ -178,7 +178,7 @@ class Power(eqx.Module):
 
 
 @pytest.mark.slow
-def test_nonlinear_diffusion_is_kirchhoffs_and_so_is_its_slope():
+def test_nonlinear_diffusion_matches_kirchhoff_transform():
     """u = ln(1 + x (eᵃ − 1))/a between walls at 0 and 1, of order 2."""
 
     def errors(n):
@@ -204,7 +204,7 @@ def test_nonlinear_diffusion_is_kirchhoffs_and_so_is_its_slope():
 
 
 @pytest.mark.slow
-def test_a_conductivity_that_rises_a_hundredfold_is_followed():
+def test_conductivity_rising_a_hundredfold_converges():
     grid = pde.Grid(64)
     walls = ((pde.Dirichlet(0.0), pde.Dirichlet(1.0)),)
     heat = pde.Diffusion(Power(jnp.asarray(5.0)))
@@ -215,7 +215,7 @@ def test_a_conductivity_that_rises_a_hundredfold_is_followed():
 
 
 @pytest.mark.slow
-def test_the_upper_branch_is_newtons():
+def test_newton_krylov_finds_the_unstable_upper_branch():
     """Unstable, hence for a solver that does not go where time does."""
     middle = []
     for n in (32, 64):
@@ -229,7 +229,7 @@ def test_the_upper_branch_is_newtons():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("below", "above"), [(6.7, 6.9)])
-def test_the_fold_of_a_square_is_where_it_should_be(below, above):
+def test_fold_of_bratu_on_a_square_matches_literature(below, above):
     """At λ = 6.808124, and at 6.79 on 16² cells, below by Δx²."""
     grid = pde.Grid((16, 16))
 
@@ -250,7 +250,7 @@ def front():
 
 
 @pytest.mark.slow
-def test_a_long_run_comes_to_the_steady_state():
+def test_long_run_approaches_the_steady_state():
     found = pde.steady_state(front())
     late = ds.simulate(front(), 60.0).states
     # What moves most slowly has decayed by e^-60; the tolerance of the run is 1e-8.
@@ -298,7 +298,7 @@ def soup():
 @pytest.mark.parametrize(
     ("case", "error"), [(layer, 3e-3), (shock, 1e-4), (kink, 1e-3), (soup, 1e-11)]
 )
-def test_equations_have_the_steady_states_they_should_have(case, error):
+def test_steady_states_match_closed_forms(case, error):
     """Up to the order of their schemes."""
     simulation, exact = case()
     found = pde.steady_state(simulation)
@@ -314,7 +314,7 @@ def plate(dtype=jnp.float64):
 
 
 @pytest.mark.slow
-def test_derivatives_are_right_in_everything():
+def test_gradients_are_correct_for_every_parameter():
     def state(equation, boundary, grid):
         start = jnp.zeros(grid.shape)
         other = pde.Evolution(equation, start, grid, boundary)
@@ -328,7 +328,7 @@ def test_derivatives_are_right_in_everything():
 
 
 @pytest.mark.slow
-def test_the_guess_has_no_derivative():
+def test_initial_guess_has_no_derivative():
     def total(start):
         other = eqx.tree_at(lambda p: p.initial, plate(), start)
         return jnp.sum(pde.steady_state(other, throw=False) ** 2)
@@ -337,7 +337,7 @@ def test_the_guess_has_no_derivative():
 
 
 @pytest.mark.slow
-def test_compiled_and_batched_states_are_those_of_one_at_a_time():
+def test_compiled_and_batched_states_match_single_ones():
     def total(a):
         other = eqx.tree_at(lambda p: p.equation.diffusivity.a, plate(), a)
         return jnp.sum(pde.steady_state(other, throw=False) ** 3)
@@ -352,7 +352,7 @@ def test_compiled_and_batched_states_are_those_of_one_at_a_time():
 
 
 @pytest.mark.slow
-def test_second_derivatives_are_differences_of_first_ones():
+def test_second_derivatives_match_differences_of_first_ones():
     def total(p):
         other = eqx.tree_at(
             lambda s: (s.equation.diffusivity.a, s.equation.source.strength),

@@ -1,4 +1,4 @@
-"""Coefficients that must be positive are noticed where nothing is known of them."""
+"""Parameters that must be positive are checked, concrete and traced."""
 
 import equinox as eqx
 import jax
@@ -23,7 +23,8 @@ _EQUATIONS = {
     "GrayScott": (lambda c: pde.GrayScott(0.04, 0.06, (2e-5, c)), 2),
     "AdvectionDiffusion": (lambda c: pde.AdvectionDiffusion(c, (1.0, 0.0)), 1),
     "Burgers": (pde.Burgers, 1),
-    "NavierStokes": (pde.NavierStokes, 1),
+    "NavierStokesVorticity": (pde.NavierStokesVorticity, 1),
+    "NavierStokesVelocity": (pde.NavierStokesVelocity, 2),
     "CahnHilliard": (lambda c: pde.CahnHilliard(1.0, c), 1),
     "Wave": (pde.Wave, 2),
     "Schrodinger": (lambda c: pde.Schrodinger(mass=c), 2),
@@ -42,7 +43,7 @@ def proper(name, coefficient, length=1.0):
 
 
 @pytest.mark.parametrize("name", _EQUATIONS)
-def test_every_sign_is_asked_for_where_known_and_where_not(name):
+def test_sign_is_checked_for_concrete_and_traced_values(name):
     found = [bool(proper(name, np.array(c))) for c in (0.1, -0.1, np.nan)]
     assert found == [True, False, False]
     with pytest.raises(ValueError, match=r"must (be positive|not be negative), got"):
@@ -52,7 +53,7 @@ def test_every_sign_is_asked_for_where_known_and_where_not(name):
 
 
 @pytest.mark.parametrize("name", _EQUATIONS)
-def test_what_is_known_is_asked_where_something_else_is_not(name):
+def test_sign_is_checked_where_other_parameters_are_traced(name):
     assert proper(name, 0.1, length=np.array(2.0))
 
 
@@ -62,19 +63,19 @@ def heat(diffusivity):
     return ds.simulate(plate, 0.1, ds.Method(integrators.ETDRK2(), 0.05))
 
 
-def test_a_run_raises_from_compiled_code():
+def test_invalid_parameter_raises_from_compiled_run():
     with pytest.raises(Exception, match=_SENTENCE):
         jax.jit(lambda d: heat(d).states)(-1e-3)
 
 
-def test_a_coefficient_put_in_later_is_no_way_around_it():
+def test_replaced_coefficient_is_checked():
     plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, _GRID)
     wrong = eqx.tree_at(lambda p: p.equation.diffusivity, plate, jnp.asarray(-1e-3))
     with pytest.raises(RuntimeError, match=_SENTENCE):
         ds.simulate(wrong, 0.1)
 
 
-def test_of_a_sweep_the_member_that_cannot_be_is_named_and_nan():
+def test_invalid_member_of_a_sweep_has_status_and_nan():
     plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, _GRID)
     over = {"equation.diffusivity": np.array([0.1, -1e-3, 0.2])}
     swept = ds.sweep(lambda plate: ds.simulate(plate, 0.1), plate, over)
@@ -85,13 +86,13 @@ def test_of_a_sweep_the_member_that_cannot_be_is_named_and_nan():
     assert not np.any(finite[1])
 
 
-def test_derivatives_of_what_cannot_be_are_nan():
+def test_derivatives_of_invalid_parameters_are_nan():
     with ds.simulations.failures_as_nan():
         for slope in (jax.jacfwd, jax.jacrev):
             assert np.all(np.isnan(slope(lambda d: heat(d).states)(-1e-3)))
 
 
-def test_zero_is_proper_where_nothing_has_to_spread():
+def test_zero_diffusivity_is_valid_where_optional():
     carried = pde.AdvectionDiffusion(0.0, (1.0, 0.0))
     assert pde.Evolution(carried, _WAVE, _GRID).is_valid()
     assert pde.Evolution(pde.Burgers(None), _WAVE, _GRID).is_valid()
@@ -103,13 +104,13 @@ def flow(viscosity, time, radius=0.2):
     return pde.IncompressibleFlow(viscosity, _GRID, walls, obstacle=cylinder)
 
 
-def test_flows_ask_for_friction_drag_and_bodies():
+def test_flow_checks_viscosity_penalization_and_radius():
     proper = jax.jit(lambda *given: flow(*given).is_valid())
     cases = (0.0, 0.1, 0.2), (-0.1, 0.1, 0.2), (0.1, -0.1, 0.2), (0.1, 0.1, -0.2)
     assert [bool(proper(*case)) for case in cases] == [True, False, False, False]
 
 
-def test_a_steady_state_of_what_cannot_be_is_none():
+def test_steady_state_of_invalid_parameters_fails():
     def found(diffusivity):
         heated = pde.Diffusion(diffusivity, 1.0)
         rod = pde.Evolution(heated, jnp.zeros(8), pde.Grid(8), pde.Dirichlet(0.0))
@@ -123,7 +124,7 @@ def test_a_steady_state_of_what_cannot_be_is_none():
 
 
 @pytest.mark.parametrize("upper", [-1.0, 0.0, np.inf, np.nan])
-def test_a_grid_that_ends_before_it_begins_is_noticed(upper):
+def test_grid_with_reversed_corners_is_invalid(upper):
     """Of a run, a flow, a steady state and an elliptic problem."""
 
     @jax.jit
@@ -148,7 +149,7 @@ def test_a_grid_that_ends_before_it_begins_is_noticed(upper):
     assert all(np.all(np.isfinite(value)) for value in values)
 
 
-def test_a_run_of_what_cannot_be_is_no_number_where_nothing_raises():
+def test_run_of_invalid_parameters_is_nan_where_nothing_raises():
     def total(diffusivity):
         plate = pde.Evolution(pde.Diffusion(diffusivity), _WAVE, _GRID)
         method = ds.Method(integrators.SSPRK3(), 0.001)

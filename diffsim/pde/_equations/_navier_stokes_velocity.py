@@ -1,0 +1,71 @@
+"""Incompressible flow in a periodic box, by its velocity."""
+
+from typing import Any, ClassVar
+
+from jaxtyping import Array
+
+from ..._types import Numbers
+from ._coefficients import source_transform
+from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
+from ._spectral_convection import (
+    max_speeds,
+    momentum_convection,
+    project_solenoidal,
+)
+
+
+class NavierStokesVelocity(AbstractNavierStokes):
+    r"""Navier–Stokes equations by the velocity, in two or three dimensions, periodic:
+
+    $$\partial_t u + u\cdot\nabla u = -\nabla p + \nu\nabla^2 u - \mu u + f, \qquad
+      \nabla\cdot u = 0$$
+
+    The field is the velocity, one channel an axis; what diverges in the initial field
+    is projected out, and so is what diverges in f.
+
+    **Arguments**
+
+    - `viscosity`: ν, length² / time.
+    - `forcing`: f, length / time²: a number, a field or a function `f(t, x, u)` that
+        returns one, x of shape (axis, *grid) and u the velocity (axis, *grid): a
+        stirring, or any `eqx.Module` for what the grid does not resolve. None is
+        without.
+    - `drag`: μ, 1 / time, which takes energy out of the largest scales.
+
+    **Good values:** Δx up to 2 (ν³/ε)^¼ with ε the dissipation; `ETDRK4` with steps of
+    0.5 Δx / max(|u| + |v| + |w|), as `cfl_time_step` finds them, or `ETDRK2` with half
+    of it. In two dimensions `NavierStokesVorticity` has one field to step instead of
+    two.
+
+    **Raises:** `ValueError` for a viscosity that is not positive and one dimension.
+    """
+
+    viscosity: Array
+    forcing: Any
+    drag: Array
+
+    references: ClassVar[tuple[str, ...]] = ("10.1103/PhysRevLett.28.76",)
+
+    def __init__(self, viscosity: Numbers, forcing: Any = None, *, drag: Numbers = 0.0):
+        self.viscosity, self.forcing, self.drag = navier_stokes_parameters(
+            viscosity, forcing, drag
+        )
+
+    def channels(self, ndim):
+        if ndim == 1:
+            raise ValueError("NavierStokesVelocity has two or three dimensions, got 1")
+        return ndim
+
+    def project_initial_condition(self, u, modes):
+        return modes.ifft(project_solenoidal(modes.fft(u), modes))
+
+    def max_advection_speed(self, t, u, domain):
+        del t
+        return max_speeds(u, domain)
+
+    def nonlinear(self, t, z, modes):
+        rate = momentum_convection(z, modes)
+        if self.forcing is None:
+            return rate
+        force = source_transform(self.forcing, t, z, modes)
+        return rate + project_solenoidal(force, modes)
