@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...simulations import Semilinear, unwrap_imex
 
@@ -31,7 +31,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
 
     @abc.abstractmethod
-    def functions(self, z: Array, length: Array) -> Any:
+    def functions(self, z: Array, length: Array) -> PyTree:
         """Of z = h L, everything that a step of the length h multiplies by."""
 
     @abc.abstractmethod
@@ -70,7 +70,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
-    def _functions(self, term: Semilinear, length: Array) -> Any:
+    def _functions(self, term: Semilinear, length: Array) -> PyTree:
         real = jnp.finfo(term.symbol.dtype).dtype
         length = length.astype(real)
         return self.functions(length * term.symbol, length)

@@ -17,16 +17,16 @@ class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
     The dynamics are a `simulations.IMEXTerm`, or
     `diffrax.MultiTerm(explicit, implicit)`: $f_E$ is evaluated, only $f_I$ is solved
-    for, and `linear` is about $\partial f_I/\partial y$ alone: a diffusion that is
-    linear and `Tridiagonal()` beside any reaction, for instance. The implicit part is
-    L-stable. Coefficients and dense output, of order 2, are those of
+    for, and `linear_solver` is about $\partial f_I/\partial y$ alone: a diffusion that
+    is linear and `Tridiagonal()` beside any reaction, for instance. The implicit part
+    is L-stable. Coefficients and dense output, of order 2, are those of
     `diffrax.KenCarp3`; arguments are those of `AbstractImplicitRungeKutta`.
 
     **Good values:** tolerances of 1e-3 to 1e-5; steps that an explicit method of $f_E$
     alone could take.
 
-    **Limits:** steps are bounded by the stability of $f_E$ (mathematics); `linear` as
-    for `AbstractImplicitRungeKutta`.
+    **Limits:** steps are bounded by the stability of $f_E$ (mathematics);
+    `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)

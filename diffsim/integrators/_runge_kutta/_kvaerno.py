@@ -22,7 +22,7 @@ class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     slowly; whatever decays faster than a step is damped.
 
     **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
-    fields (mathematics); `linear` as for `AbstractImplicitRungeKutta`.
+    fields (mathematics); `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau)
@@ -44,13 +44,13 @@ class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
     ```python
     ds.Method(integrators.Kvaerno5())  # adaptive, rtol = atol = 1e-8
-    ds.Method(integrators.Kvaerno5(linear=implicit.Tridiagonal()), step=0.1)
+    ds.Method(integrators.Kvaerno5(linear_solver=implicit.Tridiagonal()), step=0.1)
     ```
 
     **Good values:** tolerances of 1e-5 to 1e-10.
 
     **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
-    fields (mathematics); `linear` as for `AbstractImplicitRungeKutta`.
+    fields (mathematics); `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau)

@@ -102,7 +102,7 @@ class ProjectedDynamics(AbstractIMEXTerm):
             return jax.tree.map(lambda a, c: a - length * c, v, self._resisted(None, v))
 
         b = jax.tree.map(lambda c: length * c, self._resisted(t, rhs))
-        moved = linear_solve(operator, b, linear=Krylov(BiCGStab()), throw=False)
+        moved = linear_solve(operator, b, linear_solver=Krylov(BiCGStab()), throw=False)
         return jax.tree.map(jnp.add, rhs, moved)
 
     def _resisted(self, t: Any, u: Faces) -> Faces:
