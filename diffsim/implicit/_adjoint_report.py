@@ -15,7 +15,7 @@ from ._linear_solvers import AbstractLinearSolver, Dense
 
 
 class AdjointReport(eqx.Module):
-    r"""The adjoint at a root, and two certificates of the gradient made of it.
+    r"""Adjoint at a root, and two certificates of the gradient made of it.
 
     - `multiplier`: $\lambda$ with $A^T \lambda = \bar y$; the gradient is
         $-B^T \lambda$.

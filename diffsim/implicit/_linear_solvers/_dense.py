@@ -18,7 +18,7 @@ _SMALL = 3
 
 
 class Dense(AbstractLinearSolver):
-    r"""$P R A = LU$, factored once for all tangents and adjoints at one solution.
+    r"""LU factorization $P R A = LU$, one for all tangents and adjoints at a solution.
 
     $R$ scales the rows to one. The matrix is made by $n$ products with the operator,
     the factors cost $\tfrac23 n^3$ and each solve $2n^2$.
@@ -92,7 +92,7 @@ def solve_factorized(
 
 
 def _inverse(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
-    """By Gauss and Jordan with the largest pivots, NaN where the matrix is singular.
+    """Inverse by Gauss and Jordan with the largest pivots, NaN of a singular matrix.
 
     Written out entry by entry, each an array over the batch. Rows are scaled to one,
     and a pivot is zero if it is below the rounding of its column.

@@ -9,7 +9,7 @@ from ._linear_solver import AbstractLinearSolver
 
 
 class LaggedLU(AbstractLinearSolver):
-    r"""The factorization that Newton's last step left behind, and refinement.
+    r"""Iterative refinement by the factorization that Newton's last step left behind.
 
     $$x \leftarrow x + \tilde A^{-1} (b - A x)$$
 

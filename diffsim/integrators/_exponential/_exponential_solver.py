@@ -17,7 +17,9 @@ Stage = Callable[[float, Array], Array]
 
 
 class AbstractExponentialSolver(diffrax.AbstractSolver):
-    r"""$\dot{\hat y} = L\hat y + \hat N(t, \hat y)$ with L diagonal, at fixed steps.
+    r"""Exponential integrator of a semilinear system, at fixed steps:
+
+    $$\dot{\hat y} = L\hat y + \hat N(t, \hat y), \quad L \text{ diagonal}.$$
 
     The linear part is exact however stiff or fast it is, so a step is as long as the
     other part allows. Subclasses say what functions of h L they need, which runs at
@@ -32,14 +34,14 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
 
     @abc.abstractmethod
     def functions(self, z: Array, length: Array) -> PyTree:
-        """Of z = h L, everything that a step of the length h multiplies by."""
+        """Functions of z = h L that a step of the length h multiplies by."""
 
     @abc.abstractmethod
     def advance(self, table: Any, stage: Stage, z: Array) -> Array:
         """The state a step after z, in transformed variables."""
 
     def precompute(self, terms: Any, length: Array) -> "AbstractExponentialSolver":
-        """Itself, for steps of this length only."""
+        """Return the same solver, for steps of this length only."""
         return eqx.tree_at(
             lambda s: s.table,
             self,

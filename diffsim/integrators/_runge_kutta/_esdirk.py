@@ -40,7 +40,9 @@ class SolverState(eqx.Module):
 
 
 class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
-    r"""Stages $k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr)$.
+    r"""Diagonally implicit Runge–Kutta method, with the stage derivatives:
+
+    $$k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr) .$$
 
     Each is an equation for its own slope, solved by Newton's method with one factor of
     $1 - \gamma h\,\partial f/\partial y$ for all of them. The factor is kept from step

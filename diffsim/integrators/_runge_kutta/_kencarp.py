@@ -13,7 +13,7 @@ _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
 
 
 class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, three implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 3, 3 implicit stages.
 
     The dynamics are a `simulations.IMEXTerm`, or
     `diffrax.MultiTerm(explicit, implicit)`: $f_E$ is evaluated, only $f_I$ is solved
@@ -40,7 +40,7 @@ class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
 
 class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 4, five implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 4, 5 implicit stages.
 
     As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
     first choice for reaction or advection beside diffusion.
@@ -61,7 +61,7 @@ class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
 
 class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 5, seven implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 5, 7 implicit stages.
 
     As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.
 

@@ -12,7 +12,7 @@ _REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
 
 
 class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    """Stiff systems at low accuracy: order 3, three implicit stages.
+    """ESDIRK method for stiff systems at low accuracy: order 3, three implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
     the coefficients and the dense output of `diffrax.Kvaerno3`, whose linear systems
@@ -36,7 +36,7 @@ class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
 
 class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    """Stiff systems, a good first choice: order 5, six implicit stages.
+    """ESDIRK method for stiff systems, a first choice: order 5, six implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 4: the steps,
     the coefficients and the dense output, of order 3, of `diffrax.Kvaerno5`. Arguments

@@ -22,7 +22,7 @@ _FORCING = 1e-3
 
 
 class Tolerances(eqx.Module):
-    """When a stage is solved: its error within `atol` + `rtol` |y|, entry by entry."""
+    """Tolerances of a stage: its error within `atol` + `rtol` |y|, entry by entry."""
 
     rtol: float | None
     atol: float | None
