@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._results import RESULTS, result_message
+from .._validation import is_traced
 
 
 #: Lines of a value that a representation shows.
@@ -67,11 +68,12 @@ def _description(solution: Solution) -> str:
 
 def _is_known(leaf: Any) -> bool:
     """Whether a leaf can be shown without waiting for it."""
-    if isinstance(leaf, jax.core.Tracer):
+    if is_traced(leaf):
         return False
     if not isinstance(leaf, jax.Array):
         return isinstance(leaf, np.ndarray | np.generic)
-    return leaf.is_fully_addressable and not leaf.is_deleted() and leaf.is_ready()
+    array: Any = leaf
+    return array.is_fully_addressable and not array.is_deleted() and array.is_ready()
 
 
 def _first_lines(text: str) -> str:
