@@ -150,14 +150,14 @@ with warnings.catch_warnings():
             "did not converge. Others may be right beside it, as where diffusion "
             "between Neumann or periodic walls says nothing of the mean, or at a fold: "
             "hold the field at a wall, or add a reaction that does. Else, where much "
-            "is carried, take `solver=pde.PseudoTransient(linear=implicit.Krylov("
-            "implicit.GMRES(200), max_steps=4000))`."
+            "is carried, take `solver=pde.PseudoTransient(linear_solver="
+            "implicit.Krylov(implicit.GMRES(200), max_steps=4000))`."
         )
         no_linear_solution = (
             "A linear system could not be solved: its matrix (of `root`, the Jacobian "
-            "of the residual) is singular or not of the structure that its strategy "
-            "presumes, or an iterative solver ran out of steps. Where a residual has a "
-            "minimum instead of a root, no guess helps; if the equation does not "
+            "of the residual) is singular or not of the structure that its linear "
+            "solver presumes, or an iterative one ran out of steps. Where a residual "
+            "has a minimum instead of a root, no guess helps; if the equation does not "
             "determine its unknown, `MinimumNorm()` takes the shortest answer; for an "
             "iterative solver raise `Krylov(max_steps=...)`."
         )
@@ -189,6 +189,17 @@ def raise_if_failed(
     if not is_outcome(result, RESULTS.successful):
         raise RuntimeError(RESULTS[result] if sentence is None else sentence())
     return tree
+
+
+def value_or_solution(found: Any, *, throw: bool | None, full: bool) -> PyTree:
+    """The `value` of a solution, or with `full` all of it; by `throw` a failure raises.
+
+    `found` is an Equinox module with a `status` as well.
+    """
+    if not should_raise(throw):
+        return found if full else found.value
+    value = raise_if_failed(found.value, found.status)
+    return eqx.tree_at(lambda s: s.value, found, value) if full else value
 
 
 def result_message(result: Any) -> str | None:

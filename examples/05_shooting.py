@@ -52,8 +52,8 @@ def arrival(slope, heating):
 
 
 def slope_of(heating, guess=0.5):
-    rule = implicit.Rule(mode="reverse")
-    return implicit.root(arrival, jnp.array(guess), heating, rule=rule)
+    adjoint = implicit.ImplicitAdjoint(mode="reverse")
+    return implicit.root(arrival, jnp.array(guess), heating, adjoint=adjoint)
 
 
 def middle(heating):

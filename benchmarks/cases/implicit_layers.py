@@ -15,11 +15,11 @@ from diffsim.implicit import (
     GMRES,
     BiCGStab,
     Dense,
+    ImplicitAdjoint,
     Krylov,
     LaggedLU,
     Newton,
     NewtonKrylov,
-    Rule,
     root,
 )
 
@@ -86,7 +86,7 @@ def _diffusion(size: int, krylov: str) -> Problem:
 
 def _dense_solves(problem: Problem) -> dict[str, Solve]:
     residual, start = problem.residual, jnp.zeros(problem.size)
-    rule = Rule(Dense() if problem.size < 10 else LaggedLU())
+    adjoint = ImplicitAdjoint(Dense() if problem.size < 10 else LaggedLU())
     newton = Newton(_TOLERANCE, _TOLERANCE)
     theirs = optx.Newton(_TOLERANCE, _TOLERANCE)
     solve_lu = peer("jaxopt").linear_solve.solve_lu
@@ -99,7 +99,7 @@ def _dense_solves(problem: Problem) -> dict[str, Solve]:
 
     return {
         "ours": lambda theta: root(
-            residual, start, theta, solver=newton, rule=rule, throw=False
+            residual, start, theta, solver=newton, adjoint=adjoint, throw=False
         ),
         "Optimistix": by_optimistix,
         "JAXopt": _by_jaxopt(residual, start, step, solve_lu),
@@ -117,8 +117,8 @@ _KRYLOV = {
 def _krylov_solves(problem: Problem, ours: Any, of_jax: Any) -> dict[str, Solve]:
     residual, start = problem.residual, jnp.zeros(problem.size)
     inner = 1e-11
-    linear = Krylov(ours, rtol=inner)
-    solver = NewtonKrylov(_TOLERANCE, _TOLERANCE, linear=linear)
+    linear_solver = Krylov(ours, rtol=inner)
+    solver = NewtonKrylov(_TOLERANCE, _TOLERANCE, linear_solver=linear_solver)
     gmres = lx.GMRES(rtol=inner, atol=inner, restart=30)
     theirs = optx.Newton(_TOLERANCE, _TOLERANCE, linear_solver=gmres)
     adjoint = optx.ImplicitAdjoint(linear_solver=gmres)
@@ -141,7 +141,7 @@ def _krylov_solves(problem: Problem, ours: Any, of_jax: Any) -> dict[str, Solve]
             start,
             theta,
             solver=solver,
-            rule=Rule(linear),
+            adjoint=ImplicitAdjoint(linear_solver),
             throw=False,
         ),
         "Optimistix": by_optimistix,

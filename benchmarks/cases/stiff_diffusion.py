@@ -126,7 +126,7 @@ def _memory(what: str, solver: Any, start: Any, steps: int) -> Row:
 
 def _ours() -> Any:
     tolerances = {"rtol": _TOLERANCE, "atol": _TOLERANCE}
-    return integrators.Kvaerno3(linear=implicit.Tridiagonal(), **tolerances)
+    return integrators.Kvaerno3(linear_solver=implicit.Tridiagonal(), **tolerances)
 
 
 def _diffrax() -> Any:

@@ -4,7 +4,12 @@ from ._adjoint_report import AdjointReport, adjoint_report
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
 from ._fixed_point import fixed_point
-from ._implicit_differentiation import ImplicitEquation, Rule, implicit_solve
+from ._implicit_differentiation import (
+    ImplicitAdjoint,
+    ImplicitEquation,
+    implicit_solve,
+)
+from ._inexact_newton import AbstractInexactNewton
 from ._linear_solve import linear_solve
 from ._linear_solvers import (
     CG,
@@ -28,7 +33,6 @@ from ._linear_solvers import (
 from ._minimise import least_squares, minimise
 from ._newton import Newton
 from ._newton_krylov import NewtonKrylov
-from ._optimistix_adjoint import ImplicitAdjoint
 from ._picard import Picard
 from ._root import root
 from ._solution import Solution
@@ -39,6 +43,7 @@ __all__ = [
     "FGMRES",
     "GMRES",
     "MINRES",
+    "AbstractInexactNewton",
     "AbstractKrylovMethod",
     "AbstractLinearSolver",
     "AdjointReport",
@@ -59,7 +64,6 @@ __all__ = [
     "Newton",
     "NewtonKrylov",
     "Picard",
-    "Rule",
     "Solution",
     "Tridiagonal",
     "adjoint_report",

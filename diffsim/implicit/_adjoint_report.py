@@ -15,13 +15,13 @@ from ._linear_solvers import AbstractLinearSolver, Dense
 
 
 class AdjointReport(eqx.Module):
-    r"""The adjoint at a root, and two certificates of the gradient made of it.
+    r"""Adjoint at a root, and two certificates of the gradient made of it.
 
     - `multiplier`: $\lambda$ with $A^T \lambda = \bar y$; the gradient is
         $-B^T \lambda$.
     - `residual`: $|A^T \lambda - \bar y| / |\bar y|$, the relative error that the
         linear solve leaves, up to the condition number.
-    - `iterations`: of the strategy.
+    - `iterations`: of the linear solver.
     - `error`: $|\lambda \cdot f(y)|$, what the objective would change by if f vanished,
         to first order: how far off the value is because y is not quite the root.
     """
@@ -38,35 +38,37 @@ def adjoint_report(
     args: PyTree,
     cotangent: PyTree[Any],
     *,
-    linear: AbstractLinearSolver | None = None,
+    linear_solver: AbstractLinearSolver | None = None,
 ) -> AdjointReport:
-    r"""Solves $A^T \lambda = \bar y$ at the root y of `residual`, and looks at it.
+    r"""Solve $A^T \lambda = \bar y$ at the root y of `residual`, and check the answer.
 
     **Arguments**
 
     - `residual`, `args`: as for `root`.
     - `y`: the root that was found, roughly or well.
     - `cotangent`: $\bar y$, the gradient of the objective by y, like `y`.
-    - `linear`: the strategy of the rule; None is `Dense()`.
+    - `linear_solver`: that of the adjoint; None is `Dense()`.
 
     **Raises:** `ValueError` for `y` or `cotangent` that are not floating or do not fit.
     """
     y, bar = floating("y", y), floating("cotangent", cotangent)
     check_fits("residual", residual, "y", y, args)
     check_fits("cotangent", lambda y, _: bar, "y", y, args)
-    linear = (Dense() if linear is None else linear).with_closures_as_leaves(y)
-    return _report(residual, y, args, bar, linear)
+    linear_solver = Dense() if linear_solver is None else linear_solver
+    return _report(residual, y, args, bar, linear_solver.with_closures_as_leaves(y))
 
 
 @eqx.filter_jit
-def _report(residual, y, args, bar, linear: AbstractLinearSolver) -> AdjointReport:
+def _report(
+    residual, y, args, bar, linear_solver: AbstractLinearSolver
+) -> AdjointReport:
     value, pull = jax.vjp(lambda z: residual(z, args), y)
 
     def transposed(v):
         return pull(v)[0]
 
-    state = linear.prepare(transposed, y, transposed=True)
-    multiplier, steps = linear.solve_transpose(state, transposed, bar)
+    state = linear_solver.prepare(transposed, y, transposed=True)
+    multiplier, steps = linear_solver.solve_transpose(state, transposed, bar)
     left = jax.tree.map(jnp.subtract, transposed(multiplier), bar)
     size = _length(bar)
     return AdjointReport(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._linalg import matmul
 from .._norms import max_norm
-from ._fixed_point_convergence import Convergence
+from ._picard import Convergence
 
 
 class _AndersonState(eqx.Module):

@@ -21,8 +21,8 @@ class BracketedNewton(eqx.Module):
     - `steps`: how many.
 
     **Good values:** `steps` 12 where f is smooth, 60 for anything;
-    `Rule(Diagonal())` for an array of equations, and `Rule()` for one under `vmap`,
-    where each has its own status.
+    `ImplicitAdjoint(Diagonal())` for an array of equations, and `ImplicitAdjoint()` for
+    one under `vmap`, where each has its own status.
 
     **Limits:** f real and continuous (mathematics). Without a change of sign, where it
     changes at a pole or a jump, and where the last step was not small, the answer of

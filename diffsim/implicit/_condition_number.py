@@ -1,4 +1,4 @@
-"""The condition number of a system that is known by its products and its solutions."""
+"""Condition number of a system that is known by its products and its solutions."""
 
 import jax
 import jax.numpy as jnp
@@ -8,17 +8,19 @@ from jaxtyping import Array, PyTree
 from ._linear_solvers import AbstractLinearSolver
 
 
-def condition_number(operator, y: PyTree[Array], linear: AbstractLinearSolver) -> Array:
-    r"""A lower estimate of $|A|_1 |A^{-1}|_1$, infinite where a solve gives NaN.
+def condition_number(
+    operator, y: PyTree[Array], linear_solver: AbstractLinearSolver
+) -> Array:
+    r"""Lower estimate of $|A|_1 |A^{-1}|_1$, infinite where a solve gives NaN.
 
     **References:** N. J. Higham, *FORTRAN codes for estimating the one-norm of a real
     or complex matrix*, ACM TOMS 14 (1988) 381, doi:10.1145/50063.214386.
     """
     turned = jax.linear_transpose(operator, y)
-    state = linear.prepare(operator, y)
+    state = linear_solver.prepare(operator, y)
     inverse = _one_norm(
-        lambda b: linear.solve(state, operator, b)[0],
-        lambda b: linear.solve_transpose(state, lambda v: turned(v)[0], b)[0],
+        lambda b: linear_solver.solve(state, operator, b)[0],
+        lambda b: linear_solver.solve_transpose(state, lambda v: turned(v)[0], b)[0],
         y,
     )
     size = _one_norm(operator, lambda v: turned(v)[0], y)

@@ -1,7 +1,7 @@
-"""`fixed_point`: what a map leaves where it is."""
+"""`fixed_point`: the point that a map leaves where it is."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +9,52 @@ import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from ._anderson import Anderson
-from ._implicit_differentiation import Rule
+from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_fits, floating
+from ._solution import Solution
+
+
+@overload
+def fixed_point(
+    function: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> PyTree[Array]: ...
+
+
+@overload
+def fixed_point(
+    function: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+
+
+@overload
+def fixed_point(
+    function: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: bool,
+) -> Solution | PyTree[Array]: ...
 
 
 def fixed_point(
@@ -20,12 +63,12 @@ def fixed_point(
     args: PyTree = None,
     *,
     solver: Any = None,
-    rule: Rule | None = None,
+    adjoint: Adjoint | None = None,
     max_steps: int = 256,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The $y$ with $g(y, \theta) = y$, with the derivative of that equation:
+) -> Solution | PyTree[Array]:
+    r"""Find the fixed point $g(y, \theta) = y$, with the derivative of that equation:
 
     $$\frac{dy}{d\theta} = \left(1 - \frac{\partial g}{\partial y}\right)^{-1}
       \frac{\partial g}{\partial\theta}.$$
@@ -35,17 +78,17 @@ def fixed_point(
     - `function`: `function(y, args)`, of the structure of `y`.
     - `solver`: what `optimistix.fixed_point` takes; None is `Anderson()`, and
         `Picard()` is plain iteration. Root-finders solve g(y) − y = 0.
-    - `guess`, `args`, `rule`, `max_steps`, `throw`, `full`: as for `root`. The residual
-        of a `Solution` is |g(y) − y|.
+    - `guess`, `args`, `adjoint`, `max_steps`, `throw`, `full`: as for `root`. The
+        residual of a `Solution` is |g(y) − y|.
 
     **Returns, raises, RESULTS, limits:** as `root`.
     """
     guess = floating("guess", guess)
     check_fits("function", function, "guess", guess, args)
-    rule = Rule() if rule is None else rule
+    adjoint = ImplicitAdjoint() if adjoint is None else adjoint
     solver = Anderson() if solver is None else solver
     return solve_layer(
-        _KIND, function, guess, args, solver, rule, max_steps, throw=throw, full=full
+        _KIND, function, guess, args, solver, adjoint, max_steps, throw=throw, full=full
     )
 
 

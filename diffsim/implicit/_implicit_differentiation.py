@@ -1,4 +1,4 @@
-r"""The rule: the derivative of what an equation defines, written once.
+r"""Implicit differentiation: the derivative of what an equation defines, written once.
 
 With $f(y(\theta), \theta) = 0$, $A = \partial f/\partial y$ and
 $B = \partial f/\partial\theta$,
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optimistix as optx
 from jaxtyping import Array, PyTree
 
 from .._primitives import custom_derivative
@@ -21,50 +22,114 @@ from ._linear_solve import solve_linear_system
 from ._linear_solvers import AbstractLinearSolver, Dense, check_linear_solver
 
 
-_MODES = ("primitive", "reverse", "attached", "unroll")
+_MODES = ("primitive", "reverse", "attached")
 
 
-class Rule(eqx.Module):
-    r"""How an implicit layer is differentiated, whatever it computes its value with.
+class ImplicitAdjoint(optx.AbstractAdjoint):
+    r"""Derivative by the implicit function theorem, however the value was computed.
+
+    The `adjoint` of `root`, `fixed_point`, `minimise` and `least_squares`, and of the
+    functions of Optimistix, `optimistix.root_find(..., adjoint=ImplicitAdjoint())`: in
+    every mode and nesting, Hessians inside `scan` included, where
+    `optimistix.ImplicitAdjoint` goes through the iterations. To go through them, in
+    reverse mode, is `optimistix.RecursiveCheckpointAdjoint()`, here as there.
 
     **Arguments**
 
-    - `linear`: solves the linear systems of tangents and adjoints, and those of the
-        default solver: `Dense()`, `LaggedLU()`, `Tridiagonal()`, `Banded(...)`,
+    - `linear_solver`: solves the linear systems of tangents and adjoints, and those of
+        the default solver: `Dense()`, `LaggedLU()`, `Tridiagonal()`, `Banded(...)`,
         `BlockTridiagonal()`, `Krylov(...)`, `LineaxSolver(...)`, `MinimumNorm()`, or
         two by `ForwardAdjointSolvers(forward, adjoint)`.
     - `mode`: `"primitive"`, every transformation in every nesting; `"reverse"`, one
         adjoint solve by `custom_vjp`, for residuals that have no forward mode;
         `"attached"`, two Newton steps on a root that is held constant, by public JAX
-        only, the oracle of the tests; `"unroll"`, through the solver's own iterations,
-        in reverse mode.
-    - `refinements`: Newton steps with `linear` from the solver's answer. The error of a
-        derivative is that of the solution, and a step squares both.
+        only, the oracle of the tests.
+    - `refinements`: Newton steps with `linear_solver` from the solver's answer. The
+        error of a derivative is that of the solution, and a step squares both.
 
     **Good values:** the defaults up to a thousand unknowns, `LaggedLU()` from a
     hundred.
+
+    **Raises:** `ValueError` for `refinements` inside Optimistix's functions, whose
+    value is what Optimistix makes of it.
+
+    **Limits:** where an Optimistix function failed and `throw=False`, its derivative
+    means nothing (convenience; `root` gives NaN).
     """
 
-    linear: AbstractLinearSolver = Dense()
+    linear_solver: AbstractLinearSolver = Dense()
     mode: str = eqx.field(static=True, default="primitive")
     refinements: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
-        check_linear_solver(self.linear)
+        check_linear_solver(self.linear_solver)
         if self.mode not in _MODES:
-            raise ValueError(f"mode must be one of {_MODES}, got {self.mode!r}")
+            raise ValueError(
+                f"mode must be one of {_MODES}, got {self.mode!r}; "
+                "adjoint=optimistix.RecursiveCheckpointAdjoint() unrolls the iterations"
+            )
         if not isinstance(self.refinements, int) or self.refinements < 0:
             raise ValueError(
                 f"refinements must be 0 or more, an int, got {self.refinements}"
             )
 
+    def apply(self, primal_fn, rewrite_fn, inputs, tags):
+        """Run a loop of Optimistix, as its functions ask of their `adjoint`."""
+        del tags
+        if self.refinements:
+            raise ValueError(
+                "adjoint must be an ImplicitAdjoint with refinements=0 in a function "
+                f"of Optimistix, got refinements={self.refinements}; leave it out, or "
+                "take implicit.root, fixed_point, minimise or least_squares"
+            )
+        guess, given = inputs[2], eqx.tree_at(lambda i: i[2], inputs, None)
+        theta, static = eqx.partition(given, eqx.is_array)
+        kept = []
+
+        def whole(y, theta) -> PyTree:
+            given = eqx.combine(theta, static)
+            return eqx.tree_at(lambda i: i[2], given, y, is_leaf=lambda x: x is None)
+
+        def function(y, theta):
+            return rewrite_fn(y, None, whole(y, theta))
+
+        def solve(how, function, y, theta):
+            del how, function
+            value, about = primal_fn((*whole(y, theta), _while_loop))
+            about, fixed = eqx.partition(about, eqx.is_array)
+            kept.append(fixed)
+            return value, about, None
+
+        guess = jax.tree.map(jnp.asarray, guess)
+        equation = ImplicitEquation(function, theta, None, solve)
+        value, about = implicit_solve(equation, guess, self)
+        return value, eqx.combine(about, kept[0])
+
+
+#: How a layer is differentiated: by its equation, or through its iterations.
+Adjoint = ImplicitAdjoint | optx.RecursiveCheckpointAdjoint
+
+
+def check_adjoint(adjoint: Any) -> None:
+    if not isinstance(adjoint, Adjoint):
+        raise ValueError(
+            "adjoint must be a diffsim.implicit.ImplicitAdjoint, or an optimistix."
+            f"RecursiveCheckpointAdjoint that unrolls, got {adjoint!r:.60}; write "
+            "ImplicitAdjoint(linear_solver) for a linear solver"
+        )
+
+
+def implicit_options(adjoint: Adjoint) -> ImplicitAdjoint:
+    """`adjoint`, and the default one where iterations are differentiated instead."""
+    return adjoint if isinstance(adjoint, ImplicitAdjoint) else ImplicitAdjoint()
+
 
 class ImplicitEquation(NamedTuple):
     """$f(y, θ) = 0$, with all that f closes over in θ, and how its root is found.
 
-    `solve((solver, rule), function, y, theta)` returns the root, a pytree of arrays
-    about it, and what its last linear solve prepared, for a strategy that reuses it;
-    only the root has a derivative. It may close over no array.
+    `solve((solver, adjoint), function, y, theta)` returns the root, a pytree of arrays
+    about it, and what its last linear solve prepared, for a linear solver that reuses
+    it; only the root has a derivative. It may close over no array.
     """
 
     function: Callable[[PyTree[Array], PyTree], PyTree[Array]]
@@ -74,31 +139,42 @@ class ImplicitEquation(NamedTuple):
 
 
 def implicit_solve(
-    equation: ImplicitEquation, guess: PyTree[Array], rule: Rule
+    equation: ImplicitEquation, guess: PyTree[Array], adjoint: Adjoint
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Solve an `ImplicitEquation`, its root differentiable by a `Rule`, as in `root`.
+    """Solve an `ImplicitEquation`, its root differentiable by an `adjoint`.
 
     For solvers that know better than `root` how to find it, a time step for instance.
-    Returns the root and what `equation.solve` says of it, starting at `guess`; the
-    derivative is that of the equation by `rule`.
+
+    **Arguments**
+
+    - `equation`: what the root solves, and how it is found.
+    - `guess`: where `equation.solve` starts. It has no derivative.
+    - `adjoint`: an `ImplicitAdjoint`, or `optimistix.RecursiveCheckpointAdjoint()`,
+        which differentiates what `equation.solve` does.
+
+    **Returns:** the root, and what `equation.solve` says of it.
     """
     # A root does not depend on where the search for it began.
     guess = jax.lax.stop_gradient(guess)
+    if not isinstance(adjoint, ImplicitAdjoint):
+        check_adjoint(adjoint)
+        y, about, _ = _solve(equation, guess, equation.theta, adjoint)
+        return y, about
     by = {
-        "primitive": _solve_with_tangent_rule,
-        "reverse": _solve_with_adjoint_rule,
-        "attached": _solve_with_newton_step,
+        "primitive": _solve_with_custom_jvp,
+        "reverse": _solve_with_custom_vjp,
+        "attached": _solve_with_newton_steps,
     }
-    return by.get(rule.mode, _solve_unrolled)(equation, guess, rule)
+    return by[adjoint.mode](equation, guess, adjoint)
 
 
-def _solve(equation: ImplicitEquation, guess, theta, rule: Rule):
-    how = (equation.solver, rule)
+def _solve(equation: ImplicitEquation, guess, theta, adjoint: Adjoint):
+    how = (equation.solver, adjoint)
     return equation.solve(how, equation.function, guess, theta)
 
 
-def _solve_with_tangent_rule(equation: ImplicitEquation, guess, rule: Rule):
-    given = (guess, equation.theta, rule, equation.solver)
+def _solve_with_custom_jvp(equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint):
+    given = (guess, equation.theta, adjoint, equation.solver)
     leaves, structure = jax.tree.flatten(given)
     arrays = [eqx.is_array(x) for x in leaves]
     count, ends = len(jax.tree.leaves(guess)), []
@@ -109,18 +185,20 @@ def _solve_with_tangent_rule(equation: ImplicitEquation, guess, rule: Rule):
         return jax.tree.unflatten(structure, full)
 
     def function(*inputs):
-        guess, theta, rule, solver = rebuilt(inputs)
+        guess, theta, adjoint, solver = rebuilt(inputs)
         known = equation._replace(solver=solver)
-        found, end = jax.tree.flatten(_solve(known, guess, theta, rule))
+        found, end = jax.tree.flatten(_solve(known, guess, theta, adjoint))
         ends.append(end)
         return found
 
     def tangent(outputs, inputs, tangents):
-        _, theta, rule, _ = rebuilt(inputs)
+        _, theta, adjoint, _ = rebuilt(inputs)
         # What is no array has no tangent, and is there all the same.
         _, dtheta, _, _ = rebuilt(tangents, len(leaves) * [None])
         y, _, hint = jax.tree.unflatten(ends[0], outputs)
-        solve = functools.partial(solve_linear_system, linear=rule.linear, hint=hint)
+        solve = functools.partial(
+            solve_linear_system, linear_solver=adjoint.linear_solver, hint=hint
+        )
         dy = _tangent(equation.function, y, (theta, dtheta), solve)
         return [*jax.tree.leaves(dy), *[None] * (len(outputs) - count)]
 
@@ -149,14 +227,16 @@ def _tangent(function, y, theta_and_tangent, solve):
     return solve(operator, y, jax.tree.map(jnp.negative, forcing))
 
 
-def _solve_without_derivative(equation: ImplicitEquation, guess, rule: Rule):
+def _solve_without_derivative(
+    equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint
+):
     """The root, and nothing of the way to it: its derivative is attached afterwards."""
     theta = jax.lax.stop_gradient(equation.theta)
-    return jax.lax.stop_gradient(_solve(equation, guess, theta, rule))
+    return jax.lax.stop_gradient(_solve(equation, guess, theta, adjoint))
 
 
-def _solve_with_adjoint_rule(equation: ImplicitEquation, guess, rule: Rule):
-    y, about, hint = _solve_without_derivative(equation, guess, rule)
+def _solve_with_custom_vjp(equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint):
+    y, about, hint = _solve_without_derivative(equation, guess, adjoint)
 
     @eqx.filter_custom_vjp
     def attached(theta, y, hint):
@@ -179,9 +259,10 @@ def _solve_with_adjoint_rule(equation: ImplicitEquation, guess, rule: Rule):
 
         _, pull = jax.vjp(at, y, floats)
         y_bar = jax.tree.map(_fill_zeros, y, y_bar, is_leaf=lambda x: x is None)
-        state = rule.linear.prepare(transposed, y, hint, transposed=True)
-        state = rule.linear.verify_structure(state, transposed, y, transposed=True)
-        multiplier, _ = rule.linear.solve_transpose(state, transposed, y_bar)
+        linear_solver = adjoint.linear_solver
+        state = linear_solver.prepare(transposed, y, hint, transposed=True)
+        state = linear_solver.verify_structure(state, transposed, y, transposed=True)
+        multiplier, _ = linear_solver.solve_transpose(state, transposed, y_bar)
         return jax.tree.map(jnp.negative, pull(multiplier)[1])
 
     attached.def_fwd(forward)
@@ -193,8 +274,10 @@ def _fill_zeros(y, bar):
     return jnp.zeros_like(y) if bar is None else bar
 
 
-def _solve_with_newton_step(equation: ImplicitEquation, guess, rule: Rule):
-    y, about, hint = _solve_without_derivative(equation, guess, rule)
+def _solve_with_newton_steps(
+    equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint
+):
+    y, about, hint = _solve_without_derivative(equation, guess, adjoint)
 
     def at(z):
         return equation.function(z, equation.theta)
@@ -202,11 +285,22 @@ def _solve_with_newton_step(equation: ImplicitEquation, guess, rule: Rule):
     # One step is right to first order, two are to second.
     for _ in range(2):
         value, operator = jax.linearize(at, y)
-        step = solve_linear_system(operator, y, value, linear=rule.linear, hint=hint)
+        step = solve_linear_system(
+            operator, y, value, linear_solver=adjoint.linear_solver, hint=hint
+        )
         y = jax.tree.map(jnp.subtract, y, step)
     return y, about
 
 
-def _solve_unrolled(equation: ImplicitEquation, guess, rule: Rule):
-    y, about, _ = _solve(equation, guess, equation.theta, rule)
-    return y, about
+def _while_loop(cond, body, init, *, max_steps):
+    """The loop that Optimistix asks an adjoint for."""
+
+    def wanted(carry):
+        n, inner = carry
+        return cond(inner) if max_steps is None else cond(inner) & (n < max_steps)
+
+    def step(carry):
+        n, inner = carry
+        return n + 1, body(inner)
+
+    return jax.lax.while_loop(wanted, step, (jnp.asarray(0), init))[1]

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,24 +14,28 @@ from jaxtyping import Array, PyTree
 from .._jit._fresh_jit import fresh_jit
 from .._norms import machine_epsilon, max_norm
 from .._primitives import closure_convert
-from .._results import (
-    RESULTS,
-    failures_as_nan,
-    is_finite,
-    raise_if_failed,
-    should_raise,
-)
+from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
 from ._condition_number import condition_number
-from ._curvature import is_bowl
-from ._implicit_differentiation import ImplicitEquation, Rule, implicit_solve
-from ._iteration_loop import iterate
+from ._implicit_differentiation import (
+    Adjoint,
+    ImplicitAdjoint,
+    ImplicitEquation,
+    check_adjoint,
+    implicit_options,
+    implicit_solve,
+)
+from ._iteration import iterate
 from ._layer_arguments import explain_derivatives
 from ._newton import Newton, linearized
 from ._newton_krylov import NewtonKrylov
 from ._picard import Picard
+from ._scaling import is_bowl
 from ._solution import Solution
+
+
+Given = TypeVar("Given")
 
 
 class ProblemType(NamedTuple):
@@ -58,31 +62,26 @@ def solve_layer(
     guess: PyTree[Array],
     args: PyTree,
     solver: Any,
-    rule: Rule,
+    adjoint: Any,
     max_steps: int,
     *,
     throw: bool | None,
     full: bool,
-) -> Any:
+) -> Solution | PyTree[Array]:
     """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
     _check_solver(solver)
-    if not isinstance(rule, Rule):
-        raise ValueError(
-            f"rule must be a Rule, got {rule!r:.60}; write Rule(linear) for a strategy"
-        )
+    check_adjoint(adjoint)
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
-    solver, rule = (
+    solver, adjoint = (
         _with_closures_as_leaves(solver, guess),
-        _with_closures_as_leaves(rule, guess),
+        _with_closures_as_leaves(adjoint, guess),
     )
-    with explain_derivatives(kind.name, given, rule.mode):
-        found = _solve_layer(kind, given, guess, args, solver, rule, max_steps, full)
+    with explain_derivatives(kind.name, given, implicit_options(adjoint).mode):
+        found = _solve_layer(kind, given, guess, args, solver, adjoint, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
-    if not should_raise(throw) or _inside_shard_map():
-        return found if full else found.value
-    value = raise_if_failed(found.value, found.status)
-    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+    throw = False if _inside_shard_map() else throw
+    return value_or_solution(found, throw=throw, full=full)
 
 
 def _check_solver(solver: Any) -> None:
@@ -99,7 +98,9 @@ def _check_solver(solver: Any) -> None:
 
 
 @fresh_jit
-def _solve_layer(kind: ProblemType, given, guess, args, solver, rule, max_steps, full):
+def _solve_layer(
+    kind: ProblemType, given, guess, args, solver, adjoint, max_steps, full
+):
     # A layer inside the function is asked at trial steps and, of a batch, for members
     # that have long ended: it has no say in what fails, this one judges what it made.
     with failures_as_nan():
@@ -108,13 +109,13 @@ def _solve_layer(kind: ProblemType, given, guess, args, solver, rule, max_steps,
     function = kind.equation(closed)
 
     def solve(how, function, y, theta):
-        solver, rule = how
+        solver, adjoint = how
         start, begun = y, is_finite(y)
         y, status, steps, hint = _search(
-            kind, closed, function, y, theta, solver, rule, max_steps
+            kind, closed, function, y, theta, solver, adjoint, max_steps
         )
         least = None if kind.objective is None else kind.objective(closed)
-        y = _refine(function, least, y, theta, rule)
+        y = _refine(function, least, y, theta, implicit_options(adjoint))
         if least is not None:
             good = _is_minimum(least, None if kind.held else function, start, y, theta)
             wrong = (status == RESULTS.successful) & is_finite(y) & ~good
@@ -126,11 +127,11 @@ def _solve_layer(kind: ProblemType, given, guess, args, solver, rule, max_steps,
         return value, (status, size, steps), hint
 
     equation = ImplicitEquation(function, theta, solver, solve)
-    value, (status, size, steps) = implicit_solve(equation, guess, rule)
+    value, (status, size, steps) = implicit_solve(equation, guess, adjoint)
     found = Solution(value, status, size, steps)
     if not full:
         return found
-    number = _condition_of(function, value, theta, rule)
+    number = _condition_of(function, value, theta, implicit_options(adjoint))
     return dataclasses.replace(found, condition=number)
 
 
@@ -159,7 +160,9 @@ def _inside_shard_map() -> bool:
     return bool(jax.sharding.get_abstract_mesh().manual_axes)
 
 
-def _search(kind: ProblemType, closed, function, y, theta, solver, rule, max_steps):
+def _search(
+    kind: ProblemType, closed, function, y, theta, solver, adjoint: Adjoint, max_steps
+):
     """y, a status, the number of steps and what the derivative can reuse."""
     if isinstance(solver, BracketedNewton):
         leaves, structure = jax.tree.flatten(y)
@@ -175,31 +178,32 @@ def _search(kind: ProblemType, closed, function, y, theta, solver, rule, max_ste
         status = names.where(crossed, names.no_root, status)
         return y, status, jnp.asarray(solver.steps), None
     own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
-    if own and rule.mode != "unroll":
+    if own and isinstance(adjoint, ImplicitAdjoint):
         # Newton's methods are for the equation, those of fixed points for the map.
         newton = isinstance(solver, optx.AbstractRootFinder)
         target = function if newton else closed
         y, state, status, steps = iterate(solver, target, y, theta, max_steps)
-        if isinstance(solver, Newton) and rule.linear.reuses(solver.linear):
+        linear_solver = adjoint.linear_solver
+        if isinstance(solver, Newton) and linear_solver.reuses(solver.linear_solver):
             last: Any = state
             return y, status, steps, last.factor
         return y, status, steps, None
-    unroll = rule.mode == "unroll"
-    adjoint = optx.RecursiveCheckpointAdjoint() if unroll else optx.ImplicitAdjoint()
+    # Where the answer has its derivative by the equation, nothing is asked of this one.
+    inner = optx.ImplicitAdjoint() if isinstance(adjoint, ImplicitAdjoint) else adjoint
     found = kind.find(
-        closed, solver, y, theta, max_steps=max_steps, throw=False, adjoint=adjoint
+        closed, solver, y, theta, max_steps=max_steps, throw=False, adjoint=inner
     )
     steps = jnp.asarray(found.stats["num_steps"])
     return found.value, RESULTS.promote(found.result), steps, None
 
 
-def _refine(function, objective, y, theta, rule: Rule):
-    for _ in range(rule.refinements):
+def _refine(function, objective, y, theta, adjoint: ImplicitAdjoint):
+    for _ in range(adjoint.refinements):
         (value, _), _, solve = linearized(
             lambda z: (function(z, theta), None),
             y,
-            rule.linear,
-            backward=rule.mode == "reverse",
+            adjoint.linear_solver,
+            backward=adjoint.mode == "reverse",
         )
         new = jax.tree.map(jnp.subtract, y, solve(value))
         if objective is not None:
@@ -288,20 +292,19 @@ def _is_large(kind: ProblemType, function, y, theta, start, here) -> Array:
     return jnp.any(jnp.stack(each))
 
 
-def _condition_of(function, value, theta, rule: Rule) -> Array:
+def _condition_of(function, value, theta, adjoint: ImplicitAdjoint) -> Array:
     # An estimate to judge by, of which nobody asks how it depends on parameters.
     y, theta = jax.lax.stop_gradient((value, theta))
-    if rule.mode == "reverse":
+    if adjoint.mode == "reverse":
         return max_norm(y) * jnp.nan
     _, operator = jax.linearize(lambda z: function(z, theta), y)
-    number = condition_number(operator, y, rule.linear)
+    number = condition_number(operator, y, adjoint.linear_solver)
     return jnp.where(is_finite(y), number, jnp.nan)
 
 
-def _with_closures_as_leaves(given: Any, guess: PyTree[Array]) -> Any:
-    """A rule or a solver, of which the functions of its strategy hide no array."""
-    if not isinstance(given, Rule | Newton | NewtonKrylov):
+def _with_closures_as_leaves(given: Given, guess: PyTree[Array]) -> Given:
+    """An adjoint or a solver, whose linear solver hides no array in its functions."""
+    if not isinstance(given, ImplicitAdjoint | Newton | NewtonKrylov):
         return given
-    return eqx.tree_at(
-        lambda x: x.linear, given, given.linear.with_closures_as_leaves(guess)
-    )
+    opened = given.linear_solver.with_closures_as_leaves(guess)
+    return eqx.tree_at(lambda x: x.linear_solver, given, opened)

@@ -74,10 +74,10 @@ def check_fits(
 def explain_derivatives(
     name: str, function: Callable, mode: str
 ) -> contextlib.AbstractContextManager[None]:
-    """Raise `ValueError` where JAX cannot differentiate it by a rule of this mode."""
+    """Raise `ValueError` where JAX cannot differentiate it by the adjoint of a mode."""
     forward = f"{REVERSE_ONLY}; {_REVERSED}"
     if name == "residuals":
-        # The solvers of least squares push forward, whatever the rule.
+        # The solvers of least squares push forward, whatever the adjoint.
         forward = f"{REVERSE_ONLY}; {_SQUARED}"
     elif mode == "reverse":
         forward = _ASKED_FORWARD
@@ -86,16 +86,16 @@ def explain_derivatives(
 
 
 _REVERSED = (
-    "take rule=implicit.Rule(mode='reverse') and the default solver, or write its "
-    "derivative as jax.custom_jvp"
+    "take adjoint=implicit.ImplicitAdjoint(mode='reverse') and the default solver, or "
+    "write its derivative as jax.custom_jvp"
 )
 _SQUARED = (
     "write its derivative as jax.custom_jvp, or give half the sum of their squares to "
     "implicit.minimise"
 )
 _ASKED_FORWARD = (
-    "is differentiated forward, which neither rule=Rule(mode='reverse') nor a "
-    "jax.custom_vjp in it can be; take jax.grad or jax.jacrev, in a fit "
-    "LevenbergMarquardt(mode='reverse'), and the default solver and strategy, or the "
-    "default rule and jax.custom_jvp"
+    "is differentiated forward, which neither adjoint=ImplicitAdjoint(mode='reverse') "
+    "nor a jax.custom_vjp in it can be; take jax.grad or jax.jacrev, in a fit "
+    "LevenbergMarquardt(mode='reverse'), and the default solver and linear solver, or "
+    "the default adjoint and jax.custom_jvp"
 )

@@ -1,8 +1,8 @@
-"""`linear_solve`: A x = b by any strategy."""
+"""`linear_solve`: A x = b by any linear solver."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import jax
@@ -14,28 +14,55 @@ from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
 from .._norms import max_norm
 from .._primitives import ClosureConverted, tie_tangents
-from .._results import (
-    RESULTS,
-    failures_as_nan,
-    is_finite,
-    raise_if_failed,
-    should_raise,
-)
+from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
 from ._condition_number import condition_number
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_linear_solver
 from ._solution import Solution
 
 
+@overload
 def linear_solve(
     operator: Any,
     b: PyTree[Any],
     *,
-    linear: AbstractLinearSolver | None = None,
+    linear_solver: AbstractLinearSolver | None = None,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> PyTree[Array]: ...
+
+
+@overload
+def linear_solve(
+    operator: Any,
+    b: PyTree[Any],
+    *,
+    linear_solver: AbstractLinearSolver | None = None,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+
+
+@overload
+def linear_solve(
+    operator: Any,
+    b: PyTree[Any],
+    *,
+    linear_solver: AbstractLinearSolver | None = None,
+    throw: bool | None = None,
+    full: bool,
+) -> Solution | PyTree[Array]: ...
+
+
+def linear_solve(
+    operator: Any,
+    b: PyTree[Any],
+    *,
+    linear_solver: AbstractLinearSolver | None = None,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The $x$ with $A x = b$, differentiable in $A$ and $b$ in every mode.
+) -> Solution | PyTree[Array]:
+    r"""Solve $A x = b$, differentiably in $A$ and $b$ in every mode.
 
     Of an array `b` the last axis is solved along, and all others are a batch: of the
     rows of a matrix B, where `numpy.linalg.solve(A, B)` takes its columns. Write
@@ -49,10 +76,10 @@ def linear_solve(
     - `operator`: A, as a matrix for one array `b` (its last axis), as a linear function
         of pytrees like `b`, or as a `lineax.AbstractLinearOperator`.
     - `b`: floating arrays.
-    - `linear`: a strategy; None is `Dense()`. `LineaxSolver(...)` takes any solver of
+    - `linear_solver`: how; None is `Dense()`. `LineaxSolver(...)` takes any solver of
         Lineax.
     - `throw`, `full`: as for `root`. The residual of the `Solution` is the largest
-        entry of |A x − b|, its iterations those of the strategy.
+        entry of |A x − b|, its iterations those of the linear solver.
 
     **RESULTS:** `no_linear_solution`; `operator_not_linear` for a function that makes
     something of zeros.
@@ -64,18 +91,15 @@ def linear_solve(
     b = floating("b", b)
     product = _product(operator, b)
     check_fits("operator", lambda x, _: product(x), "b", b, None)
-    linear = Dense() if linear is None else linear
-    check_linear_solver(linear)
+    linear_solver = Dense() if linear_solver is None else linear_solver
+    check_linear_solver(linear_solver)
     try:
-        found = _solve(product, b, linear.with_closures_as_leaves(b), full)
+        found = _solve(product, b, linear_solver.with_closures_as_leaves(b), full)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # JAX has no name for it, and transposes what is linear only.
         _check_linear(product, b, error)
         raise
-    if not should_raise(throw):
-        return found if full else found.value
-    value = raise_if_failed(found.value, found.status)
-    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+    return value_or_solution(found, throw=throw, full=full)
 
 
 def _check_linear(product: Operator, b, error: Exception):
@@ -89,15 +113,19 @@ def _check_linear(product: Operator, b, error: Exception):
 
 
 def solve_linear_system(
-    operator, y, b, *, linear: AbstractLinearSolver, hint: Any = None
+    operator, y, b, *, linear_solver: AbstractLinearSolver, hint: Any = None
 ):
     """x with A x = b, differentiable in A and b."""
     # Without the iterations, a constant that `shard_map` refuses beside what varies.
-    x = _solve_linear_system(operator, y, b, linear, hint, lambda solved: solved[0])
+    x = _solve_linear_system(
+        operator, y, b, linear_solver, hint, lambda solved: solved[0]
+    )
     return tie_tangents(x)
 
 
-def _solve_linear_system(operator, y, b, linear, hint, seen, *, has_aux=False) -> Any:
+def _solve_linear_system(
+    operator, y, b, linear_solver, hint, seen, *, has_aux=False
+) -> PyTree:
     # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
     y = hold(y)
@@ -105,25 +133,28 @@ def _solve_linear_system(operator, y, b, linear, hint, seen, *, has_aux=False) -
     def held(v):
         return hold(operator(v))
 
-    state = hold(linear.verify_structure(linear.prepare(held, y, hold(hint)), held, y))
+    state = linear_solver.prepare(held, y, hold(hint))
+    state = hold(linear_solver.verify_structure(state, held, y))
     # Its rules want tangents of all leaves or of none: of b, of what A is applied to
     # and makes, and of the answer, which are those of Aᵀ the other way round.
     return jax.lax.custom_linear_solve(
         lambda v: tie_tangents(operator(tie_tangents(v))),
         tie_tangents(b),
-        solve=lambda A, b: seen(linear.solve(state, A, b)),
-        transpose_solve=lambda At, b: seen(linear.solve_transpose(state, At, b)),
+        solve=lambda A, b: seen(linear_solver.solve(state, A, b)),
+        transpose_solve=lambda At, b: seen(linear_solver.solve_transpose(state, At, b)),
         has_aux=has_aux,
     )
 
 
 @fresh_jit
-def _solve(product: Operator, b, linear: AbstractLinearSolver, full: bool) -> Solution:
+def _solve(
+    product: Operator, b, linear_solver: AbstractLinearSolver, full: bool
+) -> Solution:
     # As in `root`, a layer inside the operator is judged here.
     with failures_as_nan():
         product = ClosureConverted.of(product, b)
     x, steps = _solve_linear_system(
-        product, b, b, linear, None, lambda solved: solved, has_aux=True
+        product, b, b, linear_solver, None, lambda solved: solved, has_aux=True
     )
     x = tie_tangents(x)
     fine = is_finite(x)
@@ -139,7 +170,7 @@ def _solve(product: Operator, b, linear: AbstractLinearSolver, full: bool) -> So
         return found
     # An estimate to judge by, without a derivative, as in `root`.
     hold = jax.lax.stop_gradient
-    number = condition_number(lambda v: hold(product(v)), hold(b), linear)
+    number = condition_number(lambda v: hold(product(v)), hold(b), linear_solver)
     return dataclasses.replace(found, condition=number)
 
 

@@ -1,7 +1,7 @@
 """`minimise` and `least_squares`: where a gradient vanishes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import jax
@@ -12,13 +12,56 @@ from jaxtyping import Array, PyTree
 from .._norms import machine_epsilon
 from .._tracer_errors import explain_tracer_errors
 from .._validation import check_signature
-from ._implicit_differentiation import Rule
+from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_arrays, floating
 from ._scaling import least_squares_scaled, minimise_scaled
+from ._solution import Solution
 
 
 _HESSIANS = ("full", "gauss_newton")
+
+
+@overload
+def minimise(
+    objective: Callable[[PyTree[Array], Any], Any],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> PyTree[Array]: ...
+
+
+@overload
+def minimise(
+    objective: Callable[[PyTree[Array], Any], Any],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+
+
+@overload
+def minimise(
+    objective: Callable[[PyTree[Array], Any], Any],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+    full: bool,
+) -> Solution | PyTree[Array]: ...
 
 
 def minimise(
@@ -27,12 +70,12 @@ def minimise(
     args: PyTree = None,
     *,
     solver: Any = None,
-    rule: Rule | None = None,
+    adjoint: Adjoint | None = None,
     max_steps: int = 1024,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The $y$ that makes $s(y, \theta)$ least, with the derivative of its equation:
+) -> Solution | PyTree[Array]:
+    r"""Find the minimum $y$ of $s(y, \theta)$, with the derivative of its equation:
 
     $$\frac{\partial s}{\partial y} = 0, \qquad
       \frac{dy}{d\theta} = -\left(\frac{\partial^2 s}{\partial y^2}\right)^{-1}
@@ -45,9 +88,9 @@ def minimise(
         the problem, the curvatures at the guess and the decrease that they promise,
         with a tolerance of the root of the precision of how far it went. No scale of
         the objective or of an unknown is presumed.
-    - `rule`: None is `Rule(refinements=1)`: minimisers stop at half of the digits, and
-        a Newton step with the Hessian gives the other half. A step that raises the
-        objective is not taken.
+    - `adjoint`: None is `ImplicitAdjoint(refinements=1)`: minimisers stop at half of
+        the digits, and a Newton step with the Hessian gives the other half. A step that
+        raises the objective is not taken.
     - `guess`, `args`, `max_steps`, `throw`, `full`: as for `root`. The residual of a
         `Solution` is the largest entry of the gradient, its condition that of the
         Hessian.
@@ -77,18 +120,63 @@ def minimise(
     # Of unknowns that begin at far below their unit: relative, and hardly else.
     rtol, atol = machine_epsilon(guess) ** 0.5, machine_epsilon(guess)
     solver = optx.BFGS(rtol, atol) if solver is None else solver
-    rule = Rule(refinements=1) if rule is None else rule
+    adjoint = ImplicitAdjoint(refinements=1) if adjoint is None else adjoint
     return solve_layer(
         kind,
         objective,
         guess,
         args,
         solver,
-        rule,
+        adjoint,
         max_steps,
         throw=throw,
         full=full,
     )
+
+
+@overload
+def least_squares(
+    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    hessian: str = "full",
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> PyTree[Array]: ...
+
+
+@overload
+def least_squares(
+    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    hessian: str = "full",
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+
+
+@overload
+def least_squares(
+    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    hessian: str = "full",
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+    full: bool,
+) -> Solution | PyTree[Array]: ...
 
 
 def least_squares(
@@ -98,12 +186,12 @@ def least_squares(
     *,
     hessian: str = "full",
     solver: Any = None,
-    rule: Rule | None = None,
+    adjoint: Adjoint | None = None,
     max_steps: int = 1024,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The $y$ that makes $\tfrac12 |r(y, \theta)|^2$ least, by its equation:
+) -> Solution | PyTree[Array]:
+    r"""Find the $y$ of least $\tfrac12 |r(y, \theta)|^2$, by the equation of that:
 
     $$J^T r = 0, \qquad J = \partial r / \partial y .$$
 
@@ -117,7 +205,7 @@ def least_squares(
     - `solver`: what `optimistix.least_squares` takes; None is
         `optimistix.LevenbergMarquardt` in units of the problem, the residuals and the
         columns of $J$ at the guess, with a tolerance of the root of the precision.
-    - `guess`, `args`, `rule`, `max_steps`, `throw`, `full`: as for `minimise`.
+    - `guess`, `args`, `adjoint`, `max_steps`, `throw`, `full`: as for `minimise`.
 
     **Returns, raises, RESULTS, limits:** as `minimise`, and `ValueError` for another
     `hessian`.
@@ -133,9 +221,9 @@ def least_squares(
         kind = kind._replace(find=least_squares_scaled)
         tolerance = machine_epsilon(guess) ** 0.5
         solver = optx.LevenbergMarquardt(tolerance, tolerance)
-    rule = Rule(refinements=1) if rule is None else rule
+    adjoint = ImplicitAdjoint(refinements=1) if adjoint is None else adjoint
     return solve_layer(
-        kind, residuals, guess, args, solver, rule, max_steps, throw=throw, full=full
+        kind, residuals, guess, args, solver, adjoint, max_steps, throw=throw, full=full
     )
 
 

@@ -10,8 +10,8 @@ import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
 from .._norms import machine_epsilon, max_norm
+from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
 from ._linear_solvers import AbstractLinearSolver, Dense
-from ._tolerances import is_below_rounding, relative_to, step_over_tolerance, test_where
 
 
 #: Steps by factors that are not theirs are worth their while if each is this much
@@ -56,7 +56,7 @@ class _State(eqx.Module):
 
 
 class Newton(optx.AbstractRootFinder):
-    r"""Newton's method, by any linear strategy.
+    r"""Newton's method, by any linear solver.
 
     $$y \leftarrow y - A^{-1} f(y), \qquad A = \partial f/\partial y$$
 
@@ -81,7 +81,7 @@ class Newton(optx.AbstractRootFinder):
         float64.
     - `atol`: the search ends where a step is within `atol` + `rtol` |y|, and nowhere
         else. None presumes nothing.
-    - `linear`: what solves for the step.
+    - `linear_solver`: what solves for the step.
     - `backward`: make A by reverse mode, for residuals that have no forward mode.
     - `norm`: of the step over its tolerances.
 
@@ -90,8 +90,8 @@ class Newton(optx.AbstractRootFinder):
     **Limits:** stops at minima of |f| that are no roots (mathematics); another guess or
     `optimistix.Dogleg` may find one. Where f bends over less than `rtol` |y|, as with a
     date in days since long ago, the first step ends it: count from nearby, or give a
-    smaller `rtol` (convenience). `backward` needs a strategy that has a
-    factorization (mathematics).
+    smaller `rtol` (convenience). `backward` needs a linear solver that
+    has a factorization (mathematics).
 
     **References:** C. T. Kelley, *Iterative Methods for Linear and Nonlinear Equations*
     (1995), doi:10.1137/1.9781611970944, section 5.4: the method of Shamanskii
@@ -99,7 +99,7 @@ class Newton(optx.AbstractRootFinder):
 
     rtol: float | None = None
     atol: float | None = None
-    linear: AbstractLinearSolver = Dense()
+    linear_solver: AbstractLinearSolver = Dense()
     backward: bool = eqx.field(static=True, default=False)
     norm: Callable[[PyTree], Array] = max_norm
 
@@ -155,7 +155,9 @@ class Newton(optx.AbstractRootFinder):
         return y, aux, {}
 
     def _step(self, fn, y, args):
-        return linearized(lambda z: fn(z, args), y, self.linear, backward=self.backward)
+        return linearized(
+            lambda z: fn(z, args), y, self.linear_solver, backward=self.backward
+        )
 
     def _moved(self, y: PyTree[Array], step: PyTree[Array], before, *, same=False):
         """y after a step, and the size of the step by each entry and by all.
@@ -267,20 +269,20 @@ def _keep_if_better(taken, near, grew, state: _State):
     return taken, fraction, (state.watched | back) & ~(begun & worse & tried)
 
 
-def linearized(function, y, linear: AbstractLinearSolver, *, backward: bool):
+def linearized(function, y, linear_solver: AbstractLinearSolver, *, backward: bool):
     """(f, aux) at y, the factors of A there, and b ↦ A⁻¹ b; `function` has aux."""
     if backward:
         value, pull, aux = jax.vjp(function, y, has_aux=True)
-        factor = linear.prepare(lambda w: pull(w)[0], y, transposed=True)
+        factor = linear_solver.prepare(lambda w: pull(w)[0], y, transposed=True)
         operator = _no_products
     else:
         value, operator, aux = jax.linearize(function, y, has_aux=True)
-        factor = linear.prepare(operator, y)
-    return (value, aux), factor, lambda b: linear.solve(factor, operator, b)[0]
+        factor = linear_solver.prepare(operator, y)
+    return (value, aux), factor, lambda b: linear_solver.solve(factor, operator, b)[0]
 
 
 def _no_products(v):
     raise ValueError(
-        "linear must factor for Newton's steps in reverse mode, which has no products "
-        "with the Jacobian; use Newton(linear=Dense(), backward=True)"
+        "linear_solver must factor for Newton's steps in reverse mode, which has no "
+        "products with the Jacobian; use Newton(linear_solver=Dense(), backward=True)"
     )

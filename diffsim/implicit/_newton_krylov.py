@@ -1,17 +1,17 @@
 """`NewtonKrylov`: Newton's method without a matrix, solved as well as it helps."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .._norms import machine_epsilon, max_norm
+from ._inexact_newton import AbstractInexactNewton
+from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
 from ._linear_solvers import AbstractLinearSolver, Krylov
-from ._tolerances import is_below_rounding, relative_to, step_over_tolerance, test_where
 
 
 #: Of the tolerances, what the last step may leave. Less is work for nothing, and
@@ -32,7 +32,7 @@ class _State(eqx.Module):
     failed: Bool[Array, ""]
 
 
-class NewtonKrylov(optx.AbstractRootFinder):
+class NewtonKrylov(AbstractInexactNewton):
     r"""Inexact Newton: each step by a Krylov method, shortened until |f| falls.
 
     $$|f + A\,s| \le \eta\,|f|, \qquad
@@ -52,7 +52,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
     - `atol`: None presumes no units of y: `rtol` is of the largest entry of each leaf,
         and for a leaf that vanishes of the root of the precision times the largest that
         it has had on the way.
-    - `linear`: a `Krylov`; its own tolerances are not used, all else is.
+    - `linear_solver`: a `Krylov`; its own tolerances are not used, all else is.
     - `forcing`: $\eta$ of the first step, and the largest of all.
     - `max_halvings`: halvings of one step before it counts as failed.
     - `norm`: of the step over its tolerances.
@@ -65,18 +65,11 @@ class NewtonKrylov(optx.AbstractRootFinder):
 
     rtol: float | None = None
     atol: float | None = None
-    linear: AbstractLinearSolver = Krylov()
+    linear_solver: AbstractLinearSolver = Krylov()
     forcing: float = eqx.field(default=0.5, kw_only=True)
     max_halvings: int = eqx.field(static=True, default=20, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar = ("10.1137/0917003",)
-
-    def __check_init__(self):
-        if not isinstance(self.linear, Krylov):
-            raise ValueError(
-                f"linear must be a Krylov, got {type(self.linear).__name__}; Newton "
-                "takes every strategy"
-            )
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del options, f_struct, aux_struct, tags
@@ -90,8 +83,7 @@ class NewtonKrylov(optx.AbstractRootFinder):
         value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
         downhill = jax.tree.map(jnp.negative, value)
         tolerance = state.forcing * state.residual
-        assert isinstance(self.linear, Krylov)
-        move, _ = self.linear.solve_to_tolerance(operator, downhill, tolerance)
+        move = self._solve_to_tolerance(operator, downhill, tolerance)
         start = y
         y, fraction, size = self._shortened(fn, y, args, move, state)
         rate = size / state.residual
@@ -119,19 +111,6 @@ class NewtonKrylov(optx.AbstractRootFinder):
         left = jnp.where(met, 0, left)
         return y, _State(scale, size, forcing, left, ~(fell | met)), aux
 
-    def terminate(self, fn, y, args, options, state, tags):
-        del fn, y, args, options, tags
-        results: Any = optx.RESULTS
-        done = state.left <= 1
-        stuck = state.failed & ~done
-        return done, results.where(
-            stuck, results.nonlinear_divergence, results.successful
-        )
-
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
-        del fn, args, options, state, tags, result
-        return y, aux, {}
-
     def _over(self, move, y, scale, power: float) -> Array:
         """The size of a step over the tolerances."""
         rtol = machine_epsilon(y) ** power if self.rtol is None else self.rtol
@@ -143,10 +122,6 @@ class NewtonKrylov(optx.AbstractRootFinder):
             )
             return self.norm(_over_scale(move, scale, rtol))
         return self.norm(step_over_tolerance(move, y, rtol, self.atol, power=power))
-
-    def _length(self, f: PyTree[Array]) -> Array:
-        assert isinstance(self.linear, Krylov)
-        return jnp.sqrt(self.linear.inner(f, f))
 
     def _shortened(self, fn, y, args, move, state):
         """y + λ s, λ and |f| there, for the first λ that makes |f| fall enough."""

@@ -1,4 +1,4 @@
-"""Picard iteration."""
+"""Picard iteration, and when an iteration has reached a fixed point."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jax import lax
+from jaxtyping import Array, Bool, Float, PyTree
 
-from .._norms import max_norm
-from ._fixed_point_convergence import Convergence
+from .._norms import machine_epsilon, max_norm
+from ._iteration import relative_to, step_over_tolerance, test_where
+
+
+#: Steps after which what is as small as rounding of its array no longer gets smaller.
+_PATIENCE = 8
 
 
 class Picard(optx.AbstractFixedPointSolver):
@@ -56,3 +61,88 @@ class Picard(optx.AbstractFixedPointSolver):
     def postprocess(self, fn, y, aux, args, options, state, tags, result):
         del fn, args, options, state, tags, result
         return y, aux, {}
+
+
+class Convergence(eqx.Module):
+    """The measure of f = g(y) − y over its tolerance, and how it has gone.
+
+    - `size`: of f by each entry; `rough`: by the largest entry of each array.
+    - `least`: of `size` so far, and `since`, the number of steps from then.
+    - `peaks`: the largest magnitude of each array on the way.
+    """
+
+    size: Float[Array, ""]
+    rough: Float[Array, ""]
+    least: Float[Array, ""]
+    since: Float[Array, ""]
+    peaks: list[Float[Array, ""]]
+
+    @classmethod
+    def begin(cls, y: PyTree[Array]) -> "Convergence":
+        # Of the types that steps have, inside shard_map as well.
+        nothing = 0 * max_norm(y)
+        far = nothing + jnp.inf
+        peaks = [0 * max_norm(leaf) for leaf in jax.tree.leaves(y)]
+        return cls(far, far, far, nothing, peaks)
+
+    @property
+    def is_reached(self) -> Bool[Array, ""]:
+        """Whether f is small beside y, entry by entry.
+
+        An entry may vanish beside others, up to rounding that no step makes smaller.
+        """
+        rounding = (self.rough <= 1) & (self.since >= _PATIENCE)
+        return (self.size <= 1) | rounding
+
+    def after(self, fn: Callable, y: PyTree[Array], f: PyTree[Array], args, solver):
+        """The same with f at one more y.
+
+        **Arguments:** `fn`, the map g, and what else it returns; `solver`, of whose
+        `rtol`, `atol` and `norm` it is.
+        """
+        # Nothing is made of it but the decision to stop.
+        f, y, args = (
+            jax.tree.map(lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
+            for tree in (f, y, args)
+        )
+        rtol, atol, norm = solver.rtol, solver.atol, solver.norm
+        if atol is not None:
+            size = norm(step_over_tolerance(f, y, rtol, atol, power=0.75))
+            return Convergence(size, self.rough, self.least, self.since, self.peaks)
+        relative = machine_epsilon(y) ** 0.75 if rtol is None else rtol
+        fine = jax.tree.map(lambda a: relative * jnp.abs(a), y)
+        beside = jax.tree.map(lambda a: relative * max_norm(a) + 0 * a, y)
+        pairs = zip(jax.tree.leaves(y), self.peaks, strict=True)
+        peaks = [jnp.maximum(peak, max_norm(leaf)) for leaf, peak in pairs]
+        f = _ignore_zeros(lambda z: fn(z, args)[0], y, f, peaks)
+        size, rough = norm(relative_to(f, fine)), norm(relative_to(f, beside))
+        since = jnp.where(size < self.least, 0 * self.since, self.since + 1)
+        least = jnp.minimum(size, self.least)
+        return Convergence(size, rough, least, since, peaks)
+
+
+def _ignore_zeros(function: Callable, y, f: PyTree[Array], peaks: list[Array]):
+    """f, and 0 in entries of y that go to a fixed point at zero.
+
+    Such a one is approached for ever, and f is never small beside y. An entry is there
+    if it is rounding of what it was, and g of zero is zero.
+    """
+    eps = machine_epsilon(y)
+    peaks = jax.tree.unflatten(jax.tree.structure(y), peaks)
+
+    def small(y, f, peak):
+        return (jnp.maximum(jnp.abs(y), jnp.abs(f)) <= eps * peak) & (f != 0)
+
+    here = jax.tree.map(small, y, f, peaks)
+
+    def vanishes():
+        zeroed = function(jax.tree.map(lambda a, z: jnp.where(z, 0, a), y, here))
+        each = jax.tree.map(
+            lambda g, f, z: jnp.all(~z | (jnp.abs(g) <= eps**2 * jnp.abs(f))),
+            *(zeroed, f, here),
+        )
+        return jnp.all(jnp.stack(jax.tree.leaves(each)))
+
+    wanted = jnp.any(jnp.stack([jnp.any(z) for z in jax.tree.leaves(here)]))
+    gone = test_where(wanted, vanishes)
+    return jax.tree.map(lambda f, z: jnp.where(z & gone, 0, f), f, here)

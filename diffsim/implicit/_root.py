@@ -1,17 +1,60 @@
-"""`root`: what makes a residual vanish."""
+"""`root`: where a residual vanishes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import optimistix as optx
 from jaxtyping import Array, PyTree
 
-from ._implicit_differentiation import Rule
+from ._implicit_differentiation import Adjoint, ImplicitAdjoint, implicit_options
 from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import ForwardAdjointSolvers, Krylov, LaggedLU
 from ._newton import Newton
 from ._newton_krylov import NewtonKrylov
+from ._solution import Solution
+
+
+@overload
+def root(
+    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: Literal[False] = False,
+) -> PyTree[Array]: ...
+
+
+@overload
+def root(
+    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: Literal[True],
+) -> Solution: ...
+
+
+@overload
+def root(
+    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+    full: bool,
+) -> Solution | PyTree[Array]: ...
 
 
 def root(
@@ -20,12 +63,12 @@ def root(
     args: PyTree = None,
     *,
     solver: Any = None,
-    rule: Rule | None = None,
+    adjoint: Adjoint | None = None,
     max_steps: int = 256,
     throw: bool | None = None,
     full: bool = False,
-) -> Any:
-    r"""The $y$ with $f(y, \theta) = 0$; its derivative is that of the equation:
+) -> Solution | PyTree[Array]:
+    r"""Find the root $y$ of $f(y, \theta) = 0$, with the derivative of that equation:
 
     $$\frac{dy}{d\theta} = -\left(\frac{\partial f}{\partial y}\right)^{-1}
       \frac{\partial f}{\partial\theta}$$
@@ -39,9 +82,11 @@ def root(
         differentiated as well.
     - `guess`: floating arrays, where the solver starts. It has no derivative.
     - `args`: any pytree.
-    - `solver`: what `optimistix.root_find` takes; None is `Newton` by the strategy of
-        the rule, and `NewtonKrylov` where that is a `Krylov`.
-    - `rule`: a `Rule`, how the derivative is taken.
+    - `solver`: what `optimistix.root_find` takes; None is `Newton` by the linear solver
+        of the adjoint, and `NewtonKrylov` where that is a `Krylov`.
+    - `adjoint`: how the derivative is taken; None is `ImplicitAdjoint()`.
+        `optimistix.RecursiveCheckpointAdjoint()` goes through the iterations, in
+        reverse mode only.
     - `max_steps`: of the solver.
     - `throw`: whether a failure raises; None raises but inside `fit`, `fisher` and
         `sweep`. Under `vmap` all members raise together. What does not raise is NaN,
@@ -66,25 +111,24 @@ def root(
     """
     guess = floating("guess", guess)
     check_fits("residual", residual, "guess", guess, args)
-    rule = Rule() if rule is None else rule
-    if solver is None and isinstance(rule, Rule):
-        solver = default_solver(rule)
+    adjoint = ImplicitAdjoint() if adjoint is None else adjoint
+    if solver is None:
+        solver = _default_solver(implicit_options(adjoint))
     return solve_layer(
-        _KIND, residual, guess, args, solver, rule, max_steps, throw=throw, full=full
+        _KIND, residual, guess, args, solver, adjoint, max_steps, throw=throw, full=full
     )
 
 
-def default_solver(rule: Rule) -> optx.AbstractRootFinder:
-    linear = (
-        rule.linear.forward
-        if isinstance(rule.linear, ForwardAdjointSolvers)
-        else rule.linear
-    )
+def _default_solver(adjoint: ImplicitAdjoint) -> optx.AbstractRootFinder:
+    linear_solver = adjoint.linear_solver
+    if isinstance(linear_solver, ForwardAdjointSolvers):
+        linear_solver = linear_solver.forward
     # Newton's own factors are not stale: refining by them would be work for nothing.
-    linear = linear.linear if isinstance(linear, LaggedLU) else linear
-    if isinstance(linear, Krylov):
-        return NewtonKrylov(linear=linear)
-    return Newton(linear=linear, backward=rule.mode == "reverse")
+    if isinstance(linear_solver, LaggedLU):
+        linear_solver = linear_solver.linear_solver
+    if isinstance(linear_solver, Krylov):
+        return NewtonKrylov(linear_solver=linear_solver)
+    return Newton(linear_solver=linear_solver, backward=adjoint.mode == "reverse")
 
 
 _KIND = ProblemType("residual", lambda residual: residual, optx.root_find, "no_root")

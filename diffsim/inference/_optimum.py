@@ -9,7 +9,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._results import RESULTS
-from ..implicit import ImplicitEquation, Rule, implicit_solve
+from ..implicit import ImplicitAdjoint, ImplicitEquation, implicit_solve
 from ..simulations import failures_as_nan
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._optax_minimiser import OptaxDescent
@@ -42,7 +42,7 @@ def optimum(
     equation = ImplicitEquation(
         _stationarity, (experiment, search.held), None, _guess_is_root
     )
-    (z, loss), _ = implicit_solve(equation, (z, search.loss), Rule())
+    (z, loss), _ = implicit_solve(equation, (z, search.loss), ImplicitAdjoint())
     return z, eqx.tree_at(lambda s: s.loss, search, loss)
 
 

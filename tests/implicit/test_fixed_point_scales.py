@@ -3,10 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix as optx
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Anderson, Picard, Rule, fixed_point
+from diffsim.implicit import Anderson, Picard, fixed_point
 
 
 #: cos y = y
@@ -143,9 +144,9 @@ def test_unrolled_iterations_have_the_same_derivative(solver):
         return jnp.stack([theta * jnp.cos(y[0] / theta), theta * y[1] / 2])
 
     def solve(theta):
-        rule = Rule(mode="unroll")
+        adjoint = optx.RecursiveCheckpointAdjoint()
         guess = jnp.array([1.0, 1.0])
-        return fixed_point(both, guess, theta, solver=SOLVERS[solver], rule=rule)
+        return fixed_point(both, guess, theta, solver=SOLVERS[solver], adjoint=adjoint)
 
     found = jax.jacrev(solve)(1.0)
     # of the last step of iterations that contract by 0.67

@@ -1,4 +1,4 @@
-"""Thirty ways of JAX to use a root, by each strategy: all have the right derivative.
+"""Thirty ways of JAX to use a root, by each linear solver: all derivatives are right.
 
 The rows guard against what other rules for implicit functions get wrong: a `custom_jvp`
 is written out by partial evaluation inside `scan`, and its second derivative goes
@@ -20,10 +20,10 @@ from diffsim.implicit import (
     BracketedNewton,
     Dense,
     Diagonal,
+    ImplicitAdjoint,
     Krylov,
     LaggedLU,
     NewtonKrylov,
-    Rule,
     root,
 )
 
@@ -170,10 +170,10 @@ ROWS = {
         POINTS,
     ),
 }
-RULES = {
-    "dense": {"rule": Rule(Dense())},
-    "stale": {"rule": Rule(LaggedLU())},
-    "krylov": {"rule": Rule(Krylov())},
+ADJOINTS = {
+    "dense": {"adjoint": ImplicitAdjoint(Dense())},
+    "stale": {"adjoint": ImplicitAdjoint(LaggedLU())},
+    "krylov": {"adjoint": ImplicitAdjoint(Krylov())},
 }
 
 
@@ -188,7 +188,7 @@ def check(row, solve):
     np.testing.assert_allclose(make(solve)(at), exact(row), rtol=1e-9, atol=1e-11)
 
 
-#: Where other rules fail. The others are among the slow rows.
+#: Where other derivative rules fail. The others are among the slow rows.
 TELLING = [
     "linear transpose",
     "reverse over reverse",
@@ -211,10 +211,10 @@ def test_critical_transformations_have_the_right_derivative(row):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("adjoint", ADJOINTS)
 @pytest.mark.parametrize("told", [explicit, closed_over])
-def test_every_row_is_right_by_every_strategy(told, rule, row):
-    check(row, told(**RULES[rule]))
+def test_every_row_is_right_by_every_linear_solver(told, adjoint, row):
+    check(row, told(**ADJOINTS[adjoint]))
 
 
 @pytest.mark.parametrize("row", ["Hessian of scan", "reverse over reverse"])
@@ -227,7 +227,7 @@ def test_derivative_does_not_depend_on_that_of_the_solver(row):
             jnp.zeros(2),
             p[1:],
             solver=BracketedNewton(-2.0, 2.0),
-            rule=Rule(Diagonal()),
+            adjoint=ImplicitAdjoint(Diagonal()),
         )
         d = 2 + p[0]
         y = [d * z[0] - 0.5 * z[1], 0.5 * z[0] + d * z[1]]
@@ -236,9 +236,12 @@ def test_derivative_does_not_depend_on_that_of_the_solver(row):
     check(row, solve)
 
 
-@pytest.mark.parametrize("rule", [Rule(), Rule(LaggedLU()), Rule(Krylov())])
-def test_a_cotangent_of_zero_is_answered_with_zero(rule):
-    found = jax.jit(jax.grad(lambda p: 0 * jnp.sum(explicit(rule=rule)(p))))(P0)
+@pytest.mark.parametrize(
+    "adjoint",
+    [ImplicitAdjoint(), ImplicitAdjoint(LaggedLU()), ImplicitAdjoint(Krylov())],
+)
+def test_a_cotangent_of_zero_is_answered_with_zero(adjoint):
+    found = jax.jit(jax.grad(lambda p: 0 * jnp.sum(explicit(adjoint=adjoint)(p))))(P0)
     np.testing.assert_array_equal(found, jnp.zeros(3))
 
 
@@ -260,4 +263,7 @@ def test_singular_member_of_a_batch_leaves_the_others_unchanged():
 
 
 def test_inexact_newton_is_right_in_a_scan():
-    check("Hessian of scan", explicit(solver=NewtonKrylov(), rule=Rule(Krylov())))
+    check(
+        "Hessian of scan",
+        explicit(solver=NewtonKrylov(), adjoint=ImplicitAdjoint(Krylov())),
+    )

@@ -31,9 +31,9 @@ def loss(x):
 
 
 @pytest.mark.parametrize(
-    "linear", [None, LaggedLU(), Krylov(), LineaxSolver(lx.LU())], ids=str
+    "linear_solver", [None, LaggedLU(), Krylov(), LineaxSolver(lx.LU())], ids=str
 )
-def test_derivatives_of_any_order_are_those_of_the_inverse(linear):
+def test_derivatives_of_any_order_are_those_of_the_inverse(linear_solver):
     def every(solve):
         def f(matrix, b):
             return loss(solve(matrix, b))
@@ -48,7 +48,9 @@ def test_derivatives_of_any_order_are_those_of_the_inverse(linear):
             )
         )(A, B)
 
-    found = every(lambda matrix, b: linear_solve(matrix, b, linear=linear))
+    found = every(
+        lambda matrix, b: linear_solve(matrix, b, linear_solver=linear_solver)
+    )
     exact = every(jnp.linalg.solve)
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-9)
@@ -77,7 +79,7 @@ def test_solution_reports_status_residual_and_condition():
     assert found.status == RESULTS.successful
     assert found.residual < 1e-14
     assert exact / 3 < found.condition <= exact * (1 + 1e-12)
-    assert linear_solve(A, B, linear=Krylov(), full=True).iterations == 4
+    assert linear_solve(A, B, linear_solver=Krylov(), full=True).iterations == 4
 
 
 @pytest.mark.parametrize("size", [1, 2, 30])
@@ -108,15 +110,15 @@ def test_invalid_shapes_and_dtypes_raise_value_error():
 
 
 # At a root that is not quite one, λ·f(y) is what the objective is off by.
-@pytest.mark.parametrize("linear", [Dense(), Krylov()])
-def test_an_adjoint_knows_what_an_inexact_root_costs(linear):
+@pytest.mark.parametrize("linear_solver", [Dense(), Krylov()])
+def test_an_adjoint_knows_what_an_inexact_root_costs(linear_solver):
     def residual(y, a):
         return A @ y + 0.1 * y**3 - a
 
     exact = root(residual, jnp.zeros(4), B)
     near = exact + 1e-5 * jnp.array([1.0, -2.0, 0.5, 1.5])
     bar = jax.grad(loss)(near)
-    report = adjoint_report(residual, near, B, bar, linear=linear)
+    report = adjoint_report(residual, near, B, bar, linear_solver=linear_solver)
     assert report.residual < 1e-11
     np.testing.assert_allclose(report.error, abs(loss(near) - loss(exact)), rtol=1e-3)
     slope = jax.grad(lambda a: loss(root(residual, jnp.zeros(4), a)))(B)

@@ -1,4 +1,4 @@
-"""Every linear strategy solves with A and with its transpose."""
+"""Every linear solver solves with A and with its transpose."""
 
 import functools
 
@@ -19,12 +19,12 @@ from diffsim.implicit import (
     Dense,
     Diagonal,
     ForwardAdjointSolvers,
+    ImplicitAdjoint,
     Krylov,
     LaggedLU,
     LineaxSolver,
     MinimumNorm,
     Newton,
-    Rule,
     Tridiagonal,
     root,
 )
@@ -79,7 +79,7 @@ TABLE = {
 }
 
 
-def solutions(strategy, matrix, b, transposed):
+def solutions(linear_solver, matrix, b, transposed):
     """A⁻¹ b and A⁻ᵀ b by what was prepared from products with A, or with Aᵀ."""
 
     def operator(v):
@@ -89,18 +89,18 @@ def solutions(strategy, matrix, b, transposed):
         return (matrix.T @ v.reshape(-1)).reshape(v.shape)
 
     given = turned if transposed else operator
-    state = strategy.prepare(given, b, transposed=transposed)
-    ahead, _ = strategy.solve(state, operator, b)
-    back, _ = strategy.solve_transpose(state, turned, b)
+    state = linear_solver.prepare(given, b, transposed=transposed)
+    ahead, _ = linear_solver.solve(state, operator, b)
+    back, _ = linear_solver.solve_transpose(state, turned, b)
     return ahead, back
 
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", TABLE)
 def test_both_systems_are_solved(name, transposed):
-    strategy, matrix, shape = TABLE[name]
+    linear_solver, matrix, shape = TABLE[name]
     b = jnp.asarray(np.random.default_rng(1).normal(size=shape))
-    found = jax.jit(lambda A, b: solutions(strategy, A, b, transposed))(matrix, b)
+    found = jax.jit(lambda A, b: solutions(linear_solver, A, b, transposed))(matrix, b)
     for x, A in zip(found, (matrix, matrix.T), strict=True):
         exact = np.linalg.solve(A, np.ravel(b))
         np.testing.assert_allclose(np.ravel(x), exact, rtol=1e-9, atol=1e-11)
@@ -108,13 +108,13 @@ def test_both_systems_are_solved(name, transposed):
 
 @pytest.mark.parametrize("name", ["Dense", "GMRES", "BiCGStab", "CG", "MINRES"])
 def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
-    strategy, matrix, shape = TABLE[name]
-    for x in solutions(strategy, matrix, jnp.zeros(shape), transposed=False):
+    linear_solver, matrix, shape = TABLE[name]
+    for x in solutions(linear_solver, matrix, jnp.zeros(shape), transposed=False):
         np.testing.assert_array_equal(x, 0)
 
 
 @pytest.mark.parametrize(
-    "strategy",
+    "linear_solver",
     [
         Tridiagonal(),
         pytest.param(Banded(1, 1), marks=pytest.mark.slow),
@@ -125,21 +125,21 @@ def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
         ),
     ],
 )
-def test_a_matrix_of_another_structure_is_found_out(strategy):
-    shape = (6, 1) if isinstance(strategy, BlockTridiagonal) else (6,)
+def test_a_matrix_of_another_structure_is_found_out(linear_solver):
+    shape = (6, 1) if isinstance(linear_solver, BlockTridiagonal) else (6,)
     matrix = banded(6, 1, 1).at[0, 4].set(0.3)
 
     def solve(t, mode="primitive"):
         def residual(y, t):
             return (matrix @ y.reshape(-1)).reshape(shape) - t
 
-        rule = Rule(strategy, mode)
-        return root(residual, jnp.zeros(shape), t, rule=rule, throw=False)
+        adjoint = ImplicitAdjoint(linear_solver, mode)
+        return root(residual, jnp.zeros(shape), t, adjoint=adjoint, throw=False)
 
     assert np.all(np.isnan(jax.jacfwd(solve)(1.0)))
     for mode in ("primitive", "reverse"):
         back = jax.grad(lambda t, mode=mode: jnp.sum(solve(t, mode)))(1.0)
-        if isinstance(strategy, ForwardAdjointSolvers):
+        if isinstance(linear_solver, ForwardAdjointSolvers):
             exact = np.sum(np.linalg.solve(matrix, np.ones(6)))
             np.testing.assert_allclose(back, exact, rtol=1e-12)
         else:
@@ -149,8 +149,8 @@ def test_a_matrix_of_another_structure_is_found_out(strategy):
 def test_diverging_refinement_gives_nan_in_every_entry():
     """In a diagonal system NaN reaches no other entry by itself."""
     b = jnp.ones(7).at[3].set(jnp.nan)
-    strategy, matrix = LaggedLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
-    for x in solutions(strategy, matrix, b, transposed=False):
+    linear_solver, matrix = LaggedLU(Diagonal()), jnp.diag(jnp.arange(1.0, 8.0))
+    for x in solutions(linear_solver, matrix, b, transposed=False):
         assert np.all(np.isnan(x))
 
 
@@ -181,24 +181,24 @@ def test_leading_axes_are_independent_systems():
 
     b = jnp.asarray(np.random.default_rng(3).normal(size=(2, 7)))
 
-    def solution(b, strategy):
-        return strategy.solve(strategy.prepare(operator, b), operator, b)[0]
+    def solution(b, linear_solver):
+        return linear_solver.solve(linear_solver.prepare(operator, b), operator, b)[0]
 
-    for strategy in (Tridiagonal(), Banded(1, 1)):
-        x = jax.jit(lambda b, s=strategy: solution(b, s))(b)
+    for linear_solver in (Tridiagonal(), Banded(1, 1)):
+        x = jax.jit(lambda b, s=linear_solver: solution(b, s))(b)
         np.testing.assert_allclose(operator(x), b, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(
-    "strategy",
+    "linear_solver",
     [Dense(), LaggedLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)],
 )
-def test_what_cannot_be_solved_is_nan(strategy):
+def test_what_cannot_be_solved_is_nan(linear_solver):
     small = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
     b = jnp.asarray([1.0, 0.0, 2.0])
     beside = jnp.zeros((5, 5)).at[:3, :3].set(small).at[[3, 4], [3, 4]].set(1)
     for matrix, rhs in ((small, b), (beside, jnp.append(b, jnp.ones(2)))):
-        for x in solutions(strategy, matrix, rhs, transposed=False):
+        for x in solutions(linear_solver, matrix, rhs, transposed=False):
             assert np.all(np.isnan(x))
 
 
@@ -225,17 +225,20 @@ def diffusion(u, k):
 
 
 @functools.cache
-def squares(strategy):
+def squares(linear_solver):
     """Gradient and Hessian of the sum of squares, by the conductivity."""
 
     def total(k):
-        return jnp.sum(root(diffusion, jnp.zeros(20), k, rule=Rule(strategy)) ** 2)
+        return jnp.sum(
+            root(diffusion, jnp.zeros(20), k, adjoint=ImplicitAdjoint(linear_solver))
+            ** 2
+        )
 
     return jax.jit(lambda k: (jax.grad(total)(k), jax.hessian(total)(k)))(0.7)
 
 
 @pytest.mark.parametrize(
-    "strategy",
+    "linear_solver",
     [
         LaggedLU(),
         Tridiagonal(),
@@ -243,21 +246,21 @@ def squares(strategy):
         Krylov(),
     ],
 )
-def test_structure_is_declared_once(strategy):
-    """The default solver steps by the strategy that the derivative is taken by."""
-    np.testing.assert_allclose(squares(strategy), squares(Dense()), rtol=1e-9)
+def test_structure_is_declared_once(linear_solver):
+    """The default solver steps by the linear solver that the derivative is taken by."""
+    np.testing.assert_allclose(squares(linear_solver), squares(Dense()), rtol=1e-9)
 
 
 def factorizations(function, *given):
     return jax.jit(function).lower(*given).compile().as_text().count("getrf")
 
 
-@pytest.mark.parametrize(("linear", "count"), [(Dense(), 2), (LaggedLU(), 1)])
-def test_derivatives_factor_no_more_than_they_need(linear, count):
+@pytest.mark.parametrize(("linear_solver", "count"), [(Dense(), 2), (LaggedLU(), 1)])
+def test_derivatives_factor_no_more_than_they_need(linear_solver, count):
     """One is Newton's own, in its loop."""
 
     def solve(k):
-        return root(diffusion, jnp.zeros(20), k, rule=Rule(linear))
+        return root(diffusion, jnp.zeros(20), k, adjoint=ImplicitAdjoint(linear_solver))
 
     def loss(k):
         return jnp.sum(solve(k) ** 2)
@@ -272,13 +275,13 @@ def test_preconditioner_may_depend_on_traced_values():
         def residual(y, d):
             return d * y + 0.1 * jnp.roll(y, 1) - 1
 
-        linear = Krylov(CG(), preconditioner=lambda v: v / diagonal)
-        rule = Rule(
+        krylov = Krylov(CG(), preconditioner=lambda v: v / diagonal)
+        adjoint = ImplicitAdjoint(
             ForwardAdjointSolvers(
-                Krylov(preconditioner=linear.preconditioner), Krylov()
+                Krylov(preconditioner=krylov.preconditioner), Krylov()
             )
         )
-        return root(residual, jnp.ones(5), diagonal, rule=rule)
+        return root(residual, jnp.ones(5), diagonal, adjoint=adjoint)
 
     def plain(diagonal):
         matrix = jnp.diag(diagonal) + 0.1 * jnp.roll(jnp.eye(5), 1, axis=0)
@@ -300,30 +303,33 @@ def test_residual_with_reverse_mode_only_has_a_gradient():
 
     cubed.defvjp(lambda y: (y**3, y), lambda y, bar: (3 * y**2 * bar,))
 
-    def solve(a, rule):
-        return root(lambda y, a: cubed(y) + 2 * y - a, jnp.ones(3), a, rule=rule)
+    def solve(a, adjoint):
+        return root(lambda y, a: cubed(y) + 2 * y - a, jnp.ones(3), a, adjoint=adjoint)
 
     at = jnp.asarray([0.3, 1.0, 4.0])
-    for rule in (Rule(mode="reverse"), Rule(mode="reverse", refinements=1)):
-        y, pull = jax.vjp(lambda a, r=rule: solve(a, r), at)
+    for adjoint in (
+        ImplicitAdjoint(mode="reverse"),
+        ImplicitAdjoint(mode="reverse", refinements=1),
+    ):
+        y, pull = jax.vjp(lambda a, r=adjoint: solve(a, r), at)
         np.testing.assert_allclose(y**3 + 2 * y, at, rtol=1e-14)
         np.testing.assert_allclose(pull(jnp.ones(3))[0], 1 / (3 * y**2 + 2), rtol=1e-13)
 
 
 @pytest.mark.parametrize(
-    ("strategy", "guess", "sentence"),
+    ("linear_solver", "guess", "sentence"),
     [
         (Tridiagonal(), jnp.zeros(2), "needs 3 unknowns or more, got 2"),
         (Tridiagonal(), (jnp.zeros(3), jnp.zeros(3)), "solves for one array of shape"),
         (BlockTridiagonal(), jnp.zeros(3), r"shape \(\.\.\., n, m\), got"),
     ],
 )
-def test_an_unknown_that_does_not_fit_is_named(strategy, guess, sentence):
+def test_an_unknown_that_does_not_fit_is_named(linear_solver, guess, sentence):
     def residual(y, _):
         return jax.tree.map(lambda a: a - 1, y)
 
     with pytest.raises(ValueError, match=sentence):
-        root(residual, guess, rule=Rule(strategy))
+        root(residual, guess, adjoint=ImplicitAdjoint(linear_solver))
 
 
 def test_row_scales_have_no_derivative_and_solutions_the_right_one():
@@ -346,9 +352,11 @@ def test_invalid_arguments_raise_value_error():
         Banded(0, 0)
     with pytest.raises(ValueError, match="refinement_steps must be 1 or more, got 0"):
         LaggedLU(refinement_steps=0)
-    with pytest.raises(ValueError, match="linear must factor for Newton's steps"):
+    with pytest.raises(
+        ValueError, match="linear_solver must factor for Newton's steps"
+    ):
         root(
             lambda y, _: y**3 - 1,
             2.0,
-            solver=Newton(linear=Krylov(), backward=True),
+            solver=Newton(linear_solver=Krylov(), backward=True),
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.implicit import LaggedLU, Rule, least_squares, minimise
+from diffsim.implicit import ImplicitAdjoint, LaggedLU, least_squares, minimise
 
 
 RNG = np.random.default_rng(0)
@@ -101,7 +101,9 @@ def test_singular_hessian_fails_with_nan():
 
 
 def test_what_has_no_minimum_is_named():
-    found = minimise(lambda y, _: y, 0.0, throw=False, full=True, rule=Rule())
+    found = minimise(
+        lambda y, _: y, 0.0, throw=False, full=True, adjoint=ImplicitAdjoint()
+    )
     assert found.status != RESULTS.successful
     assert np.isnan(found.value)
 
@@ -109,8 +111,8 @@ def test_what_has_no_minimum_is_named():
 def test_newton_refinement_reaches_machine_precision():
     """f is flat to rounding over the root of the precision around its minimum."""
     rough, fine = (
-        minimise(lambda y, _: jnp.cosh(y - 1 / 3), 1.0, rule=rule)
-        for rule in (Rule(), Rule(LaggedLU(), refinements=1))
+        minimise(lambda y, _: jnp.cosh(y - 1 / 3), 1.0, adjoint=adjoint)
+        for adjoint in (ImplicitAdjoint(), ImplicitAdjoint(LaggedLU(), refinements=1))
     )
     assert abs(rough - 1 / 3) < 1e-6
     assert abs(fine - 1 / 3) < 1e-15

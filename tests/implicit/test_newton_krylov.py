@@ -12,10 +12,10 @@ from diffsim.implicit import (
     BracketedNewton,
     Dense,
     Diagonal,
+    ImplicitAdjoint,
     Krylov,
     Newton,
     NewtonKrylov,
-    Rule,
     Tridiagonal,
     root,
 )
@@ -36,19 +36,19 @@ def middle(strength, **options):
     return root(bratu, jnp.zeros(N), strength, **options)[N // 2]
 
 
-KRYLOV = Rule(Krylov(CG(), rtol=1e-11))
+KRYLOV = ImplicitAdjoint(Krylov(CG(), rtol=1e-11))
 
 
 def test_boundary_value_problem_is_solved_and_differentiated_matrix_free():
     def both(f):
         return jax.jit(jax.value_and_grad(f))
 
-    found = both(lambda s: middle(s, rule=KRYLOV))(1.0)
-    exact = both(lambda s: middle(s, rule=Rule(Tridiagonal())))(1.0)
+    found = both(lambda s: middle(s, adjoint=KRYLOV))(1.0)
+    exact = both(lambda s: middle(s, adjoint=ImplicitAdjoint(Tridiagonal())))(1.0)
     np.testing.assert_allclose(found, exact, rtol=1e-8)
     # The lower branch at the middle, to the error of the differences, 1/12 h² u''''.
     np.testing.assert_allclose(found[0], 0.1405392144, rtol=3e-5)
-    program = str(jax.make_jaxpr(jax.grad(lambda s: middle(s, rule=KRYLOV)))(1.0))
+    program = str(jax.make_jaxpr(jax.grad(lambda s: middle(s, adjoint=KRYLOV)))(1.0))
     assert f"{N},{N}" not in program
 
 
@@ -92,20 +92,23 @@ def test_inexact_newton_needs_fewer_krylov_iterations():
             jax.debug.callback(count, v[0])
             return v
 
-        linear = Krylov(CG(), rtol=1e-11, preconditioner=watched)
-        solver = solver(linear)
-        root(bratu, jnp.zeros(N), 3.0, solver=solver, rule=Rule(Dense()))
+        solver = solver(Krylov(CG(), rtol=1e-11, preconditioner=watched))
+        root(bratu, jnp.zeros(N), 3.0, solver=solver, adjoint=ImplicitAdjoint(Dense()))
         jax.effects_barrier()
         return len(counted)
 
-    inexact = operator_calls(lambda linear: NewtonKrylov(linear=linear))
-    full = operator_calls(lambda linear: NewtonKrylov(linear=linear, forcing=1e-10))
+    inexact = operator_calls(lambda krylov: NewtonKrylov(linear_solver=krylov))
+    full = operator_calls(
+        lambda krylov: NewtonKrylov(linear_solver=krylov, forcing=1e-10)
+    )
     assert inexact < 0.9 * full
 
 
 def test_only_krylov_methods_are_inexact():
-    with pytest.raises(ValueError, match="linear must be a Krylov, got Dense"):
-        NewtonKrylov(linear=Dense())  # pyright: ignore[reportArgumentType]
+    with pytest.raises(
+        ValueError, match=r"linear_solver must be an implicit\.Krylov, got D"
+    ):
+        NewtonKrylov(linear_solver=Dense())  # pyright: ignore[reportArgumentType]
 
 
 def test_bracketed_newton_solves_many_equations_at_once():
@@ -116,9 +119,14 @@ def test_bracketed_newton_solves_many_equations_at_once():
     b, exact = jnp.asarray(b), np.sign(b) * (t - 1 / (3 * t))
 
     def solve(b, steps):
-        solver, rule = BracketedNewton(-3.0, 3.0, steps), Rule(Diagonal())
+        solver, adjoint = BracketedNewton(-3.0, 3.0, steps), ImplicitAdjoint(Diagonal())
         return root(
-            lambda z, b: z**3 + z - b, 0 * b, b, solver=solver, rule=rule, throw=False
+            lambda z, b: z**3 + z - b,
+            0 * b,
+            b,
+            solver=solver,
+            adjoint=adjoint,
+            throw=False,
         )
 
     for steps in (10, 60):

@@ -19,7 +19,6 @@ from diffsim.implicit import (
     ImplicitAdjoint,
     Krylov,
     LaggedLU,
-    Rule,
     fixed_point,
     least_squares,
     linear_solve,
@@ -250,9 +249,9 @@ def _by_optimistix(a):
 
 LAYERS = {
     "root": _by_root(),
-    "refined": _by_root(rule=Rule(LaggedLU())),
-    "by products": _by_root(rule=Rule(Krylov())),
-    "attached": _by_root(rule=Rule(mode="attached")),
+    "refined": _by_root(adjoint=ImplicitAdjoint(LaggedLU())),
+    "by products": _by_root(adjoint=ImplicitAdjoint(Krylov())),
+    "attached": _by_root(adjoint=ImplicitAdjoint(mode="attached")),
     "fixed point": _by_fixed_point,
     "minimum": _by_minimise,
     "least squares": _by_least_squares,
@@ -276,7 +275,7 @@ def test_every_layer_is_differentiable_by_a_parameter_in_one_equation(layer):
 
 
 def test_a_custom_vjp_has_a_parameter_in_one_equation_of_two():
-    solve = _by_root(rule=Rule(mode="reverse"))
+    solve = _by_root(adjoint=ImplicitAdjoint(mode="reverse"))
     np.testing.assert_allclose(jax.grad(lambda a: solve(a)[1])(4.0), 0.25, rtol=1e-12)
 
 
@@ -303,7 +302,7 @@ def mixed(y, a):
 @pytest.mark.parametrize("method", [GMRES(), BiCGStab()])
 def test_krylov_solvers_handle_leaves_of_mixed_precision(method):
     def solve(a):
-        return root(mixed, MIXED, a, rule=Rule(Krylov(method)))
+        return root(mixed, MIXED, a, adjoint=ImplicitAdjoint(Krylov(method)))
 
     found = jax.jit(solve)(4.0)
     assert [leaf.dtype for leaf in found] == [jnp.float32, jnp.float64]

@@ -1,5 +1,8 @@
 """A root has the derivative of its equation, in every mode and transformation."""
 
+import dataclasses
+import inspect
+
 import jax
 import jax.numpy as jnp
 import lineax as lx
@@ -14,10 +17,10 @@ from diffsim._results import RESULTS
 from diffsim.implicit import (
     BracketedNewton,
     Dense,
+    ImplicitAdjoint,
     Krylov,
     LaggedLU,
     LineaxSolver,
-    Rule,
     root,
 )
 
@@ -38,13 +41,13 @@ def theta_of(p):
     return UNRAVEL(p) | {"n": 3}
 
 
-def explicit(rule):
-    return lambda p: root(residual, jnp.zeros(4), theta_of(p), rule=rule)
+def explicit(adjoint):
+    return lambda p: root(residual, jnp.zeros(4), theta_of(p), adjoint=adjoint)
 
 
-def closed_over(rule):
+def closed_over(adjoint):
     return lambda p: root(
-        lambda y, _: residual(y, theta_of(p)), jnp.zeros(4), rule=rule
+        lambda y, _: residual(y, theta_of(p)), jnp.zeros(4), adjoint=adjoint
     )
 
 
@@ -75,13 +78,13 @@ MODES = {
     "forward over forward": lambda f: jax.jacfwd(jax.jacfwd(f)),
     "reverse over forward": lambda f: jax.jacrev(jax.jacfwd(f)),
 }
-RULES = {
-    "dense": Rule(Dense()),
-    "stale": Rule(LaggedLU()),
-    "krylov": Rule(Krylov()),
-    "lineax": Rule(GMRES),
-    "attached": Rule(mode="attached"),
-    "polished": Rule(refinements=1),
+ADJOINTS = {
+    "dense": ImplicitAdjoint(Dense()),
+    "stale": ImplicitAdjoint(LaggedLU()),
+    "krylov": ImplicitAdjoint(Krylov()),
+    "lineax": ImplicitAdjoint(GMRES),
+    "attached": ImplicitAdjoint(mode="attached"),
+    "polished": ImplicitAdjoint(refinements=1),
 }
 
 
@@ -98,31 +101,35 @@ def exact():
 
 
 @pytest.mark.parametrize(
-    ("told", "rule"),
+    ("told", "adjoint"),
     [
         (explicit, "dense"),
         *(
-            pytest.param(told, rule, marks=pytest.mark.slow)
+            pytest.param(told, adjoint, marks=pytest.mark.slow)
             for told in (explicit, closed_over)
-            for rule in ("lineax", "attached", "polished")
+            for adjoint in ("lineax", "attached", "polished")
         ),
     ],
 )
-def test_every_mode_is_right_inside_a_scan(exact, told, rule):
-    found = in_every_mode(told(RULES[rule]))
+def test_every_mode_is_right_inside_a_scan(exact, told, adjoint):
+    found = in_every_mode(told(ADJOINTS[adjoint]))
     for name in MODES:
         np.testing.assert_allclose(found[name], exact[name], rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("mode", ["reverse", "unroll"])
-def test_modes_of_reverse_only_have_the_same_gradient(exact, mode):
-    found = jax.jit(jax.grad(scanned(explicit(Rule(mode=mode)))))(P0)
+@pytest.mark.parametrize(
+    "adjoint",
+    [ImplicitAdjoint(mode="reverse"), optx.RecursiveCheckpointAdjoint()],
+    ids=["reverse", "unrolled"],
+)
+def test_adjoints_of_reverse_mode_only_have_the_same_gradient(exact, adjoint):
+    found = jax.jit(jax.grad(scanned(explicit(adjoint))))(P0)
     np.testing.assert_allclose(found, exact["reverse"], rtol=1e-10)
 
 
 def test_vmap_gives_single_roots_and_derivatives():
     points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
-    solve = explicit(Rule())
+    solve = explicit(ImplicitAdjoint())
     for mode in (lambda f: f, jax.jacfwd, jax.jacrev):
         together = jax.jit(jax.vmap(mode(solve)))(points)
         for row, p in zip(together, points, strict=True):
@@ -180,8 +187,8 @@ def test_ill_posed_equations_raise_an_error():
         root(plane, jnp.zeros(2))
 
 
-@pytest.mark.parametrize("rule", ["dense", "stale", "krylov"])
-def test_a_shard_of_a_batch_is_a_batch(rule):
+@pytest.mark.parametrize("adjoint", ["dense", "stale", "krylov"])
+def test_a_shard_of_a_batch_is_a_batch(adjoint):
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
     points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
@@ -194,7 +201,7 @@ def test_a_shard_of_a_batch_is_a_batch(rule):
     def total(solve, wrap):
         return lambda p: jnp.sum(wrap(jax.vmap(solve))(p) ** 2)
 
-    found = jax.jit(jax.grad(total(explicit(RULES[rule]), shard)))(points)
+    found = jax.jit(jax.grad(total(explicit(ADJOINTS[adjoint]), shard)))(points)
     expected = jax.grad(total(closed_form, lambda f: f))(points)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
@@ -210,8 +217,10 @@ def test_newton_refinement_squares_the_error():
 
     def errors(refinements):
         def solve(a):
-            rule = Rule(refinements=refinements)
-            return root(lambda y, a: y**3 + y - a, 0.7, a, solver=rough, rule=rule)
+            adjoint = ImplicitAdjoint(refinements=refinements)
+            return root(
+                lambda y, a: y**3 + y - a, 0.7, a, solver=rough, adjoint=adjoint
+            )
 
         value, slope = jax.value_and_grad(solve)(1.3)
         return [abs(value / exact - 1), abs(slope * (3 * exact**2 + 1) - 1)]
@@ -227,11 +236,13 @@ def test_matrix_free_solver_forms_no_matrix():
     def heat(u, k):
         return u - 0.1 * k * (jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)) - jnp.ones(n)
 
-    linear = LineaxSolver(lx.GMRES(rtol=1e-10, atol=1e-10))
-    newton = optx.Newton(1e-8, 1e-8, linear_solver=linear.solver)
+    gmres = LineaxSolver(lx.GMRES(rtol=1e-10, atol=1e-10))
+    newton = optx.Newton(1e-8, 1e-8, linear_solver=gmres.solver)
 
     def loss(k):
-        solved = root(heat, jnp.ones(n), k, solver=newton, rule=Rule(linear))
+        solved = root(
+            heat, jnp.ones(n), k, solver=newton, adjoint=ImplicitAdjoint(gmres)
+        )
         return jnp.sum(solved**2)
 
     assert f"[{n},{n}]" not in str(jax.make_jaxpr(jax.grad(loss))(1.0))
@@ -302,13 +313,40 @@ def test_printed_solution_has_status_value_and_residual():
     assert "value=f64[2]" in str(many)
 
 
-def test_a_rule_that_does_not_exist_is_named():
+def test_a_solution_is_shown_wherever_it_is_looked_at():
+    shown = []
+
+    def solve(a):
+        found = root(lambda y, a: y - a, a, a, full=True, throw=False)
+        shown.extend([repr(found), str(found)])
+        return found
+
+    found = jax.block_until_ready(jax.jit(solve)(jnp.ones(3)))
+    assert [text.splitlines()[0] for text in shown] == ["Solution(", "Solution("]
+    assert repr(found) == str(found)
+    assert repr(found).startswith("successful\n  value [1. 1. 1.]\n")
+    for leaf in (None, object()):
+        assert "Solution" in repr(jax.tree.map(lambda _, leaf=leaf: leaf, found))
+    tall = dataclasses.replace(found, value=jnp.ones((99, 2)))
+    assert "… and 79 more" in repr(tall)
+
+
+def test_an_adjoint_that_does_not_exist_is_named():
     with pytest.raises(ValueError, match=r"mode must be one of .*, got 'implicit'"):
-        Rule(mode="implicit")  # pyright: ignore[reportArgumentType]
+        ImplicitAdjoint(mode="implicit")  # pyright: ignore[reportArgumentType]
     with pytest.raises(
         ValueError, match="refinements must be 0 or more, an int, got -1"
     ):
-        Rule(refinements=-1)
+        ImplicitAdjoint(refinements=-1)
+
+
+def test_another_adjoint_is_named():
+    for adjoint in (Dense(), optx.ImplicitAdjoint(), "reverse"):
+        # Without the checks of annotations that tests have and users have not.
+        with pytest.raises(ValueError, match=r"adjoint must be a diffsim\.implicit\."):
+            inspect.unwrap(root)(
+                lambda y, _: y, 1.0, solver=optx.Newton(1e-8, 1e-8), adjoint=adjoint
+            )
 
 
 def test_factorization_is_reused_over_newton_steps():

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.implicit import BracketedNewton, Krylov, Newton, NewtonKrylov, Rule, root
+from diffsim.implicit import (
+    BracketedNewton,
+    ImplicitAdjoint,
+    Krylov,
+    Newton,
+    NewtonKrylov,
+    root,
+)
 
 
 def solved(residual, guess, args=None, **options):
@@ -21,7 +28,7 @@ def exponential(y, unit):
     return jnp.exp(y / unit) - 5
 
 
-NEWTONS = {"Newton": {}, "Krylov": {"rule": Rule(Krylov())}}
+NEWTONS = {"Newton": {}, "Krylov": {"adjoint": ImplicitAdjoint(Krylov())}}
 #: Of the unit: to rounding, and what an inexact last step leaves at the default.
 LEFT = {"Newton": 3e-15, "Krylov": 1e-11}
 

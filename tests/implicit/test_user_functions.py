@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from diffsim.implicit import (
+    ImplicitAdjoint,
     Newton,
-    Rule,
     fixed_point,
     least_squares,
     linear_solve,
@@ -107,14 +107,24 @@ def by_loop(y, a):
     return jax.lax.while_loop(lambda state: state[0] < 3, halved, (0, y))[1] - a
 
 
-REVERSE = Rule(mode="reverse")
+REVERSE = ImplicitAdjoint(mode="reverse")
 UNDIFFERENTIABLE = {
-    "rule in root": (root, by_rule, {}, "^residual .* rule=implicit.Rule"),
-    "rule in fixed_point": (fixed_point, by_rule, {}, "^function .* rule=implicit.Rul"),
+    "rule in root": (
+        root,
+        by_rule,
+        {},
+        "^residual .* adjoint=implicit.ImplicitAdjoint",
+    ),
+    "rule in fixed_point": (
+        fixed_point,
+        by_rule,
+        {},
+        "^function .* adjoint=implicit.ImplicitAdjoint",
+    ),
     "rule in least_squares": (
         least_squares,
         by_rule,
-        {"rule": REVERSE},
+        {"adjoint": REVERSE},
         "^residuals .*has reverse mode only.*custom_jvp.* implicit.minimise",
     ),
     "callback in root": (root, by_callback, {}, "^residual .*calls out of JAX"),
@@ -138,16 +148,18 @@ def test_reverse_mode_only_function_is_solved_by_the_suggested_options():
         return by_rule(y, a) ** 2 / 2
 
     exact = jax.value_and_grad(lambda a: root(plain, 1.0, a))(0.5)
-    by_reverse = jax.value_and_grad(lambda a: root(by_rule, 1.0, a, rule=REVERSE))(0.5)
+    by_reverse = jax.value_and_grad(lambda a: root(by_rule, 1.0, a, adjoint=REVERSE))(
+        0.5
+    )
     by_minimum = jax.value_and_grad(lambda a: minimise(squared, 1.0, a))(0.5)
     # the tolerance of Newton's method, and its square root polished once
     np.testing.assert_allclose(by_reverse, exact, rtol=1e-12)
     np.testing.assert_allclose(by_minimum, exact, rtol=1e-10)
 
 
-def test_a_rule_of_reverse_mode_that_is_asked_for_forward_mode_says_so():
+def test_an_adjoint_of_reverse_mode_that_is_asked_for_forward_mode_says_so():
     def found(a):
-        return root(lambda y, a: y**3 - a, 1.0, a, rule=REVERSE)
+        return root(lambda y, a: y**3 - a, 1.0, a, adjoint=REVERSE)
 
     with pytest.raises(ValueError, match=r"differentiated forward.* jax\.jacrev"):
         jax.jvp(found, (2.0,), (1.0,))

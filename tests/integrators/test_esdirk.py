@@ -91,8 +91,8 @@ STRUCTURES = {
 def test_every_linear_solver_gives_the_same_run_and_gradient(diffusion, name):
     simulation = diffusion(9)
 
-    def run(simulation, linear):
-        method = Method(Kvaerno3(linear=linear), 0.01)
+    def run(simulation, linear_solver):
+        method = Method(Kvaerno3(linear_solver=linear_solver), 0.01)
         return jnp.sum(final(simulation, 0.03, method) ** 2)
 
     both = eqx.filter_value_and_grad(run)
@@ -115,7 +115,7 @@ def test_block_tridiagonal_solver_decouples_independent_systems(kaps):
             )
 
     many = Many(both.epsilon, both.start, both.s)
-    found = final(many, 0.3, Method(Kvaerno5(linear=BlockTridiagonal()), 0.1))
+    found = final(many, 0.3, Method(Kvaerno5(linear_solver=BlockTridiagonal()), 0.1))
     alone = final(one, 0.3, Method(Kvaerno5(), 0.1))
     np.testing.assert_allclose(found, np.tile(alone, (4, 1)), rtol=1e-11)
 
@@ -128,19 +128,19 @@ def largest_array(function, *given):
 
 
 @pytest.mark.parametrize(
-    "linear", [Tridiagonal(), Krylov(BiCGStab())], ids=["Tridiagonal", "Krylov"]
+    "linear_solver", [Tridiagonal(), Krylov(BiCGStab())], ids=["Tridiagonal", "Krylov"]
 )
 @pytest.mark.parametrize(
     "step",
     [0.01, pytest.param(None, marks=pytest.mark.slow)],
     ids=["fixed", "adaptive"],
 )
-def test_no_matrix_is_made_forward_or_backward(diffusion, linear, step):
+def test_no_matrix_is_made_forward_or_backward(diffusion, linear_solver, step):
     n, simulation = 300, diffusion(300)
 
-    def loss(start, linear=linear):
+    def loss(start, linear_solver=linear_solver):
         given = eqx.tree_at(lambda s: s.start, simulation, start)
-        method = Method(Kvaerno5(linear=linear), step, max_steps=16)
+        method = Method(Kvaerno5(linear_solver=linear_solver), step, max_steps=16)
         return jnp.sum(simulate(given, 0.02, method, throw=False).states ** 2)
 
     for function in (loss, jax.grad(loss)):
@@ -196,7 +196,7 @@ class Notes(list):
 )
 def test_factorization_is_reused_over_steps(kaps, step, most):
     notes = Notes()
-    method = Method(Kvaerno5(linear=Counting(notes)), step)
+    method = Method(Kvaerno5(linear_solver=Counting(notes)), step)
     run = simulate(kaps(1e-2), 1.0, method)
     jax.effects_barrier()
     count, steps = len(notes), int(run.stats["num_steps"])

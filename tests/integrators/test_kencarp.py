@@ -108,7 +108,7 @@ def test_fisher_kpp_follows_its_travelling_wave(diffusion):
 
     wave = Wave(jnp.asarray(1.0), jnp.asarray(1.0), jnp.asarray(exact(0, x)))
     # Explicit steps would be bounded by dx²/2 = 0.011.
-    found = final(wave, 4.0, Method(KenCarp4(linear=Tridiagonal()), 0.2))
+    found = final(wave, 4.0, Method(KenCarp4(linear_solver=Tridiagonal()), 0.2))
     # Second order in space, (dx/2)²/12 of a profile of width one: measured 2e-3.
     np.testing.assert_allclose(found, exact(4.0, x), atol=5e-3)
 
@@ -133,7 +133,7 @@ def test_linear_solver_sees_the_jacobian_of_the_implicit_part_alone(kaps):
 
     runs = [
         eqx.filter_value_and_grad(loss)(given, Method(solver, 0.05))
-        for solver in (KenCarp3(), KenCarp3(linear=Diagonal()))
+        for solver in (KenCarp3(), KenCarp3(linear_solver=Diagonal()))
     ]
     for a, b in zip(*map(jax.tree.leaves, runs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

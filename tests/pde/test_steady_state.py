@@ -150,7 +150,7 @@ def test_unsupported_simulations_raise():
         (rod(1.0, 8), {"observe": lambda u: u}, r"observe must take \(t, y\)"),
         (
             rod(1.0, 8),
-            {"solver": implicit.NewtonKrylov(linear=led)},
+            {"solver": implicit.NewtonKrylov(linear_solver=led)},
             "has a preconditioner of its own",
         ),
         (rod(1.0, 8), {"solver": 0.1}, "or another root-finder, got 0.1"),
@@ -164,8 +164,8 @@ def test_unsupported_simulations_raise():
         pde.PseudoTransient(rtol=-1.0)
     with pytest.raises(ValueError, match=r"norm must take \(y\), got a function of"):
         pde.PseudoTransient(norm=lambda: 1.0)
-    with pytest.raises(ValueError, match=r"linear must be an implicit\.Krylov, got D"):
-        pde.PseudoTransient(linear=implicit.Dense())  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"linear_solver must be an implicit\.Krylov"):
+        pde.PseudoTransient(linear_solver=implicit.Dense())  # pyright: ignore[reportArgumentType]
 
 
 class Power(eqx.Module):

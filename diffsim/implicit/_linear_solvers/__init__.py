@@ -6,12 +6,16 @@ from ._block_tridiagonal import BlockTridiagonal
 from ._cg import CG
 from ._dense import Dense
 from ._diagonal import Diagonal
-from ._forward_adjoint import ForwardAdjointSolvers
 from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
 from ._krylov_method import AbstractKrylovMethod
 from ._lagged_lu import LaggedLU
-from ._linear_solver import AbstractLinearSolver, Operator, check_linear_solver
+from ._linear_solver import (
+    AbstractLinearSolver,
+    ForwardAdjointSolvers,
+    Operator,
+    check_linear_solver,
+)
 from ._lineax import LineaxSolver
 from ._minimum_norm import MinimumNorm
 from ._minres import MINRES

@@ -1,4 +1,4 @@
-"""Systems with few diagonals."""
+"""Banded matrices: systems with few diagonals."""
 
 import equinox as eqx
 import jax
@@ -19,7 +19,9 @@ from ._linear_solver import (
 
 
 class Banded(AbstractLinearSolver):
-    r"""$\sum_{k=-l}^{u} a_{i,k}\,x_{i+k} = b_i$ for unknowns of shape (..., n).
+    r"""Banded matrix, for unknowns of shape (..., n):
+
+    $$\sum_{k=-l}^{u} a_{i,k}\,x_{i+k} = b_i .$$
 
     Fourth derivatives and wide stencils in one dimension, for instance. The diagonals
     are read off $l + u + 1$ products; the rows are taken $\max(l, u)$ at a time, as the
@@ -95,7 +97,7 @@ def read_bands(operator, y, array: Array, lower: int, upper: int) -> Array:
 
 
 def transpose_bands(bands: Array, lower: int, upper: int) -> tuple[Array, int, int]:
-    """Of Aᵀ, whose lower diagonals are the upper ones of A."""
+    """Bands of Aᵀ, whose lower diagonals are the upper ones of A."""
     n = bands.shape[-1]
     rows = []
     for k in range(-upper, lower + 1):

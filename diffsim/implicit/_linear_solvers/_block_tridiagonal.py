@@ -17,7 +17,9 @@ from ._linear_solver import (
 
 
 class BlockTridiagonal(AbstractLinearSolver):
-    r"""$L_i x_{i-1} + D_i x_i + U_i x_{i+1} = b_i$ for unknowns of shape (..., n, m).
+    r"""Block tridiagonal matrix, for unknowns of shape (..., n, m):
+
+    $$L_i x_{i-1} + D_i x_i + U_i x_{i+1} = b_i .$$
 
     Reaction and diffusion of m species on n points, for instance. The blocks are read
     off 3 m products with the operator. Every second block is eliminated at once, then

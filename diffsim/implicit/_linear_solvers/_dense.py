@@ -6,15 +6,19 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.lax.linalg import lu as lu_of, triangular_solve
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from ..._linalg import matmul
-from ._closed_form_inverse import SMALL, inverse
 from ._linear_solver import AbstractLinearSolver, direct_solution, matrix_of
 
 
+#: Rows up to which matrices are inverted in closed form. Above this LAPACK is faster;
+#: below it a call for each matrix costs ten times as much.
+_SMALL = 3
+
+
 class Dense(AbstractLinearSolver):
-    r"""$P R A = LU$, factored once for all tangents and adjoints at one solution.
+    r"""LU factorization $P R A = LU$, one for all tangents and adjoints at a solution.
 
     $R$ scales the rows to one. The matrix is made by $n$ products with the operator,
     the factors cost $\tfrac23 n^3$ and each solve $2n^2$.
@@ -47,8 +51,8 @@ def factorize(matrix: Array) -> tuple[Array, ...]:
     columns, a pivot below rounding there is zero.
     """
     size = matrix.shape[-1]
-    if size <= SMALL:
-        return (inverse(matrix),)
+    if size <= _SMALL:
+        return (_inverse(matrix),)
     # Held, for no answer depends on scales, and the derivative of a maximum is not a
     # number where it is computed anew and rounded in another way.
     held = jax.lax.stop_gradient(matrix)
@@ -85,3 +89,43 @@ def solve_factorized(
         back = jnp.put_along_axis(jnp.zeros_like(x), order, x, axis=-2, inplace=False)
         return rows * back
     return upper(lower(jnp.take_along_axis(rows * b, order, axis=-2)))
+
+
+def _inverse(matrix: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
+    """Inverse by Gauss and Jordan with the largest pivots, NaN of a singular matrix.
+
+    Written out entry by entry, each an array over the batch. Rows are scaled to one,
+    and a pivot is zero if it is below the rounding of its column.
+    """
+    n = matrix.shape[-1]
+    # Held: the inverse does not depend on it, and a maximum computed anew may be none.
+    scale = 1 / jnp.max(jnp.abs(jax.lax.stop_gradient(matrix)), axis=-1)
+    scaled = scale[..., None] * matrix
+    least = n * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(scaled), axis=-2)
+    rows = [
+        [scaled[..., i, j] for j in range(n)]
+        + [scale[..., i] if i == j else jnp.zeros_like(scale[..., i]) for j in range(n)]
+        for i in range(n)
+    ]
+    for k in range(n):
+        rows = _pivot(rows, k)
+        pivot = rows[k][k]
+        pivot = jnp.where(jnp.abs(pivot) > least[..., k], pivot, jnp.nan)
+        rows[k] = [x / pivot for x in rows[k]]
+        for i in range(n):
+            if i != k:
+                rows[i] = [
+                    x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)
+                ]
+    return jnp.stack([jnp.stack(row[n:], axis=-1) for row in rows], axis=-2)
+
+
+def _pivot(rows: list[list[Array]], k: int) -> list[list[Array]]:
+    """Rows with the largest of column k, from row k on, in row k."""
+    rows = list(rows)
+    for i in range(k + 1, len(rows)):
+        larger = jnp.abs(rows[i][k]) > jnp.abs(rows[k][k])
+        pairs = list(zip(rows[k], rows[i], strict=True))
+        rows[k] = [jnp.where(larger, b, a) for a, b in pairs]
+        rows[i] = [jnp.where(larger, a, b) for a, b in pairs]
+    return rows

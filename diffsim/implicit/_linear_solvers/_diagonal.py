@@ -7,7 +7,7 @@ from ._linear_solver import AbstractLinearSolver, direct_solution, unless_singul
 
 
 class Diagonal(AbstractLinearSolver):
-    r"""$A_{ij} = 0$ for $i \ne j$: every unknown has an equation of its own.
+    r"""Diagonal matrix, $A_{ij} = 0$ for $i \ne j$: equations of one unknown each.
 
     The diagonal is $A\,(1, 1, \ldots)$, one product for any number of unknowns, and a
     solve is a division. A zero gives NaN there and leaves the others alone.

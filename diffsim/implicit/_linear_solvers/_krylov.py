@@ -24,7 +24,7 @@ def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
 
 
 class Krylov(AbstractLinearSolver):
-    r"""A Krylov method, stopped at $|b - A x| \le \max(\text{rtol}\,|b|, \text{atol})$.
+    r"""Krylov method, stopped at $|b - A x| \le \max(\text{rtol}\,|b|, \text{atol})$.
 
     No matrix is made. What has not converged after `max_steps` products is NaN.
 

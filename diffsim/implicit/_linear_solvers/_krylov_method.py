@@ -15,7 +15,7 @@ Inner = Callable[[Vector, Vector], Array]
 
 
 class AbstractKrylovMethod(eqx.Module):
-    """A recurrence for A x = b from x = 0, by products with A and M⁻¹ only."""
+    """Krylov method for A x = b from x = 0, by products with A and M⁻¹ only."""
 
     @abc.abstractmethod
     def iterated(

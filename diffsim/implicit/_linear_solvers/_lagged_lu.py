@@ -1,4 +1,4 @@
-"""Factors of a nearby system, refined."""
+"""Iterative refinement by the factors of a nearby system."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from ._linear_solver import AbstractLinearSolver
 
 
 class LaggedLU(AbstractLinearSolver):
-    r"""The factorization that Newton's last step left behind, and refinement.
+    r"""Iterative refinement by the factorization that Newton's last step left behind.
 
     $$x \leftarrow x + \tilde A^{-1} (b - A x)$$
 
@@ -20,14 +20,14 @@ class LaggedLU(AbstractLinearSolver):
 
     **Arguments**
 
-    - `linear`: what was factored, `Dense()` or a banded strategy.
+    - `linear_solver`: what was factored, `Dense()` or a banded one.
     - `refinement_steps`: the most refinements. A correction that is not small by then
         gives NaN.
 
     **Good values:** 4 sweeps; the larger the system, the more this saves.
     """
 
-    linear: AbstractLinearSolver = Dense()
+    linear_solver: AbstractLinearSolver = Dense()
     refinement_steps: int = 4
 
     def __check_init__(self):
@@ -39,22 +39,22 @@ class LaggedLU(AbstractLinearSolver):
     def prepare(self, operator, y, hint=None, *, transposed=False):
         if hint is not None:
             return hint
-        return self.linear.prepare(operator, y, transposed=transposed)
+        return self.linear_solver.prepare(operator, y, transposed=transposed)
 
     def solve(self, state, operator, b):
         return self._refined(
-            lambda r: self.linear.solve(state, operator, r), operator, b
+            lambda r: self.linear_solver.solve(state, operator, r), operator, b
         )
 
     def solve_transpose(self, state, transposed, b):
         def solve(r):
-            return self.linear.solve_transpose(state, transposed, r)
+            return self.linear_solver.solve_transpose(state, transposed, r)
 
         return self._refined(solve, transposed, b)
 
     def reuses(self, other):
-        other = other.linear if isinstance(other, LaggedLU) else other
-        return jax.tree.structure(other) == jax.tree.structure(self.linear)
+        other = other.linear_solver if isinstance(other, LaggedLU) else other
+        return jax.tree.structure(other) == jax.tree.structure(self.linear_solver)
 
     def _refined(self, solve, operator, b):
         def wanted(carry):

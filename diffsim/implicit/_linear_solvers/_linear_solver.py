@@ -20,7 +20,7 @@ Solved = tuple[PyTree[Array], Array]
 
 
 class AbstractLinearSolver(eqx.Module):
-    r"""Solves $A x = b$ and $A^T x = b$ with what was prepared once for both.
+    r"""Linear solver for $A x = b$ and $A^T x = b$ by what was prepared for both.
 
     $A = \partial f/\partial y$ at the solution, given as a function $v \mapsto A v$.
     Tangents, adjoints and derivatives of any order come here; so do the steps of
@@ -35,7 +35,7 @@ class AbstractLinearSolver(eqx.Module):
         hint: Any = None,
         *,
         transposed: bool = False,
-    ) -> Any:
+    ) -> PyTree:
         """Prepare what both solves share: a factorization, or None.
 
         `operator` is v ↦ A v, or v ↦ Aᵀ v if `transposed`; `hint` is what another
@@ -54,7 +54,7 @@ class AbstractLinearSolver(eqx.Module):
 
     def verify_structure(
         self, state: Any, operator: Operator, y: PyTree[Array], *, transposed=False
-    ) -> Any:
+    ) -> PyTree:
         """Return `state`, or NaN where A has not the structure that was presumed.
 
         Asked for derivatives and by `linear_solve`, where a matrix that is only nearly
@@ -74,11 +74,48 @@ class AbstractLinearSolver(eqx.Module):
         return self
 
 
-def check_linear_solver(linear: Any) -> None:
-    if not isinstance(linear, AbstractLinearSolver):
+class ForwardAdjointSolvers(AbstractLinearSolver):
+    """Two linear solvers: `forward` for $A x = b$, `adjoint` for $A^T x = b$.
+
+    An adjoint may want another tolerance, method or preconditioner: gradients for an
+    optimizer are often good enough with three digits.
+    """
+
+    forward: AbstractLinearSolver
+    adjoint: AbstractLinearSolver
+
+    def prepare(self, operator, y, hint=None, *, transposed=False):
+        ahead, back = (None, None) if hint is None else hint
+        return (
+            self.forward.prepare(operator, y, ahead, transposed=transposed),
+            self.adjoint.prepare(operator, y, back, transposed=transposed),
+        )
+
+    def solve(self, state, operator, b):
+        return self.forward.solve(state[0], operator, b)
+
+    def solve_transpose(self, state, transposed, b):
+        return self.adjoint.solve_transpose(state[1], transposed, b)
+
+    def verify_structure(self, state, operator, y, *, transposed=False):
+        return tuple(
+            part.verify_structure(mine, operator, y, transposed=transposed)
+            for part, mine in zip((self.forward, self.adjoint), state, strict=True)
+        )
+
+    def with_closures_as_leaves(self, y):
+        return ForwardAdjointSolvers(
+            self.forward.with_closures_as_leaves(y),
+            self.adjoint.with_closures_as_leaves(y),
+        )
+
+
+def check_linear_solver(linear_solver: Any) -> None:
+    if not isinstance(linear_solver, AbstractLinearSolver):
         raise ValueError(
-            f"linear must be a strategy, Dense() say, got {linear!r:.60}; Krylov(...) "
-            "takes Krylov methods, and LineaxSolver(...) solvers of Lineax"
+            "linear_solver must be one of diffsim.implicit, Dense() say, got "
+            f"{linear_solver!r:.60}; Krylov(...) takes Krylov methods, and "
+            "LineaxSolver(...) solvers of Lineax"
         )
 
 
@@ -95,14 +132,19 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
 
 
 def unless_singular(
-    linear: AbstractLinearSolver, state: Any, operator: Operator, y, *, transposed: bool
-) -> Any:
+    linear_solver: AbstractLinearSolver,
+    state: Any,
+    operator: Operator,
+    y,
+    *,
+    transposed: bool,
+) -> PyTree:
     """`state`, or NaN where it does not solve for what A makes of a known vector.
 
     That is asked once for all solutions, and without a product with the transpose,
     which reverse mode would have to keep all of A for.
     """
-    solve = linear.solve_transpose if transposed else linear.solve
+    solve = linear_solver.solve_transpose if transposed else linear_solver.solve
     known = jax.tree.map(_irregular, y)
     b = operator(known)
     x, _ = solve(state, operator, b)
@@ -113,7 +155,7 @@ def unless_singular(
 
 def unless_irregular(
     product: Operator, state: Any, operator: Operator, y: PyTree[Array]
-) -> Any:
+) -> PyTree:
     """`state`, or NaN where A makes of a known vector what `product` does not."""
     known = jax.tree.map(_irregular, y)
     return _where_equal(state, operator(known), product(known))
@@ -125,7 +167,7 @@ def _irregular(a: Array) -> Array:
     return signs.reshape(a.shape).astype(a.dtype) + 0 * a
 
 
-def _where_equal(state: Any, b: PyTree[Array], presumed: PyTree[Array]) -> Any:
+def _where_equal(state: Any, b: PyTree[Array], presumed: PyTree[Array]) -> PyTree:
     left = max_norm(jax.tree.map(jnp.subtract, b, presumed))
     fits = left <= machine_epsilon(b) ** 0.5 * max_norm(b)
     return jax.tree.map(
@@ -138,12 +180,12 @@ def direct_solution(x: PyTree[Array]) -> Solved:
     return x, jnp.asarray(1)
 
 
-def only_array(y: PyTree[Array], strategy: str, shape: str) -> Array:
+def only_array(y: PyTree[Array], solver: str, shape: str) -> Array:
     """The one array that `y` has to be."""
     leaves = jax.tree.leaves(y)
     if len(leaves) != 1 or leaves[0].ndim < shape.count(",") + 1:
         raise ValueError(
-            f"{strategy} solves for one array of shape (..., {shape}), got shapes "
+            f"{solver} solves for one array of shape (..., {shape}), got shapes "
             f"{[leaf.shape for leaf in leaves]}; stack the unknowns, or use Dense()"
         )
     return leaves[0]

@@ -8,7 +8,7 @@ from ._linear_solver import AbstractLinearSolver
 
 
 class LineaxSolver(AbstractLinearSolver):
-    """A Lineax solver for tangents and adjoints.
+    """Lineax solver for tangents and adjoints.
 
     **Arguments**
 

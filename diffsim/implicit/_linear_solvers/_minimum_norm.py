@@ -1,4 +1,4 @@
-"""Singular systems: the shortest of all least-squares answers."""
+"""Minimum-norm solution of singular systems, by their singular values."""
 
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -8,7 +8,7 @@ from ._linear_solver import AbstractLinearSolver, direct_solution, matrix_of
 
 
 class MinimumNorm(AbstractLinearSolver):
-    r"""$x = A^+ b$, the shortest $x$ that makes $|A x - b|$ least.
+    r"""Minimum-norm solution $x = A^+ b$, the shortest of least $|A x - b|$.
 
     For equations that leave directions of their unknown undetermined: those directions
     get a derivative of zero, which is a choice, and made only where it is asked for.

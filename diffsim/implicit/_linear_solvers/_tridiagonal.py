@@ -12,7 +12,9 @@ from ._linear_solver import (
 
 
 class Tridiagonal(AbstractLinearSolver):
-    r"""$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i$ for unknowns of shape (..., n).
+    r"""Tridiagonal matrix, for unknowns of shape (..., n):
+
+    $$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i .$$
 
     Diffusion in one dimension, for instance; leading axes are systems of their own. The
     diagonals are read off three products with the operator, and each solve is one

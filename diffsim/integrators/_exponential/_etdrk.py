@@ -11,7 +11,7 @@ _REFERENCES = ("10.1006/jcph.2002.6995", "10.1137/S1064827502410633")
 
 
 class ETDRK2(AbstractExponentialSolver):
-    r"""Order 2, two evaluations of the nonlinear part a step:
+    r"""Exponential time differencing of order 2, by two evaluations of N a step:
 
     $$a = e^{hL}u + h\varphi_1 N(u), \quad u_1 = a + h\varphi_2\,(N(a) - N(u)).$$
 
@@ -45,7 +45,7 @@ class ETDRK2(AbstractExponentialSolver):
 
 
 class ETDRK4(AbstractExponentialSolver):
-    r"""Order 4, four evaluations of the nonlinear part a step: a good first choice.
+    r"""Exponential time differencing of order 4, by four evaluations of N a step.
 
     $$\begin{aligned}
     a &= e^{hL/2}u + \tfrac h2\varphi_1(\tfrac{hL}2)\,N(u), \quad
@@ -57,8 +57,8 @@ class ETDRK4(AbstractExponentialSolver):
 
     As `ETDRK2` in everything else.
 
-    **Good values:** the longest step that N alone could take explicitly; half of it
-    for sixteen times less error.
+    **Good values:** a good first choice, at the longest step that N alone could take
+    explicitly; half of it for sixteen times less error.
 
     **Limits:** as `ETDRK2`; order reduction towards 2 for stiff modes that N drives
     (mathematics).

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from ...simulations import Semilinear, unwrap_imex
 
@@ -17,7 +17,9 @@ Stage = Callable[[float, Array], Array]
 
 
 class AbstractExponentialSolver(diffrax.AbstractSolver):
-    r"""$\dot{\hat y} = L\hat y + \hat N(t, \hat y)$ with L diagonal, at fixed steps.
+    r"""Exponential integrator of a semilinear system, at fixed steps:
+
+    $$\dot{\hat y} = L\hat y + \hat N(t, \hat y), \quad L \text{ diagonal}.$$
 
     The linear part is exact however stiff or fast it is, so a step is as long as the
     other part allows. Subclasses say what functions of h L they need, which runs at
@@ -31,15 +33,15 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
 
     @abc.abstractmethod
-    def functions(self, z: Array, length: Array) -> Any:
-        """Of z = h L, everything that a step of the length h multiplies by."""
+    def functions(self, z: Array, length: Array) -> PyTree:
+        """Functions of z = h L that a step of the length h multiplies by."""
 
     @abc.abstractmethod
     def advance(self, table: Any, stage: Stage, z: Array) -> Array:
         """The state a step after z, in transformed variables."""
 
     def precompute(self, terms: Any, length: Array) -> "AbstractExponentialSolver":
-        """Itself, for steps of this length only."""
+        """Return the same solver, for steps of this length only."""
         return eqx.tree_at(
             lambda s: s.table,
             self,
@@ -70,7 +72,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     def func(self, terms, t0, y0, args):
         return terms.vf(t0, y0, args)
 
-    def _functions(self, term: Semilinear, length: Array) -> Any:
+    def _functions(self, term: Semilinear, length: Array) -> PyTree:
         real = jnp.finfo(term.symbol.dtype).dtype
         length = length.astype(real)
         return self.functions(length * term.symbol, length)

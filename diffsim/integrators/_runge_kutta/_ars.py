@@ -16,7 +16,7 @@ _DELTA = 1 - 1 / (2 * _GAMMA)
 
 
 class ARS222(AbstractImplicitRungeKutta):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 2, two implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 2, 2 implicit stages.
 
     With $\gamma = 1 - 1/\sqrt2$ and $\delta = 1 - 1/2\gamma$, a step ends in its last
     stage, $y_{n+1} = z_2$:
@@ -55,7 +55,7 @@ class ARS222(AbstractImplicitRungeKutta):
 
 
 class ARS443(AbstractImplicitRungeKutta):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, four implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 3, 4 implicit stages.
 
     As `ARS222`, with four evaluations of $f_E$ and four solves a step, and stable for
     $f_E$ on the imaginary axis: a good first choice for advection beside diffusion.

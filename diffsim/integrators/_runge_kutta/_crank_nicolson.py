@@ -9,7 +9,9 @@ from ._tableau import Tableau, stiffly_accurate
 
 
 class CrankNicolson(AbstractImplicitRungeKutta):
-    r"""$y_{n+1} = y_n + \tfrac h2\bigl[f(y_n) + f(y_{n+1})\bigr]$: order 2, one solve.
+    r"""Crank–Nicolson method, order 2 by one solve a step:
+
+    $$y_{n+1} = y_n + \tfrac h2\bigl[f(y_n) + f(y_{n+1})\bigr] .$$
 
     A mode of rate λ is multiplied by $(1 + z/2)/(1 - z/2)$ a step, $z = h\lambda$: what
     oscillates keeps its amplitude, and what decays never grows, whatever the step. It

@@ -13,7 +13,7 @@ from ._tableau import add_scaled, stacked_linear_combination
 
 
 class AbstractDense(diffrax.AbstractLocalInterpolation):
-    r"""$y(t_0 + \theta h) = y_0 + h \sum_i b_i(\theta)\,(k_i + \hat k_i)$.
+    r"""Dense output $y(t_0 + \theta h) = y_0 + h \sum_i b_i(\theta)\,(k_i + \hat k_i)$.
 
     As Diffrax's, in the type of the state: its own is in double precision wherever JAX
     has that enabled.
@@ -49,18 +49,18 @@ class AbstractDense(diffrax.AbstractLocalInterpolation):
 
 
 class Dense3(AbstractDense):
-    """Of KenCarp3, of order 2."""
+    """Dense output of KenCarp3, of order 2."""
 
     powers = diffrax.KenCarp3.interpolation_cls.coeffs
 
 
 class Dense4(AbstractDense):
-    """Of KenCarp4, of order 3."""
+    """Dense output of KenCarp4, of order 3."""
 
     powers = diffrax.KenCarp4.interpolation_cls.coeffs
 
 
 class Dense5(AbstractDense):
-    """Of KenCarp5, of order 3."""
+    """Dense output of KenCarp5, of order 3."""
 
     powers = diffrax.KenCarp5.interpolation_cls.coeffs

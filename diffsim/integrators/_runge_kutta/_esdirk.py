@@ -40,7 +40,9 @@ class SolverState(eqx.Module):
 
 
 class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
-    r"""Stages $k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr)$.
+    r"""Diagonally implicit Runge–Kutta method, with the stage derivatives:
+
+    $$k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr) .$$
 
     Each is an equation for its own slope, solved by Newton's method with one factor of
     $1 - \gamma h\,\partial f/\partial y$ for all of them. The factor is kept from step
@@ -54,8 +56,8 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
 
     **Arguments**
 
-    - `linear`: what is known of $\partial f/\partial y$, once for the stages, their
-        tangents and adjoints: `implicit.Dense()`, `Tridiagonal()`, `Banded(...)`,
+    - `linear_solver`: by what is known of $\partial f/\partial y$, once for the stages,
+        their tangents and adjoints: `implicit.Dense()`, `Tridiagonal()`, `Banded(...)`,
         `BlockTridiagonal()`, or `Krylov(preconditioner=...)`, which makes no matrix.
     - `rtol`, `atol`: error that Newton's method may leave in the state of a stage. None
         is 2e-12 of an entry and 5e-14 of the largest one in float64, and the same
@@ -76,13 +78,13 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
 
     **Limits:** the factor is that of the start of a step, so a long one over a strong
     nonlinearity fails where a new factor for every iteration would not (convenience).
-    `linear` is not told of $\gamma h$, and neither is a preconditioner
+    `linear_solver` is not told of $\gamma h$, and neither is a preconditioner
     (convenience). One that presumes another structure than there is makes steps slow or
     fail, and derivatives NaN (convenience: stages are iterated, not checked).
     Derivatives factor the matrix of every stage (convenience).
     """
 
-    linear: AbstractLinearSolver = eqx.field(default=Dense(), kw_only=True)
+    linear_solver: AbstractLinearSolver = eqx.field(default=Dense(), kw_only=True)
     rtol: float | None = eqx.field(default=None, kw_only=True)
     atol: float | None = eqx.field(default=None, kw_only=True)
     iterations: int = eqx.field(static=True, default=50, kw_only=True)
@@ -106,7 +108,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         factor = None
         if start is None:
             start = self._problem(terms, t0, t1, y0, args, _evaluate)
-            factor = no_factor(self.linear.with_closures_as_leaves(y0), start)
+            factor = no_factor(self.linear_solver.with_closures_as_leaves(y0), start)
         kept = self.tableau.ends_in_last_stage
         return SolverState((start.slope, start.explicit) if kept else None, factor)
 
@@ -116,13 +118,14 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         if leap is not None:
             done = imex_step(self.tableau, leap)
             return self._ended(done, y0, (leap.slope, leap.explicit))
-        linear, factor = self.linear.with_closures_as_leaves(y0), solver_state.factor
+        linear_solver = self.linear_solver.with_closures_as_leaves(y0)
+        factor = solver_state.factor
         problem = self._problem(terms, t0, t1, y0, args, first)
         if made_jump is not False:
             rate = jnp.where(made_jump, jnp.inf, factor.rate)
             factor = JacobianFactor(factor.prepared, factor.length, rate)
         tolerances = Tolerances(self.rtol, self.atol, self.iterations)
-        done = esdirk_step(self.tableau, linear, tolerances, problem, factor)
+        done = esdirk_step(self.tableau, linear_solver, tolerances, problem, factor)
         return self._ended(done, y0, (problem.slope, problem.explicit))
 
     def _ended(self, done: Step, y0, first: Slopes):

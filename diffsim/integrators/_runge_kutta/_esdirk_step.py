@@ -7,7 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, implicit_solve
+from ...implicit import (
+    AbstractLinearSolver,
+    ImplicitAdjoint,
+    ImplicitEquation,
+    implicit_solve,
+)
 from ._simplified_newton import Tolerances
 from ._stage_solver import JacobianFactor, StageProblem, StageSolutions, solve_stages
 from ._tableau import Tableau, add_scaled, linear_combination
@@ -31,15 +36,16 @@ class Step(NamedTuple):
 
 def esdirk_step(
     tableau: Tableau,
-    linear: AbstractLinearSolver,
+    linear_solver: AbstractLinearSolver,
     tolerances: Tolerances,
     problem: StageProblem,
     kept: JacobianFactor,
 ) -> Step:
     """The step, differentiable in everything that `problem` holds."""
-    found = solve_stages(tableau, *_stop_gradient((linear, tolerances, problem, kept)))
+    given = _stop_gradient((linear_solver, tolerances, problem, kept))
+    found = solve_stages(tableau, *given)
     problem, found = _failed_as_zero_length(problem, found)
-    slopes, explicit = _differentiable_stages(tableau, linear, problem, found)
+    slopes, explicit = _differentiable_stages(tableau, linear_solver, problem, found)
     return complete_step(tableau, problem, slopes, explicit, found)
 
 
@@ -75,7 +81,7 @@ def _error(tableau: Tableau, length: Array, slopes, explicit) -> PyTree[Array] |
     return add_scaled(jax.tree.map(jnp.zeros_like, error), length, error)
 
 
-def _stop_gradient(given: Any) -> Any:
+def _stop_gradient(given: PyTree) -> PyTree:
     """Stop gradients: nothing of the search's iterations is differentiated."""
     arrays, rest = eqx.partition(given, eqx.is_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
@@ -102,7 +108,7 @@ def _failed_as_zero_length(
 
 def _differentiable_stages(
     tableau: Tableau,
-    linear: AbstractLinearSolver,
+    linear_solver: AbstractLinearSolver,
     problem: StageProblem,
     found: StageSolutions,
 ):
@@ -122,7 +128,7 @@ def _differentiable_stages(
         theta = field.consts[0], t, base, length
         equation = ImplicitEquation(_stage(field.implicit), theta, None, _guess_is_root)
         guess = jax.tree.map(lambda k, i=i: k[i], found.slopes)
-        slope, _ = implicit_solve(equation, guess, Rule(linear=linear))
+        slope, _ = implicit_solve(equation, guess, ImplicitAdjoint(linear_solver))
         slopes.append(slope)
         if field.explicit is not None:
             z = add_scaled(base, length, slope)

@@ -75,7 +75,7 @@ def _as_lists(tableau: Tableau, slopes: PyTree[Array]) -> list[PyTree[Array]]:
 
 
 class _Solved(NamedTuple):
-    """Whether every stage was: what cannot be solved for is NaN."""
+    """Slopes of a step whose stages are solved, or NaN."""
 
     slopes: list[PyTree[Array]]
     factor: None = None

@@ -13,20 +13,20 @@ _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
 
 
 class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 3, three implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 3, 3 implicit stages.
 
     The dynamics are a `simulations.IMEXTerm`, or
     `diffrax.MultiTerm(explicit, implicit)`: $f_E$ is evaluated, only $f_I$ is solved
-    for, and `linear` is about $\partial f_I/\partial y$ alone: a diffusion that is
-    linear and `Tridiagonal()` beside any reaction, for instance. The implicit part is
-    L-stable. Coefficients and dense output, of order 2, are those of
+    for, and `linear_solver` is about $\partial f_I/\partial y$ alone: a diffusion that
+    is linear and `Tridiagonal()` beside any reaction, for instance. The implicit part
+    is L-stable. Coefficients and dense output, of order 2, are those of
     `diffrax.KenCarp3`; arguments are those of `AbstractImplicitRungeKutta`.
 
     **Good values:** tolerances of 1e-3 to 1e-5; steps that an explicit method of $f_E$
     alone could take.
 
-    **Limits:** steps are bounded by the stability of $f_E$ (mathematics); `linear` as
-    for `AbstractImplicitRungeKutta`.
+    **Limits:** steps are bounded by the stability of $f_E$ (mathematics);
+    `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
@@ -40,7 +40,7 @@ class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
 
 class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 4, five implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 4, 5 implicit stages.
 
     As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
     first choice for reaction or advection beside diffusion.
@@ -61,7 +61,7 @@ class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
 
 class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    r"""$\dot y = f_E + f_I$ with $f_I$ stiff: order 5, seven implicit stages.
+    r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 5, 7 implicit stages.
 
     As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.
 

@@ -12,7 +12,7 @@ _REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
 
 
 class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    """Stiff systems at low accuracy: order 3, three implicit stages.
+    """ESDIRK method for stiff systems at low accuracy: order 3, three implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
     the coefficients and the dense output of `diffrax.Kvaerno3`, whose linear systems
@@ -22,7 +22,7 @@ class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     slowly; whatever decays faster than a step is damped.
 
     **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
-    fields (mathematics); `linear` as for `AbstractImplicitRungeKutta`.
+    fields (mathematics); `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau)
@@ -36,7 +36,7 @@ class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
 
 class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
-    """Stiff systems, a good first choice: order 5, six implicit stages.
+    """ESDIRK method for stiff systems, a first choice: order 5, six implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 4: the steps,
     the coefficients and the dense output, of order 3, of `diffrax.Kvaerno5`. Arguments
@@ -44,13 +44,13 @@ class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
 
     ```python
     ds.Method(integrators.Kvaerno5())  # adaptive, rtol = atol = 1e-8
-    ds.Method(integrators.Kvaerno5(linear=implicit.Tridiagonal()), step=0.1)
+    ds.Method(integrators.Kvaerno5(linear_solver=implicit.Tridiagonal()), step=0.1)
     ```
 
     **Good values:** tolerances of 1e-5 to 1e-10.
 
     **Limits:** order reduction where stiff and slow modes mix (mathematics); smooth
-    fields (mathematics); `linear` as for `AbstractImplicitRungeKutta`.
+    fields (mathematics); `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau)

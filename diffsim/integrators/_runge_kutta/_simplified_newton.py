@@ -22,7 +22,7 @@ _FORCING = 1e-3
 
 
 class Tolerances(eqx.Module):
-    """When a stage is solved: its error within `atol` + `rtol` |y|, entry by entry."""
+    """Tolerances of a stage: its error within `atol` + `rtol` |y|, entry by entry."""
 
     rtol: float | None
     atol: float | None
@@ -51,10 +51,13 @@ class Stage(NamedTuple):
     good: Bool[Array, ""]
 
 
-def newton_of_every_stage(linear: AbstractLinearSolver) -> AbstractLinearSolver:
-    """The part of a strategy that solves for steps of Newton's method."""
-    linear = linear.forward if isinstance(linear, ForwardAdjointSolvers) else linear
-    return linear.linear if isinstance(linear, LaggedLU) else linear
+def newton_of_every_stage(linear_solver: AbstractLinearSolver) -> AbstractLinearSolver:
+    """The part of a linear solver that solves for steps of Newton's method."""
+    if isinstance(linear_solver, ForwardAdjointSolvers):
+        linear_solver = linear_solver.forward
+    if isinstance(linear_solver, LaggedLU):
+        linear_solver = linear_solver.linear_solver
+    return linear_solver
 
 
 def simplified_newton(
@@ -101,7 +104,7 @@ def simplified_newton(
 
 
 def linear_solver_of(
-    linear: AbstractLinearSolver, factor: Any, scale: Array
+    linear_solver: AbstractLinearSolver, factor: Any, scale: Array
 ) -> Callable[..., Any]:
     """`solve` for `simplified_newton`: by `factor`, or a Krylov method by the operator.
 
@@ -109,10 +112,10 @@ def linear_solver_of(
     """
 
     def solve(operator, b):
-        if isinstance(linear, Krylov):
-            tolerance = _FORCING * jnp.sqrt(linear.inner(b, b))
-            return linear.solve_to_tolerance(operator, b, tolerance)[0]
-        x, _ = linear.solve(factor, operator, b)
+        if isinstance(linear_solver, Krylov):
+            tolerance = _FORCING * jnp.sqrt(linear_solver.inner(b, b))
+            return linear_solver.solve_to_tolerance(operator, b, tolerance)[0]
+        x, _ = linear_solver.solve(factor, operator, b)
         return jax.tree.map(lambda a: scale.astype(a.dtype) * a, x)
 
     return solve

@@ -40,7 +40,7 @@ class _Parabola(diffrax.AbstractLocalInterpolation):
 
 
 class SSPRK3(diffrax.AbstractERK):
-    r"""Shu and Osher's three stages of order 3, each an average of Euler's steps.
+    r"""Shu and Osher's method of order 3: stages that are averages of Euler's steps.
 
     $$u_1 = E(u), \quad u_2 = \tfrac34 u + \tfrac14 E(u_1), \quad
     u_3 = \tfrac13 u + \tfrac23 E(u_2), \qquad E(u) = u + h f(u)$$

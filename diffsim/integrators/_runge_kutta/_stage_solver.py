@@ -109,9 +109,13 @@ class StageSolutions(NamedTuple):
     good: Bool[Array, ""]
 
 
-def no_factor(linear: AbstractLinearSolver, problem: StageProblem) -> JacobianFactor:
+def no_factor(
+    linear_solver: AbstractLinearSolver, problem: StageProblem
+) -> JacobianFactor:
     """A factor that no step uses, of the structure of all others."""
-    given = jax.eval_shape(lambda: _prepare_factor(linear, problem, problem.length))
+    given = jax.eval_shape(
+        lambda: _prepare_factor(linear_solver, problem, problem.length)
+    )
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), given)
     infinite = jnp.full_like(problem.length, jnp.inf)
     return JacobianFactor(zeros, jnp.zeros_like(problem.length), infinite)
@@ -119,7 +123,7 @@ def no_factor(linear: AbstractLinearSolver, problem: StageProblem) -> JacobianFa
 
 def solve_stages(
     tableau: Tableau,
-    linear: AbstractLinearSolver,
+    linear_solver: AbstractLinearSolver,
     tolerances: Tolerances,
     problem: StageProblem,
     kept: JacobianFactor,
@@ -129,19 +133,20 @@ def solve_stages(
     At most one factor is made a step. If Newton's method fails with an old one, the
     step is tried again; if it fails with its own, the step is too long.
     """
-    linear, length = newton_of_every_stage(linear), tableau.gamma * problem.length
+    linear_solver = newton_of_every_stage(linear_solver)
+    length = tableau.gamma * problem.length
 
     def attempt(carry):
         _, factor, _, renewed, _ = carry
         factor = jax.lax.cond(
             renewed,
             lambda: JacobianFactor(
-                _prepare_factor(linear, problem, length), length, factor.rate
+                _prepare_factor(linear_solver, problem, length), length, factor.rate
             ),
             lambda: factor,
         )
         slopes, rate, good = _solve_all_stages(
-            tableau, linear, tolerances, problem, factor
+            tableau, linear_solver, tolerances, problem, factor
         )
         factor = JacobianFactor(factor.prepared, factor.length, rate)
         again = ~good & ~renewed
@@ -150,7 +155,7 @@ def solve_stages(
     like = empty_stages(problem.slope, tableau.stages)
     change = jnp.abs(length - kept.length)
     used = (kept.rate <= _SLOW) & (change <= _OTHER_LENGTH * jnp.abs(kept.length))
-    # A strategy that prepares nothing is never out of date.
+    # A linear solver that prepares nothing is never out of date.
     renewed = ~used | (not jax.tree.leaves(kept.prepared))
     start = (like, kept, renewed & ~renewed, renewed, renewed | True)
     slopes, factor, good, _, _ = jax.lax.while_loop(lambda c: c[4], attempt, start)
@@ -158,8 +163,8 @@ def solve_stages(
 
 
 def _prepare_factor(
-    linear: AbstractLinearSolver, problem: StageProblem, length: Array
-) -> Any:
+    linear_solver: AbstractLinearSolver, problem: StageProblem, length: Array
+) -> PyTree:
     field, y = problem.field, problem.y
 
     def residual(k):
@@ -168,18 +173,22 @@ def _prepare_factor(
         return jax.tree.map(jnp.subtract, k, rate)
 
     _, operator = jax.linearize(residual, jax.tree.map(jnp.zeros_like, y))
-    return newton_of_every_stage(linear).prepare(operator, y)
+    return newton_of_every_stage(linear_solver).prepare(operator, y)
 
 
 def _solve_all_stages(
-    tableau: Tableau, linear, tolerances, problem: StageProblem, factor: JacobianFactor
+    tableau: Tableau,
+    linear_solver,
+    tolerances,
+    problem: StageProblem,
+    factor: JacobianFactor,
 ):
     """One stage after another: their slopes, the slowest rate, whether all are good."""
     field, y, length = problem.field, problem.y, tableau.gamma * problem.length
     scale = 2 * factor.length / (factor.length + length)
     # Zero over zero at a step of no length, where no change needs correction.
     scale = jnp.where(length == factor.length, 1, scale)
-    solve = linear_solver_of(linear, factor.prepared, scale)
+    solve = linear_solver_of(linear_solver, factor.prepared, scale)
 
     def stage(carry, row):
         slopes, explicit, rate, good = carry

@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 
 class Tableau(NamedTuple):
-    r"""$s$ stages, the first of them known at the start of the step.
+    r"""Butcher tableau of $s$ stages, the first of them known at the start of the step.
 
     Stage i is at time `nodes[i]`; `implicit[i]` and `explicit[i]` weigh the slopes
     before it, `gamma` its own implicit slope. `predictor[i]` weighs earlier implicit
@@ -31,7 +31,7 @@ class Tableau(NamedTuple):
 
     @property
     def stages(self) -> int:
-        """How many there are, the known one included."""
+        """Number of stages, the known one included."""
         return len(self.nodes)
 
     @property
@@ -46,7 +46,7 @@ class Tableau(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A tableau's of every stage but the first, for a loop over them."""
+    """Rows of a tableau, of every stage but the first, for a loop over them."""
 
     index: Array
     nodes: Array
@@ -90,7 +90,7 @@ def stiffly_accurate(
     implicit: tuple[Sequence[float], ...],
     explicit: tuple[Sequence[float], ...] | None = None,
 ) -> Tableau:
-    """Of steps without an error estimate, whose weights are the last row.
+    """Tableau of steps without an error estimate, whose weights are the last row.
 
     Stages guess the slope of the one before.
     """

@@ -9,7 +9,7 @@ _REFERENCE = ("10.1090/S0025-5718-97-00873-9", "10.1007/3-540-30666-8")
 
 
 class KahanLi6(AbstractSymplecticSolver):
-    r"""Nine leapfrog steps of moderate length: symplectic, order 6.
+    r"""Kahan and Li's composition of nine leapfrog steps: symplectic, order 6.
 
     No step is longer than 0.8 of the whole, where `Yoshida6` steps back by 1.2, so its
     error is a tenth for 9/7 of the work.
@@ -33,7 +33,7 @@ class KahanLi6(AbstractSymplecticSolver):
 
 
 class KahanLi8(AbstractSymplecticSolver):
-    r"""Seventeen leapfrog steps of moderate length: symplectic, order 8.
+    r"""Kahan and Li's composition of seventeen leapfrog steps: symplectic, order 8.
 
     **Good values:** 20 to 60 steps per shortest period. Seventeen force evaluations a
     step.

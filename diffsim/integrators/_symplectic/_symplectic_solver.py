@@ -9,7 +9,7 @@ from ...simulations import AbstractSplittingSolver
 
 
 class AbstractSymplecticSolver(AbstractSplittingSolver):
-    r"""A symmetric composition $\Phi_h = S_{w_s h} \circ \dots \circ S_{w_1 h}$.
+    r"""Symmetric composition $\Phi_h = S_{w_s h} \circ \dots \circ S_{w_1 h}$.
 
     $S_h$ is leapfrog, drift–kick–drift, or Strang's splitting of `SplitFlows`,
     first–second–first; adjacent drifts are merged. With $w_i = w_{s+1-i}$ the

@@ -10,7 +10,7 @@ _REFERENCE = ("10.1016/0375-9601(90)90092-3",)
 
 
 class Yoshida4(AbstractSymplecticSolver):
-    r"""Three leapfrog steps that cancel the error of order 2: symplectic, order 4.
+    r"""Yoshida's composition of three leapfrog steps: symplectic, order 4.
 
     $$w_1 = w_3 = \frac{1}{2 - 2^{1/3}}, \quad w_2 = 1 - 2 w_1$$
 
@@ -31,7 +31,7 @@ class Yoshida4(AbstractSymplecticSolver):
 
 
 class Yoshida6(AbstractSymplecticSolver):
-    r"""Seven leapfrog steps, symplectic, order 6: Yoshida's solution A.
+    r"""Yoshida's composition of 7 leapfrog steps, solution A: symplectic, order 6.
 
     **Good values:** 30 to 100 steps per shortest period; energy errors of 1e-9 to
     1e-12. Seven force evaluations a step.
@@ -50,7 +50,7 @@ class Yoshida6(AbstractSymplecticSolver):
 
 
 class Yoshida8(AbstractSymplecticSolver):
-    r"""Fifteen leapfrog steps, symplectic, order 8: Yoshida's solution D.
+    r"""Yoshida's composition of 15 leapfrog steps, solution D: symplectic, order 8.
 
     **Good values:** 30 to 60 steps per shortest period, where rounding takes over.
     Fifteen force evaluations a step.

@@ -7,7 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ...implicit import AbstractLinearSolver, ImplicitEquation, Rule, implicit_solve
+from ...implicit import (
+    AbstractLinearSolver,
+    ImplicitAdjoint,
+    ImplicitEquation,
+    implicit_solve,
+)
 from ._elliptic_solver import AbstractEllipticSolver, PreparedOperator
 from ._fast_diagonalization import FastDiagonalization
 from ._helmholtz_operator import HelmholtzOperator
@@ -16,7 +21,7 @@ from ._tridiagonal_elimination import TridiagonalElimination
 
 
 class EllipticLinearSolver(AbstractLinearSolver):
-    """A solver with the system that it is for, as a strategy."""
+    """Linear solver made of an elliptic one and the system that it is for."""
 
     solver: AbstractEllipticSolver
     system: HelmholtzOperator
@@ -54,12 +59,12 @@ def solve_elliptic(
     Of one field, shape (*grid). Differentiable in all arrays of the system and in b,
     each derivative another solve with what was prepared for the value.
     """
-    # The preparation and the preconditioner are constants: the derivative is the rule
-    # of `ImplicitEquation`.
-    strategy = EllipticLinearSolver(solver, jax.lax.stop_gradient(system))
+    # The preparation and the preconditioner are constants: the derivative is that of
+    # `ImplicitEquation`.
+    linear_solver = EllipticLinearSolver(solver, jax.lax.stop_gradient(system))
     equation = ImplicitEquation(_residual, (system, b), guess is not None, _solve)
     start = jnp.zeros_like(b) if guess is None else guess
-    u, iterations = implicit_solve(equation, start, Rule(strategy))
+    u, iterations = implicit_solve(equation, start, ImplicitAdjoint(linear_solver))
     return u, iterations
 
 
@@ -98,11 +103,11 @@ def _residual(u: Array, given: tuple[HelmholtzOperator, Array]) -> Array:
 
 def _solve(how, function, guess, given) -> tuple[Array, Array, Any]:
     del function
-    guessed, rule = how
+    guessed, adjoint = how
     system, b = given
-    strategy = rule.linear
-    state = strategy.prepare(system, b)
-    u, iterations = strategy.solve_from_guess(
+    linear_solver = adjoint.linear_solver
+    state = linear_solver.prepare(system, b)
+    u, iterations = linear_solver.solve_from_guess(
         state, system, system.project_mean_free(b), guess if guessed else None
     )
     return u, iterations, state

@@ -154,20 +154,24 @@ def _solve_nonlinear(diffusivities, step, rhs, guess, domain):
     left = _stage_tolerance(rhs, 5)
     line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
     if line:
-        linear = implicit.Tridiagonal()
+        linear_solver = implicit.Tridiagonal()
     else:
         fields = _evaluate_diffusivities(diffusivities, t, guess, domain)
         systems = [
             helmholtz_operator(domain, length * k, 1.0, rhs.dtype, regular=True)
             for k in fields
         ]
-        linear = implicit.Krylov(
+        linear_solver = implicit.Krylov(
             implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
         )
-    rule = implicit.Rule(linear=linear)
+    adjoint = implicit.ImplicitAdjoint(linear_solver)
     given = ((t, length), rhs, domain)
-    solver = None if line else implicit.NewtonKrylov(left, left, linear=linear)
-    return implicit.root(residual, guess, given, solver=solver, rule=rule, throw=False)
+    solver = None
+    if not line:
+        solver = implicit.NewtonKrylov(left, left, linear_solver=linear_solver)
+    return implicit.root(
+        residual, guess, given, solver=solver, adjoint=adjoint, throw=False
+    )
 
 
 def _stage_tolerance(rhs: Array, roundings: int) -> float:

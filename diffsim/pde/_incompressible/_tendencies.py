@@ -104,7 +104,7 @@ class ProjectedDynamics(AbstractIMEXTerm):
             )
 
         b = jax.tree.map(lambda c: length * c, self._projected_resistance(t, rhs))
-        moved = linear_solve(operator, b, linear=Krylov(BiCGStab()), throw=False)
+        moved = linear_solve(operator, b, linear_solver=Krylov(BiCGStab()), throw=False)
         return jax.tree.map(jnp.add, rhs, moved)
 
     def _projected_resistance(self, t: Any, u: Faces) -> Faces:

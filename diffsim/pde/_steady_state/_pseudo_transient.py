@@ -1,17 +1,21 @@
 """`PseudoTransient`: Newton's method that begins as a march in time."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optimistix as optx
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._norms import machine_epsilon, max_norm
 from ..._validation import as_floating, check_positive, check_signature
-from ...implicit import GMRES, AbstractLinearSolver, Krylov
+from ...implicit import (
+    GMRES,
+    AbstractInexactNewton,
+    AbstractLinearSolver,
+    Krylov,
+)
 
 
 #: A step after which this part of |f| is left that is not linear in it, is as long as
@@ -36,7 +40,7 @@ class _State(eqx.Module):
     failed: Bool[Array, ""]
 
 
-class PseudoTransient(optx.AbstractRootFinder):
+class PseudoTransient(AbstractInexactNewton):
     r"""Implicit steps in a time of its own, as long as f stays nearly linear:
 
     $$\Bigl(\frac1\tau - \frac{\partial f}{\partial y}\Bigr)\,s = f(y), \qquad
@@ -54,8 +58,8 @@ class PseudoTransient(optx.AbstractRootFinder):
     - `step`: the first τ; the next one is longer by a factor of 10 or less.
     - `rtol`: of what is left after the last step, relative to the largest entry of y
         and of the guess; None is the 3/4 power of the precision, 2e-12 in float64.
-    - `linear`: an `implicit.Krylov`; its own tolerances are not used here. None is
-        `Krylov(GMRES(60), max_steps=4000)`, which keeps 60 fields in memory.
+    - `linear_solver`: an `implicit.Krylov`; its own tolerances are not used here. None
+        is `Krylov(GMRES(60), max_steps=4000)`, which keeps 60 fields in memory.
     - `norm`: of what `rtol` is for.
 
     **Good values:** 1; 0.1 where that comes to nothing.
@@ -68,7 +72,7 @@ class PseudoTransient(optx.AbstractRootFinder):
     step_size: float | Array
     rtol: float | None
     atol: float
-    linear: AbstractLinearSolver
+    linear_solver: AbstractLinearSolver
     norm: Callable[[PyTree], Array]
     references: ClassVar[tuple[str, ...]] = ("10.1137/S0036142996304796",)
 
@@ -77,7 +81,7 @@ class PseudoTransient(optx.AbstractRootFinder):
         step: float | Array = 1.0,
         *,
         rtol: float | None = None,
-        linear: AbstractLinearSolver | None = None,
+        linear_solver: AbstractLinearSolver | None = None,
         norm: Callable[[PyTree], Array] = max_norm,
     ):
         check_positive("step", as_floating("step", step))
@@ -87,10 +91,9 @@ class PseudoTransient(optx.AbstractRootFinder):
         self.step_size = step
         self.rtol = rtol
         self.atol = 0.0
-        self.linear = Krylov(GMRES(60), max_steps=4000) if linear is None else linear
+        default = Krylov(GMRES(60), max_steps=4000)
+        self.linear_solver = default if linear_solver is None else linear_solver
         self.norm = norm
-        if not isinstance(self.linear, Krylov):
-            raise ValueError(f"linear must be an implicit.Krylov, got {linear!r:.60}")
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         del options, f_struct, aux_struct, tags
@@ -109,8 +112,7 @@ class PseudoTransient(optx.AbstractRootFinder):
             return jax.tree.map(lambda a, b: a / state.step - b, v, operator(v))
 
         tolerance = state.forcing * state.residual
-        assert isinstance(self.linear, Krylov)
-        move, _ = self.linear.solve_to_tolerance(shifted, value, tolerance)
+        move = self._solve_to_tolerance(shifted, value, tolerance)
         moved = jax.tree.map(jnp.add, y, move)
         there = fn(moved, args)[0]
         bent = jax.tree.map(lambda f, s: f - s / state.step, there, move)
@@ -119,19 +121,6 @@ class PseudoTransient(optx.AbstractRootFinder):
         taken = lost <= _LOST
         y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, y)
         return y, self._next(y, move, state, size, lost), aux
-
-    def terminate(self, fn, y, args, options, state, tags):
-        del fn, y, args, options, tags
-        results: Any = optx.RESULTS
-        done = state.left <= 1
-        stuck = state.failed & ~done
-        return done, results.where(
-            stuck, results.nonlinear_divergence, results.successful
-        )
-
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
-        del fn, args, options, state, tags, result
-        return y, aux, {}
 
     def _next(self, y, move, state: _State, size: Array, lost: Array) -> _State:
         eps = machine_epsilon(y)
@@ -155,7 +144,3 @@ class PseudoTransient(optx.AbstractRootFinder):
             jnp.where(met, 0, left),
             step < eps,
         )
-
-    def _length(self, f: PyTree[Array]) -> Array:
-        assert isinstance(self.linear, Krylov)
-        return jnp.sqrt(self.linear.inner(f, f))

@@ -13,13 +13,13 @@ from jaxtyping import Array, Bool, PyTree
 from ..._jit._fresh_jit import fresh_jit
 from ..._norms import machine_epsilon
 from ..._primitives import closure_convert
-from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
+from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
 from ..._validation import check_signature
 from ...implicit import (
+    AbstractInexactNewton,
+    ImplicitAdjoint,
     ImplicitEquation,
     Krylov,
-    NewtonKrylov,
-    Rule,
     Solution,
     implicit_solve,
     root,
@@ -92,8 +92,8 @@ def steady_state(
         boundaries that change with time are taken as they are at `t0`.
     - `solver`: None is `PseudoTransient()`, which finds states that attract; or
         `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
-        not, or whatever else `implicit.root` takes. Its `linear` serves derivatives,
-        too.
+        not, or whatever else `implicit.root` takes. Its `linear_solver` serves
+        derivatives, too.
     - `observe`: `observe(t, y)` of the internal state, as for `simulate`:
         `flow.pressure`, `flow.force`; None is that of the simulation, the field of
         shape (channel, *grid) or the velocity in the centers of cells.
@@ -129,10 +129,7 @@ def steady_state(
     if observe is not None:
         check_signature("observe", observe, ("t", "y"))
     found = _solve(simulation, solver, observe, max_steps)
-    if not should_raise(throw):
-        return found if full else found.value
-    value = raise_if_failed(found.value, found.status)
-    return eqx.tree_at(lambda s: s.value, found, value) if full else value
+    return value_or_solution(found, throw=throw, full=full)
 
 
 @fresh_jit
@@ -147,10 +144,10 @@ def _solve(simulation, solver, observe, max_steps) -> Solution:
     def function(y, theta):
         return opened(theta[1], y, theta[0])
 
-    rule = Rule(LeftPreconditionedKrylov(_krylov(solver), preconditioner))
+    adjoint = ImplicitAdjoint(LeftPreconditionedKrylov(_krylov(solver), preconditioner))
     search = functools.partial(_search, max_steps)
     equation = ImplicitEquation(function, (dynamic, consts), solver, search)
-    y, (status, size, steps) = implicit_solve(equation, guess, rule)
+    y, (status, size, steps) = implicit_solve(equation, guess, adjoint)
     proper = simulation.is_valid()
     status = RESULTS.where(proper, status, RESULTS.invalid_parameter)
     y = nan_unless(y, proper)
@@ -160,14 +157,15 @@ def _solve(simulation, solver, observe, max_steps) -> Solution:
 
 def _search(max_steps: int, how, function, guess, theta):
     """The state or NaN, how it went, and nothing that derivatives could use."""
-    solver, rule = how
+    solver, adjoint = how
+    linear_solver = adjoint.linear_solver
 
     def distance(y, theta):
         # stop_gradient, so that Newton's Jacobian is L df and not d(L(y) f(y)), which
         # is the same where f is zero. Only the search for y is here: its derivative is
         # that of f, by the implicit function theorem, and loses nothing.
         inverse, _ = _preconditioned_jacobian(
-            rule.linear, function, jax.lax.stop_gradient(y), theta
+            linear_solver, function, jax.lax.stop_gradient(y), theta
         )
         return inverse(function(y, theta))
 
@@ -177,23 +175,23 @@ def _search(max_steps: int, how, function, guess, theta):
         theta,
         solver=solver,
         # The one without an estimate of the condition number.
-        rule=Rule(mode="reverse"),
+        adjoint=ImplicitAdjoint(mode="reverse"),
         max_steps=max_steps,
         throw=False,
         full=True,
     )
     status, y = _steady_status(found.status), found.value
-    unique = _is_determined(rule.linear, function, y, theta)
+    unique = _is_determined(linear_solver, function, y, theta)
     good = status == RESULTS.successful
     status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
     y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
     return y, (status, found.residual, found.iterations), None
 
 
-def _preconditioned_jacobian(linear: LeftPreconditionedKrylov, function, y, theta):
+def _preconditioned_jacobian(linear_solver: LeftPreconditionedKrylov, function, y, theta):
     """M⁻¹ and the Jacobian of the rate, at y."""
     _, operator = jax.linearize(lambda y: function(y, theta), y)
-    return linear.preconditioner.at(operator, y), operator
+    return linear_solver.preconditioner.at(operator, y), operator
 
 
 def _steady_status(status: RESULTS) -> RESULTS:
@@ -206,14 +204,14 @@ def _steady_status(status: RESULTS) -> RESULTS:
 
 
 def _is_determined(
-    linear: LeftPreconditionedKrylov, function, y, theta
+    linear_solver: LeftPreconditionedKrylov, function, y, theta
 ) -> Bool[Array, ""]:
     """Whether the Jacobian at y can be solved for a generic right-hand side."""
-    inverse, operator = _preconditioned_jacobian(linear, function, y, theta)
+    inverse, operator = _preconditioned_jacobian(linear_solver, function, y, theta)
     b = jax.tree.map(_generic_vector, y)
-    size = jnp.sqrt(linear.krylov.inner(b, b))
+    size = jnp.sqrt(linear_solver.krylov.inner(b, b))
     tolerance = machine_epsilon(y) ** 0.5 * size
-    x, _ = linear.krylov.solve_to_tolerance(
+    x, _ = linear_solver.krylov.solve_to_tolerance(
         lambda v: inverse(operator(v)), b, tolerance
     )
     return is_finite(x)
@@ -227,12 +225,12 @@ def _generic_vector(a: Array) -> Array:
 
 def _krylov(solver: Any) -> Krylov:
     """Krylov method of the solver, or the default."""
-    own = isinstance(solver, PseudoTransient | NewtonKrylov)
-    linear = solver.linear if own else PseudoTransient().linear
-    assert isinstance(linear, Krylov)
-    if linear.preconditioner is not None:
+    own = isinstance(solver, AbstractInexactNewton)
+    linear_solver = solver.linear_solver if own else PseudoTransient().linear_solver
+    assert isinstance(linear_solver, Krylov)
+    if linear_solver.preconditioner is not None:
         raise ValueError(
             "the Krylov method of solver has a preconditioner of its own: leave it "
             "out, steady_state preconditions by diffusion"
         )
-    return linear
+    return linear_solver

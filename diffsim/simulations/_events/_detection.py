@@ -8,7 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from ..._primitives import closure_convert
-from ...implicit import BracketedNewton, ImplicitEquation, Rule, implicit_solve
+from ...implicit import (
+    BracketedNewton,
+    ImplicitAdjoint,
+    ImplicitEquation,
+    implicit_solve,
+)
 from .._elapsed_time import Epoch
 from ._event import Event
 
@@ -64,7 +69,7 @@ class EventDetector(NamedTuple):
         )
         # What may lie behind the end does so to rounding.
         guess = jnp.where(until > 0, length, length / 2)
-        wait, _ = implicit_solve(equation, guess, Rule())
+        wait, _ = implicit_solve(equation, guess, ImplicitAdjoint())
         return wait
 
 
