@@ -188,7 +188,9 @@ def _search(max_steps: int, how, function, guess, theta):
     return y, (status, found.residual, found.iterations), None
 
 
-def _preconditioned_jacobian(linear_solver: LeftPreconditionedKrylov, function, y, theta):
+def _preconditioned_jacobian(
+    linear_solver: LeftPreconditionedKrylov, function, y, theta
+):
     """M⁻¹ and the Jacobian of the rate, at y."""
     _, operator = jax.linearize(lambda y: function(y, theta), y)
     return linear_solver.preconditioner.at(operator, y), operator

@@ -52,9 +52,10 @@ def with_step_size_control(
         return plan
     part = _longest_part(plan, simulation, y0)
 
-    def decided(side: Side | None, times: Array, farthest: Array) -> Side | None:
-        if not isinstance(side, DiffraxPlan):
-            return side
+    def decided(side: Side | None, times: Array, last: Array) -> DiffraxPlan | None:
+        if side is None:
+            return None
+        assert isinstance(side, DiffraxPlan)
         controller, steps = side.controller, side.max_steps
         if method.adaptive and not isinstance(method.controller, PrescribedSteps):
             controller = default_controller(times.dtype)
@@ -62,7 +63,7 @@ def with_step_size_control(
                 controller = controller_since(t0, method.controller, times.dtype)
         assert controller is not None
         if part is not None:
-            controller = _with_longest_step(controller, part * _span(farthest))
+            controller = _with_longest_step(controller, part * _span(last))
         if to_outputs and times.size > 1 and _ends_at_outputs(method, controller):
             controller = StepToOutputs(controller, times)
             # What outputs add is not the dynamics' doing, so it does not count.
