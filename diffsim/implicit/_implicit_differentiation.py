@@ -112,10 +112,12 @@ Adjoint = ImplicitAdjoint | optx.RecursiveCheckpointAdjoint
 
 def check_adjoint(adjoint: Any) -> None:
     if not isinstance(adjoint, Adjoint):
+        # Optimistix has a class of the same name.
+        package = type(adjoint).__module__.partition(".")[0]
         raise ValueError(
             "adjoint must be a diffsim.implicit.ImplicitAdjoint, or an optimistix."
-            f"RecursiveCheckpointAdjoint that unrolls, got {adjoint!r:.60}; write "
-            "ImplicitAdjoint(linear_solver) for a linear solver"
+            f"RecursiveCheckpointAdjoint that unrolls, got {adjoint!r:.60} of "
+            f"{package}; write ImplicitAdjoint(linear_solver) for a linear solver"
         )
 
 
