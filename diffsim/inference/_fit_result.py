@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
+from .._text_table import html_representation, text_representation
 from .._validation import is_traced
 from ._fisher_information import Fisher
 from ._information_factor import (
@@ -114,8 +115,11 @@ class Fit(eqx.Module):
             )
         return flags_of(self)
 
-    def __str__(self) -> str:
-        return report(self)
+    def __repr__(self) -> str:
+        return text_representation(self, report)
+
+    def _repr_html_(self) -> str:
+        return html_representation(self, report)
 
 
 def fit_result(
