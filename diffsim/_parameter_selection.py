@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,9 @@ from ._paths import (
     steps_of,
 )
 from ._validation import as_vector
+
+
+_Tree = TypeVar("_Tree")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -362,10 +365,10 @@ def _object_to_shared_name(
                 )
 
 
-def cast(tree: Any, dtype: Any) -> Any:
+def cast(tree: _Tree, dtype: Any) -> _Tree:
     """With every float in the type of the state, which governs."""
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: Any) -> object:
         floats = isinstance(leaf, jax.Array) and jnp.isdtype(
             leaf.dtype, "real floating"
         )

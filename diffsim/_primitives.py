@@ -227,7 +227,7 @@ def linear(
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
-def short_map(eqn: Any) -> Any | None:
+def short_map(eqn: Any) -> jax.extend.core.ClosedJaxpr | None:
     """The jaxpr of an equation that is a short linear map, None of any other."""
     if eqn.primitive is not _linear or not eqn.params["maps"].short:
         return None
@@ -237,7 +237,9 @@ def short_map(eqn: Any) -> Any | None:
 
 # Read again and again: for loops, for sizes, for what is not understood.
 @functools.lru_cache(maxsize=256)
-def _written_out(maps: LinearMapRules, known: int, types: tuple[Any, ...]) -> Any:
+def _written_out(
+    maps: LinearMapRules, known: int, types: tuple[Any, ...]
+) -> jax.extend.core.ClosedJaxpr:
     inputs = [jax.ShapeDtypeStruct(*one) for one in types]
     return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
 

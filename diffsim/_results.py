@@ -163,7 +163,7 @@ with warnings.catch_warnings():
         )
 
 
-def equals(result: Any, wanted: Any) -> Any:
+def equals(result: Any, wanted: Any) -> bool | Array | np.ndarray:
     """`result == wanted`, of a single known result as a Python bool."""
     if result.is_traced() or np.ndim(*jax.tree.leaves(result)):
         return result == wanted

@@ -77,7 +77,7 @@ def _is_written(name: str, member: Any) -> bool:
     return not name.startswith(("__", "_abc_"))
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: Any) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # not yet assigned
@@ -100,7 +100,7 @@ def _globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield ".".join(path), value
 
 
-def _contents(name: str, package: str | None) -> Any:
+def _contents(name: str, package: str | None) -> str | dict[str, Any]:
     """All that a user's module holds, for code that imports it where it runs.
 
     Which of it the code reads is not looked up; what has never been imported is empty.

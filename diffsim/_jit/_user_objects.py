@@ -3,11 +3,12 @@
 import dataclasses
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ._code_fingerprint import is_library
 
@@ -43,7 +44,7 @@ class Written:
     def __bool__(self) -> bool:
         return bool(self.functions or self.others or self.floats)
 
-    def kinds(self) -> Any:
+    def kinds(self) -> tuple[Hashable, ...]:
         """All that decides how the functions are called, but for what they do."""
         open_ = {*self.functions, *self.floats}
         kinds = (
@@ -51,7 +52,7 @@ class Written:
         )
         return self.structure, tuple(kinds), jax.config.jax_enable_x64  # pyright: ignore
 
-    def replaced(self, new: dict[int, Any]) -> Any:
+    def replaced(self, new: dict[int, Any]) -> PyTree:
         """The tree with other leaves in some places."""
         leaves = [new.get(i, leaf) for i, leaf in enumerate(self.leaves)]
         return jax.tree.unflatten(self.structure, leaves)
@@ -88,7 +89,7 @@ def _is_function(thing: Any) -> bool:
     return not is_library(type(thing).__module__ or "")
 
 
-def _kind(leaf: Any) -> Any:
+def _kind(leaf: Any) -> Hashable:
     if isinstance(leaf, jax.Array):
         return jax.typeof(leaf)
     if isinstance(leaf, np.ndarray):

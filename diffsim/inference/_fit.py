@@ -206,7 +206,9 @@ def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> 
     return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
 
 
-def _solver(given: Any, found: Posterior) -> Any:
+def _solver(
+    given: Any, found: Posterior
+) -> optx.AbstractLeastSquaresSolver | optx.AbstractMinimiser:
     """A solver of ours or of Optimistix that can do what the experiment asks."""
     if given is None:
         return LevenbergMarquardt()

@@ -116,7 +116,7 @@ def _used(sigma: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
     return [_fill_masked(*pair) for pair in known]
 
 
-def _fill_masked(sigma: Any, used: Any) -> Any:
+def _fill_masked(sigma: Any, used: Any) -> object:
     if is_traced(sigma) or np.ndim(sigma) == 0:
         return sigma
     try:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -23,6 +23,9 @@ from ._rebound import particles_of, rebound_simulation
 from ._state import State
 from ._user_forces import callable_name, reads_velocities, user_acceleration
 
+
+if TYPE_CHECKING:
+    import rebound
 
 Force = AbstractForce | Callable[..., Any]
 
@@ -115,7 +118,7 @@ class NBody(AbstractSimulation):
             t0=float(simulation.t),
         )
 
-    def to_rebound(self) -> Any:
+    def to_rebound(self) -> "rebound.Simulation":
         """A `rebound.Simulation` of these bodies: G, softening, time, names.
 
         Test particles are massless particles beyond `N_active`. In double precision, by

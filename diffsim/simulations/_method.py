@@ -1,6 +1,6 @@
 """`Method`: how a simulation is run, never what is simulated."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import diffrax
 import equinox as eqx
@@ -10,6 +10,8 @@ import numpy as np
 from .._validation import check_type, is_traced
 from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
+
+_Solver = TypeVar("_Solver", bound=diffrax.AbstractSolver)
 
 #: The end of a run may be that of its frozen steps but for so many roundings.
 _ULPS_AT_END = 16
@@ -173,7 +175,7 @@ def default_controller(dtype: Any) -> diffrax.PIDController:
     return diffrax.PIDController(rtol=tolerance, atol=tolerance)
 
 
-def with_root_tolerances(solver: Any, dtype: Any) -> Any:
+def with_root_tolerances(solver: _Solver, dtype: Any) -> _Solver:
     """`solver`, for fixed steps; Diffrax takes the tolerances of implicit stages from
     a controller, which there is none of.
     """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, ArrayLike, PyTree
 
 from .._jit._fresh_jit import fresh_jit
 from .._norms import largest_difference
@@ -179,7 +179,7 @@ class _Run(NamedTuple):
     halved: int
 
     @property
-    def t0(self) -> Any:
+    def t0(self) -> ArrayLike:
         return self.simulation.t0 if self.start is None else self.start.t
 
 
@@ -314,7 +314,7 @@ def _observer(simulation: AbstractSimulation, about: _About) -> Callable:
     return named
 
 
-def _named_result(simulation: AbstractSimulation, result: Any) -> Any:
+def _named_result(simulation: AbstractSimulation, result: RESULTS) -> RESULTS:
     """`result`, in the words of the simulation where its state was lost."""
     name = simulation.blow_up()
     if name == RESULTS.non_finite:

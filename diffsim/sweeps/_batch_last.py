@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
@@ -150,7 +151,9 @@ def _is_elementwise(eqn: Any) -> bool:
     return not others and ranks <= {len(full)}
 
 
-def _call(eqn: Any) -> Any | None:
+def _call(
+    eqn: Any,
+) -> jax.extend.core.ClosedJaxpr | jax.extend.core.Jaxpr | None:
     """The jaxpr that a call evaluates, input by input; None if that is not clear."""
     found = inner(eqn)
     if len(found) != 1:

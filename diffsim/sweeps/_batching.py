@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -50,7 +51,7 @@ class Task(eqx.Module):
             return *found, None
         return *found, solver_error(self.predict, model, *found)
 
-    def jaxpr(self, row: Array) -> Any:
+    def jaxpr(self, row: Array) -> jax.extend.core.ClosedJaxpr:
         """The jaxpr of one run."""
         arrays, rest = eqx.partition(self, eqx.is_array)
         return jax.make_jaxpr(lambda a, x: _trace(eqx.combine(a, rest), x))(arrays, row)

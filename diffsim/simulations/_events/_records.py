@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +107,7 @@ def _off_grid_steps(
     return there, jax.vmap(stop_gradient_unless)(waits, there)
 
 
-def _padding(a: Array) -> Any:
+def _padding(a: Array) -> float | bool | int:
     """Return the padding where nothing happened, in the type of `a`."""
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return jnp.nan

@@ -66,7 +66,9 @@ class StepToOutputs(diffrax.AbstractStepSizeController):
 _ULPS = 4
 
 
-def with_minimum_step(controller: Any, dtype: Any) -> Any:
+def with_minimum_step(
+    controller: diffrax.AbstractStepSizeController, dtype: Any
+) -> diffrax.AbstractStepSizeController:
     """`controller`, given times of this type, and up where its steps shrink away."""
     if isinstance(controller, diffrax.PIDController):
         return _Guarded(controller)

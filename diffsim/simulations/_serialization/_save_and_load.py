@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from jaxtyping import PyTree
 
 from ..._atomic_file import whole_file
 from ._class_names import checked_classes
@@ -63,7 +64,7 @@ def save(path: str | os.PathLike, tree: Any):
         _write(file, line, contents.arrays)
 
 
-def load(path: str | os.PathLike, *, classes: Any = ()) -> Any:
+def load(path: str | os.PathLike, *, classes: Any = ()) -> PyTree:
     """Reads what `save` wrote.
 
     Whether the file is as it was written is checked before anything is made of it.

@@ -19,11 +19,15 @@ class AbstractSplitFlows(diffrax.AbstractTerm):
     """
 
     @abc.abstractmethod
-    def first(self, t: Any, y: PyTree[Array], length: Array, args: Any) -> Any:
+    def first(
+        self, t: Any, y: PyTree[Array], length: Array, args: Any
+    ) -> PyTree[Array]:
         """The y after `length` of $f$ alone, its time held at t."""
 
     @abc.abstractmethod
-    def second(self, t: Any, y: PyTree[Array], length: Array, args: Any) -> Any:
+    def second(
+        self, t: Any, y: PyTree[Array], length: Array, args: Any
+    ) -> PyTree[Array]:
         """The y after `length` of $g$ alone, its time held at t."""
 
     @abc.abstractmethod
