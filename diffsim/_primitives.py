@@ -29,6 +29,10 @@ Tangent = Callable[
     Sequence[Array | None],
 ]
 
+#: Operations that JAX has traced, with their constants and without.
+ClosedJaxpr = jax.extend.core.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
+Jaxpr = jax.extend.core.Jaxpr  # pyright: ignore[reportPrivateImportUsage]
+
 _sealed = jax.extend.core.Primitive("sealed")
 _sealed.multiple_results = True
 
@@ -227,7 +231,7 @@ def linear(
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
-def short_map(eqn: Any) -> jax.extend.core.ClosedJaxpr | None:
+def short_map(eqn: Any) -> ClosedJaxpr | None:
     """The jaxpr of an equation that is a short linear map, None of any other."""
     if eqn.primitive is not _linear or not eqn.params["maps"].short:
         return None
@@ -239,7 +243,7 @@ def short_map(eqn: Any) -> jax.extend.core.ClosedJaxpr | None:
 @functools.lru_cache(maxsize=256)
 def _written_out(
     maps: LinearMapRules, known: int, types: tuple[Any, ...]
-) -> jax.extend.core.ClosedJaxpr:
+) -> ClosedJaxpr:
     inputs = [jax.ShapeDtypeStruct(*one) for one in types]
     return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
 

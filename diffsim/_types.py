@@ -6,10 +6,12 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from jaxtyping import ArrayLike
+from typing_extensions import TypeAliasType
 
 
 #: What a constructor turns into a floating array: arrays, numbers, nested lists.
-Numbers: TypeAlias = ArrayLike | Sequence[Any]
+#: `help` shows its name and not what it stands for.
+Numbers = TypeAliasType("Numbers", ArrayLike | Sequence[Any])

@@ -370,7 +370,7 @@ def _description(fisher: Fisher) -> list[Block]:
     if fisher.status != RESULTS.successful:
         return [headline, RESULTS[fisher.status]]
     if count > MOST_PARAMETERS:
-        return [headline, "error bars of so many take a while: .stderr has them"]
+        return [headline, "standard deviations: of so many, .stderr has them"]
     pairs = list(zip(fisher.names, np.asarray(fisher.stderr).tolist(), strict=True))
     rows = [(name, f"{stderr:.6g}") for name, stderr in pairs[:MOST_ROWS]]
     table = Table((), rows, "<", "  ", max(0, count - MOST_ROWS))

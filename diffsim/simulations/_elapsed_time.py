@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import diffrax
 import equinox as eqx
@@ -61,9 +61,10 @@ class Epoch(eqx.Module):
 
     def at(self, elapsed: _Time) -> _Time | Array:
         """The time `elapsed` after the epoch."""
-        if self.high is None:
+        if self.high is None or self.low is None:
             return elapsed
-        return self.high + (self.low + elapsed)
+        later: Any = elapsed
+        return self.high + (self.low + later)
 
     def shift(
         self, terms: PyTree[diffrax.AbstractTerm]
@@ -92,18 +93,28 @@ def elapsed_since(t0: Any, times: Any) -> Array | np.ndarray:
     return np.asarray(np.asarray(times, np.float64) - np.asarray(t0, np.float64))
 
 
-def time_after(t0: Any, elapsed: Any) -> float | Array | np.ndarray:
+def time_after(t0: Any, elapsed: Any) -> float | Array:
     """The time `elapsed` after `t0`, for a user: as precise as can be held."""
+    return _after(t0, elapsed)
+
+
+def times_after(t0: Any, elapsed: Any) -> Array | np.ndarray:
+    """The same of an array."""
+    return _after(t0, elapsed)
+
+
+def _after(t0: Any, elapsed: Any):
     if isinstance(t0, float | int) and t0 == 0:
         return elapsed
     if not is_traced(t0) and not is_traced(elapsed):
-        return np.asarray(elapsed, np.float64) + np.asarray(t0, np.float64)
+        found: Any = np.asarray(elapsed, np.float64) + np.asarray(t0, np.float64)
+        return found  # of one number NumPy's float
     return jnp.asarray(elapsed, jnp.result_type(float, elapsed)) + t0
 
 
 def ends_after(t0: Any, ends: Any, times: Any) -> Array | np.ndarray:
     """The times of the ends of steps, the outermost ones those of outputs exactly."""
-    ends = cast(Array | np.ndarray, time_after(t0, ends))
+    ends = times_after(t0, ends)
     if isinstance(ends, np.ndarray) and not is_traced(times):
         for t in (np.min(times), np.max(times)):
             rounding = np.spacing(max(abs(float(t)), abs(float(t0))))
@@ -121,9 +132,11 @@ def controller_since(
     if isinstance(controller, diffrax.StepTo):
         return diffrax.StepTo(elapsed_since(t0, controller.ts))
     if isinstance(controller, diffrax.ClipStepSizeController):
-        inner = controller_since(t0, controller.controller, dtype)
+        inner: Any = controller_since(t0, controller.controller, dtype)
         at, jumps = controller.step_ts, controller.jump_ts
-        since = [None if ts is None else elapsed_since(t0, ts) for ts in (at, jumps)]
+        since: list[Any] = [
+            None if ts is None else elapsed_since(t0, ts) for ts in (at, jumps)
+        ]
         return diffrax.ClipStepSizeController(
             inner, *since, store_rejected_steps=controller.store_rejected_steps
         )

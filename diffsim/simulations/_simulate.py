@@ -33,6 +33,7 @@ from ._elapsed_time import (
     elapsed_since,
     ends_after,
     time_after,
+    times_after,
     warn_of_a_far_start,
 )
 from ._events._event import EventRecord
@@ -332,7 +333,7 @@ def _with_absolute_times(
     """
     last, ends = trajectory.final, trajectory.steps
     events = tuple(
-        EventRecord(time_after(t0, one.times), one.states, one.count)
+        EventRecord(times_after(t0, one.times), one.states, one.count)
         for one in trajectory.events
     )
     return Trajectory(

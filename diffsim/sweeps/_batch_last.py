@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
 from .._jit._traced_program import bind
+from .._primitives import ClosedJaxpr, Jaxpr
 from ._jaxpr_inspection import Scan, equations, inner, scan_of
 
 
@@ -153,7 +153,7 @@ def _is_elementwise(eqn: Any) -> bool:
 
 def _call(
     eqn: Any,
-) -> jax.extend.core.ClosedJaxpr | jax.extend.core.Jaxpr | None:
+) -> ClosedJaxpr | Jaxpr | None:
     """The jaxpr that a call evaluates, input by input; None if that is not clear."""
     found = inner(eqn)
     if len(found) != 1:

@@ -110,7 +110,7 @@ class Sweep(eqx.Module):
         )
 
     def _failed_alike(self) -> Iterator[tuple[str, list[Failure], int]]:
-        """What went wrong, the first runs of which it is true, and how many more.
+        """Yield each failure, the first runs that had it, and how many more did.
 
         Only these are looked at one by one, of what may be a million.
         """

@@ -296,9 +296,7 @@ def _bounded(method: Method, longest: Array) -> Method:
     return eqx.tree_at(lambda m: m.controller, method, _of(method.controller, longest))
 
 
-def _of(
-    controller: diffrax.AbstractStepSizeController, longest: Array
-) -> diffrax.AbstractStepSizeController:
+def _of(controller: Any, longest: Array) -> diffrax.AbstractStepSizeController:
     """`controller`, with no step that is longer unless it says of one."""
     if isinstance(controller, diffrax.ClipStepSizeController):
         inner = _of(controller.controller, longest)

@@ -113,7 +113,7 @@ def _method(given: Any, contents: Contents) -> Callable[..., Any]:
     return getattr(owner, name)
 
 
-def _enumeration(given: Any, contents: Contents) -> EnumerationItem:
+def _enumeration(given: Any, contents: Contents) -> eqx.Module:
     """An item by its name: its number is that of the release that wrote the file."""
     position, items, node = given
     cls, value = contents.names[position], rebuild(node, contents)
