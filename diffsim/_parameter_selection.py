@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ._jit._retraced_function import is_retraced
 from ._paths import (
@@ -22,6 +22,7 @@ from ._paths import (
     step_to,
     steps_of,
 )
+from ._types import PyTree
 from ._validation import as_vector
 
 

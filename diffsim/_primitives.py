@@ -19,7 +19,9 @@ import jax.core
 import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ._types import PyTree
 
 
 #: `tangent(outputs, inputs, tangents)`: tangents of the outputs, linear in those of the

@@ -213,7 +213,7 @@ class PositiveParameter(NamedTuple):
     zero: bool = False
     hint: str = ""
 
-    def check(self):
+    def check(self) -> None:
         """Raise `ValueError` for known values that are not of this sign."""
         if self._asked:
             check = check_not_negative if self.zero else check_positive

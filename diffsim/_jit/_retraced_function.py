@@ -9,9 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._trace_contexts import note, surrounded, surroundings
+from .._types import PyTree
 from ._compiled_cache import Reading
 from ._fingerprint import compiled_inside
 from ._traced_program import Identity, Program

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
 
+from .._types import PyTree
 from ._code_fingerprint import is_library
 
 

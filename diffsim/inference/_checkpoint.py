@@ -11,12 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from .._atomic_file import check_file
 from .._jit._fingerprint import TracedError, fingerprint
 from .._parameter_selection import with_selected_values
 from .._results import RESULTS
+from .._types import PyTree
 from .._validation import is_traced
 from ..simulations import load, save
 from ._noise import DataLayout, noise_at

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from .._linalg import matmul
 from .._parameter_selection import leaf_indices
@@ -20,6 +20,7 @@ from .._text_table import (
     html_representation,
     text_representation,
 )
+from .._types import PyTree
 from .._validation import as_floating, check_not_negative, check_number, check_shape
 from ._information_factor import (
     correlation,
@@ -82,7 +83,7 @@ class Fisher(eqx.Module):
     """
 
     #: NumPy leaves `array + F` and `number * F` to this class.
-    __array_ufunc__: ClassVar = None
+    __array_ufunc__: ClassVar[None] = None
 
     root: Float[Array, "parameter parameter"]
     scale: Float[Array, " parameter"]
@@ -94,7 +95,7 @@ class Fisher(eqx.Module):
     refined: "Fisher | None" = None
     score: Float[Array, " parameter"] | None = None
 
-    references: ClassVar = ("10.1103/PhysRevD.76.104018",)
+    references: ClassVar[tuple[str, ...]] = ("10.1103/PhysRevD.76.104018",)
 
     @property
     def matrix(self) -> Float[Array, "parameter parameter"]:

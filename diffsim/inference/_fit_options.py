@@ -52,22 +52,22 @@ class FitOptions:
     seed: int = 0
     start_scatter: float = 0.3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("max_steps", self.max_steps)
 
-    def show(self, step: dict[str, Any]):
+    def show(self, step: dict[str, Any]) -> None:
         """Tells `progress` about a step."""
         if callable(self.progress):
             self.progress(step)
         elif self.progress:
             show_line(_line(step))
 
-    def begin(self):
+    def begin(self) -> None:
         """Begins the line, which waits for what is compiled for the first step."""
         if self.progress is True:
             show_line(progress_text("fit", "compiling"))
 
-    def finish(self):
+    def finish(self) -> None:
         """Ends the line that moved."""
         if self.progress is True:
             print(file=sys.stderr)

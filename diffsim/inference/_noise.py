@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._tracer_errors import explain_tracer_errors
+from .._types import PyTree
 from .._validation import (
     as_floating,
     as_vector,

@@ -56,11 +56,11 @@ class Method(eqx.Module):
     **Raises:** `ValueError` for a combination that cannot run.
     """
 
-    solver: diffrax.AbstractSolver
+    solver: diffrax.AbstractSolver[Any]
     step: float | int | None = eqx.field(
         static=True, default=None, converter=lambda step: _checked_step(step)
     )
-    controller: "diffrax.AbstractStepSizeController | PrescribedSteps | None" = (
+    controller: "diffrax.AbstractStepSizeController[Any, Any] | PrescribedSteps | None" = (  # noqa: E501
         eqx.field(kw_only=True, default=None)
     )
     adjoint: diffrax.AbstractAdjoint | AbstractScanAdjoint | None = eqx.field(
@@ -68,7 +68,7 @@ class Method(eqx.Module):
     )
     max_steps: int | None = eqx.field(kw_only=True, static=True, default=None)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         _check_kinds(self)
         if self.step is None and self.controller is None and not _estimates_error(self):
             raise ValueError(
@@ -108,7 +108,7 @@ class Method(eqx.Module):
             self.adjoint, diffrax.AbstractAdjoint
         )
 
-    def freeze_steps(self, trajectory) -> "Method":
+    def freeze_steps(self, trajectory: Any) -> "Method":
         """This method with the steps of `trajectory`, whatever the parameters become.
 
         Step-size controllers hide how the steps depend on parameters, so two adaptive

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, PyTree
+from jaxtyping import Array, ArrayLike
 
 from .._jit._fresh_jit import fresh_jit
 from .._norms import largest_difference
@@ -23,7 +23,7 @@ from .._results import (
     should_return_nan,
 )
 from .._tracer_errors import explain_tracer_errors
-from .._types import Numbers
+from .._types import Numbers, PyTree
 from .._validation import as_floating, check_signature, check_type
 from ._diagnosis import failure_message, has_grown
 from ._elapsed_time import (
@@ -72,7 +72,7 @@ def simulate(
     *,
     events: Any = (),
     observe: Callable[[Array, PyTree[Array]], PyTree[Array]] | None = None,
-    progress: diffrax.AbstractProgressMeter | None = None,
+    progress: diffrax.AbstractProgressMeter[Any] | None = None,
     throw: bool | None = None,
     start: FinalState | None = None,
     max_steps: int | None = None,

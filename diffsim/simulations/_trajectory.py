@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._results import RESULTS, result_message
 from .._text_table import (
@@ -17,6 +17,7 @@ from .._text_table import (
     html_representation,
     text_representation,
 )
+from .._types import PyTree
 from ._events._event import EventRecord
 
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._traced_program import bind
 from .._primitives import ClosedJaxpr, Jaxpr
+from .._types import PyTree
 from ._jaxpr_inspection import Scan, equations, inner, scan_of
 
 

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import Selection, with_selected_values
 from .._primitives import ClosedJaxpr
+from .._types import PyTree
 from ._batch_last import batch_last, supports_batch_last
 from ._jaxpr_inspection import largest_in_loops, operations
 from ._sweep_result import solver_error, sweep_outcome

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Float
 
 from .._jit._fresh_jit import reading
 from .._results import RESULTS
@@ -18,6 +18,7 @@ from .._text_table import (
     html_representation,
     text_representation,
 )
+from .._types import PyTree
 from .._validation import check_signature
 from ._batch_last import equations_left_to_vmap
 from ._batching import Task, batch_layouts

@@ -29,13 +29,13 @@ class SweepOptions:
     progress: bool | Callable[[dict[str, Any]], None] | None = None
     memory: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.memory is not None and not is_positive_integer(self.memory):
             raise ValueError(
                 f"memory must be a positive integer, in bytes, got {self.memory!r}"
             )
 
-    def show(self, state: dict[str, Any]):
+    def show(self, state: dict[str, Any]) -> None:
         """Tells `progress` how far the sweep is."""
         if callable(self.progress):
             self.progress(state)
@@ -46,7 +46,7 @@ class SweepOptions:
             )
             show_line(line, end="\n" if state["done"] == state["runs"] else "")
 
-    def compiling(self, state: dict[str, Any]):
+    def compiling(self, state: dict[str, Any]) -> None:
         """Says on the line that a layout of the runs is being compiled."""
         if self.progress is True:
             show_line(progress_text("sweep", _done(state), "compiling"))

@@ -7,9 +7,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from .._text_table import MOST_ROWS, Block, Table, text_representation
+from .._types import PyTree
 from ._leaves import float_outputs
 
 

@@ -41,7 +41,7 @@ class CheckReport(eqx.Module):
         """Whether every law holds."""
         return all(law.passed for law in self.laws)
 
-    def raise_if_failed(self):
+    def raise_if_failed(self) -> None:
         """Raises an `AssertionError` with the table unless every law holds."""
         if not self.passed:
             slopes = f"\n{self.taylor}" if self.taylor is not None else ""

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
 from ..._primitives import closure_convert
+from ..._types import PyTree
 from ...implicit import BracketedNewton, ImplicitEquation, Rule, implicit_solve
 from .._elapsed_time import Epoch
 from ._event import Event

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
+from ..._types import PyTree
 from ._detection import EventDetector, stop_gradient_unless
 from ._event import EventRecord
 

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 
 # For loops that write into large arrays, which `lax.while_loop` copies under `vmap`.
 from equinox import internal as loops
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from ..._results import equals
+from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
 from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, make_stepper
 from ._step_size_controllers import StepToOutputs, with_minimum_step

@@ -7,8 +7,9 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ._explicit_step import add_weighted_stages, is_runge_kutta, stage_rates
 
 

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from .._elapsed_time import Epoch
 from .._events._detection import crossings, event_values
 from .._events._event import Event

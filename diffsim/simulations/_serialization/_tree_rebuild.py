@@ -8,8 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
+from ..._types import PyTree
 from ._class_names import (
     NotHandedOver,
     is_data_class,
@@ -113,7 +113,7 @@ def _method(given: Any, contents: Contents) -> Callable[..., Any]:
     return getattr(owner, name)
 
 
-def _enumeration(given: Any, contents: Contents) -> eqx.Module:
+def _enumeration(given: Any, contents: Contents) -> object:
     """An item by its name: its number is that of the release that wrote the file."""
     position, items, node = given
     cls, value = contents.names[position], rebuild(node, contents)
