@@ -197,6 +197,17 @@ def test_no_function_returns_any(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_pytrees_are_known_to_type_checkers(path):
+    """Those of jaxtyping are not, and what holds one is not either."""
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] in {"_types.py", *_UNTYPED}:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "jaxtyping":
+            assert "PyTree" not in {alias.name for alias in node.names}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_what_prints_is_what_a_prompt_shows(path):
     if path.relative_to(PACKAGE).parts[0] in _UNTYPED:
         return
