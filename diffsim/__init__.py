@@ -55,7 +55,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     """Load a package on first use."""
     if name in _PACKAGES:
         return importlib.import_module(f".{name}", __name__)

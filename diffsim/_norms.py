@@ -2,7 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ._types import PyTree
 
 
 def max_norm(tree: PyTree[Array]) -> Array:

@@ -3,12 +3,12 @@
 import dataclasses
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ._jit._retraced_function import is_retraced
 from ._paths import (
@@ -22,7 +22,11 @@ from ._paths import (
     step_to,
     steps_of,
 )
+from ._types import PyTree
 from ._validation import as_vector
+
+
+_Tree = TypeVar("_Tree")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -362,10 +366,10 @@ def _object_to_shared_name(
                 )
 
 
-def cast(tree: Any, dtype: Any) -> Any:
+def cast(tree: _Tree, dtype: Any) -> _Tree:
     """With every float in the type of the state, which governs."""
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: Any) -> object:
         floats = isinstance(leaf, jax.Array) and jnp.isdtype(
             leaf.dtype, "real floating"
         )

@@ -19,7 +19,9 @@ import jax.core
 import jax.extend.core
 import numpy as np
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ._types import PyTree
 
 
 #: `tangent(outputs, inputs, tangents)`: tangents of the outputs, linear in those of the
@@ -28,6 +30,10 @@ Tangent = Callable[
     [Sequence[Array], Sequence[Array], Sequence[Array | None]],
     Sequence[Array | None],
 ]
+
+#: Operations that JAX has traced, with their constants and without.
+ClosedJaxpr = jax.extend.core.ClosedJaxpr  # pyright: ignore[reportPrivateImportUsage]
+Jaxpr = jax.extend.core.Jaxpr  # pyright: ignore[reportPrivateImportUsage]
 
 _sealed = jax.extend.core.Primitive("sealed")
 _sealed.multiple_results = True
@@ -227,7 +233,7 @@ def linear(
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
-def short_map(eqn: Any) -> Any | None:
+def short_map(eqn: Any) -> ClosedJaxpr | None:
     """The jaxpr of an equation that is a short linear map, None of any other."""
     if eqn.primitive is not _linear or not eqn.params["maps"].short:
         return None
@@ -237,7 +243,9 @@ def short_map(eqn: Any) -> Any | None:
 
 # Read again and again: for loops, for sizes, for what is not understood.
 @functools.lru_cache(maxsize=256)
-def _written_out(maps: LinearMapRules, known: int, types: tuple[Any, ...]) -> Any:
+def _written_out(
+    maps: LinearMapRules, known: int, types: tuple[Any, ...]
+) -> ClosedJaxpr:
     inputs = [jax.ShapeDtypeStruct(*one) for one in types]
     return jax.make_jaxpr(lambda *x: maps.forward(x[:known], x[known:]))(*inputs)
 

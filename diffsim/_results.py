@@ -1,25 +1,51 @@
 """`RESULTS`: every way a run can fail, and what a failure does."""
 
 import contextlib
+import enum
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from ._trace_contexts import SURROUNDINGS, Surrounding
+from ._types import PyTree
+
+
+if TYPE_CHECKING:
+    # Equinox's enumerations have two metaclasses, of which type checkers make nothing,
+    # and that spreads to all that holds an outcome. Items here are what those make of
+    # them, and names of Diffrax's are items as well.
+
+    class _Kind(enum.EnumMeta):
+        def __getattr__(cls, name: str) -> "RESULTS": ...
+        def __getitem__(cls, item: Any) -> str: ...
+
+    class _Outcome(enum.Enum, metaclass=_Kind):
+        _name_to_item: ClassVar[dict[str, Any]]
+
+        @classmethod
+        def where(cls, pred: Any, a: Any, b: Any) -> "RESULTS": ...
+        @classmethod
+        def promote(cls, item: Any) -> "RESULTS": ...
+        def is_traced(self) -> bool: ...
+        def error_if(self, token: PyTree, pred: Any) -> PyTree: ...
+        def __eq__(self, other: Any) -> Array: ...
+        def __ne__(self, other: Any) -> Array: ...
+else:
+    _Outcome = diffrax.RESULTS
 
 
 with warnings.catch_warnings():
     # Equinox warns of a sentence that is replaced; Diffrax's knows nothing of `Method`.
     warnings.simplefilter("ignore")
 
-    class RESULTS(diffrax.RESULTS):  # pyright: ignore[reportGeneralTypeIssues]
+    class RESULTS(_Outcome):
         """Outcome of a run; `RESULTS[item]` is its sentence, empty for `successful`.
 
         All of `diffrax.RESULTS` (hence `optimistix.RESULTS` and `lineax.RESULTS`) and:
@@ -163,7 +189,7 @@ with warnings.catch_warnings():
         )
 
 
-def equals(result: Any, wanted: Any) -> Any:
+def equals(result: Any, wanted: Any) -> bool | Array | np.ndarray:
     """`result == wanted`, of a single known result as a Python bool."""
     if result.is_traced() or np.ndim(*jax.tree.leaves(result)):
         return result == wanted

@@ -6,10 +6,22 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import ArrayLike
+from typing_extensions import TypeAliasType
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # Type checkers know nothing of jaxtyping's, and that spreads to all that it is in.
+    _Leaf = TypeVar("_Leaf", default=Any)
+    PyTree = TypeAliasType("PyTree", Any, type_params=(_Leaf,))
+else:
+    from jaxtyping import PyTree as PyTree
 
 
 #: What a constructor turns into a floating array: arrays, numbers, nested lists.
-Numbers: TypeAlias = ArrayLike | Sequence[Any]
+#: `help` shows its name and not what it stands for.
+Numbers = TypeAliasType("Numbers", ArrayLike | Sequence[Any])

@@ -25,7 +25,7 @@ def compile_time_eval() -> contextlib.AbstractContextManager[None]:
     return jax.ensure_compile_time_eval() if staged else contextlib.nullcontext()
 
 
-def _first(value: Any) -> Any:
+def _first(value: Any) -> object:
     """The first of the numbers in lists of lists."""
     return _first(value[0]) if isinstance(value, list | tuple) and value else value
 
@@ -33,7 +33,7 @@ def _first(value: Any) -> Any:
 def check_unitless(name: str, value: Any):
     """Refuse quantities of Astropy and Pint, whose unit an array would lose."""
     # Of several the first tells.
-    first = _first(value)
+    first: Any = _first(value)
     if hasattr(first, "unit") and hasattr(first, "to_value"):
         unit, convert = first.unit, "to_value"
     elif hasattr(first, "units") and hasattr(first, "m_as"):
@@ -64,7 +64,7 @@ def as_floating(name: str, value: Any) -> Array:
     raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
 
 
-def _of_numpy(value: Any) -> Any:
+def _of_numpy(value: Any) -> object:
     """Lists and integers as floating arrays of NumPy; nothing is compiled for those."""
     if isinstance(value, list | tuple):
         # Of others JAX decides the type: NumPy makes doubles of a float32 beside 2.0.
@@ -213,7 +213,7 @@ class PositiveParameter(NamedTuple):
     zero: bool = False
     hint: str = ""
 
-    def check(self):
+    def check(self) -> None:
         """Raise `ValueError` for known values that are not of this sign."""
         if self._asked:
             check = check_not_negative if self.zero else check_positive
@@ -250,7 +250,7 @@ def or_default(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _
 _NATIVE = tuple(np.dtype(kind) for kind in (np.float32, np.float64))
 
 
-def as_jax_takes(name: str, value: Any) -> Any:
+def as_jax_takes(name: str, value: Any) -> object:
     """`value`, or what it is in a type that JAX knows; other things come back as given.
 
     Foreign byte orders, as FITS has them, keep their type; extended precision and
@@ -287,7 +287,7 @@ def as_vector(leaves: Sequence[Any]) -> Array:
     return as_array(np.concatenate([np.ravel(leaf) for leaf in leaves]).astype(dtype))
 
 
-def _of_list(name: str, value: Any) -> Any:
+def _of_list(name: str, value: Any) -> object:
     if any(isinstance(x, jax.Array) for x in jax.tree.leaves(value)):
         return value
     for entry in jax.tree.leaves(value):

@@ -23,6 +23,7 @@ FOUNDATION = {
     "_primitives",
     "_progress",
     "_results",
+    "_text_table",
     "_trace_contexts",
     "_tracer_errors",
     "_types",

@@ -179,3 +179,39 @@ def test_names_and_docstrings_follow_the_conventions(path):
             first = (ast.get_docstring(node) or " ").partition(" ")[0]
             assert first not in {"What", "Objects"}, "begin with a noun or a verb"
         assert not (isinstance(node, ast.Name) and node.id == "super")
+
+
+#: Folders whose annotations are still to come.
+_UNTYPED = {"implicit", "integrators", "pde"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_function_returns_any(path):
+    """A return of `Any` says nothing; `object` is whatever is only passed on."""
+    if path.relative_to(PACKAGE).parts[0] in _UNTYPED:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and node.returns is not None:
+            named = ast.unparse(node.returns).replace("typing.", "").split(" | ")
+            assert "Any" not in named, f"{node.name}, line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_pytrees_are_known_to_type_checkers(path):
+    """Those of jaxtyping are not, and what holds one is not either."""
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] in {"_types.py", *_UNTYPED}:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "jaxtyping":
+            assert "PyTree" not in {alias.name for alias in node.names}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_what_prints_is_what_a_prompt_shows(path):
+    if path.relative_to(PACKAGE).parts[0] in _UNTYPED:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            methods = {x.name for x in node.body if isinstance(x, ast.FunctionDef)}
+            assert "__str__" not in methods or "__repr__" in methods, node.name

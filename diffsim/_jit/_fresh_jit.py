@@ -82,13 +82,13 @@ class _Known:
 class _FreshJit:
     """A function with what is known of how it calls those among its arguments."""
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., _Result]):
         functools.update_wrapper(self, function)
         self.known: dict[Any, _Known] = {}
         self.begun = self.failed = 0
 
         @functools.wraps(function)
-        def counted(*args: Any, **options: Any) -> Any:
+        def counted(*args: Any, **options: Any) -> _Result:
             self.begun += 1
             try:
                 return function(*args, **options)
@@ -98,18 +98,18 @@ class _FreshJit:
 
         self.compiled = eqx.filter_jit(counted)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., object]:
         """A method of `instance`, where one is decorated."""
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> object:
         return self._run(self.compiled, args, options)
 
-    def lower(self, *args: Any) -> Any:
+    def lower(self, *args: Any) -> object:
         """As `jax.jit(function).lower`."""
         return self._run(self.compiled.lower, args, {})
 
-    def _run(self, run: Callable[..., Any], args: Any, options: Any) -> Any:
+    def _run(self, run: Callable[..., _Result], args: Any, options: Any) -> _Result:
         written = Written((args, options))
         if not written:
             return run(*args, **options)
@@ -132,7 +132,13 @@ class _FreshJit:
         known.has_static_floats = True
         return found
 
-    def _retraced(self, run, written: Written, floats: list[int], known: _Known) -> Any:
+    def _retraced(
+        self,
+        run: Callable[..., _Result],
+        written: Written,
+        floats: list[int],
+        known: _Known,
+    ) -> _Result:
         """One call; begun again as long as functions are called in new ways."""
         owner = Owner(known.signatures)
         with owner.at_work():
@@ -154,7 +160,9 @@ class _FreshJit:
                         for traced_before in _memory.get({}).values():
                             traced_before.clear()
 
-    def _digested(self, run, written: Written, new: dict[int, Any]) -> Any:
+    def _digested(
+        self, run: Callable[..., _Result], written: Written, new: dict[int, Any]
+    ) -> _Result:
         """One call, which is found again by what was not traced, too."""
         args, options = written.replaced(new)
         left = [f for i, f in written.functions.items() if i not in new]

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._trace_contexts import note, surrounded, surroundings
+from .._types import PyTree
 from ._fingerprint import Reading, compiled_inside
 from ._traced_program import Identity, Program
 
@@ -147,7 +148,7 @@ class Retraced(eqx.Module):
             _Name(getattr(function, "__name__", type(function).__name__)),
         )
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> PyTree:
         signature, arrays = signature_of(args, options)
         i = self._place(signature)
         program = self.programs[i]
@@ -176,11 +177,11 @@ class Beside(NamedTuple):
     owner: Owner
     functions: Mapping[int, Callable]
 
-    def key(self) -> Any:
+    def key(self) -> tuple[Owner, tuple[tuple[int, Identity], ...]]:
         """Other functions have another, also where one has the address of another."""
         return self.owner, tuple((i, Identity(f)) for i, f in self.functions.items())
 
-    def as_written(self, thing: Any) -> Any:
+    def as_written(self, thing: Any) -> object:
         """Return what a user wrote where one of these functions stands retraced."""
         if not is_retraced(thing) or not self.owner.is_same(thing.owner):
             return thing
@@ -222,7 +223,7 @@ def _traced(
 ) -> tuple[Program, list[Any]]:
     statics: list[Any] = []
 
-    def flat(*arrays: Array) -> Any:
+    def flat(*arrays: Array) -> PyTree:
         dynamic = jax.tree.unflatten(signature.structure, arrays)
         given = eqx.combine(dynamic, signature.static.tree)
         args, options = jax.tree.map(beside.as_written, given, is_leaf=is_retraced)
@@ -245,7 +246,7 @@ def _traced(
     return Program(jaxpr.jaxpr, about), jaxpr.consts
 
 
-def _as_leaf(number: Any) -> Any:
+def _as_leaf(number: Any) -> Array | np.ndarray:
     """A number as an array, weak if it was a Python one."""
     return jnp.asarray(number) if type(number) is float else np.asarray(number)
 

@@ -1,6 +1,6 @@
 """Traced programs, compared by their operations and not their constants."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
@@ -45,7 +45,7 @@ class Program:
         known = dict(zip(jaxpr.constvars, consts, strict=True))
         known |= dict(zip(jaxpr.invars, inputs, strict=True))
 
-        def read(atom: Any) -> Any:
+        def read(atom: Any):
             if not _is_literal(atom):
                 return known[atom]
             # No derivative in them is asked for: of x ** 2.5 in the power it is NaN.
@@ -82,7 +82,7 @@ def _is_number(atom: Any) -> bool:
     return own and jax.numpy.issubdtype(atom.aval.dtype, jax.numpy.floating)
 
 
-def _value(atom: Any) -> Any:
+def _value(atom: Any) -> float | np.generic | np.ndarray:
     """The number of a literal, weak if that is."""
     value = np.asarray(atom.val, atom.aval.dtype)
     return float(value) if atom.aval.weak_type else value[()]
@@ -94,13 +94,13 @@ def _literals(jaxpr: Any) -> list[Any]:
     return [atom for atom in (*atoms, *jaxpr.outvars) if _is_literal(atom)]
 
 
-def _key(jaxpr: Any, *, by_value: bool = True) -> Any:
+def _key(jaxpr: Any, *, by_value: bool = True) -> tuple[Hashable, ...]:
     """Return what an open jaxpr does as a hashable tree."""
     places: dict[Any, int] = {}
     for variable in (*jaxpr.invars, *jaxpr.constvars):
         places[variable] = len(places)
 
-    def known(atom: Any) -> Any:
+    def known(atom: Any) -> Hashable:
         if not _is_literal(atom):
             return places[atom]
         kind = str(atom.aval)
@@ -119,7 +119,7 @@ def _key(jaxpr: Any, *, by_value: bool = True) -> Any:
     return kinds, tuple(equations), tuple(map(known, jaxpr.outvars))
 
 
-def _of_param(value: Any) -> Any:
+def _of_param(value: Any) -> Hashable:
     """A parameter of an operation, with its type: 1, 1.0 and True are not the same."""
     if isinstance(value, tuple | list):
         return type(value), tuple(map(_of_param, value))
@@ -139,7 +139,7 @@ def _of_param(value: Any) -> Any:
     return type(value), value
 
 
-def _of_jaxpr(inside: Any) -> Any:
+def _of_jaxpr(inside: Any) -> "_Hashed":
     found = _INSIDE.get(id(inside))
     if found is None or found[0] is not inside:
         if len(_INSIDE) >= _MOST:

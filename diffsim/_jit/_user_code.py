@@ -8,12 +8,14 @@ import pathlib
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
 import numpy as np
+
+from .._types import PyTree
 
 
 _SIMPLE = (bool, int, float, complex, str, bytes, np.generic, np.dtype, jax.Array)
@@ -54,7 +56,7 @@ class Written:
     def __bool__(self) -> bool:
         return bool(self.functions or self.others or self.floats)
 
-    def kinds(self) -> Any:
+    def kinds(self) -> tuple[Hashable, ...]:
         """All that decides how the functions are called, but for what they do."""
         open_ = {*self.functions, *self.floats}
         kinds = (
@@ -62,7 +64,7 @@ class Written:
         )
         return self.structure, tuple(kinds), jax.config.jax_enable_x64  # pyright: ignore
 
-    def replaced(self, new: dict[int, Any]) -> Any:
+    def replaced(self, new: dict[int, Any]) -> PyTree:
         """The tree with other leaves in some places."""
         leaves = [new.get(i, leaf) for i, leaf in enumerate(self.leaves)]
         return jax.tree.unflatten(self.structure, leaves)
@@ -99,7 +101,7 @@ def _is_function(thing: Any) -> bool:
     return not is_library(type(thing).__module__ or "")
 
 
-def _kind(leaf: Any) -> Any:
+def _kind(leaf: Any) -> Hashable:
     if isinstance(leaf, jax.Array):
         return jax.typeof(leaf)
     if isinstance(leaf, np.ndarray):
@@ -221,7 +223,7 @@ def _is_written(name: str, member: Any) -> bool:
     return not name.startswith(("__", "_abc_"))
 
 
-def _content(cell: Any) -> Any:
+def _content(cell: Any) -> object:
     try:
         return cell.cell_contents
     except ValueError:  # not yet assigned
@@ -244,7 +246,7 @@ def _globals_of(function: FunctionType) -> Iterator[tuple[str, Any]]:
             yield ".".join(path), value
 
 
-def _contents(name: str, package: str | None) -> Any:
+def _contents(name: str, package: str | None) -> str | dict[str, Any]:
     """All that a user's module holds, for code that imports it where it runs.
 
     Which of it the code reads is not looked up; what has never been imported is empty.

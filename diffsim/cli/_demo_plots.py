@@ -1,13 +1,17 @@
 """The two pictures of the demo."""
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import plots
 from ..inference import Fisher, Fit
 from ._planet_masses import Observations
+
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 
 #: Obliquity of the ecliptic at J2000 (IAU 2006): the data stand on the equator.
@@ -37,7 +41,7 @@ def saved_pictures(
     return orbits, masses
 
 
-def _orbits(sky: Observations, fitted: np.ndarray) -> Any:
+def _orbits(sky: Observations, fitted: np.ndarray) -> "matplotlib.figure.Figure":
     figure = plots.sheet((12.5, 8.4))
     panels = figure.add_gridspec(2, 2, width_ratios=(1, 1.7))
     with plots.look():
@@ -70,7 +74,9 @@ def _orbits(sky: Observations, fitted: np.ndarray) -> Any:
     return figure
 
 
-def _masses(sky: Observations, fit: Fit, forecast: Fisher) -> Any:
+def _masses(
+    sky: Observations, fit: Fit, forecast: Fisher
+) -> "matplotlib.figure.Figure":
     """All masses but those that stay undetermined, over JPL's."""
     determined = [
         i

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 
+from .._progress import clear_line, show_line
+
 
 #: Seconds between two looks of the line.
 _TICK = 0.2
-_WIDTH = 79
 
 
 class Stage(NamedTuple):
@@ -66,11 +67,11 @@ class Clock:
             elapsed = time.perf_counter() - began
             turning = "|/-\\"[int(elapsed / _TICK) % 4]
             line = f"{turning} {title} {self._news} … {elapsed:.0f} s"
-            print(f"\r{line:{_WIDTH}.{_WIDTH}}", end="", file=self.stream, flush=True)
+            show_line(line, stream=self.stream)
 
     def _wipe(self):
         if self.stream.isatty():
-            print(f"\r{'':{_WIDTH}}\r", end="", file=self.stream, flush=True)
+            clear_line(stream=self.stream)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from .._progress import clear_line, progress_text, show_line
+from .._text_table import Table
+
 
 class Measured(NamedTuple):
     """One line of a table, and what is wrong with it."""
@@ -32,14 +35,17 @@ def tabulated(
         _print_markdown(header, ["---"] * left + ["---:"] * (len(header) - left))
     for number, (name, case) in enumerate(cases, start=1):
         seconds = time.perf_counter() - began
-        _progress(f"{number} of {len(cases)}: {name}, {seconds:.0f} s")
+        progress = progress_text(f"{number} of {len(cases)}", name, seconds=seconds)
+        if sys.stderr.isatty():
+            show_line(progress)
         rows.append(measure(case))
+        if sys.stderr.isatty():
+            clear_line()
         if markdown:
-            _progress("")
             _print_markdown(rows[-1].cells)
-    _progress("")
     if not markdown:
-        print(_aligned([header, *(row.cells for row in rows)], left))
+        cells = [row.cells for row in rows]
+        print(Table(header, cells, align="<" * left + ">").text())
     failures = [
         f"{', '.join(row.cells[:left])}: {failure}"
         for row in rows
@@ -53,21 +59,3 @@ def tabulated(
 def _print_markdown(*lines: Sequence[str]):
     for line in lines:
         print(f"| {' | '.join(line)} |", flush=True)
-
-
-def _aligned(lines: Sequence[Sequence[str]], left: int) -> str:
-    """Columns, the first few of words and flush left, the others of numbers."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            f"{cell:{'<' if i < left else '>'}{width}}"
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
-
-
-def _progress(text: str):
-    """On one line of a terminal, each in place of the last."""
-    if sys.stderr.isatty():
-        print(f"\r{text:79.79}\r", end="", file=sys.stderr, flush=True)

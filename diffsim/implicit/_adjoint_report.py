@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from .._linalg import matmul
+from .._types import PyTree
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import AbstractLinearSolver, Dense
 

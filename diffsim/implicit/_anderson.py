@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from .._linalg import matmul
 from .._norms import max_norm
+from .._types import PyTree
 from ._picard import Convergence
 
 

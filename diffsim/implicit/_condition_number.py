@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from .._types import PyTree
 from ._linear_solvers import AbstractLinearSolver
 
 

@@ -6,8 +6,9 @@ from typing import Any, Literal, overload
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from .._types import PyTree
 from ._anderson import Anderson
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
 from .._norms import machine_epsilon, max_norm
 from .._primitives import closure_convert
 from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
+from .._types import PyTree
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
 from ._condition_number import condition_number

@@ -5,8 +5,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from .._types import PyTree
 from ._linear_solvers import AbstractLinearSolver, Krylov
 
 

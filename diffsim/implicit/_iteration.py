@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from .._norms import machine_epsilon, max_norm
 from .._results import RESULTS, is_finite
+from .._types import PyTree
 
 
 def iterate(

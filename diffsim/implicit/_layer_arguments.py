@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._tracer_errors import (
     FORWARD_ONLY,
@@ -16,6 +16,7 @@ from .._tracer_errors import (
     explain_derivative_errors,
     explain_tracer_errors,
 )
+from .._types import PyTree
 from .._validation import check_signature
 
 

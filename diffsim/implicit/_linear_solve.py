@@ -8,13 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
 from .._norms import max_norm
 from .._primitives import ClosureConverted, tie_tangents
 from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
+from .._types import PyTree
 from ._condition_number import condition_number
 from ._layer_arguments import check_fits, floating
 from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_linear_solver

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._norms import machine_epsilon
 from .._tracer_errors import explain_tracer_errors
+from .._types import PyTree
 from .._validation import check_signature
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer

@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from .._norms import machine_epsilon, max_norm
+from .._types import PyTree
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
 from ._linear_solvers import AbstractLinearSolver, Dense
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from .._types import PyTree
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint, implicit_options
 from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import check_fits, floating

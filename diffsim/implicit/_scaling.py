@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from .._norms import machine_epsilon
+from .._types import PyTree
 
 
 #: Up to so many unknowns a whole Hessian is cheap beside the search.

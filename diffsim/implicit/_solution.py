@@ -5,9 +5,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from .._results import RESULTS, result_message
+from .._types import PyTree
 from .._validation import is_traced
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import PyTree
 
+from .._types import PyTree
 from ..simulations import AbstractSimulation, Trajectory, failures_as_nan
 from ._noise import DataLayout, data_layout
 

@@ -11,15 +11,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from .._atomic_file import check_file
 from .._jit._fingerprint import TracedError, fingerprint
 from .._parameter_selection import with_selected_values
 from .._results import RESULTS
+from .._types import PyTree
 from .._validation import is_traced
 from ..simulations import load, save
-from ._noise import noise_at
+from ._noise import DataLayout, noise_at
 from ._posterior import Posterior
 
 
@@ -130,7 +130,9 @@ def identity(experiment: Posterior, solver: Any) -> dict[str, str]:
     return {name: fingerprint(part).hex() for name, part in parts.items()}
 
 
-def _data(experiment: Posterior) -> Any:
+def _data(
+    experiment: Posterior,
+) -> tuple[np.ndarray, np.ndarray | None, DataLayout] | None:
     """The data in use: what is masked may be anything."""
     if experiment.data is None or experiment.layout is None:
         return None

@@ -1,7 +1,7 @@
 """Effect of the simulation's discretization error on the best values."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,9 @@ from ..simulations import refined_steps
 from ._fit_loop import evaluate, linearize_at
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._posterior import Posterior
+
+
+_Found = TypeVar("_Found")
 
 
 def solver_error(
@@ -56,7 +59,9 @@ def _shift_in_error_bars(root: Array) -> Array:
 
 
 @fresh_jit
-def at_finer_steps(function: Callable, experiment: Posterior, at: Array) -> Any:
+def at_finer_steps(
+    function: Callable[[Posterior, Array], _Found], experiment: Posterior, at: Array
+) -> _Found | None:
     """`function(experiment, at)` by finer steps; None where there are none."""
     with refined_steps() as methods:
         found = function(experiment, at)

@@ -6,12 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit, reading
 from .._linalg import matmul
 from .._results import RESULTS
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._types import PyTree
 from .._validation import is_traced
 from ._argument_order import explain_swapped
 from ._discretization_error import at_finer_steps

@@ -7,11 +7,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from .._linalg import matmul
 from .._parameter_selection import leaf_indices
 from .._results import RESULTS
+from .._text_table import (
+    MOST_ROWS,
+    Block,
+    Table,
+    and_more,
+    html_representation,
+    text_representation,
+)
+from .._types import PyTree
 from .._validation import as_floating, check_not_negative, check_number, check_shape
 from ._information_factor import (
     correlation,
@@ -23,7 +32,7 @@ from ._information_factor import (
     standard_deviations,
     unit_covariance,
 )
-from ._report import check_alone, count_noun, fisher_solver_error
+from ._report import MOST_PARAMETERS, check_alone, count_noun, fisher_solver_error
 
 
 class Degeneracy(eqx.Module):
@@ -41,10 +50,8 @@ class Degeneracy(eqx.Module):
     names: tuple[str, ...] = eqx.field(static=True)
     weights: tuple[float, ...]
 
-    def __str__(self) -> str:
-        pairs = list(zip(self.weights, self.names, strict=True))
-        shown = " ".join(f"{weight:+.2f} {name}" for weight, name in pairs[:6])
-        return shown + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
+    def __repr__(self) -> str:
+        return text_representation(self, _direction)
 
 
 class Fisher(eqx.Module):
@@ -76,7 +83,7 @@ class Fisher(eqx.Module):
     """
 
     #: NumPy leaves `array + F` and `number * F` to this class.
-    __array_ufunc__: ClassVar = None
+    __array_ufunc__: ClassVar[None] = None
 
     root: Float[Array, "parameter parameter"]
     scale: Float[Array, " parameter"]
@@ -88,7 +95,7 @@ class Fisher(eqx.Module):
     refined: "Fisher | None" = None
     score: Float[Array, " parameter"] | None = None
 
-    references: ClassVar = ("10.1103/PhysRevD.76.104018",)
+    references: ClassVar[tuple[str, ...]] = ("10.1103/PhysRevD.76.104018",)
 
     @property
     def matrix(self) -> Float[Array, "parameter parameter"]:
@@ -339,30 +346,36 @@ class Fisher(eqx.Module):
         return drop, keep
 
     def __repr__(self) -> str:
-        what = {
-            "expected": "expected information",
-            "observed": "observed information: the curvature on real data",
-        }.get(self.kind, self.kind)
-        return (
-            f"Fisher({count_noun(len(self.names), 'parameter', 'parameters')}, {what})"
-        )
+        return text_representation(self, _description)
 
-    def __str__(self) -> str:
-        check_alone("fisher", self.root.shape[:-2])
-        if self.status != RESULTS.successful:
-            return f"{self!r}\n{RESULTS[self.status]}"
-        width = max(map(len, self.names))
-        sd: Any = np.asarray(self.stderr)
-        lines = [f"  {n:{width}}  {s:.6g}" for n, s in zip(self.names, sd, strict=True)]
-        weak = [
-            f"undetermined: {found}" if np.isinf(found.inflation) else ""
-            for found in self.degeneracies()
-        ]
-        return "\n".join(
-            [
-                repr(self),
-                "standard deviations",
-                *lines,
-                *filter(None, [*weak, fisher_solver_error(self)]),
-            ]
-        )
+    def _repr_html_(self) -> str:
+        return html_representation(self, _description)
+
+
+def _direction(found: Degeneracy) -> list[Block]:
+    pairs = list(zip(found.weights, found.names, strict=True))
+    shown = " ".join(f"{weight:+.2f} {name}" for weight, name in pairs[:6])
+    return [shown + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")]
+
+
+_KINDS = {
+    "expected": "expected information",
+    "observed": "observed information: the curvature on real data",
+}
+
+
+def _description(fisher: Fisher) -> list[Block]:
+    check_alone("fisher", fisher.root.shape[:-2])
+    count, what = len(fisher.names), _KINDS.get(fisher.kind, fisher.kind)
+    headline = f"Fisher({count_noun(count, 'parameter', 'parameters')}, {what})"
+    if fisher.status != RESULTS.successful:
+        return [headline, RESULTS[fisher.status]]
+    if count > MOST_PARAMETERS:
+        return [headline, "standard deviations: of so many, .stderr has them"]
+    pairs = list(zip(fisher.names, np.asarray(fisher.stderr).tolist(), strict=True))
+    rows = [(name, f"{stderr:.6g}") for name, stderr in pairs[:MOST_ROWS]]
+    table = Table((), rows, "<", "  ", max(0, count - MOST_ROWS))
+    lost = [found for found in fisher.degeneracies() if np.isinf(found.inflation)]
+    weak = [f"undetermined: {found}" for found in lost[:MOST_ROWS]]
+    weak += [and_more(len(lost) - MOST_ROWS)] if len(lost) > MOST_ROWS else []
+    return [headline, "standard deviations", table, *weak, fisher_solver_error(fisher)]

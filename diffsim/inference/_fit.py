@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import optimistix as optx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit, reading
 from .._paths import joined, step_to
 from .._results import RESULTS, is_outcome
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
+from .._types import PyTree
 from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
 from ._discretization_error import solver_error
@@ -206,7 +207,9 @@ def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> 
     return eqx.tree_at(lambda fit: fit.solver_error, fitted, error)
 
 
-def _solver(given: Any, found: Posterior) -> Any:
+def _solver(
+    given: Any, found: Posterior
+) -> optx.AbstractLeastSquaresSolver | optx.AbstractMinimiser:
     """A solver of ours or of Optimistix that can do what the experiment asks."""
     if given is None:
         return LevenbergMarquardt()

@@ -17,11 +17,12 @@ from ._fit_options import FitOptions
 from ._levenberg_marquardt import (
     Evaluation,
     LevenbergMarquardt,
+    LevenbergMarquardtState,
     Linear,
     Objective,
     evaluation,
 )
-from ._optax_minimiser import OptaxDescent
+from ._optax_minimiser import DescentState, OptaxDescent
 from ._posterior import FitStatistics, Posterior
 
 
@@ -76,7 +77,7 @@ def _history(rows: list[Any]) -> np.ndarray:
     return np.array(rows).reshape(-1, len(_HISTORY))
 
 
-def initial_state(solver: Solver, z: Array) -> Any:
+def initial_state(solver: Solver, z: Array) -> LevenbergMarquardtState | DescentState:
     """The solver's state before its first step; it costs nothing."""
     if isinstance(solver, LevenbergMarquardt):
         return _without_jacobian(z)
@@ -84,7 +85,7 @@ def initial_state(solver: Solver, z: Array) -> Any:
 
 
 @eqx.filter_jit
-def _without_jacobian(z: Array) -> Any:
+def _without_jacobian(z: Array) -> LevenbergMarquardtState:
     """That of `LevenbergMarquardt`, whatever its options."""
     zero = jnp.zeros((), z.dtype)
     aux = jax.eval_shape(lambda: Objective(zero, zero, FitStatistics.none(z.dtype)))
@@ -113,7 +114,9 @@ def fit_step(
     return _accept_or_reject(solver, z, trial, found, state)
 
 
-def linearize_at(experiment: Posterior, solver: LevenbergMarquardt, z: Array) -> Any:
+def linearize_at(
+    experiment: Posterior, solver: LevenbergMarquardt, z: Array
+) -> LevenbergMarquardtState:
     """The state with the Jacobian at `z`, where another solver has ended."""
     state = initial_state(solver, z)
     linear = _linearize(experiment, solver, z, state)

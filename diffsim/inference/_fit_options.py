@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._progress import show_line
+from .._progress import progress_text, show_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,22 +52,22 @@ class FitOptions:
     seed: int = 0
     start_scatter: float = 0.3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_count("max_steps", self.max_steps)
 
-    def show(self, step: dict[str, Any]):
+    def show(self, step: dict[str, Any]) -> None:
         """Tells `progress` about a step."""
         if callable(self.progress):
             self.progress(step)
         elif self.progress:
             show_line(_line(step))
 
-    def begin(self):
+    def begin(self) -> None:
         """Begins the line, which waits for what is compiled for the first step."""
         if self.progress is True:
-            show_line("fit: compiling")
+            show_line(progress_text("fit", "compiling"))
 
-    def finish(self):
+    def finish(self) -> None:
         """Ends the line that moved."""
         if self.progress is True:
             print(file=sys.stderr)
@@ -81,10 +81,12 @@ def check_count(name: str, value: Any):
 
 def _line(step: dict[str, Any]) -> str:
     remaining_sigma = step["remaining_sigma"]
-    rest = "" if math.isnan(remaining_sigma) else f", {remaining_sigma:.1e} sigma to go"
     lost = step["rejected"] + step["non_finite"]
-    lost = f", {lost} rejected" if lost else ""
-    return (
-        f"fit: step {step['step']}, loss {step['loss']:.6g}{rest}{lost}, "
-        f"{step['seconds']:.0f} s"
+    return progress_text(
+        "fit",
+        f"step {step['step']}",
+        f"loss {step['loss']:.6g}",
+        "" if math.isnan(remaining_sigma) else f"{remaining_sigma:.1e} sigma to go",
+        f"{lost} rejected" if lost else "",
+        seconds=step["seconds"],
     )

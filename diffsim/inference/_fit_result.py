@@ -5,10 +5,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
+from .._text_table import html_representation, text_representation
+from .._types import PyTree
 from .._validation import is_traced
 from ._fisher_information import Fisher
 from ._information_factor import (
@@ -114,8 +116,11 @@ class Fit(eqx.Module):
             )
         return flags_of(self)
 
-    def __str__(self) -> str:
-        return report(self)
+    def __repr__(self) -> str:
+        return text_representation(self, report)
+
+    def _repr_html_(self) -> str:
+        return html_representation(self, report)
 
 
 def fit_result(

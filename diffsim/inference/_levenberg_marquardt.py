@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from .._linalg import matmul
 from .._results import RESULTS
+from .._types import PyTree
 from ._jacobian import value_and_jacobian
 from ._trust_region import (
     Step,
@@ -88,7 +89,9 @@ class Evaluation(eqx.Module):
     aux: PyTree[Any]
 
 
-class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
+class LevenbergMarquardt(
+    optx.AbstractLeastSquaresSolver[Any, Any, Any, LevenbergMarquardtState]
+):
     r"""Levenberg-Marquardt in a trust region, scaled by the columns of the Jacobian.
 
     $$\min_p \tfrac12 |J p + r|^2 \quad\text{for}\quad |D p| \le \Delta$$
@@ -129,9 +132,21 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
     mode: str = "auto"
     norm: Callable = optx.two_norm  # pyright: ignore
 
-    references: ClassVar = ("10.1007/BFb0067700", "10.1080/00401706.1981.10486247")
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1007/BFb0067700",
+        "10.1080/00401706.1981.10486247",
+    )
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: Any,
+    ) -> LevenbergMarquardtState:
         """A state without a Jacobian: the first step makes it."""
         del fn, args, options, f_struct, tags
         flat = ravel_pytree(y)[0]
@@ -155,7 +170,15 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
             aux=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), aux_struct),
         )
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: LevenbergMarquardtState,
+        tags: Any,
+    ) -> tuple[PyTree, LevenbergMarquardtState, PyTree]:
         """Makes a Jacobian if the last step was accepted, then one trial step."""
         del tags
         flat, unravel, rows = flatten_rows(fn, y, args)
@@ -173,14 +196,32 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         flat, state = jax.lax.cond(state.done, lambda: (flat, state), tried)
         return unravel(flat), state, state.aux
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: LevenbergMarquardtState,
+        tags: Any,
+    ) -> tuple[Array, optx.RESULTS]:
         """Whether the fit is done, and whether that is for lack of finite numbers."""
         del fn, y, args, options, tags
         bad = state.result == RESULTS.prediction_not_finite
         good = optx.RESULTS.successful
         return state.done, optx.RESULTS.where(bad, optx.RESULTS.nonfinite, good)
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Any,
+        y: PyTree,
+        aux: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: LevenbergMarquardtState,
+        tags: Any,
+        result: Any,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         """The counts of Jacobians, rejected and non-finite steps, as statistics."""
         del fn, args, options, tags, result
         counts = ("jacobians", "rejected", "non_finite")
@@ -189,12 +230,16 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
     # A step in four parts, so that the host compiles the two that call the user's
     # function apart from the two that do not and are the same for every fit.
 
-    def linear(self, rows: Callable, flat: Array, state) -> Linear:
+    def linear(
+        self, rows: Callable[..., Any], flat: Array, state: LevenbergMarquardtState
+    ) -> Linear:
         """The function of rows around `flat`."""
         found = value_and_jacobian(rows, flat, chunk=self.chunk, mode=self.mode)
         return self.linear_by(*found, state)
 
-    def linear_by(self, e: Array, jacobian: Array, aux: Any, state) -> Linear:
+    def linear_by(
+        self, e: Array, jacobian: Array, aux: Any, state: LevenbergMarquardtState
+    ) -> Linear:
         """The same by rows and a Jacobian that are known."""
         scale = jnp.maximum(state.scale, jnp.linalg.norm(jacobian, axis=0))
         scale = jnp.where(scale > 0, scale, 1)
@@ -202,7 +247,13 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
         value, sigma = _judgment(e, aux, jacobian.shape[1])
         return Linear(root, scale, value, sigma, aux)
 
-    def adopted(self, flat: Array, bounds: tuple, linear: Linear, state):
+    def adopted(
+        self,
+        flat: Array,
+        bounds: tuple[Array, Array],
+        linear: Linear,
+        state: LevenbergMarquardtState,
+    ) -> LevenbergMarquardtState:
         """The state that steps from `linear`, or ends there."""
         finite = jnp.isfinite(linear.value) & jnp.all(jnp.isfinite(linear.root))
         # A derivative may be finite where its function is not.
@@ -226,14 +277,22 @@ class LevenbergMarquardt(optx.AbstractLeastSquaresSolver):
             aux=linear.aux,
         )
 
-    def proposed(self, flat: Array, bounds: tuple, state) -> Trial:
+    def proposed(
+        self, flat: Array, bounds: tuple[Array, Array], state: LevenbergMarquardtState
+    ) -> Trial:
         """The next point to try."""
         trust = {"radius": state.radius, "damping": state.damping}
         step = trust_region_step(state.root, state.held, **trust)
         point = jnp.clip(flat + step.step / state.scale, *bounds)
         return Trial(point, step.shortened(state.root, (point - flat) * state.scale))
 
-    def judged(self, flat: Array, trial: Trial, found: Evaluation, state):
+    def judged(
+        self,
+        flat: Array,
+        trial: Trial,
+        found: Evaluation,
+        state: LevenbergMarquardtState,
+    ) -> tuple[Array, LevenbergMarquardtState]:
         """The point and the state after the trial, accepted or not."""
         step = trial.step
         gain = state.value - jnp.where(found.finite, found.value, jnp.inf)

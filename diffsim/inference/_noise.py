@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._tracer_errors import explain_tracer_errors
+from .._types import PyTree
 from .._validation import (
     as_floating,
     as_vector,
@@ -116,7 +117,7 @@ def _used(sigma: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
     return [_fill_masked(*pair) for pair in known]
 
 
-def _fill_masked(sigma: Any, used: Any) -> Any:
+def _fill_masked(sigma: Any, used: Any) -> object:
     if is_traced(sigma) or np.ndim(sigma) == 0:
         return sigma
     try:

@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from .._results import RESULTS
+from .._types import PyTree
 from ..implicit import ImplicitAdjoint, ImplicitEquation, implicit_solve
 from ..simulations import failures_as_nan
 from ._levenberg_marquardt import LevenbergMarquardt

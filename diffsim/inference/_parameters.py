@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import (
@@ -19,6 +19,7 @@ from .._parameter_selection import (
     with_selected_values,
 )
 from .._tracer_errors import explain_tracer_errors
+from .._types import PyTree
 from .._validation import as_floating, check_positive, is_traced
 from ..simulations import AbstractSimulation
 

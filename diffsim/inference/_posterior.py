@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from .._linalg import matmul
 from .._results import RESULTS, equals
 from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
+from .._types import PyTree
 from .._validation import as_array, check_signature
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import check_not_simulation

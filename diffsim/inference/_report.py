@@ -1,35 +1,32 @@
 """The report of a fit: everything a referee asks, in one page of text."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._results import RESULTS
-from .._validation import is_traced
+from .._text_table import MOST_ROWS, Block, Table, and_more
 
 
-_MOST_PAIRS = 20
+#: Parameters up to which a representation looks for directions, which takes n³: 10 ms.
+MOST_PARAMETERS = 200
 
 #: A shift of a tenth of an error bar, added in quadrature, would widen it by 0.5 %.
 _MUCH = 0.1
 
 
-def report(fit: Any) -> str:
+def report(fit: Any) -> list[Block]:
     """Report of a fit, as `print(fit)` shows it."""
-    if is_traced(fit.chi2):
-        raise ValueError(
-            "fit must be known to be printed, and is traced; print it outside jit, "
-            "vmap and grad"
-        )
     check_alone("fit", fit.chi2.shape)
     blocks = [_headline(fit), _misfit(fit), _table(fit)]
-    if fit.fisher is not None:
+    if fit.fisher is not None and len(fit.names) <= MOST_PARAMETERS:
         blocks += [_correlations(fit), _weakest(fit)]
+    elif fit.fisher is not None:
+        blocks += ["Weakest directions: of so many, fit.fisher.degeneracies() has them"]
     blocks += [_convergence(fit), _solver_error(fit), _error_bars(fit)]
     if "starts_loss" in fit.history:
         blocks.append(_waterfall(fit))
-    return "\n".join(filter(None, blocks))
+    return blocks
 
 
 def check_alone(name: str, shape: tuple[int, ...]):
@@ -99,13 +96,14 @@ def _sentence(fit: Any) -> str:
     return ", but ".join(["converged", *[" and ".join(doubts)][: len(doubts)]])
 
 
-def _table(fit: Any) -> str:
+def _table(fit: Any) -> Table:
     header = ("parameter", "value", "stderr", "relative", "start", "bounds", "")
-    rows = [header, *(_row(fit, i) for i in range(len(fit.names)))]
+    shown = min(len(fit.names), MOST_ROWS)
+    rows = [header, *(_row(fit, i) for i in range(shown))]
     if not np.any(np.isfinite([fit.lower, fit.upper])):
         rows = [(*row[:5], row[6]) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_align(row, widths) for row in rows)
+    align = "<" + ">" * (len(rows[0]) - 2) + "<"
+    return Table(rows[0], rows[1:], align, "  ", len(fit.names) - shown)
 
 
 def _row(fit: Any, i: int) -> tuple[str, ...]:
@@ -142,13 +140,6 @@ def _round_to_error(value: float, sd: float) -> str:
     return f"{value:.{min(max(digits + 3, 3), 17)}g}"
 
 
-def _align(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *rest = row
-    cells = [f"{first:{widths[0]}}"]
-    cells += [f"{cell:>{w}}" for cell, w in zip(rest[:-1], widths[1:-1], strict=True)]
-    return ("  " + "  ".join([*cells, rest[-1]])).rstrip()
-
-
 def _correlations(fit: Any) -> str:
     matrix = np.asarray(fit.correlation)
     i, j = np.triu_indices(len(fit.names), k=1)
@@ -158,9 +149,9 @@ def _correlations(fit: Any) -> str:
         return ""
     pairs = [
         f"  {matrix[i[k], j[k]]:+.3f}  {fit.names[i[k]]}, {fit.names[j[k]]}"
-        for k in order[:_MOST_PAIRS]
+        for k in order[:MOST_ROWS]
     ]
-    rest = len(order) - _MOST_PAIRS
+    rest = len(order) - MOST_ROWS
     more = [f"  and {rest} more, in fit.correlation"] if rest > 0 else []
     return "\n".join(["Correlations above 0.1:", *pairs, *more])
 
@@ -171,7 +162,9 @@ def _weakest(fit: Any) -> str:
         return ""
     open_ones = [d for d in found if np.isinf(d.inflation)]
     if open_ones:
-        lines = [f"  {d}" for d in open_ones]
+        lines = [f"  {d}" for d in open_ones[:MOST_ROWS]]
+        rest = len(open_ones) - MOST_ROWS
+        lines += [f"  {and_more(rest)}"] if rest > 0 else []
         return "\n".join(["Undetermined directions (sigma = inf):", *lines])
     if len(fit.names) == 1:
         return ""

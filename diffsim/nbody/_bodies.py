@@ -8,6 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._text_table import (
+    MOST_ROWS,
+    Block,
+    Table,
+    html_representation,
+    text_representation,
+)
 from .._types import Numbers
 from .._validation import as_floating, check_shape, check_unitless
 from ._from_elements import bodies_from_elements
@@ -123,6 +130,28 @@ class Bodies(eqx.Module):
         """
         masses, positions, velocities, labels = _columns_of(table, G=G, names=names)
         return cls(masses, positions, velocities, names=labels)
+
+    def __repr__(self) -> str:
+        return text_representation(self, _description)
+
+    def _repr_html_(self) -> str:
+        return html_representation(self, _description)
+
+
+def _description(bodies: Bodies) -> list[Block]:
+    masses, x, v = map(np.asarray, (bodies.masses, bodies.positions, bodies.velocities))
+    if masses.ndim != 1:
+        raise ValueError("bodies must be those of one system, got a batch")
+    count, shown = masses.size, min(masses.size, MOST_ROWS)
+    names = bodies.names or tuple(map(str, range(shown)))
+    numbers = np.column_stack([masses, x, v])[:shown].tolist()
+    rows = [
+        (name, *(f"{number:.6g}" for number in row))
+        for name, row in zip(names[:shown], numbers, strict=True)
+    ]
+    header = ("body", "mass", "x", "y", "z", "vx", "vy", "vz")
+    headline = f"{count} {'body' if count == 1 else 'bodies'} in {x.dtype}"
+    return [headline, Table(header, rows, more=count - shown)]
 
 
 class TestParticles(eqx.Module):

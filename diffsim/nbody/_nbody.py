@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
 import equinox as eqx
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
-from .._types import Numbers
+from .._types import Numbers, PyTree
 from .._validation import as_floating, check_signature, check_type
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, TestParticles
@@ -23,6 +23,9 @@ from ._rebound import particles_of, rebound_simulation
 from ._state import State
 from ._user_forces import callable_name, reads_velocities, user_acceleration
 
+
+if TYPE_CHECKING:
+    import rebound
 
 Force = AbstractForce | Callable[..., Any]
 
@@ -115,7 +118,7 @@ class NBody(AbstractSimulation):
             t0=float(simulation.t),
         )
 
-    def to_rebound(self) -> Any:
+    def to_rebound(self) -> "rebound.Simulation":
         """A `rebound.Simulation` of these bodies: G, softening, time, names.
 
         Test particles are massless particles beyond `N_active`. In double precision, by
@@ -127,7 +130,7 @@ class NBody(AbstractSimulation):
         return rebound_simulation(self)
 
     @property
-    def body_names(self):
+    def body_names(self) -> tuple[str, ...] | None:
         if self.test_particles is None or self.bodies.names is None:
             return self.bodies.names
         more = self.test_particles.names
@@ -138,7 +141,7 @@ class NBody(AbstractSimulation):
         """The force that holds G and the softening, if there is one."""
         return next((f for f in self.forces if isinstance(f, Gravity)), None)
 
-    def initial_state(self):
+    def initial_state(self) -> tuple[Array, Array]:
         starts = (
             [self.bodies]
             if self.test_particles is None
@@ -148,14 +151,14 @@ class NBody(AbstractSimulation):
         v = jnp.concatenate([start.velocities for start in starts])
         return x.T, v.T
 
-    def terms(self):
+    def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         x, _ = jax.eval_shape(self.initial_state)
         attraction = TotalAcceleration(self)
         if any(_is_velocity_dependent(force, x) for force in self.forces):
             return diffrax.ODETerm(_VectorField(attraction))
         return Separable(_drift, _Kick(attraction))
 
-    def default_method(self):
+    def default_method(self) -> Method:
         """Adaptive Dormand–Prince 8(7), for an error of 1e-9 after 100 periods.
 
         Of the innermost distance, in double precision: 1.6e-10 for two planets,
@@ -172,10 +175,10 @@ class NBody(AbstractSimulation):
         """
         return _default_method(self)
 
-    def locate(self, t, y):
+    def locate(self, t: Any, y: PyTree) -> str | None:
         return closest_pair(self, t, y)
 
-    def observe(self, t, y):
+    def observe(self, t: Any, y: PyTree) -> State:
         del t
         x, v = y
         return State(x.T, v.T)

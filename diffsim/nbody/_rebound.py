@@ -3,12 +3,16 @@
 import importlib
 import warnings
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._validation import is_traced
 from ._forces import Gravity
+
+
+if TYPE_CHECKING:
+    import rebound
 
 
 def particles_of(simulation: Any):
@@ -105,7 +109,7 @@ def _check_active(simulation: Any, masses: np.ndarray):
         )
 
 
-def rebound_simulation(system: Any) -> Any:
+def rebound_simulation(system: Any) -> "rebound.Simulation":
     """Build the simulation that `NBody.to_rebound` returns."""
     if any(not isinstance(force, Gravity) for force in system.forces):
         raise ValueError(

@@ -7,9 +7,10 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._parameter_selection import cast
+from .._types import PyTree
 from ..integrators import KenCarp5
 from ..simulations import IMEXTerm, Method, Semilinear
 from ._domain import Domain

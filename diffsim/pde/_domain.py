@@ -6,8 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from .._types import PyTree
 from .._validation import check_type, is_traced
 from ._boundaries import (
     AbstractBoundary,

@@ -8,9 +8,10 @@ from typing import Any
 
 import jax
 from jax.lax import dynamic_update_slice, platform_dependent
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._primitives import HashablePartial, LinearMapRules, linear
+from .._types import PyTree
 
 
 def materialize(fields: PyTree[Array]) -> PyTree[Array]:

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._parameter_selection import leaf_indices
 from ._style import INK, look, module, new_figure
+
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 
 #: How far the axes reach, in standard deviations of the widest outcome.
@@ -48,7 +52,7 @@ def corner(
     units: Any = None,
     labels: Sequence[str] | None = None,
     figure: Any = None,
-) -> Any:
+) -> "matplotlib.figure.Figure":
     r"""Draws what a fit or a forecast knows of its parameters, alone and in pairs.
 
     Ellipses of one and two standard deviations, $\Delta\chi^2 = 1$ and 4, whose shadows
@@ -215,7 +219,7 @@ def _mark(axes: Any, *, diagonal: bool):
         axes.axhline(0, **line)
 
 
-def _shown(scale: _Scale, value: Any, which: Any) -> Any:
+def _shown(scale: _Scale, value: np.ndarray, which: Any) -> np.ndarray:
     return (value - scale.origin[which]) / 10.0 ** scale.exponent[which]
 
 

@@ -1,13 +1,17 @@
 """`orbits`: the paths of bodies, seen along an axis."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..nbody import State
 from ..simulations import Trajectory
 from ._style import color, module, new_axes
+
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 
 def orbits(
@@ -18,7 +22,7 @@ def orbits(
     plane: tuple[int, int] = (0, 1),
     unit: str | None = None,
     colors: Sequence[str] | None = None,
-) -> Any:
+) -> "matplotlib.axes.Axes":
     """Draws the paths of bodies projected to a plane, a dot where each one ends.
 
     **Arguments**

@@ -1,11 +1,15 @@
 """`residuals`: what a fit leaves of the data, in units of their noise."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._style import INK, color, new_axes
+
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 
 #: Lines lie this many standard deviations apart: one point in 15 000 strays further
@@ -21,7 +25,7 @@ def residuals(
     names: Sequence[str] | None = None,
     axes: Any = None,
     colors: Sequence[str] | None = None,
-) -> Any:
+) -> "matplotlib.axes.Axes":
     r"""Draws residuals over time, a line of points a series, bands of ±1 and ±2σ.
 
     $$\rho = (\text{data} - \text{prediction}) / \sigma$$

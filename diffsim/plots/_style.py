@@ -3,8 +3,13 @@
 import contextlib
 import importlib
 from collections.abc import Iterator
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
 
 
 #: The colors of bodies and series, after Paul Tol's "muted" scheme, which the
@@ -46,7 +51,7 @@ _LOOK = MappingProxyType(
 )
 
 
-def module(name: str) -> Any:
+def module(name: str) -> ModuleType:
     """`matplotlib` or a part of it; a sentence where it is not installed."""
     try:
         return importlib.import_module(name)
@@ -71,19 +76,21 @@ def look() -> Iterator[None]:
         yield
 
 
-def sheet(size: tuple[float | int, float | int]) -> Any:
+def sheet(size: tuple[float | int, float | int]) -> "matplotlib.figure.Figure":
     """An empty figure for a file, `size` in inches; it needs no display."""
     with look():
         return module("matplotlib.figure").Figure(figsize=size, layout="constrained")
 
 
-def new_figure(size: tuple[float | int, float | int]) -> Any:
+def new_figure(
+    size: tuple[float | int, float | int],
+) -> "matplotlib.figure.Figure":
     """An empty figure that pyplot knows, so that `plt.show()` shows it."""
     with look():
         return module("matplotlib.pyplot").figure(figsize=size, layout="constrained")
 
 
-def new_axes(size: tuple[float | int, float | int]) -> Any:
+def new_axes(size: tuple[float | int, float | int]) -> "matplotlib.axes.Axes":
     """One pair of axes in a figure of their own."""
     with look():
         return new_figure(size).add_subplot()

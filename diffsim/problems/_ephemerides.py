@@ -41,7 +41,7 @@ class Ephemeris:
     au_km: float
     jd0: float
 
-    references: ClassVar = ("10.3847/1538-3881/abd414",)
+    references: ClassVar[tuple[str, ...]] = ("10.3847/1538-3881/abd414",)
 
 
 def load_de440() -> Ephemeris:

@@ -1,5 +1,7 @@
 """Kaps' problem: as stiff as one likes, and its solution is known."""
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
@@ -23,16 +25,16 @@ class Kaps(AbstractSimulation):
     split: bool = eqx.field(static=True, default=False)
     t0: float = 0.0
 
-    def initial_state(self):
+    def initial_state(self) -> Array:
         return self.start
 
-    def terms(self):
+    def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         slow, fast = diffrax.ODETerm(_slow), diffrax.ODETerm(_fast)
         if self.split:
             return diffrax.MultiTerm(slow, fast)
         return diffrax.ODETerm(lambda *at: _slow(*at) + _fast(*at))
 
-    def default_method(self):
+    def default_method(self) -> Method:
         return Method(KenCarp4() if self.split else Kvaerno5())
 
 

@@ -6,10 +6,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS, is_finite
+from .._types import PyTree
 from ._elapsed_time import Epoch, time_after
 from ._events._event import Event
 from ._integrate._fixed_stepper import Stepper

@@ -2,15 +2,16 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from .._types import PyTree
 from .._validation import (
     as_floating,
     as_jax_takes,
@@ -23,6 +24,8 @@ from ._terms._operator_splitting import AbstractSplitFlows
 from ._terms._semilinear import Semilinear
 from ._terms._separable import Separable
 
+
+_Time = TypeVar("_Time")
 
 #: What t0 + (t - t0) may be off from t, in roundings of the largest of them.
 _ULPS_OF_A_SUM = 2
@@ -57,18 +60,22 @@ class Epoch(eqx.Module):
         """The time of the epoch itself."""
         return jnp.zeros((), self.dtype)
 
-    def at(self, elapsed: Any) -> Any:
+    def at(self, elapsed: _Time) -> _Time | Array:
         """The time `elapsed` after the epoch."""
-        if self.high is None:
+        if self.high is None or self.low is None:
             return elapsed
-        return self.high + (self.low + elapsed)
+        later: Any = elapsed
+        return self.high + (self.low + later)
 
-    def shift(self, terms: PyTree[diffrax.AbstractTerm]) -> Any:
+    def shift(
+        self, terms: PyTree[diffrax.AbstractTerm]
+    ) -> PyTree[diffrax.AbstractTerm]:
         """`terms` as functions of elapsed time."""
         if self.high is None:
             return terms
-        is_term = _is_term
-        return jax.tree.map(lambda x: _shifted(x, self), terms, is_leaf=is_term)
+        return jax.tree.map(
+            lambda x: _shifted(x, self) if _is_term(x) else x, terms, is_leaf=_is_term
+        )
 
 
 @runtime_checkable
@@ -80,25 +87,35 @@ class ReadsTime(Protocol):
         ...
 
 
-def elapsed_since(t0: Any, times: Any) -> Any:
+def elapsed_since(t0: Any, times: Any) -> Array | np.ndarray:
     """Differences of times: in double precision where all of them are known."""
     if is_traced(t0) or is_traced(times):
         return jnp.asarray(times) - t0
-    return np.asarray(times, np.float64) - np.asarray(t0, np.float64)
+    return np.asarray(np.asarray(times, np.float64) - np.asarray(t0, np.float64))
 
 
-def time_after(t0: Any, elapsed: Any) -> Any:
+def time_after(t0: Any, elapsed: Any) -> float | Array:
     """The time `elapsed` after `t0`, for a user: as precise as can be held."""
+    return _after(t0, elapsed)
+
+
+def times_after(t0: Any, elapsed: Any) -> Array | np.ndarray:
+    """The same of an array."""
+    return _after(t0, elapsed)
+
+
+def _after(t0: Any, elapsed: Any):
     if isinstance(t0, float | int) and t0 == 0:
         return elapsed
     if not is_traced(t0) and not is_traced(elapsed):
-        return np.asarray(elapsed, np.float64) + np.asarray(t0, np.float64)
+        found: Any = np.asarray(elapsed, np.float64) + np.asarray(t0, np.float64)
+        return found  # of one number NumPy's float
     return jnp.asarray(elapsed, jnp.result_type(float, elapsed)) + t0
 
 
-def ends_after(t0: Any, ends: Any, times: Any) -> Any:
+def ends_after(t0: Any, ends: Any, times: Any) -> Array | np.ndarray:
     """The times of the ends of steps, the outermost ones those of outputs exactly."""
-    ends = time_after(t0, ends)
+    ends = times_after(t0, ends)
     if isinstance(ends, np.ndarray) and not is_traced(times):
         for t in (np.min(times), np.max(times)):
             rounding = np.spacing(max(abs(float(t)), abs(float(t0))))
@@ -107,16 +124,20 @@ def ends_after(t0: Any, ends: Any, times: Any) -> Any:
     return ends
 
 
-def controller_since(t0: Any, controller: Any, dtype: Any) -> Any:
+def controller_since(
+    t0: Any, controller: diffrax.AbstractStepSizeController, dtype: Any
+) -> diffrax.AbstractStepSizeController:
     """`controller`, of a user who counts from zero, for elapsed time."""
     if isinstance(t0, float | int) and t0 == 0:
         return controller
     if isinstance(controller, diffrax.StepTo):
         return diffrax.StepTo(elapsed_since(t0, controller.ts))
     if isinstance(controller, diffrax.ClipStepSizeController):
-        inner = controller_since(t0, controller.controller, dtype)
+        inner: Any = controller_since(t0, controller.controller, dtype)
         at, jumps = controller.step_ts, controller.jump_ts
-        since = [None if ts is None else elapsed_since(t0, ts) for ts in (at, jumps)]
+        since: list[Any] = [
+            None if ts is None else elapsed_since(t0, ts) for ts in (at, jumps)
+        ]
         return diffrax.ClipStepSizeController(
             inner, *since, store_rejected_steps=controller.store_rejected_steps
         )
@@ -132,7 +153,7 @@ def _is_term(x: Any) -> bool:
     return isinstance(x, diffrax.AbstractTerm)
 
 
-def _shifted(term: Any, epoch: Epoch) -> Any:
+def _shifted(term: diffrax.AbstractTerm, epoch: Epoch) -> diffrax.AbstractTerm:
     """One term as a function of elapsed time, of the kind that solvers look for."""
 
     def later(function):
@@ -150,7 +171,7 @@ def _shifted(term: Any, epoch: Epoch) -> Any:
         return _LaterFlows(term, epoch)
     if isinstance(term, AbstractIMEXTerm):
         return _LaterSplit(term, epoch)
-    return _LaterTerm(term, epoch) if _is_term(term) else term
+    return _LaterTerm(term, epoch)
 
 
 class _Later(eqx.Module):
@@ -268,7 +289,7 @@ _FAR = 1e4
 _HELD = 2**53
 
 
-def checked_times(times: Any) -> Any:
+def checked_times(times: Any) -> Array | np.ndarray:
     """`times` as floats, concrete ones as NumPy, in double precision if not given."""
     if is_traced(times):
         times = as_floating("times", times)

@@ -1,6 +1,6 @@
 """`Method`: how a simulation is run, never what is simulated."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import diffrax
 import equinox as eqx
@@ -10,6 +10,8 @@ import numpy as np
 from .._validation import check_type, is_traced
 from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
+
+_Solver = TypeVar("_Solver", bound=diffrax.AbstractSolver)
 
 #: The end of a run may be that of its frozen steps but for so many roundings.
 _ULPS_AT_END = 16
@@ -54,11 +56,11 @@ class Method(eqx.Module):
     **Raises:** `ValueError` for a combination that cannot run.
     """
 
-    solver: diffrax.AbstractSolver
+    solver: diffrax.AbstractSolver[Any]
     step: float | int | None = eqx.field(
         static=True, default=None, converter=lambda step: _checked_step(step)
     )
-    controller: "diffrax.AbstractStepSizeController | PrescribedSteps | None" = (
+    controller: "diffrax.AbstractStepSizeController[Any, Any] | PrescribedSteps | None" = (  # noqa: E501
         eqx.field(kw_only=True, default=None)
     )
     adjoint: diffrax.AbstractAdjoint | AbstractScanAdjoint | None = eqx.field(
@@ -66,7 +68,7 @@ class Method(eqx.Module):
     )
     max_steps: int | None = eqx.field(kw_only=True, static=True, default=None)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         _check_kinds(self)
         if self.step is None and self.controller is None and not _estimates_error(self):
             raise ValueError(
@@ -106,7 +108,7 @@ class Method(eqx.Module):
             self.adjoint, diffrax.AbstractAdjoint
         )
 
-    def freeze_steps(self, trajectory) -> "Method":
+    def freeze_steps(self, trajectory: Any) -> "Method":
         """This method with the steps of `trajectory`, whatever the parameters become.
 
         Step-size controllers hide how the steps depend on parameters, so two adaptive
@@ -173,7 +175,7 @@ def default_controller(dtype: Any) -> diffrax.PIDController:
     return diffrax.PIDController(rtol=tolerance, atol=tolerance)
 
 
-def with_root_tolerances(solver: Any, dtype: Any) -> Any:
+def with_root_tolerances(solver: _Solver, dtype: Any) -> _Solver:
     """`solver`, for fixed steps; Diffrax takes the tolerances of implicit stages from
     a controller, which there is none of.
     """

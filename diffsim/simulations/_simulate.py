@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, ArrayLike
 
 from .._jit._fresh_jit import fresh_jit
 from .._norms import largest_difference
@@ -23,7 +23,7 @@ from .._results import (
     should_return_nan,
 )
 from .._tracer_errors import explain_tracer_errors
-from .._types import Numbers
+from .._types import Numbers, PyTree
 from .._validation import as_floating, check_signature, check_type
 from ._diagnosis import failure_message, has_grown
 from ._elapsed_time import (
@@ -33,6 +33,7 @@ from ._elapsed_time import (
     elapsed_since,
     ends_after,
     time_after,
+    times_after,
     warn_of_a_far_start,
 )
 from ._events._event import EventRecord
@@ -70,7 +71,7 @@ def simulate(
     *,
     events: Any = (),
     observe: Callable[[Array, PyTree[Array]], PyTree[Array]] | None = None,
-    progress: diffrax.AbstractProgressMeter | None = None,
+    progress: diffrax.AbstractProgressMeter[Any] | None = None,
     throw: bool | None = None,
     start: FinalState | None = None,
     max_steps: int | None = None,
@@ -178,7 +179,7 @@ class _Run(NamedTuple):
     halved: int
 
     @property
-    def t0(self) -> Any:
+    def t0(self) -> ArrayLike:
         return self.simulation.t0 if self.start is None else self.start.t
 
 
@@ -319,7 +320,7 @@ def _observer(simulation: AbstractSimulation, about: _About) -> Callable:
     return named
 
 
-def _named_result(simulation: AbstractSimulation, result: Any) -> Any:
+def _named_result(simulation: AbstractSimulation, result: RESULTS) -> RESULTS:
     """`result`, in the words of the simulation where its state was lost."""
     name = simulation.blow_up()
     if name == RESULTS.non_finite:
@@ -337,7 +338,7 @@ def _with_absolute_times(
     """
     last, ends = trajectory.final, trajectory.steps
     events = tuple(
-        EventRecord(time_after(t0, one.times), one.states, one.count)
+        EventRecord(times_after(t0, one.times), one.states, one.count)
         for one in trajectory.events
     )
     return Trajectory(

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from .._results import RESULTS
+from .._types import PyTree
 from .._validation import as_floating, check_positive
 from ._method import Method, default_controller
 
@@ -49,7 +50,7 @@ class AbstractSimulation(eqx.Module):
         """The state at `t0`, in physical variables, any pytree of arrays."""
 
     @abc.abstractmethod
-    def terms(self) -> diffrax.AbstractTerm:
+    def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         """The dynamics as one Diffrax term that any explicit solver can step.
 
         `diffrax.ODETerm(lambda t, y, args: ...)` is enough; `Separable` opens the

@@ -9,6 +9,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._results import RESULTS, nan_unless
 from .._trace_contexts import SURROUNDINGS, Surrounding
@@ -126,7 +127,7 @@ def refined_method(method: Method, dtype: Any) -> Comparison:
     return found
 
 
-def state_dtype(simulation: AbstractSimulation) -> Any:
+def state_dtype(simulation: AbstractSimulation) -> np.dtype:
     """The real type that a simulation runs in."""
     start = eqx.filter_eval_shape(simulation.initial_state)
     kind = jnp.result_type(*jax.tree.leaves(start))

@@ -5,9 +5,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._results import RESULTS, result_message
+from .._text_table import (
+    MOST_ROWS,
+    Block,
+    Table,
+    and_more,
+    first_lines,
+    html_representation,
+    text_representation,
+)
+from .._types import PyTree
 from ._events._event import EventRecord
 
 
@@ -61,20 +71,38 @@ class Trajectory(eqx.Module):
         row = self.names.index(name)
         return jax.tree.map(lambda a: a[..., row, :], self.states)
 
-    def __str__(self) -> str:
-        outcome = result_message(self.result)
-        if outcome is None:
-            return repr(self)
-        ends = (f"{t:.6g}" for t in (np.min(self.times), np.max(self.times)))
-        ends = " to ".join(dict.fromkeys(ends))
-        lines = [
-            f"{outcome}: t = {ends}, {self.stats['num_accepted_steps']} steps",
-            f"  states {eqx.tree_pformat(self.states)}",
-        ]
-        if self.error_estimate is not None:
-            lines.append(f"  error of the solver about {self.error_estimate:.2g}")
-        for i, found in enumerate(self.events):
-            when = ", ".join(f"{t:.6g}" for t in found.times[: int(found.count)][:3])
-            lines.append(f"  event {i}: {found.count} of up to {found.times.size}")
-            lines[-1] += f", first at {when}" if when else ""
-        return "\n".join(lines)
+    def __repr__(self) -> str:
+        return text_representation(self, _text)
+
+    def _repr_html_(self) -> str:
+        return html_representation(self, _table)
+
+
+def _text(trajectory: Trajectory) -> list[Block]:
+    headline, rows = _description(trajectory)
+    return [headline, *("  " + " ".join(row) for row in rows)]
+
+
+def _table(trajectory: Trajectory) -> list[Block]:
+    headline, rows = _description(trajectory)
+    return [headline, Table((), rows, align="<")]
+
+
+def _description(trajectory: Trajectory) -> tuple[str, list[tuple[str, str]]]:
+    """How the run ended, and what else there is to know, by name."""
+    outcome = result_message(trajectory.result)
+    if outcome is None:
+        raise ValueError("trajectory must be one, got a batch")
+    ends = (f"{t:.6g}" for t in (np.min(trajectory.times), np.max(trajectory.times)))
+    ends = " to ".join(dict.fromkeys(ends))
+    steps = trajectory.stats["num_accepted_steps"]
+    rows = [("states", first_lines(eqx.tree_pformat(trajectory.states)))]
+    if trajectory.error_estimate is not None:
+        rows += [("error of the solver", f"about {trajectory.error_estimate:.2g}")]
+    for i, found in enumerate(trajectory.events[:MOST_ROWS]):
+        when = ", ".join(f"{t:.6g}" for t in found.times[: int(found.count)][:3])
+        when = f", first at {when}" if when else ""
+        rows += [(f"event {i}:", f"{found.count} of up to {found.times.size}{when}")]
+    if len(trajectory.events) > MOST_ROWS:
+        rows += [("events", and_more(len(trajectory.events) - MOST_ROWS))]
+    return f"{outcome}: t = {ends}, {steps} steps", rows

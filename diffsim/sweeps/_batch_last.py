@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from .._jit._traced_program import bind
+from .._primitives import ClosedJaxpr, Jaxpr
+from .._types import PyTree
 from ._jaxpr_inspection import Scan, equations, inner, scan_of
 
 
@@ -150,7 +152,9 @@ def _is_elementwise(eqn: Any) -> bool:
     return not others and ranks <= {len(full)}
 
 
-def _call(eqn: Any) -> Any | None:
+def _call(
+    eqn: Any,
+) -> ClosedJaxpr | Jaxpr | None:
     """The jaxpr that a call evaluates, input by input; None if that is not clear."""
     found = inner(eqn)
     if len(found) != 1:

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import Selection, with_selected_values
+from .._primitives import ClosedJaxpr
+from .._types import PyTree
 from ._batch_last import batch_last, supports_batch_last
 from ._jaxpr_inspection import largest_in_loops, operations
 from ._sweep_result import solver_error, sweep_outcome
@@ -50,7 +52,7 @@ class Task(eqx.Module):
             return *found, None
         return *found, solver_error(self.predict, model, *found)
 
-    def jaxpr(self, row: Array) -> Any:
+    def jaxpr(self, row: Array) -> ClosedJaxpr:
         """The jaxpr of one run."""
         arrays, rest = eqx.partition(self, eqx.is_array)
         return jax.make_jaxpr(lambda a, x: _trace(eqx.combine(a, rest), x))(arrays, row)

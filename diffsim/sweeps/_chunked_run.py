@@ -4,13 +4,14 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Array, Float
 
+from .._types import PyTree
 from ._batching import BatchLayout, Task, run_tiles
 
 
@@ -224,7 +225,9 @@ class Chunks:
         )
 
 
-def _inputs(rows: np.ndarray, capacity: int, layout: BatchLayout, count: int) -> Any:
+def _inputs(
+    rows: np.ndarray, capacity: int, layout: BatchLayout, count: int
+) -> tuple[Array, Array, BatchLayout]:
     table = jnp.asarray(rows).reshape(capacity, layout.tile, -1)
     return table, jnp.asarray(count), layout
 

@@ -1,16 +1,24 @@
 """`sweep`: one prediction for many values of its parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Float
 
 from .._jit._fresh_jit import reading
 from .._results import RESULTS
+from .._text_table import (
+    MOST_ROWS,
+    Block,
+    Table,
+    html_representation,
+    text_representation,
+)
+from .._types import PyTree
 from .._validation import check_signature
 from ._batch_last import equations_left_to_vmap
 from ._batching import Task, batch_layouts
@@ -30,12 +38,19 @@ class Failure(NamedTuple):
     parameters: dict[str, np.ndarray]
     message: str
 
-    def __str__(self) -> str:
-        values = ", ".join(
-            f"{path} = {np.array2string(value, precision=8, threshold=6)}"
-            for path, value in self.parameters.items()
-        )
-        return f"run {self.run}: {values}"
+    def __repr__(self) -> str:
+        return text_representation(self, _named_values)
+
+
+def _named_values(failure: Failure) -> list[Block]:
+    values = ", ".join(
+        f"{path} = {_in_digits(value)}" for path, value in failure.parameters.items()
+    )
+    return [f"run {failure.run}: {values}"]
+
+
+def _in_digits(value: np.ndarray) -> str:
+    return np.array2string(np.asarray(value), precision=8, threshold=6)
 
 
 class Sweep(eqx.Module):
@@ -81,20 +96,34 @@ class Sweep(eqx.Module):
             path: np.asarray(values[run]) for path, values in self.parameters.items()
         }
 
-    def __str__(self) -> str:
-        failures = self.failures
+    def __repr__(self) -> str:
+        return text_representation(self, _text)
+
+    def _repr_html_(self) -> str:
+        return html_representation(self, _tables)
+
+    def _headline(self) -> str:
+        failed = int(np.sum(~self.successful))
         runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
-        lines = [
+        return (
             f"sweep of {runs} over {', '.join(self.parameters)}: "
-            f"{len(self) - len(failures)} successful, {len(failures)} failed"
-        ]
-        for message in dict.fromkeys(failure.message for failure in failures):
-            alike = [str(f) for f in failures if f.message == message]
-            lines += [f"{len(alike)} failed. {message}"]
-            lines += [f"  {line}" for line in alike[:_SPELLED_OUT]]
-            if len(alike) > _SPELLED_OUT:
-                lines += [f"  and {len(alike) - _SPELLED_OUT} more in .failures"]
-        return "\n".join([*lines, *self._solver_error()])
+            f"{len(self) - failed} successful, {failed} failed"
+        )
+
+    def _failed_alike(self) -> Iterator[tuple[str, list[Failure], int]]:
+        """Yield each failure, the first runs that had it, and how many more did.
+
+        Only these are looked at one by one, of what may be a million.
+        """
+        failed, left = np.flatnonzero(~self.successful), MOST_ROWS
+        (codes,) = (np.asarray(x)[failed] for x in jax.tree.leaves(self.status))
+        for code in dict.fromkeys(codes.tolist()):
+            alike = failed[codes == code]
+            message = RESULTS[_runs(self.status, alike[0])]
+            shown = alike[: min(_SPELLED_OUT, left)].tolist()
+            left -= len(shown)
+            found = [Failure(i, self._at(i), message) for i in shown]
+            yield message, found, alike.size - len(shown)
 
     def _solver_error(self) -> list[str]:
         """A line on the error of the solver, and one on runs where it is unknown."""
@@ -117,6 +146,28 @@ class Sweep(eqx.Module):
 
     def _named(self, run: Any) -> str:
         return str(Failure(int(run), self._at(int(run)), ""))
+
+
+def _text(found: Sweep) -> list[Block]:
+    lines = [found._headline()]
+    for message, failures, more in found._failed_alike():
+        lines += [f"{len(failures) + more} failed. {message}"]
+        lines += [f"  {failure}" for failure in failures]
+        lines += [f"  and {more} more in .failures"] if more else []
+    return [*lines, *found._solver_error()]
+
+
+def _tables(found: Sweep) -> list[Block]:
+    blocks: list[Block] = [found._headline()]
+    for message, failures, more in found._failed_alike():
+        rows = [
+            (str(one.run), *map(_in_digits, one.parameters.values()))
+            for one in failures
+        ]
+        header = "run", *found.parameters
+        blocks += [f"{len(failures) + more} failed. {message}"]
+        blocks += [Table(header, rows, ">", more=more)]
+    return [*blocks, *found._solver_error()]
 
 
 def sweep(
@@ -203,7 +254,7 @@ def sweep(
     return Sweep(runs.parameters, outputs, status, stats, error)
 
 
-def _runs(status: RESULTS, index: Any) -> Any:
+def _runs(status: RESULTS, index: Any) -> RESULTS:
     """The status of some runs; it is a module of one array."""
     return jax.tree.map(lambda value: np.asarray(value[index]), status)
 

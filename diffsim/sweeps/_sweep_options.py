@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._progress import show_line
+from .._progress import progress_text, show_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,26 +29,27 @@ class SweepOptions:
     progress: bool | Callable[[dict[str, Any]], None] | None = None
     memory: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.memory is not None and not is_positive_integer(self.memory):
             raise ValueError(
                 f"memory must be a positive integer, in bytes, got {self.memory!r}"
             )
 
-    def show(self, state: dict[str, Any]):
+    def show(self, state: dict[str, Any]) -> None:
         """Tells `progress` how far the sweep is."""
         if callable(self.progress):
             self.progress(state)
         elif self.progress:
-            failed = f", {state['failed']} failed" if state["failed"] else ""
-            line = f"sweep: {state['done']} of {state['runs']} runs{failed}"
-            line = f"{line}, {state['seconds']:.0f} s"
+            failed = f"{state['failed']} failed" if state["failed"] else ""
+            line = progress_text(
+                "sweep", _done(state), failed, seconds=state["seconds"]
+            )
             show_line(line, end="\n" if state["done"] == state["runs"] else "")
 
-    def compiling(self, state: dict[str, Any]):
+    def compiling(self, state: dict[str, Any]) -> None:
         """Says on the line that a layout of the runs is being compiled."""
         if self.progress is True:
-            show_line(f"sweep: {state['done']} of {state['runs']} runs, compiling")
+            show_line(progress_text("sweep", _done(state), "compiling"))
 
     def budget(self) -> int:
         """Bytes that a chunk may take."""
@@ -58,6 +59,10 @@ class SweepOptions:
         if stats and "bytes_limit" in stats:
             return stats["bytes_limit"] // 2
         return min(2**30, _physical_memory() // 4)
+
+
+def _done(state: dict[str, Any]) -> str:
+    return f"{state['done']} of {state['runs']} runs"
 
 
 def is_positive_integer(x: Any) -> bool:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PyTree
+from jaxtyping import Float
 
 from .._parameter_selection import Selection, select
+from .._types import PyTree
 from .._validation import as_jax_takes, is_traced
 
 

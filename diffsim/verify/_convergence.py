@@ -7,10 +7,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
+from .._text_table import MOST_ROWS, Block, Table, text_representation
+from .._types import PyTree
 from ._leaves import float_outputs
-from ._text_table import table
 
 
 class Convergence(eqx.Module):
@@ -29,14 +29,20 @@ class Convergence(eqx.Module):
     orders: np.ndarray
     floor: float
 
-    def __str__(self) -> str:
-        rows = [
-            [f"{step:.3e}", f"{error:.3e}", "" if np.isnan(slope) else f"{slope:.3f}"]
-            for step, error, slope in zip(
-                self.steps, self.errors, [np.nan, *self.orders], strict=True
-            )
-        ]
-        return table(["step", "error", "order"], rows) + f"\norder {self.order:.3f}"
+    def __repr__(self) -> str:
+        return text_representation(self, _description)
+
+
+def _description(found: Convergence) -> list[Block]:
+    rows = [
+        (f"{step:.3e}", f"{error:.3e}", "" if np.isnan(slope) else f"{slope:.3f}")
+        for step, error, slope in zip(
+            found.steps, found.errors, [np.nan, *found.orders], strict=True
+        )
+    ]
+    more = max(0, len(rows) - MOST_ROWS)
+    table = Table(("step", "error", "order"), rows[:MOST_ROWS], more=more)
+    return [table, f"order {found.order:.3f}"]
 
 
 def convergence(

@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 
+from .._text_table import Block, Table, text_representation, verdict
 from .._types import Numbers
 from ..simulations import AbstractSimulation, Method
 from . import _simulation_checks
@@ -13,7 +14,6 @@ from ._leaves import Leaves
 from ._simulation_checks import Finding, brief
 from ._taylor import TaylorReport
 from ._test_problem import Case
-from ._text_table import table, verdict
 
 
 class Check(eqx.Module):
@@ -41,18 +41,22 @@ class CheckReport(eqx.Module):
         """Whether every law holds."""
         return all(law.passed for law in self.laws)
 
-    def raise_if_failed(self):
+    def raise_if_failed(self) -> None:
         """Raises an `AssertionError` with the table unless every law holds."""
         if not self.passed:
             slopes = f"\n{self.taylor}" if self.taylor is not None else ""
             raise AssertionError(f"{self}{slopes}")
 
-    def __str__(self) -> str:
-        rows = [
-            [f"{law.number}. {law.statement}", verdict(law.passed), law.detail]
-            for law in self.laws
-        ]
-        return table([self.simulation, "", ""], rows, left=3)
+    def __repr__(self) -> str:
+        return text_representation(self, _description)
+
+
+def _description(report: CheckReport) -> list[Block]:
+    rows = [
+        (f"{law.number}. {law.statement}", verdict(law.passed), law.detail)
+        for law in report.laws
+    ]
+    return [Table((report.simulation, "", ""), rows, align="<")]
 
 
 def check_simulation(

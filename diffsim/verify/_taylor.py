@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._text_table import MOST_ROWS, Block, Table, text_representation, verdict
 from .._tracer_errors import explain_tracer_errors
 from ._functional import Functional
 from ._leaves import Leaves, float_outputs, random_directions
 from ._taylor_remainder import Slopes, remainder_slopes
-from ._text_table import table, verdict
 
 
 #: Both modes are tested unless a function has only one.
@@ -72,18 +72,25 @@ class TaylorReport(eqx.Module):
         found = [leaf.disagreement for leaf in self.leaves if leaf.flag != "dead"]
         return float(np.max(found, initial=0.0))
 
-    def __str__(self) -> str:
-        modes = list(self.leaves[0].slopes)
-        rows = [
-            [
-                leaf.name,
-                *(leaf.flag or f"{leaf.slopes[mode]:.3f}" for mode in modes),
-                f"{leaf.disagreement:.0e}",
-                verdict(leaf.passed),
-            ]
-            for leaf in self.leaves
-        ]
-        return table(["Taylor slope", *modes, "fwd - rev", ""], rows)
+    def __repr__(self) -> str:
+        return text_representation(self, _description)
+
+
+def _description(report: TaylorReport) -> list[Block]:
+    modes, leaves = list(report.leaves[0].slopes), report.leaves
+    more = max(0, len(leaves) - MOST_ROWS)
+    if more:  # what failed is seen
+        leaves = sorted(leaves, key=lambda leaf: leaf.passed)[:MOST_ROWS]
+    rows = [
+        (
+            leaf.name,
+            *(leaf.flag or f"{leaf.slopes[mode]:.3f}" for mode in modes),
+            f"{leaf.disagreement:.0e}",
+            verdict(leaf.passed),
+        )
+        for leaf in leaves
+    ]
+    return [Table(("Taylor slope", *modes, "fwd - rev", ""), rows, more=more)]
 
 
 def taylor_test(
@@ -176,7 +183,7 @@ def _is_module(node: Any) -> bool:
     return isinstance(node, eqx.Module)
 
 
-def _as_array(leaf: Any) -> Any:
+def _as_array(leaf: Any) -> object:
     """Python floats become arrays, but those of a module, which are settings."""
     return jnp.asarray(leaf) if isinstance(leaf, float) else leaf
 

@@ -6,10 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._norms import machine_epsilon
 from ..._primitives import ClosureConverted
+from ..._types import PyTree
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
 from ._linear_solver import AbstractLinearSolver

@@ -7,7 +7,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ..._types import PyTree
 
 
 Vector = PyTree[Array]

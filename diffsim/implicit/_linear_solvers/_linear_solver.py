@@ -8,9 +8,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._norms import machine_epsilon, max_norm
+from ..._types import PyTree
 
 
 #: v ↦ A v for pytrees like the unknown.

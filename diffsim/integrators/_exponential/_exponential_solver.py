@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ...simulations import Semilinear, unwrap_imex
 
 

@@ -8,8 +8,9 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ...implicit import AbstractLinearSolver, Dense
 from ...simulations import AbstractIMEXTerm, unwrap_imex
 from ._esdirk_step import Step, esdirk_step

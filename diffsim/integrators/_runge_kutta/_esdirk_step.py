@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
+from ..._types import PyTree
 from ...implicit import (
     AbstractLinearSolver,
     ImplicitAdjoint,

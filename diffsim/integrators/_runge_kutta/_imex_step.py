@@ -3,9 +3,10 @@
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import is_finite
+from ..._types import PyTree
 from ...simulations import AbstractIMEXTerm
 from ._esdirk_step import Step, complete_step
 from ._tableau import (

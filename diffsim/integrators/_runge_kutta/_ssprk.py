@@ -7,7 +7,9 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ..._types import PyTree
 
 
 #: Of order 2 and itself strong-stability-preserving (Fekete, Conde and Shadid 2022).

@@ -7,9 +7,10 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
 from ..._primitives import closure_convert
+from ..._types import PyTree
 from ...implicit import AbstractLinearSolver
 from ._simplified_newton import (
     Tolerances,

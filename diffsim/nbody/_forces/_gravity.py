@@ -1,6 +1,6 @@
 """Newtonian gravity between bodies, and on massless test particles."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -51,7 +51,7 @@ class Gravity(AbstractForce):
         check_finite("softening", self.softening)
         check_not_negative("softening", self.softening, "it is a length")
 
-    def acceleration(self, t, x, v, gm):
+    def acceleration(self, t: Any, x: Array, v: Array | None, gm: Array) -> Array:
         del t, v
         softening = self.softening.astype(x.dtype)
         s = inverse_unit(x, softening)

@@ -65,7 +65,7 @@ class PostNewtonian(AbstractForce):
         check_positive("c", self.c, "it is the speed of light in your units")
         self.primary = _checked_index(primary)
 
-    def acceleration(self, t, x, v, gm):
+    def acceleration(self, t: Any, x: Array, v: Array | None, gm: Array) -> Array:
         del t
         # squared last: the derivative of 1/c² by way of c⁴ is beyond float32 in cgs
         inverse_c2 = jnp.square(1 / self.c.astype(x.dtype))

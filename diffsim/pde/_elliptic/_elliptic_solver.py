@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ._helmholtz_operator import HelmholtzOperator
 
 

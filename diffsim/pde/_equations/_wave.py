@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._types import Numbers
+from ..._types import Numbers, PyTree
 from ..._validation import PositiveParameter
 from ...simulations import Method, Separable, SplitFlows
 from .._boundaries import AbstractGhostCellBoundary, Neumann, Robin

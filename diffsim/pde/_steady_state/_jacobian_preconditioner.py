@@ -6,8 +6,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ...implicit import AbstractLinearSolver, Krylov
 
 

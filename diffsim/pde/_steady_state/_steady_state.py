@@ -8,12 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import Array, Bool, PyTree
+from jaxtyping import Array, Bool
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._norms import machine_epsilon
 from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
+from ..._types import PyTree
 from ..._validation import check_signature
 from ...implicit import (
     AbstractInexactNewton,

@@ -6,9 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from ._detection import EventDetector, ahead, crossings
 from ._fixed_step import EventLoopState, TruncatedStep, acted
 from ._records import StepLog

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
 from ..._primitives import closure_convert
+from ..._types import PyTree
 from ...implicit import (
     BracketedNewton,
     ImplicitAdjoint,

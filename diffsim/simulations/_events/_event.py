@@ -5,9 +5,10 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from ..._tracer_errors import explain_tracer_errors
+from ..._types import PyTree
 from ..._validation import check_signature
 
 
@@ -66,7 +67,7 @@ class Event(eqx.Module):
         default=None, kw_only=True
     )
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.direction not in _DIRECTIONS:
             raise ValueError(
                 f"direction must be 'up', 'down' or None, got {self.direction!r}"

@@ -64,7 +64,9 @@ def integrate_with_events(
     return RunResult(states, end, end_time, result, stats, ends, reached), found
 
 
-def _with_result(rows: StepLog, watch: EventDetector, last: Array, result: Any) -> Any:
+def _with_result(
+    rows: StepLog, watch: EventDetector, last: Array, result: RESULTS
+) -> RESULTS:
     """`result`, or what went wrong with the events up to the time `last`."""
     fine = result == RESULTS.successful
     in_time = rows.times <= last

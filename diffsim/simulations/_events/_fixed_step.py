@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ._detection import EventDetector, ahead, crossings
 from ._records import StepLog
 

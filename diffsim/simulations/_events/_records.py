@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float
 
+from ..._types import PyTree
 from ._detection import EventDetector, stop_gradient_unless
 from ._event import EventRecord
 
@@ -107,7 +108,7 @@ def _off_grid_steps(
     return there, jax.vmap(stop_gradient_unless)(waits, there)
 
 
-def _padding(a: Array) -> Any:
+def _padding(a: Array) -> float | bool | int:
     """Return the padding where nothing happened, in the type of `a`."""
     if jnp.issubdtype(a.dtype, jnp.inexact):
         return jnp.nan

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 
 # For loops that write into large arrays, which `lax.while_loop` copies under `vmap`.
 from equinox import internal as loops
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from ..._results import equals
+from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
 from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, make_stepper
 from ._step_size_control import never_jumps
@@ -141,7 +142,7 @@ class _Loop(NamedTuple):
         begin, end = self.run.span
         return self.direction * begin, self.direction * end
 
-    def order(self) -> Any:
+    def order(self) -> float | int | Array | None:
         return self.run.solver.error_order(self.steps.terms)
 
     def start(self) -> _At:
@@ -227,7 +228,9 @@ class _Loop(NamedTuple):
             written,
         )
 
-    def watched(self, at: _At, t: Array, y: PyTree[Array]) -> Any:
+    def watched(
+        self, at: _At, t: Array, y: PyTree[Array]
+    ) -> tuple[Array, Array] | None:
         """Look for the end behind a step; one that is not kept leaves all as it was."""
         if self.run.stop is None or at.watched is None:
             return None
@@ -246,7 +249,7 @@ class _Loop(NamedTuple):
 
     def write(
         self, at: _At, keep: Array, t: Array, y: PyTree[Array], dense: Any
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, _Buffers]:
         """Write a step to `t` if it is kept; returns the next output's number, too."""
         put: Any = loops.buffer_at_set
         states, ends, kept = at.written
@@ -258,7 +261,7 @@ class _Loop(NamedTuple):
             kept = jax.tree.map(lambda a, b: put(b, place, a, pred=full), y, kept)
         return output, _Buffers(states, new, kept)
 
-    def outputs(self, at: _At, keep: Array, dense: Any) -> tuple[Array, Any]:
+    def outputs(self, at: _At, keep: Array, dense: Any) -> tuple[Array, PyTree]:
         """Write the outputs inside a step that is kept."""
         if self.run.times is None:
             return at.output, None

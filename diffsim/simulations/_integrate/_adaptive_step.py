@@ -7,8 +7,9 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ._explicit_step import add_weighted_stages, is_runge_kutta, stage_rates
 
 
@@ -131,7 +132,7 @@ class PackedSteps(NamedTuple):
     def unpacked(self, y: Array) -> PyTree[Array]:
         return self.packing.unpack(y)
 
-    def memory(self, t: Array, end: Array, y: Array) -> Any:
+    def memory(self, t: Array, end: Array, y: Array) -> Array | None:
         """The rate at the start, for solvers whose last stage is the next first one."""
         fresh = self.solver.tableau.fsal
         return self.vf_prod(t, y, self.args, jnp.ones_like(t)) if fresh else None
@@ -173,7 +174,7 @@ class DiffraxSteps(NamedTuple):
     def unpacked(self, y: PyTree[Array]) -> PyTree[Array]:
         return y
 
-    def memory(self, t: Array, end: Array, y: PyTree[Array]) -> Any:
+    def memory(self, t: Array, end: Array, y: PyTree[Array]) -> PyTree:
         return self.solver.init(self.terms, t, end, y, self.args)
 
     def step(self, t: Array, end: Array, y: PyTree[Array], memory: Any) -> Stepped:
@@ -181,7 +182,9 @@ class DiffraxSteps(NamedTuple):
         return Stepped(*self.solver.step(*given, made_jump=False))
 
 
-def make_stepper(solver: Any, terms: OnClock, args: Any, y0: PyTree[Array]) -> Any:
+def make_stepper(
+    solver: Any, terms: OnClock, args: Any, y0: PyTree[Array]
+) -> PackedSteps | DiffraxSteps:
     """How `solver` steps such a state."""
     if is_runge_kutta(solver) and is_small(y0):
         return PackedSteps(solver, terms, args, Packing.of(y0))

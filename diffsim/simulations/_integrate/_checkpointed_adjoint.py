@@ -41,7 +41,7 @@ class Checkpointed(AbstractScanAdjoint):
 
     segments: int | None = None
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.segments is not None and self.segments < 1:
             raise ValueError(
                 f"segments must be at least 1, got {self.segments}; None chooses it"

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS, is_outcome
+from ..._types import PyTree
 from .._method import Method
 from .._trajectory import Trajectory
 

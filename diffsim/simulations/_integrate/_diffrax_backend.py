@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from .._elapsed_time import Epoch
 from .._events._detection import crossings, event_values
 from .._events._event import Event
@@ -61,7 +62,7 @@ def diffrax_steps(
     side: DiffraxPlan,
     span: tuple[Array, Array],
     until: tuple[Event, ...],
-) -> tuple[Array, PyTree[Any], Any, dict[str, Array]]:
+) -> tuple[Array, PyTree[Any], RESULTS, dict[str, Array]]:
     """Ends of the steps, padded with infinity, states there, result and statistics.
 
     The first of the events `until` ends the run with the step in which it happens.
@@ -85,6 +86,10 @@ class _Inputs(NamedTuple):
     until: tuple[Event, ...]
 
 
+#: The saved parts of a run, its result and statistics.
+_Seen = tuple[dict[str, Any], RESULTS, dict[str, Any]]
+
+
 def _run(
     request: RunSpec,
     side: DiffraxPlan,
@@ -92,7 +97,7 @@ def _run(
     times: Array | None,
     every: int | None,
     until: tuple[Event, ...] = (),
-) -> tuple[dict[str, Any], Any, dict[str, Array]]:
+) -> _Seen:
     """The saved parts of a run, its result and statistics.
 
     A state is kept after `every` so many steps.
@@ -129,7 +134,7 @@ def _run(
     )
 
 
-def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> Any:
+def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> _Seen:
     simulation, method, controller, epoch, y0, span, times, until = inputs
 
     def values(t, y):
@@ -167,7 +172,7 @@ def _replay(inputs: _Inputs) -> Replay:
     return make_replay(method.solver, terms, y0, simulation, span, times)
 
 
-def _push(inputs: _Inputs, seen: Any) -> Any:
+def _push(inputs: _Inputs, seen: _Seen) -> _Seen:
     found, result, stats = seen
     replay = _replay(inputs)
     recorded = Recorded.of(found["ends"], replay.span, replay.times)
@@ -183,7 +188,7 @@ def _pull(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
     return replay_vjp(lambda *x: _replay(build(*x)), moving, recording, (states, end))
 
 
-def _push_steps(inputs: _Inputs, seen: Any, kind: Any = "lax") -> Any:
+def _push_steps(inputs: _Inputs, seen: _Seen, kind: Any = "lax") -> _Seen:
     found, result, stats = seen
     replay = _replay(inputs)
     kept = replay_steps(replay, Recorded.of(found["ends"], replay.span, None), kind)
@@ -204,7 +209,7 @@ _ALONG_STEPS = Derivatives(
 
 def _diffeqsolve(
     inputs: _Inputs, meter: Any, side: DiffraxPlan, every: int | None, adjoint: Any
-) -> tuple[dict[str, Any], Any, dict[str, Array]]:
+) -> _Seen:
     """The run by `diffeqsolve`."""
     simulation, method, controller, epoch, y0, (t0, t1), times, until = inputs
     saved = {

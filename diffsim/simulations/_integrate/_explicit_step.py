@@ -7,8 +7,9 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from .._terms._imex import unwrap_terms
 from .._terms._operator_splitting import AbstractSplitFlows
 from ._weighted_sum import weighted_sum
@@ -20,7 +21,7 @@ from ._weighted_sum import weighted_sum
 _FEW_STAGES = 4
 
 
-class AbstractSplittingSolver(diffrax.AbstractSolver):
+class AbstractSplittingSolver(diffrax.AbstractSolver[None]):
     """A solver of `Separable` dynamics or `SplitFlows` whose step maps the state alone.
 
     It has no memory and no error estimate. Subclasses say `advance`, and with
@@ -28,10 +29,10 @@ class AbstractSplittingSolver(diffrax.AbstractSolver):
     other.
     """
 
-    term_structure: ClassVar = AbstractSplitFlows
+    term_structure: ClassVar[Any] = AbstractSplitFlows
     #: Whether a step of length −h undoes a step of length h.
     time_symmetric: ClassVar[bool] = False
-    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
+    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
 
     @property
     @abc.abstractmethod
@@ -40,14 +41,23 @@ class AbstractSplittingSolver(diffrax.AbstractSolver):
 
     @abc.abstractmethod
     def advance(
-        self, terms, t0, length: Array, y: PyTree[Array], args
+        self, terms: Any, t0: Any, length: Array, y: PyTree[Array], args: Any
     ) -> PyTree[Array]:
         """The state at `t0 + length`, from `y` at `t0`."""
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Any, t0: Any, t1: Any, y0: PyTree, args: Any) -> None:
         del terms, t0, t1, y0, args
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: PyTree,
+        args: Any,
+        solver_state: None,
+        made_jump: Any,
+    ) -> tuple[PyTree, None, dict[str, PyTree], None, diffrax.RESULTS]:
         del solver_state, made_jump
         found = unwrap_terms(
             terms, AbstractSplitFlows, jnp.asarray(t0), jnp.asarray(t1)
@@ -57,7 +67,7 @@ class AbstractSplittingSolver(diffrax.AbstractSolver):
         y1 = self.advance(term, sign * t0, sign * (t1 - t0), y0, args)
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Any, t0: Any, y0: PyTree, args: Any) -> PyTree:
         return terms.vf(t0, y0, args)
 
 

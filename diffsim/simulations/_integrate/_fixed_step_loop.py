@@ -4,9 +4,10 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from ._explicit_step import AbstractSplittingSolver
 from ._fixed_stepper import Stepper, with_closures
 from ._segment_schedule import Schedule

@@ -4,9 +4,10 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
 from ._fixed_step_loop import scan_segments
 from ._fixed_stepper import Stepper, with_closures

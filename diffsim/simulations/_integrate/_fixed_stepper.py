@@ -5,9 +5,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from .._elapsed_time import Epoch
 from .._method import with_root_tolerances
 from .._simulation import AbstractSimulation

@@ -7,9 +7,10 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._primitives import LinearMapRules, closure_convert, custom_derivative, linear
+from ..._types import PyTree
 from ..._validation import is_traced
 
 

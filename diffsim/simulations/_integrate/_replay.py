@@ -14,8 +14,9 @@ import jax.numpy as jnp
 
 # For loops that write into large arrays, which `lax.while_loop` copies under `vmap`.
 from equinox import internal as loops
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
+from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
 from ._adaptive_step import PackedTerm, Packing, is_small
 from ._explicit_step import (

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._primitives import closure_convert
+from ..._types import PyTree
 from .._terms._term_checks import apply_through
 from ._replay import Recorded, Recording, Replay, steps_between
 

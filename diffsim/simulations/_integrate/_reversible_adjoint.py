@@ -4,8 +4,9 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ._fixed_step_loop import (
     scan_segments,
     segment_length,

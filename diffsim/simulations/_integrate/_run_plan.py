@@ -6,9 +6,10 @@ import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import RESULTS
+from ..._types import PyTree
 from ..._validation import is_traced
 from .._elapsed_time import Epoch, elapsed_since
 from .._method import MAX_STEPS, Method, PrescribedSteps

@@ -6,9 +6,10 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._results import equals
+from ..._types import PyTree
 from .._elapsed_time import controller_since
 from .._method import Method, PrescribedSteps, default_controller
 from .._simulation import AbstractSimulation

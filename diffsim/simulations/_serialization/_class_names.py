@@ -61,7 +61,7 @@ def public_name(thing: Any, where: str) -> str:
     return f"{package}:{name}"
 
 
-def resolve_name(name: str, given: tuple[Any, ...]) -> Any:
+def resolve_name(name: str, given: tuple[Any, ...]) -> object:
     """The class or function of that name: of diffsim, `jax.numpy`, the script or given.
 
     **Raises:** `NotHandedOver` if it has to be given, `ValueError` if it is not there.
@@ -125,7 +125,7 @@ def _places(module: str) -> Iterator[str]:
     yield module
 
 
-def _chosen(name: str, given: tuple[Any, ...]) -> Any:
+def _chosen(name: str, given: tuple[Any, ...]) -> object:
     """Return what was handed over for `name`; imported scripts have another name."""
     package, _, path = name.partition(":")
     named = [thing for thing in given if _own_name(thing) == path]
@@ -150,7 +150,7 @@ def _package_of(module: str) -> str | None:
     return ".".join([first, *(x for x in rest[:1] if not x.startswith("_"))])
 
 
-def _lookup(package: str, path: str) -> Any:
+def _lookup(package: str, path: str) -> object:
     """The class or function that calls itself `path` and stands there in `package`."""
     first, *rest = path.split(".")
     # Whatever begins like this belongs to Python, not to the package.
@@ -165,7 +165,7 @@ def _lookup(package: str, path: str) -> Any:
     return found if fits and _own_name(found) == path else None
 
 
-def _member(package: str, name: str) -> Any:
+def _member(package: str, name: str) -> object:
     """Return what `package` defines or exports as `name`."""
     module = _imported(package)
     found = None if module is None else vars(module).get(name)
@@ -184,7 +184,7 @@ def _exports(package: str, name: str) -> bool:
     return first in getattr(module, "__all__", (first,) if home is not None else ())
 
 
-def _private_member(package: str, name: str) -> Any:
+def _private_member(package: str, name: str) -> object:
     """Return the `name` of private modules of `package`; None if it is ambiguous."""
     inside = [m for key, m in list(sys.modules.items()) if _package_of(key) == package]
     found = {

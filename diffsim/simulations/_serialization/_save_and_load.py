@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..._atomic_file import whole_file
+from ..._types import PyTree
 from ._class_names import checked_classes
 from ._tree_description import Contents, describe, dtype_name
 from ._tree_rebuild import find_classes, rebuild
@@ -32,7 +33,7 @@ _OF_NO_TREE = (
 )
 
 
-def save(path: str | os.PathLike, tree: Any):
+def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Writes a simulation, trajectory, fit or any pytree of modules to `path`.
 
     The file is one line of JSON, which says what the tree is made of, the bytes of the
@@ -63,7 +64,7 @@ def save(path: str | os.PathLike, tree: Any):
         _write(file, line, contents.arrays)
 
 
-def load(path: str | os.PathLike, *, classes: Any = ()) -> Any:
+def load(path: str | os.PathLike[str], *, classes: Any = ()) -> PyTree:
     """Reads what `save` wrote.
 
     Whether the file is as it was written is checked before anything is made of it.

@@ -1,13 +1,15 @@
 """Pytrees of modules from their description in a file."""
 
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._types import PyTree
 from ._class_names import (
     NotHandedOver,
     is_data_class,
@@ -16,6 +18,9 @@ from ._class_names import (
     resolve_name,
 )
 from ._tree_description import Contents, EnumerationItem, Node, field_names
+
+
+_Module = TypeVar("_Module")
 
 
 def find_classes(names: list[Any], given: tuple[Any, ...]) -> list[Any]:
@@ -41,7 +46,7 @@ def find_classes(names: list[Any], given: tuple[Any, ...]) -> list[Any]:
     return found
 
 
-def rebuild(node: Node, contents: Contents) -> Any:
+def rebuild(node: Node, contents: Contents) -> PyTree:
     """The tree that a node describes."""
     ((kind, given),) = node.items()
     if kind in _SCALARS:
@@ -65,7 +70,7 @@ def _float(bits: str) -> float:
     return struct.unpack(">d", bytes.fromhex(bits))[0]
 
 
-def _array(given: Any, contents: Contents) -> Any:
+def _array(given: Any, contents: Contents) -> jax.Array | np.ndarray | np.generic:
     position, kind = given
     array = contents.arrays[position]
     if kind == "scalar":
@@ -98,7 +103,7 @@ def _dict(pairs: Any, contents: Contents) -> dict[Any, Any]:
     return {rebuild(k, contents): rebuild(x, contents) for k, x in pairs}
 
 
-def _method(given: Any, contents: Contents) -> Any:
+def _method(given: Any, contents: Contents) -> Callable[..., Any]:
     name, node = given
     owner = rebuild(node, contents)
     known = any(name in vars(cls) for cls in type(owner).__mro__)
@@ -108,7 +113,7 @@ def _method(given: Any, contents: Contents) -> Any:
     return getattr(owner, name)
 
 
-def _enumeration(given: Any, contents: Contents) -> Any:
+def _enumeration(given: Any, contents: Contents) -> object:
     """An item by its name: its number is that of the release that wrote the file."""
     position, items, node = given
     cls, value = contents.names[position], rebuild(node, contents)
@@ -124,7 +129,7 @@ def _enumeration(given: Any, contents: Contents) -> Any:
     return _new(EnumerationItem, {"_value": value, "_enumeration": cls})
 
 
-def _module(given: Any, contents: Contents) -> Any:
+def _module(given: Any, contents: Contents) -> eqx.Module | tuple:
     position, nodes = given
     cls = contents.names[position]
     known = field_names(cls)
@@ -139,7 +144,7 @@ def _module(given: Any, contents: Contents) -> Any:
     return _new(cls, fields)
 
 
-def _new(cls: type, fields: dict[str, Any]) -> Any:
+def _new(cls: type[_Module], fields: dict[str, Any]) -> _Module:
     """A module with these very fields: no constructor may change them."""
     module = object.__new__(cls)
     for name, value in fields.items():

@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 import diffrax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ..._types import PyTree
 
 
-class AbstractIMEXTerm(diffrax.AbstractTerm):
+class AbstractIMEXTerm(diffrax.AbstractTerm[Any, Any]):
     r"""$\dot y = f_E(t, y) + f_I(t, y)$, the second part stiff, with its own solve.
 
     Solvers with implicit stages take it as it is; to all others it is an ordinary
@@ -45,17 +47,17 @@ class AbstractIMEXTerm(diffrax.AbstractTerm):
         found.
         """
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: Any) -> PyTree:
         rate = self.implicit(t, y, args)
         if self.fully_implicit:
             return rate
         return jax.tree.map(jnp.add, rate, self.explicit(t, y, args))
 
-    def contr(self, t0, t1, **kwargs):
+    def contr(self, t0: Any, t1: Any, **kwargs: Any) -> PyTree:
         del kwargs
         return t1 - t0
 
-    def prod(self, vf, control):
+    def prod(self, vf: PyTree, control: Any) -> PyTree:
         return jax.tree.map(lambda rate: control * rate, vf)
 
 
@@ -86,24 +88,32 @@ class IMEXTerm(AbstractIMEXTerm):
     f_solve: Callable[..., PyTree[Array]]
     f_explicit: Callable[..., PyTree[Array]] | None
 
-    def __init__(self, implicit: Callable, solve: Callable, *, explicit=None):
+    def __init__(
+        self,
+        implicit: Callable[..., PyTree],
+        solve: Callable[..., PyTree],
+        *,
+        explicit: Callable[..., PyTree] | None = None,
+    ):
         self.f_implicit = implicit
         self.f_solve = solve
         self.f_explicit = explicit
 
     @property
-    def fully_implicit(self):
+    def fully_implicit(self) -> bool:
         return self.f_explicit is None
 
-    def explicit(self, t, y, args):
+    def explicit(self, t: Any, y: PyTree, args: Any) -> PyTree:
         if self.f_explicit is None:
             return jax.tree.map(jnp.zeros_like, y)
         return self.f_explicit(t, y, args)
 
-    def implicit(self, t, y, args):
+    def implicit(self, t: Any, y: PyTree, args: Any) -> PyTree:
         return self.f_implicit(t, y, args)
 
-    def solve(self, t, rhs, length, guess, args):
+    def solve(
+        self, t: Any, rhs: PyTree, length: Array, guess: PyTree, args: Any
+    ) -> PyTree:
         return self.f_solve(t, rhs, length, guess, args)
 
 

@@ -8,10 +8,12 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
+
+from ..._types import PyTree
 
 
-class AbstractSplitFlows(diffrax.AbstractTerm):
+class AbstractSplitFlows(diffrax.AbstractTerm[Any, Any]):
     r"""$\dot y = f(t, y) + g(t, y)$, the flow of either part known alone.
 
     What splitting methods need: each part moves while the other one stands still.
@@ -19,22 +21,26 @@ class AbstractSplitFlows(diffrax.AbstractTerm):
     """
 
     @abc.abstractmethod
-    def first(self, t: Any, y: PyTree[Array], length: Array, args: Any) -> Any:
+    def first(
+        self, t: Any, y: PyTree[Array], length: Array, args: Any
+    ) -> PyTree[Array]:
         """The y after `length` of $f$ alone, its time held at t."""
 
     @abc.abstractmethod
-    def second(self, t: Any, y: PyTree[Array], length: Array, args: Any) -> Any:
+    def second(
+        self, t: Any, y: PyTree[Array], length: Array, args: Any
+    ) -> PyTree[Array]:
         """The y after `length` of $g$ alone, its time held at t."""
 
     @abc.abstractmethod
     def with_closures_as_leaves(self, t: Array, y: PyTree[Array], args: Any) -> Self:
         """The same with what its functions close over as leaves."""
 
-    def contr(self, t0, t1, **kwargs):
+    def contr(self, t0: Any, t1: Any, **kwargs: Any) -> PyTree:
         del kwargs
         return t1 - t0
 
-    def prod(self, vf, control):
+    def prod(self, vf: PyTree, control: Any) -> PyTree:
         return jax.tree.map(lambda rate: control * rate, vf)
 
 
@@ -68,24 +74,24 @@ class SplitFlows(AbstractSplitFlows):
     f_first: Callable[..., PyTree[Array]]
     f_second: Callable[..., PyTree[Array]]
 
-    def __init__(self, first: Callable, second: Callable):
+    def __init__(self, first: Callable[..., PyTree], second: Callable[..., PyTree]):
         self.f_first = first
         self.f_second = second
 
-    def first(self, t, y, length, args):
+    def first(self, t: Any, y: PyTree, length: Array, args: Any) -> PyTree:
         return self.f_first(t, y, length, args)
 
-    def second(self, t, y, length, args):
+    def second(self, t: Any, y: PyTree, length: Array, args: Any) -> PyTree:
         return self.f_second(t, y, length, args)
 
-    def with_closures_as_leaves(self, t, y, args):
+    def with_closures_as_leaves(self, t: Array, y: PyTree, args: Any) -> "SplitFlows":
         length = jnp.zeros_like(t)
         flows = (self.f_first, self.f_second)
         return SplitFlows(
             *(eqx.filter_closure_convert(f, t, y, length, args) for f in flows)
         )
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: Any) -> PyTree:
         kind = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
         length, one = jnp.zeros((), kind), jnp.ones((), kind)
 

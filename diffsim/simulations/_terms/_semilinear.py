@@ -35,7 +35,15 @@ class Semilinear(AbstractIMEXTerm):
     backward: Callable[[Array], Array]
     projection: Callable[[Array], Array] | None
 
-    def __init__(self, symbol: Array, nonlinear, *, forward, backward, projection=None):
+    def __init__(
+        self,
+        symbol: Array,
+        nonlinear: Callable[[Any, Array, Any], Array],
+        *,
+        forward: Callable[[Array], Array],
+        backward: Callable[[Array], Array],
+        projection: Callable[[Array], Array] | None = None,
+    ):
         # Apart, for Diffrax warns of complex numbers, meaning the state.
         self.real = symbol.real
         self.imaginary = symbol.imag if jnp.iscomplexobj(symbol) else None
@@ -52,22 +60,24 @@ class Semilinear(AbstractIMEXTerm):
         return jax.lax.complex(self.real, self.imaginary)
 
     @property
-    def fully_implicit(self):
+    def fully_implicit(self) -> bool:
         return False
 
-    def explicit(self, t, y, args):
+    def explicit(self, t: Any, y: Array, args: Any) -> Array:
         return self.backward(self.nonlinear(t, self.forward(y), args))
 
-    def implicit(self, t, y, args):
+    def implicit(self, t: Any, y: Array, args: Any) -> Array:
         del t, args
         return self.backward(real_times(self.symbol, self.forward(y)))
 
-    def solve(self, t, rhs, length, guess, args):
+    def solve(
+        self, t: Any, rhs: Array, length: Array, guess: Array, args: Any
+    ) -> Array:
         del t, guess, args
         there = 1 / (1 - length.astype(rhs.dtype) * self.symbol)
         return self.backward(real_times(there, self.forward(rhs)))
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: Array, args: Any) -> Array:
         z = self.forward(y)
         rate = real_times(self.symbol, z) + self.nonlinear(t, z, args)
         return jnp.asarray(self.backward(rate), y.dtype)

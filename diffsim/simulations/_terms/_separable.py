@@ -5,8 +5,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ._operator_splitting import AbstractSplitFlows
 
 
@@ -25,19 +26,19 @@ class Separable(AbstractSplitFlows):
     drift: Callable[[Any, PyTree[Array], Any], PyTree[Array]]
     kick: Callable[[Any, PyTree[Array], Any], PyTree[Array]]
 
-    def vf(self, t, y, args):
+    def vf(self, t: Any, y: PyTree, args: Any) -> PyTree:
         x, v = y
         return self.drift(t, v, args), self.kick(t, x, args)
 
-    def first(self, t, y, length, args):
+    def first(self, t: Any, y: PyTree, length: Array, args: Any) -> PyTree:
         x, v = y
         return _shifted(x, self.drift(t, v, args), length), v
 
-    def second(self, t, y, length, args):
+    def second(self, t: Any, y: PyTree, length: Array, args: Any) -> PyTree:
         x, v = y
         return x, _shifted(v, self.kick(t, x, args), length)
 
-    def with_closures_as_leaves(self, t, y, args):
+    def with_closures_as_leaves(self, t: Array, y: PyTree, args: Any) -> "Separable":
         x, v = y
         drift = eqx.filter_closure_convert(self.drift, t, v, args)
         return Separable(drift, eqx.filter_closure_convert(self.kick, t, x, args))

@@ -8,9 +8,10 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
+from ..._types import PyTree
 from .._simulation import AbstractSimulation
 from ._imex import AbstractIMEXTerm
 from ._operator_splitting import AbstractSplitFlows
