@@ -51,12 +51,12 @@ def orders(*, markdown: bool = False) -> int:
 
     **Returns:** 0, or 1 if one is not what it must be.
     """
-    cases = [(", ".join((e.name, *rest)), (e, *rest)) for e, *rest in product()]
+    cases = [(", ".join((e.name, *rest)), (e, *rest)) for e, *rest in all_cases()]
     header = ("equation", "boundary", "scheme", "order (of)", "largest", "∂/∂p")
     return tabulated(header, cases, _row, left=3, markdown=markdown)
 
 
-def product() -> Iterator[tuple[ManufacturedProblem, str, str]]:
+def all_cases() -> Iterator[tuple[ManufacturedProblem, str, str]]:
     """All that go together."""
     for equation in MANUFACTURED_PROBLEMS:
         for kind in equation.boundaries:

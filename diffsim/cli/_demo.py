@@ -47,7 +47,7 @@ def demo(
     sky, guess = observed(setting), None
     guess = wrong_start(sky, setting.seed)
     print(text.opening(sky, setting, guess), flush=True)
-    best = _fitted(sky, setting, guess, clock)
+    best = _fit_to_data(sky, setting, guess, clock)
     print(text.masses(sky, best), flush=True)
     with clock.stage("forecast of twice the time"):
         longer = Prediction(2 * setting.epochs, setting.method)
@@ -67,7 +67,7 @@ def demo(
     return 1 if failures else 0
 
 
-def _fitted(
+def _fit_to_data(
     sky: Observations, setting: ExperimentSetup, guess: Any, clock: Clock
 ) -> Fit:
     prediction = Prediction(setting.epochs, setting.method)

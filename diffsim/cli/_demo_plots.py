@@ -47,9 +47,9 @@ def _orbits(sky: Observations, fitted: np.ndarray) -> "matplotlib.figure.Figure"
     with plots.look():
         inner, outer = (figure.add_subplot(panels[row, 0]) for row in (0, 1))
         right = figure.add_subplot(panels[:, 1])
-    ecliptic = _turned(fitted)
+    ecliptic = _to_ecliptic(fitted)
     plots.orbits(
-        _around(ecliptic[:, _INNER]),
+        _relative_to_first(ecliptic[:, _INNER]),
         names=sky.names[_INNER],
         axes=inner,
         unit="au",
@@ -99,13 +99,13 @@ def _masses(
     return figure
 
 
-def _turned(positions: np.ndarray) -> np.ndarray:
+def _to_ecliptic(positions: np.ndarray) -> np.ndarray:
     """From the equator to the ecliptic."""
     c, s = np.cos(_OBLIQUITY), np.sin(_OBLIQUITY)
     return positions @ np.array([[1, 0, 0], [0, c, s], [0, -s, c]]).T
 
 
-def _around(positions: np.ndarray) -> np.ndarray:
+def _relative_to_first(positions: np.ndarray) -> np.ndarray:
     """Positions relative to the first body, in the order of their angle.
 
     Ten days are a ninth of Mercury's year; ten years of them fill its orbit. The last

@@ -119,11 +119,11 @@ def sweep(
         f"… {factors[-1]:.1f} and JPL's,\nall else as fitted; chi2 and the largest "
         "residuals of three bodies"
     )
-    told = _told(sky, fit, factors, residuals)
+    told = _slope_of_residuals(sky, fit, factors, residuals)
     return "\n".join(["", title, _table(rows), told])
 
 
-def _told(
+def _slope_of_residuals(
     sky: Observations, fit: Fit, factors: np.ndarray, residuals: np.ndarray
 ) -> str:
     """The error bar that the slope of the residuals gives, beside that of the fit."""

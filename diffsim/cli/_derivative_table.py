@@ -38,7 +38,7 @@ def derivatives(*, markdown: bool = False) -> int:
     """
     cases = [
         (f"{name}, {solver.__name__ if solver else 'by default'}", (name, solver))
-        for name, solver in product()
+        for name, solver in all_cases()
     ]
     header = (
         "equation",
@@ -51,7 +51,7 @@ def derivatives(*, markdown: bool = False) -> int:
     return tabulated(header, cases, _row, left=2, markdown=markdown)
 
 
-def product() -> Iterator[tuple[str, type | None]]:
+def all_cases() -> Iterator[tuple[str, type | None]]:
     """All that go together; None is the default of the equation."""
     for name, make in PDE_PROBLEMS.items():
         yield name, None

@@ -69,25 +69,25 @@ class Checkpoint:
         except FileNotFoundError:
             return like
         except (OSError, ValueError) as error:
-            raise self._objection(f"cannot be read ({error})") from error
+            raise self._refusal(f"cannot be read ({error})") from error
         return self._state(found, like)
 
     def _state(self, found: Any, like: PyTree) -> PyTree:
         if not isinstance(found, dict) or found.keys() != {"fit", "python", "state"}:
-            raise self._objection("is a file of something else")
+            raise self._refusal("is a file of something else")
         known = found["fit"]
         differ = [k for k in self.identity if known.get(k) != self.identity[k]]
         if differ:
             why = f"belongs to another fit (its {', '.join(differ)} differ)"
-            raise self._objection(why + _about_functions(differ, found["python"]))
+            raise self._refusal(why + _about_functions(differ, found["python"]))
         arrays, rest = eqx.partition(like, eqx.is_array_like)
         leaves, structure = jax.tree.flatten(arrays)
         # The history, which comes last, has a row for every step.
         if _types(found["state"][:-1]) != _types(leaves[:-1]):
-            raise self._objection("is of another release of diffsim or Optax")
+            raise self._refusal("is of another release of diffsim or Optax")
         return eqx.combine(jax.tree.unflatten(structure, found["state"]), rest)
 
-    def _objection(self, why: str) -> ValueError:
+    def _refusal(self, why: str) -> ValueError:
         path = str(self.path)
         return ValueError(
             f"checkpoint {path!r} {why}; delete it to begin anew, or name another file"

@@ -157,7 +157,7 @@ def _information(found: Posterior, values: Array):
     sigma = _noise_scale(found, seen, values) * seen.sigma
     # Divided here and not before, so that a derivative of the information sees how σ
     # varies, which the information itself must not.
-    jacobian = jacobian / found.spreads(seen)[:, None]
+    jacobian = jacobian / found.units(seen)[:, None]
     jacobian = jacobian / _noise_scale(found, seen, values)
     root, scale = scaled_cholesky_factor(jacobian)
     status = _status(seen, root)

@@ -163,7 +163,7 @@ class Fisher(eqx.Module):
         """
         if self.score is None:
             return None
-        shift = jnp.abs(self._solved(self.score / self.scale))
+        shift = jnp.abs(self._inverse_times(self.score / self.scale))
         return self._where_finer(shift / self.stderr)
 
     def _where_finer(self, error: Array) -> Array:
@@ -308,9 +308,9 @@ class Fisher(eqx.Module):
         # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
         delta = jnp.where(self.weights > 0, delta, 0)
         rows = self.rows / self.scale
-        return self._solved(matmul(rows.T, self.weights * delta))
+        return self._inverse_times(matmul(rows.T, self.weights * delta))
 
-    def _solved(self, vector: Array) -> Array:
+    def _inverse_times(self, vector: Array) -> Array:
         """F⁻¹ S v; NaN for what no datum determines."""
         found, is_open = solve_information(self.root, vector)
         return jnp.where(is_open, jnp.nan, found) / self.scale

@@ -150,7 +150,7 @@ def evaluate(experiment: Posterior, z: Array) -> tuple[Evaluation, Array]:
 
 @eqx.filter_jit
 def _update_linearization(solver, z, bounds, linear, state):
-    return solver.adopted(z, bounds, linear, state)
+    return solver.update_linearization(z, bounds, linear, state)
 
 
 @eqx.filter_jit
@@ -160,7 +160,7 @@ def _propose(solver, z, bounds, state):
 
 @eqx.filter_jit
 def _accept_or_reject(solver, z, trial, found, state):
-    return solver.judged(z, trial, found, state)
+    return solver.accept_or_reject(z, trial, found, state)
 
 
 def _complete(

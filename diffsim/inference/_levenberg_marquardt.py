@@ -184,15 +184,19 @@ class LevenbergMarquardt(
         flat, unravel, rows = flatten_rows(fn, y, args)
         bounds = _bounds(options, flat)
 
-        def linearised():
-            return self.adopted(flat, bounds, self.linear(rows, flat, state), state)
+        def linearized():
+            return self.update_linearization(
+                flat, bounds, self.linearize(rows, flat, state), state
+            )
 
         def tried():
             trial = self.proposed(flat, bounds, state)
             e, aux = rows(trial.point)
-            return self.judged(flat, trial, evaluation(e, aux, flat.size), state)
+            return self.accept_or_reject(
+                flat, trial, evaluation(e, aux, flat.size), state
+            )
 
-        state = jax.lax.cond(state.stale, linearised, lambda: state)
+        state = jax.lax.cond(state.stale, linearized, lambda: state)
         flat, state = jax.lax.cond(state.done, lambda: (flat, state), tried)
         return unravel(flat), state, state.aux
 
@@ -230,7 +234,7 @@ class LevenbergMarquardt(
     # A step in four parts, so that the host compiles the two that call the user's
     # function apart from the two that do not and are the same for every fit.
 
-    def linear(
+    def linearize(
         self, rows: Callable[..., Any], flat: Array, state: LevenbergMarquardtState
     ) -> Linear:
         """The function of rows around `flat`."""
@@ -247,7 +251,7 @@ class LevenbergMarquardt(
         value, sigma = _judgment(e, aux, jacobian.shape[1])
         return Linear(root, scale, value, sigma, aux)
 
-    def adopted(
+    def update_linearization(
         self,
         flat: Array,
         bounds: tuple[Array, Array],
@@ -286,7 +290,7 @@ class LevenbergMarquardt(
         point = jnp.clip(flat + step.step / state.scale, *bounds)
         return Trial(point, step.shortened(state.root, (point - flat) * state.scale))
 
-    def judged(
+    def accept_or_reject(
         self,
         flat: Array,
         trial: Trial,

@@ -157,7 +157,7 @@ class DataLayout(eqx.Module):
                 )
         return as_vector(leaves)
 
-    def spread(self, name: str, tree: PyTree[Any]) -> Array:
+    def broadcast(self, name: str, tree: PyTree[Any]) -> Array:
         """Like `flat`, but leaves broadcast, and one number stands for all data."""
         leaves, structure = jax.tree.flatten(tree)
         if jax.tree_util.treedef_is_leaf(structure) and np.shape(leaves[0]) == ():

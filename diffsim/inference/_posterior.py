@@ -121,7 +121,7 @@ class Posterior(eqx.Module):
     def _sigma(self, noise: Any, shape: DataLayout, like: Array) -> Array:
         if noise.sigma is None:
             return jnp.ones_like(like)
-        return shape.spread("sigma", noise.sigma).astype(like.dtype)
+        return shape.broadcast("sigma", noise.sigma).astype(like.dtype)
 
     def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
         """Rows e and the loss at `z`, for a solver that differentiates them to step.
@@ -137,7 +137,7 @@ class Posterior(eqx.Module):
         if callable(self.noise):
             # Steps are by this curvature; of what they reach it is no derivative.
             hold = jax.lax.stop_gradient
-            away = (numbers - hold(numbers)) / hold(self.spreads(found))
+            away = (numbers - hold(numbers)) / hold(self.units(found))
             rows = hold(rows) + away
         return rows, self._objective(found, values)
 
@@ -157,7 +157,7 @@ class Posterior(eqx.Module):
 
         _, jacobian, found = value_and_jacobian(numbers, z, **options)
         values = self.parameters.values(z)
-        jacobian = jacobian / self.spreads(found)[:, None]
+        jacobian = jacobian / self.units(found)[:, None]
         return self._rows_of(found, values), jacobian, self._objective(found, values)
 
     def numbers(self, values: Array) -> tuple[Array, WhitenedResiduals]:
@@ -167,7 +167,7 @@ class Posterior(eqx.Module):
         prior = self.parameters.prior_rows(values)
         return jnp.concatenate([found.prediction, *log_sigma, prior]), found
 
-    def spreads(self, found: WhitenedResiduals) -> Array:
+    def units(self, found: WhitenedResiduals) -> Array:
         r"""Units of the `numbers`: σ for the mean, and 1 for a prior.
 
         For ln σ where `expected`: √½, of the expected information,

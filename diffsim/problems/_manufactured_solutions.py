@@ -46,7 +46,7 @@ def _slope(u: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: jax.jvp(u, (x,), (jnp.ones_like(x),))[1]
 
 
-def _spread(u, x, D):
+def _diffusion(u, x, D):
     """(D(u) u')'."""
     return _slope(lambda x: D(u(x)) * _slope(u)(x))(x)
 
@@ -61,7 +61,7 @@ def _wind(t, x):
 
 def _carried(u, t, x):
     flow = _slope(lambda x: _wind(t, x) * u(x))(x)
-    return _spread(u, x, lambda _: 0.05) - flow + u(x) * (1 - u(x))
+    return _diffusion(u, x, lambda _: 0.05) - flow + u(x) * (1 - u(x))
 
 
 def _gas(u, t, x):
@@ -133,7 +133,7 @@ MANUFACTURED_PROBLEMS = (
     ManufacturedProblem(
         "Diffusion",
         lambda case, scheme: pde.Diffusion(lambda t, x, u: _melting(u), case.source),
-        lambda u, t, x: _spread(u, x, _melting),
+        lambda u, t, x: _diffusion(u, x, _melting),
         boundaries=(
             "Periodic",
             "Dirichlet",
@@ -146,12 +146,12 @@ MANUFACTURED_PROBLEMS = (
     ManufacturedProblem(
         "FisherKPP",
         lambda case, scheme: pde.FisherKPP(0.1, 0.9, 2.0, source=case.source),
-        lambda u, t, x: _spread(u, x, lambda _: 0.1) + 0.9 * u(x) * (1 - u(x) / 2),
+        lambda u, t, x: _diffusion(u, x, lambda _: 0.1) + 0.9 * u(x) * (1 - u(x) / 2),
     ),
     ManufacturedProblem(
         "AllenCahn",
         lambda case, scheme: pde.AllenCahn(0.1, 1.3, source=case.source),
-        lambda u, t, x: _spread(u, x, lambda _: 0.1) + 1.3 * (u(x) - u(x) ** 3),
+        lambda u, t, x: _diffusion(u, x, lambda _: 0.1) + 1.3 * (u(x) - u(x) ** 3),
     ),
     ManufacturedProblem(
         "GrayScott",

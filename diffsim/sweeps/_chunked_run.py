@@ -77,7 +77,7 @@ class Chunks:
         """Does all runs, in the fastest of `candidates`; returns what ran of it."""
         layout, speed = candidates[0], math.inf
         if len(candidates) > 1:
-            layout, speed = self._fastest(candidates, tell)
+            layout, speed = self._fastest_layout(candidates, tell)
         while self.remaining:
             # One tile while nothing is known, or after the memory did not suffice.
             tiles = max(1, int(_CHUNK / (speed * layout.tile)))
@@ -85,7 +85,9 @@ class Chunks:
             tell()
         return self.sizes.get(layout, Fitting(layout, 1)).layout
 
-    def _fastest(self, candidates: Sequence[BatchLayout], tell: Callable[[], None]):
+    def _fastest_layout(
+        self, candidates: Sequence[BatchLayout], tell: Callable[[], None]
+    ):
         """Times layouts on runs that are to be done anyway, while that is worth it."""
         speeds: dict[BatchLayout, float] = {}
         for layout in candidates:

@@ -100,7 +100,7 @@ def modes_agree(case: Case, disagreement: float) -> Finding:
         )
     # First derivatives were compared by the Taylor test.
     worst = max(disagreement, *(largest_difference(x, found[0]) for x in found[1:]))
-    return _within(worst, _MODES_ULPS * case.eps, "largest difference")
+    return _compare(worst, _MODES_ULPS * case.eps, "largest difference")
 
 
 def _by_differences(scalar, origin, eps: float):
@@ -179,7 +179,7 @@ def batches_agree(case: Case) -> Finding:
     loop = [jax.jit(all_of)(values) for values in neighbors]
     loop = jax.tree.map(lambda *x: jnp.stack(x), *loop)
     worst = max(worst, largest_difference(jax.jit(jax.vmap(all_of))(batch), loop))
-    return _within(worst, _SAME_ULPS * case.eps, "largest difference")
+    return _compare(worst, _SAME_ULPS * case.eps, "largest difference")
 
 
 def failures_have_names(case: Case) -> Finding:
@@ -210,5 +210,5 @@ def brief(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:120]}"
 
 
-def _within(worst: float, allowed: float, what: str) -> Finding:
+def _compare(worst: float, allowed: float, what: str) -> Finding:
     return Finding(bool(worst <= allowed), f"{what} {worst:.0e}, allowed {allowed:.0e}")

@@ -99,7 +99,7 @@ def test_orders_are_printed_and_missed_orders_fail(monkeypatch, capsys):
     monkeypatch.setattr(_convergence_table, "measured_order", lambda *_: good)
     assert cli.main(["verify", "--orders", "--markdown"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert len(table) == len(list(_convergence_table.product())) + 2
+    assert len(table) == len(list(_convergence_table.all_cases())) + 2
     assert (
         table[2]
         == "| Diffusion | ReflectingWall | Central(2) | 1.99 (2) | 1.90 | 2.00 |"
@@ -119,7 +119,7 @@ def test_pde_derivatives_are_printed_and_wrong_derivatives_fail(monkeypatch, cap
     monkeypatch.setattr(_derivative_table, "_row", lambda _: good)
     assert cli.main(["verify", "--derivatives", "--markdown"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert len(table) == len(list(_derivative_table.product())) + 2
+    assert len(table) == len(list(_derivative_table.all_cases())) + 2
     assert table[2] == "| waves | Leapfrog | 9 | 2.000 | 2.001 | 1e-15 |"
     bad = good._replace(failures=("Taylor slope of .initial",))
     monkeypatch.setattr(_derivative_table, "_row", lambda _: bad)
@@ -128,7 +128,7 @@ def test_pde_derivatives_are_printed_and_wrong_derivatives_fail(monkeypatch, cap
 
 
 def test_pde_derivative_table_covers_every_equation_and_integrator():
-    cases = list(_derivative_table.product())
+    cases = list(_derivative_table.all_cases())
     tried = {solver.__name__ for _, solver in cases if solver}
     fields = {type(solver).__name__ for solver, _ in _integrator_table.SOLVERS}
     # Compositions of a leapfrog go as the one that is tried.

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..._results import RESULTS
 from ..._types import PyTree
-from ._detection import EventDetector, ahead, crossings
+from ._detection import EventDetector, ahead, zero_crossings
 from ._fixed_step import EventLoopState, TruncatedStep, acted
 from ._records import StepLog
 
@@ -36,7 +36,7 @@ def adaptive_step_log(
         here, soon = carry
         # From a little behind a reset, where events have their signs again.
         t, y = here.anchor + soon, watch.quick(here.anchor, here.y, soon)
-        at_once = crossings(watch.events, here.values, watch.values(t, y))
+        at_once = zero_crossings(watch.events, here.values, watch.values(t, y))
         idle = here.stopped | jnp.any(watch.modifies_run() & at_once)
         ends, states, *about = _solve_unless(idle, solve, t, y)
         rows, values = _append_log(watch, here, (t, y), ends, states)
@@ -97,7 +97,7 @@ def _append_log(
     )
     lengths = jnp.append(jnp.diff(times), 0)
     values = jax.vmap(watch.values)(times, states).at[0].set(here.values)
-    crossed = crossings(watch.events, values, jnp.roll(values, -1, axis=0))
+    crossed = zero_crossings(watch.events, values, jnp.roll(values, -1, axis=0))
     crossed &= (lengths > 0)[:, None]
     nothing = jnp.zeros_like(values)
     since = nothing.at[0].set(here.since)

@@ -102,7 +102,7 @@ def event_values(
     return jnp.stack([jnp.asarray(g, t.dtype) for g in found])
 
 
-def crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
+def zero_crossings(events: tuple[Event, ...], before: Array, after: Array) -> Array:
     """Which of the events lie between two values each; a zero belongs to the past."""
     up, down = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
     ways = {"up": up, "down": down, None: up | down}

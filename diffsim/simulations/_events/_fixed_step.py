@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ._detection import EventDetector, ahead, crossings
+from ._detection import EventDetector, ahead, zero_crossings
 from ._records import StepLog
 
 
@@ -48,7 +48,7 @@ def fixed_step_log(
         t = here.anchor + here.n.astype(step.dtype) * step
         y = watch.off_grid_state(t, here.y, step)
         after = watch.values(t + step, y)
-        crossed = crossings(watch.events, here.values, after) & ~here.stopped
+        crossed = zero_crossings(watch.events, here.values, after) & ~here.stopped
         there = EventLoopState(here.anchor, here.n + 1, y, after, nothing, no)
         found = TruncatedStep(step, there, crossed, nothing)
         if any(event.modifies_run for event in watch.events):
@@ -104,7 +104,7 @@ def acted(
     other = jnp.arange(len(events)) != first
     # Seen from behind the reset, an event that is still to come has its old sign.
     coming = other & (back * here.values > 0)
-    by_now, by_soon = (crossings(events, here.values, g) for g in (at, past))
+    by_now, by_soon = (zero_crossings(events, here.values, g) for g in (at, past))
     noted = other & ~watch.modifies_run() & (by_now | (by_soon & ~coming))
     coming &= ~noted
     values = jnp.where(coming, back, on)

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from ..._results import RESULTS
 from ..._types import PyTree
 from .._elapsed_time import Epoch
-from .._events._detection import crossings, event_values
+from .._events._detection import event_values, zero_crossings
 from .._events._event import Event
 from .._method import Method, with_root_tolerances
 from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_supported
@@ -152,7 +152,7 @@ def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> 
             method.step,
             max_steps,
             every,
-            Stop(values, partial(crossings, until)) if until else None,
+            Stop(values, partial(zero_crossings, until)) if until else None,
         )
     )
     return found, RESULTS.promote(result), stats

@@ -111,21 +111,21 @@ class _Moved(NamedTuple):
             [i for i, is_float in enumerate(floats) if is_float],
         )
 
-    def put(self, known, some) -> list:
+    def with_selected_values(self, known, some) -> list:
         """Inputs that are `known`, with others in place of those that move."""
         every = list(known[: self.size])
         for i, x in zip(self.inputs, some, strict=True):
             every[i] = x
         return every
 
-    def taken(self, known) -> list:
+    def selected_values(self, known) -> list:
         """Those of the inputs that move."""
         return [known[i] for i in self.inputs]
 
     def tangents(self, maps: LinearMapRules, outputs, known, tangents) -> list:
         """Tangents of all outputs; None of those that have none."""
         steps, types = (
-            self.taken(tangents),
+            self.selected_values(tangents),
             [jax.typeof(outputs[i]) for i in self.outputs],
         )
         found = linear(maps, known, steps, types)
@@ -136,19 +136,19 @@ class _Moved(NamedTuple):
 def _derivatives_by_adjoints(moved: _Moved, flat, forward, backward):
     """Tangents and cotangents by adjoints of Diffrax."""
 
-    def along(adjoint, known):
+    def run_of(adjoint, known):
         def run(*some):
-            found = flat(adjoint, *moved.put(known, some))
+            found = flat(adjoint, *moved.with_selected_values(known, some))
             return [found[i] for i in moved.outputs]
 
-        return run, moved.taken(known)
+        return run, moved.selected_values(known)
 
     def push(known, steps):
-        run, point = along(forward, known)
+        run, point = run_of(forward, known)
         return jax.jvp(run, point, list(steps))[1]
 
     def pull(known, bars):
-        run, point = along(backward, known)
+        run, point = run_of(backward, known)
         return list(jax.vjp(run, *point)[1](list(bars)))
 
     return push, pull
@@ -157,21 +157,23 @@ def _derivatives_by_adjoints(moved: _Moved, flat, forward, backward):
 def _derivatives_by_recorded_steps(moved: _Moved, again: Callable, whole, structure):
     """Tangents and cotangents of a run made `again`; outputs follow the inputs."""
 
-    def along(known):
+    def run_of(known):
         seen = jax.tree.unflatten(structure, list(known[moved.size :]))
 
         def run(*some):
-            found = jax.tree.leaves(again(whole(moved.put(known, some)), seen))
+            found = jax.tree.leaves(
+                again(whole(moved.with_selected_values(known, some)), seen)
+            )
             return [found[i] for i in moved.outputs]
 
-        return run, moved.taken(known)
+        return run, moved.selected_values(known)
 
     def push(known, steps):
-        run, point = along(known)
+        run, point = run_of(known)
         return jax.jvp(run, point, list(steps))[1]
 
     def pull(known, bars):
-        run, point = along(known)
+        run, point = run_of(known)
         return list(jax.vjp(run, *point)[1](list(bars)))
 
     return push, pull
@@ -185,12 +187,12 @@ def _derivatives_of_derivatives(
 
     def pull(known, bars):
         def build(*some):
-            return whole(moved.put(known, some))
+            return whole(moved.with_selected_values(known, some))
 
         of_outputs = dict(zip(moved.outputs, bars, strict=True))
         every = [of_outputs.get(i) for i in range(structure.num_leaves)]
         bars = jax.tree.unflatten(structure, every)
         seen = jax.tree.unflatten(structure, list(known[moved.size :]))
-        return derivatives.pull(build, moved.taken(known), seen, bars)
+        return derivatives.pull(build, moved.selected_values(known), seen, bars)
 
     return push, pull

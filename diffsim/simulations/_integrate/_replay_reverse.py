@@ -35,13 +35,13 @@ def replay_vjp(
     """
     functions: list[Any] = []
 
-    def opened(*moving):
+    def closure_converted(*moving):
         replay = build(*moving)
         dense, consts = closure_convert(replay.dense, replay.y0, *replay.span)
         functions[:] = [dense, replay]
         return _Known(consts, replay.y0, replay.span, replay.times)
 
-    jaxpr, shapes = jax.make_jaxpr(opened, return_shape=True)(*moving)
+    jaxpr, shapes = jax.make_jaxpr(closure_converted, return_shape=True)(*moving)
     marks = apply_through(jaxpr.jaxpr, [True] * len(moving))
     marks = [
         mark and jnp.issubdtype(shape.dtype, jnp.inexact)
@@ -50,7 +50,7 @@ def replay_vjp(
     moves: _Known = jax.tree.unflatten(jax.tree.structure(shapes), marks)
 
     def split(*moving):
-        known = opened(*moving)
+        known = closure_converted(*moving)
         some = [c for c, m in zip(known.consts, moves.consts, strict=True) if m]
         rest = [c for c, m in zip(known.consts, moves.consts, strict=True) if not m]
         return known._replace(consts=some), rest

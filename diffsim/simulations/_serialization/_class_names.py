@@ -72,7 +72,7 @@ def resolve_name(name: str, given: tuple[Any, ...]) -> object:
         if found is None:
             raise ValueError(f"{name} does not exist here; was it renamed?")
         return found
-    found = _chosen(name, given)
+    found = _given_class(name, given)
     if found is None and package == _SCRIPT:
         found = _lookup(package, path)
     if found is None:
@@ -105,14 +105,15 @@ def _homes(thing: Any) -> Iterator[str]:
     """Packages in which `thing` stands under its own name, the most public first."""
     name = _own_name(thing) or ""
     places = sorted(
-        _places(_module_of(thing)), key=lambda place: not _exports(place, name)
+        _exporting_packages(_module_of(thing)),
+        key=lambda place: not _exports(place, name),
     )
     for place in places:
         if _lookup(place, name) is thing:
             yield place
 
 
-def _places(module: str) -> Iterator[str]:
+def _exporting_packages(module: str) -> Iterator[str]:
     """Packages that may export what `module` defines."""
     if _package_of(module) is not None:
         yield str(_package_of(module))
@@ -125,7 +126,7 @@ def _places(module: str) -> Iterator[str]:
     yield module
 
 
-def _chosen(name: str, given: tuple[Any, ...]) -> object:
+def _given_class(name: str, given: tuple[Any, ...]) -> object:
     """Return what was handed over for `name`; imported scripts have another name."""
     package, _, path = name.partition(":")
     named = [thing for thing in given if _own_name(thing) == path]
