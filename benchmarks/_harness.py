@@ -32,7 +32,7 @@ class Row:
     """One measured number and what must be known to judge it.
 
     - `what`, `value`, `unit`: in words, and the number; "×" is a ratio to `peer`.
-    - `bar`, `at_least`: what was asked for; None where nothing was.
+    - `target`, `at_least`: what was asked for; None where nothing was.
     - `seconds`, `peer_seconds`: best times behind a ratio.
     - `error`, `reference`: error reached, relative, and against what.
     - `compile_seconds`, `memory_bytes`: of the compiled program, tracing included;
@@ -48,7 +48,7 @@ class Row:
     value: float
     unit: str = "×"
     peer: str | None = None
-    bar: float | None = None
+    target: float | None = None
     at_least: bool = False
     seconds: float | None = None
     peer_seconds: float | None = None
@@ -62,10 +62,10 @@ class Row:
 
     @property
     def met(self) -> bool:
-        """Whether the bar, if there is one, is met."""
-        if self.bar is None:
+        """Whether the target, if there is one, is met."""
+        if self.target is None:
             return True
-        return self.value >= self.bar if self.at_least else self.value <= self.bar
+        return self.value >= self.target if self.at_least else self.value <= self.target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +194,7 @@ def ratio(
 
 
 def speedup(what: str, ours: Times, theirs: Times, **rest: Any) -> Row:
-    """A row of `theirs / ours`, how many times as fast; its bar is a lower bound."""
+    """A row of `theirs / ours`, how many times as fast; its target is a lower bound."""
     row = ratio(what, ours, theirs, **rest)
     return dataclasses.replace(row, value=1 / row.value, at_least=True)
 

@@ -70,8 +70,8 @@ def _measured(case: Case, effort: Effort, processes: int) -> dict[str, Any]:
 
 def _here(case: Case, effort: Effort) -> list[dict[str, Any]]:
     rows: list[Row] = case.measure(effort)
-    if effort.tiny:  # bars are about full sizes
-        rows = [dataclasses.replace(row, bar=None) for row in rows]
+    if effort.tiny:  # targets are about full sizes
+        rows = [dataclasses.replace(row, target=None) for row in rows]
     # Compiled programs of one case are no burden to the next.
     jax.clear_caches()
     return [dataclasses.asdict(row) | {"met": row.met} for row in rows]

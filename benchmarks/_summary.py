@@ -9,29 +9,29 @@ Record = dict[str, Any]
 
 
 def summary(records: list[Record]) -> str:
-    """A count of the bars that are met, and a table with a column for each machine."""
+    """A count of the targets that are met, and a table with a column for each machine."""
     machines = [record["machine"]["processor"] for record in records]
     columns = [_asked(record) for record in records]
     counts = [
         f"{sum(row['met'] for row in asked.values())} of {len(asked)} on {machine}"
         for machine, asked in zip(machines, columns, strict=True)
     ]
-    header = ("what", "bar", "peer", "error reached", *machines)
+    header = ("what", "target", "peer", "error reached", *machines)
     body = [_cells(key, columns) for key in _shown(columns)]
     told = (
-        f"Bars that are met: {'; '.join(counts)}. The first of every case, and all "
+        f"Targets that are met: {'; '.join(counts)}. The first of every case, and all "
         "that are missed:"
     )
     return f"{told}\n\n{tables.markdown(header, body)}"
 
 
 def _asked(record: Record) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The rows with a bar, by their case, what they are and beside whom."""
+    """The rows with a target, by their case, what they are and beside whom."""
     return {
         (name, row["what"], row["peer"] or ""): row
         for name, case in record["cases"].items()
         for row in case["rows"]
-        if row["bar"] is not None
+        if row["target"] is not None
     }
 
 
@@ -51,4 +51,4 @@ def _cells(key: tuple[str, str, str], columns: list[dict]) -> list[str]:
     rows = [asked.get(key) for asked in columns]
     one = next(row for row in rows if row is not None)
     found = ["" if row is None else tables.measured(row) for row in rows]
-    return [what, tables.bar(one), peer, tables.error(one), *found]
+    return [what, tables.target(one), peer, tables.error(one), *found]

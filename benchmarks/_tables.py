@@ -14,7 +14,7 @@ def line(row: dict[str, Any]) -> str:
     parts += [
         f"{label} {text}"
         for label, text in (
-            ("bar", bar(row)),
+            ("target", target(row)),
             ("error", scientific(row["error"])),
             ("compile", seconds(row["compile_seconds"])),
             ("noise", percent(row["noise"])),
@@ -33,11 +33,11 @@ def measured(row: dict[str, Any]) -> str:
     return value if row["met"] else f"{value} (missed)"
 
 
-def bar(row: dict[str, Any]) -> str:
+def target(row: dict[str, Any]) -> str:
     """The target, in words."""
-    if row["bar"] is None:
+    if row["target"] is None:
         return ""
-    return f"{'≥' if row['at_least'] else '≤'} {number(row['bar'])}"
+    return f"{'≥' if row['at_least'] else '≤'} {number(row['target'])}"
 
 
 def number(value: float) -> str:
@@ -85,7 +85,7 @@ def memory(value: int | None) -> str:
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a bar in a cell would end it."""
+    """A table; a vertical bar in a cell would end it."""
     lines = [header, ["---"] * len(header), *rows]
     cells = [[cell.replace("|", "\\|") for cell in one] for one in lines]
     return "\n".join(f"| {' | '.join(one)} |" for one in cells)

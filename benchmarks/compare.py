@@ -77,7 +77,7 @@ def filled(text: str, tables_: str) -> str:
 def _section(rows: list[dict[str, Any]]) -> str:
     header = (
         "what",
-        "bar",
+        "target",
         "measured",
         "peer",
         "time",
@@ -89,7 +89,7 @@ def _section(rows: list[dict[str, Any]]) -> str:
     cells = [
         (
             row["what"],
-            tables.bar(row),
+            tables.target(row),
             tables.measured(row),
             row["peer"] or "",
             tables.seconds(row["seconds"]),

@@ -17,7 +17,6 @@ FOUNDATION = {
     "_configure",
     "_jit",
     "_linalg",
-    "_norms",
     "_parameter_selection",
     "_paths",
     "_primitives",

@@ -18,7 +18,7 @@ ROW = {
     "value": 0.76,
     "unit": "×",
     "peer": "REBOUND's run",
-    "bar": 1.0,
+    "target": 1.0,
     "at_least": False,
     "seconds": 1.5e-3,
     "peer_seconds": 2e-3,
@@ -31,8 +31,8 @@ ROW = {
     "details": {},
     "met": True,
 }
-MISSED = ROW | {"what": "direct sum", "bar": 2.0, "at_least": True, "met": False}
-UNASKED = ROW | {"what": "plain vmap", "bar": None, "error": None}
+MISSED = ROW | {"what": "direct sum", "target": 2.0, "at_least": True, "met": False}
+UNASKED = ROW | {"what": "plain vmap", "target": None, "error": None}
 HEAD = {
     "machine": {"processor": "Zilog Z80", "device": "cpu", "cores": 2, "threads": 1},
     "versions": {"python": "3.11.7", "numba": None},
@@ -191,10 +191,10 @@ def test_summary_lists_first_target_of_each_case_and_all_missed_targets(
         "cases": {"leapfrog_5_bodies": case},
     }
     assert compare.summary([record, other]).splitlines() == [
-        "Bars that are met: 1 of 2 on Zilog Z80; 2 of 2 on Z8000. The first of every "
+        "Targets that are met: 1 of 2 on Zilog Z80; 2 of 2 on Z8000. The first of every "
         "case, and all that are missed:",
         "",
-        "| what | bar | peer | error reached | Zilog Z80 | Z8000 |",
+        "| what | target | peer | error reached | Zilog Z80 | Z8000 |",
         "| --- | --- | --- | --- | --- | --- |",
         "| run of 5 bodies | ≤ 1 | REBOUND's run | 7e-12 (REBOUND) | 0.76 × | 0.5 × |",
         "| direct sum | ≥ 2 | REBOUND's run | 7e-12 (REBOUND) | 0.76 × (missed) |  |",

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._norms import largest_difference, machine_epsilon, max_norm
+from diffsim._linalg import largest_difference, machine_epsilon, max_norm
 
 
 @pytest.mark.parametrize("count", [1, 3, 5000])

@@ -10,7 +10,7 @@ class Contest(NamedTuple):
     ours: str
     theirs: str
     peer: str
-    bar: float | None
+    target: float | None
 
 
 _BY_HAND = "Diffrax by hand"
@@ -39,7 +39,7 @@ CONTESTS = (
         1.3,
     ),
     Contest(
-        "Burgers, 256 cells beside modes",
+        "Burgers, 256 finite volumes",
         "ours.burgers",
         "by_exponax.burgers",
         "exponax",

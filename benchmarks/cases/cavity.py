@@ -65,7 +65,7 @@ def _row(reynolds: int, n: int) -> Row:
         f"cavity at Re {reynolds}, {n} × {n}, steady, the worst of three extremes",
         100 * float(np.max(off)),
         unit="% off",
-        bar=_BARS[reynolds],
+        target=_BARS[reynolds],
         seconds=seconds,
         error=float(np.max(off)),
         reference="Marchi 2009" if reynolds == 100 else "Botella and Peyret 1998",

@@ -46,7 +46,7 @@ def measure(effort: Effort) -> list[Row]:
             f"drag on a cylinder at Re 20, {across} cells across, steady",
             100 * abs(drag / _DRAG - 1),
             unit="% off",
-            bar=3.0,
+            target=3.0,
             seconds=seconds,
             error=abs(drag / _DRAG - 1),
             reference="DFG 2D-1",

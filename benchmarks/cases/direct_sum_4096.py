@@ -43,7 +43,7 @@ def measure(effort: Effort) -> list[Row]:
         )
 
     first, *others = peers
-    rows = [row("float64", first, bar=2.0), row("float32", first)]
+    rows = [row("float64", first, target=2.0), row("float32", first)]
     return rows + [row("float64", name) for name in others]
 
 

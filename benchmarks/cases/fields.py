@@ -1,4 +1,4 @@
-"""Fields in cells: kernels beside Numba and py-pde, an implicit gradient, a sweep."""
+"""Finite volumes: kernels beside Numba and py-pde, an implicit gradient, a sweep."""
 
 from collections.abc import Callable
 from functools import partial
@@ -146,7 +146,7 @@ def _beside(
         times["theirs"],
         program=program,
         peer=peer,
-        bar=1.5,
+        target=1.5,
         error=deviation(program.value, exact),
         reference="the peer",
     )
@@ -172,7 +172,7 @@ def _implicit(effort: Effort, n: int, steps: int) -> Row:
         times["run"],
         program=both,
         peer="its own run",
-        bar=4.0,
+        target=4.0,
     )
 
 
@@ -233,7 +233,7 @@ def _sweep(effort: Effort, n: int, members: int) -> list[Row]:
         "lax.map": compiled(lambda rates: jax.lax.map(end, rates), rates),
     }
     times = contest(effort, one=one.turn, **{k: p.turn for k, p in programs.items()})
-    # The bar is for whichever measures better.
+    # The target is for whichever measures better.
     better = min(programs, key=lambda name: times[name].best)
     return [
         ratio(
@@ -242,7 +242,7 @@ def _sweep(effort: Effort, n: int, members: int) -> list[Row]:
             times["one"],
             program=program,
             peer="one run",
-            bar=1.2 * members if name == better else None,
+            target=1.2 * members if name == better else None,
             error=deviation(program.value[0], one.value),
             reference="one run",
         )

@@ -52,7 +52,7 @@ def _first_result_row(
         ours,
         theirs,
         peer=contest.peer,
-        bar=contest.bar,
+        target=contest.target,
         error=deviation(found, other),
         reference=contest.peer,
         compile_seconds=mine["tracing"] + mine["lowering"] + mine["compiling"],
@@ -85,7 +85,7 @@ def _compilation_row(name: str, results: list[Measurement]) -> Row:
         f"compilations before the first result: {name}",
         most["compilations"],
         unit="programs",
-        bar=MOST_COMPILATIONS,
+        target=MOST_COMPILATIONS,
         details={"programs": most["programs"]},
     )
 
@@ -93,7 +93,7 @@ def _compilation_row(name: str, results: list[Measurement]) -> Row:
 def _import_row(count: int) -> Row:
     ours, theirs = alternate(count, ["imports", "diffsim"], ["imports", *DEPENDENCIES])
     return _ratio_of_medians(
-        "`import diffsim`", ours, theirs, peer="importing what it imports", bar=1.4
+        "`import diffsim`", ours, theirs, peer="importing what it imports", target=1.4
     )
 
 
@@ -108,12 +108,12 @@ def _filled_cache_rows(name: str, task: str, count: int) -> list[Row]:
     traced = found["tracing"] + found["lowering"]
     what = f"first result from a filled cache: {name}"
     return [
-        Row(f"{what}, programs not found", max(compiled), unit="programs", bar=0),
+        Row(f"{what}, programs not found", max(compiled), unit="programs", target=0),
         Row(
             what,
             found["seconds"] / traced,
             peer="its tracing and lowering",
-            bar=1.3,
+            target=1.3,
             seconds=found["seconds"],
             peer_seconds=traced,
             details=found,
@@ -131,8 +131,8 @@ def _second_value_rows(kind: str) -> list[Row]:
             f"{what}, compilations",
             len(found["programs"]),
             unit="programs",
-            bar=0,
+            target=0,
             details={"programs": found["programs"]},
         ),
-        Row(f"{what}, more than the same call again", more, unit="ms", bar=20),
+        Row(f"{what}, more than the same call again", more, unit="ms", target=20),
     ]

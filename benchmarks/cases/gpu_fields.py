@@ -52,7 +52,7 @@ def _flow(effort: Effort, start: Any, steps: int, *, order: int) -> list[Row]:
         times["theirs"],
         program=run,
         peer="exponax",
-        bar=1.0,
+        target=1.0,
         error=deviation(run.value, theirs.value),
         reference="exponax",
         details=_reached(steps * step, times["run"].best),

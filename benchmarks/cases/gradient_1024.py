@@ -34,7 +34,10 @@ def measure(effort: Effort) -> list[Row]:
     times = contest(effort, forward=forward.turn, **turns)
     exact = _slope_by_rebound(start, steps)
     rows = []
-    for name, bar, says in (("stored", 3.5, ""), ("reversible", 5.5, ", `Reversible`")):
+    for name, target, says in (
+        ("stored", 3.5, ""),
+        ("reversible", 5.5, ", `Reversible`"),
+    ):
         what = f"gradient of {steps} steps of {bodies} bodies{says}"
         row = ratio(
             what,
@@ -42,7 +45,7 @@ def measure(effort: Effort) -> list[Row]:
             times["forward"],
             program=programs[name],
             peer="its own run",
-            bar=bar,
+            target=target,
             error=abs(_slope(programs[name], start) / exact - 1),
             reference="differences of REBOUND's runs",
         )
@@ -81,14 +84,14 @@ def _structure(what: str, steps: int, adjoint, start: Any) -> list[Row]:
             grown,
             unit="states",
             # One state of positions and velocities, and rounding up by the allocator.
-            bar=1.05 if adjoint is None else 0.05,
+            target=1.05 if adjoint is None else 0.05,
             details={"bytes": dict(zip((steps, 2 * steps), memory, strict=True))},
         ),
         Row(
             f"{what}: its largest array",
             largest / bodies**2,
             unit="N²",
-            bar=0.5,
+            target=0.5,
             details={"numbers": largest},
         ),
     ]

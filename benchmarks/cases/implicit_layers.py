@@ -183,18 +183,18 @@ def _compared(effort: Effort, problem: Problem, solves: dict[str, Solve]) -> lis
         f"Jacobian in {_PARAMETERS} numbers": (jax.jacfwd, 0.8),
     }
     rows = []
-    for kind, (derivative, bar) in kinds.items():
+    for kind, (derivative, target) in kinds.items():
         programs = {}
         for name, solve in solves.items():
             # JAXopt's rule is a `custom_vjp`: it has no forward mode.
             if name == "JAXopt" and derivative is jax.jacfwd:
                 continue
             programs[name] = compiled(derivative(solve), theta)
-        rows.append(_row(effort, f"{kind}, {problem.name}", programs, bar))
+        rows.append(_row(effort, f"{kind}, {problem.name}", programs, target))
     return rows
 
 
-def _row(effort: Effort, what: str, programs: dict[str, Any], bar: float) -> Row:
+def _row(effort: Effort, what: str, programs: dict[str, Any], target: float) -> Row:
     times = contest(effort, **{name: p.turn for name, p in programs.items()})
     peers = {name: t for name, t in times.items() if name != "ours"}
     best = min(peers, key=lambda name: peers[name].best)
@@ -206,7 +206,7 @@ def _row(effort: Effort, what: str, programs: dict[str, Any], bar: float) -> Row
         times[best],
         program=programs["ours"],
         peer=best + others,
-        bar=bar,
+        target=target,
         error=deviation(ours, theirs),
         reference=best,
         details={name: t.best for name, t in times.items()},

@@ -47,7 +47,7 @@ def measure(effort: Effort) -> list[Row]:
                 "pairs_per_second": count / times["ours"].best,
                 "peer_error": _error(value, m, e),
             },
-            bar=1.0,
+            target=1.0,
         )
         for name, value in values.items()
     ]
@@ -59,7 +59,7 @@ def measure(effort: Effort) -> list[Row]:
             times["sum"],
             program=gradient,
             peer="its own sum",
-            bar=2.0,
+            target=2.0,
             details={
                 "of_all_values": times["gradient"].best / times["ours"].best,
             },

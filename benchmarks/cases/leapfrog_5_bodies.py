@@ -51,10 +51,12 @@ def measure(effort: Effort) -> list[Row]:
     error = deviation((found.positions, found.velocities), theirs)
     gradient, jacobian = "gradient in 35 numbers", "Jacobian in 15 numbers"
     return [
-        row("run", "run", bar=1.0, error=error, reference="REBOUND"),
+        row("run", "run", target=1.0, error=error, reference="REBOUND"),
         row("run", "run", "rebound_alone"),
-        row(gradient, "gradient", bar=4.0, **_gradient(programs["gradient"], exact)),
-        row(jacobian, "jacobian", bar=20.0, **_jacobian(programs["jacobian"], exact)),
+        row(gradient, "gradient", target=4.0, **_gradient(programs["gradient"], exact)),
+        row(
+            jacobian, "jacobian", target=20.0, **_jacobian(programs["jacobian"], exact)
+        ),
         row(
             f"{gradient}, `Reversible`",
             "reversible",

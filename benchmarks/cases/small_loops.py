@@ -59,7 +59,7 @@ class _Found(NamedTuple):
     programs: dict[str, Program]
     times: dict[str, Times]
 
-    def per_step(self, what: str, name: str, steps: int, bar: float) -> Row:
+    def per_step(self, what: str, name: str, steps: int, target: float) -> Row:
         """Microseconds of a step."""
         mine, other = self.times[name], self.times[f"{name}_by_hand"]
         micro = 1e6 / steps
@@ -67,12 +67,12 @@ class _Found(NamedTuple):
             what,
             micro * mine.best,
             unit="µs",
-            bar=bar,
+            target=target,
             **self._both(name, mine, other),
             details={"by_hand_us": micro * other.best, "rounds": mine.rounds},
         )
 
-    def to_run(self, what: str, name: str, run: str, bar: float) -> Row:
+    def to_run(self, what: str, name: str, run: str, target: float) -> Row:
         """How many times as long as its own run it takes."""
         other = self.times[f"{name}_by_hand"]
         return ratio(
@@ -81,7 +81,7 @@ class _Found(NamedTuple):
             self.times[run],
             program=self.programs[name],
             peer="its own run",
-            bar=bar,
+            target=target,
             error=self._error(name),
             reference=_BY_HAND,
             details={"by_hand": other.best / self.times[f"{run}_by_hand"].best},
@@ -94,7 +94,7 @@ class _Found(NamedTuple):
             "gradient of the misfit of lynx and hare in 6 numbers",
             1e3 * mine.best,
             unit="ms",
-            bar=1.0,
+            target=1.0,
             **self._both("animals", mine, other),
             details={"by_hand_ms": 1e3 * other.best, "rounds": mine.rounds},
         )

@@ -1,4 +1,4 @@
-"""Equations in Fourier modes beside exponax: a step, its gradient, its memory."""
+"""Equations in Fourier space beside exponax: a step, its gradient, its memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -72,7 +72,7 @@ def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> list[Row]:
     }
     times = contest(effort, **{name: p.turn for name, p in programs.items()})
     kinds = {"theirs": ("", "exponax", 1.0)}
-    kinds["within_modes"] = ", within modes", "exponax's RepeatedStepper", None
+    kinds["within_modes"] = ", within Fourier space", "exponax's RepeatedStepper", None
     return [
         ratio(
             what + suffix,
@@ -80,11 +80,11 @@ def _beside(effort: Effort, what: str, ours, theirs, start: Any) -> list[Row]:
             times[kind],
             program=programs["ours"],
             peer=named,
-            bar=bar,
+            target=target,
             error=deviation(programs["ours"].value, programs[kind].value),
             reference="exponax",
         )
-        for kind, (suffix, named, bar) in kinds.items()
+        for kind, (suffix, named, target) in kinds.items()
     ]
 
 
@@ -113,9 +113,9 @@ def _gradients(effort: Effort, n: int, steps: int) -> list[Row]:
             times["run"],
             program=programs[kind],
             peer="its own run",
-            bar=bar,
+            target=target,
         )
-        for kind, bar in (("kept", 4.0), ("checkpointed", 5.5))
+        for kind, target in (("kept", 4.0), ("checkpointed", 5.5))
     ]
     return [*rows, _growth(given, steps, loss)]
 
@@ -134,6 +134,6 @@ def _growth(given: Any, steps: int, loss: Callable[..., Any]) -> Row:
         f"Navier–Stokes, memory of {4 * steps} checkpointed steps",
         used[1] / used[0],
         peer=f"that of {steps} steps, whose square root it is to follow",
-        bar=2.2,
+        target=2.2,
         details={"bytes": dict(zip((steps, 4 * steps), used, strict=True))},
     )

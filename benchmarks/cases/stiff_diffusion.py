@@ -101,7 +101,7 @@ def _beside_diffrax(effort: Effort, points: int, steps: int) -> list[Row]:
                 times[other],
                 program=programs[mine],
                 peer="Diffrax's Kvaerno3, dense",
-                bar=1.0,
+                target=1.0,
                 error=deviation(programs[mine].value, programs[other].value),
                 reference="Diffrax",
                 details={"bytes of Diffrax": programs[other].memory_bytes},

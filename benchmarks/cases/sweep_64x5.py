@@ -27,7 +27,7 @@ def measure(effort: Effort) -> list[Row]:
         times["sweep"],
         times["rebound"],
         peer=peer,
-        bar=0.5,
+        target=0.5,
         error=worst(first, masses, problem.times),
         reference="REBOUND",
         compile_seconds=first.stats["compile_seconds"],

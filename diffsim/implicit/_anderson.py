@@ -10,8 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
-from .._linalg import matmul
-from .._norms import max_norm
+from .._linalg import matmul, max_norm
 from .._types import PyTree
 from ._picard import Convergence
 

@@ -12,7 +12,7 @@ import optimistix as optx
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
-from .._norms import machine_epsilon, max_norm
+from .._linalg import machine_epsilon, max_norm
 from .._primitives import closure_convert
 from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
 from .._types import PyTree

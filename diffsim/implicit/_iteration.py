@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool
 
-from .._norms import machine_epsilon, max_norm
+from .._linalg import machine_epsilon, max_norm
 from .._results import RESULTS, is_finite
 from .._types import PyTree
 

@@ -11,8 +11,7 @@ import lineax as lx
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
-from .._linalg import matmul
-from .._norms import max_norm
+from .._linalg import matmul, max_norm
 from .._primitives import ClosureConverted, tie_tangents
 from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
 from .._types import PyTree

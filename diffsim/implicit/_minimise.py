@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array
 
-from .._norms import machine_epsilon
+from .._linalg import machine_epsilon
 from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import check_signature

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array, Bool
 
-from .._norms import machine_epsilon, max_norm
+from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
 from ._linear_solvers import AbstractLinearSolver, Dense

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from .._norms import machine_epsilon, max_norm
+from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
 from ._inexact_newton import AbstractInexactNewton
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where

@@ -9,7 +9,7 @@ import optimistix as optx
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from .._norms import machine_epsilon, max_norm
+from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
 from ._iteration import relative_to, step_over_tolerance, test_where
 

@@ -10,7 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool
 
-from .._norms import machine_epsilon
+from .._linalg import machine_epsilon
 from .._types import PyTree
 
 

@@ -10,7 +10,7 @@ import optax
 import optimistix as optx
 from jaxtyping import Array, Bool, Float, Int
 
-from .._norms import max_norm
+from .._linalg import max_norm
 from .._results import RESULTS
 
 

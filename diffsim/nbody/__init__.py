@@ -1,6 +1,6 @@
 """Point masses under gravity and other forces."""
 
-from ._bodies import Bodies, TestParticles
+from ._bodies import Bodies, State, TestParticles
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._kepler import (
     Elements,
@@ -13,7 +13,6 @@ from ._kepler import (
 from ._nbody import NBody
 from ._observables import angular_momentum, distances, energy, momentum
 from ._recommend import recommend_method
-from ._state import State
 from ._units import G
 
 

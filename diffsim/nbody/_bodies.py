@@ -1,4 +1,4 @@
-"""`Bodies` and `TestParticles`: what moves, and where it starts."""
+"""`Bodies` and `TestParticles`, what moves and where it starts; and their `State`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from .._text_table import (
 )
 from .._types import Numbers
 from .._validation import as_floating, check_shape, check_unitless
-from ._from_elements import bodies_from_elements
+from ._bodies_from_elements import bodies_from_elements
 from ._kepler import Elements, NonsingularElements
 from ._names import checked_names
 from ._rebound import check_not_softened, particles_of
@@ -225,3 +225,26 @@ def _columns_of(table: Any, *, G: float, names: str):
 def _keys(table: Any) -> list[str]:
     keys = table.keys() if hasattr(table, "keys") else getattr(table, "columns", ())
     return [str(key) for key in keys]
+
+
+class State(eqx.Module):
+    """Public form of an N-body state; test particles follow the bodies.
+
+    **Fields**
+
+    - `positions`: shape (body, 3), or (time, body, 3) in a trajectory; length.
+    - `velocities`: the same shape; length / time.
+    """
+
+    positions: Float[Array, "*time body 3"]
+    velocities: Float[Array, "*time body 3"]
+
+
+def checked_state(state: Any) -> State:
+    """`state`; objects to anything else, a trajectory for instance."""
+    if not isinstance(state, State):
+        raise ValueError(
+            f"state must be an nbody.State, got a {type(state).__name__}; that of a "
+            "trajectory is trajectory.states"
+        )
+    return state

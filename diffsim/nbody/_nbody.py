@@ -14,13 +14,12 @@ from .._jit._fresh_jit import fresh_jit
 from .._types import Numbers, PyTree
 from .._validation import as_floating, check_signature, check_type
 from ..simulations import AbstractSimulation, Method, Separable
-from ._bodies import Bodies, TestParticles
+from ._bodies import Bodies, State, TestParticles
 from ._closest_pair import closest_pair
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
 from ._rebound import particles_of, rebound_simulation
-from ._state import State
 from ._user_forces import callable_name, reads_velocities, user_acceleration
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ._bodies import State, checked_state
 from ._forces import inverse_unit
 from ._nbody import NBody
-from ._state import State, checked_state
 
 
 def energy(simulation: Any, state: Any) -> Float[Array, "*time"]:

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from .._tracer_errors import explain_tracer_errors
 from .._validation import as_floating, check_shape
-from ._state import State
+from ._bodies import State
 
 
 class _VelocityRead(Exception):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
 from .._jit._fresh_jit import fresh_jit
-from .._norms import largest_difference
+from .._linalg import largest_difference
 from .._results import (
     RESULTS,
     is_finite,

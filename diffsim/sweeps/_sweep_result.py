@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._norms import largest_difference
+from .._linalg import largest_difference
 from .._results import RESULTS, failures_as_nan, is_finite
 from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree

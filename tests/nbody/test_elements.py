@@ -7,7 +7,7 @@ import pytest
 import rebound
 
 from diffsim import nbody
-from diffsim.nbody._from_elements import bodies_from_elements
+from diffsim.nbody._bodies_from_elements import bodies_from_elements
 from diffsim.verify import taylor_test
 
 

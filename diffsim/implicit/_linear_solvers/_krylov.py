@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._norms import machine_epsilon
+from ..._linalg import machine_epsilon
 from ..._primitives import ClosureConverted
 from ..._types import PyTree
 from ._gmres import GMRES

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from ..._norms import machine_epsilon, max_norm
+from ..._linalg import machine_epsilon, max_norm
 from ._dense import Dense
 from ._linear_solver import AbstractLinearSolver
 

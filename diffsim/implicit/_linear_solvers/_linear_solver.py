@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..._norms import machine_epsilon, max_norm
+from ..._linalg import machine_epsilon, max_norm
 from ..._types import PyTree
 
 

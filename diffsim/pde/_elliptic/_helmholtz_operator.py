@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._norms import max_norm
+from ..._linalg import max_norm
 from .._boundaries import (
     AbstractGhostCellBoundary,
     Dirichlet,

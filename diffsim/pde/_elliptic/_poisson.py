@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._norms import max_norm
+from ..._linalg import max_norm
 from ..._results import RESULTS, is_finite, nan_unless, raise_if_failed, should_raise
 from ..._types import Numbers
 from ..._validation import (

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..._norms import machine_epsilon, max_norm
+from ..._linalg import machine_epsilon, max_norm
 from ..._types import PyTree
 from ..._validation import as_floating, check_positive, check_signature
 from ...implicit import (

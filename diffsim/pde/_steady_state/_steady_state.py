@@ -11,7 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._norms import machine_epsilon
+from ..._linalg import machine_epsilon
 from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
 from ..._types import PyTree
@@ -28,7 +28,7 @@ from ...implicit import (
 from ...simulations import AbstractSimulation
 from ._jacobian_preconditioner import LeftPreconditionedKrylov
 from ._pseudo_transient import PseudoTransient
-from ._residuals import check_simulation, residual_of
+from ._steady_residual import check_simulation, residual_of
 
 
 @overload

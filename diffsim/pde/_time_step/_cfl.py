@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._norms import max_norm
+from ..._linalg import max_norm
 from ..._types import Numbers
 from ..._validation import check_number, check_positive
 
