@@ -9,7 +9,7 @@ Record = dict[str, Any]
 
 
 def summary(records: list[Record]) -> str:
-    """A count of the targets that are met, and a table with a column for each machine."""
+    """A count of targets that are met, and a table with a column for each machine."""
     machines = [record["machine"]["processor"] for record in records]
     columns = [_asked(record) for record in records]
     counts = [

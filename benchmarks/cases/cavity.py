@@ -1,4 +1,4 @@
-"""A cavity under a lid: the extremes on its centre lines beside published ones."""
+"""A cavity under a lid: the extremes on its center lines beside published ones."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def extremes(velocities: tuple[Array, ...]) -> Array:
 
 
 def _most(line: Array) -> Array:
-    """On the parabola through the largest and its neighbours."""
+    """On the parabola through the largest and its neighbors."""
     k = jnp.argmax(line)
     low, top, high = line[k - 1], line[k], line[k + 1]
     return top + (high - low) ** 2 / (8 * (2 * top - low - high))

@@ -63,7 +63,7 @@ def _orbits(sky: Observations, fitted: np.ndarray) -> "matplotlib.figure.Figure"
         colors=[plots.COLORS[i] for i in _OUTER],
     )
     inner.set_title("Fitted orbits around the Sun, ecliptic", loc="left")
-    outer.set_title("Fitted orbits around the barycentre", loc="left")
+    outer.set_title("Fitted orbits around the barycenter", loc="left")
     years = 2000 + sky.times / 365.25
     off = sky.data - fitted
     plots.residuals(years, off, sky.sigma, names=sky.names, axes=right)

@@ -40,7 +40,7 @@ def opening(sky: Observations, setting: ExperimentSetup, guess: NBody) -> str:
 days for {years:.1f} years from 2000 January 1,
           JPL DE440 plus Gaussian noise of {setting.sigma_km:g} km (seed {setting.seed})
   model   Newton plus the first post-Newtonian order of the Sun, Dopri8 at steps of
-          {setting.method.step:g} days; Earth and Moon are one body at their barycentre
+          {setting.method.step:g} days; Earth and Moon are one body at their barycenter
   free    {7 * len(sky.names)} numbers: every mass, position and velocity at the epoch
   start   {start}
 """

@@ -67,7 +67,7 @@ class Observations:
 
 
 def observed(setting: ExperimentSetup) -> Observations:
-    """DE440 with noise; Earth and Moon are one body at their barycentre."""
+    """DE440 with noise; Earth and Moon are one body at their barycenter."""
     table = load_de440()
     if not 2 <= setting.epochs < table.epochs.size:
         raise ValueError(

@@ -328,7 +328,7 @@ class Fisher(eqx.Module):
 
     def _degeneracy(self, inflation: float, direction: np.ndarray) -> Degeneracy:
         largest = np.max(np.abs(direction))
-        # To six digits: of equals the first, and not the one that rounding favours.
+        # To six digits: of equals the first, and not the one that rounding favors.
         sizes = np.round(np.abs(direction) / largest, 6)
         order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] >= 0.1]
         sign = np.sign(direction[order[0]])

@@ -37,13 +37,13 @@ class Free(eqx.Module):
     **Arguments** (each a number, or an array in the shape of what the path selects)
 
     - `scale`: a typical change of the parameter, of its transformed value if there is
-        a transform. Parameters are optimised in units of it. Levenberg-Marquardt does
+        a transform. Parameters are optimized in units of it. Levenberg-Marquardt does
         not depend on it; gradient descent does: a learning rate of 0.01 means a
         hundredth of a scale a step. None: 1 for a transformed parameter; else the
         standard deviation of the prior; else |start|, and where the start is 0 the
         largest |start| of that leaf, or 1.
     - `transform`: "log", or a pair (forward, inverse), or an object with these two
-        methods: the parameter is optimised as `forward(parameter)`. Values, bounds,
+        methods: the parameter is optimized as `forward(parameter)`. Values, bounds,
         priors and error bars are always those of the parameter itself.
     - `bounds`: (lower, upper), None for an open side. Levenberg-Marquardt and Optax
         optimizers keep every point inside. A parameter that ends at a bound is flagged
@@ -121,7 +121,7 @@ class Coordinates(eqx.Module):
 
 
 class Parameters(eqx.Module):
-    """The free numbers of a model: physical values x, and coordinates z to optimise.
+    """The free numbers of a model: physical values x, and coordinates z to optimize.
 
     `start`, `lower`, `upper` are values, `z_start`, `z_lower`, `z_upper` the same in
     coordinates; `prior_sd` is inf for a parameter without a prior.

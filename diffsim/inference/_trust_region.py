@@ -32,7 +32,7 @@ def triangular_root(rows: Array) -> Array:
 
 
 def trust_region_step(root: Array, held: Bool[Array, " parameter"], **trust) -> Step:
-    r"""Minimises $\tfrac12|As + q|^2$ over $|s| \le \Delta$ with entries `held` at 0.
+    r"""Minimizes $\tfrac12|As + q|^2$ over $|s| \le \Delta$ with entries `held` at 0.
 
     **Arguments:** `root` is the triangle of $[A\;q]$; `trust` has `radius` and the last
     `damping` to start from.

@@ -1,7 +1,7 @@
 """Finite volume stencils: linear maps between cells and faces, with their transposes.
 
 A slice is transposed into a field of zeros with a slice in it, and XLA makes one for
-each neighbour; differentiated that way a step of diffusion costs thirty of its own.
+each neighbor; differentiated that way a step of diffusion costs thirty of its own.
 Written as what it is, another stencil, it costs two. Every operator of this package
 is made of the three maps of this file and of what happens at a face.
 """

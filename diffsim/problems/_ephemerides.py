@@ -48,13 +48,13 @@ def load_de440() -> Ephemeris:
     """Sun, planets, Moon and Pluto from JPL's DE440, ten years from J2000.
 
     Mercury, Venus, Earth and Moon are the bodies themselves; Mars to Pluto are the
-    barycentres of the planet and its moons. 367 epochs, every 10 days from
+    barycenters of the planet and its moons. 367 epochs, every 10 days from
     JD 2451545.0 (2000 January 1, 12 h) to 3660 days later; check epochs after 365.25
     and 3652.5 days.
 
-    **Returns:** an `Ephemeris`: positions relative to the Solar System barycentre of
+    **Returns:** an `Ephemeris`: positions relative to the Solar System barycenter of
     DE440, axes of the ICRF, time TDB; GM, c and au as DE440 was integrated with. That
-    barycentre counts asteroids, Kuiper-belt objects and relativistic mass as well, so
+    barycenter counts asteroids, Kuiper-belt objects and relativistic mass as well, so
     Σ GM x of the eleven bodies is not zero; do not shift to it before comparing.
 
     **Limits:** eleven point masses follow DE440 only so far (mathematics): asteroids,

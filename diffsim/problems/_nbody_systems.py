@@ -63,7 +63,7 @@ def variations(*, a2: ArrayLike = 1.5, m2: ArrayLike = 1e-3) -> nbody.NBody:
 
 
 def outer_solar_system() -> nbody.NBody:
-    """Sun, Jupiter to Neptune about their barycentre; au, solar masses and G = 1."""
+    """Sun, Jupiter to Neptune about their barycenter; au, solar masses and G = 1."""
     table = np.array(_OUTER_PLANETS)
     masses, phase = table[:, 0], table[:, 1:]
     phase = phase - np.dot(masses, phase) / masses.sum()
@@ -73,7 +73,7 @@ def outer_solar_system() -> nbody.NBody:
 
 
 def kepler(*, eccentricity: ArrayLike = 0.5) -> nbody.NBody:
-    """Two bodies at pericentre at t = 0, their relative orbit of axis 1 and period 2π.
+    """Two bodies at pericenter at t = 0, their relative orbit of axis 1 and period 2π.
 
     **Arguments**
 
@@ -96,7 +96,7 @@ def kepler_orbit(time: float, eccentricity: float = 0.5) -> np.ndarray:
 
     **Arguments**
 
-    - `time`: since pericentre.
+    - `time`: since pericenter.
     - `eccentricity`: of the relative orbit, below 1.
 
     **Returns:** (x, y, v_x, v_y) in float64, by Newton's method for Kepler's equation.

@@ -20,7 +20,7 @@ class Convergence(eqx.Module):
         exact answer one entry less: the errors are the differences to the next step.
     - `order`: slope of log error over log step, by regression over the errors above
         `floor`; NaN if fewer than two are.
-    - `orders`: the slopes between neighbours; NaN where one is below `floor`.
+    - `orders`: the slopes between neighbors; NaN where one is below `floor`.
     """
 
     steps: np.ndarray

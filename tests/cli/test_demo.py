@@ -76,7 +76,7 @@ def test_figures_are_written_where_the_demo_reports(short):
         assert min(pixels.shape[:2]) > 800 and np.std(pixels) > 0.05
 
 
-def test_earth_and_moon_are_one_body_at_their_barycentre():
+def test_earth_and_moon_are_one_body_at_their_barycenter():
     table, sky = problems.load_de440(), _planet_masses.observed(SHORT)
     earth, moon = (table.names.index(name) for name in ("Earth", "Moon"))
     one = sky.names.index("Earth+Moon")

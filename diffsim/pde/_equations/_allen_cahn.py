@@ -25,7 +25,7 @@ class AllenCahn(AbstractReactionDiffusion):
 
     - `diffusivity`: D, length² / time; `reaction_rate`: r, 1 / time. Each a number, a
         field, or a function of (t, x, u), any `eqx.Module`.
-    - `source`: s, u / time, of the same kinds: what favours a phase. None is without.
+    - `source`: s, u / time, of the same kinds: what favors a phase. None is without.
 
     **Good values:** eight cells an interface, 4 √(D/r) wide.
     """

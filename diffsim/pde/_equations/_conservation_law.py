@@ -75,7 +75,7 @@ def flux_divergence(
 ) -> Array:
     r"""Flux divergence $-\nabla\cdot F(u)$ in every cell, by what passes its faces.
 
-    What leaves a cell enters its neighbour: sums over cells change by what passes the
+    What leaves a cell enters its neighbor: sums over cells change by what passes the
     boundary, to machine precision.
 
     **Arguments**
