@@ -191,8 +191,8 @@ def test_summary_lists_first_target_of_each_case_and_all_missed_targets(
         "cases": {"leapfrog_5_bodies": case},
     }
     assert compare.summary([record, other]).splitlines() == [
-        "Targets that are met: 1 of 2 on Zilog Z80; 2 of 2 on Z8000. The first of every "
-        "case, and all that are missed:",
+        "Targets that are met: 1 of 2 on Zilog Z80; 2 of 2 on Z8000. The first of "
+        "every case, and all that are missed:",
         "",
         "| what | target | peer | error reached | Zilog Z80 | Z8000 |",
         "| --- | --- | --- | --- | --- | --- |",
