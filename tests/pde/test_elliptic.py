@@ -211,7 +211,9 @@ def test_incompatible_field_leaves_the_rest_of_its_batch_alone(elliptic, batch):
     status = np.ravel(found.status == RESULTS.incompatible_data)
     np.testing.assert_array_equal(status, np.arange(count) == count - 1)
     last = ", ".join(str(n - 1) for n in batch)
-    with pytest.raises(ValueError, match=rf"f\[{last}\] and the boundary values .* balance"):
+    with pytest.raises(
+        ValueError, match=rf"f\[{last}\] and the boundary values .* balance"
+    ):
         pde.poisson(f, domain)
     with pytest.raises(Exception, match="do not balance"):
         jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))
