@@ -68,7 +68,7 @@ def test_friction_eigenbasis_inverts_friction_for_all_boundaries(name):
 
 @pytest.mark.parametrize("name", ["cavity", "jet", "shear"])
 def test_preconditioned_adjoints_match_tangents(name):
-    """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of what leads it."""
+    """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of its preconditioner."""
     flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
     rate, preconditioner = residual_of(flow)
     space = flow._space
