@@ -275,7 +275,11 @@ def test_imex_steps_follow_advection_in_fourier_space():
 @pytest.mark.parametrize(
     ("solver", "space", "sentence"),
     [
-        (integrators.ETDRK4(), None, r"ETDRK4 steps .* modes .* Diffusion in FiniteV"),
+        (
+            integrators.ETDRK4(),
+            None,
+            r"ETDRK4 steps .* Fourier space .* Diffusion in FiniteV",
+        ),
         (integrators.Leapfrog(), None, "Leapfrog steps waves, .* takes KenCarp5"),
         (integrators.Yoshida4(), pde.Fourier(), "Yoshida4 steps waves, .* in Fourier"),
     ],

@@ -48,15 +48,16 @@ def product(a, b):
 @pytest.mark.parametrize("name", WALLS)
 def test_friction_eigenbasis_inverts_friction_for_all_boundaries(name):
     grid = pde.Grid((5, 4), (0.0, 0.1), (1.5, 1.0))
-    space, nu = (
-        StaggeredGrid(grid, validate_boundary(WALLS[name], grid)),
-        jnp.asarray(0.3),
-    )
-    lead, v = StokesPreconditioner.of(space, nu), irregular(space)
+    space = StaggeredGrid(grid, validate_boundary(WALLS[name], grid))
+    nu = jnp.asarray(0.3)
+    preconditioner = StokesPreconditioner.of(space, nu)
+    v = irregular(space)
 
     @jax.jit
     def there_and_back(v):
-        slow = tuple(lead._rubbed(i, a) for i, a in enumerate(v))
+        slow = tuple(
+            preconditioner._apply_inverse_friction(i, a) for i, a in enumerate(v)
+        )
         return slow, friction(space, nu, slow, None)
 
     slow, rubbed = there_and_back(v)
@@ -67,12 +68,12 @@ def test_friction_eigenbasis_inverts_friction_for_all_boundaries(name):
 
 @pytest.mark.parametrize("name", ["cavity", "jet", "shear"])
 def test_preconditioned_adjoints_match_tangents(name):
-    """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of what leads it."""
+    """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of its preconditioner."""
     flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
-    rate, lead = residual_of(flow)
+    rate, preconditioner = residual_of(flow)
     space = flow._space
     y, v, w = (irregular(space, seed) for seed in range(3))
-    for function in (lambda y: rate(y, flow), lead):
+    for function in (lambda y: rate(y, flow), preconditioner):
         push = jax.jit(lambda y, v, f=function: jax.jvp(f, (y,), (v,))[1])
         pull = jax.jit(lambda y, w, f=function: jax.vjp(f, y)[1](w)[0])
         forward, backward = product(push(y, v), w), product(v, pull(y, w))
