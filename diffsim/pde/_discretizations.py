@@ -36,7 +36,9 @@ class AbstractDiscretization(eqx.Module):
         """Raise `ValueError` for what it cannot represent."""
 
     @abc.abstractmethod
-    def terms(self, equation: Any, domain: Domain, dtype: Any) -> diffrax.AbstractTerm:
+    def terms(
+        self, equation: Any, domain: Domain, dtype: Any
+    ) -> diffrax.AbstractTerm[Any, Any]:
         """The dynamics of fields of this type; `args` is the `Evolution`."""
 
     @abc.abstractmethod
@@ -75,7 +77,7 @@ class FiniteVolume(AbstractDiscretization):
     Of the order of the operators in the equation, two where nothing else is said.
     """
 
-    def check(self, equation, domain):
+    def check(self, equation: AbstractEquation, domain: Domain) -> None:
         del domain
         if not isinstance(
             equation, AbstractFiniteVolumeEquation | AbstractSecondOrderInTime
@@ -85,7 +87,9 @@ class FiniteVolume(AbstractDiscretization):
                 "discretization=pde.Fourier() on a periodic grid"
             )
 
-    def terms(self, equation, domain, dtype):
+    def terms(
+        self, equation: Any, domain: Domain, dtype: Any
+    ) -> diffrax.AbstractTerm[Any, Any]:
         if isinstance(equation, AbstractSecondOrderInTime):
             return equation.flows(domain, dtype)
         if not isinstance(equation, AbstractIMEXEquation):
@@ -98,20 +102,24 @@ class FiniteVolume(AbstractDiscretization):
             _implicit, _solve, explicit=None if found is None else _explicit
         )
 
-    def default_method(self, equation, domain):
+    def default_method(self, equation: Any, domain: Domain) -> Method:
         return equation.default_method(domain)
 
-    def state(self, equation, field, domain):
+    def state(
+        self, equation: AbstractEquation, field: Array, domain: Domain
+    ) -> PyTree[Array]:
         del domain
         if not isinstance(equation, AbstractSecondOrderInTime):
             return field
         return tuple(jax.lax.split(field, 2 * (len(field) // 2,)))
 
-    def field(self, equation, state):
+    def field(self, equation: AbstractEquation, state: PyTree[Array]) -> Array:
         second_order = isinstance(equation, AbstractSecondOrderInTime)
         return jnp.concatenate(state) if second_order else state
 
-    def waves(self, equation, t, field, domain):
+    def waves(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> LinearizedModes | None:
         second_order = isinstance(equation, AbstractSecondOrderInTime)
         return equation.waves(t, field, domain) if second_order else None
 
@@ -141,14 +149,14 @@ class Fourier(AbstractDiscretization):
         "10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2",
     )
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         degree = self.degree
         if degree is not None and not (isinstance(degree, int) and degree > 0):
             raise ValueError(
                 f"degree must be an int from 1, the factors of a product, got {degree}"
             )
 
-    def check(self, equation, domain):
+    def check(self, equation: AbstractEquation, domain: Domain) -> None:
         name = type(equation).__name__
         if not isinstance(
             equation, AbstractSpectralEquation | AbstractSplitStepEquation
@@ -166,7 +174,9 @@ class Fourier(AbstractDiscretization):
             # For what it raises, which depends on shapes alone.
             eqx.filter_eval_shape(_symbol, equation, domain.grid)
 
-    def terms(self, equation, domain, dtype):
+    def terms(
+        self, equation: Any, domain: Domain, dtype: Any
+    ) -> diffrax.AbstractTerm[Any, Any]:
         equation, grid = cast((equation, domain.grid), dtype)
         modes = FourierBasis(grid)
         if isinstance(equation, AbstractSplitStepEquation):
@@ -180,14 +190,18 @@ class Fourier(AbstractDiscretization):
             projection=modes.project_real,
         )
 
-    def state(self, equation, field, domain):
+    def state(
+        self, equation: AbstractEquation, field: Array, domain: Domain
+    ) -> PyTree[Array]:
         if not isinstance(equation, AbstractSpectralEquation):
             return field
         return equation.project_initial_condition(
             field, FourierBasis(cast(domain.grid, field.dtype))
         )
 
-    def courant_rate(self, equation, t, field, domain):
+    def courant_rate(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> Array | None:
         spectral = isinstance(equation, AbstractSpectralEquation)
         fastest = equation.max_advection_speed(t, field, domain) if spectral else None
         if fastest is not None:
@@ -199,7 +213,9 @@ class Fourier(AbstractDiscretization):
         # Modes spread faster than what differences make of them.
         return jnp.max(jnp.abs(moving.symbol)) / 2
 
-    def waves(self, equation, t, field, domain):
+    def waves(
+        self, equation: AbstractEquation, t: Any, field: Array, domain: Domain
+    ) -> LinearizedModes | None:
         if not isinstance(equation, AbstractSpectralEquation):
             return None
         fastest = equation.max_advection_speed(t, field, domain)
@@ -212,7 +228,7 @@ class Fourier(AbstractDiscretization):
         turning = sum((v * jnp.abs(k) for v, k in pairs), start=nothing)
         return LinearizedModes(equation.symbol(modes), low.zero_pad_modes(turning))
 
-    def default_method(self, equation, domain):
+    def default_method(self, equation: Any, domain: Domain) -> Method:
         del domain
         split_step = isinstance(equation, AbstractSplitStepEquation)
         return Method(diffrax.Dopri8() if split_step else KenCarp5())

@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._results import RESULTS
 from .._tracer_errors import explain_tracer_errors
-from .._types import Numbers
+from .._types import Numbers, PyTree
 from .._validation import (
     all_hold,
     as_floating,
@@ -23,7 +24,7 @@ from .._validation import (
     is_traced,
 )
 from ..integrators import AbstractExponentialSolver
-from ..simulations import AbstractSimulation, AbstractSplittingSolver
+from ..simulations import AbstractSimulation, AbstractSplittingSolver, Method
 from ._boundaries import AbstractBoundary
 from ._discretizations import AbstractDiscretization, FiniteVolume, Fourier
 from ._domain import Domain, sides_of
@@ -150,10 +151,10 @@ class Evolution(AbstractSimulation):
         """The field at `t0`, also where `initial` is a function."""
         return _evaluate_initial_field(self.initial, self.equation, self.grid)
 
-    def initial_state(self):
+    def initial_state(self) -> PyTree[Array]:
         return self.discretization.state(self.equation, self.initial_field, self.domain)
 
-    def check_method(self, method):
+    def check_method(self, method: Method) -> bool:
         _check_solver(self, method.solver)
         return warn_if_unstable(self, method)
 
@@ -168,25 +169,25 @@ class Evolution(AbstractSimulation):
             self.equation, t, self.observe(t, y), self.domain
         )
 
-    def is_valid(self):
+    def is_valid(self) -> Bool[Array, ""]:
         return self.grid.is_valid() & all_hold(self.equation.positive_parameters())
 
-    def blow_up(self):
+    def blow_up(self) -> RESULTS:
         lost = bool(self.equation.positive_fields)
         return RESULTS.positivity_lost if lost else RESULTS.non_finite
 
-    def locate(self, t, y):
+    def locate(self, t: Any, y: PyTree) -> str | None:
         return describe_blow_up(self, t, y)
 
-    def observe(self, t, y):
+    def observe(self, t: Any, y: PyTree) -> Array:
         del t
         return self.discretization.field(self.equation, y)
 
-    def terms(self):
+    def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         dtype = jax.eval_shape(lambda: self.initial_field).dtype
         return self.discretization.terms(self.equation, self.domain, dtype)
 
-    def default_method(self):
+    def default_method(self) -> Method:
         return self.discretization.default_method(self.equation, self.domain)
 
 

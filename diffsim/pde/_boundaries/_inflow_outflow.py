@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ..._types import Numbers
 from ._boundary import (
@@ -28,24 +29,24 @@ class Inflow(AbstractGhostCellBoundary):
     def __init__(self, value: Numbers | Any):
         self.value = prescribed_value("value", value)
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         del order
         return GhostCells(
             jnp.zeros((width, 1), spacing.dtype), jnp.ones(width, spacing.dtype)
         )
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         return evaluate_prescribed(self.value, t, x)
 
 
 class Extrapolation(AbstractGhostCellBoundary):
     """Extrapolation by the polynomial through `order` cells, for what obeys nothing."""
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         nothing = jnp.zeros(width, spacing.dtype)
         return GhostCells(constant_extrapolation(spacing.dtype, width, order), nothing)
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         del t
         return jnp.zeros((), x.dtype)
 
@@ -56,12 +57,12 @@ class Outflow(AbstractGhostCellBoundary):
     **Limits:** of order one at the boundary (mathematics: nothing is known outside).
     """
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         del order
         return GhostCells(
             jnp.ones((width, 1), spacing.dtype), jnp.zeros(width, spacing.dtype)
         )
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         del t
         return jnp.zeros((), x.dtype)

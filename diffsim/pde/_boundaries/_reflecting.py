@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ._boundary import AbstractGhostCellBoundary, GhostCells
 
@@ -14,13 +15,13 @@ class ReflectingWall(AbstractGhostCellBoundary):
     field as even, and what a given velocity carries passes as through `Neumann`.
     """
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         del order
         return GhostCells(
             jnp.eye(width, dtype=spacing.dtype), jnp.zeros(width, spacing.dtype)
         )
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         del t
         return jnp.zeros((), x.dtype)
 
@@ -30,7 +31,7 @@ class SignedReflection(AbstractGhostCellBoundary):
 
     odd_channels: tuple[bool, ...] = eqx.field(static=True)
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         del order
         signs = jnp.asarray(
             [-1.0 if odd else 1.0 for odd in self.odd_channels], spacing.dtype
@@ -38,6 +39,6 @@ class SignedReflection(AbstractGhostCellBoundary):
         own = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
         return GhostCells(own, jnp.zeros(width, spacing.dtype))
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         del t
         return jnp.zeros((), x.dtype)

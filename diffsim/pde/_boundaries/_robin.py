@@ -10,6 +10,7 @@ from ..._types import Numbers
 from ..._validation import as_floating, check_number, is_traced
 from ._boundary import (
     AbstractGhostCellBoundary,
+    GhostCells,
     evaluate_prescribed,
     ghost_cell_extrapolation,
     prescribed_value,
@@ -31,12 +32,12 @@ class Dirichlet(AbstractGhostCellBoundary):
     def __init__(self, value: Numbers | Any = 0.0):
         self.value = prescribed_value("value", value)
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         one = jnp.ones_like(spacing)
         nothing = jnp.zeros_like(spacing)
         return ghost_cell_extrapolation(one, nothing, spacing, width, max(order - 1, 1))
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         return evaluate_prescribed(self.value, t, x)
 
 
@@ -52,14 +53,14 @@ class Neumann(AbstractGhostCellBoundary):
     def __init__(self, value: Numbers | Any = 0.0):
         self.value = prescribed_value("value", value)
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         one = jnp.ones_like(spacing)
         nothing = jnp.zeros_like(spacing)
         return ghost_cell_extrapolation(
             nothing, one, spacing, width, _cells_of_slopes(order)
         )
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         return evaluate_prescribed(self.value, t, x)
 
 
@@ -96,13 +97,13 @@ class Robin(AbstractGhostCellBoundary):
                 "wall; give pde.Dirichlet(value) or pde.Neumann(value)"
             )
 
-    def ghosts(self, spacing, width, order):
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         alpha, beta = (a.astype(spacing.dtype) for a in (self.alpha, self.beta))
         return ghost_cell_extrapolation(
             alpha, beta, spacing, width, _cells_of_slopes(order)
         )
 
-    def at(self, t, x):
+    def at(self, t: Array, x: Array) -> Array:
         return evaluate_prescribed(self.value, t, x)
 
 

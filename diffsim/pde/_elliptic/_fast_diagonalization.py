@@ -1,13 +1,15 @@
 """`FastDiagonalization`: direct solves in the eigenvectors of each axis."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from ..._types import PyTree
 from .._stencils import average
-from ._elliptic_solver import AbstractPreconditioner
+from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
 from ._helmholtz_operator import (
     HelmholtzOperator,
     coefficient_on_faces,
@@ -36,7 +38,7 @@ class FastDiagonalization(AbstractPreconditioner):
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/0707049", "10.1137/0710092")
 
-    def unsupported_reason(self, system, *, exact):
+    def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         if exact and not system.uniform:
             return (
                 "FastDiagonalization() solves for a coefficient and an alpha that are "
@@ -49,19 +51,26 @@ class FastDiagonalization(AbstractPreconditioner):
             )
         return ""
 
-    def prepare(self, system):
+    def prepare(self, system: HelmholtzOperator) -> PyTree:
         if system.uniform:
             return None
         return _smooth_scaling(system)
 
-    def solve(self, known, operator, b, *, guess=None):
+    def solve(
+        self,
+        known: PreparedOperator,
+        operator: Callable[[Array], Array],
+        b: Array,
+        *,
+        guess: Array | None = None,
+    ) -> tuple[Array, Array]:
         x = with_refinement(
             lambda r: self.apply_preconditioner(known, r), operator, b, guess
         )
         # Eigenvectors of other boundaries precondition, but do not solve.
         return jnp.where(_has_eigenbasis(known.system), x, jnp.nan), jnp.asarray(1)
 
-    def apply_preconditioner(self, known, b):
+    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
         if known.state is None:
             return _solve_uniform(known.system, b)
         scale, smooth = known.state

@@ -1,7 +1,8 @@
 """`Multigrid`: geometric multigrid with Chebyshev smoothing."""
 
 import math
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import matmul
+from ..._types import PyTree
 from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
 from ._grid_transfer import coarsest_shape, grid_levels, prolong, restrict
 from ._helmholtz_operator import (
@@ -54,7 +56,7 @@ class Multigrid(AbstractPreconditioner):
         "10.1016/S0021-9991(03)00194-3",
     )
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         for name in ("cycles", "smoothing_steps", "max_cycles"):
             given = getattr(self, name)
             if given is None and name == "cycles":
@@ -62,7 +64,7 @@ class Multigrid(AbstractPreconditioner):
             if not isinstance(given, int) or given < 1:
                 raise ValueError(f"{name} must be 1 or more, an int, got {given!r}")
 
-    def unsupported_reason(self, system, *, exact):
+    def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         del exact
         last = coarsest_shape(system.shape)
         if math.prod(last) <= _DENSE:
@@ -73,7 +75,7 @@ class Multigrid(AbstractPreconditioner):
             "PreconditionedKrylov(FastDiagonalization())"
         )
 
-    def prepare(self, system):
+    def prepare(self, system: HelmholtzOperator) -> PyTree:
         _, *coarser = grids = grid_levels(_bound_ghosts(system))
         last = grids[-1]
         eye = jnp.eye(math.prod(last.shape), dtype=last.alpha.dtype)
@@ -81,15 +83,28 @@ class Multigrid(AbstractPreconditioner):
         scales = [1 / operator_diagonal(level) for level in grids[:-1]]
         return coarser, scales, jnp.linalg.inv(columns.T)
 
-    def solve(self, known, operator, b, *, guess=None):
+    def solve(
+        self,
+        known: PreparedOperator,
+        operator: Callable[[Array], Array],
+        b: Array,
+        *,
+        guess: Array | None = None,
+    ) -> tuple[Array, Array]:
         if self.cycles is None:
             return self._iterate_to_tolerance(known, operator, b, guess)
         return self._repeat_cycles(known, operator, b, guess), jnp.asarray(self.cycles)
 
-    def apply_preconditioner(self, known, b):
+    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
         return self._repeat_cycles(known, _bound_ghosts(known.system), b, None)
 
-    def _repeat_cycles(self, known, operator, b, guess):
+    def _repeat_cycles(
+        self,
+        known: PreparedOperator,
+        operator: Callable[[Array], Array],
+        b: Array,
+        guess: Any,
+    ) -> Array:
         x = guess
         for _ in range(self.cycles or 1):
             left = b if x is None else b - operator(x)

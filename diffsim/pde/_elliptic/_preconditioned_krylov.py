@@ -1,10 +1,17 @@
 """`PreconditionedKrylov`: a Krylov method preconditioned by another solver."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 from jaxtyping import Array
 
+from ..._types import PyTree
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner
+from ._elliptic_solver import (
+    AbstractEllipticSolver,
+    AbstractPreconditioner,
+    PreparedOperator,
+)
 from ._fast_diagonalization import FastDiagonalization
 from ._helmholtz_operator import HelmholtzOperator, typical_size
 
@@ -46,14 +53,21 @@ class PreconditionedKrylov(AbstractEllipticSolver):
         self.preconditioner = preconditioner
         self.krylov = krylov
 
-    def unsupported_reason(self, system, *, exact):
+    def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         del exact
         return self.preconditioner.unsupported_reason(system, exact=False)
 
-    def prepare(self, system):
+    def prepare(self, system: HelmholtzOperator) -> PyTree:
         return self.preconditioner.prepare(system)
 
-    def solve(self, known, operator, b, *, guess=None):
+    def solve(
+        self,
+        known: PreparedOperator,
+        operator: Callable[[Array], Array],
+        b: Array,
+        *,
+        guess: Array | None = None,
+    ) -> tuple[Array, Array]:
         def approximate(r: Array) -> Array:
             return self.preconditioner.apply_preconditioner(known, r)
 

@@ -1,13 +1,16 @@
 """`TridiagonalElimination`: direct solves along one axis."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._elliptic_solver import AbstractPreconditioner
+from ..._types import PyTree
+from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
 from ._helmholtz_operator import (
+    HelmholtzOperator,
     coefficient_on_faces,
     operator_diagonal,
     with_refinement,
@@ -26,7 +29,7 @@ class TridiagonalElimination(AbstractPreconditioner):
     beside them (convenience).
     """
 
-    def unsupported_reason(self, system, *, exact):
+    def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
         if system.ndim != 1 or system.shape[0] < 3:
             return (
                 f"TridiagonalElimination() solves along one axis of at least 3 cells, "
@@ -40,7 +43,7 @@ class TridiagonalElimination(AbstractPreconditioner):
             )
         return ""
 
-    def prepare(self, system):
+    def prepare(self, system: HelmholtzOperator) -> PyTree:
         c = coefficient_on_faces(system.faces[0], 0, system.shape)
         middle = operator_diagonal(system)
         if system.sigma is not None:
@@ -57,13 +60,20 @@ class TridiagonalElimination(AbstractPreconditioner):
         answer = _tridiagonal(bands, column)
         return *bands, (row, answer / (1 + jnp.sum(row * answer)))
 
-    def solve(self, known, operator, b, *, guess=None):
+    def solve(
+        self,
+        known: PreparedOperator,
+        operator: Callable[[Array], Array],
+        b: Array,
+        *,
+        guess: Array | None = None,
+    ) -> tuple[Array, Array]:
         x = with_refinement(
             lambda r: self.apply_preconditioner(known, r), operator, b, guess
         )
         return x, jnp.asarray(1)
 
-    def apply_preconditioner(self, known, b):
+    def apply_preconditioner(self, known: PreparedOperator, b: Array) -> Array:
         *bands, corners = known.state
         x = _tridiagonal(bands, b)
         if corners is None:

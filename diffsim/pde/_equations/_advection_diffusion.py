@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import as_floating, check_signature, or_default
+from ..._validation import PositiveParameter, as_floating, check_signature, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
@@ -82,14 +82,14 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
             "scheme", scheme, AbstractReconstruction, default=MUSCL()
         )
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (positive_diffusivity("diffusivity", self.diffusivity, zero=True),)
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         del ndim
         return 1
 
-    def rate(self, t, u, domain):
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         x = domain.grid.centers.astype(u.dtype)
         velocity = self._velocity_at(t, x, domain)
         rate = advection(u, velocity, domain, t, scheme=self.scheme)
@@ -98,7 +98,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
             rate = rate + diffusion_term_of_order(D, self.scheme.order, t, u, domain)
         return add_source(rate, self.source, t, x, u)
 
-    def courant_rate(self, t, u, domain):
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         spacing = domain.grid.spacing.astype(u.dtype)
         x = domain.grid.centers.astype(u.dtype)
         velocity = self._velocity_at(t, x, domain)
@@ -116,12 +116,12 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
         D = evaluate_coefficient("diffusivity", self.diffusivity, t, x, u[0])
         return moved + diffusive_courant_rate(D, domain, u.dtype)
 
-    def check(self, u, domain):
+    def check(self, u: Array, domain: Domain) -> None:
         velocity = self.velocity
         if not callable(velocity):
             validate_velocity(velocity, domain)
 
-    def default_method(self, domain):
+    def default_method(self, domain: Domain) -> Method:
         del domain
         return Method(SSPRK3(), controller=CFL())
 

@@ -2,7 +2,10 @@
 
 from typing import Any, ClassVar
 
+from jaxtyping import Array
+
 from ..._types import Numbers
+from ..._validation import PositiveParameter
 from ._coefficients import (
     add_source,
     coefficient,
@@ -48,18 +51,18 @@ class AllenCahn(AbstractReactionDiffusion):
         self.reaction_rate = coefficient("reaction_rate", reaction_rate)
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 3
 
     @property
-    def diffusivities(self):
+    def diffusivities(self) -> tuple[Any, ...]:
         return (self.diffusivity,)
 
-    def reaction(self, t, x, u):
+    def reaction(self, t: Any, x: Array, u: Array) -> Array:
         r = evaluate_coefficient("reaction_rate", self.reaction_rate, t, x, u[0])
         rate = r * (u - u * u * u)
         return add_source(rate, self.source, t, x, u)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import or_default
+from ..._validation import PositiveParameter, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
@@ -13,6 +13,7 @@ from .._finite_volume import (
     WENO5,
     AbstractReconstruction,
     AbstractRiemannSolver,
+    Channels,
     Rusanov,
     diffusion_term_of_order,
     diffusive_courant_rate,
@@ -85,32 +86,32 @@ class Burgers(AbstractConservationLaw):
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=Rusanov()
         )
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (positive_diffusivity("viscosity", self.viscosity, zero=True),)
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         del ndim
         return 1
 
-    def primitive(self, u):
+    def primitive(self, u: Channels) -> Channels:
         return u
 
-    def conserved(self, w):
+    def conserved(self, w: Channels) -> Channels:
         return w
 
-    def flux(self, w, axis):
+    def flux(self, w: Channels, axis: int) -> Channels:
         del axis
         return (w[0] ** 2 / 2,)
 
-    def wave_speeds(self, w, axis):
+    def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
         del axis
         return w[0], w[0]
 
-    def odd_channels(self, axis):
+    def odd_channels(self, axis: int) -> tuple[int, ...]:
         del axis
         return (0,)
 
-    def rate(self, t, u, domain):
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         rate = flux_divergence(self, u, domain, t)
         if self.viscosity is not None:
             order, viscosity = self.scheme.order, self._viscosity_at(t, u, domain)
@@ -118,14 +119,14 @@ class Burgers(AbstractConservationLaw):
             rate = rate + diffusion_term_of_order(viscosity, order, t, u, mirrored)
         return add_source(rate, self.source, t, domain.grid.centers, u)
 
-    def courant_rate(self, t, u, domain):
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         crossings = courant_rate_of_law(self, tuple(u), domain)
         if self.viscosity is None:
             return crossings
         viscosity = self._viscosity_at(t, u, domain)
         return crossings + diffusive_courant_rate(viscosity, domain, u.dtype)
 
-    def default_method(self, domain):
+    def default_method(self, domain: Domain) -> Method:
         del domain
         return Method(SSPRK3(), controller=CFL())
 

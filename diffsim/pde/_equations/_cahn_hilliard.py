@@ -8,6 +8,7 @@ from jaxtyping import Array
 from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
+from .._fourier import FourierBasis
 from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
 
@@ -62,7 +63,7 @@ class CahnHilliard(AbstractSpectralEquation):
         self.linearized_about = float(linearized_about)
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (
             PositiveParameter(
                 "mobility", self.mobility, hint="phases would mix without bound"
@@ -74,20 +75,20 @@ class CahnHilliard(AbstractSpectralEquation):
             ),
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         del ndim
         return 1
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 3
 
-    def symbol(self, modes):
+    def symbol(self, modes: FourierBasis) -> Array:
         k2 = modes.wavenumber_squared
         slope = 3 * self.linearized_about**2 - 1
         return -self.mobility * k2 * (slope + self.interface_width**2 * k2)
 
-    def nonlinear(self, t, z, modes):
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         u = modes.ifft(z)
         rest = modes.fft(u**3)
         if self.linearized_about:

@@ -3,8 +3,10 @@
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ..._types import Numbers
+from ..._validation import PositiveParameter
 from ._coefficients import (
     add_source,
     coefficient,
@@ -45,18 +47,18 @@ class Diffusion(AbstractReactionDiffusion):
         self.diffusivity = coefficient("diffusivity", diffusivity)
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 1
 
     @property
-    def diffusivities(self):
+    def diffusivities(self) -> tuple[Any, ...]:
         return (self.diffusivity,)
 
-    def reaction(self, t, x, u):
+    def reaction(self, t: Any, x: Array, u: Array) -> Array | None:
         if self.source is None:
             return None
         return add_source(jnp.zeros_like(u), self.source, t, x, u)

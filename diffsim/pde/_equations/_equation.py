@@ -62,7 +62,7 @@ class AbstractEquation(eqx.Module):
         del u
         return ()
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         for sign in self.positive_parameters():
             sign.check()
 

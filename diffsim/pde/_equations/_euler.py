@@ -17,7 +17,14 @@ from ..._validation import (
 )
 from ...integrators import SSPRK3
 from ...simulations import Method
-from .._finite_volume import HLLC, MUSCL, AbstractReconstruction, AbstractRiemannSolver
+from .._domain import Domain
+from .._finite_volume import (
+    HLLC,
+    MUSCL,
+    AbstractReconstruction,
+    AbstractRiemannSolver,
+    Channels,
+)
 from .._time_step import CFL
 from ._coefficients import add_source, optional_coefficient
 from ._conservation_law import (
@@ -90,14 +97,14 @@ class Euler(AbstractConservationLaw):
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLLC()
         )
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (
             PositiveParameter(
                 "gamma - 1", self.gamma - 1, hint="gamma is above 1, 1.4 for air"
             ),
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         return ndim + 2
 
     def state(self, density: Numbers, velocity: Numbers, pressure: Numbers) -> Array:
@@ -136,29 +143,31 @@ class Euler(AbstractConservationLaw):
         density, *velocity, pressure = self.primitive(tuple(u))
         return density, jnp.stack(velocity), pressure
 
-    def primitive(self, u):
+    def primitive(self, u: Channels) -> Channels:
         density, *momentum, energy = u
         velocity = [m / density for m in momentum]
         kinetic = sum(m * v for m, v in zip(momentum, velocity, strict=True)) / 2
         return (density, *velocity, (self._gamma(density) - 1) * (energy - kinetic))
 
-    def conserved(self, w):
+    def conserved(self, w: Channels) -> Channels:
         density, *velocity, pressure = w
         kinetic = density * sum(v**2 for v in velocity) / 2
         energy = pressure / (self._gamma(density) - 1) + kinetic
         return (density, *(density * v for v in velocity), energy)
 
-    def flux(self, w, axis):
+    def flux(self, w: Channels, axis: int) -> Channels:
         pressure, normal = w[-1], w[1 + axis]
         mass, *momentum, energy = (normal * u for u in self.conserved(w))
         momentum[axis] = momentum[axis] + pressure
         return (mass, *momentum, energy + normal * pressure)
 
-    def wave_speeds(self, w, axis):
+    def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
         sound = jnp.sqrt(self._gamma(w[0]) * w[-1] / w[0])
         return w[1 + axis] - sound, w[1 + axis] + sound
 
-    def contact_speed(self, left, right, axis, slow, fast):
+    def contact_speed(
+        self, left: Channels, right: Channels, axis: int, slow: Array, fast: Array
+    ) -> Array:
         """The speed of the contact between the waves `slow` and `fast` (HLLC)."""
         at_left = left[0] * (slow - left[1 + axis])
         at_right = right[0] * (fast - right[1 + axis])
@@ -166,7 +175,9 @@ class Euler(AbstractConservationLaw):
         pushed = pushed + left[1 + axis] * at_left - right[1 + axis] * at_right
         return pushed / (at_left - at_right)
 
-    def star_state(self, w, axis, wave, contact):
+    def star_state(
+        self, w: Channels, axis: int, wave: Array, contact: Array
+    ) -> Channels:
         """Conserved channels between `wave` and `contact_speed` (HLLC)."""
         normal, pressure = w[1 + axis], w[-1]
         density = w[0] * (wave - normal) / (wave - contact)
@@ -177,30 +188,30 @@ class Euler(AbstractConservationLaw):
         )
         return (density, *momentum, density * energy)
 
-    def odd_channels(self, axis):
+    def odd_channels(self, axis: int) -> tuple[int, ...]:
         return (1 + axis,)
 
-    def positive(self, u):
+    def positive(self, u: Array) -> tuple[Array, ...]:
         density, *_, pressure = self.primitive(tuple(u))
         return density, pressure
 
-    def positive_primitive(self, w):
+    def positive_primitive(self, w: Channels) -> Channels:
         return w[0], w[-1]
 
-    def energy(self, t, u, domain):
+    def energy(self, t: Any, u: Array, domain: Domain) -> Array:
         del t, domain
         return u[-1]
 
-    def courant_rate(self, t, u, domain):
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         return courant_rate_of_law(self, self.primitive(tuple(u)), domain)
 
-    def rate(self, t, u, domain):
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         return add_source(
             flux_divergence(self, u, domain, t), self.source, t, domain.grid.centers, u
         )
 
-    def check(self, u, domain):
+    def check(self, u: Array, domain: Domain) -> None:
         del domain
         if is_traced(u) or is_traced(self.gamma):
             return
@@ -215,7 +226,7 @@ class Euler(AbstractConservationLaw):
                     "Euler.state(density, velocity, pressure) makes them"
                 )
 
-    def default_method(self, domain):
+    def default_method(self, domain: Domain) -> Method:
         del domain
         return Method(SSPRK3(), controller=CFL())
 

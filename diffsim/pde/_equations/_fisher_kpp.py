@@ -2,7 +2,10 @@
 
 from typing import Any, ClassVar
 
+from jaxtyping import Array
+
 from ..._types import Numbers
+from ..._validation import PositiveParameter
 from ._coefficients import (
     add_source,
     coefficient,
@@ -57,18 +60,18 @@ class FisherKPP(AbstractReactionDiffusion):
         self.carrying_capacity = coefficient("carrying_capacity", carrying_capacity)
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (positive_diffusivity("diffusivity", self.diffusivity),)
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 2
 
     @property
-    def diffusivities(self):
+    def diffusivities(self) -> tuple[Any, ...]:
         return (self.diffusivity,)
 
-    def reaction(self, t, x, u):
+    def reaction(self, t: Any, x: Array, u: Array) -> Array:
         r = evaluate_coefficient("growth_rate", self.growth_rate, t, x, u[0])
         rate = (
             r

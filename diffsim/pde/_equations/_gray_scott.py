@@ -3,8 +3,10 @@
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ..._types import Numbers
+from ..._validation import PositiveParameter
 from ._coefficients import (
     add_source,
     coefficient,
@@ -67,20 +69,20 @@ class GrayScott(AbstractReactionDiffusion):
         self.diffusivity_pair = first, second
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return tuple(
             positive_diffusivity("diffusivities", d) for d in self.diffusivity_pair
         )
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 3
 
     @property
-    def diffusivities(self):
+    def diffusivities(self) -> tuple[Any, Any]:
         return self.diffusivity_pair
 
-    def reaction(self, t, x, u):
+    def reaction(self, t: Any, x: Array, u: Array) -> Array:
         feed = evaluate_coefficient("feed", self.feed, t, x, u)
         kill = evaluate_coefficient("kill", self.kill, t, x, u)
         eaten = u[0] * u[1] * u[1]

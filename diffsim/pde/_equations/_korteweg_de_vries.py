@@ -6,6 +6,8 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import as_floating
+from .._domain import Domain
+from .._fourier import FourierBasis
 from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
 from ._spectral_convection import convective_term, max_speeds
@@ -48,22 +50,22 @@ class KortewegDeVries(AbstractSpectralEquation):
         self.dispersion = as_floating("dispersion", dispersion)
         self.source = optional_coefficient("source", source)
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         if ndim != 1:
             raise ValueError(f"KortewegDeVries has one dimension, got {ndim}")
         return 1
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 2
 
-    def symbol(self, modes):
+    def symbol(self, modes: FourierBasis) -> Array:
         return -self.dispersion * modes.derivative(0, 3)
 
-    def max_advection_speed(self, t, u, domain):
+    def max_advection_speed(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         return max_speeds(self.advection.astype(u.dtype) * u, domain)
 
-    def nonlinear(self, t, z, modes):
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         rate = convective_term(-0.5 * self.advection, z, modes)
         return add_source_transform(rate, self.source, t, z, modes)

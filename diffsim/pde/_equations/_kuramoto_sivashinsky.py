@@ -9,6 +9,7 @@ from jaxtyping import Array
 from ..._parameter_selection import cast
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
+from .._domain import Domain
 from .._fourier import FourierBasis
 from ._coefficients import add_source_transform, optional_coefficient
 from ._equation import AbstractSpectralEquation
@@ -68,7 +69,7 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
         self.potential = potential
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         hint = "negative ones make the shortest waves grow without bound"
         return (
             PositiveParameter(
@@ -76,7 +77,7 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
             ),
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         if ndim > 1 and not self.potential:
             raise ValueError(
                 f"KuramotoSivashinsky of slopes has one dimension, got {ndim}; take "
@@ -85,23 +86,23 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
         return 1
 
     @property
-    def nonlinearity_degree(self):
+    def nonlinearity_degree(self) -> int:
         return 2
 
-    def symbol(self, modes):
+    def symbol(self, modes: FourierBasis) -> Array:
         k2 = modes.wavenumber_squared
         return (
             self.second_order_coefficient * k2 - self.fourth_order_coefficient * k2**2
         )
 
-    def max_advection_speed(self, t, u, domain):
+    def max_advection_speed(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         if self.potential:
             modes = FourierBasis(cast(domain.grid, u.dtype))
             u = modes.ifft(modes.gradient(modes.fft(u))[:, 0])
         return max_speeds(u, domain)
 
-    def nonlinear(self, t, z, modes):
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         if self.potential:
             slopes = modes.ifft(modes.gradient(z))
             rate = -0.5 * modes.fft(jnp.sum(slopes**2, axis=0))

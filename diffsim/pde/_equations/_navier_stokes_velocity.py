@@ -5,6 +5,8 @@ from typing import Any, ClassVar
 from jaxtyping import Array
 
 from ..._types import Numbers
+from .._domain import Domain
+from .._fourier import FourierBasis
 from ._coefficients import source_transform
 from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
 from ._spectral_convection import (
@@ -51,19 +53,19 @@ class NavierStokesVelocity(AbstractNavierStokes):
             viscosity, forcing, drag
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         if ndim == 1:
             raise ValueError("NavierStokesVelocity has two or three dimensions, got 1")
         return ndim
 
-    def project_initial_condition(self, u, modes):
+    def project_initial_condition(self, u: Array, modes: FourierBasis) -> Array:
         return modes.ifft(project_solenoidal(modes.fft(u), modes))
 
-    def max_advection_speed(self, t, u, domain):
+    def max_advection_speed(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         return max_speeds(u, domain)
 
-    def nonlinear(self, t, z, modes):
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         rate = momentum_convection(z, modes)
         if self.forcing is None:
             return rate

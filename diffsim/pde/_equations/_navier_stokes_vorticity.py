@@ -6,6 +6,7 @@ from jaxtyping import Array
 
 from ..._parameter_selection import cast
 from ..._types import Numbers
+from .._domain import Domain
 from .._fourier import FourierBasis
 from ._coefficients import source_transform
 from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
@@ -57,7 +58,7 @@ class NavierStokesVorticity(AbstractNavierStokes):
             viscosity, forcing, drag
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         if ndim != 2:
             raise ValueError(
                 f"NavierStokesVorticity has two dimensions, got {ndim}; in three take "
@@ -65,13 +66,13 @@ class NavierStokesVorticity(AbstractNavierStokes):
             )
         return 1
 
-    def max_advection_speed(self, t, u, domain):
+    def max_advection_speed(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         modes = FourierBasis(cast(domain.grid, u.dtype))
         u = modes.ifft(velocity_of_vorticity(modes.fft(u), modes))
         return max_speeds(u, domain)
 
-    def nonlinear(self, t, z, modes):
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
         rate = vorticity_convection(z, modes)
         if self.forcing is None:
             return rate

@@ -11,6 +11,7 @@ from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from ...simulations import SplitFlows
+from .._domain import Domain
 from .._fourier import FourierBasis
 from .._grid import Grid
 from ._coefficients import coefficient, evaluate_coefficient
@@ -81,21 +82,21 @@ class Schrodinger(AbstractSplitStepEquation):
         self.hbar = as_floating("hbar", hbar)
         self.mass = as_floating("mass", mass)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return PositiveParameter("hbar", self.hbar), PositiveParameter(
             "mass", self.mass
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         del ndim
         return 2
 
-    def flows(self, modes):
+    def flows(self, modes: FourierBasis) -> SplitFlows:
         # The rest first: it costs less, and is asked once more a step.
         on_grid = eqx.Partial(_rotate_on_grid, self, modes.grid)
         return SplitFlows(on_grid, eqx.Partial(_rotate_in_fourier_space, self, modes))
 
-    def energy(self, t, u, domain):
+    def energy(self, t: Any, u: Array, domain: Domain) -> Array:
         modes = FourierBasis(domain.grid)
         curved = modes.ifft(modes.laplacian(modes.fft(u)))
         moving = -(self.hbar**2) / (2 * self.mass) * jnp.sum(u * curved, axis=0)

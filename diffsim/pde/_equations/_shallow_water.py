@@ -113,25 +113,25 @@ class ShallowWater(AbstractConservationLaw):
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLL()
         )
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (PositiveParameter("gravity", self.gravity),)
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         if ndim > 2:
             raise ValueError(f"shallow water is on grids of 1 or 2 axes, got {ndim}")
         return ndim + 1
 
-    def primitive(self, u):
+    def primitive(self, u: Channels) -> Channels:
         depth, *momentum = u
         return (depth, *(m / depth for m in momentum))
 
     # On faces the bottom follows behind depth and velocity; it goes nowhere.
 
-    def conserved(self, w):
+    def conserved(self, w: Channels) -> Channels:
         depth, *velocity = w[:-1]
         return (depth, *(depth * v for v in velocity))
 
-    def flux(self, w, axis):
+    def flux(self, w: Channels, axis: int) -> Channels:
         depth, *velocity, bottom = w
         if len(velocity) != depth.ndim:
             raise ValueError(
@@ -144,14 +144,14 @@ class ShallowWater(AbstractConservationLaw):
         momentum[axis] = momentum[axis] + pressure
         return (discharge, *momentum)
 
-    def wave_speeds(self, w, axis):
+    def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
         waves = jnp.sqrt(self._gravity(w[0]) * w[0])
         return w[1 + axis] - waves, w[1 + axis] + waves
 
-    def odd_channels(self, axis):
+    def odd_channels(self, axis: int) -> tuple[int, ...]:
         return (1 + axis,)
 
-    def rate(self, t, u, domain):
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
         bottom = self._bottom(t, u, domain)
         scheme = self.scheme
@@ -168,23 +168,23 @@ class ShallowWater(AbstractConservationLaw):
         rate = sum_fluxes(passing, spacing) + jnp.stack([0 * bottom, *forces])
         return add_source(rate, self.source, t, domain.grid.centers, u)
 
-    def positive(self, u):
+    def positive(self, u: Array) -> tuple[Array, ...]:
         return (u[0],)
 
-    def positive_primitive(self, w):
+    def positive_primitive(self, w: Channels) -> Channels:
         return (w[0],)
 
-    def energy(self, t, u, domain):
+    def energy(self, t: Any, u: Array, domain: Domain) -> Array:
         depth, *momentum = u
         kinetic = sum(m**2 for m in momentum) / depth
         level = depth + 2 * self._bottom(t, u, domain)
         return (kinetic + self._gravity(u) * depth * level) / 2
 
-    def courant_rate(self, t, u, domain):
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         return courant_rate_of_law(self, self.primitive(tuple(u)), domain)
 
-    def check(self, u, domain):
+    def check(self, u: Array, domain: Domain) -> None:
         del domain
         if is_traced(u):
             return
@@ -196,7 +196,7 @@ class ShallowWater(AbstractConservationLaw):
                 "leaves below the level"
             )
 
-    def default_method(self, domain):
+    def default_method(self, domain: Domain) -> Method:
         del domain
         return Method(SSPRK3(), controller=CFL())
 

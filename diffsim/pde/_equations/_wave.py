@@ -10,7 +10,7 @@ from jaxtyping import Array
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers, PyTree
 from ..._validation import PositiveParameter
-from ...simulations import Method, Separable, SplitFlows
+from ...simulations import AbstractSplitFlows, Method, Separable, SplitFlows
 from .._boundaries import AbstractGhostCellBoundary, Neumann, Robin
 from .._domain import Domain
 from .._finite_volume import diffusion_flux_divergence, values_on_faces
@@ -75,7 +75,7 @@ class Wave(AbstractSecondOrderInTime):
         self.damping = optional_coefficient("damping", damping, ("x",))
         self.source = optional_coefficient("source", source)
 
-    def positive_parameters(self):
+    def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (
             PositiveParameter(
                 "speed", self.speed, hint="waves of speed zero stand still"
@@ -85,11 +85,11 @@ class Wave(AbstractSecondOrderInTime):
             ),
         )
 
-    def channels(self, ndim):
+    def channels(self, ndim: int) -> int:
         del ndim
         return 2
 
-    def flows(self, domain, dtype):
+    def flows(self, domain: Domain, dtype: Any) -> AbstractSplitFlows:
         # Once a run, and not for every step of it and of its derivative.
         squared = self._squared_speed(domain, dtype)
         kick = eqx.Partial(_acceleration, self.source, domain, squared)
@@ -98,19 +98,19 @@ class Wave(AbstractSecondOrderInTime):
         damping = _evaluate_on_grid("damping", self.damping, domain, dtype)
         return SplitFlows(_drift, eqx.Partial(_kick, kick, damping))
 
-    def courant_rate(self, t, u, domain):
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         c = jnp.max(_evaluate_on_grid("speed", self.speed, domain, u.dtype))
         return c * jnp.sqrt(jnp.sum(domain.grid.spacing.astype(u.dtype) ** -2))
 
-    def waves(self, t, u, domain):
+    def waves(self, t: Any, u: Array, domain: Domain) -> LinearizedModes:
         part = jnp.linspace(0, 1, 65, dtype=u.dtype)
         turning = 2 * self.courant_rate(t, u, domain) * part
         given = 0 if self.damping is None else self.damping
         damping = _evaluate_on_grid("damping", given, domain, u.dtype)
         return LinearizedModes(-jnp.max(damping) * jnp.ones_like(part), turning)
 
-    def energy(self, t, u, domain):
+    def energy(self, t: Any, u: Array, domain: Domain) -> Array:
         # Half of what a pull does that grows with u, and all of one that boundaries
         # exert.
         squared = self._squared_speed(domain, u.dtype)
@@ -121,7 +121,7 @@ class Wave(AbstractSecondOrderInTime):
         held = _boundary_energy(squared, domain, t)
         return ((speed**2 - place * pull) / 2 + held)[0]
 
-    def default_method(self, domain):
+    def default_method(self, domain: Domain) -> Method:
         del domain
         return Method(diffrax.Dopri8())
 

@@ -1,6 +1,6 @@
 """MUSCL: a limited slope in every cell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from jaxtyping import Array
@@ -40,18 +40,18 @@ class MUSCL(AbstractReconstruction):
 
     references: ClassVar[tuple[str, ...]] = ("10.1016/0021-9991(79)90145-1",)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_signature("limiter", self.limiter, ("before", "after", "rounding"))
 
     @property
-    def order(self):
+    def order(self) -> int:
         return 2
 
     @property
-    def width(self):
+    def width(self) -> int:
         return 2
 
-    def reconstruct(self, views):
+    def reconstruct(self, views: Sequence[Array]) -> tuple[Array, Array]:
         a, b, c, d = views
         left = self.limiter(b - a, c - b, rounding((b,)))
         right = self.limiter(c - b, d - c, rounding((c,)))

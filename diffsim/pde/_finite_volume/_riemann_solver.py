@@ -36,7 +36,7 @@ class Rusanov(AbstractRiemannSolver):
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/b79761",)
 
-    def flux(self, law, left, right, axis):
+    def flux(self, law: Any, left: Channels, right: Channels, axis: int) -> Channels:
         speeds = (*law.wave_speeds(left, axis), *law.wave_speeds(right, axis))
         fastest = reduce(larger, [jnp.abs(s) for s in speeds])
         sides = (law.flux(w, axis) for w in (left, right))
@@ -62,7 +62,7 @@ class HLL(AbstractRiemannSolver):
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/1025002",)
 
-    def flux(self, law, left, right, axis):
+    def flux(self, law: Any, left: Channels, right: Channels, axis: int) -> Channels:
         slow, fast = _extreme_speeds(law, left, right, axis)
         slow, fast = below_zero(slow), above_zero(fast)
         width = fast - slow
@@ -95,7 +95,7 @@ class HLLC(AbstractRiemannSolver):
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01414629",)
 
-    def flux(self, law, left, right, axis):
+    def flux(self, law: Any, left: Channels, right: Channels, axis: int) -> Channels:
         if not hasattr(law, "contact_speed"):
             raise ValueError(
                 f"HLLC is for laws with a contact, such as pde.Euler, got "

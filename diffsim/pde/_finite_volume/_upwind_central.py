@@ -1,6 +1,9 @@
 """Upwind and central reconstruction: first order and monotone, or no dissipation."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
+from jaxtyping import Array
 
 from ._reconstruction import AbstractReconstruction
 
@@ -25,19 +28,19 @@ class Central(AbstractReconstruction):
 
     order: int = eqx.field(static=True, default=2)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.order not in _ORDERS:
             raise ValueError(f"order must be one of {_ORDERS}, got {self.order}")
 
     @property
-    def width(self):
+    def width(self) -> int:
         return self.order // 2
 
     @property
-    def is_nonlinear(self):
+    def is_nonlinear(self) -> bool:
         return False
 
-    def reconstruct(self, views):
+    def reconstruct(self, views: Sequence[Array]) -> tuple[Array, Array]:
         if self.order == 2:
             face = (views[0] + views[1]) / 2
         else:
@@ -53,17 +56,17 @@ class Upwind(AbstractReconstruction):
     """
 
     @property
-    def order(self):
+    def order(self) -> int:
         return 1
 
     @property
-    def width(self):
+    def width(self) -> int:
         return 1
 
     @property
-    def is_nonlinear(self):
+    def is_nonlinear(self) -> bool:
         return False
 
-    def reconstruct(self, views):
+    def reconstruct(self, views: Sequence[Array]) -> tuple[Array, Array]:
         left, right = views
         return left, right

@@ -1,5 +1,6 @@
 """WENO5-Z: fifth order where smooth, one-sided where not."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -40,14 +41,14 @@ class WENO5(AbstractReconstruction):
     )
 
     @property
-    def order(self):
+    def order(self) -> int:
         return 5
 
     @property
-    def width(self):
+    def width(self) -> int:
         return 3
 
-    def reconstruct(self, views):
+    def reconstruct(self, views: Sequence[Array]) -> tuple[Array, Array]:
         differences = [b - a for a, b in pairwise(views)]
         a, b, c, d, e = differences
         scale = rounding(views)

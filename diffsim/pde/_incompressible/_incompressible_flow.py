@@ -6,11 +6,11 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
-from ..._types import Numbers
+from ..._types import Numbers, PyTree
 from ..._validation import all_hold, as_floating, check_number
 from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
@@ -135,17 +135,17 @@ class IncompressibleFlow(AbstractSimulation):
         check_number("t0", t0)
         self.t0 = t0
 
-    def initial_state(self):
+    def initial_state(self) -> Faces:
         start = initial_velocities(self.initial, self._space)
         return leray_project(self._space, start, self._time(self.t0))
 
-    def terms(self):
+    def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         return ProjectedDynamics(self._forces)
 
-    def check_method(self, method):
+    def check_method(self, method: Method) -> bool:
         return warn_if_unstable(self, method)
 
-    def is_valid(self):
+    def is_valid(self) -> Bool[Array, ""]:
         drag = () if self.obstacle is None else self.obstacle.positive_parameters()
         signs = viscosity_sign(self.viscosity), *drag
         return self.grid.is_valid() & all_hold(signs)
@@ -180,10 +180,10 @@ class IncompressibleFlow(AbstractSimulation):
         drag = 0 if self.obstacle is None else 0.5 / self.obstacle.penalization_time
         return friction + drag
 
-    def default_method(self):
+    def default_method(self) -> Method:
         return Method(diffrax.Tsit5(), max_steps=100_000)
 
-    def observe(self, t, y):
+    def observe(self, t: Any, y: PyTree) -> Array:
         space, t = self._space, self._time(t)
         return space.centered(leray_project(space, y, t), t)
 

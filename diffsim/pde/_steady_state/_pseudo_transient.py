@@ -1,7 +1,7 @@
 """`PseudoTransient`: Newton's method that begins as a march in time."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -96,7 +96,16 @@ class PseudoTransient(AbstractInexactNewton):
         self.linear_solver = default if linear_solver is None else linear_solver
         self.norm = norm
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: Any,
+    ) -> _State:
         del options, f_struct, aux_struct, tags
         size = self._length(fn(y, args)[0])
         one = 0 * size + 1
@@ -105,7 +114,15 @@ class PseudoTransient(AbstractInexactNewton):
             size, one * self.step_size, one * _ROUGHLY, self.norm(y), late, size < 0
         )
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _State,
+        tags: Any,
+    ) -> tuple[PyTree, _State, PyTree]:
         del options, tags
         value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
 

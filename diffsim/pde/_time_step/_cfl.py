@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._linalg import max_norm
-from ..._types import Numbers
+from ..._types import Numbers, PyTree
 from ..._validation import check_number, check_positive
 
 
@@ -31,7 +31,7 @@ _GROWTH, _LEAST = 2.0, 1e-6
 _FIRST = 1e-3
 
 
-class CFL(diffrax.AbstractStepSizeController):
+class CFL(diffrax.AbstractStepSizeController[Any, Any]):
     r"""Step size by the Courant–Friedrichs–Lewy condition: a given Courant number.
 
     $$h = \frac{C}{\sum_a \bigl(\max|\lambda_a| / \Delta x_a +
@@ -85,11 +85,11 @@ class CFL(diffrax.AbstractStepSizeController):
         self._direction, self._epoch = 1, None
         self._longest, self._part = None, 1.0
 
-    def with_epoch(self, epoch):
+    def with_epoch(self, epoch: Any) -> "CFL":
         """Return itself, for a run that counts time from its epoch."""
         return eqx.tree_at(lambda c: c._epoch, self, epoch, is_leaf=lambda x: x is None)
 
-    def with_longest_step(self, longest):
+    def with_longest_step(self, longest: Any) -> "CFL":
         """Return itself for dynamics that change with time, with a longest step."""
         return eqx.tree_at(
             lambda c: c._longest, self, longest, is_leaf=lambda x: x is None
@@ -100,7 +100,7 @@ class CFL(diffrax.AbstractStepSizeController):
         """Dense output would put what sets in late in a step before it does."""
         return self._longest is not None
 
-    def scaled(self, factor):
+    def scaled(self, factor: Any) -> "CFL":
         """Return itself, with steps that are longer by a factor."""
         return eqx.tree_at(
             lambda c: (c.courant_number, c._part),
@@ -108,10 +108,20 @@ class CFL(diffrax.AbstractStepSizeController):
             (factor * self.courant_number, factor * self._part),
         )
 
-    def wrap(self, direction):
+    def wrap(self, direction: Any) -> "CFL":
         return eqx.tree_at(lambda c: c._direction, self, direction)
 
-    def init(self, terms, t0, t1, y0, dt0, args, func, error_order):
+    def init(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: PyTree,
+        dt0: Any,
+        args: Any,
+        func: Any,
+        error_order: Any,
+    ) -> tuple[Array, "_Paces"]:
         del terms, func, error_order
         # Held as all that steps are chosen by, see `_step`.
         allowed = self._step(t0, y0, args)
@@ -122,8 +132,16 @@ class CFL(diffrax.AbstractStepSizeController):
         return t0 + step, _Paces(jnp.minimum(allowed, span), step, span)
 
     def adapt_step_size(
-        self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
-    ):
+        self,
+        t0: Any,
+        t1: Any,
+        y0: PyTree,
+        y1_candidate: PyTree,
+        args: Any,
+        y_error: PyTree,
+        error_order: Any,
+        controller_state: Any,
+    ) -> tuple[Array, Array, Array, bool, "_Paces", diffrax.RESULTS]:
         del error_order
         # Held: no tangent of a step comes back through the length of the next one, nor
         # through an estimate of its error.
