@@ -124,6 +124,29 @@ def test_imports_respect_the_layers(path):
             assert len(parts) == 1, f"{name_of(path)} reaches inside {target}"
 
 
+#: Files that are short for a reason.
+SHORT = {
+    "_progress": "the one line of text on stderr, which fits and sweeps share",
+    "_types": "types that everything imports, which imports nothing",
+    "implicit._linear_solvers._cg": "a named method has a file of its own",
+    "implicit._linear_solvers._diagonal": "a named method has a file of its own",
+    "integrators._runge_kutta._crank_nicolson": "a named method has a file of its own",
+    "integrators._symplectic._leapfrog": "a named method has a file of its own",
+    "nbody._forces._force": "the abstract base of forces",
+    "nbody._kepler._vectors": "products of vectors that three files share",
+}
+
+
+def test_files_are_not_crumbs():
+    """A concept has 40 lines, or there is a reason why not."""
+    short = {
+        name_of(path).partition(".")[2]
+        for path in FILES
+        if path.stem != "__init__" and path.read_text().count("\n") < MIN_FILE
+    }
+    assert short == SHORT.keys()
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_sub_packages_are_entered_by_their_front_doors(path):
     """A sub-package is imported as a whole, by those that the table lists."""

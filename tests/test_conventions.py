@@ -181,6 +181,78 @@ def test_names_and_docstrings_follow_the_conventions(path):
         assert not (isinstance(node, ast.Name) and node.id == "super")
 
 
+#: Words that once had several meanings each, or none that a textbook knows: no function
+#: and no class is called so.
+RETIRED = {
+    "adopted",
+    "alike",
+    "approximated",
+    "begun_by",
+    "completed",
+    "extended",
+    "fastest",
+    "fed",
+    "filled",
+    "fitted",
+    "framed",
+    "growth",
+    "heeded",
+    "hoisted",
+    "hushed",
+    "in_waves",
+    "judged",
+    "leg",
+    "limited",
+    "looked",
+    "made_once",
+    "march",
+    "objection",
+    "opened",
+    "outward",
+    "placed",
+    "planned",
+    "poisoned",
+    "prepared",
+    "projected",
+    "prolonged",
+    "quiet",
+    "read_off",
+    "restricted",
+    "sealed",
+    "solenoidal",
+    "spread",
+    "spreading",
+    "spreads",
+    "squared",
+    "stepped",
+    "taken",
+    "thrown",
+    "throws",
+    "told",
+    "turned",
+    "whole",
+    "worked_out",
+}
+#: As in American English.
+BRITISH = re.compile(
+    r"centre|colour|neighbour|behaviour|favour|[^t]isation|barycentric_"
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_names_are_words_of_the_field(path):
+    """Of modules and classes; what stands inside a function is its own business."""
+    pending = list(ast.parse(path.read_text()).body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.ClassDef):
+            pending.extend(node.body)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            name = node.name.strip("_")
+            assert name not in RETIRED, f"{node.name}, line {node.lineno}"
+            assert not BRITISH.search(name.lower()), f"{node.name}, line {node.lineno}"
+
+
 #: Folders whose annotations are still to come.
 _UNTYPED: set[str] = set()
 

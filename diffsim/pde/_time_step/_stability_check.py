@@ -120,7 +120,7 @@ def _limit_of_growth(
     def grows(step: float) -> bool:
         # An array, so that one compiled function is for all steps.
         length = jnp.asarray(step, waves.turning.dtype)
-        return float(_growth(solver, waves, length)) > _TOLERATED
+        return float(_growth_factor(solver, waves, length)) > _TOLERATED
 
     if not grows(step):
         return step, step
@@ -133,7 +133,7 @@ def _limit_of_growth(
 
 
 @fresh_jit
-def _growth(
+def _growth_factor(
     solver: diffrax.AbstractSolver, waves: LinearizedModes, step: Array
 ) -> Array:
     """The most by which a step multiplies a mode, over what the equation does."""
