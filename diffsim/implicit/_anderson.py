@@ -1,7 +1,7 @@
 """Anderson acceleration."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -25,7 +25,7 @@ class _AndersonState(eqx.Module):
     count: Int[Array, ""]
 
 
-class Anderson(optx.AbstractFixedPointSolver):
+class Anderson(optx.AbstractFixedPointSolver[Any, Any, _AndersonState]):
     r"""Anderson's acceleration: the best mixture of the last points, then g.
 
     With $f = g(y) - y$ and its differences $\Delta F$ over the last points $\Delta Y$,
@@ -51,22 +51,42 @@ class Anderson(optx.AbstractFixedPointSolver):
     memory: int = eqx.field(static=True, default=5, kw_only=True)
     damping: float = eqx.field(default=1.0, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
-    references: ClassVar = ("10.1145/321296.321305", "10.1137/10078356X")
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1145/321296.321305",
+        "10.1137/10078356X",
+    )
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.memory < 1:
             raise ValueError(
                 f"memory must be 1 or more, got {self.memory}; Picard() has none"
             )
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: Any,
+    ) -> _AndersonState:
         del fn, args, options, f_struct, aux_struct, tags
         none = 0 * ravel_pytree(y)[0]
         history = jnp.tile(none, (self.memory, 1))
         start = Convergence.begin(y)
         return _AndersonState(history, history, (none, none), start, jnp.asarray(0))
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _AndersonState,
+        tags: Any,
+    ) -> tuple[PyTree, _AndersonState, PyTree]:
         del options, tags
         mapped, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, mapped, y)
@@ -90,11 +110,29 @@ class Anderson(optx.AbstractFixedPointSolver):
         state = _AndersonState(points, values, (flat, flat_f), reached, state.count + 1)
         return unravel(flat_next), state, aux
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _AndersonState,
+        tags: Any,
+    ) -> tuple[Array, optx.RESULTS]:
         del fn, y, args, options, tags
         return state.convergence.is_reached, optx.RESULTS.successful
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Any,
+        y: PyTree,
+        aux: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _AndersonState,
+        tags: Any,
+        result: Any,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         del fn, args, options, state, tags, result
         return y, aux, {}
 

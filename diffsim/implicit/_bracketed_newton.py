@@ -1,11 +1,14 @@
 """`BracketedNewton`: scalar roots in a fixed number of steps, for many at once."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
+
+from .._types import PyTree
 
 
 class BracketedNewton(eqx.Module):
@@ -33,11 +36,13 @@ class BracketedNewton(eqx.Module):
     upper: Any
     steps: int = eqx.field(static=True, default=60)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.steps < 1:
             raise ValueError(f"steps must be 1 or more, got {self.steps}")
 
-    def found(self, function, y: Array, theta) -> tuple[Array, Array]:
+    def found(
+        self, function: Callable[..., Any], y: Array, theta: PyTree
+    ) -> tuple[Array, Array]:
         """The root, NaN where the bracket holds none, and whether it was reached."""
 
         def at(z):
@@ -81,7 +86,9 @@ class BracketedNewton(eqx.Module):
         y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, y))
         return jnp.where(below * above <= 0, y, jnp.nan), reached | known
 
-    def vanishes(self, function, y: Array, theta) -> Bool[Array, ""]:
+    def vanishes(
+        self, function: Callable[..., Any], y: Array, theta: PyTree
+    ) -> Bool[Array, ""]:
         """Whether f is far smaller at y than beside it, unlike at a pole or a jump."""
         fine = _smallest_bracket(y)
         width = jnp.abs(jnp.asarray(self.upper, y.dtype) - self.lower)

@@ -62,7 +62,7 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
     mode: str = eqx.field(static=True, default="primitive")
     refinements: int = eqx.field(static=True, default=0)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         check_linear_solver(self.linear_solver)
         if self.mode not in _MODES:
             raise ValueError(
@@ -74,7 +74,13 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
                 f"refinements must be 0 or more, an int, got {self.refinements}"
             )
 
-    def apply(self, primal_fn, rewrite_fn, inputs, tags):
+    def apply(
+        self,
+        primal_fn: Callable[..., Any],
+        rewrite_fn: Callable[..., Any],
+        inputs: Any,
+        tags: Any,
+    ) -> PyTree:
         """Run a loop of Optimistix, as its functions ask of their `adjoint`."""
         del tags
         if self.refinements:

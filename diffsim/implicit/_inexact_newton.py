@@ -11,7 +11,7 @@ from .._types import PyTree
 from ._linear_solvers import AbstractLinearSolver, Krylov
 
 
-class AbstractInexactNewton(optx.AbstractRootFinder):
+class AbstractInexactNewton(optx.AbstractRootFinder[Any, Any, Any, Any]):
     r"""Root-finder whose steps are solved for by a Krylov method, to $\eta\,|f|$.
 
     How the steps go is the method's: its `init` and `step` keep a state with `left`,
@@ -21,14 +21,22 @@ class AbstractInexactNewton(optx.AbstractRootFinder):
 
     linear_solver: eqx.AbstractVar[AbstractLinearSolver]
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not isinstance(self.linear_solver, Krylov):
             raise ValueError(
                 f"linear_solver must be an implicit.Krylov, got "
                 f"{self.linear_solver!r:.60}; implicit.Newton takes every linear solver"
             )
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: Any,
+        tags: Any,
+    ) -> tuple[Array, optx.RESULTS]:
         del fn, y, args, options, tags
         results: Any = optx.RESULTS
         done = state.left <= 1
@@ -37,7 +45,17 @@ class AbstractInexactNewton(optx.AbstractRootFinder):
             stuck, results.nonlinear_divergence, results.successful
         )
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Any,
+        y: PyTree,
+        aux: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: Any,
+        tags: Any,
+        result: Any,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         del fn, args, options, state, tags, result
         return y, aux, {}
 

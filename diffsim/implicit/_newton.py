@@ -56,7 +56,7 @@ class _State(eqx.Module):
     singular: Bool[Array, ""]
 
 
-class Newton(optx.AbstractRootFinder):
+class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
     r"""Newton's method, by any linear solver.
 
     $$y \leftarrow y - A^{-1} f(y), \qquad A = \partial f/\partial y$$
@@ -104,7 +104,16 @@ class Newton(optx.AbstractRootFinder):
     backward: bool = eqx.field(static=True, default=False)
     norm: Callable[[PyTree], Array] = max_norm
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: Any,
+    ) -> _State:
         del options, f_struct, aux_struct, tags
         shapes = eqx.filter_eval_shape(lambda: self._step(fn, y, args)[1])
         # Of the type that a step has, inside shard_map as well.
@@ -118,7 +127,15 @@ class Newton(optx.AbstractRootFinder):
         one = nothing + 1
         return _State(factor, moved, far, first, y, first, one, no, no, no)
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _State,
+        tags: Any,
+    ) -> tuple[PyTree, _State, PyTree]:
         del options, tags
         (value, aux), factor, solve = self._step(fn, y, args)
         step = solve(value)
@@ -145,13 +162,31 @@ class Newton(optx.AbstractRootFinder):
         about = (origin, before, fraction, watched, near, lost)
         return new, _State(factor, step, size, first, *about), aux
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _State,
+        tags: Any,
+    ) -> tuple[Array, optx.RESULTS]:
         del fn, y, args, options, tags
         results: Any = optx.RESULTS
         result = results.where(state.singular, results.singular, results.successful)
         return (state.size <= 1) | state.near, result
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Any,
+        y: PyTree,
+        aux: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _State,
+        tags: Any,
+        result: Any,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         del fn, args, options, state, tags, result
         return y, aux, {}
 

@@ -1,7 +1,7 @@
 """`NewtonKrylov`: Newton's method without a matrix, solved as well as it helps."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -70,16 +70,33 @@ class NewtonKrylov(AbstractInexactNewton):
     forcing: float = eqx.field(default=0.5, kw_only=True)
     max_halvings: int = eqx.field(static=True, default=20, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
-    references: ClassVar = ("10.1137/0917003",)
+    references: ClassVar[tuple[str, ...]] = ("10.1137/0917003",)
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: Any,
+    ) -> _State:
         del options, f_struct, aux_struct, tags
         size = self._length(fn(y, args)[0])
         scale = jax.tree.map(_max_abs, y)
         far = 0 * size + jnp.inf
         return _State(scale, size, 0 * size + self.forcing, far, size < 0)
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: _State,
+        tags: Any,
+    ) -> tuple[PyTree, _State, PyTree]:
         del options, tags
         value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
         downhill = jax.tree.map(jnp.negative, value)

@@ -1,6 +1,7 @@
 """Picard iteration, and when an iteration has reached a fixed point."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,7 +19,7 @@ from ._iteration import relative_to, step_over_tolerance, test_where
 _PATIENCE = 8
 
 
-class Picard(optx.AbstractFixedPointSolver):
+class Picard(optx.AbstractFixedPointSolver[Any, Any, "Convergence"]):
     r"""Picard's iteration, $y \leftarrow y + \beta\,(g(y) - y)$.
 
     It converges where g contracts, as fast as g does.
@@ -43,11 +44,28 @@ class Picard(optx.AbstractFixedPointSolver):
     damping: float = eqx.field(default=1.0, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: Any,
+    ) -> "Convergence":
         del fn, args, options, f_struct, aux_struct, tags
         return Convergence.begin(y)
 
-    def step(self, fn, y, args, options, state, tags):
+    def step(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: "Convergence",
+        tags: Any,
+    ) -> tuple[PyTree, "Convergence", PyTree]:
         del options, tags
         mapped, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, mapped, y)
@@ -55,11 +73,29 @@ class Picard(optx.AbstractFixedPointSolver):
         y = jax.tree.map(lambda a, d: a + self.damping * d, y, f)
         return y, state, aux
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self,
+        fn: Any,
+        y: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: "Convergence",
+        tags: Any,
+    ) -> tuple[Array, optx.RESULTS]:
         del fn, y, args, options, tags
         return state.is_reached, optx.RESULTS.successful
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Any,
+        y: PyTree,
+        aux: PyTree,
+        args: Any,
+        options: dict[str, Any],
+        state: "Convergence",
+        tags: Any,
+        result: Any,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         del fn, args, options, state, tags, result
         return y, aux, {}
 
@@ -95,7 +131,14 @@ class Convergence(eqx.Module):
         rounding = (self.rough <= 1) & (self.since >= _PATIENCE)
         return (self.size <= 1) | rounding
 
-    def after(self, fn: Callable, y: PyTree[Array], f: PyTree[Array], args, solver):
+    def after(
+        self,
+        fn: Callable[..., Any],
+        y: PyTree[Array],
+        f: PyTree[Array],
+        args: Any,
+        solver: Any,
+    ) -> "Convergence":
         """The same with f at one more y.
 
         **Arguments:** `fn`, the map g, and what else it returns; `solver`, of whose

@@ -1,10 +1,13 @@
 """Banded matrices: systems with few diagonals."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._types import PyTree
 from ._block_tridiagonal import (
     back_substitution,
     back_substitution_transposed,
@@ -12,6 +15,8 @@ from ._block_tridiagonal import (
 )
 from ._linear_solver import (
     AbstractLinearSolver,
+    Operator,
+    Solved,
     direct_solution,
     only_array,
     unless_singular,
@@ -37,14 +42,21 @@ class Banded(AbstractLinearSolver):
     lower: int = eqx.field(static=True)
     upper: int = eqx.field(static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if min(self.lower, self.upper) < 0 or self.lower == self.upper == 0:
             raise ValueError(
                 "lower and upper must be 0 or more, and not both 0, got "
                 f"{self.lower} and {self.upper}"
             )
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del hint
         array = only_array(y, "Banded(...)", "n")
         widths = (self.upper, self.lower) if transposed else (self.lower, self.upper)
@@ -54,18 +66,27 @@ class Banded(AbstractLinearSolver):
         )
         return cyclic_reduction(*banded_to_blocks(bands, *widths))
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del operator
         return direct_solution(
             jax.tree.map(lambda a: self._blockwise(back_substitution, state, a), b)
         )
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         del transposed
         by = back_substitution_transposed
         return direct_solution(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
 
-    def verify_structure(self, state, operator, y, *, transposed=False):
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         return unless_singular(self, state, operator, y, transposed=transposed)
 
     def _blockwise(self, solve, state, b: Array) -> Array:

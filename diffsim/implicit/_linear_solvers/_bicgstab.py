@@ -1,12 +1,20 @@
 """Stabilized biconjugate gradients."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._krylov_method import AbstractKrylovMethod, add_scaled, iterate_until, vector_norm
+from ._krylov_method import (
+    AbstractKrylovMethod,
+    Inner,
+    Vector,
+    add_scaled,
+    iterate_until,
+    vector_norm,
+)
 
 
 class BiCGStab(AbstractKrylovMethod):
@@ -16,9 +24,18 @@ class BiCGStab(AbstractKrylovMethod):
     shadow, as it does at once where $b$ is an eigenvector of $A^T$.
     """
 
-    references: ClassVar = ("10.1137/0913035",)
+    references: ClassVar[tuple[str, ...]] = ("10.1137/0913035",)
 
-    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+    def iterated(
+        self,
+        operator: Callable[[Vector], Vector],
+        b: Vector,
+        *,
+        precondition: Callable[[Vector], Vector],
+        inner: Inner,
+        tolerance: Array,
+        max_steps: int,
+    ) -> tuple[Vector, Array, Array]:
         def step(carry):
             x, r, p, shadow, (rho, length), _, n = carry
             y = precondition(p)

@@ -1,15 +1,18 @@
 """Systems coupled along one axis: cyclic reduction, all of a level at once."""
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import matmul
+from ..._types import PyTree
 from ._dense import factorize, solve_factorized
 from ._linear_solver import (
     AbstractLinearSolver,
+    Operator,
+    Solved,
     direct_solution,
     only_array,
     unless_singular,
@@ -30,25 +33,41 @@ class BlockTridiagonal(AbstractLinearSolver):
     in what parabolic and elliptic problems lead to (convenience).
     """
 
-    references: ClassVar = ("10.1137/0707049",)
+    references: ClassVar[tuple[str, ...]] = ("10.1137/0707049",)
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del hint
         array = only_array(y, "BlockTridiagonal()", "n, m")
         blocks = _blocks(operator, y, array, transposed=transposed)
         return cyclic_reduction(*blocks)
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del operator
         return direct_solution(jax.tree.map(lambda a: back_substitution(state, a), b))
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         del transposed
         return direct_solution(
             jax.tree.map(lambda a: back_substitution_transposed(state, a), b)
         )
 
-    def verify_structure(self, state, operator, y, *, transposed=False):
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         return unless_singular(self, state, operator, y, transposed=transposed)
 
 

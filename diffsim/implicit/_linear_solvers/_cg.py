@@ -1,8 +1,18 @@
 """Conjugate gradients."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
-from ._krylov_method import AbstractKrylovMethod, add_scaled, iterate_until, vector_norm
+from jaxtyping import Array
+
+from ._krylov_method import (
+    AbstractKrylovMethod,
+    Inner,
+    Vector,
+    add_scaled,
+    iterate_until,
+    vector_norm,
+)
 
 
 class CG(AbstractKrylovMethod):
@@ -11,9 +21,18 @@ class CG(AbstractKrylovMethod):
     The error falls by $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$ a step.
     """
 
-    references: ClassVar = ("10.6028/jres.049.044",)
+    references: ClassVar[tuple[str, ...]] = ("10.6028/jres.049.044",)
 
-    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+    def iterated(
+        self,
+        operator: Callable[[Vector], Vector],
+        b: Vector,
+        *,
+        precondition: Callable[[Vector], Vector],
+        inner: Inner,
+        tolerance: Array,
+        max_steps: int,
+    ) -> tuple[Vector, Array, Array]:
         def step(carry):
             x, r, p, rz, _, n = carry
             Ap = operator(p)

@@ -1,6 +1,7 @@
 """Dense systems: one LU factorization for tangents and adjoints."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,14 @@ from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array, Float
 
 from ..._linalg import matmul
-from ._linear_solver import AbstractLinearSolver, direct_solution, matrix_of
+from ..._types import PyTree
+from ._linear_solver import (
+    AbstractLinearSolver,
+    Operator,
+    Solved,
+    direct_solution,
+    matrix_of,
+)
 
 
 #: Rows up to which matrices are inverted in closed form. Above this LAPACK is faster;
@@ -29,16 +37,25 @@ class Dense(AbstractLinearSolver):
     answered with NaN, and `MinimumNorm` is for those (mathematics).
     """
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del hint
         return factorize(matrix_of(operator, y, transposed=transposed))
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del operator
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(solve_factorized(state, flat)))
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         del transposed
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(solve_factorized(state, flat, transposed=True)))

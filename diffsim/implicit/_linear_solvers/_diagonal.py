@@ -1,9 +1,19 @@
 """Diagonal systems: many scalar equations at once."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
-from ._linear_solver import AbstractLinearSolver, direct_solution, unless_singular
+from ..._types import PyTree
+from ._linear_solver import (
+    AbstractLinearSolver,
+    Operator,
+    Solved,
+    direct_solution,
+    unless_singular,
+)
 
 
 class Diagonal(AbstractLinearSolver):
@@ -15,19 +25,35 @@ class Diagonal(AbstractLinearSolver):
     An equation that does depend on another unknown gives NaN.
     """
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del hint, transposed
         return jax.tree.map(
             lambda d: 1 / jnp.where(d == 0, jnp.nan, d),
             operator(jax.tree.map(jnp.ones_like, y)),
         )
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del operator
         return direct_solution(jax.tree.map(jnp.multiply, state, b))
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         return self.solve(state, transposed, b)
 
-    def verify_structure(self, state, operator, y, *, transposed=False):
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         return unless_singular(self, state, operator, y, transposed=transposed)

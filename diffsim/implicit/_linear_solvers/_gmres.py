@@ -1,13 +1,14 @@
 """GMRES, and its flexible form."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._krylov_method import AbstractKrylovMethod, add_scaled, vector_norm
+from ._krylov_method import AbstractKrylovMethod, Vector, add_scaled, vector_norm
 
 
 class GMRES(AbstractKrylovMethod):
@@ -25,9 +26,11 @@ class GMRES(AbstractKrylovMethod):
     """
 
     restart: int = eqx.field(static=True, default=30)
-    references: ClassVar = ("10.1137/0907058",)
+    references: ClassVar[tuple[str, ...]] = ("10.1137/0907058",)
 
-    def iterated(self, operator, b, **given):
+    def iterated(
+        self, operator: Callable[[Vector], Vector], b: Vector, **given: Any
+    ) -> tuple[Vector, Array, Array]:
         return _restarted_gmres(operator, b, size=self.restart, flexible=False, **given)
 
 
@@ -42,9 +45,11 @@ class FGMRES(AbstractKrylovMethod):
     """
 
     restart: int = eqx.field(static=True, default=30)
-    references: ClassVar = ("10.1137/0914028",)
+    references: ClassVar[tuple[str, ...]] = ("10.1137/0914028",)
 
-    def iterated(self, operator, b, **given):
+    def iterated(
+        self, operator: Callable[[Vector], Vector], b: Vector, **given: Any
+    ) -> tuple[Vector, Array, Array]:
         return _restarted_gmres(operator, b, size=self.restart, flexible=True, **given)
 
 

@@ -13,7 +13,7 @@ from ..._primitives import ClosureConverted
 from ..._types import PyTree
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
-from ._linear_solver import AbstractLinearSolver
+from ._linear_solver import AbstractLinearSolver, Operator, Solved
 
 
 def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
@@ -56,21 +56,30 @@ class Krylov(AbstractLinearSolver):
     preconditioner: Callable[[Any], Any] | None = eqx.field(default=None, kw_only=True)
     inner: Inner = eqx.field(static=True, default=inner_product, kw_only=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not isinstance(self.method, AbstractKrylovMethod):
             raise ValueError(
                 f"method must be CG(), MINRES(), GMRES(), FGMRES() or BiCGStab(), got "
                 f"{self.method!r:.60}"
             )
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del operator, y, hint, transposed
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del state
         return self.solve_to_tolerance(operator, b, self.tolerance(b))
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         del state
         if self.preconditioner is None:
             return self.solve_to_tolerance(transposed, b, self.tolerance(b))
@@ -84,7 +93,13 @@ class Krylov(AbstractLinearSolver):
         rtol = machine_epsilon(b) ** 0.75 if self.rtol is None else self.rtol
         return jnp.maximum(rtol * jnp.sqrt(self.inner(b, b)), self.atol)
 
-    def solve_to_tolerance(self, operator, b, tolerance, precondition=None):
+    def solve_to_tolerance(
+        self,
+        operator: Operator,
+        b: PyTree[Array],
+        tolerance: Array,
+        precondition: Operator | None = None,
+    ) -> Solved:
         """x with |b − A x| at most `tolerance`, or NaN, and its iterations."""
         if precondition is None:
             precondition = self.preconditioner or (lambda v: v)
@@ -103,7 +118,7 @@ class Krylov(AbstractLinearSolver):
         x = jax.tree.map(lambda a, like: a.astype(like.dtype), x, b)
         return jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), x), steps
 
-    def with_closures_as_leaves(self, y):
+    def with_closures_as_leaves(self, y: PyTree[Array]) -> AbstractLinearSolver:
         if self.preconditioner is None:
             return self
         opened = ClosureConverted.of(self.preconditioner, y)

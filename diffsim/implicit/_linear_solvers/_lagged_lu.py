@@ -1,11 +1,15 @@
 """Iterative refinement by the factors of a nearby system."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from ..._linalg import machine_epsilon, max_norm
+from ..._types import PyTree
 from ._dense import Dense
-from ._linear_solver import AbstractLinearSolver
+from ._linear_solver import AbstractLinearSolver, Operator, Solved
 
 
 class LaggedLU(AbstractLinearSolver):
@@ -30,29 +34,38 @@ class LaggedLU(AbstractLinearSolver):
     linear_solver: AbstractLinearSolver = Dense()
     refinement_steps: int = 4
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.refinement_steps < 1:
             raise ValueError(
                 f"refinement_steps must be 1 or more, got {self.refinement_steps}"
             )
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         if hint is not None:
             return hint
         return self.linear_solver.prepare(operator, y, transposed=transposed)
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         return self._refined(
             lambda r: self.linear_solver.solve(state, operator, r), operator, b
         )
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         def solve(r):
             return self.linear_solver.solve_transpose(state, transposed, r)
 
         return self._refined(solve, transposed, b)
 
-    def reuses(self, other):
+    def reuses(self, other: AbstractLinearSolver) -> bool:
         other = other.linear_solver if isinstance(other, LaggedLU) else other
         return jax.tree.structure(other) == jax.tree.structure(self.linear_solver)
 

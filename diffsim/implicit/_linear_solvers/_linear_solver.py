@@ -54,7 +54,12 @@ class AbstractLinearSolver(eqx.Module):
         """x with Aᵀ x = b; `transposed` is v ↦ Aᵀ v."""
 
     def verify_structure(
-        self, state: Any, operator: Operator, y: PyTree[Array], *, transposed=False
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
     ) -> PyTree:
         """Return `state`, or NaN where A has not the structure that was presumed.
 
@@ -85,26 +90,42 @@ class ForwardAdjointSolvers(AbstractLinearSolver):
     forward: AbstractLinearSolver
     adjoint: AbstractLinearSolver
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         ahead, back = (None, None) if hint is None else hint
         return (
             self.forward.prepare(operator, y, ahead, transposed=transposed),
             self.adjoint.prepare(operator, y, back, transposed=transposed),
         )
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         return self.forward.solve(state[0], operator, b)
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         return self.adjoint.solve_transpose(state[1], transposed, b)
 
-    def verify_structure(self, state, operator, y, *, transposed=False):
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         return tuple(
             part.verify_structure(mine, operator, y, transposed=transposed)
             for part, mine in zip((self.forward, self.adjoint), state, strict=True)
         )
 
-    def with_closures_as_leaves(self, y):
+    def with_closures_as_leaves(self, y: PyTree[Array]) -> "AbstractLinearSolver":
         return ForwardAdjointSolvers(
             self.forward.with_closures_as_leaves(y),
             self.adjoint.with_closures_as_leaves(y),

@@ -1,10 +1,14 @@
 """`LineaxSolver`: any Lineax solver, matrix-free where it is."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import lineax as lx
+from jaxtyping import Array
 
-from ._linear_solver import AbstractLinearSolver
+from ..._types import PyTree
+from ._linear_solver import AbstractLinearSolver, Operator, Solved
 
 
 class LineaxSolver(AbstractLinearSolver):
@@ -25,10 +29,17 @@ class LineaxSolver(AbstractLinearSolver):
 
     solver: lx.AbstractLinearSolver
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del operator, y, hint, transposed
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del state
         shape = jax.eval_shape(lambda: b)
         known = lx.FunctionLinearOperator(operator, shape)
@@ -41,5 +52,7 @@ class LineaxSolver(AbstractLinearSolver):
         )
         return x, jnp.asarray(stats.get("num_steps", 1))
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         return self.solve(state, transposed, b)

@@ -1,11 +1,20 @@
 """Minimal residuals."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
-from ._krylov_method import AbstractKrylovMethod, add_scaled, iterate_until, vector_norm
+from ._krylov_method import (
+    AbstractKrylovMethod,
+    Inner,
+    Vector,
+    add_scaled,
+    iterate_until,
+    vector_norm,
+)
 
 
 class MINRES(AbstractKrylovMethod):
@@ -14,9 +23,18 @@ class MINRES(AbstractKrylovMethod):
     With a preconditioner the residual is known, and stopped at, in its norm.
     """
 
-    references: ClassVar = ("10.1137/0712047",)
+    references: ClassVar[tuple[str, ...]] = ("10.1137/0712047",)
 
-    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
+    def iterated(
+        self,
+        operator: Callable[[Vector], Vector],
+        b: Vector,
+        *,
+        precondition: Callable[[Vector], Vector],
+        inner: Inner,
+        tolerance: Array,
+        max_steps: int,
+    ) -> tuple[Vector, Array, Array]:
         def step(carry):
             x, old, v, z, w_old, w, turns, left, _, n = carry
             gamma, (c_old, c, s_old, s) = left

@@ -1,10 +1,16 @@
 """Tridiagonal matrices."""
 
-import jax
+from typing import Any
 
+import jax
+from jaxtyping import Array
+
+from ..._types import PyTree
 from ._banded import multiply_banded, read_bands, solve_tridiagonal, transpose_bands
 from ._linear_solver import (
     AbstractLinearSolver,
+    Operator,
+    Solved,
     direct_solution,
     only_array,
     unless_irregular,
@@ -21,20 +27,36 @@ class Tridiagonal(AbstractLinearSolver):
     elimination with pivots in O(n), LAPACK's or the GPU library's.
     """
 
-    def prepare(self, operator, y, hint=None, *, transposed=False):
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         del hint
         array = only_array(y, "Tridiagonal()", "n")
         bands = read_bands(operator, y, array, 1, 1)
         return transpose_bands(bands, 1, 1)[0] if transposed else bands
 
-    def solve(self, state, operator, b):
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
         del operator
         return direct_solution(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
 
-    def solve_transpose(self, state, transposed, b):
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
         return self.solve(transpose_bands(state, 1, 1)[0], transposed, b)
 
-    def verify_structure(self, state, operator, y, *, transposed=False):
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
         bands = transpose_bands(state, 1, 1)[0] if transposed else state
 
         def product(v):

@@ -2,8 +2,10 @@
 
 from typing import Any, ClassVar
 
+from jaxtyping import Array
+
 from ..._linalg import real_times
-from ._exponential_solver import AbstractExponentialSolver
+from ._exponential_solver import AbstractExponentialSolver, Stage
 from ._phi import phi_functions
 
 
@@ -29,15 +31,15 @@ class ETDRK2(AbstractExponentialSolver):
 
     references: ClassVar[tuple[str, ...]] = _REFERENCES
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 2
 
-    def functions(self, z, length):
+    def functions(self, z: Array, length: Array) -> tuple[Array, ...]:
         whole, first, second = phi_functions(z, 2)
         return whole, length * first, length * second
 
-    def advance(self, table, stage, z):
+    def advance(self, table: Any, stage: Stage, z: Array) -> Array:
         whole, first, second = table
         start = stage(0.0, z)
         a = real_times(whole, z) + real_times(first, start)
@@ -68,18 +70,18 @@ class ETDRK4(AbstractExponentialSolver):
 
     references: ClassVar[tuple[str, ...]] = _REFERENCES
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 4
 
-    def functions(self, z, length):
+    def functions(self, z: Array, length: Array) -> tuple[Array, ...]:
         whole, first, second, third = phi_functions(z, 3)
         half, inner = phi_functions(z / 2, 1)
         weights = first - 3 * second + 4 * third, 2 * second - 4 * third
         weights = *weights, 4 * third - second
         return whole, half, length / 2 * inner, *(length * w for w in weights)
 
-    def advance(self, table, stage, z):
+    def advance(self, table: Any, stage: Stage, z: Array) -> Array:
         whole, half, inner, outer, middle, end = table
         start, halfway = stage(0.0, z), real_times(half, z)
         a = halfway + real_times(inner, start)

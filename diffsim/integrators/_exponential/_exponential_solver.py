@@ -17,7 +17,7 @@ from ...simulations import Semilinear, unwrap_imex
 Stage = Callable[[float, Array], Array]
 
 
-class AbstractExponentialSolver(diffrax.AbstractSolver):
+class AbstractExponentialSolver(diffrax.AbstractSolver[None]):
     r"""Exponential integrator of a semilinear system, at fixed steps:
 
     $$\dot{\hat y} = L\hat y + \hat N(t, \hat y), \quad L \text{ diagonal}.$$
@@ -30,8 +30,8 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
     #: What `precompute` found for the steps of a run, None where it is found anew.
     table: eqx.AbstractVar[Any]
 
-    term_structure: ClassVar = Semilinear
-    interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
+    term_structure: ClassVar[Any] = Semilinear
+    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
 
     @abc.abstractmethod
     def functions(self, z: Array, length: Array) -> PyTree:
@@ -50,10 +50,19 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
             is_leaf=lambda x: x is None,
         )
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Any, t0: Any, t1: Any, y0: PyTree, args: Any) -> None:
         del terms, t0, t1, y0, args
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: PyTree,
+        args: Any,
+        solver_state: None,
+        made_jump: Any,
+    ) -> tuple[PyTree, None, dict[str, PyTree], None, diffrax.RESULTS]:
         del solver_state, made_jump
         found = unwrap_imex(terms, jnp.asarray(t0), jnp.asarray(t1))
         assert found is not None
@@ -70,7 +79,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver):
         y1 = term.backward(self.advance(table, stage, term.forward(y0)))
         return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Any, t0: Any, y0: PyTree, args: Any) -> PyTree:
         return terms.vf(t0, y0, args)
 
     def _functions(self, term: Semilinear, length: Array) -> PyTree:

@@ -1,7 +1,7 @@
 """Ascher, Ruuth and Spiteri's IMEX Runge–Kutta methods."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 
@@ -45,11 +45,11 @@ class ARS222(AbstractImplicitRungeKutta):
         implicit=([0.0], [0.0, 1 - _GAMMA]),
         explicit=([_GAMMA], [_DELTA, 1 - _DELTA]),
     )
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 2
 
@@ -83,10 +83,10 @@ class ARS443(AbstractImplicitRungeKutta):
             [1 / 4, 7 / 4, 3 / 4, -7 / 4],
         ),
     )
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 3

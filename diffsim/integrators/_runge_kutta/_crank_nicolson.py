@@ -1,6 +1,6 @@
 """`CrankNicolson`: the implicit trapezoid."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 
@@ -29,10 +29,10 @@ class CrankNicolson(AbstractImplicitRungeKutta):
     """
 
     tableau: ClassVar[Tableau] = stiffly_accurate(1 / 2, implicit=([1 / 2],))
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = ("10.1017/S0305004100023197",)
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 2

@@ -40,7 +40,7 @@ class SolverState(eqx.Module):
     factor: JacobianFactor | None
 
 
-class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
+class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
     r"""Diagonally implicit Runge–Kutta method, with the stage derivatives:
 
     $$k_i = f\bigl(t_i,\; y + h \sum_{j<i} a_{ij} k_j + \gamma h\,k_i\bigr) .$$
@@ -95,7 +95,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
     #: Under the error that a step may have, dense output of order 2 or 3 is coarse.
     ends_steps_at_outputs: ClassVar[bool] = True
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.iterations < 2:
             raise ValueError(f"iterations must be 2 or more, got {self.iterations}")
 
@@ -104,7 +104,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         """Whether it steps an explicit and an implicit part each in its way."""
         return self.tableau.explicit is not None
 
-    def init(self, terms, t0, t1, y0, args):
+    def init(self, terms: Any, t0: Any, t1: Any, y0: PyTree, args: Any) -> SolverState:
         start = self._leap(terms, t0, t1, y0, args, _evaluate)
         factor = None
         if start is None:
@@ -113,7 +113,16 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
         kept = self.tableau.ends_in_last_stage
         return SolverState((start.slope, start.explicit) if kept else None, factor)
 
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: PyTree,
+        args: Any,
+        solver_state: SolverState,
+        made_jump: Any,
+    ) -> tuple[PyTree, PyTree | None, dict[str, PyTree], SolverState, diffrax.RESULTS]:
         first = partial(_first_stage, solver_state.slopes, made_jump)
         leap = self._leap(terms, t0, t1, y0, args, first)
         if leap is not None:
@@ -121,6 +130,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
             return self._ended(done, y0, (leap.slope, leap.explicit))
         linear_solver = self.linear_solver.with_closures_as_leaves(y0)
         factor = solver_state.factor
+        assert factor is not None
         problem = self._problem(terms, t0, t1, y0, args, first)
         if made_jump is not False:
             rate = jnp.where(made_jump, jnp.inf, factor.rate)
@@ -147,7 +157,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver):
             self.split or terms.fully_implicit
         )
 
-    def func(self, terms, t0, y0, args):
+    def func(self, terms: Any, t0: Any, y0: PyTree, args: Any) -> PyTree:
         return terms.vf(t0, y0, args)
 
     def _leap(self, terms, t0, t1, y0, args, first: "First") -> IMEXStep | None:

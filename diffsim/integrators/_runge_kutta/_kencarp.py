@@ -1,18 +1,18 @@
 """Kennedy and Carpenter's IMEX Runge–Kutta methods."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 
 from ._dense_output import Dense3, Dense4, Dense5
-from ._esdirk import AbstractImplicitRungeKutta
+from ._esdirk import AbstractImplicitRungeKutta, SolverState
 from ._tableau import Tableau, from_diffrax
 
 
 _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
 
 
-class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
+class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 3, 3 implicit stages.
 
     The dynamics are a `simulations.IMEXTerm`, or
@@ -30,16 +30,16 @@ class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = Dense3
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = Dense3
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 3
 
 
-class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
+class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 4, 5 implicit stages.
 
     As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
@@ -51,16 +51,16 @@ class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp4.tableau)
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = Dense4
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = Dense4
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 4
 
 
-class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
+class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 5, 7 implicit stages.
 
     As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.
@@ -71,10 +71,10 @@ class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp5.tableau)
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = Dense5
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = Dense5
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 5

@@ -1,17 +1,17 @@
 """Kværnø's ESDIRK methods."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import diffrax
 
-from ._esdirk import AbstractImplicitRungeKutta
+from ._esdirk import AbstractImplicitRungeKutta, SolverState
 from ._tableau import Tableau, from_diffrax
 
 
 _REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
 
 
-class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
+class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     """ESDIRK method for stiff systems at low accuracy: order 3, three implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
@@ -26,16 +26,16 @@ class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau)
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 3
 
 
-class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
+class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     """ESDIRK method for stiff systems, a first choice: order 5, six implicit stages.
 
     A- and L-stable and stiffly accurate, with an error estimate of order 4: the steps,
@@ -54,10 +54,10 @@ class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver):
     """
 
     tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau)
-    term_structure: ClassVar = diffrax.AbstractTerm
-    interpolation_cls: ClassVar = diffrax.ThirdOrderHermitePolynomialInterpolation
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 5

@@ -75,6 +75,6 @@ class SSPRK3(diffrax.AbstractERK):
         "10.1016/j.cam.2022.114325",
     )
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 3

@@ -1,6 +1,6 @@
 """Kahan and Li's compositions of leapfrog: more steps, much smaller errors."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ._symplectic_solver import AbstractSymplecticSolver, symmetric
 
@@ -27,7 +27,7 @@ class KahanLi6(AbstractSymplecticSolver):
     )
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 6
 
@@ -53,6 +53,6 @@ class KahanLi8(AbstractSymplecticSolver):
     )
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 8

@@ -1,6 +1,6 @@
 """Leapfrog: the second-order symplectic workhorse."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ._symplectic_solver import AbstractSymplecticSolver
 
@@ -30,6 +30,6 @@ class Leapfrog(AbstractSymplecticSolver):
         "10.1137/0705041",
     )
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 2

@@ -1,10 +1,12 @@
 """`AbstractSymplecticSolver`: leapfrog steps of given lengths, one after another."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Array
 
+from ..._types import PyTree
 from ...simulations import AbstractSplittingSolver
 
 
@@ -27,7 +29,9 @@ class AbstractSymplecticSolver(AbstractSplittingSolver):
         """Force evaluations a step."""
         return len(self.weights)
 
-    def advance(self, terms, t0, length, y, args):
+    def advance(
+        self, terms: Any, t0: Any, length: Array, y: PyTree[Array], args: Any
+    ) -> PyTree[Array]:
         """Both flows in turn, beginning and ending with the first."""
         weights = np.asarray(self.weights)
         firsts = (np.append(weights, 0) + np.append(0, weights)) / 2

@@ -1,6 +1,6 @@
 """Yoshida's compositions of leapfrog, of order 4, 6 and 8."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ._symplectic_solver import AbstractSymplecticSolver, symmetric
 
@@ -25,7 +25,7 @@ class Yoshida4(AbstractSymplecticSolver):
     weights: ClassVar[tuple[float, ...]] = symmetric(1 / (2 - _CUBE_ROOT))
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 4
 
@@ -44,7 +44,7 @@ class Yoshida6(AbstractSymplecticSolver):
     )
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 6
 
@@ -69,6 +69,6 @@ class Yoshida8(AbstractSymplecticSolver):
     )
     references: ClassVar[tuple[str, ...]] = _REFERENCE
 
-    def order(self, terms):
+    def order(self, terms: Any) -> int:
         del terms
         return 8
