@@ -12,7 +12,7 @@ import sys
 LONGEST = 72
 SUBJECT = re.compile(r"[a-z][a-z0-9_./ ]*: [A-Z][a-z]+ \S.*[^.]")
 #: "Added", "adding" and "adds" tell a story, "Add" says what the commit does.
-NO_IMPERATIVE = re.compile(r": \w+(?<!ss)(?:ed|ing|s) ")
+NO_IMPERATIVE = re.compile(r": \w+(?:ed|ing|(?<!s)s) ")
 #: Imperatives that end like one of those.
 IMPERATIVES = {"Bring", "Embed", "Exceed", "Feed", "Need", "Proceed", "Shed", "Speed"}
 

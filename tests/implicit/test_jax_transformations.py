@@ -213,7 +213,7 @@ def test_critical_transformations_have_the_right_derivative(row):
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("adjoint", ADJOINTS)
 @pytest.mark.parametrize("told", [explicit, closed_over])
-def test_every_row_is_right_by_every_linear_solver(told, adjoint, row):
+def test_every_transformation_is_right_with_every_linear_solver(told, adjoint, row):
     check(row, told(**ADJOINTS[adjoint]))
 
 
@@ -240,7 +240,7 @@ def test_derivative_does_not_depend_on_that_of_the_solver(row):
     "adjoint",
     [ImplicitAdjoint(), ImplicitAdjoint(LaggedLU()), ImplicitAdjoint(Krylov())],
 )
-def test_a_cotangent_of_zero_is_answered_with_zero(adjoint):
+def test_zero_cotangent_gives_zero_gradient(adjoint):
     found = jax.jit(jax.grad(lambda p: 0 * jnp.sum(explicit(adjoint=adjoint)(p))))(P0)
     np.testing.assert_array_equal(found, jnp.zeros(3))
 
@@ -262,7 +262,7 @@ def test_singular_member_of_a_batch_leaves_the_others_unchanged():
     np.testing.assert_array_equal(np.isfinite(condition), fine)
 
 
-def test_inexact_newton_is_right_in_a_scan():
+def test_hessian_by_inexact_newton_in_a_scan_is_right():
     check(
         "Hessian of scan",
         explicit(solver=NewtonKrylov(), adjoint=ImplicitAdjoint(Krylov())),

@@ -33,7 +33,7 @@ def loss(x):
 @pytest.mark.parametrize(
     "linear_solver", [None, LaggedLU(), Krylov(), LineaxSolver(lx.LU())], ids=str
 )
-def test_derivatives_of_any_order_are_those_of_the_inverse(linear_solver):
+def test_first_and_second_derivatives_are_those_of_dense_solve(linear_solver):
     def every(solve):
         def f(matrix, b):
             return loss(solve(matrix, b))
@@ -111,7 +111,7 @@ def test_invalid_shapes_and_dtypes_raise_value_error():
 
 # At a root that is not quite one, λ·f(y) is what the objective is off by.
 @pytest.mark.parametrize("linear_solver", [Dense(), Krylov()])
-def test_an_adjoint_knows_what_an_inexact_root_costs(linear_solver):
+def test_adjoint_report_estimates_the_error_of_an_inexact_root(linear_solver):
     def residual(y, a):
         return A @ y + 0.1 * y**3 - a
 

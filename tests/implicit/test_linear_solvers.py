@@ -97,7 +97,7 @@ def solutions(linear_solver, matrix, b, transposed):
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", TABLE)
-def test_both_systems_are_solved(name, transposed):
+def test_system_and_transpose_are_solved(name, transposed):
     linear_solver, matrix, shape = TABLE[name]
     b = jnp.asarray(np.random.default_rng(1).normal(size=shape))
     found = jax.jit(lambda A, b: solutions(linear_solver, A, b, transposed))(matrix, b)
@@ -107,7 +107,7 @@ def test_both_systems_are_solved(name, transposed):
 
 
 @pytest.mark.parametrize("name", ["Dense", "GMRES", "BiCGStab", "CG", "MINRES"])
-def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
+def test_zero_right_hand_side_gives_zero(name):
     linear_solver, matrix, shape = TABLE[name]
     for x in solutions(linear_solver, matrix, jnp.zeros(shape), transposed=False):
         np.testing.assert_array_equal(x, 0)
@@ -125,7 +125,7 @@ def test_a_right_hand_side_of_zero_is_answered_with_zero(name):
         ),
     ],
 )
-def test_a_matrix_of_another_structure_is_found_out(linear_solver):
+def test_matrix_outside_the_declared_structure_gives_nan(linear_solver):
     shape = (6, 1) if isinstance(linear_solver, BlockTridiagonal) else (6,)
     matrix = banded(6, 1, 1).at[0, 4].set(0.3)
 
@@ -193,7 +193,7 @@ def test_leading_axes_are_independent_systems():
     "linear_solver",
     [Dense(), LaggedLU(), Krylov(max_steps=2), Krylov(MINRES(), max_steps=2)],
 )
-def test_what_cannot_be_solved_is_nan(linear_solver):
+def test_unsolvable_system_gives_nan(linear_solver):
     small = jnp.asarray([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 1.0]])
     b = jnp.asarray([1.0, 0.0, 2.0])
     beside = jnp.zeros((5, 5)).at[:3, :3].set(small).at[[3, 4], [3, 4]].set(1)
@@ -246,7 +246,7 @@ def squares(linear_solver):
         Krylov(),
     ],
 )
-def test_structure_is_declared_once(linear_solver):
+def test_newton_uses_the_linear_solver_of_the_adjoint(linear_solver):
     """The default solver steps by the linear solver that the derivative is taken by."""
     np.testing.assert_allclose(squares(linear_solver), squares(Dense()), rtol=1e-9)
 
@@ -256,7 +256,7 @@ def factorizations(function, *given):
 
 
 @pytest.mark.parametrize(("linear_solver", "count"), [(Dense(), 2), (LaggedLU(), 1)])
-def test_derivatives_factor_no_more_than_they_need(linear_solver, count):
+def test_derivatives_need_at_most_one_more_factorization(linear_solver, count):
     """One is Newton's own, in its loop."""
 
     def solve(k):
@@ -324,7 +324,9 @@ def test_residual_with_reverse_mode_only_has_a_gradient():
         (BlockTridiagonal(), jnp.zeros(3), r"shape \(\.\.\., n, m\), got"),
     ],
 )
-def test_an_unknown_that_does_not_fit_is_named(linear_solver, guess, sentence):
+def test_unsupported_shape_of_the_unknown_raises_value_error(
+    linear_solver, guess, sentence
+):
     def residual(y, _):
         return jax.tree.map(lambda a: a - 1, y)
 

@@ -100,7 +100,7 @@ def test_singular_hessian_fails_with_nan():
     assert np.all(np.isnan(found.value))
 
 
-def test_what_has_no_minimum_is_named():
+def test_unbounded_objective_fails_with_nan():
     found = minimise(
         lambda y, _: y, 0.0, throw=False, full=True, adjoint=ImplicitAdjoint()
     )

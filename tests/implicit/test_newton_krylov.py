@@ -104,7 +104,7 @@ def test_inexact_newton_needs_fewer_krylov_iterations():
     assert inexact < 0.9 * full
 
 
-def test_only_krylov_methods_are_inexact():
+def test_newton_krylov_requires_a_krylov_solver():
     with pytest.raises(
         ValueError, match=r"linear_solver must be an implicit\.Krylov, got D"
     ):

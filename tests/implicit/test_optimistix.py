@@ -113,7 +113,7 @@ def test_max_steps_of_optimistix_is_respected():
     assert found.stats["num_steps"] == 2
 
 
-def test_refinements_do_not_belong_here():
+def test_refinements_raise_value_error():
     with pytest.raises(ValueError, match="refinements=0 in a function of Optimistix"):
         optx.root_find(
             CALLS["root_find"][0],

@@ -274,7 +274,7 @@ def test_every_layer_is_differentiable_by_a_parameter_in_one_equation(layer):
     np.testing.assert_allclose(curvature, -1 / 32, rtol=1e-9)
 
 
-def test_a_custom_vjp_has_a_parameter_in_one_equation_of_two():
+def test_reverse_mode_adjoint_is_right_for_a_parameter_in_one_equation():
     solve = _by_root(adjoint=ImplicitAdjoint(mode="reverse"))
     np.testing.assert_allclose(jax.grad(lambda a: solve(a)[1])(4.0), 0.25, rtol=1e-12)
 

@@ -122,7 +122,7 @@ def test_every_mode_is_right_inside_a_scan(exact, told, adjoint):
     [ImplicitAdjoint(mode="reverse"), optx.RecursiveCheckpointAdjoint()],
     ids=["reverse", "unrolled"],
 )
-def test_adjoints_of_reverse_mode_only_have_the_same_gradient(exact, adjoint):
+def test_reverse_mode_adjoints_have_the_same_gradient(exact, adjoint):
     found = jax.jit(jax.grad(scanned(explicit(adjoint))))(P0)
     np.testing.assert_allclose(found, exact["reverse"], rtol=1e-10)
 
@@ -188,7 +188,7 @@ def test_ill_posed_equations_raise_an_error():
 
 
 @pytest.mark.parametrize("adjoint", ["dense", "stale", "krylov"])
-def test_a_shard_of_a_batch_is_a_batch(adjoint):
+def test_gradient_through_shard_map_is_that_of_the_whole_batch(adjoint):
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
     points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
@@ -331,7 +331,7 @@ def test_a_solution_is_shown_wherever_it_is_looked_at():
     assert "… and 79 more" in repr(tall)
 
 
-def test_an_adjoint_that_does_not_exist_is_named():
+def test_invalid_options_of_the_adjoint_raise_value_error():
     with pytest.raises(ValueError, match=r"mode must be one of .*, got 'implicit'"):
         ImplicitAdjoint(mode="implicit")  # pyright: ignore[reportArgumentType]
     with pytest.raises(
@@ -340,7 +340,7 @@ def test_an_adjoint_that_does_not_exist_is_named():
         ImplicitAdjoint(refinements=-1)
 
 
-def test_another_adjoint_is_named():
+def test_unsupported_adjoint_raises_value_error():
     for adjoint in (Dense(), optx.ImplicitAdjoint(), "reverse"):
         # Without the checks of annotations that tests have and users have not.
         with pytest.raises(ValueError, match=r"adjoint must be a diffsim\.implicit\."):

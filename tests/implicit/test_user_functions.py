@@ -157,7 +157,7 @@ def test_reverse_mode_only_function_is_solved_by_the_suggested_options():
     np.testing.assert_allclose(by_minimum, exact, rtol=1e-10)
 
 
-def test_an_adjoint_of_reverse_mode_that_is_asked_for_forward_mode_says_so():
+def test_forward_mode_through_a_reverse_mode_adjoint_raises_value_error():
     def found(a):
         return root(lambda y, a: y**3 - a, 1.0, a, adjoint=REVERSE)
 

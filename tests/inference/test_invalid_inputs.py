@@ -53,7 +53,7 @@ def fits():
 @pytest.mark.parametrize(
     "show", [lambda f: [f.flags], plots.corner, lambda f: [f.fisher.stderr]]
 )
-def test_a_batch_of_fits_says_how_to_take_one(fits, show):
+def test_batch_of_fits_raises_value_error(fits, show):
     with pytest.raises(ValueError, match=r"jax\.tree\.map\(lambda x: x\[0\]"):
         show(fits)
     assert show(jax.tree.map(lambda x: x[0], fits))

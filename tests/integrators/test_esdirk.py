@@ -135,7 +135,9 @@ def largest_array(function, *given):
     [0.01, pytest.param(None, marks=pytest.mark.slow)],
     ids=["fixed", "adaptive"],
 )
-def test_no_matrix_is_made_forward_or_backward(diffusion, linear_solver, step):
+def test_structured_solvers_form_no_dense_matrix_in_run_or_gradient(
+    diffusion, linear_solver, step
+):
     n, simulation = 300, diffusion(300)
 
     def loss(start, linear_solver=linear_solver):
