@@ -15,9 +15,9 @@ from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import is_traced
 from ._argument_order import explain_swapped
-from ._discretization_error import at_finer_steps
 from ._fisher_information import Fisher
 from ._fit import warn_of_single_precision
+from ._fit_diagnostics import at_finer_steps
 from ._information_factor import eigen_rows, estimated_sigma, scaled_cholesky_factor
 from ._jacobian import value_and_jacobian
 from ._posterior import Posterior, WhitenedResiduals, explain_derivatives, posterior

@@ -19,7 +19,7 @@ from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
-from ._discretization_error import solver_error
+from ._fit_diagnostics import on_plateau, solver_error
 from ._fit_loop import evaluate, linearize_at, run_fit_loop
 from ._fit_options import FitOptions, check_count
 from ._fit_result import Fit, fit_result
@@ -27,7 +27,6 @@ from ._levenberg_marquardt import LevenbergMarquardt
 from ._optax_minimiser import OptaxDescent, has_line_search
 from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
-from ._plateau import on_plateau
 from ._posterior import Posterior, explain_derivatives, posterior
 
 

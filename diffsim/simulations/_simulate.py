@@ -39,13 +39,13 @@ from ._elapsed_time import (
 from ._events._event import EventRecord
 from ._events._event_run import checked_events, integrate_with_events, listed
 from ._integrate._checkpointed_adjoint import Reversible
-from ._integrate._continuation import (
+from ._integrate._integrate import (
     Outputs,
     continue_run,
+    integrate,
     join_past_and_future,
     ran_out,
 )
-from ._integrate._integrate import integrate
 from ._integrate._run_plan import (
     Plan,
     RunSpec,

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.simulations._integrate import _weighted_sum
-from diffsim.simulations._integrate._weighted_sum import weighted_sum
+from diffsim.simulations._integrate import _explicit_step
+from diffsim.simulations._integrate._explicit_step import weighted_sum
 
 
 _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])
@@ -16,7 +16,7 @@ _WEIGHTS = jnp.asarray([0.3, -1.2, 0.5])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 @pytest.mark.parametrize("many", [1, 10**9])
 def test_derivatives_by_the_rates_are_the_weights(many, dtype, shape, monkeypatch):
-    monkeypatch.setattr(_weighted_sum, "_MANY", many)
+    monkeypatch.setattr(_explicit_step, "_MANY", many)
     rng = np.random.default_rng(0)
     weights = _WEIGHTS.astype(dtype)
     rates = jnp.asarray(rng.normal(size=(3, *shape))).astype(dtype)

@@ -1,4 +1,4 @@
-"""Explicit Runge–Kutta steps and steps of splitting methods."""
+"""Explicit Runge–Kutta steps, their sums of stages, and steps of splitting methods."""
 
 import abc
 from typing import Any, ClassVar
@@ -7,12 +7,14 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array, Inexact
 
+from ..._linalg import matmul
+from ..._primitives import AtOnce, HashablePartial, LinearMapRules, linear
 from ..._types import PyTree
 from .._terms._imex import unwrap_terms
 from .._terms._operator_splitting import AbstractSplitFlows
-from ._weighted_sum import weighted_sum
 
 
 #: Stages that are written out. Of Dopri8's a loop takes 2.2 us a step of five bodies
@@ -195,3 +197,69 @@ def _linear_combination(y, weights: np.ndarray, rates: list) -> PyTree[Array]:
         if weight != 0:
             y = jax.tree.map(lambda a, b, w=weight: a + w * b, y, rate)
     return y
+
+
+#: Numbers in all tangents of all rates from which on a product of matrices is faster.
+#: Measured on one core, in µs, 13 rates of 60 numbers: 6 tangents 2.1 and 0.5, 70 of
+#: them 37 and 6; of 30 numbers: 6 tangents 0.8 and 0.4. XLA's sums over an axis in the
+#: middle take a number at a time.
+_MANY = 1500
+
+
+@jax.custom_jvp
+def weighted_sum(
+    weights: Inexact[Array, " stage"], rates: Inexact[Array, "stage *state"]
+) -> Inexact[Array, "*state"]:
+    """The sum over stages of the rates, each times its weight."""
+    # Not a dot, which is a call of its own in the loop.
+    return jnp.sum(_batched_last(weights, rates) * rates, axis=0)
+
+
+def _jvp(primals, tangents):
+    weights, rates = primals
+    found, (dweights, drates) = weighted_sum(*primals), tangents
+    parts = []
+    if not isinstance(drates, SymbolicZero):
+        types = [jax.typeof(found)]
+        parts += linear(_maps(rates.size), [weights], [drates], types)
+    if not isinstance(dweights, SymbolicZero):
+        parts.append(weighted_sum(dweights, rates))
+    return found, sum(parts[1:], start=parts[0]) if parts else jnp.zeros_like(found)
+
+
+weighted_sum.defjvp(_jvp, symbolic_zeros=True)
+
+
+def _maps(size: int) -> LinearMapRules:
+    least = max(2, -(-_MANY // max(size, 1)))
+    many = AtOnce(least, HashablePartial(_many_sums), HashablePartial(_many_outer))
+    return LinearMapRules.plain(
+        HashablePartial(_sum), HashablePartial(_outer), at_once=many, short=True
+    )
+
+
+def _sum(known, given) -> list[Array]:
+    return [weighted_sum(known[0], given[0])]
+
+
+def _outer(known, bars) -> list[Array]:
+    (weights,), (bar,) = known, bars
+    return [_batched_last(weights, bar[None]) * bar]
+
+
+def _many_sums(known, given) -> list[Array]:
+    (weights,), (rates,) = known, given
+    count, _, *shape = rates.shape
+    rows = jnp.broadcast_to(weights, (count, 1, weights.size))
+    found = matmul(rows, rates.reshape(count, weights.size, -1))
+    return [found.reshape(count, *shape)]
+
+
+def _many_outer(known, bars) -> list[Array]:
+    (weights,), (bar,) = known, bars
+    return [_batched_last(weights, bar) * bar[:, None]]
+
+
+def _batched_last(weights: Array, rates: Array) -> Inexact[Array, "stage ..."]:
+    """The weights along the first of the axes of `rates`."""
+    return weights.reshape(-1, *[1] * (rates.ndim - 1))
