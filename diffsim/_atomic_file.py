@@ -15,7 +15,7 @@ _KEPT = 32
 
 
 def check_file(name: str, path: str | os.PathLike) -> int | None:
-    """The permissions of the file at `path`, None without one; objects to others."""
+    """The permissions of the file at `path`, None without one; raises for others."""
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:

@@ -128,9 +128,9 @@ with warnings.catch_warnings():
             "reason."
         )
         no_progress = (
-            "No step lowered the objective. The fit may be at its optimum to rounding; "
-            "otherwise try another start or `Free(scale=...)` for badly scaled "
-            "parameters."
+            "No step lowered the objective. The fit may be at its optimum to machine "
+            "precision; otherwise try another start or `Free(scale=...)` for badly "
+            "scaled parameters."
         )
         stopped_short = (
             "The search stopped before the optimum: its updates died out where a "

@@ -59,7 +59,7 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def load(self, like: PyTree) -> PyTree:
-        """The state in the file, `like` without one; objects to another fit's file."""
+        """The state in the file, `like` without one; raises for another fit's file."""
         if self.path is None:
             return like
         with contextlib.suppress(OSError):  # reading it says why

@@ -200,7 +200,7 @@ def _in_words(tree: PyTree[Any]) -> str:
 
 
 def checked_data(data: PyTree[Any], noise: Gaussian) -> tuple[Array, DataLayout]:
-    """The data as a vector and their layout; objects to NaN that is not masked."""
+    """The data as a vector and their layout; raises for NaN that is not masked."""
     for leaf in jax.tree.leaves(data):
         if isinstance(leaf, np.ma.MaskedArray):
             raise ValueError(

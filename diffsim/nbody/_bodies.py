@@ -241,7 +241,7 @@ class State(eqx.Module):
 
 
 def checked_state(state: Any) -> State:
-    """`state`; objects to anything else, a trajectory for instance."""
+    """`state`; raises for anything else, a trajectory for instance."""
     if not isinstance(state, State):
         raise ValueError(
             f"state must be an nbody.State, got a {type(state).__name__}; that of a "

@@ -95,7 +95,7 @@ def distances(state: Any) -> Float[Array, "*time body body"]:
 
 
 def checked_arguments(function: str, simulation: Any, state: Any) -> State:
-    """`state`; objects to anything else, and to anything but a system beside it."""
+    """`state`; raises for anything else, and for anything but a system beside it."""
     if not isinstance(simulation, NBody):
         raise ValueError(
             f"simulation must be an nbody.NBody, got a {type(simulation).__name__}; "

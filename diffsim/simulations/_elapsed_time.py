@@ -80,7 +80,7 @@ class Epoch(eqx.Module):
 
 @runtime_checkable
 class ReadsTime(Protocol):
-    """A step-size controller that is told the epoch, for what depends on time."""
+    """A step-size controller that is given the epoch, for what depends on time."""
 
     def with_epoch(self, epoch: Epoch) -> diffrax.AbstractStepSizeController:
         """Itself, for times that are counted from the epoch."""
@@ -247,7 +247,7 @@ class _LaterTerm(diffrax.AbstractTerm):
 
 
 class _OnTheClock(diffrax.AbstractStepSizeController):
-    """A user's own controller, which is told times and not what has elapsed."""
+    """A user's own controller, which is given times and not what has elapsed."""
 
     controller: Any
     epoch: Epoch

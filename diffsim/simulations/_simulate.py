@@ -252,7 +252,7 @@ def _simulate(
 ) -> Trajectory:
     """The run; all times in it but those of outputs are elapsed ones.
 
-    It has `begun` where it is told, and goes on from later.
+    It has `begun` at a given place, and goes on from a later one.
     """
     start, restart = begun
     y0 = simulation.initial_state()

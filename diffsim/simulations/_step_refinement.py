@@ -139,7 +139,7 @@ def state_dtype(simulation: AbstractSimulation) -> np.dtype:
 def extrapolate(
     trajectory: Trajectory, other: Trajectory, comparison: Comparison
 ) -> Trajectory:
-    """`trajectory` less its error, which is told from `other`, a run as compared."""
+    """`trajectory` less its error, estimated from `other`, a run as compared."""
 
     def one(a, b):
         if not eqx.is_inexact_array(a):

@@ -88,8 +88,8 @@ def check_simulation(
     `.raise_if_failed()`, and a line a law when printed, which says what a simulation
     raised on the way.
 
-    **Good values:** a short run, tens of steps: laws 2 and 5 compare to rounding, which
-    grows with the steps, and a chaotic run amplifies it. The cost is about fifteen
+    **Good values:** a short run, tens of steps: laws 2 and 5 compare to rounding errors, which
+    grow with the steps, and a chaotic run amplifies them. The cost is about fifteen
     compilations: 5 s at fixed steps, 25 s for an adaptive method on a 2-core machine.
 
     **Raises:** `ValueError` for a simulation that the laws cannot vary, and whatever

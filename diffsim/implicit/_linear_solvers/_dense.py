@@ -33,8 +33,8 @@ class Dense(AbstractLinearSolver):
 
     **Good values:** up to a thousand unknowns.
 
-    **Limits:** an N × N array (mathematics); a matrix that is singular to rounding is
-    answered with NaN, and `MinimumNorm` is for those (mathematics).
+    **Limits:** an N × N array (mathematics); a matrix that is singular to machine
+    precision is answered with NaN, and `MinimumNorm` is for those (mathematics).
     """
 
     def prepare(

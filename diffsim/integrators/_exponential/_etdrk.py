@@ -17,9 +17,9 @@ class ETDRK2(AbstractExponentialSolver):
 
     $$a = e^{hL}u + h\varphi_1 N(u), \quad u_1 = a + h\varphi_2\,(N(a) - N(u)).$$
 
-    Each $\varphi_k(hL)$ is accurate to rounding at any hL, by series where quotients
-    cancel. Dynamics are a `simulations.Semilinear`, as those of every equation of
-    `pde` in Fourier modes.
+    Each $\varphi_k(hL)$ is accurate to machine precision at any hL, by series where
+    quotients cancel. Dynamics are a `simulations.Semilinear`, as those of every
+    equation of `pde` in Fourier space.
 
     **Good values:** half the longest step that N alone could take explicitly.
 

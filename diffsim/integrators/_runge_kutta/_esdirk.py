@@ -79,7 +79,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
 
     **Limits:** the factor is that of the start of a step, so a long one over a strong
     nonlinearity fails where a new factor for every iteration would not (convenience).
-    `linear_solver` is not told of $\gamma h$, and neither is a preconditioner
+    `linear_solver` is not given $\gamma h$, and neither is a preconditioner
     (convenience). One that presumes another structure than there is makes steps slow or
     fail, and derivatives NaN (convenience: stages are iterated, not checked).
     Derivatives factor the matrix of every stage (convenience).

@@ -28,8 +28,8 @@ def eccentric_anomaly(
     - `mean_anomaly`: M, any real number: E grows with M, a turn for a turn.
     - `eccentricity`: e, 0 ≤ e < 1; the shapes broadcast.
 
-    **Returns:** E. It satisfies the equation to 4 roundings of max(|E|, 1), and near
-    pericenter it is right to a few roundings of itself up to e = 1 − 1e-9.
+    **Returns:** E. It satisfies the equation to 4 ulp of max(|E|, 1), and near
+    pericenter it is right to a few ulp of itself up to e = 1 − 1e-9.
 
     **Raises:** `ValueError` for shapes that do not broadcast.
 

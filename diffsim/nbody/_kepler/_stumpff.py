@@ -23,7 +23,7 @@ _TERMS = 10
 
 
 def series(n: int, z: Array) -> Array:
-    """$c_n(z)$ for |z| up to 2.5, to rounding, and relative to its value."""
+    """$c_n(z)$ for |z| up to 2.5, to machine precision, and relative to its value."""
     total = jnp.full_like(z, 1 / math.factorial(2 * _TERMS + n - 2))
     for k in reversed(range(_TERMS - 1)):
         total = 1 / math.factorial(2 * k + n) - z * total

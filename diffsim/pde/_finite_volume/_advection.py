@@ -105,7 +105,7 @@ def face_velocities(
 
 
 def validate_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
-    """A velocity as numbers or fields in cells, or a tuple of fields on faces."""
+    """A velocity as numbers or cell-centered fields, or a tuple of fields on faces."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
     on_faces = [
         tuple(n + (i == axis) for i, n in enumerate(shape)) for axis in range(ndim)

@@ -172,7 +172,7 @@ def _limit_of_crossings(
 def _stability_limit(solver: diffrax.AbstractSolver) -> float:
     """The crossings a step that a solver is stable for.
 
-    Half of what it is of rates of decay: what spreads decays twice as fast as it
+    Half of what it is of rates of decay: diffusion decays twice as fast as it
     crosses, and so do the shortest waves of upwind differences.
     """
     if not isinstance(solver, diffrax.AbstractERK):

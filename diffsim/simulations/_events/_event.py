@@ -27,8 +27,8 @@ class Event(eqx.Module):
     trajectory.events[0].times
     ```
 
-    It is found to rounding, and its time and state are differentiated as what they are,
-    solutions of $g(t_*, y(t_*;\,\theta);\,\theta) = 0$:
+    It is located to machine precision, and its time and state are differentiated as
+    what they are, solutions of $g(t_*, y(t_*;\,\theta);\,\theta) = 0$:
 
     $$\frac{dt_*}{d\theta} = -\frac{\partial g/\partial\theta}{\dot g}.$$
 

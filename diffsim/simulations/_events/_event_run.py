@@ -34,7 +34,7 @@ def integrate_with_events(
 ) -> tuple[RunResult, tuple[EventRecord, ...]]:
     """The outputs of `request`, all after the epoch, and the events on the way.
 
-    Their times are those elapsed; `look` is told times.
+    Their times are those elapsed; `look` is given times.
     """
     simulation, plan, epoch, times = request[:4]
     assert plan.sides is not None

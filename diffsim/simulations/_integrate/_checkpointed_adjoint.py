@@ -13,7 +13,7 @@ class Reversible(AbstractScanAdjoint):
     r"""Reverse mode in O(state) memory: the run is stepped backwards from its end.
 
     A time-symmetric step satisfies $\Phi_{-h} = \Phi_h^{-1}$, so the past need not be
-    stored. The gradient equals that of the stored run to rounding.
+    stored. The gradient equals that of the stored run to machine precision.
 
     **Good values:** large states (N-body with N ≥ 100) and long runs. About 5 times the
     forward time, against 3 to 4 times with the past stored.

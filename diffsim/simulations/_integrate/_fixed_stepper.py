@@ -40,7 +40,7 @@ class Stepper(eqx.Module):
     """Steps `simulation` by `solver` on the grid `begin + n step`; `step` has a sign.
 
     Times are those elapsed since the epoch. The time of a step is a product, not a sum
-    of steps; explicit steps are told their length, which is not the difference of two
+    of steps; explicit steps are given their length, which is not the difference of two
     rounded times.
     """
 
@@ -164,7 +164,7 @@ class Stepper(eqx.Module):
 def with_closures(stepper: Stepper, y0: PyTree[Array]) -> Stepper:
     """`stepper` with what its terms close over as leaves of the terms.
 
-    A derivative rule is told only of its arguments; `lambda t, x, args: -self.k * x`
+    A derivative rule knows only its arguments; `lambda t, x, args: -self.k * x`
     would hide `self.k` from it.
     """
     if not isinstance(stepper.terms, AbstractSplitFlows):

@@ -81,7 +81,7 @@ def resolve_name(name: str, given: tuple[Any, ...]) -> object:
 
 
 def checked_classes(given: Any) -> tuple[Any, ...]:
-    """`classes` as a tuple; objects to what no file can name."""
+    """`classes` as a tuple; raises for what no file can name."""
     things = tuple(given) if isinstance(given, Iterable) else (given,)
     for thing in things:
         if not is_data_class(thing) and not is_function(thing):

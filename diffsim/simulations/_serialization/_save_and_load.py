@@ -112,7 +112,7 @@ def _write(file: BinaryIO, line: bytes, arrays: Sequence[np.ndarray]):
 
 
 def _check_whole(file: BinaryIO, path: str | os.PathLike) -> int:
-    """The size without the digest, `file` at its beginning; objects to damage."""
+    """The size without the digest, `file` at its beginning; raises for damage."""
     found = _BEGINNING.match(file.read(64))
     if found is None:
         raise ValueError(f"{path} was not written by diffsim.save")

@@ -16,7 +16,7 @@ class AbstractIMEXTerm(diffrax.AbstractTerm[Any, Any]):
     r"""$\dot y = f_E(t, y) + f_I(t, y)$, the second part stiff, with its own solve.
 
     Solvers with implicit stages take it as it is; to all others it is an ordinary
-    vector field. Functions are told `args`, the simulation.
+    vector field. Functions are given `args`, the simulation.
     """
 
     @property

@@ -17,7 +17,7 @@ class AbstractSplitFlows(diffrax.AbstractTerm[Any, Any]):
     r"""$\dot y = f(t, y) + g(t, y)$, the flow of either part known alone.
 
     What splitting methods need: each part moves while the other one stands still.
-    Functions are told `args`, the simulation.
+    Functions are given `args`, the simulation.
     """
 
     @abc.abstractmethod
