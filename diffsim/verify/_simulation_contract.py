@@ -88,9 +88,10 @@ def check_simulation(
     `.raise_if_failed()`, and a line a law when printed, which says what a simulation
     raised on the way.
 
-    **Good values:** a short run, tens of steps: laws 2 and 5 compare to rounding errors, which
-    grow with the steps, and a chaotic run amplifies them. The cost is about fifteen
-    compilations: 5 s at fixed steps, 25 s for an adaptive method on a 2-core machine.
+    **Good values:** a short run, tens of steps: laws 2 and 5 compare to rounding
+    errors, which grow with the steps, and a chaotic run amplifies them. The cost is
+    about fifteen compilations: 5 s at fixed steps, 25 s for an adaptive method on a
+    2-core machine.
 
     **Raises:** `ValueError` for a simulation that the laws cannot vary, and whatever
     `simulate(simulation, times, method)` raises.
