@@ -143,6 +143,7 @@ PDE_PROBLEMS: dict[str, Callable[[], AbstractSimulation]] = {
         _ring, lambda: pde.CahnHilliard(0.3, 0.9, linearized_about=1.0)
     ),
     "vorticity": _on(_torus, lambda: pde.NavierStokesVorticity(0.1, drag=0.2)),
+    "velocity": _on(_torus, lambda: pde.NavierStokesVelocity(0.1, drag=0.2)),
     "Schrodinger": _wave_function,
     "waves": _waves,
     "incompressible flow": _stream,

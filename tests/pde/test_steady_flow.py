@@ -12,7 +12,7 @@ from diffsim import RESULTS, pde
 from diffsim.pde._incompressible._momentum import friction
 from diffsim.pde._incompressible._staggered_grid import StaggeredGrid
 from diffsim.pde._incompressible._walls import validate_boundary
-from diffsim.pde._steady_state._residuals import residual_of
+from diffsim.pde._steady_state._steady_residual import residual_of
 from diffsim.pde._steady_state._stokes_preconditioner import StokesPreconditioner
 from diffsim.verify import taylor_test
 
