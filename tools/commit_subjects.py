@@ -1,4 +1,4 @@
-"""Checks subjects of commits: `component: imperative verb + object`, short.
+"""Checks subjects of commits: `component: imperative verb + object`, or several.
 
 `python tools/commit_subjects.py` looks at the last commit, and
 `python tools/commit_subjects.py main..` at all since main.
@@ -10,7 +10,7 @@ import sys
 
 
 LONGEST = 72
-SUBJECT = re.compile(r"[a-z][a-z0-9_./ ]*: [A-Z][a-z]+ \S.*[^.]")
+SUBJECT = re.compile(r"[a-z][a-z0-9_./, ]*: [A-Z][a-z]+ \S.*[^.]")
 #: "Added", "adding" and "adds" tell a story, "Add" says what the commit does.
 NO_IMPERATIVE = re.compile(r": \w+(?:ed|ing|(?<!s)s) ")
 #: Imperatives that end like one of those.
