@@ -156,28 +156,28 @@ with warnings.catch_warnings():
         )
         operator_not_linear = (
             "The operator is not linear: of zeros it does not make zeros. Leave out "
-            "what is constant in it, the value at a wall say, and subtract it from b."
+            "what is constant in it, the boundary value say, and subtract it from b."
         )
         incompatible_data = (
-            "The right-hand side and the values at the walls do not balance, where "
-            "they determine the unknown up to a constant: an elliptic problem with "
-            "alpha = 0 between Neumann or periodic walls. Subtract from f the mean of "
+            "The right-hand side and the boundary values do not balance, where they "
+            "determine the unknown up to a constant: an elliptic problem with alpha = "
+            "0 between Neumann or periodic boundaries. Subtract from f the mean of "
             "both together, or give an alpha above 0."
         )
         no_steady_state = (
             "No steady state was found from this initial state. There may be none at "
-            "these parameters, as beyond a fold or where walls let out less than comes "
-            "in, or none that attracts; else start nearer to it, from that of "
+            "these parameters, as beyond a fold or where boundaries let out less than "
+            "comes in, or none that attracts; else start nearer to it, from that of "
             "parameters nearby, try a shorter `solver=pde.PseudoTransient(0.1)`, or "
             "raise `max_steps`."
         )
         steady_state_not_determined = (
             "A steady state was found and not what determines it: a linear solve there "
-            "did not converge. Others may be right beside it, as where diffusion "
-            "between Neumann or periodic walls says nothing of the mean, or at a fold: "
-            "hold the field at a wall, or add a reaction that does. Else, where much "
-            "is carried, take `solver=pde.PseudoTransient(linear_solver="
-            "implicit.Krylov(implicit.GMRES(200), max_steps=4000))`."
+            "did not converge. Others may be right beside it, as at a fold, or where "
+            "diffusion between Neumann or periodic boundaries leaves the mean "
+            "undetermined: fix the field at a boundary, or add a reaction that does. "
+            "Else, where advection is strong, take `solver=pde.PseudoTransient("
+            "linear_solver=implicit.Krylov(implicit.GMRES(200), max_steps=4000))`."
         )
         no_linear_solution = (
             "A linear system could not be solved: its matrix (of `root`, the Jacobian "
@@ -242,8 +242,8 @@ _poisoning = jax.make_user_context(False)
 
 @contextlib.contextmanager
 def failures_as_nan():
-    """Inside, what has `throw=None` returns NaN and a RESULTS instead of raising:
-    `simulate`, and the layers of `diffsim.implicit`.
+    """Context manager: what has `throw=None` returns NaN and a RESULTS, and does not
+    raise: `simulate`, and the layers of `diffsim.implicit`.
 
     `fit`, `fisher` and `sweep` call `predict` inside it, so that one trial step or one
     member of a batch that fails does not end the others.

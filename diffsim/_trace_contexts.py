@@ -41,7 +41,7 @@ def surrounded(by: tuple[bool, ...], *, anew: bool) -> Iterator[Callable[[], Any
 
 
 def note(counts: tuple[int, ...]):
-    """Makes the notes that were made where a function was traced."""
+    """Make the notes that were made where a function was traced."""
     for one, count in zip(SURROUNDINGS, counts, strict=True):
         if count:
             one.note(count)

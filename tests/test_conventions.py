@@ -198,6 +198,18 @@ BRITISH = re.compile(
 )
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_name_is_given_twice_in_a_module(path):
+    """The second constant would silently be that of the first one's readers as well."""
+    names = [
+        target.id
+        for node in ast.parse(path.read_text()).body
+        for target in getattr(node, "targets", [getattr(node, "target", None)])
+        if isinstance(target, ast.Name)
+    ]
+    assert len(names) == len(set(names))
+
+
 def test_subjects_of_commits_name_a_component_and_say_what_is_done():
     objection = runpy.run_path(str(REPOSITORY / "tools" / "commit_subjects.py"))[
         "objection"

@@ -204,7 +204,7 @@ def test_a_sweep_of_many_failures_is_cut():
 
 def test_what_failed_stands_first_in_a_long_taylor_test(things):
     (good, *_) = things("taylor").leaves
-    bad = dataclasses.replace(good, name="wrong", flag="dead")
+    bad = dataclasses.replace(good, name="wrong", flag="no effect")
     leaves = (*[good] * 30, bad)
     lines = shown(dataclasses.replace(things("taylor"), leaves=leaves)).splitlines()
     assert lines[1].startswith("wrong") and lines[-1] == "… and 11 more"

@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 def orders(*, markdown: bool = False) -> int:
-    """Prints the order of every equation × boundary × scheme on a line.
+    """Print the order of every equation × boundary × scheme on a line.
 
     **Returns:** 0, or 1 if one is not what it must be.
     """

@@ -28,7 +28,7 @@ def saved_pictures(
     forecast: Fisher,
     fitted: np.ndarray,
 ) -> tuple[pathlib.Path, pathlib.Path]:
-    """Writes the orbits with the residuals, and the corner plot of the masses.
+    """Write the orbits with the residuals, and the corner plot of the masses.
 
     **Arguments:** `fitted`, positions as the fit has them, (time, body, 3), au.
 

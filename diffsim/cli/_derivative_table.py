@@ -32,7 +32,7 @@ _SYMPLECTIC = integrators.Leapfrog, integrators.Yoshida4
 
 
 def derivatives(*, markdown: bool = False) -> int:
-    """Prints the Taylor slopes of every equation × time integrator.
+    """Print the Taylor slopes of every equation × time integrator.
 
     **Returns:** 0, or 1 if one falls short of 2, or forward and reverse mode disagree.
     """

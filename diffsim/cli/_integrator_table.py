@@ -151,7 +151,7 @@ _EVERY_FORCE = (integrators.Leapfrog, integrators.KahanLi8, diffrax.Dopri8)
 
 
 def verify(*, markdown: bool = False) -> int:
-    """Prints what was measured for every public simulation and solver.
+    """Print what was measured for every public simulation and solver.
 
     **Returns:** 0, or 1 if a Taylor slope or an order is not what it must be.
     """

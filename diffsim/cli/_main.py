@@ -17,7 +17,7 @@ from ._integrator_table import verify
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs `diffsim demo`, `diffsim verify` or `diffsim info`.
+    """Run `diffsim demo`, `diffsim verify` or `diffsim info`.
 
     **Arguments:** `arguments`, words of the command line; None takes those of the
     process.
@@ -100,14 +100,14 @@ def _parser() -> argparse.ArgumentParser:
         type=pathlib.Path,
         default=pathlib.Path("."),
         metavar="DIR",
-        help="folder for the pictures (this one)",
+        help="folder for the pictures (default: the current one)",
     )
     command.add_argument(
         "--seed",
         type=_seed,
         default=1,
         metavar="N",
-        help="of the noise and of the wrong start (1)",
+        help="seed of the noise and of the perturbed initial guess (default 1)",
     )
     command = commands.add_parser(
         "verify",

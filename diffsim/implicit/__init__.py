@@ -1,4 +1,4 @@
-"""Answers defined by equations, differentiated without looking into the solver."""
+"""Solutions of equations, with derivatives by the implicit function theorem."""
 
 from ._adjoint_report import AdjointReport, adjoint_report
 from ._anderson import Anderson

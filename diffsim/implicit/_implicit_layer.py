@@ -27,6 +27,7 @@ from ._implicit_differentiation import (
     implicit_options,
     implicit_solve,
 )
+from ._inexact_newton import AbstractInexactNewton
 from ._iteration import iterate
 from ._layer_arguments import explain_derivatives
 from ._newton import Newton, linearized
@@ -132,7 +133,11 @@ def _solve_layer(
     found = Solution(value, status, size, steps)
     if not full:
         return found
-    number = _condition_of(function, value, theta, implicit_options(adjoint))
+    options = implicit_options(adjoint)
+    if adjoint is not options and isinstance(solver, Newton | AbstractInexactNewton):
+        # Where the iterations are unrolled, theirs is the only linear solver.
+        options = ImplicitAdjoint(solver.linear_solver)
+    number = _condition_of(function, value, theta, options)
     return dataclasses.replace(found, condition=number)
 
 
@@ -305,7 +310,7 @@ def _condition_of(function, value, theta, adjoint: ImplicitAdjoint) -> Array:
 
 def _with_closures_as_leaves(given: Given, guess: PyTree[Array]) -> Given:
     """An adjoint or a solver, whose linear solver hides no array in its functions."""
-    if not isinstance(given, ImplicitAdjoint | Newton | NewtonKrylov):
+    if not isinstance(given, ImplicitAdjoint | Newton | AbstractInexactNewton):
         return given
     opened = given.linear_solver.with_closures_as_leaves(guess)
     return eqx.tree_at(lambda x: x.linear_solver, given, opened)

@@ -46,7 +46,7 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self.saved > _SECONDS
 
     def save(self, state: PyTree):
-        """Writes the arrays of `state`; warns, once, where that is impossible."""
+        """Write the arrays of `state`; warns, once, where that is impossible."""
         if self.path is None:
             return
         leaves = jax.tree.leaves(eqx.filter(state, eqx.is_array_like))

@@ -119,8 +119,8 @@ def _check_enough_data(found: Posterior):
     size = int(sum(map(np.sum, masks))) if masks else found.data.size
     if size <= number:
         raise ValueError(
-            "noise=Gaussian() judges sigma from residuals, which takes more data than "
-            f"parameters, got {size} for {number}; give it, Gaussian(sigma)"
+            "noise=Gaussian() estimates sigma from residuals, which takes more data "
+            f"than parameters, got {size} for {number}; give it, Gaussian(sigma)"
         )
 
 

@@ -54,7 +54,7 @@ def fit(
     starts: Any = 1,
     options: Any = None,
 ) -> Fit:
-    r"""The model that makes the data most probable, and how well they determine it.
+    r"""Fit parameters of a model to data: most probable values, with error bars.
 
     $$\hat\theta = \arg\min_\theta \sum_i \tfrac12
         \left(\frac{d_i - \mu_i(\theta)}{\sigma_i}\right)^2 + \ln\sigma_i

@@ -14,7 +14,7 @@ from .._progress import progress_text, show_line
 
 @dataclasses.dataclass(frozen=True)
 class FitOptions:
-    """How a fit is run; nothing here changes its answer, but `max_steps` and `starts`.
+    """Options of a fit; `max_steps`, `seed` and `start_scatter` may change its answer.
 
     **Arguments**
 

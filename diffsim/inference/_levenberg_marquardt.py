@@ -179,7 +179,7 @@ class LevenbergMarquardt(
         state: LevenbergMarquardtState,
         tags: Any,
     ) -> tuple[PyTree, LevenbergMarquardtState, PyTree]:
-        """Makes a Jacobian if the last step was accepted, then one trial step."""
+        """Make a Jacobian if the last step was accepted, then one trial step."""
         del tags
         flat, unravel, rows = flatten_rows(fn, y, args)
         bounds = _bounds(options, flat)

@@ -251,7 +251,7 @@ _MISSED = 10
 
 #: Share of an error bar that the error of the simulation may take unnoticed: added in
 #: quadrature, 0.3 widens it by 5 %.
-_MUCH = 0.3
+_UNNOTICED = 0.3
 
 
 def flags_of(fit: Any) -> dict[str, str]:
@@ -281,7 +281,7 @@ def _solver_error_warning(fit: Any) -> str:
     error = np.asarray(fit.solver_error)
     if np.any(np.isinf(error)):
         return "the error of the simulation is unknown, which failed at finer steps"
-    if not np.any(error > _MUCH):
+    if not np.any(error > _UNNOTICED):
         return ""
     worst = int(np.nanargmax(error))
     return (

@@ -72,7 +72,7 @@ class AbstractDiscretization(eqx.Module):
 
 
 class FiniteVolume(AbstractDiscretization):
-    """Finite volumes: cell averages, fluxes across faces, any boundary.
+    """Finite volumes: values at cell centers, fluxes across faces, any boundary.
 
     Of the order of the operators in the equation, two where nothing else is said.
     """
@@ -162,13 +162,13 @@ class Fourier(AbstractDiscretization):
             equation, AbstractSpectralEquation | AbstractSplitStepEquation
         ):
             raise ValueError(
-                f"{name} has no form in Fourier space; leave discretization away, or "
-                "take discretization=pde.FiniteVolume()"
+                f"{name} has no form in Fourier space; omit discretization, or take "
+                "discretization=pde.FiniteVolume()"
             )
         if not all(map(domain.periodic, range(domain.grid.ndim))):
             raise ValueError(
-                f"{name} in Fourier space is periodic, got a boundary; leave boundary "
-                f"away{_alternative(equation)}"
+                f"{name} in Fourier space is periodic, got a boundary; omit boundary"
+                f"{_alternative(equation)}"
             )
         if isinstance(equation, AbstractSpectralEquation):
             # For what it raises, which depends on shapes alone.

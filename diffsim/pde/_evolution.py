@@ -292,7 +292,7 @@ def _check_solver(evolution: Evolution, solver: Any):
     )
     waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
     if isinstance(solver, AbstractExponentialSolver) and not modes:
-        steps = "what is linear exactly, in Fourier space (pde.Fourier, periodic)"
+        steps = "semilinear equations in Fourier space (pde.Fourier, periodic)"
     elif isinstance(solver, AbstractSplittingSolver) and not waves:
         steps = "waves, pde.Wave or pde.Schrodinger"
     else:

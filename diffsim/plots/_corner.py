@@ -53,7 +53,7 @@ def corner(
     labels: Sequence[str] | None = None,
     figure: Any = None,
 ) -> "matplotlib.figure.Figure":
-    r"""Draws what a fit or a forecast knows of its parameters, alone and in pairs.
+    r"""Draw what a fit or a forecast knows of its parameters, alone and in pairs.
 
     Ellipses of one and two standard deviations, $\Delta\chi^2 = 1$ and 4, whose shadows
     on the axes are those of each parameter with all others free (39 % and 86 % of the

@@ -23,7 +23,7 @@ def orbits(
     unit: str | None = None,
     colors: Sequence[str] | None = None,
 ) -> "matplotlib.axes.Axes":
-    """Draws the paths of bodies projected to a plane, a dot where each one ends.
+    """Draw the paths of bodies projected to a plane, a dot where each one ends.
 
     **Arguments**
 

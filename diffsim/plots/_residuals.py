@@ -26,7 +26,7 @@ def residuals(
     axes: Any = None,
     colors: Sequence[str] | None = None,
 ) -> "matplotlib.axes.Axes":
-    r"""Draws residuals over time, a line of points a series, bands of ±1 and ±2σ.
+    r"""Draw residuals over time, a line of points a series, bands of ±1 and ±2σ.
 
     $$\rho = (\text{data} - \text{prediction}) / \sigma$$
 

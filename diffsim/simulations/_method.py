@@ -21,7 +21,7 @@ MAX_STEPS = 2**16
 
 
 class Method(eqx.Module):
-    r"""A solver with its steps, and how the run is differentiated.
+    r"""Time integrator, step-size control and adjoint of a run.
 
     ```python
     ds.Method(integrators.Leapfrog(), step=0.01)  # fixed steps
@@ -120,8 +120,8 @@ class Method(eqx.Module):
             return self
         if trajectory.steps is None or is_traced(trajectory.steps):
             raise ValueError(
-                "frozen needs the steps of a concrete adaptive run; call it outside "
-                "jit with the trajectory that simulate returned"
+                "freeze_steps needs the steps of a concrete adaptive run; call it "
+                "outside jit with the trajectory that simulate returned"
             )
         steps = np.asarray(trajectory.steps)
         ends = steps[np.isfinite(steps)]

@@ -79,7 +79,7 @@ def simulate(
     rtol: float | None = None,
     error_estimate: bool = False,
 ) -> Trajectory:
-    r"""Runs `simulation` from its epoch to `times`.
+    r"""Run `simulation` from its epoch to `times`.
 
     Solves $\dot y = f(t, y;\,\theta)$, $y(t_0) = y_0(\theta)$. The result is
     differentiable in forward and reverse mode, in any nesting, with respect to every

@@ -67,7 +67,7 @@ class AbstractSimulation(eqx.Module):
         return None
 
     def check_method(self, method: Method) -> bool | None:
-        """Object to a method before a run, or warn of it; to none by default.
+        """Raise `ValueError` for a method, or warn of it, before a run; default none.
 
         **Returns:** True where it warned that fixed steps are unstable, so that a run
         which then grows a millionfold is `RESULTS.unstable_steps`.

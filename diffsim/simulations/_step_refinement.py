@@ -38,7 +38,7 @@ _ULPS_OF_TOLERANCE = 25 * 0.99
 
 @contextlib.contextmanager
 def refined_steps():
-    """Inside, `simulate` takes half the step, or a tenth of the tolerances.
+    """Context manager: `simulate` takes half the step, or a tenth of the tolerances.
 
     Tolerances at the rounding of the state have no tenth that could be reached; such a
     run is extrapolated from itself and one with ten times its tolerances. Steps that

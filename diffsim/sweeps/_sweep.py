@@ -179,7 +179,7 @@ def sweep(
     options: Any = None,
     error_estimate: bool = False,
 ) -> Sweep:
-    r"""Computes $f(\theta_i)$ for many $\theta_i$, side by side.
+    r"""Compute $f(\theta_i)$ for many $\theta_i$, side by side.
 
     ```python
     over = {"bodies.masses[Jupiter]": mass * np.linspace(0.8, 1.2, 32)}

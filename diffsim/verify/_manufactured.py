@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 
 class Manufactured(eqx.Module):
-    r"""The source s for which a chosen u solves $\partial_t u = F(u) + s$.
+    r"""Manufactured solution: the s of $\partial_t u = F(u) + s$ for a chosen u.
 
     With it, what a code computes can be compared with u itself, for any equation,
     coefficients and boundaries: the method of manufactured solutions. u and F are

@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 
 def live_leaves(case: Case) -> tuple[Finding, TaylorReport]:
-    """1. Every float leaf is live, and so are the epoch and the times."""
+    """1. Every float leaf has a gradient, and so have the epoch and the times."""
     taylor = taylor_test(
         lambda simulation: case.states(Leaves.of(simulation).values),
         case.simulation,
@@ -46,9 +46,9 @@ def live_leaves(case: Case) -> tuple[Finding, TaylorReport]:
     faulty = [x.name for x in taylor.leaves if not x.passed]
     if faulty:
         return Finding(False, f"see {', '.join(faulty)} in .taylor"), taylor
-    detail = (
-        f"slopes {np.min(slopes):.3f} to {np.max(slopes):.3f}" if slopes else "floor"
-    )
+    detail = "below rounding"
+    if slopes:
+        detail = f"slopes {np.min(slopes):.3f} to {np.max(slopes):.3f}"
     return Finding(True, detail), taylor
 
 

@@ -66,10 +66,10 @@ def check_simulation(
     *,
     seed: int = 0,
 ) -> CheckReport:
-    r"""Tries the laws of diffsim on a simulation, yours or ours.
+    r"""Check that a simulation, yours or ours, obeys the laws below.
 
-    1. Every float leaf, the epoch and the times are live: a Taylor test of each has
-       slope 2 in forward and reverse mode, at frozen steps.
+    1. Every float leaf, the epoch and the times have gradients: a Taylor test of each
+       has slope 2 in forward and reverse mode, at frozen steps.
     2. jacfwd, jacrev and the four Hessians work on it and agree to 1e-10.
     3. A second value of any leaf compiles nothing new.
     4. float32 in gives float32 out, float64 in gives float64 out.
@@ -110,7 +110,7 @@ def check_simulation(
         return _simulation_checks.modes_agree(case, disagreement)
 
     table_of_laws = (
-        ("every leaf is live", live_leaves),
+        ("every leaf has a gradient", live_leaves),
         ("all modes work and agree", modes_agree),
         ("values compile nothing new", _simulation_checks.compiles_once),
         ("precision is kept", _simulation_checks.precision_is_kept),

@@ -26,9 +26,9 @@ class LeafReport(eqx.Module):
     - `slopes`: slope of the remainder by mode; NaN where it is below rounding.
     - `disagreement`: forward minus reverse derivative, relative to the sum of the
         magnitudes of its terms; NaN if only one mode was tested.
-    - `flag`: empty, or why there is no slope. `"floor"`: the remainder is below the
-        rounding of the function at every step, which counts as passed. `"dead"`: the
-        function does not depend on the leaf, bit for bit.
+    - `flag`: empty, or why there is no slope. `"below rounding"`: the remainder is
+        below the rounding of the function at every step, which counts as passed.
+        `"no effect"`: the function does not depend on the leaf, bit for bit.
         `"not finite"`: a derivative is NaN or infinite.
     """
 
@@ -41,7 +41,7 @@ class LeafReport(eqx.Module):
     @property
     def passed(self) -> bool:
         if self.flag:
-            return self.flag == "floor"
+            return self.flag == "below rounding"
         return all(
             np.isnan(slope) or slope >= 2 - self.tolerance
             for slope in self.slopes.values()
@@ -69,7 +69,7 @@ class TaylorReport(eqx.Module):
     @property
     def disagreement(self) -> float:
         """Largest relative difference of forward and reverse mode; NaN for one mode."""
-        found = [leaf.disagreement for leaf in self.leaves if leaf.flag != "dead"]
+        found = [leaf.disagreement for leaf in self.leaves if leaf.flag != "no effect"]
         return float(np.max(found, initial=0.0))
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ def taylor_test(
     tolerance: float = 0.1,
     seed: int = 0,
 ) -> TaylorReport:
-    r"""Compares the derivative of `function` with the function itself, leaf by leaf.
+    r"""Compare the derivative of `function` with the function itself, leaf by leaf.
 
     $$|J(x + hv) - J(x) - h\,J'(x)v| = O(h^2), \qquad
         J = \sum_k w_k |f_k(x) + o_k|^2$$
@@ -141,8 +141,8 @@ def taylor_test(
     **Raises:** `ValueError` for a function that is not finite at `inputs`, inputs
     without float arrays, or an unknown mode.
 
-    **Limits:** a leaf flagged `floor` is not proven (mathematics: its effect drowns in
-    rounding). Kinks give slope 1 (mathematics).
+    **Limits:** a leaf flagged `below rounding` is not proven (mathematics: its effect
+    drowns in rounding). Kinks give slope 1 (mathematics).
     """
     if not modes or set(modes) - set(_MODES):
         raise ValueError(f"modes must be among {_MODES}, got {tuple(modes)}")

@@ -41,14 +41,14 @@ def remainder_slopes(
         return Slopes(nothing, "not finite")
     change = functools.cache(change)
     if not any(derivatives.values()) and change(_LARGEST) == change(-_LARGEST) == 0:
-        return Slopes(nothing, "dead")
+        return Slopes(nothing, "no effect")
     slopes = {}
     for mode, derivative in derivatives.items():
         slope = _slope(_remainder_of(change, derivative), eps)
         if slope is None:
             return Slopes(nothing, "not finite")
         slopes[mode] = slope
-    flag = "floor" if np.all(np.isnan(list(slopes.values()))) else ""
+    flag = "below rounding" if np.all(np.isnan(list(slopes.values()))) else ""
     return Slopes(slopes, flag)
 
 

@@ -41,7 +41,7 @@ class Case:
 
     @classmethod
     def of(cls, simulation, times, method: Method | None, seed: int) -> Self:
-        """Runs the simulation once; raises where that fails."""
+        """Run the simulation once; raises where that fails."""
         given = simulation.default_method() if method is None else method
         if eqx.is_array(simulation.t0):
             epoch = float(simulation.t0)

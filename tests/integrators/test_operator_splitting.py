@@ -140,6 +140,6 @@ def test_terms_that_are_not_separable_or_flows_raise_value_error():
             return diffrax.ODETerm(lambda t, y, args: -y)
 
     with pytest.raises(
-        ValueError, match=r"Leapfrog needs Separable .* or Flows; got O"
+        ValueError, match=r"Leapfrog needs Separable .* or SplitFlows; got O"
     ):
         ds.simulate(Plain(*jax.tree.leaves(duffing())), 1.0, ds.Method(Leapfrog(), 0.1))

@@ -32,7 +32,7 @@ def test_derivatives_of_every_equation_are_correct_by_its_default_method(name):
     found = slopes(name, None)
     assert found.passed, found
     assert found.disagreement < 1e-10
-    assert not any(leaf.flag == "dead" for leaf in found.leaves), found
+    assert not any(leaf.flag == "no effect" for leaf in found.leaves), found
 
 
 @pytest.mark.slow

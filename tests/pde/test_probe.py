@@ -164,7 +164,7 @@ def test_traced_probe_beyond_boundary_is_nan():
     found = jax.jit(lambda x: pde.probe(random(5, 5), x, domain))(points)
     np.testing.assert_array_equal(np.isnan(found), [False, True, True])
     for given in (points[:2], np.asarray(points[:2]).tolist()):
-        with pytest.raises(ValueError, match=r"lie within the walls.* 1\.01"):
+        with pytest.raises(ValueError, match=r"lie within the domain.* 1\.01"):
             jax.jit(lambda u, x=given: pde.probe(u, x, domain))(random(5, 5))
 
 
@@ -189,7 +189,7 @@ def test_invalid_probes_raise():
         (([0.1], domain), {}, r"points must have shape \(point, 2\)"),
         (([0.1, 0.2], domain), {"order": 3}, "order must be one of"),
         (([0.1, 0.2], domain, jnp.zeros(3)), {}, "one for each of the leading axis"),
-        (([0.1, -0.2], domain), {}, "points must lie within the walls"),
+        (([0.1, -0.2], domain), {}, "points must lie within the domain"),
         (([0.1, 0.2], pde.Domain(pde.Grid((3, 5)))), {}, "a field must have shape"),
     ]
     for given, options, sentence in cases:

@@ -159,7 +159,7 @@ def test_parameter_without_effect_is_flagged():
     finding, taylor = _simulation_checks.live_leaves(_case(_Baked))
     assert not finding.passed
     assert "stiffness" in finding.detail
-    assert {leaf.name: leaf.flag for leaf in taylor.leaves}["stiffness"] == "dead"
+    assert {leaf.name: leaf.flag for leaf in taylor.leaves}["stiffness"] == "no effect"
 
 
 def test_stopped_gradient_is_detected():

@@ -103,7 +103,7 @@ def test_linear_function_has_slope_two():
 
 def test_leaf_without_effect_is_flagged_and_fails():
     found = taylor_test(lambda x, y: jnp.sin(x) + 0 * y, 0.3, 0.5)
-    assert [leaf.flag for leaf in found.leaves] == ["", "dead"]
+    assert [leaf.flag for leaf in found.leaves] == ["", "no effect"]
     assert not found.passed
 
 
@@ -121,7 +121,7 @@ def test_infinite_derivative_is_flagged_and_fails():
 
 def test_remainder_below_rounding_counts_as_passed():
     found = taylor_test(lambda x: 1 + 1e-13 * jnp.sin(x), 0.3)
-    assert found.leaves[0].flag == "floor"
+    assert found.leaves[0].flag == "below rounding"
     assert found.passed
 
 

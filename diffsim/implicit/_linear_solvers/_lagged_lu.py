@@ -17,7 +17,7 @@ class LaggedLU(AbstractLinearSolver):
 
     $$x \leftarrow x + \tilde A^{-1} (b - A x)$$
 
-    The last step is taken from a point near the root, so that one to three sweeps with
+    The last step is taken from a point near the root, so that one to three steps with
     the exact operator leave nothing of the difference, and a derivative factors
     nothing: `implicit.Newton` hands its factors on. Behind another solver they are made
     anew.
@@ -28,7 +28,7 @@ class LaggedLU(AbstractLinearSolver):
     - `refinement_steps`: the most refinements. A correction that is not small by then
         gives NaN.
 
-    **Good values:** 4 sweeps; the larger the system, the more this saves.
+    **Good values:** 4 refinement steps; the larger the system, the more this saves.
     """
 
     linear_solver: AbstractLinearSolver = Dense()

@@ -42,7 +42,7 @@ class _Parabola(diffrax.AbstractLocalInterpolation):
 
 
 class SSPRK3(diffrax.AbstractERK):
-    r"""Shu and Osher's method of order 3: stages that are averages of Euler's steps.
+    r"""Strong-stability-preserving Runge–Kutta method of order 3, by Shu and Osher.
 
     $$u_1 = E(u), \quad u_2 = \tfrac34 u + \tfrac14 E(u_1), \quad
     u_3 = \tfrac13 u + \tfrac23 E(u_2), \qquad E(u) = u + h f(u)$$

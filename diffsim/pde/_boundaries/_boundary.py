@@ -194,5 +194,5 @@ def _refuse_class(given: Any, name: str):
 def _flow_hint(given: Any, name: str) -> str:
     """Say where walls of a flow belong, whose classes are above this package."""
     if name == "boundary" and type(given).__name__ in ("NoSlip", "FreeSlip"):
-        return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, walls)"
+        return "; walls of fluids are for pde.IncompressibleFlow(nu, grid, boundary)"
     return ""

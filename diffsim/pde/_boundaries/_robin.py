@@ -93,8 +93,8 @@ class Robin(AbstractGhostCellBoundary):
             return
         if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
             raise ValueError(
-                "alpha and beta must not both be 0, which says nothing of u at the "
-                "wall; give pde.Dirichlet(value) or pde.Neumann(value)"
+                "alpha and beta must not both be 0, which leaves u at the boundary "
+                "undetermined; give pde.Dirichlet(value) or pde.Neumann(value)"
             )
 
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:

@@ -19,7 +19,7 @@ from ._tensor_eigenbasis import apply_in_eigenbasis, eigenvectors
 
 
 class FastDiagonalization(AbstractPreconditioner):
-    r"""Diagonalization by the eigenvectors Q of each axis: direct, of numbers k and α.
+    r"""Fast diagonalization: direct, by eigenvectors Q of each axis; constant k and α.
 
     $$u = Q\,\Lambda^{-1} Q^T b, \qquad
       \Lambda = \alpha + \sum_a \frac{k}{\Delta x_a^2} \lambda_a$$

@@ -25,7 +25,7 @@ _DENSE = 1024
 
 
 class Multigrid(AbstractPreconditioner):
-    r"""V-cycles from grid to coarser grid, for k and α that vary: O(N) work.
+    r"""Geometric multigrid: V-cycles, O(N) work, for variable k and α.
 
     Polynomials of Chebyshev smooth on each grid, which is half as fine along every
     axis that it can be halved along; the last one is solved directly. Each cycle is a

@@ -35,7 +35,7 @@ from ._conservation_law import (
 
 
 class Euler(AbstractConservationLaw):
-    r"""Mass, momentum and energy of a gas without friction: shocks, fans, contacts.
+    r"""Euler equations of gas dynamics: shocks, rarefactions, contacts.
 
     $$\partial_t\begin{pmatrix}\rho\\ \rho\mathbf v\\ E\end{pmatrix} +
     \nabla\cdot\begin{pmatrix}\rho\mathbf v\\ \rho\mathbf v\mathbf v + p\\

@@ -80,8 +80,8 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
     def channels(self, ndim: int) -> int:
         if ndim > 1 and not self.potential:
             raise ValueError(
-                f"KuramotoSivashinsky of slopes has one dimension, got {ndim}; take "
-                "KuramotoSivashinsky(potential=True)"
+                "KuramotoSivashinsky with potential=False has one dimension, got "
+                f"{ndim}; take KuramotoSivashinsky(potential=True)"
             )
         return 1
 

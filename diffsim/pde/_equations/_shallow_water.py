@@ -47,7 +47,7 @@ from ._conservation_law import (
 
 
 class ShallowWater(AbstractConservationLaw):
-    r"""Depth h and momentum $h\mathbf v$ of water much shallower than its waves.
+    r"""Shallow-water equations in depth h and momentum $h\mathbf v$, over any bottom.
 
     $$\partial_t\begin{pmatrix} h\\ h\mathbf v\end{pmatrix} + \nabla\cdot
     \begin{pmatrix} h\mathbf v\\ h\mathbf v\mathbf v + \tfrac12 g h^2\end{pmatrix} =
@@ -192,8 +192,8 @@ class ShallowWater(AbstractConservationLaw):
         if not shallowest > 0:
             raise ValueError(
                 "initial must have a positive depth everywhere, got "
-                f"{shallowest}; channels are h and h v, and h is what the bottom "
-                "leaves below the level"
+                f"{shallowest}; channels are h and h v, and h is the height of the "
+                "free surface above the bottom"
             )
 
     def default_method(self, domain: Domain) -> Method:

@@ -16,7 +16,7 @@ Channels = tuple[Array, ...]
 
 
 class AbstractRiemannSolver(eqx.Module):
-    """The flux through a face, from the states on both of its sides."""
+    """Approximate Riemann solver: the flux through a face from the states beside it."""
 
     @abc.abstractmethod
     def flux(self, law: Any, left: Channels, right: Channels, axis: int) -> Channels:

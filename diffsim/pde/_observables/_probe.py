@@ -197,7 +197,7 @@ def _validate_points(given: Any, domain: Domain, dtype: Any) -> Array:
     outside = ~np.all(_inside(points, lower, upper, domain), -1)
     if np.any(outside):
         raise ValueError(
-            f"points must lie within the walls, from {lower} to {upper}, got "
+            f"points must lie within the domain, from {lower} to {upper}, got "
             f"{points[outside][0]}"
         )
     return found

@@ -42,7 +42,7 @@ class _State(eqx.Module):
 
 
 class PseudoTransient(AbstractInexactNewton):
-    r"""Implicit steps in a time of its own, as long as f stays nearly linear:
+    r"""Pseudo-transient continuation: implicit steps in pseudo-time, towards f(y) = 0:
 
     $$\Bigl(\frac1\tau - \frac{\partial f}{\partial y}\Bigr)\,s = f(y), \qquad
       y \leftarrow y + s, \qquad

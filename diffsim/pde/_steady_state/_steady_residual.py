@@ -41,14 +41,14 @@ def check_simulation(simulation: Any):
     name = type(simulation.equation).__name__
     if not isinstance(simulation.equation, AbstractFiniteVolumeEquation):
         raise ValueError(
-            f"{name} has no finite volume form, whose rate could vanish; "
+            f"{name} has no finite volume form, which a steady state needs; "
             "steady_state takes equations that are AbstractFiniteVolumeEquation, such "
             "as pde.Diffusion(D, source)"
         )
     if not isinstance(simulation.discretization, FiniteVolume):
         raise ValueError(
             f"{name} must be in finite volumes for a steady state, got discretization="
-            f"{type(simulation.discretization).__name__}(); leave discretization away"
+            f"{type(simulation.discretization).__name__}(); omit discretization"
         )
 
 

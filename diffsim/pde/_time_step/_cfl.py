@@ -252,9 +252,8 @@ def allowed_step(simulation: Any, courant_number: Any, t: Any, y: Any) -> Array:
     if rate is None:
         name = type(getattr(simulation, "equation", simulation)).__name__
         raise ValueError(
-            f"{name} does not say how fast its waves are, by courant_rate(t, u, "
-            "domain); there is no step to be found for it; choose one by its error, or "
-            "let a solver with an error estimate choose"
+            f"{name} defines no courant_rate(t, u, domain), which CFL needs; choose a "
+            "step by its error, or let a solver with an error estimate choose"
         )
     # Where nothing moves any step will do, a finite one.
     least = jnp.finfo(rate.dtype).tiny ** 0.5

@@ -16,7 +16,7 @@ _DIRECTIONS = (None, "up", "down")
 
 
 class Event(eqx.Module):
-    r"""Where a function of the run, $g(t, y;\,\theta)$, goes through zero.
+    r"""Zero crossing of a function of the run, $g(t, y;\,\theta) = 0$.
 
     ```python
     def crossing(t, state, simulation):  # the planet of row 1 passes before the star

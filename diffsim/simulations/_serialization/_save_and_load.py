@@ -34,7 +34,7 @@ _OF_NO_TREE = (
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:
-    """Writes a simulation, trajectory, fit or any pytree of modules to `path`.
+    """Write a simulation, trajectory, fit or any pytree of modules to `path`.
 
     The file is one line of JSON, which says what the tree is made of, the bytes of the
     arrays, and a BLAKE2b digest of all before it. Values come back to the bit, numbers
@@ -65,7 +65,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
 
 
 def load(path: str | os.PathLike[str], *, classes: Any = ()) -> PyTree:
-    """Reads what `save` wrote.
+    """Read what `save` wrote.
 
     Whether the file is as it was written is checked before anything is made of it.
     Names in it are looked up in diffsim, in `jax.numpy`, in the script that is running

@@ -14,7 +14,7 @@ from ..._types import PyTree
 
 
 class AbstractSplitFlows(diffrax.AbstractTerm[Any, Any]):
-    r"""$\dot y = f(t, y) + g(t, y)$, the flow of either part known alone.
+    r"""Operator splitting $\dot y = f(t, y) + g(t, y)$ with the flow of either part.
 
     What splitting methods need: each part moves while the other one stands still.
     Functions are given `args`, the simulation.

@@ -111,7 +111,7 @@ def _check_solver(solver: diffrax.AbstractSolver, terms: Any):
     if structure in (Separable, AbstractSplitFlows):
         wanted = "Separable dynamics, whose accelerations do not depend on velocity"
     if structure is AbstractSplitFlows:
-        wanted += ", or Flows"
+        wanted += ", or SplitFlows"
     if wanted.startswith("MultiTerm"):
         wanted += ", an explicit and an implicit term"
         advice = "Take integrators.Kvaerno5() where all of one term is stiff"
