@@ -1,5 +1,7 @@
 """`fit` and `fisher` on a simulation: free leaves, data and failed runs."""
 
+import dataclasses
+
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
@@ -127,6 +129,12 @@ def test_solver_error_is_in_units_of_the_error_bars(truth, method):
         assert worst > 0.3 and f"is {worst:.2g} sigma in" in near.flags["solver_error"]
         headline = str(near).splitlines()[0]
         assert f"converged, but {near.flags['solver_error']}" in headline
+        # Of less the table advises, and of a tenth of an error bar it says nothing.
+        for share, advises in ((0.2, True), (0.05, False)):
+            less = near.solver_error * share / worst
+            known = dataclasses.replace(near, solver_error=less)
+            assert known.flags == {}
+            assert ("take a smaller step or tolerance" in str(known)) == advises
     else:
         assert np.all(moved < 1e-6) and np.all(near.solver_error < 1e-6)
         assert "finer steps would move no value by more than" in str(near)
