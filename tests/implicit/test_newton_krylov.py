@@ -52,6 +52,18 @@ def test_boundary_value_problem_is_solved_and_differentiated_matrix_free():
     assert f"{N},{N}" not in program
 
 
+def test_condition_number_of_an_unrolled_root_is_estimated_matrix_free():
+    def condition(strength):
+        unrolled = optx.RecursiveCheckpointAdjoint()
+        options = {"solver": NewtonKrylov(), "adjoint": unrolled, "full": True}
+        given = jnp.full(N, strength)
+        return root(lambda y, a: y + y**2 - a, given, given, **options).condition
+
+    assert f"{N},{N}" not in str(jax.make_jaxpr(condition)(0.2))
+    # The Jacobian is 1 + 2 y times the identity.
+    np.testing.assert_allclose(condition(0.2), 1.0, rtol=1e-6)
+
+
 def test_line_search_converges_where_full_newton_steps_diverge():
     def flat(y, _):
         return jnp.arctan(y)
