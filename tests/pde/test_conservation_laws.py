@@ -96,7 +96,9 @@ def test_derivatives_of_rates_are_correct_in_both_modes(kind, scheme, riemann_so
     weights = jax.random.normal(next(keys), value.shape)
     (bars,) = jax.vjp(rate, numbers)[1](weights)
     every = zip(jax.tree.leaves(bars), jax.tree.leaves(step), strict=True)
-    assert all(np.any(bar != 0) for bar in jax.tree.leaves(bars)), "a number is dead"
+    assert all(np.any(bar != 0) for bar in jax.tree.leaves(bars)), (
+        "a number has no gradient"
+    )
     np.testing.assert_allclose(
         sum(jnp.sum(bar * d) for bar, d in every),
         jnp.sum(weights * forward),

@@ -132,7 +132,7 @@ def test_traced_steps_cannot_be_frozen(driven):
         trajectory = simulate(driven(k=k), 1.0, _ADAPTIVE, throw=False)
         return simulate(driven(k=k), 1.0, _ADAPTIVE.freeze_steps(trajectory)).states
 
-    with pytest.raises(ValueError, match="frozen needs the steps of a concrete"):
+    with pytest.raises(ValueError, match="freeze_steps needs the steps of a concrete"):
         jax.jit(run)(2.0)
 
 
