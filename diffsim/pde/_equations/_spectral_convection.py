@@ -1,7 +1,7 @@
 """Convective terms in Fourier space."""
 
 from collections.abc import Sequence
-from itertools import combinations_with_replacement
+from itertools import combinations
 from typing import Any
 
 import jax
@@ -39,16 +39,19 @@ def momentum_convection(z: Array, modes: FourierBasis) -> Array:
     """
     u = _split_components(modes.ifft(z))
     last = len(u) - 1
-    pairs = list(combinations_with_replacement(range(len(u)), 2))[:-1]
+    every = range(len(u))
+    squares = [(i, i) for i in every[:-1]]
+    pairs = squares + list(combinations(every, 2))
     products = [
         u[i] * u[j] - u[last] * u[last] if i == j else u[i] * u[j] for i, j in pairs
     ]
     flux = dict(zip(pairs, modes.fft(jnp.concatenate(products)), strict=True))
-    rows = []
+    # Asked for once: what is made again XLA does not always see to be the same.
+    wavenumbers, rows = modes.wavenumbers, []
     for i in range(len(u)):
         terms = [
             real_times(k, flux[min(i, j), max(i, j)])
-            for j, k in enumerate(modes.wavenumbers)
+            for j, k in enumerate(wavenumbers)
             if not i == j == last
         ]
         rows.append(sum(terms[1:], start=terms[0]))
