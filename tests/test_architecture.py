@@ -15,6 +15,7 @@ FOUNDATION = {
     "_atomic_file",
     "_citations",
     "_configure",
+    "_extras",
     "_jit",
     "_linalg",
     "_parameter_selection",

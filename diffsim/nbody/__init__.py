@@ -1,6 +1,7 @@
 """Point masses under gravity and other forces."""
 
 from ._bodies import Bodies, State, TestParticles
+from ._body_axes import BodyAxes
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._kepler import (
     Elements,
@@ -19,6 +20,7 @@ from ._units import G
 __all__ = [
     "AbstractForce",
     "Bodies",
+    "BodyAxes",
     "Elements",
     "G",
     "Gravity",

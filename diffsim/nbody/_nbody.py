@@ -15,6 +15,7 @@ from .._types import Numbers, PyTree
 from .._validation import as_floating, check_signature, check_type
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, State, TestParticles
+from ._body_axes import BodyAxes
 from ._closest_pair import closest_pair
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
@@ -128,8 +129,12 @@ class NBody(AbstractSimulation):
         """
         return rebound_simulation(self)
 
+    def state_axes(self) -> BodyAxes:
+        return BodyAxes(self.body_names or ())
+
     @property
     def body_names(self) -> tuple[str, ...] | None:
+        """Names of bodies and then of test particles, None if one of them has none."""
         if self.test_particles is None or self.bodies.names is None:
             return self.bodies.names
         more = self.test_particles.names

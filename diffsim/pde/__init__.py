@@ -52,6 +52,7 @@ from ._equations import (
     flux_divergence,
 )
 from ._evolution import Evolution
+from ._field_axes import FieldAxes
 from ._finite_volume import (
     HLL,
     HLLC,
@@ -120,6 +121,7 @@ __all__ = [
     "Euler",
     "Evolution",
     "FastDiagonalization",
+    "FieldAxes",
     "FiniteVolume",
     "FisherKPP",
     "Fourier",

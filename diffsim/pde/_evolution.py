@@ -43,6 +43,7 @@ from ._equations import (
     check_coefficients,
     check_positive_boundary,
 )
+from ._field_axes import FieldAxes
 from ._finite_volume import MUSCL, Upwind
 from ._grid import Grid
 from ._time_step import LinearizedModes, warn_if_unstable
@@ -182,6 +183,10 @@ class Evolution(AbstractSimulation):
     def observe(self, t: Any, y: PyTree) -> Array:
         del t
         return self.discretization.field(self.equation, y)
+
+    def state_axes(self) -> FieldAxes:
+        names = self.equation.channel_names(self.grid.ndim)
+        return FieldAxes.of(names, self.grid, self.boundary)
 
     def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         dtype = jax.eval_shape(lambda: self.initial_field).dtype

@@ -157,3 +157,13 @@ def multiply_along_axis(axis: int, matrix: Array, x: Array) -> Array:
     wide = x.reshape(*x.shape[: axis + 1], -1)
     shape = *x.shape[:axis], matrix.shape[0], *x.shape[axis + 1 :]
     return matmul(matrix, wide).reshape(shape)
+
+
+def axis_names(ndim: int) -> tuple[str, ...]:
+    """Names of so many axes: x, y and z."""
+    return tuple("xyz"[:ndim])
+
+
+def components(name: str, ndim: int) -> tuple[str, ...]:
+    """Names of the components of a vector."""
+    return tuple(f"{name}_{axis}" for axis in axis_names(ndim))

@@ -12,6 +12,7 @@ from ._method import Method
 from ._serialization._save_and_load import load, save
 from ._simulate import simulate
 from ._simulation import AbstractSimulation
+from ._state_axes import AbstractStateAxes, StateAxes
 from ._step_refinement import refined_steps
 from ._terms._imex import AbstractIMEXTerm, IMEXTerm, unwrap_imex
 from ._terms._operator_splitting import AbstractSplitFlows, SplitFlows
@@ -26,6 +27,7 @@ __all__ = [
     "AbstractSimulation",
     "AbstractSplitFlows",
     "AbstractSplittingSolver",
+    "AbstractStateAxes",
     "Checkpointed",
     "Event",
     "EventRecord",
@@ -36,6 +38,7 @@ __all__ = [
     "Semilinear",
     "Separable",
     "SplitFlows",
+    "StateAxes",
     "Trajectory",
     "failures_as_nan",
     "load",

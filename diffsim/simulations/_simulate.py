@@ -301,12 +301,10 @@ def _simulate(
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = nan_unless((states, final, found), ok)
-    # Of what `observe` makes of them nobody knows which axis has the bodies.
-    names = simulation.body_names if about.observe is None else None
+    # Of what another `observe` makes of them nobody knows the axes.
+    axes = simulation.state_axes() if about.observe is None else None
     times, steps = outputs.times, run.ends
-    return Trajectory(
-        times, states, result, run.stats, final, steps, found, names=names
-    )
+    return Trajectory(times, states, result, run.stats, final, steps, found, axes=axes)
 
 
 def _observer(simulation: AbstractSimulation, about: _About) -> Callable:
@@ -349,7 +347,7 @@ def _with_absolute_times(
         FinalState(time_after(t0, last.t) if end is None else end, last.y),
         None if ends is None else ends_after(t0, ends, times),
         events,
-        names=trajectory.names,
+        axes=trajectory.axes,
     )
 
 

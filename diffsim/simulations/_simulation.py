@@ -12,6 +12,7 @@ from .._results import RESULTS
 from .._types import PyTree
 from .._validation import as_floating, check_positive
 from ._method import Method, default_controller
+from ._state_axes import AbstractStateAxes
 
 
 class AbstractSimulation(eqx.Module):
@@ -61,9 +62,11 @@ class AbstractSimulation(eqx.Module):
     def default_method(self) -> Method:
         """A good choice, so that nobody must know integrators to start."""
 
-    @property
-    def body_names(self) -> tuple[str, ...] | None:
-        """Names along the last axis but one of what `observe` returns, if any."""
+    def state_axes(self) -> AbstractStateAxes | None:
+        """Names of the parts and axes of what `observe` returns, for `Trajectory.axes`.
+
+        A `StateAxes` for instance; None by default, and names follow from the pytree.
+        """
         return None
 
     def check_method(self, method: Method) -> bool | None:

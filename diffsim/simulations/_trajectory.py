@@ -1,12 +1,12 @@
 """`Trajectory`: what a run returns."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array
 
+from .._extras import Variable, dataframe, dataset, pictures
 from .._results import RESULTS, result_message
 from .._text_table import (
     MOST_ROWS,
@@ -19,6 +19,14 @@ from .._text_table import (
 )
 from .._types import PyTree
 from ._events._event import EventRecord
+from ._state_axes import AbstractStateAxes, axes_of_pytree
+
+
+if TYPE_CHECKING:
+    import matplotlib.animation
+    import matplotlib.axes
+    import pandas
+    import xarray
 
 
 class FinalState(eqx.Module):
@@ -46,8 +54,9 @@ class Trajectory(eqx.Module):
     - `events`: an `EventRecord` for each `Event` that was asked for.
     - `error_estimate`: of the solver, in any number of the states, if
         `simulate(..., error_estimate=True)`; else None.
-    - `names`: of the bodies, where they have any: `trajectory["Earth"]` has the states
-        of that one.
+    - `axes`: names of the parts and axes of `states`, an `AbstractStateAxes`, where the
+        simulation has any: `trajectory["Earth"]` has the states of that body,
+        `trajectory["density"]` that field. `names` has all of them.
     """
 
     times: Array | np.ndarray
@@ -58,18 +67,101 @@ class Trajectory(eqx.Module):
     steps: Array | np.ndarray | None
     events: tuple[EventRecord, ...] = ()
     error_estimate: Array | None = None
-    names: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    axes: AbstractStateAxes | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of bodies or of fields, which `trajectory[name]` finds."""
+        return self._axes.names
+
+    @property
+    def _axes(self) -> AbstractStateAxes:
+        return axes_of_pytree(self.states) if self.axes is None else self.axes
 
     def __getitem__(self, name: Any) -> PyTree[Array]:
-        """The states of the body of this name, without the axis of bodies."""
-        if self.names is None or name not in self.names:
-            listed = ", ".join(self.names or ()) or "no names"
+        """The states of the body or the field of this name, by time."""
+        if name not in self.names:
+            listed = ", ".join(self.names) or "no names"
             raise KeyError(
                 f"trajectory has {listed}, got {name!r}; trajectory.states has the "
                 "states of all, by time"
             )
-        row = self.names.index(name)
-        return jax.tree.map(lambda a: a[..., row, :], self.states)
+        return self._axes.select(self.states, name)
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The states as an `xarray.Dataset`, with named axes and their coordinates.
+
+        Of bodies `positions` and `velocities` along (time, body, axis); of fields each
+        along (time, x, y); of other states a variable for each array in them, see
+        `AbstractSimulation.state_axes`. Attributes say how the run went.
+
+        ```python
+        dataset = ds.simulate(system, times).to_xarray()
+        dataset.positions.sel(body="Earth", axis="x")
+        dataset.to_netcdf("orbits.nc")
+        ```
+
+        **Raises:** `ValueError` for a batch of trajectories; `ImportError` with the
+        `pip` command where xarray is missing.
+
+        **Limits:** events are not in it (convenience). NetCDF holds no complex numbers,
+        Zarr does (mathematics of the format).
+        """
+        variables = self._axes.variables(self.states, self._leading())
+        attributes: dict[str, Any] = {"result": self._outcome()}
+        if self.error_estimate is not None:
+            attributes["error_estimate"] = float(self.error_estimate)
+        return dataset(*self._labeled(variables), attributes)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The states as a `pandas.DataFrame`, a row for each time and place.
+
+        Of bodies the rows are (time, body) and the columns x, y, z, vx, vy, vz; of
+        fields the rows are (time, x, y) and the columns the fields.
+
+        **Raises:** `ValueError` for a batch of trajectories, and for states whose
+        arrays have different axes, which `to_xarray` holds; `ImportError` with the
+        `pip` command where pandas is missing.
+        """
+        columns = self._axes.columns(self.states, self._leading())
+        return dataframe(*self._labeled(columns))
+
+    def _outcome(self) -> str:
+        """How the run ended, in words."""
+        outcome = result_message(self.result)
+        if outcome is None:
+            raise ValueError(
+                "trajectory must be one, got a batch; one of them is "
+                "jax.tree.map(lambda x: x[0], trajectory)"
+            )
+        return outcome
+
+    def _leading(self) -> int:
+        """The number of axes of time."""
+        self._outcome()
+        return np.ndim(self.times)
+
+    def _labeled(
+        self, variables: dict[str, Variable]
+    ) -> tuple[dict[str, Variable], dict[str, Any]]:
+        """Variables with the axis of times in front, and all coordinates."""
+        time = ("time",)[: np.ndim(self.times)]
+        variables = {name: (time + of, x) for name, (of, x) in variables.items()}
+        return variables, {"time": self.times} | self._axes.coordinates()
+
+    def plot(self, **options: Any) -> "matplotlib.axes.Axes":
+        """Draw the trajectory as its kind asks, and return Matplotlib axes.
+
+        Orbits of bodies, maps or lines of fields, each number over time of other
+        states; `options` are those of `plots.trajectory`, `ax=` among them.
+        """
+        return pictures().trajectory(self, **options)
+
+    def animate(
+        self, path: Any = None, **options: Any
+    ) -> "matplotlib.animation.FuncAnimation":
+        """Draw a movie and write it to `path`, a GIF or MP4; see `plots.animate`."""
+        return pictures().animate(self, path, **options)
 
     def __repr__(self) -> str:
         return text_representation(self, _text)
@@ -90,9 +182,7 @@ def _table(trajectory: Trajectory) -> list[Block]:
 
 def _description(trajectory: Trajectory) -> tuple[str, list[tuple[str, str]]]:
     """How the run ended, and what else there is to know, by name."""
-    outcome = result_message(trajectory.result)
-    if outcome is None:
-        raise ValueError("trajectory must be one, got a batch")
+    outcome = trajectory._outcome()
     ends = (f"{t:.6g}" for t in (np.min(trajectory.times), np.max(trajectory.times)))
     ends = " to ".join(dict.fromkeys(ends))
     steps = trajectory.stats["num_accepted_steps"]

@@ -39,6 +39,11 @@ class AbstractEquation(eqx.Module):
         **Raises:** `ValueError` if it has no form in so many.
         """
 
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        """Names of these fields, for tables and pictures: u, or u0, u1 and so on."""
+        count = self.channels(ndim)
+        return ("u",) if count == 1 else tuple(f"u{i}" for i in range(count))
+
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """Coefficients that must be positive; none by default.
 

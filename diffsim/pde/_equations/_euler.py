@@ -25,6 +25,7 @@ from .._finite_volume import (
     AbstractRiemannSolver,
     Channels,
 )
+from .._grid import components
 from .._time_step import CFL
 from ._coefficients import add_source, optional_coefficient
 from ._conservation_law import (
@@ -106,6 +107,9 @@ class Euler(AbstractConservationLaw):
 
     def channels(self, ndim: int) -> int:
         return ndim + 2
+
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        return "density", *components("momentum", ndim), "energy"
 
     def state(self, density: Numbers, velocity: Numbers, pressure: Numbers) -> Array:
         """Conserved channels; `velocity` has shape (axis, *grid), or is a number.

@@ -69,6 +69,10 @@ class GrayScott(AbstractReactionDiffusion):
         self.diffusivity_pair = first, second
         self.source = optional_coefficient("source", source)
 
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        del ndim
+        return "u", "v"
+
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return tuple(
             positive_diffusivity("diffusivities", d) for d in self.diffusivity_pair

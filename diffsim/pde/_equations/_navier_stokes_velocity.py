@@ -7,6 +7,7 @@ from jaxtyping import Array
 from ..._types import Numbers
 from .._domain import Domain
 from .._fourier import FourierBasis
+from .._grid import components
 from ._coefficients import source_transform
 from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
 from ._spectral_convection import (
@@ -57,6 +58,9 @@ class NavierStokesVelocity(AbstractNavierStokes):
         if ndim == 1:
             raise ValueError("NavierStokesVelocity has two or three dimensions, got 1")
         return ndim
+
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        return components("velocity", ndim)
 
     def project_initial_condition(self, u: Array, modes: FourierBasis) -> Array:
         return modes.ifft(project_solenoidal(modes.fft(u), modes))

@@ -66,6 +66,10 @@ class NavierStokesVorticity(AbstractNavierStokes):
             )
         return 1
 
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        del ndim
+        return ("vorticity",)
+
     def max_advection_speed(self, t: Any, u: Array, domain: Domain) -> Array:
         del t
         modes = FourierBasis(cast(domain.grid, u.dtype))

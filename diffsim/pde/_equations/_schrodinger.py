@@ -91,6 +91,10 @@ class Schrodinger(AbstractSplitStepEquation):
         del ndim
         return 2
 
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        del ndim
+        return "psi_real", "psi_imag"
+
     def flows(self, modes: FourierBasis) -> SplitFlows:
         # The rest first: it costs less, and is asked once more a step.
         on_grid = eqx.Partial(_rotate_on_grid, self, modes.grid)

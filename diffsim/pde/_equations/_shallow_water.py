@@ -27,6 +27,7 @@ from .._finite_volume import (
     Channels,
     reconstruct_both_sides,
 )
+from .._grid import components
 from .._materialize import materialize
 from .._stencils import difference
 from .._time_step import CFL
@@ -120,6 +121,9 @@ class ShallowWater(AbstractConservationLaw):
         if ndim > 2:
             raise ValueError(f"shallow water is on grids of 1 or 2 axes, got {ndim}")
         return ndim + 1
+
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        return "depth", *components("momentum", ndim)
 
     def primitive(self, u: Channels) -> Channels:
         depth, *momentum = u

@@ -89,6 +89,10 @@ class Wave(AbstractSecondOrderInTime):
         del ndim
         return 2
 
+    def channel_names(self, ndim: int) -> tuple[str, ...]:
+        del ndim
+        return "u", "u_t"
+
     def flows(self, domain: Domain, dtype: Any) -> AbstractSplitFlows:
         # Once a run, and not for every step of it and of its derivative.
         squared = self._squared_speed(domain, dtype)

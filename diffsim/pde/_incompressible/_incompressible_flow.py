@@ -14,7 +14,8 @@ from ..._types import Numbers, PyTree
 from ..._validation import all_hold, as_floating, check_number
 from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
-from .._grid import Grid
+from .._field_axes import FieldAxes
+from .._grid import Grid, components
 from .._time_step import LinearizedModes, warn_if_unstable
 from ._flow_arguments import (
     check_grid,
@@ -186,6 +187,14 @@ class IncompressibleFlow(AbstractSimulation):
     def observe(self, t: Any, y: PyTree) -> Array:
         space, t = self._space, self._time(t)
         return space.centered(leray_project(space, y, t), t)
+
+    def state_axes(self) -> FieldAxes:
+        space, solid = self._space, None
+        if self.obstacle is not None:
+            x = self.grid.centers
+            solid = self.obstacle.inside(x, self.grid.spacing, space.images())
+        names = components("velocity", self.grid.ndim)
+        return FieldAxes.of(names, self.grid, self.boundary, solid)
 
     @fresh_jit
     def velocities(self, t: Any, y: Faces) -> Faces:

@@ -226,4 +226,4 @@ def _concatenate_parts(parts: list[Trajectory], times, states, result) -> Trajec
     stats = jax.tree.map(lambda *counts: sum(counts), *(part.stats for part in parts))
     steps = np.sort(np.concatenate([np.asarray(part.steps) for part in parts]))
     found = (times, states, result, stats, parts[-1].final, steps)
-    return Trajectory(*found, names=parts[0].names)
+    return Trajectory(*found, axes=parts[0].axes)

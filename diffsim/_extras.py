@@ -1,0 +1,89 @@
+"""Packages that extras bring: datasets of xarray, tables of pandas, pictures."""
+
+import importlib
+import math
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+
+#: Names of the axes of an array, and the array.
+Variable = tuple[tuple[str, ...], Any]
+
+
+def optional_module(name: str, purpose: str, extra: str) -> ModuleType:
+    """Import what an extra of diffsim brings; a sentence where it is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ImportError(
+            f"{purpose} {package}, which is not installed: "
+            f'pip install "diffsim[{extra}]"'
+        ) from error
+
+
+def pictures() -> ModuleType:
+    """`diffsim.plots`, for methods that draw.
+
+    It stands above all packages, so that it is looked up by name and when it is used.
+    """
+    return importlib.import_module("diffsim.plots")
+
+
+def dataset(
+    variables: Mapping[str, Variable],
+    coordinates: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+) -> "xarray.Dataset":
+    """A dataset of `variables`, in which each axis has its coordinates if it has any.
+
+    Coordinates are along the axis of their name, or a `Variable` along another one.
+    """
+    xarray = optional_module("xarray", "to_xarray makes datasets of", "xarray")
+    known = {
+        name: x if isinstance(x, tuple) else (() if np.ndim(x) == 0 else (name,), x)
+        for name, x in coordinates.items()
+    }
+    return xarray.Dataset(
+        {name: (axes, np.asarray(x)) for name, (axes, x) in variables.items()},
+        {name: (axes, np.asarray(x)) for name, (axes, x) in known.items()},
+        dict(attributes),
+    )
+
+
+def dataframe(
+    columns: Mapping[str, Variable], coordinates: Mapping[str, Any]
+) -> "pandas.DataFrame":
+    """A table with a row for each combination of coordinates of the axes of `columns`.
+
+    **Raises:** `ValueError` if they do not all have the same axes.
+    """
+    pandas = optional_module("pandas", "to_dataframe makes tables of", "xarray")
+    axes, first = next(iter(columns.values()))
+    shape = np.shape(first)
+    for name, (others, x) in columns.items():
+        if (others, np.shape(x)) != (axes, shape):
+            raise ValueError(
+                f"to_dataframe needs arrays along the same axes, got {axes} of "
+                f"{shape} and, of {name}, {others} of {np.shape(x)} entries; "
+                "to_xarray() holds both"
+            )
+    rows = math.prod(shape)
+    flat = {name: np.reshape(np.asarray(x), rows) for name, (_, x) in columns.items()}
+    along = [
+        coordinates[axis] if axis in coordinates else np.arange(length)
+        for axis, length in zip(axes, shape, strict=True)
+    ]
+    if len(axes) > 1:
+        index = pandas.MultiIndex.from_product(along, names=axes)
+    else:
+        index = pandas.Index(along[0], name=axes[0]) if axes else None
+    return pandas.DataFrame(flat, index=index)
