@@ -1,7 +1,7 @@
 """`Fisher`: an information matrix with the names of its parameters."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -13,10 +13,7 @@ from .._linalg import matmul
 from .._parameter_selection import leaf_indices
 from .._results import RESULTS
 from .._text_table import (
-    MOST_ROWS,
     Block,
-    Table,
-    and_more,
     html_representation,
     text_representation,
 )
@@ -32,7 +29,13 @@ from ._information_factor import (
     standard_deviations,
     unit_covariance,
 )
-from ._report import MOST_PARAMETERS, check_alone, count_noun, fisher_solver_error
+from ._report import check_alone, fisher_report
+from ._result_tables import fisher_dataframe, fisher_dataset
+
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
 
 class Degeneracy(eqx.Module):
@@ -345,37 +348,25 @@ class Fisher(eqx.Module):
             )
         return drop, keep
 
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The error bars as a `pandas.DataFrame`, a row for each parameter."""
+        return fisher_dataframe(self)
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """Error bars, `matrix`, covariance and correlation as an `xarray.Dataset`.
+
+        Along `parameter` and `other_parameter`, with the names as coordinates.
+        """
+        return fisher_dataset(self)
+
     def __repr__(self) -> str:
-        return text_representation(self, _description)
+        return text_representation(self, fisher_report)
 
     def _repr_html_(self) -> str:
-        return html_representation(self, _description)
+        return html_representation(self, fisher_report)
 
 
 def _direction(found: Degeneracy) -> list[Block]:
     pairs = list(zip(found.weights, found.names, strict=True))
     shown = " ".join(f"{weight:+.2f} {name}" for weight, name in pairs[:6])
     return [shown + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")]
-
-
-_KINDS = {
-    "expected": "expected information",
-    "observed": "observed information: the curvature on real data",
-}
-
-
-def _description(fisher: Fisher) -> list[Block]:
-    check_alone("fisher", fisher.root.shape[:-2])
-    count, what = len(fisher.names), _KINDS.get(fisher.kind, fisher.kind)
-    headline = f"Fisher({count_noun(count, 'parameter', 'parameters')}, {what})"
-    if fisher.status != RESULTS.successful:
-        return [headline, RESULTS[fisher.status]]
-    if count > MOST_PARAMETERS:
-        return [headline, "standard deviations: of so many, .stderr has them"]
-    pairs = list(zip(fisher.names, np.asarray(fisher.stderr).tolist(), strict=True))
-    rows = [(name, f"{stderr:.6g}") for name, stderr in pairs[:MOST_ROWS]]
-    table = Table((), rows, "<", "  ", max(0, count - MOST_ROWS))
-    lost = [found for found in fisher.degeneracies() if np.isinf(found.inflation)]
-    weak = [f"undetermined: {found}" for found in lost[:MOST_ROWS]]
-    weak += [and_more(len(lost) - MOST_ROWS)] if len(lost) > MOST_ROWS else []
-    return [headline, "standard deviations", table, *weak, fisher_solver_error(fisher)]

@@ -1,6 +1,6 @@
 """`Fit`: best values, error bars and how they were found."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -25,7 +25,13 @@ from ._optimum import SearchResult
 from ._parameters import Coordinates, Parameters
 from ._posterior import FitStatistics, Posterior
 from ._report import flags_of, report
+from ._result_tables import fit_dataframe, fit_dataset
 from ._trust_region import newton_length, triangular_root
+
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
 
 
 class Fit(eqx.Module):
@@ -115,6 +121,21 @@ class Fit(eqx.Module):
                 "batch by jax.tree.map(lambda x: x[0], fits)"
             )
         return flags_of(self)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The parameters as a `pandas.DataFrame`, a row for each.
+
+        Columns are `value`, `stderr`, `start`, `lower`, `upper`, `at_bound`,
+        `undetermined` and `solver_error`.
+        """
+        return fit_dataframe(self)
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """The same as an `xarray.Dataset`, with covariance and correlation.
+
+        Along `parameter` and `other_parameter`; χ² and the like are attributes.
+        """
+        return fit_dataset(self)
 
     def __repr__(self) -> str:
         return text_representation(self, report)

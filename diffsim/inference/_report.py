@@ -304,3 +304,27 @@ def _misfit_warning(fit: Any) -> str:
     if not float(fit.chi2_reduced) > 1 + _MISSED * spread:
         return ""
     return f"the model misses the data: reduced chi2 would be 1 ± {spread:.2g}"
+
+
+_KINDS = {
+    "expected": "expected information",
+    "observed": "observed information: the curvature on real data",
+}
+
+
+def fisher_report(fisher: Any) -> list[Block]:
+    """Report of an information matrix, as `print(fisher)` shows it."""
+    check_alone("fisher", fisher.root.shape[:-2])
+    count, what = len(fisher.names), _KINDS.get(fisher.kind, fisher.kind)
+    headline = f"Fisher({count_noun(count, 'parameter', 'parameters')}, {what})"
+    if fisher.status != RESULTS.successful:
+        return [headline, RESULTS[fisher.status]]
+    if count > MOST_PARAMETERS:
+        return [headline, "standard deviations: of so many, .stderr has them"]
+    pairs = list(zip(fisher.names, np.asarray(fisher.stderr).tolist(), strict=True))
+    rows = [(name, f"{stderr:.6g}") for name, stderr in pairs[:MOST_ROWS]]
+    table = Table((), rows, "<", "  ", max(0, count - MOST_ROWS))
+    lost = [found for found in fisher.degeneracies() if np.isinf(found.inflation)]
+    weak = [f"undetermined: {found}" for found in lost[:MOST_ROWS]]
+    weak += [and_more(len(lost) - MOST_ROWS)] if len(lost) > MOST_ROWS else []
+    return [headline, "standard deviations", table, *weak, fisher_solver_error(fisher)]

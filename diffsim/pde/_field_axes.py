@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._extras import Variable
+from .._types import PyTree
 from ..simulations import AbstractStateAxes
 from ._grid import Grid, axis_names
 
@@ -46,7 +47,9 @@ class FieldAxes(AbstractStateAxes):
         )
         return cls(names, grid, sides, solid)
 
-    def variables(self, states: Array, leading: int = 0) -> dict[str, Variable]:
+    def variables(
+        self, states: Array | np.ndarray, leading: int = 0
+    ) -> dict[str, Variable]:
         axes = axis_names(self.grid.ndim)
         fields = np.moveaxis(np.asarray(states), leading, 0)
         return {
@@ -61,6 +64,6 @@ class FieldAxes(AbstractStateAxes):
             found[axis] = centers[i][tuple(line)]
         return found if self.solid is None else {**found, "solid": (axes, self.solid)}
 
-    def select(self, states: Array, name: str) -> Array:
+    def select(self, states: Any, name: str) -> PyTree:
         leading = states.ndim - self.grid.ndim - 1
         return states[(slice(None),) * leading + (self.names.index(name),)]

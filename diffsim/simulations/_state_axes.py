@@ -28,7 +28,7 @@ class AbstractStateAxes(eqx.Module):
     names: eqx.AbstractVar[tuple[str, ...]]
 
     @abc.abstractmethod
-    def variables(self, states: PyTree[Array], leading: int = 0) -> dict[str, Variable]:
+    def variables(self, states: PyTree, leading: int = 0) -> dict[str, Variable]:
         """Return each array in `states` by name, with the names of its axes.
 
         Of `leading` axes, of times and runs, names are left to others.
@@ -38,11 +38,11 @@ class AbstractStateAxes(eqx.Module):
     def coordinates(self) -> dict[str, Any]:
         """Where the entries of an axis lie, or what they are called, by its name."""
 
-    def columns(self, states: PyTree[Array], leading: int = 0) -> dict[str, Variable]:
+    def columns(self, states: PyTree, leading: int = 0) -> dict[str, Variable]:
         """The same numbers as columns of one table; `variables` by default."""
         return self.variables(states, leading)
 
-    def select(self, states: PyTree[Array], name: str) -> PyTree[Array]:
+    def select(self, states: PyTree, name: str) -> PyTree:
         """The part of `states` of one of `names`; one of `variables` by default."""
         return self.variables(states)[name][1]
 
@@ -91,7 +91,17 @@ class StateAxes(AbstractStateAxes):
         self.labels = tuple((axis, tuple(x)) for axis, x in named.items())
         self.places = {axis: x for axis, x in entries.items() if axis not in named}
 
-    def variables(self, states: PyTree[Array], leading: int = 0) -> dict[str, Variable]:
+    @classmethod
+    def from_pytree(cls, tree: PyTree, alone: str = "state") -> "StateAxes":
+        """Names by where each array is in `tree`, as one would write it.
+
+        That of an array which is all there is, is `alone`.
+        """
+        paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+        names = [joined([step_to(key) for key in path]) for path, _ in paths]
+        return cls([f"{alone}{n}" if n[:1] in ("[", "") else n for n in names])
+
+    def variables(self, states: PyTree, leading: int = 0) -> dict[str, Variable]:
         leaves = jax.tree.leaves(states)
         if len(leaves) != len(self.names):
             raise ValueError(
@@ -114,15 +124,3 @@ def _are_names(entries: Any) -> bool:
 
 def _numbered(name: str, ndim: int) -> tuple[str, ...]:
     return tuple(f"{name}_axis_{i}" for i in range(ndim))
-
-
-def axes_of_pytree(states: PyTree[Array]) -> StateAxes:
-    """Names by where an array is in its pytree, for states that say nothing else."""
-    paths, _ = jax.tree_util.tree_flatten_with_path(states)
-    return StateAxes([_name_of(path) for path, _ in paths])
-
-
-def _name_of(path: Any) -> str:
-    """A name as one would write it behind `trajectory.`, `state` without a better."""
-    name = joined([step_to(key) for key in path])
-    return f"state{name}" if not name or name.startswith("[") else name

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -18,8 +19,9 @@ from .._text_table import (
     text_representation,
 )
 from .._types import PyTree
+from .._validation import is_traced
 from ._events._event import EventRecord
-from ._state_axes import AbstractStateAxes, axes_of_pytree
+from ._state_axes import AbstractStateAxes, StateAxes
 
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Trajectory(eqx.Module):
 
     @property
     def _axes(self) -> AbstractStateAxes:
-        return axes_of_pytree(self.states) if self.axes is None else self.axes
+        return self.axes or StateAxes.from_pytree(self.states)
 
     def __getitem__(self, name: Any) -> PyTree[Array]:
         """The states of the body or the field of this name, by time."""
@@ -128,6 +130,11 @@ class Trajectory(eqx.Module):
 
     def _outcome(self) -> str:
         """How the run ended, in words."""
+        if any(map(is_traced, jax.tree.leaves(self))):
+            raise ValueError(
+                "trajectory is traced, and its numbers are not known; return it from "
+                "jit, vmap or grad, and make tables and pictures of it there"
+            )
         outcome = result_message(self.result)
         if outcome is None:
             raise ValueError(

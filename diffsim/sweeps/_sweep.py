@@ -1,7 +1,7 @@
 """`sweep`: one prediction for many values of its parameters."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from .._extras import pictures
 from .._jit._fresh_jit import reading
 from .._results import RESULTS
 from .._text_table import (
@@ -20,11 +21,19 @@ from .._text_table import (
 )
 from .._types import PyTree
 from .._validation import check_signature
+from ..simulations import AbstractStateAxes
 from ._batch_last import equations_left_to_vmap
 from ._batching import Task, batch_layouts
 from ._chunked_run import Chunks
 from ._sweep_options import SweepOptions, is_positive_integer
+from ._sweep_tables import sweep_dataframe, sweep_dataset
 from ._swept_parameters import swept_parameters
+
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas
+    import xarray
 
 
 #: Failures that the printed summary spells out.
@@ -90,6 +99,41 @@ class Sweep(eqx.Module):
             Failure(i, self._at(i), RESULTS[_runs(self.status, np.asarray(i))])
             for i in np.flatnonzero(~self.successful).tolist()
         )
+
+    def to_xarray(self, axes: AbstractStateAxes | None = None) -> "xarray.Dataset":
+        """The runs as an `xarray.Dataset` along `run`, parameters as its coordinates.
+
+        ```python
+        dataset = ds.sweep(predict, model, {"equation.diffusivity": D}).to_xarray()
+        dataset.output.plot(x="equation.diffusivity")
+        ```
+
+        Of trajectories the variables are those of `Trajectory.to_xarray`; of other
+        outputs one for each array, `output` if there is one. `status` has the codes of
+        outcomes, and their names as an attribute. A product, as `sweeps.grid` makes,
+        becomes an axis a parameter by
+        `.set_index(run=["equation.diffusivity", "t0"]).unstack("run")`.
+
+        **Arguments**
+
+        - `axes`: names for the outputs and their axes, a `simulations.StateAxes`.
+
+        **Raises:** `ValueError` for trajectories beside other outputs; `ImportError`
+        with the `pip` command where xarray is missing.
+        """
+        return sweep_dataset(self, axes)
+
+    def to_dataframe(self, axes: AbstractStateAxes | None = None) -> "pandas.DataFrame":
+        """The runs as a `pandas.DataFrame`: parameters and outputs, a row each.
+
+        **Raises:** `ValueError` for outputs of more than a number a run, which
+        `to_xarray` holds.
+        """
+        return sweep_dataframe(self, axes)
+
+    def plot(self, **options: Any) -> "matplotlib.axes.Axes":
+        """Draw an output over one parameter or two; see `plots.sweep`."""
+        return pictures().sweep(self, **options)
 
     def _at(self, run: int) -> dict[str, np.ndarray]:
         return {
