@@ -607,6 +607,38 @@ def test_names_imported_into_main_are_not_loaded(tmp_path, monkeypatch):
             load(path)
 
 
+def test_loading_runs_no_property_and_no_hash_of_a_named_class(tmp_path, monkeypatch):
+    class Spring(eqx.Module):
+        stiffness: float
+
+        def force(self, x):
+            return -self.stiffness * x
+
+        @property
+        def period(self):
+            pytest.fail("a property ran")
+
+        def __hash__(self):
+            pytest.fail("a hash ran")
+
+    Spring.__qualname__, path = "Spring", tmp_path / "x.eqx"
+    Spring.__module__ = "__main__"
+    monkeypatch.setattr(sys.modules["__main__"], "Spring", Spring, raising=False)
+    save(path, Spring(2.0).force)
+    assert load(path, classes=Spring)(3.0) == -6.0
+    method = path.read_bytes()
+    path.write_bytes(forged(method, lambda x: x.replace(b'"force"', b'"period"')))
+    with pytest.raises(ValueError, match="Spring has no method period here"):
+        load(path, classes=Spring)
+    save(path, {"a": Spring(2.0)})
+    key, module = b'{"value": "a"}', b'{"module": [0, {"stiffness": {"value": 2.0}}]}'
+    content = path.read_bytes()
+    assert key in content and module in content
+    path.write_bytes(forged(content, lambda x: x.replace(key, module)))
+    with pytest.raises(ValueError, match="describes no tree"):
+        load(path, classes=Spring)
+
+
 def test_names_of_the_wrong_kind_raise_value_error(tmp_path):
     path = tmp_path / "x.eqx"
     for kind, name in (

@@ -100,7 +100,13 @@ def _key(given: Any, contents: Contents) -> jax.Array:
 
 
 def _dict(pairs: Any, contents: Contents) -> dict[Any, Any]:
-    return {rebuild(k, contents): rebuild(x, contents) for k, x in pairs}
+    return {_dict_key(k): rebuild(x, contents) for k, x in pairs}
+
+
+def _dict_key(node: Node) -> object:
+    """A scalar: for the hash of a module Python would call its class."""
+    ((kind, given),) = node.items()
+    return _SCALARS[kind](given)
 
 
 def _method(given: Any, contents: Contents) -> Callable[..., Any]:
@@ -108,7 +114,9 @@ def _method(given: Any, contents: Contents) -> Callable[..., Any]:
     owner = rebuild(node, contents)
     known = any(name in vars(cls) for cls in type(owner).__mro__)
     hidden = name.startswith("__") and name != "__call__"
-    if not isinstance(owner, eqx.Module) or hidden or not known:
+    # Asked of the class, as a property would run when asked of the object.
+    method = known and not hidden and callable(getattr(type(owner), name))
+    if not isinstance(owner, eqx.Module) or not method:
         raise ValueError(f"{type(owner).__name__} has no method {name} here")
     return getattr(owner, name)
 
