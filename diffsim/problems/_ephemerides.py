@@ -62,7 +62,7 @@ def load_de440() -> Ephemeris:
     and are not in this table.
 
     Source: Park, Folkner, Williams & Boggs (2021), AJ 161, 105. Made by
-    `tools/make_de440_table.py`; source and licence stand in `data/README.md`.
+    `tools/make_de440_table.py`; source and license stand in `data/README.md`.
     """
     table = importlib.resources.files("diffsim.problems") / "data" / "de440.npz"
     with table.open("rb") as file, np.load(file) as arrays:
