@@ -1,4 +1,4 @@
-"""Summary of all machines in the README: each case's first target, and every miss."""
+"""Summary of all machines: each case's first target, and every miss; headlines."""
 
 from typing import Any
 
@@ -6,6 +6,9 @@ from . import _tables as tables
 
 
 Record = dict[str, Any]
+
+#: Cases of which the first row stands in the README.
+_HEADLINES = "leapfrog_5_bodies", "spectral", "gradient_1024"
 
 
 def summary(records: list[Record]) -> str:
@@ -23,6 +26,26 @@ def summary(records: list[Record]) -> str:
         "that are missed:"
     )
     return f"{told}\n\n{tables.markdown(header, body)}"
+
+
+def headlines(records: list[Record]) -> str:
+    """A line for each of three cases, with what all machines measured by default."""
+    plain = [r for r in records if "--" not in r["machine"]["processor"]]
+    return "\n".join(_headline([_first(r, case) for r in plain]) for case in _HEADLINES)
+
+
+def _first(record: Record, case: str) -> dict[str, Any] | None:
+    return record["cases"][case]["rows"][0] if case in record["cases"] else None
+
+
+def _headline(rows: list[dict[str, Any] | None]) -> str:
+    known = [row for row in rows if row is not None]
+    one, values = known[0], [row["value"] for row in known]
+    ends = dict.fromkeys(tables.number(end(values)) for end in (min, max))
+    return (
+        f"- {one['what']}: **{' to '.join(ends)} {one['unit']}** the time of "
+        f"{one['peer']}, {tables.scientific(one['error'])} from {one['reference']}"
+    )
 
 
 def _asked(record: Record) -> dict[tuple[str, str, str], dict[str, Any]]:

@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 from . import _tables as tables
-from ._summary import summary
+from ._summary import headlines, summary
 
 
 HERE = pathlib.Path(__file__).parent
@@ -41,9 +41,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.exit(1, f"no JSON in {options.results}; python -m benchmarks.run\n")
     short = summary(records)
     if options.docs:
-        text = "\n\n".join([_INTRODUCTION, *map(page, records)])
+        targets = f"## Targets\n\n{short}"
+        text = "\n\n".join([_INTRODUCTION, targets, *map(page, records)])
         PAGE.write_text(filled(PAGE.read_text(), text))
-        README.write_text(filled(README.read_text(), short))
+        README.write_text(filled(README.read_text(), headlines(records)))
     else:
         print(short)
 

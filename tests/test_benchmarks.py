@@ -201,6 +201,23 @@ def test_summary_lists_first_target_of_each_case_and_all_missed_targets(
     ]
 
 
+def test_headlines_span_the_machines_that_ran_by_default(benchmarks):
+    compare = benchmarks("compare")
+    cases = dict.fromkeys(("leapfrog_5_bodies", "spectral", "gradient_1024"), CASE)
+    record = RECORD | {"cases": cases}
+    slower = CASE | {"rows": [ROW | {"value": 0.9}]}
+    other = RECORD | {"cases": {"leapfrog_5_bodies": slower}}
+    machine = HEAD["machine"] | {"processor": "Z8000, --wide"}
+    flagged = record | {"machine": machine, "cases": {"spectral": slower}}
+    lines = compare.headlines([record, other, flagged]).splitlines()
+    assert lines == [
+        "- run of 5 bodies: **0.76 to 0.9 ×** the time of REBOUND's run, 7e-12 from "
+        "REBOUND",
+        *["- run of 5 bodies: **0.76 ×** the time of REBOUND's run, 7e-12 from REBOUND"]
+        * 2,
+    ]
+
+
 def test_page_lists_every_row_between_its_markers(benchmarks):
     compare = benchmarks("compare")
     text = (REPOSITORY / "docs" / "benchmarks.md").read_text()
