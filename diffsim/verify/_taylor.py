@@ -159,7 +159,8 @@ def taylor_test(
             found = function(tree) if len(inputs) == 1 else function(*tree)
         return float_outputs(found)
 
-    directions = random_directions(leaves.values, _sizes(leaves, scale), seed)
+    sizes = _sizes(leaves, scale)
+    directions = random_directions(leaves.values, sizes, seed)
     functional = Functional(outputs, leaves.values, directions, seed)
     gradient = functional.gradient() if "reverse" in modes else None
     found = []
@@ -173,7 +174,8 @@ def taylor_test(
             derivatives["reverse"] = float(np.sum(products))
             terms = float(np.sum(np.abs(products)))
         change = functools.partial(functional.change, along)
-        slopes = remainder_slopes(change, derivatives, functional.eps)
+        resolution = functional.eps * _largest(leaves.values[i]) / sizes[i]
+        slopes = remainder_slopes(change, derivatives, functional.eps, resolution)
         leaf = _verdict(name, slopes, derivatives, terms=terms, tolerance=tolerance)
         found.append(leaf)
     return TaylorReport(tuple(found))
@@ -204,8 +206,12 @@ def _sizes(leaves: Leaves, scale: float | Mapping[str, float]) -> list[float]:
             f"scale names {sorted(unknown)}, the leaves are {list(leaves.names)}"
         )
     of_zeros = 1.0 if isinstance(scale, Mapping) else scale
-    largest = [float(np.max(np.abs(x), initial=0.0)) for x in leaves.values]
     return [
-        stated.get(name, size or of_zeros)
-        for name, size in zip(leaves.names, largest, strict=True)
+        stated.get(name, _largest(value) or of_zeros)
+        for name, value in zip(leaves.names, leaves.values, strict=True)
     ]
+
+
+def _largest(value: Any) -> float:
+    """The largest entry of a leaf, by absolute value."""
+    return float(np.max(np.abs(value), initial=0.0))

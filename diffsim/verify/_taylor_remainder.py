@@ -29,12 +29,16 @@ class Slopes(NamedTuple):
 
 
 def remainder_slopes(
-    change: Callable[[float], float], derivatives: dict[str, float], eps: float
+    change: Callable[[float], float],
+    derivatives: dict[str, float],
+    eps: float,
+    resolution: float,
 ) -> Slopes:
     """Slopes of `change(h) - h derivative` in h for each of `derivatives`.
 
     **Arguments:** `change` the difference J(x + h v) - J(x); `derivatives` by mode;
-    `eps` the machine epsilon of the computation.
+    `eps` the machine epsilon of the computation; `resolution` the least h that x + h v
+    tells from x, of an epoch in years far more than `eps`.
     """
     nothing = dict.fromkeys(derivatives, float("nan"))
     if not np.all(np.isfinite(list(derivatives.values()))):
@@ -44,7 +48,8 @@ def remainder_slopes(
         return Slopes(nothing, "no effect")
     slopes = {}
     for mode, derivative in derivatives.items():
-        slope = _slope(_remainder_of(change, derivative), eps)
+        unseen = max(eps, abs(derivative) * resolution)
+        slope = _slope(_remainder_of(change, derivative), eps, unseen)
         if slope is None:
             return Slopes(nothing, "not finite")
         slopes[mode] = slope
@@ -61,8 +66,10 @@ def _remainder_of(change, derivative: float) -> Callable[[float], float]:
     return remainder
 
 
-def _slope(remainder: Callable[[float], float], eps: float) -> float | None:
-    """Slope over the smallest steps that stand clear of rounding.
+def _slope(
+    remainder: Callable[[float], float], eps: float, unseen: float
+) -> float | None:
+    """Slope over the smallest steps that stand clear of rounding, or what is `unseen`.
 
     NaN if the remainder stays within rounding; None if it is not finite where it is
     needed, which would otherwise look the same.
@@ -70,7 +77,7 @@ def _slope(remainder: Callable[[float], float], eps: float) -> float | None:
     rounding = np.max([remainder(ulps * eps) for ulps in _ULPS])
     if rounding == 0:
         rounding = np.max([remainder(roots * np.sqrt(eps)) for roots in _ROOTS])
-    floor = _CLEAN * max(rounding, eps)
+    floor = _CLEAN * max(rounding, unseen)
     clean: list[tuple[float, float]] = []
     h, size = 2.0 ** np.round(np.log2(np.sqrt(eps))), rounding
     while h <= _LARGEST and len(clean) < _WINDOW and np.isfinite(size):

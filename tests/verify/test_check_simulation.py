@@ -208,6 +208,14 @@ def test_array_epoch_with_times_before_it_passes_the_gradient_check():
     assert [leaf.name for leaf in taylor.leaves].count("t0") == 1
 
 
+def test_epoch_of_a_calendar_passes():
+    """Displacements of an epoch and of times are parts of a step, not of the year."""
+    oscillator = _Driven(jnp.asarray(2.0), jnp.asarray([1.0, 0.2]), t0=1900.0)
+    case = Case.of(oscillator, 1900.0 + _TIMES, None, seed=0)
+    taylor = _simulation_checks._epoch_and_times(case)
+    assert all(leaf.passed for leaf in taylor.leaves), taylor
+
+
 class _AllPythonFloats(_Driven):
     stiffness: float = 2.0
     start: tuple[float, float] = (1.0, 0.2)
