@@ -90,7 +90,7 @@ with plots.look():
         axes.plot(x, fitted[i], color=ink, linewidth=1.8, label=f"{hour:.0f} h")
     axes.legend(loc="upper center", ncols=5, bbox_to_anchor=(0.5, 1.1))
     axes.set(xlabel="across the scratch [mm]", ylabel="cells per mm²", xlim=(0, 2))
-    plots.corner(fit, truths=list(truths.values()), labels=list(truths), figure=right)
+    plots.corner(fit, truths=list(truths.values()), labels=list(truths), ax=right)
     figure.savefig("fisher_kpp_fit.png")
 assert np.all(np.abs(pulls) < 4), pulls
 np.testing.assert_allclose(found, bramson, rtol=0.01)

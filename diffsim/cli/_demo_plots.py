@@ -51,14 +51,14 @@ def _orbits(sky: Observations, fitted: np.ndarray) -> "matplotlib.figure.Figure"
     plots.orbits(
         _relative_to_first(ecliptic[:, _INNER]),
         names=sky.names[_INNER],
-        axes=inner,
+        ax=inner,
         unit="au",
         colors=plots.COLORS[_INNER],
     )
     plots.orbits(
         ecliptic[:, _OUTER],
         names=[sky.names[i] for i in _OUTER],
-        axes=outer,
+        ax=outer,
         unit="au",
         colors=[plots.COLORS[i] for i in _OUTER],
     )
@@ -66,7 +66,7 @@ def _orbits(sky: Observations, fitted: np.ndarray) -> "matplotlib.figure.Figure"
     outer.set_title("Fitted orbits around the barycenter", loc="left")
     years = 2000 + sky.times / 365.25
     off = sky.data - fitted
-    plots.residuals(years, off, sky.sigma, names=sky.names, axes=right)
+    plots.residuals(years, off, sky.sigma, names=sky.names, ax=right)
     km = sky.sigma * sky.au_km
     title = f"Residuals of x, y, z; bands: one and two times {km:g} km"
     right.set_title(title, loc="left")
@@ -92,7 +92,7 @@ def _masses(
         units=sky.gm[determined],
         truths=1.0,
         labels=[sky.names[i] for i in determined],
-        figure=figure,
+        ax=figure,
     )
     title = "Masses in units of JPL's (dashed), ellipses of 1σ and 2σ"
     figure.suptitle(title, x=0.02, ha="left")

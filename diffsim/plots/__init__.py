@@ -1,7 +1,8 @@
-"""The pictures people expect: orbits, residuals, uncertainties.
+"""The pictures people expect: orbits, velocities, transit times, errors, uncertainties.
 
-They need matplotlib, `pip install "diffsim[plots]"`. Every function draws into axes or
-a figure that you give, or makes its own, and works with and without a display.
+They need Matplotlib, `pip install "diffsim[plots]"`. Every function draws into the axes
+that you give as `ax`, or makes its own, returns them, and works with and without a
+display.
 """
 
 from ._corner import corner
@@ -10,4 +11,11 @@ from ._residuals import residuals
 from ._style import COLORS, look, sheet
 
 
-__all__ = ["COLORS", "corner", "look", "orbits", "residuals", "sheet"]
+__all__ = [
+    "COLORS",
+    "corner",
+    "look",
+    "orbits",
+    "residuals",
+    "sheet",
+]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._parameter_selection import leaf_indices
-from ._style import INK, look, module, new_figure
+from ._style import INK, dash, look, module, new_figure
 
 
 if TYPE_CHECKING:
-    import matplotlib.figure
+    import numpy.typing as npt
 
 
 #: How far the axes reach, in standard deviations of the widest outcome.
@@ -29,6 +29,7 @@ class _Cloud(NamedTuple):
     center: np.ndarray
     covariance: np.ndarray
     ink: str
+    dash: str
 
     @property
     def stderr(self) -> np.ndarray:
@@ -51,14 +52,19 @@ def corner(
     truths: Any = None,
     units: Any = None,
     labels: Sequence[str] | None = None,
-    figure: Any = None,
-) -> "matplotlib.figure.Figure":
+    ax: Any = None,
+) -> "npt.NDArray[np.object_]":
     r"""Draw what a fit or a forecast knows of its parameters, alone and in pairs.
 
     Ellipses of one and two standard deviations, $\Delta\chi^2 = 1$ and 4, whose shadows
     on the axes are those of each parameter with all others free (39 % and 86 % of the
     probability in two dimensions); on the diagonal the density of each. They are drawn
     from the covariance and are exact: no samples are taken.
+
+    ```python
+    grid = plots.corner({"now": fit, "in two years": forecast}, truths=1.0)
+    grid[0, 0].figure.savefig("corner.png")
+    ```
 
     **Arguments**
 
@@ -72,9 +78,12 @@ def corner(
     - `units`: values, errors and covariances are divided by these, one for each
         parameter drawn; `truths` are in these units.
     - `labels`: for the axes; None takes the names.
-    - `figure`: an empty matplotlib figure to draw into; None makes one.
+    - `ax`: an empty Matplotlib figure or subfigure to draw into, or an array of empty
+        axes, shape (parameter, parameter), `plt.subplots(5, 5)[1]` say; None makes a
+        figure.
 
-    **Returns:** the figure.
+    **Returns:** the axes, shape (parameter, parameter); those above the diagonal are
+        hidden.
 
     **Good values:** up to twelve parameters.
 
@@ -82,7 +91,8 @@ def corner(
     finite error bar, and for lengths that do not fit; `ImportError` with what to
     install where matplotlib is missing.
 
-    **Limits:** Gaussian uncertainties, as fits and forecasts report them (mathematics).
+    **Limits:** Gaussian uncertainties, as fits and forecasts report them (mathematics);
+        samples of a posterior are for the package `corner`.
     """
     outcomes = outcome if isinstance(outcome, Mapping) else {None: outcome}
     _check_outcomes(outcomes)
@@ -101,11 +111,30 @@ def corner(
             f"labels must be one a parameter, got {len(labels)} for {len(drawn)}"
         )
     scale = _scale(clouds, truths, labels)
-    wide = max(len(_lines(label)) for label in labels)
-    size = 1.6 + (0.95 + 0.12 * (wide - 1)) * len(drawn)
-    figure = new_figure((size, size)) if figure is None else figure
-    _draw(figure, clouds, scale, marked=truths is not None)
-    return figure
+    grid = _grid(ax, labels)
+    _draw(grid, clouds, scale, marked=truths is not None)
+    return grid
+
+
+def _grid(ax: Any, labels: Sequence[str]) -> "npt.NDArray[np.object_]":
+    """Axes in rows and columns, one of each for every parameter."""
+    count = len(labels)
+    if ax is None:
+        wide = max(len(_lines(label)) for label in labels)
+        size = 1.6 + (0.95 + 0.12 * (wide - 1)) * count
+        ax = new_figure((size, size))
+    if hasattr(ax, "subplots"):
+        with look():
+            return ax.subplots(count, count, squeeze=False)
+    grid = np.asarray(ax, object)
+    # Of one parameter a pair of axes is enough.
+    grid = grid.reshape(1, 1) if grid.ndim == 0 else grid
+    if grid.shape != (count, count) or not all(hasattr(x, "plot") for x in grid.flat):
+        raise ValueError(
+            f"ax must be an empty figure, or axes of shape ({count}, {count}), got "
+            f"{type(ax).__name__} of shape {grid.shape}"
+        )
+    return grid
 
 
 def _check_outcomes(outcomes: Any):
@@ -156,8 +185,8 @@ def _clouds(
         if hasattr(outcome, "values"):
             center = np.asarray(outcome.values)[where] / units
         center = np.zeros(len(names)) if center is None else center
-        ink = _INKS[number % len(_INKS)]
-        clouds.append(_Cloud(label, center, covariance, ink))
+        look = _INKS[number % len(_INKS)], dash(number)
+        clouds.append(_Cloud(label, center, covariance, *look))
     return clouds
 
 
@@ -188,10 +217,8 @@ def _scale(clouds: list[_Cloud], truths, labels: Sequence[str]) -> _Scale:
     return _Scale(origin, exponent, reach, labels)
 
 
-def _draw(figure: Any, clouds: list[_Cloud], scale: _Scale, *, marked: bool):
-    count = len(scale.labels)
-    with look():
-        grid = figure.subplots(count, count, squeeze=False)
+def _draw(grid: Any, clouds: list[_Cloud], scale: _Scale, *, marked: bool):
+    count, figure = len(scale.labels), grid[0, 0].figure
     for row in range(count):
         for column in range(count):
             axes = grid[row, column]
@@ -228,7 +255,8 @@ def _draw_density(axes: Any, cloud: _Cloud, scale: _Scale, which: int):
     x = cloud.center[which] + sd * np.linspace(-4, 4, 161)
     height = np.exp(-0.5 * np.square((x - cloud.center[which]) / sd))
     x = _shown(scale, x, which)
-    axes.plot(x, height, color=cloud.ink, linewidth=1.1, label=cloud.label)
+    style = {"color": cloud.ink, "linestyle": cloud.dash}
+    axes.plot(x, height, linewidth=1.1, label=cloud.label, **style)
     axes.fill_between(x, height, color=cloud.ink, alpha=0.15, linewidth=0)
 
 
@@ -245,7 +273,7 @@ def _draw_ellipses(axes: Any, cloud: _Cloud, scale: _Scale, pair: tuple[int, int
         outline = cloud.center[which, None] + reach * circle
         x, y = _shown(scale, outline.T, which).T
         axes.fill(x, y, facecolor=cloud.ink, alpha=depth, linewidth=0)
-        axes.plot(x, y, color=cloud.ink, linewidth=0.8)
+        axes.plot(x, y, color=cloud.ink, linestyle=cloud.dash, linewidth=0.8)
 
 
 def _dress(axes: Any, scale: _Scale, row: int, column: int):

@@ -1,4 +1,4 @@
-"""`orbits`: the paths of bodies, seen along an axis."""
+"""`orbits`: the paths of bodies, in a plane or in space."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ import numpy as np
 
 from ..nbody import State
 from ..simulations import Trajectory
+from ._osculating_conics import osculating_conics
 from ._style import color, module, new_axes
 
 
@@ -18,67 +19,120 @@ def orbits(
     trajectory: Any,
     *,
     names: Sequence[str] | None = None,
-    axes: Any = None,
-    plane: tuple[int, int] = (0, 1),
+    plane: str = "xy",
+    origin: str | int | None = None,
+    osculating: Any = None,
     unit: str | None = None,
     colors: Sequence[str] | None = None,
+    ax: Any = None,
 ) -> "matplotlib.axes.Axes":
-    """Draw the paths of bodies projected to a plane, a dot where each one ends.
+    """Draw the paths of bodies in a plane or in space, a dot where each one ends.
+
+    ```python
+    plots.orbits(trajectory, unit="au")
+    plots.orbits(trajectory, plane="xyz", origin="Sun", osculating=system)
+    ```
 
     **Arguments**
 
     - `trajectory`: the `Trajectory` of an `NBody`, its states, or positions of shape
         (time, body, 3), as NumPy or JAX arrays; a length.
-    - `names`: a label for each body, written beside its dot.
-    - `axes`: matplotlib axes to draw into; None makes a figure.
-    - `plane`: which two components are drawn, (0, 1) for x to the right and y up.
+    - `names`: a label for each body, written beside its dot; None takes those of the
+        trajectory, if it has any.
+    - `plane`: the components that are drawn, "xy" for x to the right and y up, "xz",
+        "yz"; "xyz" draws in three dimensions.
+    - `origin`: the name or number of the body that the others are seen from; None
+        leaves positions as they are.
+    - `osculating`: the `NBody`, with whose masses dashed conics are drawn through the
+        positions at the last time: the ellipse, or arc of a hyperbola, that each body
+        would follow from there, were it alone with its primary. The primary is the
+        heavier body about which it is bound the tightest, or else the heaviest.
     - `unit`: of the lengths, for the labels of the axes, "au" say.
     - `colors`: one for each body; None takes the house's.
+    - `ax`: Matplotlib axes to draw into, those of "xyz" made with
+        `projection="3d"`; None makes a figure.
 
-    **Returns:** the axes; `axes.figure.savefig("orbits.png")` writes them.
+    **Returns:** the axes; `ax.figure.savefig("orbits.png")` writes them.
 
-    **Raises:** `ValueError` for positions of another shape, or not a name for each
-    body; `ImportError` with what to install where matplotlib is missing.
+    **Good values:** one output for every 1/50 of the shortest period, or chords show.
 
-    **Limits:** a projection (convenience).
+    **Raises:** `ValueError` for positions of another shape, not a name for each body,
+        an origin that is none of them, osculating orbits of states without velocities,
+        and axes of another dimension; `ImportError` with what to install where
+        Matplotlib is missing.
+
+    **Limits:** primaries are chosen two by two: of a planet about a close pair of stars
+    the conic is that about one of them (convenience).
     """
     positions = _positions(trajectory)
-    bodies = positions.shape[1]
-    if names is not None and len(names) != bodies:
-        raise ValueError(
-            f"names must be one a body, got {len(names)} for {bodies} bodies"
-        )
-    across, up = (_component(plane, i) for i in (0, 1))
-    axes = new_axes((5.6, 5.6)) if axes is None else axes
-    for body in range(bodies):
+    names = _checked_names(trajectory, names, positions.shape[1])
+    components = _components(plane)
+    ax = _checked_axes(ax, len(components))
+    conics: dict[int, np.ndarray] = {}
+    if osculating is not None:
+        conics = osculating_conics(osculating, _states(trajectory))
+    center = ""
+    if origin is not None:
+        seen_from = _number(origin, names, positions.shape[1])
+        conics = {i: conic - positions[-1, seen_from] for i, conic in conics.items()}
+        positions = positions - positions[:, seen_from : seen_from + 1]
+        center = f" from {names[seen_from]}" if names else f" from body {seen_from}"
+    for body in range(positions.shape[1]):
         ink = color(body) if colors is None else colors[body]
-        x, y = positions[:, body, across], positions[:, body, up]
-        axes.plot(x, y, color=ink, linewidth=0.9, solid_capstyle="round")
-        axes.plot(x[-1:], y[-1:], "o", color=ink, markersize=4.5)
+        path = positions[:, body, components]
+        ax.plot(*path.T, color=ink, linewidth=0.9, solid_capstyle="round")
+        ax.plot(*path[-1:].T, "o", color=ink, markersize=4.5)
         if names is not None:
-            _written_beside(axes, (x[-1], y[-1]), names[body], ink)
-    unit = "" if unit is None else f" [{unit}]"
-    axes.set(xlabel="xyz"[across] + unit, ylabel="xyz"[up] + unit)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(0.08)
-    return axes
+            _written_beside(ax, path[-1], names[body], ink)
+        if body in conics:
+            conic = conics[body][:, components]
+            ax.plot(*conic.T, color=ink, linewidth=0.8, linestyle=(0, (4, 3)))
+    _dress(ax, plane, center + ("" if unit is None else f" [{unit}]"))
+    return ax
 
 
-def _written_beside(axes: Any, point: tuple[float, float], name: str, ink: str):
+def _dress(ax: Any, plane: str, after: str):
+    """Label the axes, and give them one scale."""
+    for axis, component in zip("xyz", plane, strict=False):
+        ax.set(**{f"{axis}label": component + after})
+    if len(plane) == 2:
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.margins(0.08)
+        return
+    lower, upper = np.transpose([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()])
+    # Flat systems keep some height, in which their ticks have room.
+    sides = np.maximum(upper - lower, 0.4 * np.max(upper - lower))
+    tall = sides[2] > max(sides[:2])
+    for axis, middle, side in zip("xyz", (lower + upper) / 2, sides, strict=True):
+        ax.set(**{f"{axis}lim": (middle - side / 2, middle + side / 2)})
+        own = getattr(ax, f"{axis}axis")
+        own.set_major_locator(module("matplotlib.ticker").MaxNLocator(4))
+        own.labelpad = 5 if tall and axis == "z" else 0
+    # Labels stand outside of what a layout counts as the axes' own; tall boxes reach
+    # farther down.
+    ax.set_box_aspect(sides, zoom=0.72 if tall else 0.8)
+    ax.tick_params(labelsize="small", pad=-1)
+
+
+def _written_beside(ax: Any, point: np.ndarray, name: str, ink: str):
     effects = module("matplotlib.patheffects")
-    axes.annotate(
-        name,
-        point,
-        (5, 4),
-        textcoords="offset points",
-        color=ink,
-        fontsize="small",
-        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
-    )
+    style = {
+        "color": ink,
+        "fontsize": "small",
+        "path_effects": [effects.withStroke(linewidth=2.5, foreground="white")],
+    }
+    if len(point) == 3:
+        ax.text(*point, f" {name}", **style)
+        return
+    ax.annotate(name, tuple(point), (5, 4), textcoords="offset points", **style)
+
+
+def _states(trajectory: Any) -> object:
+    return trajectory.states if isinstance(trajectory, Trajectory) else trajectory
 
 
 def _positions(trajectory: Any) -> np.ndarray:
-    states = trajectory.states if isinstance(trajectory, Trajectory) else trajectory
+    states = _states(trajectory)
     positions = states.positions if isinstance(states, State) else states
     positions = np.asarray(positions)
     if positions.ndim != 3 or positions.shape[2] != 3:
@@ -89,7 +143,40 @@ def _positions(trajectory: Any) -> np.ndarray:
     return positions
 
 
-def _component(plane: tuple[int, int], which: int) -> int:
-    if len(plane) != 2 or not set(plane) <= {0, 1, 2}:
-        raise ValueError(f"plane must be two of the components 0, 1, 2, got {plane}")
-    return plane[which]
+def _checked_names(trajectory: Any, names: Any, bodies: int) -> Sequence[str] | None:
+    if names is None and isinstance(trajectory, Trajectory):
+        names = trajectory.names
+    if names is not None and len(names) != bodies:
+        raise ValueError(
+            f"names must be one a body, got {len(names)} for {bodies} bodies"
+        )
+    return names
+
+
+def _number(origin: str | int, names: Sequence[str] | None, bodies: int) -> int:
+    if isinstance(origin, str) and origin in (names or ()):
+        return list(names or ()).index(origin)
+    if isinstance(origin, int | np.integer) and -bodies <= origin < bodies:
+        return origin % bodies
+    known = f" or one of {', '.join(names)}" if names else ""
+    raise ValueError(f"origin must be a number below {bodies}{known}, got {origin!r}")
+
+
+def _components(plane: str) -> list[int]:
+    two = isinstance(plane, str) and len(plane) == len(set(plane)) == 2
+    if not (plane == "xyz" or (two and set(plane) <= set("xyz"))):
+        raise ValueError(
+            f"plane must be two of the letters x, y, z, 'xy' say, or 'xyz', got {plane}"
+        )
+    return ["xyz".index(letter) for letter in plane]
+
+
+def _checked_axes(ax: Any, dimensions: int) -> "matplotlib.axes.Axes":
+    if ax is None and dimensions == 2:
+        return new_axes((5.6, 5.6))
+    if ax is None:
+        return new_axes((5.0, 4.4), "3d")
+    if (ax.name == "3d") != (dimensions == 3):
+        wanted = "made with projection='3d'" if dimensions == 3 else "of two dimensions"
+        raise ValueError(f"ax must be axes {wanted} for this plane, got {ax.name!r}")
+    return ax

@@ -23,7 +23,7 @@ def residuals(
     sigma: Any,
     *,
     names: Sequence[str] | None = None,
-    axes: Any = None,
+    ax: Any = None,
     colors: Sequence[str] | None = None,
 ) -> "matplotlib.axes.Axes":
     r"""Draw residuals over time, a line of points a series, bands of ±1 and ±2σ.
@@ -41,7 +41,7 @@ def residuals(
         (time, series, component); the components of a series share its line.
     - `sigma`: standard deviation, a number or anything that broadcasts to `residuals`.
     - `names`: a label for each series.
-    - `axes`: matplotlib axes to draw into; None makes a figure.
+    - `ax`: Matplotlib axes to draw into; None makes a figure.
     - `colors`: one for each series; None takes the house's.
 
     **Returns:** the axes.
@@ -54,33 +54,33 @@ def residuals(
     labels = ("",) * series if names is None else tuple(names)
     if len(labels) != series:
         raise ValueError(f"names must be one a series, got {len(labels)} for {series}")
-    axes = new_axes((7.5, 1.2 + 0.55 * series)) if axes is None else axes
+    ax = new_axes((7.5, 1.2 + 0.55 * series)) if ax is None else ax
     heights = -_APART * np.arange(series)
     for number, height in enumerate(heights):
         ink = color(number) if colors is None else colors[number]
-        _draw_line(axes, times, distances[:, number], height=height, ink=ink)
-    _write_right(axes, _APART / 2, "mean of\n(residual/σ)²", INK)
-    axes.set_yticks(heights, labels)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(heights[-1] - _APART / 2, _APART / 2)
-    axes.set_xlim(times.min(), times.max())
-    axes.margins(x=0)
-    return axes
+        _draw_line(ax, times, distances[:, number], height=height, ink=ink)
+    _write_right(ax, _APART / 2, "mean of\n(residual/σ)²", INK)
+    ax.set_yticks(heights, labels)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(heights[-1] - _APART / 2, _APART / 2)
+    ax.set_xlim(times.min(), times.max())
+    ax.margins(x=0)
+    return ax
 
 
-def _draw_line(axes: Any, times, distances, *, height: float, ink: str):
+def _draw_line(ax: Any, times, distances, *, height: float, ink: str):
     for reach, depth in ((2, 0.07), (1, 0.09)):
         band = {"color": INK, "alpha": depth, "linewidth": 0}
-        axes.axhspan(height - reach, height + reach, **band)
+        ax.axhspan(height - reach, height + reach, **band)
     every = np.repeat(times, distances.shape[1])
-    axes.plot(
+    ax.plot(
         every, height + distances.ravel(), ".", color=ink, markersize=1.8, alpha=0.7
     )
-    _write_right(axes, height, f"{np.nanmean(np.square(distances)):.2f}", ink)
+    _write_right(ax, height, f"{np.nanmean(np.square(distances)):.2f}", ink)
 
 
-def _write_right(axes: Any, height: float, text: str, ink: str):
-    axes.annotate(
+def _write_right(ax: Any, height: float, text: str, ink: str):
+    ax.annotate(
         text,
         (1.0, height),
         (5, 0),

@@ -29,6 +29,9 @@ COLORS = (
     "#222222",
 )
 INK = "#333333"
+#: Markers and dashes go with the colors, so that series differ in grey as well.
+_MARKERS = "os^Dv"
+_DASHES = ("-", "--", "-.", ":")
 
 _LOOK = MappingProxyType(
     {
@@ -42,6 +45,8 @@ _LOOK = MappingProxyType(
         "figure.titlesize": 11,
         "figure.dpi": 100,
         "font.size": 9,
+        "grid.color": "#DDDDDD",
+        "grid.linewidth": 0.5,
         "legend.frameon": False,
         "savefig.dpi": 160,
         "text.color": INK,
@@ -69,7 +74,7 @@ def look() -> Iterator[None]:
     ```python
     with plots.look():
         figure, axes = plt.subplots(1, 2)
-    plots.orbits(trajectory, axes=axes[0])
+    plots.orbits(trajectory, ax=axes[0])
     ```
     """
     with module("matplotlib").rc_context(dict(_LOOK)):
@@ -90,12 +95,24 @@ def new_figure(
         return module("matplotlib.pyplot").figure(figsize=size, layout="constrained")
 
 
-def new_axes(size: tuple[float | int, float | int]) -> "matplotlib.axes.Axes":
-    """One pair of axes in a figure of their own."""
+def new_axes(
+    size: tuple[float | int, float | int], projection: str | None = None
+) -> "matplotlib.axes.Axes":
+    """One pair of axes in a figure of their own, "3d" say."""
     with look():
-        return new_figure(size).add_subplot()
+        return new_figure(size).add_subplot(projection=projection)
 
 
 def color(number: int) -> str:
     """The color of a body, a series or an experiment; they repeat after twelve."""
     return COLORS[number % len(COLORS)]
+
+
+def marker(number: int) -> str:
+    """The marker of a series; they repeat after five."""
+    return _MARKERS[number % len(_MARKERS)]
+
+
+def dash(number: int) -> str:
+    """The line style of a series; they repeat after four."""
+    return _DASHES[number % len(_DASHES)]

@@ -51,7 +51,8 @@ def fits():
 
 
 @pytest.mark.parametrize(
-    "show", [lambda f: [f.flags], plots.corner, lambda f: [f.fisher.stderr]]
+    "show",
+    [lambda f: [f.flags], lambda f: plots.corner(f).size, lambda f: [f.fisher.stderr]],
 )
 def test_batch_of_fits_raises_value_error(fits, show):
     with pytest.raises(ValueError, match=r"jax\.tree\.map\(lambda x: x\[0\]"):

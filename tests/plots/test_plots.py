@@ -16,12 +16,6 @@ from diffsim import inference, integrators, nbody, plots
 from diffsim.plots import _style
 
 
-@pytest.fixture(autouse=True)
-def _no_figure_stays_open():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def trajectory():
     bodies = nbody.Bodies(
@@ -60,7 +54,7 @@ def test_orbits_draw_the_simulated_positions(trajectory):
 def test_orbits_take_states_and_arrays_and_any_plane(trajectory):
     states = trajectory.states
     for given in (states, states.positions, np.asarray(states.positions)):
-        axes = plots.orbits(given, plane=(0, 2))
+        axes = plots.orbits(given, plane="xz")
         np.testing.assert_array_equal(
             axes.lines[2].get_ydata(), states.positions[:, 1, 2]
         )
@@ -69,7 +63,7 @@ def test_orbits_take_states_and_arrays_and_any_plane(trajectory):
 
 def test_orbits_draw_into_given_axes(trajectory):
     figure, axes = plt.subplots()
-    assert plots.orbits(trajectory, axes=axes) is axes
+    assert plots.orbits(trajectory, ax=axes) is axes
     assert plt.get_fignums() == [figure.number]
 
 
@@ -78,7 +72,10 @@ def test_orbits_draw_into_given_axes(trajectory):
     [
         (np.zeros((4, 3)), {}, r"positions must have shape \(time, body, 3\)"),
         (np.zeros((4, 2, 3)), {"names": ["one"]}, "names must be one a body"),
-        (np.zeros((4, 2, 3)), {"plane": (0, 3)}, "plane must be two of"),
+        (np.zeros((4, 2, 3)), {"plane": "xx"}, "plane must be two of the letters"),
+        (np.zeros((4, 2, 3)), {"plane": "xw"}, "plane must be two of the letters"),
+        (np.zeros((4, 2, 3)), {"origin": "Sun"}, "origin must be a number below 2"),
+        (np.zeros((4, 2, 3)), {"origin": 2}, "origin must be a number below 2"),
     ],
 )
 def test_invalid_arguments_of_orbits_raise_value_error(given, options, said):
@@ -122,9 +119,9 @@ def test_invalid_arguments_of_residuals_raise_value_error(shape, options, said):
 
 
 def test_projections_of_ellipses_are_the_error_bars(line):
-    figure = plots.corner(line.fit, labels=["offset", "slope"])
-    assert is_drawn(figure)
-    lower = figure.axes[2]
+    grid = plots.corner(line.fit, labels=["offset", "slope"])
+    assert is_drawn(grid[0, 0].figure)
+    lower = grid[1, 0]
     two_sigma, one_sigma = (x.get_xydata() for x in lower.lines)
     # The first axes of corner count from the fit; units are powers of ten.
     labels = lower.get_xlabel(), lower.get_ylabel()
@@ -141,8 +138,8 @@ def _exponent(label):
 
 def test_ellipses_of_several_outcomes_share_the_center_of_the_fit(line):
     both = {"now": line.fit, "later": line.forecast}
-    figure = plots.corner(both, truths=(2.0, 3.0), units=1.0)
-    lower = figure.axes[2]
+    grid = plots.corner(both, truths=(2.0, 3.0), units=1.0)
+    lower = grid[1, 0]
     rings = [x.get_xydata() for x in lower.lines if len(x.get_xydata()) > 2]
     assert len(rings) == 4
     centers = [(ring.min(0) + ring.max(0)) / 2 for ring in rings]
@@ -150,28 +147,47 @@ def test_ellipses_of_several_outcomes_share_the_center_of_the_fit(line):
     widths = [np.ptp(ring, axis=0) for ring in rings]
     # Half the noise, half the width.
     np.testing.assert_allclose(widths[2], widths[0] / 2, rtol=1e-6)
-    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    words = [text.get_text() for text in lower.figure.legends[0].get_texts()]
     assert words == ["now", "later"]
 
 
 def test_corner_axes_are_divided_by_units(line):
     halved = plots.corner(line.fit, units=2.0)
-    scale = _exponent(halved.axes[2].get_xlabel())
-    width = halved.axes[2].lines[1].get_xydata()[:, 0].max() * scale
+    scale = _exponent(halved[1, 0].get_xlabel())
+    width = halved[1, 0].lines[1].get_xydata()[:, 0].max() * scale
     assert width == pytest.approx(float(line.fit.stderr[0]) / 2, rel=4e-4)
 
 
 def test_corner_draws_the_named_parameters(line):
     figure = plt.figure()
-    assert plots.corner(line.fit, names="[1]", figure=figure) is figure
-    assert len(figure.axes) == 1
+    grid = plots.corner(line.fit, names="[1]", ax=figure)
+    assert grid.shape == (1, 1) and figure.axes == [grid[0, 0]]
     with pytest.raises(ValueError, match=r"names='\[2\]' is no parameter; near are"):
         plots.corner(line.fit, names="[2]")
+
+
+def test_corner_draws_into_a_subfigure_and_into_given_axes(line):
+    _, right = plt.figure().subfigures(1, 2)
+    grid = plots.corner(line.fit, ax=right)
+    assert grid.shape == (2, 2) and right.axes == list(grid.flat)
+    assert not grid[0, 1].get_visible()
+    own = plt.subplots(2, 2)[1]
+    drawn = plots.corner(line.fit, ax=own)
+    assert all(a is b for a, b in zip(drawn.flat, own.flat, strict=True))
+    assert is_drawn(own[0, 0].figure)
+
+
+def test_outcomes_in_a_corner_plot_differ_by_dashes_as_well(line):
+    grid = plots.corner({"now": line.fit, "later": line.forecast})
+    styles = [drawn.get_linestyle() for drawn in grid[0, 0].lines]
+    assert styles == ["-", "--"]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"ax": object()}, r"ax must be an empty figure, or axes of shape \(2, 2\)"),
+        ({"ax": [1, 2]}, r"ax must be an empty figure, or axes of shape \(2, 2\)"),
         ({"labels": ["one"]}, "labels must be one a parameter"),
         ({"names": []}, "names must choose one parameter at least"),
         ({"names": 0}, "names must be a path or several"),
@@ -196,7 +212,7 @@ def test_undetermined_parameter_of_corner_raises_value_error():
     )
     with pytest.raises(ValueError, match="b has no finite error bar"):
         plots.corner(open_ended)
-    assert is_drawn(plots.corner(open_ended, names="a"))
+    assert is_drawn(plots.corner(open_ended, names="a")[0, 0].figure)
 
 
 def test_plotting_does_not_change_rcparams(trajectory):
@@ -237,7 +253,7 @@ def test_long_names_do_not_overlap_in_a_corner_plot():
     known = types.SimpleNamespace(
         names=names, covariance=1e-4 * np.eye(6), values=np.ones(6)
     )
-    figure = plots.corner(known)
+    figure = plots.corner(known)[0, 0].figure
     figure.canvas.draw()
     panels = [axes for axes in figure.axes if axes.get_visible()]
     labels = [
