@@ -6,7 +6,9 @@ display.
 """
 
 from ._corner import corner
+from ._observed_minus_computed import observed_minus_computed
 from ._orbits import orbits
+from ._phase_folded import phase_folded
 from ._residuals import residuals
 from ._style import COLORS, look, sheet
 
@@ -15,7 +17,9 @@ __all__ = [
     "COLORS",
     "corner",
     "look",
+    "observed_minus_computed",
     "orbits",
+    "phase_folded",
     "residuals",
     "sheet",
 ]

@@ -1,0 +1,90 @@
+"""Series of points with error bars, each in a color and a marker of its own."""
+
+from typing import Any
+
+import numpy as np
+
+from ._style import COLORS, marker
+
+
+#: In this order the first ones differ most, in grey too: blue, wine, green, sand.
+_INKS = tuple(COLORS[i] for i in (8, 1, 5, 0))
+#: Labels with an underscore stand in no legend.
+_REPEATED = "_repeated"
+
+
+def checked_series(name: str, times: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Times and values as arrays of one shape (time,)."""
+    times, values = np.asarray(times, float), np.asarray(values, float)
+    if times.ndim != 1 or times.size == 0:
+        raise ValueError(
+            f"times must have shape (time,) with one time at least, got {times.shape}"
+        )
+    if values.shape != times.shape:
+        raise ValueError(
+            f"{name} must have the shape of their times, {times.shape}, got "
+            f"{values.shape}"
+        )
+    if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values))):
+        raise ValueError(
+            f"times and {name} must be finite; leave out what was not observed, by "
+            "known = np.isfinite(...)"
+        )
+    return times, values
+
+
+def checked_sigma(sigma: Any, values: np.ndarray) -> np.ndarray | None:
+    """A standard deviation for each value, or None."""
+    if sigma is None:
+        return None
+    sigma = np.asarray(sigma, float)
+    if sigma.shape not in ((), values.shape):
+        raise ValueError(
+            f"sigma must be a number or one for each of {values.size} values, got "
+            f"shape {sigma.shape}"
+        )
+    if not np.all(sigma > 0):
+        raise ValueError(f"sigma must be positive, got {np.min(sigma)}")
+    return np.broadcast_to(sigma, values.shape)
+
+
+def ink(number: int) -> str:
+    """The color of a series among few."""
+    return _INKS[number % len(_INKS)]
+
+
+def series_count(ax: Any) -> int:
+    """How many series `draw_points` has drawn into these axes."""
+    return sum(bars.get_label() != _REPEATED for bars in ax.containers)
+
+
+def draw_points(
+    ax: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    sigma: np.ndarray | None,
+    *,
+    number: int,
+    label: str = "_points",
+    repeated: bool = False,
+):
+    """Draw points with error bars; hollow ones where they are `repeated`."""
+    color = ink(number)
+    ax.errorbar(
+        x,
+        y,
+        sigma,
+        fmt=marker(number),
+        color=color,
+        markerfacecolor="white" if repeated else color,
+        markersize=3.5,
+        markeredgewidth=0.8,
+        elinewidth=0.7,
+        label=_REPEATED if repeated else label,
+    )
+
+
+def draw_floor(ax: Any, height: float, label: str):
+    """A dotted level below which numbers mean nothing, and what it is."""
+    line = {"color": "#777777", "linewidth": 0.9, "linestyle": ":", "zorder": 1}
+    ax.axhline(height, label=label, **line)
