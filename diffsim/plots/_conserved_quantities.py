@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import nbody, pde, verify
 from ..simulations import Trajectory
-from ._series import draw_floor, ink
+from ._series import draw_floor, ink, legend_above
 from ._style import dash, new_axes
 
 
@@ -73,7 +73,6 @@ def conservation(
     ax = new_axes((4.8, 3.2)) if ax is None else ax
     _draw(ax, np.asarray(trajectory.times), drifts)
     ax.set(xlabel=label, ylabel="relative change")
-    ax.legend(fontsize="small", frameon=False)
     return ax
 
 
@@ -148,7 +147,8 @@ def _draw(ax: Any, times: np.ndarray, drifts: dict[str, np.ndarray]):
         shown = np.where(drift == 0, floor, drift)
         line = {"color": ink(number), "linestyle": dash(number), "linewidth": 1.1}
         ax.plot(times, shown, label=name, clip_on=False, **line)
-    draw_floor(ax, epsilon, f"machine epsilon {epsilon:.1e}")
+    draw_floor(ax, epsilon, "machine epsilon")
+    legend_above(ax, columns=2)
     if np.any(changes == 0):
         _mark_zero(ax, floor)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..verify import Convergence
-from ._series import draw_floor, ink
+from ._series import draw_floor, ink, legend_above
 from ._style import dash, marker, new_axes
 
 
@@ -52,7 +52,7 @@ def convergence(
     for floor in {one.floor for one in several.values() if np.any(_lost(one))}:
         draw_floor(ax, floor, "rounding")
     ax.set(xlabel=label, ylabel="relative error")
-    ax.legend(fontsize="small", frameon=False)
+    legend_above(ax, columns=1)
     return ax
 
 

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._series import checked_series, checked_sigma, draw_points, ink, series_count
+from ._series import (
+    checked_series,
+    checked_sigma,
+    draw_points,
+    ink,
+    legend_above,
+    series_count,
+)
 from ._style import dash, new_axes
 
 
@@ -86,7 +93,7 @@ def observed_minus_computed(
     ax.set_xlabel(f"epoch n{computed}")
     ax.set_ylabel("O − C" + ("" if unit is None else f" [{unit}]"))
     if label is not None:
-        ax.legend(fontsize="small", frameon=False)
+        legend_above(ax, columns=3)
     return ax
 
 

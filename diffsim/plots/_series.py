@@ -88,3 +88,15 @@ def draw_floor(ax: Any, height: float, label: str):
     """A dotted level below which numbers mean nothing, and what it is."""
     line = {"color": "#777777", "linewidth": 0.9, "linestyle": ":", "zorder": 1}
     ax.axhline(height, label=label, **line)
+
+
+def legend_above(ax: Any, columns: int):
+    """Put the legend over the data, and raise the upper limit until it has room."""
+    rows = -(-len(ax.get_legend_handles_labels()[0]) // columns)
+    ax.autoscale(axis="y")
+    scale = ax.yaxis.get_transform()
+    lower, upper = scale.transform(ax.get_ylim())
+    upper += (0.03 + 0.075 * rows) * (upper - lower)
+    ax.set_ylim(top=scale.inverted().transform([upper])[0])
+    place = {"loc": "upper left", "ncols": columns, "columnspacing": 1.2}
+    ax.legend(fontsize="small", frameon=False, **place)
