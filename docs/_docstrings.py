@@ -20,6 +20,11 @@ class Docstrings(griffe.Extension):
                 starred(obj.docstring.value),
             )
 
+    def on_function(self, *, func: griffe.Function, **kwargs):
+        """Called by griffe for every function: one signature for it, not one a case."""
+        del kwargs
+        func.overloads = None
+
     def on_class(self, *, cls: griffe.Class, **kwargs):
         """Called by griffe for every class."""
         del kwargs
