@@ -1,24 +1,35 @@
-"""The Python blocks of README and documentation run, each page from top to bottom."""
+"""The Python blocks of README and documentation run, each page from top to bottom.
+
+Those of the home page and the tutorials are run by the build of the site, which shows
+their output: `mkdocs build`, the stage `docs` of .ci/run.
+"""
 
 import pathlib
-import re
+import runpy
 
 import pytest
 
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
+DOCS = REPOSITORY / "docs"
+BUILD = runpy.run_path(str(DOCS / "_run_page.py"))
+blocks, is_executed = BUILD["blocks"], BUILD["is_executed"]
+WITH_CODE = [
+    page
+    for page in PAGES
+    if blocks(page.read_text())
+    and not (
+        page.is_relative_to(DOCS) and is_executed(page.relative_to(DOCS).as_posix())
+    )
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
 def test_examples_of_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text, namespace = page.read_text(), {"__name__": "__main__"}
-    for block in BLOCK.finditer(text):
-        # Line numbers of a traceback are those of the page.
-        above = "\n" * text[: block.start(1)].count("\n")
-        exec(compile(above + block[1], page, "exec"), namespace)
+    namespace = {"__name__": "__main__"}
+    for code in blocks(page.read_text()):
+        exec(compile(code, page, "exec"), namespace)
     assert "ds" in namespace, "the page shows diffsim at work"
