@@ -133,8 +133,9 @@ def test_citation_names_this_version():
 
 @pytest.mark.parametrize("path", DATA, ids=lambda x: str(x.relative_to(REPOSITORY)))
 def test_data_have_a_source_a_license_and_a_script(path):
-    """Each is named, by itself or by a pattern, in the README beside it."""
-    text = (path.parent / "README.md").read_text()
+    """Each is named, by itself or by a pattern, in the nearest README above it."""
+    above = (folder / "README.md" for folder in path.parents)
+    text = next(page for page in above if page.is_file()).read_text()
     patterns = re.findall(r"`([^`\n]+)`", text)
     assert any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns)
     assert {"Source", "License"} <= set(re.findall("^## (.+)$", text, re.M))
