@@ -145,7 +145,7 @@ def _positions(trajectory: Any) -> np.ndarray:
 
 def _checked_names(trajectory: Any, names: Any, bodies: int) -> Sequence[str] | None:
     if names is None and isinstance(trajectory, Trajectory):
-        names = trajectory.names
+        names = trajectory.names or None
     if names is not None and len(names) != bodies:
         raise ValueError(
             f"names must be one a body, got {len(names)} for {bodies} bodies"

@@ -4,7 +4,7 @@ import contextlib
 import importlib
 from collections.abc import Iterator
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 
 if TYPE_CHECKING:
@@ -116,3 +116,10 @@ def marker(number: int) -> str:
 def dash(number: int) -> str:
     """The line style of a series; they repeat after four."""
     return _DASHES[number % len(_DASHES)]
+
+
+def legend(axes: "matplotlib.axes.Axes", **options: Any):
+    """A legend beside axes, where it hides nothing, if their figure makes room."""
+    if axes.figure.get_layout_engine() is not None:
+        options = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), **options}
+    axes.legend(**options)

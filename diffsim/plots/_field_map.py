@@ -1,0 +1,100 @@
+"""Maps of a field on a plane, which `field`, `slices`, flows and movies share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..pde import FieldAxes
+from ._axis_labels import Labels
+from ._color_scales import ColorScale, color_bar, color_scale
+from ._derived_fields import VORTICITY, known_names
+from ._domain_outline import Plane, draw_obstacle, draw_sides
+from ._field_series import FieldSeries
+from ._style import new_axes
+
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.image
+
+
+_PLANE = Plane()
+
+
+def labels_of(series: FieldSeries, labels: Any) -> Labels:
+    """Labels of a field, its axes and the time."""
+    axes = tuple("xyz"[: series.place.grid.ndim])
+    return Labels(labels, (series.name, *axes, "time", *known_names(series.place)))
+
+
+def scale_of(
+    series: FieldSeries, rows: Sequence[int], colormap: Any, limits: Any
+) -> ColorScale:
+    """One scale for a field at several times.
+
+    The vorticity of a layer at a wall or an obstacle is many times that of what leaves
+    it: beside those colors end where 99 % do, and the bar says so.
+    """
+    low, high = series.value_range(rows)
+    if limits is None and series.name == VORTICITY and _has_layers(series.place):
+        most = series.magnitude(rows, 0.99)
+        limits = (-most, most) if most > 0 else None
+    return color_scale(low, high, colormap, limits)
+
+
+def _has_layers(place: FieldAxes) -> bool:
+    sides = {side for pair in place.boundary for side in pair}
+    return place.solid is not None or "NoSlip" in sides
+
+
+def draw_map(
+    axes: Any,
+    series: FieldSeries,
+    row: int,
+    *,
+    scale: ColorScale,
+    labels: Labels,
+    plane: Plane = _PLANE,
+) -> "matplotlib.image.AxesImage":
+    """An image between the corners of the grid, with walls and obstacle; returns it."""
+    across, up = plane.across, plane.up
+    low, high = series.corners
+    image = axes.imshow(
+        plane.of(series.at(row)),
+        origin="lower",
+        extent=(low[across], high[across], low[up], high[up]),
+        cmap=scale.colormap,
+        norm=scale.norm,
+        aspect="equal",
+    )
+    # Sides are drawn by what they are, so that nothing is where the domain goes on.
+    axes.spines[:].set_visible(False)
+    draw_sides(axes, series, (across, up))
+    draw_obstacle(axes, series, plane)
+    axes.set(xlabel=labels["xyz"[across]], ylabel=labels["xyz"[up]])
+    return image
+
+
+def draw_titled_map(
+    axes: Any, series: FieldSeries, row: int, scale: ColorScale, labels: Labels
+) -> "matplotlib.image.AxesImage":
+    """A map of a plane field with its time above and its colors beside; the image."""
+    image = draw_map(axes, series, row, scale=scale, labels=labels)
+    axes.set_title(time_title(series, row, labels), loc="left")
+    color_bar(image, axes, scale, labels[series.name])
+    return image
+
+
+def time_title(series: FieldSeries, row: int, labels: Labels) -> str:
+    """The time in words, nothing where it is not known."""
+    time = series.time(row)
+    return "" if time is None else labels.value("time", time)
+
+
+def map_axes(series: FieldSeries) -> "matplotlib.axes.Axes":
+    """Axes of a figure that has the shape of the domain, with room for colors."""
+    low, high = series.corners
+    ratio = (high[1] - low[1]) / (high[0] - low[0])
+    width = float(np.clip(4.4 / np.sqrt(ratio), 2.0, 7.5))
+    return new_axes((width + 1.5, float(np.clip(width * ratio, 1.0, 8.0)) + 0.8))

@@ -1,0 +1,128 @@
+"""`slices`: a field in three dimensions on planes across its axes."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._axis_labels import Labels
+from ._color_scales import ColorScale, color_bar
+from ._domain_outline import Plane
+from ._field_map import draw_map, labels_of, scale_of, time_title
+from ._field_series import FieldSeries, field_series
+from ._plot_options import checked_options
+from ._style import look, new_figure
+
+
+if TYPE_CHECKING:
+    import matplotlib.image
+
+
+#: What `slices` takes beside its own arguments.
+_OPTIONS = ("time", "colormap", "limits", "grid", "labels")
+
+
+def slices(
+    source: Any,
+    name: str | None = None,
+    *,
+    at: Any = None,
+    ax: Any = None,
+    **options: Any,
+) -> np.ndarray:
+    """Draw a field in three dimensions on a plane across each axis, in shared colors.
+
+    **Arguments**
+
+    - `source`, `name`: as for `field`.
+    - `at`: where the planes cut the axes, (x, y, z); drawn is the nearest layer of
+        cells, whose place is written above. None takes the middle.
+    - `ax`: three Matplotlib axes to draw into; None makes a figure.
+    - `options`: `time`, `colormap`, `limits`, `grid` and `labels`, as for `field`.
+
+    **Returns:** three axes, shape (3,), of the planes across z, y and x.
+
+    **Raises:** `ValueError` as `field`, and for a plane out of the domain; `TypeError`
+    for another option.
+    """
+    given = checked_options("slices", options, _OPTIONS)
+    series = field_series(source, name, given["grid"])
+    row, planes = series.row(given["time"]), planes_of(series, at)
+    scale = scale_of(series, [row], given["colormap"], given["limits"])
+    with look():
+        axes = slice_axes(series) if ax is None else three_axes(ax)
+        draw_slices(
+            axes, series, row, planes, scale, labels_of(series, given["labels"])
+        )
+    return axes
+
+
+def planes_of(series: FieldSeries, at: Any) -> list[Plane]:
+    """Planes across z, y and x, with the layers of cells that they cut."""
+    grid = series.place.grid
+    if grid.ndim != 3:
+        raise ValueError(
+            f"slices draws fields in three dimensions, got {grid.ndim}; plots.field "
+            "draws lines and maps"
+        )
+    low, high = (np.asarray(corner) for corner in series.corners)
+    places = (low + high) / 2 if at is None else np.asarray(at, float)
+    if places.shape != (3,) or np.any((places < low) | (places > high)):
+        raise ValueError(
+            f"at must be a place in the domain, (x, y, z) from {low.tolist()} to "
+            f"{high.tolist()}, got {at!r:.60}"
+        )
+    cells = ((places - low) / (high - low) * grid.shape).astype(int)
+    cells = np.minimum(cells, np.asarray(grid.shape) - 1)
+    return [
+        Plane(across, up, int(cells[3 - across - up]))
+        for across, up in ((0, 1), (0, 2), (1, 2))
+    ]
+
+
+def draw_slices(
+    axes: np.ndarray,
+    series: FieldSeries,
+    row: int,
+    planes: list[Plane],
+    scale: ColorScale,
+    labels: Labels,
+) -> "list[matplotlib.image.AxesImage]":
+    """Maps on planes with their places above; returns the images."""
+    images = []
+    for ax, plane in zip(axes, planes, strict=True):
+        images += [draw_map(ax, series, row, scale=scale, labels=labels, plane=plane)]
+    title_slices(axes, series, row, planes, labels)
+    color_bar(images[-1], axes, scale, labels[series.name])
+    return images
+
+
+def title_slices(
+    axes: np.ndarray, series: FieldSeries, row: int, planes: list[Plane], labels: Labels
+):
+    """Write where each plane is, and above the first one also when."""
+    time = time_title(series, row, labels)
+    for ax, plane in zip(axes, planes, strict=True):
+        place = series.along(plane.normal)[plane.layer]
+        where = labels.value("xyz"[plane.normal], place)
+        ax.set_title(f"{time},  {where}" if time else where, loc="left")
+        time = ""
+
+
+def slice_axes(series: FieldSeries) -> np.ndarray:
+    """Three axes in a row, as wide and high as the planes are."""
+    low, high = series.corners
+    x, y, z = np.subtract(high, low).tolist()
+    height = float(np.clip(9.0 / ((2 * x + y) / max(y, z)), 1.2, 4.0))
+    width = height * (2 * x + y) / max(y, z)
+    figure = new_figure((width + 2.4, height + 0.8))
+    return figure.subplots(1, 3, width_ratios=(x, x, y))
+
+
+def three_axes(ax: Any) -> np.ndarray:
+    axes = np.ravel(ax)
+    if axes.size != 3:
+        raise ValueError(
+            f"ax must be three Matplotlib axes, one for each plane, got {axes.size}; "
+            "plt.subplots(1, 3)[1] has three"
+        )
+    return axes
