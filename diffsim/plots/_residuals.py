@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._style import INK, color, new_axes
+from ._style import COLORS, INK, color, new_axes
 
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: Lines lie this many standard deviations apart: one point in 15 000 strays further
 #: than half of it.
 _APART = 8.0
+#: Of a series that stands alone: blue, dark enough for thin dots.
+_ALONE = COLORS[8]
 
 
 def residuals(
@@ -44,7 +46,9 @@ def residuals(
     - `ax`: Matplotlib axes to draw into; None makes a figure.
     - `colors`: one for each series; None takes the house's.
 
-    **Returns:** the axes.
+    One series alone, without a name, has ticks in units of σ instead.
+
+    **Returns:** the axes; `ax.set_xlabel("time [d]")` says what times are.
 
     **Raises:** `ValueError` for shapes that do not fit; `ImportError` with what to
     install where matplotlib is missing.
@@ -54,17 +58,21 @@ def residuals(
     labels = ("",) * series if names is None else tuple(names)
     if len(labels) != series:
         raise ValueError(f"names must be one a series, got {len(labels)} for {series}")
-    ax = new_axes((7.5, 1.2 + 0.55 * series)) if ax is None else ax
+    alone = series == 1 and names is None
+    ax = new_axes((6.5, 2.2 if alone else 1.2 + 0.55 * series)) if ax is None else ax
     heights = -_APART * np.arange(series)
+    own = (_ALONE,) if alone else tuple(map(color, range(series)))
     for number, height in enumerate(heights):
-        ink = color(number) if colors is None else colors[number]
+        ink = own[number] if colors is None else colors[number]
         _draw_line(ax, times, distances[:, number], height=height, ink=ink)
     _write_right(ax, _APART / 2, "mean of\n(residual/σ)²", INK)
-    ax.set_yticks(heights, labels)
-    ax.tick_params(axis="y", length=0)
+    if alone:
+        ax.set(yticks=(-2, 0, 2), ylabel="residual / σ")
+    else:
+        ax.set_yticks(heights, labels)
+        ax.tick_params(axis="y", length=0)
     ax.set_ylim(heights[-1] - _APART / 2, _APART / 2)
-    ax.set_xlim(times.min(), times.max())
-    ax.margins(x=0)
+    ax.margins(x=0.01)
     return ax
 
 
@@ -73,8 +81,10 @@ def _draw_line(ax: Any, times, distances, *, height: float, ink: str):
         band = {"color": INK, "alpha": depth, "linewidth": 0}
         ax.axhspan(height - reach, height + reach, **band)
     every = np.repeat(times, distances.shape[1])
+    # A few are dots, and thousands a cloud.
+    size = np.clip(60 / np.sqrt(every.size), 1.8, 5.0)
     ax.plot(
-        every, height + distances.ravel(), ".", color=ink, markersize=1.8, alpha=0.7
+        every, height + distances.ravel(), ".", color=ink, markersize=size, alpha=0.7
     )
     _write_right(ax, height, f"{np.nanmean(np.square(distances)):.2f}", ink)
 
