@@ -3,10 +3,9 @@
     python tools/make_gallery.py                  # all of them
     python tools/make_gallery.py solar_system     # those whose names are given
 
-A picture of docs/gallery is `![words](images/NAME.png)` below a block of Python, which
+A picture of docs/gallery is `![words](images/NAME.webp)` below a block of Python, which
 draws it: the figure that is open behind the block is saved. Every block runs in a
-process of its own, after the imports at the top of docs/gallery/index.md. Pictures have
-256 colors at most, so that all of them take little of the repository.
+process of its own, after the imports at the top of docs/gallery/index.md.
 
     python tools/make_gallery.py --to FOLDER NAME
 """
@@ -23,15 +22,12 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "docs" / "gallery"
 _PICTURE = re.compile(
-    r"^```python\n((?:(?!^```).*\n)*?)```\n\n!\[([^\]]+)\]\(images/(\w+)\.png\)", re.M
+    r"^```python\n((?:(?!^```).*\n)*?)```\n\n!\[([^\]]+)\]\(images/(\w+)\.webp\)", re.M
 )
-_DOTS = 130
+# A tenth of the bytes of PNG, so that all pictures take little of the repository.
 _END = """
 from matplotlib import pyplot
-figure = pyplot.gcf()
-figure.savefig({path!r}, dpi={dots})
-from PIL import Image
-Image.open({path!r}).convert("RGB").quantize(256).save({path!r}, optimize=True)
+pyplot.gcf().savefig({path!r}, dpi=130, pil_kwargs={{"quality": 90, "method": 6}})
 """
 
 
@@ -58,8 +54,8 @@ def imports() -> str:
 
 def make(picture: Picture, folder: pathlib.Path):
     """Draw a picture into `folder`; exits where its code fails."""
-    path = str(folder / f"{picture.name}.png")
-    code = imports() + picture.code + _END.format(path=path, dots=_DOTS)
+    path = str(folder / f"{picture.name}.webp")
+    code = imports() + picture.code + _END.format(path=path)
     # Examples are run where the pictures that they save do not stay.
     environment = os.environ | {"MPLBACKEND": "Agg"}
     command = [sys.executable, "-c", code]

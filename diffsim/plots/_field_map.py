@@ -97,4 +97,4 @@ def map_axes(series: FieldSeries) -> "matplotlib.axes.Axes":
     low, high = series.corners
     ratio = (high[1] - low[1]) / (high[0] - low[0])
     width = float(np.clip(4.4 / np.sqrt(ratio), 2.0, 7.5))
-    return new_axes((width + 1.5, float(np.clip(width * ratio, 1.0, 8.0)) + 0.8))
+    return new_axes((width + 2.0, float(np.clip(width * ratio, 1.0, 8.0)) + 0.8))
