@@ -4,7 +4,7 @@
     python tools/make_gallery.py solar_system     # those whose names are given
 
 A picture of docs/gallery is `![words](images/NAME.webp)` below a block of Python, which
-draws it: the figure that is open behind the block is saved. Every block runs in a
+draws it: its `figure`, or else the one that is open, is saved. Every block runs in a
 process of its own, after the imports at the top of docs/gallery/index.md.
 
     python tools/make_gallery.py --to FOLDER NAME
@@ -16,6 +16,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 from typing import NamedTuple
 
 
@@ -26,8 +27,8 @@ _PICTURE = re.compile(
 )
 # A tenth of the bytes of PNG, so that all pictures take little of the repository.
 _END = """
-from matplotlib import pyplot
-pyplot.gcf().savefig({path!r}, dpi=130, pil_kwargs={{"quality": 90, "method": 6}})
+drawn = globals().get("figure") or plt.gcf()
+drawn.savefig({path!r}, dpi=130, pil_kwargs={{"quality": 90, "method": 6}})
 """
 
 
@@ -56,10 +57,14 @@ def make(picture: Picture, folder: pathlib.Path):
     """Draw a picture into `folder`; exits where its code fails."""
     path = str(folder / f"{picture.name}.webp")
     code = imports() + picture.code + _END.format(path=path)
-    # Examples are run where the pictures that they save do not stay.
     environment = os.environ | {"MPLBACKEND": "Agg"}
     command = [sys.executable, "-c", code]
-    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+    # Examples are run where the pictures that they save do not stay.
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("docs", "examples"):
+            pathlib.Path(place, name).symlink_to(ROOT / name)
+        done = subprocess.run(command, cwd=place, env=environment, check=False)
+    if done.returncode:
         sys.exit(f"the code of {picture.name} failed")
 
 
