@@ -18,7 +18,7 @@ NAME = f"diffsim-{diffsim.__version__}"
 INFO = f"{NAME}.dist-info"
 
 #: Neither source nor prose nor a picture of the documentation is data.
-NO_DATA = {".py", ".md", ".typed", ".js", ".css", ".png", ".svg", ".gif"}
+NO_DATA = {".py", ".md", ".typed", ".js", ".css", ".png", ".svg", ".gif", ".webp"}
 FOLDERS = ("benchmarks", "diffsim", "docs", "examples", "tests", "tools")
 DATA = [
     path

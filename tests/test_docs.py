@@ -1,7 +1,8 @@
 """The Python blocks of README and documentation run, each page from top to bottom.
 
 Those of the home page and the tutorials are run by the build of the site, which shows
-their output: `mkdocs build`, the stage `docs` of .ci/run.
+their output: `mkdocs build`, the stage `docs` of .ci/run. Those of the gallery stand each
+for itself, see tests/test_gallery.py.
 """
 
 import pathlib
@@ -19,6 +20,7 @@ WITH_CODE = [
     page
     for page in PAGES
     if blocks(page.read_text())
+    and page.parent.name != "gallery"
     and not (
         page.is_relative_to(DOCS) and is_executed(page.relative_to(DOCS).as_posix())
     )

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 
+#: Word of the legend for the level of rounding.
+_EPSILON = "machine epsilon"
+
+
 def conservation(
     trajectory: Any,
     simulation: Any = None,
@@ -47,7 +51,8 @@ def conservation(
     - `quantities`: names and functions of one state that return a number or a vector,
         drawn in place of these, of any simulation: `{"charge": charge}`.
     - `label`: of the axis of times, with their unit.
-    - `ax`: Matplotlib axes to draw into; None makes a figure.
+    - `ax`: Matplotlib axes to draw into, those of another run for instance; None makes
+        a figure.
 
     **Returns:** the axes.
 
@@ -143,11 +148,14 @@ def _draw(ax: Any, times: np.ndarray, drifts: dict[str, np.ndarray]):
     least = min(epsilon, seen.min() if seen.size else epsilon)
     floor = 10.0 ** (np.floor(np.log10(least)) - 1)
     ax.set_yscale("log")
-    for number, (name, drift) in enumerate(drifts.items()):
+    _, known = ax.get_legend_handles_labels()
+    drawn = len([label for label in known if label != _EPSILON])
+    for number, (name, drift) in enumerate(drifts.items(), drawn):
         shown = np.where(drift == 0, floor, drift)
         line = {"color": ink(number), "linestyle": dash(number), "linewidth": 1.1}
         ax.plot(times, shown, label=name, clip_on=False, **line)
-    draw_floor(ax, epsilon, "machine epsilon")
+    if _EPSILON not in known:
+        draw_floor(ax, epsilon, _EPSILON)
     legend_above(ax, columns=2)
     if np.any(changes == 0):
         _mark_zero(ax, floor)

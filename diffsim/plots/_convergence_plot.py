@@ -7,7 +7,7 @@ import numpy as np
 
 from ..verify import Convergence
 from ._series import draw_floor, ink, legend_above
-from ._style import dash, marker, new_axes
+from ._style import dash, marker, module, new_axes
 
 
 if TYPE_CHECKING:
@@ -51,9 +51,18 @@ def convergence(
     # Once for all that have the same.
     for floor in {one.floor for one in several.values() if np.any(_lost(one))}:
         draw_floor(ax, floor, "rounding")
+    _set_step_ticks(ax)
     ax.set(xlabel=label, ylabel="relative error")
     legend_above(ax, columns=1)
     return ax
+
+
+def _set_step_ticks(ax: Any):
+    """Ticks at 1, 2 and 5: steps seldom span a decade, and all nine would overlap."""
+    ticker = module("matplotlib.ticker")
+    ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _check(several: Mapping[str, Any]):

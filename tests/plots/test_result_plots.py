@@ -219,6 +219,19 @@ def test_named_quantities_are_drawn_in_place_of_known_ones():
     np.testing.assert_allclose(lines_of(ax)["spin"], [0.01 / 1.02, 0.02 / 1.02])
 
 
+def test_runs_drawn_into_one_axes_have_colors_of_their_own():
+    ax = None
+    for name in ("first", "second"):
+        quantity = {name: lambda state: state.positions.sum() + 1}
+        ax = plots.conservation(MOVED, quantities=quantity, ax=ax)
+    first, second = (
+        line for line in ax.lines if line.get_label() in ("first", "second")
+    )
+    assert first.get_color() != second.get_color()
+    _, words = ax.get_legend_handles_labels()
+    assert sorted(words) == ["first", "machine epsilon", "second"]
+
+
 @pytest.mark.parametrize(
     ("trajectory", "simulation", "said"),
     [
