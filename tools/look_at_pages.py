@@ -59,6 +59,9 @@ def look(page, address: str, width: int) -> list[str]:
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(address, wait_until="load")
     page.wait_for_function("document.fonts.status === 'loaded'")
+    # Those below the window would wait to be scrolled to.
+    page.evaluate("document.querySelectorAll('img').forEach(i => i.loading = 'eager')")
+    page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)  # what fades in
     faults = page.evaluate(FAULTS)
     return found + [f"{number} {what}" for what, number in faults.items() if number]

@@ -60,7 +60,8 @@ def main():
     plots.field(wake(), "vorticity", limits=(-15, 15), ax=top)
     top.set_title("")
     period = 2 * np.pi * float(fit.model["a"] ** 3 / G) ** 0.5
-    curve = lambda t: velocity(fit.model, t)
+    dense = np.linspace(0.0, 2 * period, 400)
+    curve = dense, velocity(fit.model, dense)
     plots.phase_folded(NIGHTS, data, period, sigma=SIGMA, model=curve, ax=folded)
     folded.set(ylabel="radial velocity [m/s]", xlabel=f"phase, period {period:.2f} d")
     plots.corner(fit, names=["h", "k", "m"], ax=right)
