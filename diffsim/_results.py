@@ -245,6 +245,12 @@ def failures_as_nan():
     """Context manager: what has `throw=None` returns NaN and a RESULTS, and does not
     raise: `simulate`, and the layers of `diffsim.implicit`.
 
+    ```python
+    with simulations.failures_as_nan():
+        trajectory = ds.simulate(problems.pythagorean(), 10.0, max_steps=20)
+    ds.RESULTS[trajectory.result]  # what went wrong, and what to try
+    ```
+
     `fit`, `fisher` and `sweep` call `predict` inside it, so that one trial step or one
     member of a batch that fails does not end the others.
     """

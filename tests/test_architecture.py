@@ -129,8 +129,6 @@ def test_imports_respect_the_layers(path):
 SHORT = {
     "_progress": "the one line of text on stderr, which fits and sweeps share",
     "_types": "types that everything imports, which imports nothing",
-    "integrators._runge_kutta._crank_nicolson": "a named method has a file of its own",
-    "integrators._symplectic._leapfrog": "a named method has a file of its own",
     "nbody._forces._force": "the abstract base of forces",
     "nbody._kepler._vectors": "products of vectors that three files share",
 }

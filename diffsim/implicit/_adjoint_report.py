@@ -43,6 +43,15 @@ def adjoint_report(
 ) -> AdjointReport:
     r"""Solve $A^T \lambda = \bar y$ at the root y of `residual`, and check the answer.
 
+    ```python
+    def balance(y, heating):
+        return heating + 0.1 * y - y**4
+
+    y = implicit.root(balance, 1.0, 1.2)
+    report = implicit.adjoint_report(balance, y, 1.2, jnp.ones_like(y))
+    report.residual, report.error  # of the gradient of y, and of y
+    ```
+
     **Arguments**
 
     - `residual`, `args`: as for `root`.

@@ -33,6 +33,14 @@ class Anderson(optx.AbstractFixedPointSolver[Any, Any, _AndersonState]):
     $$\gamma = \arg\min |f - \Delta F \gamma|, \qquad
       y \leftarrow y + \beta f - (\Delta Y + \beta\, \Delta F)\,\gamma .$$
 
+    ```python
+    def relaxed(u, heating):  # a step of Jacobi's method, which gains 1 %
+        return jnp.convolve(u, jnp.array([0.5, 0.0, 0.5]), "same") + heating / 21**2
+
+    solver = implicit.Anderson(memory=10)
+    implicit.fixed_point(relaxed, jnp.zeros(20), 1.0, solver=solver)
+    ```
+
     **Arguments**
 
     - `rtol`, `atol`: of |f|, as those of `Picard`.

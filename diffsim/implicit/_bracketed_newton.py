@@ -14,6 +14,16 @@ from .._types import PyTree
 class BracketedNewton(eqx.Module):
     r"""Newton's method held in a bracket, a fixed number of steps of it.
 
+    ```python
+    def lambert(x, level):  # x eˣ = level, for a thousand of them at once
+        return x * jnp.exp(x) - level
+
+    solver = implicit.BracketedNewton(lower=0.0, upper=10.0)
+    adjoint = implicit.ImplicitAdjoint(implicit.Diagonal())
+    levels = jnp.geomspace(1e-3, 1e3, 1000)
+    implicit.root(lambert, jnp.ones(1000), levels, solver=solver, adjoint=adjoint)
+    ```
+
     A step that leaves the bracket, or does not halve the last one, is a bisection
     instead. Nothing is tested on the way, so that a batch of equations is one loop
     without a branch; each entry of y is solved for on its own, by the same residual.

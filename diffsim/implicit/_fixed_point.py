@@ -74,6 +74,14 @@ def fixed_point(
     $$\frac{dy}{d\theta} = \left(1 - \frac{\partial g}{\partial y}\right)^{-1}
       \frac{\partial g}{\partial\theta}.$$
 
+    ```python
+    def infected(z, contacts):  # the share of all that an epidemic reaches
+        return 1 - jnp.exp(-contacts * z)
+
+    implicit.fixed_point(infected, 0.5, 1.5)
+    jax.grad(lambda contacts: implicit.fixed_point(infected, 0.5, contacts))(1.5)
+    ```
+
     **Arguments**
 
     - `function`: `function(y, args)`, of the structure of `y`.

@@ -29,6 +29,18 @@ _MODES = ("primitive", "reverse", "attached")
 class ImplicitAdjoint(optx.AbstractAdjoint):
     r"""Derivative by the implicit function theorem, however the value was computed.
 
+    ```python
+    def balance(y, heating):  # a body that is heated and radiates
+        return heating + 0.1 * y - y**4
+
+    adjoint = implicit.ImplicitAdjoint(implicit.LaggedLU(), refinements=1)
+    implicit.root(balance, 1.0, 1.2, adjoint=adjoint)
+
+    solver, y = optimistix.Newton(rtol=1e-10, atol=1e-10), jnp.array(1.0)
+    adjoint = implicit.ImplicitAdjoint()  # in place of Optimistix's own
+    optimistix.root_find(balance, solver, y, 1.2, adjoint=adjoint).value
+    ```
+
     The `adjoint` of `root`, `fixed_point`, `minimise` and `least_squares`, and of the
     functions of Optimistix, `optimistix.root_find(..., adjoint=ImplicitAdjoint())`: in
     every mode and nesting, Hessians inside `scan` included, where
@@ -151,6 +163,20 @@ def implicit_solve(
     equation: ImplicitEquation, guess: PyTree[Array], adjoint: Adjoint
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Solve an `ImplicitEquation`, its root differentiable by an `adjoint`.
+
+    ```python
+    def heron(how, function, y, a):
+        for _ in range(6):
+            y = (y + a / y) / 2
+        return y, (), None
+
+    def square_root(a):
+        equation = implicit.ImplicitEquation(lambda y, a: y**2 - a, a, None, heron)
+        guess, adjoint = jnp.array(1.0), implicit.ImplicitAdjoint()
+        return implicit.implicit_solve(equation, guess, adjoint)[0]
+
+    jax.grad(square_root)(2.0)
+    ```
 
     For solvers that know better than `root` how to find it, a time step for instance.
 

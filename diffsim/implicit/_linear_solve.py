@@ -64,6 +64,12 @@ def linear_solve(
 ) -> Solution | PyTree[Array]:
     r"""Solve $A x = b$, differentiably in $A$ and $b$ in every mode.
 
+    ```python
+    matrix, b = jnp.array([[4.0, 1.0], [1.0, 3.0]]), jnp.array([1.0, 2.0])
+    implicit.linear_solve(matrix, b)
+    implicit.linear_solve(lambda v: matrix @ v, b, linear_solver=implicit.Krylov())
+    ```
+
     Of an array `b` the last axis is solved along, and all others are a batch: of the
     rows of a matrix B, where `numpy.linalg.solve(A, B)` takes its columns. Write
     `linear_solve(A, B.T).T` for that.

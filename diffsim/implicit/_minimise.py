@@ -82,6 +82,14 @@ def minimise(
       \frac{dy}{d\theta} = -\left(\frac{\partial^2 s}{\partial y^2}\right)^{-1}
       \frac{\partial^2 s}{\partial y\,\partial\theta}.$$
 
+    ```python
+    def energy(y, load):  # of a spring that hardens
+        return y**2 + 0.1 * y**4 - load * y
+
+    implicit.minimise(energy, 0.0, 1.0)
+    jax.grad(lambda load: implicit.minimise(energy, 0.0, load))(1.0)
+    ```
+
     **Arguments**
 
     - `objective`: `objective(y, args)`, a scalar.
@@ -195,6 +203,16 @@ def least_squares(
     r"""Find the $y$ of least $\tfrac12 |r(y, \theta)|^2$, by the equation of that:
 
     $$J^T r = 0, \qquad J = \partial r / \partial y .$$
+
+    ```python
+    t = jnp.linspace(0.0, 3.0, 20)
+
+    def residuals(y, data):  # amplitude and rate of a decay
+        return y[0] * jnp.exp(-y[1] * t) - data
+
+    data = 2 * jnp.exp(-0.7 * t)
+    jax.jacrev(lambda x: implicit.least_squares(residuals, jnp.ones(2), x))(data)
+    ```
 
     **Arguments**
 

@@ -66,6 +66,15 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
     order four for one factorization, and the last ones serve the derivative, if that is
     by `LaggedLU`.
 
+    ```python
+    def balance(y, heating):  # a body that is heated and radiates
+        return heating + 0.1 * y - y**4
+
+    solver = implicit.Newton(rtol=1e-12)
+    solution = implicit.root(balance, 1.0, 1.2, solver=solver, full=True)
+    solution.value, solution.iterations
+    ```
+
     A step after which steps grow and |f| has not fallen, or is not a number, is halved
     until it does, up to 30 times, and so is every one from then on. That costs nothing
     where whole steps are good: |f| is looked at where the next one begins.

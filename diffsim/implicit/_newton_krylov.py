@@ -46,6 +46,18 @@ class NewtonKrylov(AbstractInexactNewton):
     times the factor by which |f| fell, is within `atol` + `rtol` |y|. No matrix is
     made.
 
+    ```python
+    def bratu(u, strength):  # ∇²u + λ eᵘ = 0 between walls, in 32 × 32 points
+        p = jnp.pad(u, 1)
+        neighbors = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2]
+        return neighbors - 4 * u + strength * jnp.exp(u) / 33**2
+
+    symmetric = implicit.Krylov(implicit.MINRES())
+    solver = implicit.NewtonKrylov(linear_solver=symmetric)
+    adjoint = implicit.ImplicitAdjoint(symmetric)
+    implicit.root(bratu, jnp.zeros((32, 32)), 1.0, solver=solver, adjoint=adjoint)
+    ```
+
     **Arguments**
 
     - `rtol`: of what is left after the last step; None is the 3/4 power of the

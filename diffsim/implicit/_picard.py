@@ -22,6 +22,13 @@ _PATIENCE = 8
 class Picard(optx.AbstractFixedPointSolver[Any, Any, "Convergence"]):
     r"""Picard's iteration, $y \leftarrow y + \beta\,(g(y) - y)$.
 
+    ```python
+    def shielded(y, depth):  # g' = −1.2: plain iteration runs away
+        return jnp.exp(-depth * y)
+
+    implicit.fixed_point(shielded, 0.5, 4.0, solver=implicit.Picard(damping=0.5))
+    ```
+
     It converges where g contracts, as fast as g does.
 
     No scale of y is presumed: the search ends where g(y) − y is within `rtol` |y|,

@@ -77,6 +77,14 @@ def root(
     exactly, in every mode and nesting, at the cost of one linear solve and whatever the
     solver does: no iteration is differentiated.
 
+    ```python
+    def balance(y, heating):  # a body that is heated and radiates
+        return heating + 0.1 * y - y**4
+
+    temperature = implicit.root(balance, 1.0, 1.2)
+    jax.grad(lambda heating: implicit.root(balance, 1.0, heating))(1.2)
+    ```
+
     **Arguments**
 
     - `residual`: `residual(y, args)`, of the structure of `y`. What it closes over is

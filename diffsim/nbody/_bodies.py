@@ -26,6 +26,13 @@ from ._rebound import check_not_softened, particles_of
 class Bodies(eqx.Module):
     """Point masses with their initial positions and velocities.
 
+    ```python
+    x = [[0.0, 0.0, 0.0], [5.2, 0.0, 0.0]]
+    v = [[0.0, 0.0, 0.0], [0.0, 0.44, 0.0]]
+    bodies = nbody.Bodies([1.0, 9.5e-4], x, v, names=["Sun", "Jupiter"])
+    ds.simulate(nbody.NBody(bodies), [0.0, 10.0])["Jupiter"].positions
+    ```
+
     **Arguments**
 
     - `masses`: shape (body,); mass. Zero is allowed; `TestParticles` are cheaper.
@@ -156,6 +163,14 @@ def _description(bodies: Bodies) -> list[Block]:
 
 class TestParticles(eqx.Module):
     """Massless bodies that feel every force and cause none, O(massive × test particle).
+
+    ```python
+    system = problems.outer_solar_system()
+    x, v = [[2.0, 0.0, 0.5]], [[0.0, 0.8, 0.0]]
+    comet = nbody.TestParticles(x, v, names=["comet"])
+    system = nbody.NBody(system.bodies, test_particles=comet)
+    ds.simulate(system, [0.0, 10.0])["comet"].positions
+    ```
 
     **Arguments**
 

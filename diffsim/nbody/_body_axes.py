@@ -13,6 +13,13 @@ from ._bodies import State
 class BodyAxes(AbstractStateAxes):
     """Axes of an N-body `State`: bodies by their names, components x, y and z.
 
+    ```python
+    axes = nbody.BodyAxes(("Sun", "Jupiter", "Saturn", "Uranus", "Neptune"))
+    trajectory = ds.simulate(problems.outer_solar_system(), [0.0, 10.0])
+    axes.select(trajectory.states, "Saturn")  # as trajectory["Saturn"]
+    axes.columns(trajectory.states).keys()
+    ```
+
     `trajectory["Earth"]` has the states of that body; `Trajectory.to_xarray` has
     `positions` and `velocities` along (time, body, axis), and `Trajectory.to_dataframe`
     a row for each time and body, with columns x, y, z, vx, vy, vz.

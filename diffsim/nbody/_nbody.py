@@ -36,8 +36,11 @@ class NBody(AbstractSimulation):
     $$\dot x_i = v_i, \qquad \dot v_i = \sum_{\text{forces}} a_i(t, x, v)$$
 
     ```python
-    system = nbody.NBody(nbody.Bodies(masses, positions, velocities))
-    ds.simulate(system, times, ds.Method(integrators.Leapfrog(), step=0.01))
+    orbits = nbody.Elements(semi_major_axis=[1.0, 5.2], eccentricity=[0.017, 0.05])
+    G = nbody.G["au, Msun, yr"]
+    bodies = nbody.Bodies.from_elements([1.0, 3e-6, 1e-3], orbits, G=G)
+    forces = nbody.Gravity(G), lambda t, state: -1e-3 * state.velocities
+    ds.simulate(nbody.NBody(bodies, forces), jnp.linspace(0.0, 12.0, 50)).states
     ```
 
     **Arguments**

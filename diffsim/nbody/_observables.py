@@ -16,6 +16,13 @@ def energy(simulation: Any, state: Any) -> Float[Array, "*time"]:
     $$E = \tfrac12 \sum_i m_i v_i^2
         - \sum_{i<j} \frac{G m_i m_j}{\sqrt{r_{ij}^2 + \epsilon^2}}$$
 
+    ```python
+    system = problems.figure_eight()
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 10.0, 50))
+    energy = nbody.energy(system, trajectory.states)
+    jnp.max(jnp.abs(energy / energy[0] - 1))  # what the integrator loses
+    ```
+
     **Arguments**
 
     - `simulation`: gives masses, G and softening.
@@ -48,6 +55,12 @@ def energy(simulation: Any, state: Any) -> Float[Array, "*time"]:
 def momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     r"""$P = \sum_i m_i v_i$, mass length / time, shape (time, 3) or (3,).
 
+    ```python
+    system = problems.figure_eight()
+    state = ds.simulate(system, 10.0).states
+    nbody.momentum(system, state)  # zero, as at the start
+    ```
+
     **Arguments**
 
     - `simulation`: gives the masses.
@@ -61,6 +74,12 @@ def momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
 
 def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     r"""$L = \sum_i m_i\, x_i \times v_i$ about the origin, mass length² / time.
+
+    ```python
+    system = problems.pythagorean()
+    trajectory = ds.simulate(system, [0.0, 5.0, 10.0])
+    nbody.angular_momentum(system, trajectory.states)  # zero, but for rounding
+    ```
 
     **Arguments**
 
@@ -79,6 +98,12 @@ def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
 
 def distances(state: Any) -> Float[Array, "*time body body"]:
     r"""$r_{ij} = |x_j - x_i|$, a length, shape (time, body, body) or (body, body).
+
+    ```python
+    trajectory = ds.simulate(problems.pythagorean(), jnp.linspace(0.0, 10.0, 200))
+    apart = nbody.distances(trajectory.states) + jnp.diag(jnp.full(3, jnp.inf))
+    jnp.min(apart)  # the closest approach, at these times
+    ```
 
     Symmetric, zero on the diagonal; bodies first, test particles after them.
 

@@ -21,6 +21,12 @@ _ECCENTRIC = 0.3
 def recommend_method(system: Any) -> Method:
     r"""Return a method for the orbits of `system` at `t0`, and print why.
 
+    ```python
+    system = problems.variations()
+    method = nbody.recommend_method(system)
+    ds.simulate(system, jnp.linspace(0.0, 100.0, 50), method)
+    ```
+
     `KahanLi8` at fixed steps, 1/60 of the shortest
 
     $$T_q = 2\pi \sqrt{\frac{q^3}{\mu\,(1 + e)}}$$

@@ -81,6 +81,12 @@ def simulate(
 ) -> Trajectory:
     r"""Run `simulation` from its epoch to `times`.
 
+    ```python
+    system = problems.kepler(eccentricity=0.3)
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 6.0, 7))
+    trajectory.states.positions  # shape (7, 2, 3)
+    ```
+
     Solves $\dot y = f(t, y;\,\theta)$, $y(t_0) = y_0(\theta)$. The result is
     differentiable in forward and reverse mode, in any nesting, with respect to every
     floating array that goes in: parameters, initial state, times and epoch.
@@ -95,27 +101,24 @@ def simulate(
         are in `trajectory.events`. Times after the epoch only.
     - `observe`: `observe(t, y)` of the internal state, instead of the simulation's own.
     - `progress`: a Diffrax progress meter, `diffrax.TextProgressMeter()` say.
-    - `throw`: whether a failure raises. None raises when called by you, and gives NaN
-        and a `result` inside `fit`, `fisher` and `sweep`. With False read `result`:
-        states are what the run came to before it failed, and NaN for parameters that
-        cannot be.
+    - `throw`: whether a failure raises. None raises, but inside `fit`, `fisher` and
+        `sweep` gives NaN and a `result`. With False read `result`: states are what the
+        run came to before it failed, and NaN for parameters that cannot be.
     - `start`: `trajectory.final` of an earlier run, to go on from there.
     - `max_steps`, `step`, `rtol`: change the default method in this call; see `Method`.
         A `step` makes it one at fixed steps; with `rtol` the absolute tolerance changes
         by the same factor. Beside a `method` they are refused.
     - `error_estimate`: whether to repeat the run with half the step, or a tenth of the
         tolerance and half the longest step where there is one, and report the largest
-        difference of any number in the states as
-        `trajectory.error_estimate`. Tolerances at the rounding of the state are
-        compared with ten times those, scaled by the order.
+        difference of any number in the states as `trajectory.error_estimate`.
+        Tolerances at the rounding of the state are compared with ten times those,
+        scaled by the order.
 
-    **Returns:** a `Trajectory`.
-
-    At fixed steps an output off the grid is reached by one extra step of its own length
-    from the grid point before it, which is not fed back: outputs have the order of the
-    solver and never change the run. The number of steps is static: it follows from
-    concrete `times` and a Python float `t0`. Where either is traced, give
-    `Method(max_steps=...)`: that many steps are then run and kept.
+    **Returns:** a `Trajectory`. At fixed steps an output off the grid is reached by one
+    extra step of its own length from the grid point before it, which is not fed back:
+    outputs have the order of the solver and never change the run. The number of steps
+    is static: it follows from concrete `times` and a Python float `t0`. Where either is
+    traced, give `Method(max_steps=...)`: that many steps are then run and kept.
 
     **Raises:** `ValueError` for unsorted times, times that are not finite, integer ones
     that float64 does not hold (of a clock in nanoseconds, say), traced times without

@@ -22,6 +22,23 @@ class AbstractSimulation(eqx.Module):
     $\theta$. Store parameters as arrays and derive everything else on use: what is
     derived in `__init__` is cut off from its gradient.
 
+    ```python
+    class Decay(ds.AbstractSimulation):
+        rate: jax.Array
+        t0: float = 0.0
+
+        def initial_state(self):
+            return jnp.ones(3)
+
+        def terms(self):
+            return diffrax.ODETerm(lambda t, y, args: -args.rate * y)
+
+        def default_method(self):
+            return ds.Method(diffrax.Dopri8())
+
+    ds.simulate(Decay(jnp.array([0.1, 1.0, 10.0])), [0.5, 1.0]).states
+    ```
+
     **Fields**
 
     - `t0`: the epoch. A Python float is static, so the number of fixed steps is known

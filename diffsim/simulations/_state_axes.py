@@ -51,11 +51,12 @@ class StateAxes(AbstractStateAxes):
     """Names for the arrays in a state, for their axes and for the entries of these.
 
     ```python
-    class Oscillator(ds.AbstractSimulation):
+    class Oscillators(ds.AbstractSimulation):
         ...
 
         def state_axes(self):
-            return simulations.StateAxes(("displacement", "velocity"))
+            names, axis = ("displacement", "velocity"), ("oscillator",)
+            return simulations.StateAxes(names, axes=dict.fromkeys(names, axis))
     ```
 
     **Arguments**

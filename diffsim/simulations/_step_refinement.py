@@ -40,6 +40,14 @@ _ULPS_OF_TOLERANCE = 25 * 0.99
 def refined_steps():
     """Context manager: `simulate` takes half the step, or a tenth of the tolerances.
 
+    ```python
+    system, method = problems.kepler(), ds.Method(integrators.Leapfrog(), step=0.01)
+    coarse = ds.simulate(system, 10.0, method).states
+    with simulations.refined_steps():
+        fine = ds.simulate(system, 10.0, method).states
+    fine.positions - coarse.positions  # 3/4 of the error of the coarse, at order 2
+    ```
+
     Tolerances at the rounding of the state have no tenth that could be reached; such a
     run is extrapolated from itself and one with ten times its tolerances. Steps that
     are given, `Method.freeze_steps`, stay as they are.

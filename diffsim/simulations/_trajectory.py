@@ -41,6 +41,14 @@ class FinalState(eqx.Module):
 class Trajectory(eqx.Module):
     """A simulated trajectory.
 
+    ```python
+    system = problems.outer_solar_system()
+    trajectory = ds.simulate(system, [0.0, 50.0, 100.0])  # a ds.Trajectory
+    trajectory.states.positions  # shape (3, 5, 3): time, body, axis
+    trajectory["Jupiter"].positions  # shape (3, 3)
+    ds.simulate(system, 200.0, start=trajectory.final)
+    ```
+
     **Fields**
 
     - `times`: the output times as given, shape (time,) or ().
@@ -98,8 +106,9 @@ class Trajectory(eqx.Module):
         `AbstractSimulation.state_axes`. Attributes say how the run went.
 
         ```python
-        dataset = ds.simulate(system, times).to_xarray()
-        dataset.positions.sel(body="Earth", axis="x")
+        trajectory = ds.simulate(problems.outer_solar_system(), [0.0, 50.0, 100.0])
+        dataset = trajectory.to_xarray()
+        dataset.positions.sel(body="Saturn", axis="x")
         dataset.to_netcdf("orbits.nc")
         ```
 

@@ -28,6 +28,15 @@ class Banded(AbstractLinearSolver):
 
     $$\sum_{k=-l}^{u} a_{i,k}\,x_{i+k} = b_i .$$
 
+    ```python
+    def beam(u, load):  # u'''' = load, clamped ends, 50 points
+        stencil = jnp.array([1.0, -4.0, 6.0, -4.0, 1.0])
+        return jnp.convolve(u, stencil, "same") - load
+
+    adjoint = implicit.ImplicitAdjoint(implicit.Banded(2, 2))
+    implicit.root(beam, jnp.zeros(50), 1e-4, adjoint=adjoint)
+    ```
+
     Fourth derivatives and wide stencils in one dimension, for instance. The diagonals
     are read off $l + u + 1$ products; the rows are taken $\max(l, u)$ at a time, as the
     blocks of `BlockTridiagonal`.

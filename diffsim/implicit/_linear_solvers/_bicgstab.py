@@ -20,6 +20,14 @@ from ._krylov_method import (
 class BiCGStab(AbstractKrylovMethod):
     """Stabilized bi-conjugate gradients: any $A$, in the memory of eight vectors.
 
+    ```python
+    def transport(u):  # advection and diffusion of 10⁵ cells
+        return 3 * u - 2 * jnp.roll(u, 1) - 0.5 * jnp.roll(u, -1)
+
+    solver = implicit.Krylov(implicit.BiCGStab())
+    implicit.linear_solve(transport, jnp.arange(1e5), linear_solver=solver)
+    ```
+
     Two products a step. It begins anew where the residual has become orthogonal to its
     shadow, as it does at once where $b$ is an eigenvector of $A^T$.
     """

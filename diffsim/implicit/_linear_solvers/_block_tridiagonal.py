@@ -24,6 +24,16 @@ class BlockTridiagonal(AbstractLinearSolver):
 
     $$L_i x_{i-1} + D_i x_i + U_i x_{i+1} = b_i .$$
 
+    ```python
+    def reaction(c, rate):  # A + B → 2 B in 50 points between two baths
+        gain = rate * jnp.prod(c, axis=-1, keepdims=True) * jnp.array([-1.0, 1.0])
+        c = jnp.pad(c, ((1, 1), (0, 0)), constant_values=1.0)
+        return jnp.diff(c, n=2, axis=0) + gain
+
+    adjoint = implicit.ImplicitAdjoint(implicit.BlockTridiagonal())
+    implicit.root(reaction, jnp.ones((50, 2)), 1e-3, adjoint=adjoint)
+    ```
+
     Reaction and diffusion of m species on n points, for instance. The blocks are read
     off 3 m products with the operator. Every second block is eliminated at once, then
     every second of the rest: $O(n m^3)$ work in $\log_2 n$ batched steps, which suits

@@ -18,6 +18,14 @@ from ._krylov_method import (
 class CG(AbstractKrylovMethod):
     r"""Conjugate gradients: symmetric positive definite $A$ and $M$.
 
+    ```python
+    def stiffness(u):  # −u'' between walls
+        return jnp.convolve(u, jnp.array([-1.0, 2.0, -1.0]), "same")
+
+    solver = implicit.Krylov(implicit.CG())
+    implicit.linear_solve(stiffness, jnp.ones(100), linear_solver=solver)
+    ```
+
     The error falls by $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$ a step.
     """
 

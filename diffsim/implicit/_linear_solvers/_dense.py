@@ -28,6 +28,14 @@ _SMALL = 3
 class Dense(AbstractLinearSolver):
     r"""LU factorization $P R A = LU$, one for all tangents and adjoints at a solution.
 
+    ```python
+    def balance(y, theta):  # of 50 numbers, each coupled to all
+        return y + theta * jnp.mean(y) ** 3 - jnp.arange(50.0)
+
+    adjoint = implicit.ImplicitAdjoint(implicit.Dense())
+    implicit.root(balance, jnp.ones(50), 0.1, adjoint=adjoint)
+    ```
+
     $R$ scales the rows to one. The matrix is made by $n$ products with the operator,
     the factors cost $\tfrac23 n^3$ and each solve $2n^2$.
 

@@ -19,6 +19,15 @@ from ._linear_solver import (
 class Diagonal(AbstractLinearSolver):
     r"""Diagonal matrix, $A_{ij} = 0$ for $i \ne j$: equations of one unknown each.
 
+    ```python
+    def balance(y, heating):  # bodies that are heated and radiate, each for itself
+        return heating + 0.1 * y - y**4
+
+    heating = jnp.linspace(1.0, 2.0, 1000)
+    adjoint = implicit.ImplicitAdjoint(implicit.Diagonal())
+    implicit.root(balance, jnp.ones(1000), heating, adjoint=adjoint)
+    ```
+
     The diagonal is $A\,(1, 1, \ldots)$, one product for any number of unknowns, and a
     solve is a division. A zero gives NaN there and leaves the others alone.
 

@@ -16,6 +16,14 @@ class GMRES(AbstractKrylovMethod):
 
     $$x_k = \arg\min_{x \in M^{-1} K_k(A M^{-1}, b)} |b - A x|$$
 
+    ```python
+    def transport(u):  # advection and diffusion on a ring: not symmetric
+        return 3 * u - 2 * jnp.roll(u, 1) - 0.5 * jnp.roll(u, -1)
+
+    solver = implicit.Krylov(implicit.GMRES(restart=20))
+    implicit.linear_solve(transport, jnp.arange(100.0), linear_solver=solver)
+    ```
+
     Orthogonalized twice, so that the residual it knows is the residual there is.
 
     **Arguments**
@@ -36,6 +44,18 @@ class GMRES(AbstractKrylovMethod):
 
 class FGMRES(AbstractKrylovMethod):
     """GMRES whose preconditioner may change from step to step, or be an iteration.
+
+    ```python
+    def transport(u):  # advection and diffusion on a ring
+        return 3 * u - 2 * jnp.roll(u, 1) - 0.5 * jnp.roll(u, -1)
+
+    def roughly(r):  # an iteration, which stops at two digits
+        inner = implicit.Krylov(rtol=1e-2)
+        return implicit.linear_solve(transport, r, linear_solver=inner, throw=False)
+
+    solver = implicit.Krylov(implicit.FGMRES(), preconditioner=roughly)
+    implicit.linear_solve(transport, jnp.arange(100.0), linear_solver=solver)
+    ```
 
     Keeps the preconditioned basis too: twice the memory of `GMRES`.
 

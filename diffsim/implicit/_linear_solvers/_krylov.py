@@ -27,6 +27,17 @@ def inner_product(a: PyTree[Array], b: PyTree[Array]) -> Array:
 class Krylov(AbstractLinearSolver):
     r"""Krylov method, stopped at $|b - A x| \le \max(\text{rtol}\,|b|, \text{atol})$.
 
+    ```python
+    def transport(u):
+        return 3 * u - 2 * jnp.roll(u, 1) - 0.5 * jnp.roll(u, -1)
+
+    def sweep(r):  # two steps of Jacobi's iteration
+        return (r + (r - transport(r / 3))) / 3
+
+    solver = implicit.Krylov(implicit.GMRES(), rtol=1e-8, preconditioner=sweep)
+    implicit.linear_solve(transport, jnp.arange(100.0), linear_solver=solver)
+    ```
+
     No matrix is made. What has not converged after `max_steps` products is NaN.
 
     **Arguments**

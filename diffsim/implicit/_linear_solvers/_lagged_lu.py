@@ -17,6 +17,17 @@ class LaggedLU(AbstractLinearSolver):
 
     $$x \leftarrow x + \tilde A^{-1} (b - A x)$$
 
+    ```python
+    def balance(y, theta):  # of 100 numbers, each coupled to all
+        return y + theta * jnp.sin(jnp.sum(y)) - jnp.linspace(0.0, 1.0, 100)
+
+    def first(theta):
+        adjoint = implicit.ImplicitAdjoint(implicit.LaggedLU())
+        return implicit.root(balance, jnp.ones(100), theta, adjoint=adjoint)[0]
+
+    jax.grad(first)(0.1)  # by the factors of Newton's last step
+    ```
+
     The last step is taken from a point near the root, so that one to three steps with
     the exact operator leave nothing of the difference, and a derivative factors
     nothing: `implicit.Newton` hands its factors on. Behind another solver they are made

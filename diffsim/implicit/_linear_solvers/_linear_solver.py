@@ -83,6 +83,15 @@ class AbstractLinearSolver(eqx.Module):
 class ForwardAdjointSolvers(AbstractLinearSolver):
     """Two linear solvers: `forward` for $A x = b$, `adjoint` for $A^T x = b$.
 
+    ```python
+    def balance(y, theta):
+        return y + theta * jnp.mean(y) ** 3 - jnp.arange(50.0)
+
+    tight, loose = implicit.Krylov(rtol=1e-10), implicit.Krylov(rtol=1e-3)
+    adjoint = implicit.ImplicitAdjoint(implicit.ForwardAdjointSolvers(tight, loose))
+    implicit.root(balance, jnp.ones(50), 0.1, adjoint=adjoint)
+    ```
+
     An adjoint may want another tolerance, method or preconditioner: gradients for an
     optimizer are often good enough with three digits.
     """

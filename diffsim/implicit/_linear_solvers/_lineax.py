@@ -14,6 +14,14 @@ from ._linear_solver import AbstractLinearSolver, Operator, Solved
 class LineaxSolver(AbstractLinearSolver):
     """Lineax solver for tangents and adjoints.
 
+    ```python
+    import lineax
+
+    solver = implicit.LineaxSolver(lineax.GMRES(rtol=1e-10, atol=1e-10))
+    adjoint = implicit.ImplicitAdjoint(solver)
+    implicit.root(lambda y, a: y**3 + y - a, 1.0, 3.0, adjoint=adjoint)
+    ```
+
     **Arguments**
 
     - `solver`: `lineax.GMRES(rtol=1e-10, atol=1e-10)` for instance; it sees the

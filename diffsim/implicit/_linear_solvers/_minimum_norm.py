@@ -20,6 +20,12 @@ from ._linear_solver import (
 class MinimumNorm(AbstractLinearSolver):
     r"""Minimum-norm solution $x = A^+ b$, the shortest of least $|A x - b|$.
 
+    ```python
+    matrix = jnp.array([[1.0, 1.0], [2.0, 2.0]])  # of x it determines the sum alone
+    solver = implicit.MinimumNorm()
+    implicit.linear_solve(matrix, jnp.array([1.0, 2.0]), linear_solver=solver)
+    ```
+
     For equations that leave directions of their unknown undetermined: those directions
     get a derivative of zero, which is a choice, and made only where it is asked for.
 

@@ -20,6 +20,14 @@ from ._krylov_method import (
 class MINRES(AbstractKrylovMethod):
     """Minimal residuals: symmetric $A$ that may be indefinite, $M$ positive definite.
 
+    ```python
+    def helmholtz(u):  # u'' + 0.5 u on a ring: symmetric, of both signs
+        return jnp.roll(u, 1) + jnp.roll(u, -1) - 1.5 * u
+
+    solver = implicit.Krylov(implicit.MINRES())
+    implicit.linear_solve(helmholtz, jnp.arange(40.0), linear_solver=solver)
+    ```
+
     With a preconditioner the residual is known, and stopped at, in its norm.
     """
 

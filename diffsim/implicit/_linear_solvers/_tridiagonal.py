@@ -22,6 +22,15 @@ class Tridiagonal(AbstractLinearSolver):
 
     $$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i .$$
 
+    ```python
+    def bratu(u, strength):  # u'' + λ eᵘ = 0 between walls, in 100 points
+        laplacian = jnp.convolve(u, jnp.array([1.0, -2.0, 1.0]), "same")
+        return laplacian + strength * jnp.exp(u) / 101**2
+
+    adjoint = implicit.ImplicitAdjoint(implicit.Tridiagonal())
+    implicit.root(bratu, jnp.zeros(100), 1.0, adjoint=adjoint)
+    ```
+
     Diffusion in one dimension, for instance; leading axes are systems of their own. The
     diagonals are read off three products with the operator, and each solve is one
     elimination with pivots in O(n), LAPACK's or the GPU library's.

@@ -17,6 +17,13 @@ class ETDRK2(AbstractExponentialSolver):
 
     $$a = e^{hL}u + h\varphi_1 N(u), \quad u_1 = a + h\varphi_2\,(N(a) - N(u)).$$
 
+    ```python
+    ring = pde.Grid(64, 0.0, 22.0)
+    law = pde.KuramotoSivashinsky()
+    flame = pde.Evolution(law, lambda x: jnp.cos(np.pi * x[0] / 11), ring)
+    ds.simulate(flame, 20.0, ds.Method(integrators.ETDRK2(), step=0.05)).states
+    ```
+
     Each $\varphi_k(hL)$ is accurate to machine precision at any hL, by series where
     quotients cancel. Dynamics are a `simulations.Semilinear`, as those of every
     equation of `pde` in Fourier space.
@@ -56,6 +63,13 @@ class ETDRK4(AbstractExponentialSolver):
     u_1 &= e^{hL}u + h\bigl[(\varphi_1 - 3\varphi_2 + 4\varphi_3)N(u)
       + (2\varphi_2 - 4\varphi_3)(N(a) + N(b)) + (4\varphi_3 - \varphi_2)N(c)\bigr].
     \end{aligned}$$
+
+    ```python
+    ring = pde.Grid(96, -8.0, 8.0)
+    law = pde.KortewegDeVries()  # u''' alone bounds explicit steps by 0.0004
+    soliton = pde.Evolution(law, lambda x: 2 / jnp.cosh(x[0]) ** 2, ring)
+    ds.simulate(soliton, 1.0, ds.Method(integrators.ETDRK4(), step=0.005)).states
+    ```
 
     As `ETDRK2` in everything else.
 

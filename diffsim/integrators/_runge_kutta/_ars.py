@@ -27,6 +27,13 @@ class ARS222(AbstractImplicitRungeKutta):
       + h\bigl[(1 - \gamma) f_I(z_1) + \gamma f_I(z_2)\bigr].
     \end{aligned}$$
 
+    ```python
+    line, ends = pde.Grid(64, 0.0, 20.0), pde.Neumann(0.0)
+    law = pde.FisherKPP(0.5, 1.0)  # growth of rate 1: steps of 0.1 resolve it
+    front = pde.Evolution(law, lambda x: jnp.exp(-(x[0] ** 2)), line, ends)
+    ds.simulate(front, 5.0, ds.Method(integrators.ARS222(), step=0.1)).states
+    ```
+
     Two evaluations of $f_E$ and two solves a step. The dynamics are a
     `simulations.IMEXTerm`, or `diffrax.MultiTerm(explicit, implicit)`. The implicit
     part is L-stable; arguments are those of `AbstractImplicitRungeKutta`.
@@ -56,6 +63,13 @@ class ARS222(AbstractImplicitRungeKutta):
 
 class ARS443(AbstractImplicitRungeKutta):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 3, 4 implicit stages.
+
+    ```python
+    lid = pde.NoSlip((1.0, 0.0))  # friction is stiff, and solved for
+    walls = pde.NoSlip(), (pde.NoSlip(), lid)
+    cavity = pde.IncompressibleFlow(0.1, pde.Grid((16, 16)), walls)
+    ds.simulate(cavity, 0.2, ds.Method(integrators.ARS443(), step=0.02)).states
+    ```
 
     As `ARS222`, with four evaluations of $f_E$ and four solves a step, and stable for
     $f_E$ on the imaginary axis: a good first choice for advection beside diffusion.

@@ -13,6 +13,14 @@ class CrankNicolson(AbstractImplicitRungeKutta):
 
     $$y_{n+1} = y_n + \tfrac h2\bigl[f(y_n) + f(y_{n+1})\bigr] .$$
 
+    ```python
+    line, ends = pde.Grid(64), pde.Dirichlet(0.0)
+    law = pde.Diffusion(0.1)  # bounds steps of Heun's method by 0.0012
+    rod = pde.Evolution(law, lambda x: jnp.sin(np.pi * x[0]), line, ends)
+    method = ds.Method(integrators.CrankNicolson(), step=0.01)
+    ds.simulate(rod, 1.0, method).states
+    ```
+
     A mode of rate λ is multiplied by $(1 + z/2)/(1 - z/2)$ a step, $z = h\lambda$: what
     oscillates keeps its amplitude, and what decays never grows, whatever the step. It
     is the implicit trapezoid, not the implicit midpoint, which has the same multiplier

@@ -15,6 +15,15 @@ _REFERENCE = ("10.1016/S0168-9274(02)00138-1",)
 class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 3, 3 implicit stages.
 
+    ```python
+    line, ends = pde.Grid(64, 0.0, 20.0), pde.Neumann(0.0)
+    law = pde.FisherKPP(0.5, 1.0)  # diffusion is solved for, growth is evaluated
+    front = pde.Evolution(law, lambda x: jnp.exp(-(x[0] ** 2)), line, ends)
+    control = diffrax.PIDController(rtol=1e-4, atol=1e-4)
+    method = ds.Method(integrators.KenCarp3(), controller=control)
+    ds.simulate(front, 5.0, method).states
+    ```
+
     The dynamics are a `simulations.IMEXTerm`, or
     `diffrax.MultiTerm(explicit, implicit)`: $f_E$ is evaluated, only $f_I$ is solved
     for, and `linear_solver` is about $\partial f_I/\partial y$ alone: a diffusion that
@@ -42,6 +51,13 @@ class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
 class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 4, 5 implicit stages.
 
+    ```python
+    line = pde.Grid(64)
+    law = pde.GrayScott(0.04, 0.06, (2e-3, 1e-3))  # only diffusion is solved for
+    dish = pde.Evolution(law, lambda x: jnp.stack([1 - x[0] / 2, x[0] / 4]), line)
+    ds.simulate(dish, 100.0, ds.Method(integrators.KenCarp4())).states
+    ```
+
     As `KenCarp3`, with an error estimate of order 3 and dense output of order 3; a good
     first choice for reaction or advection beside diffusion.
 
@@ -62,6 +78,13 @@ class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
 
 class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     r"""IMEX method for $\dot y = f_E + f_I$, stiff $f_I$: order 5, 7 implicit stages.
+
+    ```python
+    control = diffrax.PIDController(rtol=1e-10, atol=1e-10)
+    method = ds.Method(integrators.KenCarp5(), controller=control)
+    problem = problems.kaps(epsilon=1e-4, split=True)  # stiff: the second term
+    ds.simulate(problem, 1.0, method).states  # e⁻², e⁻¹, to ten digits
+    ```
 
     As `KenCarp3`, with an error estimate of order 4 and dense output of order 3.
 

@@ -14,6 +14,12 @@ _REFERENCE = ("10.1023/B:BITN.0000046811.70614.38",)
 class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
     """ESDIRK method for stiff systems at low accuracy: order 3, three implicit stages.
 
+    ```python
+    problem = problems.kaps(epsilon=1e-8)  # decays within 1e-8, then moves slowly
+    method = ds.Method(integrators.Kvaerno3(), step=0.1)
+    ds.simulate(problem, 1.0, method).states  # e⁻², e⁻¹, to four digits
+    ```
+
     A- and L-stable and stiffly accurate, with an error estimate of order 2: the steps,
     the coefficients and the dense output of `diffrax.Kvaerno3`, whose linear systems
     are dense in every derivative. Arguments are those of `AbstractImplicitRungeKutta`.
@@ -43,7 +49,10 @@ class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
     are those of `AbstractImplicitRungeKutta`.
 
     ```python
-    ds.Method(integrators.Kvaerno5())  # adaptive, rtol = atol = 1e-8
+    problem = problems.kaps(epsilon=1e-6)
+    method = ds.Method(integrators.Kvaerno5())  # adaptive, rtol = atol = 1e-8
+    ds.simulate(problem, 1.0, method).states
+
     ds.Method(integrators.Kvaerno5(linear_solver=implicit.Tridiagonal()), step=0.1)
     ```
 

@@ -47,6 +47,13 @@ class SSPRK3(diffrax.AbstractERK):
     $$u_1 = E(u), \quad u_2 = \tfrac34 u + \tfrac14 E(u_1), \quad
     u_3 = \tfrac13 u + \tfrac23 E(u_2), \qquad E(u) = u + h f(u)$$
 
+    ```python
+    ring, law = pde.Grid(64), pde.Burgers(None)
+    wave = pde.Evolution(law, lambda x: jnp.sin(2 * np.pi * x[0]), ring)
+    method = ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.5))
+    ds.simulate(wave, 0.3, method).states  # a shock, without overshoots
+    ```
+
     What a step of Euler's method keeps, no new extremum and no negative density at
     steps short enough, it keeps at the same steps. Stable to $h|\lambda| = 1.73$ on the
     imaginary axis, which Euler's and Heun's methods are not, and to 2.51 on the

@@ -11,6 +11,13 @@ class Leapfrog(AbstractSymplecticSolver):
     $$x_{1/2} = x_0 + \tfrac h2 v_0, \quad v_1 = v_0 + h\,a(x_{1/2}), \quad
       x_1 = x_{1/2} + \tfrac h2 v_1$$
 
+    ```python
+    system = problems.outer_solar_system()
+    method = ds.Method(integrators.Leapfrog(), step=1.0)  # 75 a period of Jupiter
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 1e4, 50), method)
+    nbody.energy(system, trajectory.states)  # oscillates, and does not drift
+    ```
+
     The energy error stays bounded for exponentially long times at fixed step. Heun's
     and the midpoint method have the same order, and drift. Of dynamics that are
     `SplitFlows` it is Strang's splitting, half the first flow, the second, half the

@@ -14,6 +14,13 @@ class Yoshida4(AbstractSymplecticSolver):
 
     $$w_1 = w_3 = \frac{1}{2 - 2^{1/3}}, \quad w_2 = 1 - 2 w_1$$
 
+    ```python
+    system = problems.figure_eight()
+    method = ds.Method(integrators.Yoshida4(), step=0.05)
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 60.0, 200), method)
+    jnp.ptp(nbody.energy(system, trajectory.states))
+    ```
+
     Also known as the Forest–Ruth method. The middle step goes back in time.
 
     **Good values:** 30 to 100 steps per shortest period; energy errors of 1e-6 to 1e-9.
@@ -33,6 +40,16 @@ class Yoshida4(AbstractSymplecticSolver):
 class Yoshida6(AbstractSymplecticSolver):
     r"""Yoshida's composition of 7 leapfrog steps, solution A: symplectic, order 6.
 
+    ```python
+    adjoint = simulations.Reversible()
+    method = ds.Method(integrators.Yoshida6(), step=0.1, adjoint=adjoint)
+
+    def height(system):  # its gradient takes the memory of one state, not of 600
+        return ds.simulate(system, 60.0, method).states.positions[0, 1]
+
+    eqx.filter_grad(height)(problems.figure_eight()).bodies.velocities
+    ```
+
     **Good values:** 30 to 100 steps per shortest period; energy errors of 1e-9 to
     1e-12. Seven force evaluations a step.
 
@@ -51,6 +68,13 @@ class Yoshida6(AbstractSymplecticSolver):
 
 class Yoshida8(AbstractSymplecticSolver):
     r"""Yoshida's composition of 15 leapfrog steps, solution D: symplectic, order 8.
+
+    ```python
+    system = problems.outer_solar_system()
+    method = ds.Method(integrators.Yoshida8(), step=2.0)  # 37 a period of Jupiter
+    trajectory = ds.simulate(system, [0.0, 1e4], method)
+    jnp.diff(nbody.energy(system, trajectory.states))
+    ```
 
     **Good values:** 30 to 60 steps per shortest period, where rounding takes over.
     Fifteen force evaluations a step.

@@ -18,6 +18,12 @@ class Gravity(AbstractForce):
     $$a_i = \sum_{j \ne i}
       \frac{G m_j\,(x_j - x_i)}{(|x_j - x_i|^2 + \epsilon^2)^{3/2}}$$
 
+    ```python
+    bodies = problems.outer_solar_system().bodies
+    nbody.NBody(bodies, nbody.Gravity(G=nbody.G["au, Msun, yr/2pi"]))
+    nbody.NBody(bodies, nbody.Gravity(softening=0.05))  # as in a cluster of stars
+    ```
+
     **Arguments**
 
     - `G`: gravitational constant in your units, see `nbody.G`; scalar.

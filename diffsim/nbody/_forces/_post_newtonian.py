@@ -33,6 +33,12 @@ class PostNewtonian(AbstractForce):
 
     $r$ and $v$ relative to it, and body k takes the recoil.
 
+    ```python
+    bodies = problems.mercury().bodies  # au, days, and masses that are GM
+    forces = nbody.Gravity(), nbody.PostNewtonian(c=173.144632674)
+    ds.simulate(nbody.NBody(bodies, forces), 365.25).states
+    ```
+
     **Arguments**
 
     - `c`: speed of light in your units; scalar. 173.144632674 au/day.

@@ -23,6 +23,12 @@ def eccentric_anomaly(
 
     the derivative in every mode and nesting, and no iteration is differentiated.
 
+    ```python
+    anomaly = nbody.eccentric_anomaly(jnp.linspace(0.0, 2 * jnp.pi, 100), 0.6)
+    x, y = jnp.cos(anomaly) - 0.6, 0.8 * jnp.sin(anomaly)  # evenly in time
+    jax.grad(nbody.eccentric_anomaly, argnums=1)(1.0, 0.6)  # dE/de
+    ```
+
     **Arguments**
 
     - `mean_anomaly`: M, any real number: E grows with M, a turn for a turn.

@@ -37,6 +37,14 @@ class Elements(eqx.Module):
     at the angle ω + f from the ascending node, in a plane of inclination i whose node
     is at the angle Ω from the x axis.
 
+    ```python
+    mars = nbody.Elements(semi_major_axis=1.524, eccentricity=0.093)
+    x, v = mars.state(gm=1.0)  # at pericenter, relative to the Sun: shape (3,)
+
+    shape = {"semi_major_axis": [1.0, 5.2], "eccentricity": [0.017, 0.048]}
+    nbody.Elements.from_mean_anomaly([0.3, 1.2], **shape)  # two planets
+    ```
+
     **Arguments**
 
     - `semi_major_axis`: a, length; negative for hyperbolas. It has to be given.
@@ -146,6 +154,12 @@ _ANGLES = ("longitude_of_ascending_node", "argument_of_pericenter")
 
 def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
     """The orbit through a state: `Elements.state` backwards.
+
+    ```python
+    state = ds.simulate(problems.kepler(eccentricity=0.5), 5.0).states
+    x, v = (a[1] - a[0] for a in (state.positions, state.velocities))
+    nbody.elements(x, v, gm=1.0).eccentricity  # 0.5
+    ```
 
     **Arguments**
 

@@ -21,6 +21,13 @@ def kepler_step(
 
     $$\ddot x = -\mu\,\frac{x}{|x|^3}$$
 
+    ```python
+    x, v = jnp.array([1.0, 0.0, 0.0]), jnp.array([0.0, 1.2, 0.0])
+    nbody.kepler_step(x, v, 1e4, 1.0)  # after 1e4, at once
+    times = jnp.linspace(0.0, 10.0, 100)
+    path, _ = nbody.kepler_step(x, v, times, 1.0)  # shape (100, 3)
+    ```
+
     Ellipses, parabolas, hyperbolas and all between them by one formula without a case
     (universal variables), circles and fall towards the center included: an exact
     symplectic map, as smooth in the energy as the orbits are. It is differentiated as

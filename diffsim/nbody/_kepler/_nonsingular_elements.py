@@ -36,6 +36,14 @@ class NonsingularElements(eqx.Module):
     What to fit planets by: nearly circular and coplanar orbits have neither a
     pericenter nor a node that data could know.
 
+    ```python
+    orbits = nbody.NonsingularElements(semi_major_axis=[1.0, 1.6], k=[0.0, 0.02])
+    nbody.Bodies.from_elements([1.0, 1e-5, 1e-5], orbits)
+
+    slope = jax.jacfwd(lambda orbits: orbits.state(gm=1.0)[0])(orbits)
+    slope.k  # finite for the circle too
+    ```
+
     **Arguments**
 
     - `semi_major_axis`: a, length. It has to be given.
@@ -125,6 +133,13 @@ def _check_ellipse(orbit: NonsingularElements):
 
 def nonsingular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
     """The ellipse through a state: `NonsingularElements.state` backwards.
+
+    ```python
+    state = ds.simulate(problems.kepler(eccentricity=0.0), 5.0).states
+    x, v = (a[1] - a[0] for a in (state.positions, state.velocities))
+    orbit = nbody.nonsingular_elements(x, v, gm=1.0)
+    jnp.hypot(orbit.h, orbit.k), orbit.mean_longitude  # e = 0, and λ has a meaning
+    ```
 
     **Arguments**
 

@@ -19,12 +19,12 @@ class Event(eqx.Module):
     r"""Zero crossing of a function of the run, $g(t, y;\,\theta) = 0$.
 
     ```python
-    def crossing(t, state, simulation):  # the planet of row 1 passes before the star
+    def crossing(t, state, simulation):  # body 1 passes before body 0
         return state.positions[1, 1] - state.positions[0, 1]
 
-    transit = ds.simulations.Event(crossing, direction="up", limit=40)
-    trajectory = ds.simulate(simulation, times, events=transit)
-    trajectory.events[0].times
+    transit = simulations.Event(crossing, direction="up", limit=4)
+    trajectory = ds.simulate(problems.kepler(), 20.0, events=transit, step=0.05)
+    trajectory.events[0].times  # padded with NaN
     ```
 
     It is located to machine precision, and its time and state are differentiated as

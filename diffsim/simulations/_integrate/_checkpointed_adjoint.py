@@ -12,6 +12,16 @@ class AbstractScanAdjoint(eqx.Module):
 class Reversible(AbstractScanAdjoint):
     r"""Reverse mode in O(state) memory: the run is stepped backwards from its end.
 
+    ```python
+    adjoint = simulations.Reversible()
+    method = ds.Method(integrators.Leapfrog(), step=1.0, adjoint=adjoint)
+
+    def height(system):  # its gradient keeps one of 1000 states
+        return ds.simulate(system, 1000.0, method).states.positions[1, 2]
+
+    eqx.filter_grad(height)(problems.outer_solar_system()).bodies.masses
+    ```
+
     A time-symmetric step satisfies $\Phi_{-h} = \Phi_h^{-1}$, so the past need not be
     stored. The gradient equals that of the stored run to machine precision.
 
@@ -29,6 +39,15 @@ class Reversible(AbstractScanAdjoint):
 
 class Checkpointed(AbstractScanAdjoint):
     r"""Both modes; reverse mode stores $\sqrt n$ states and repeats the run once.
+
+    ```python
+    method = ds.Method(diffrax.Dopri5(), 0.01, adjoint=simulations.Checkpointed())
+
+    def height(system):  # its gradient keeps 32 of 1000 states
+        return ds.simulate(system, 10.0, method).states.positions[0, 1]
+
+    eqx.filter_grad(height)(problems.figure_eight()).bodies.masses
+    ```
 
     **Arguments**
 

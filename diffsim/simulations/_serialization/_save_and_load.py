@@ -36,6 +36,12 @@ _OF_NO_TREE = (
 def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Write a simulation, trajectory, fit or any pytree of modules to `path`.
 
+    ```python
+    system = problems.outer_solar_system()
+    ds.save("planets.eqx", system)
+    ds.save("run.eqx", ds.simulate(system, [0.0, 100.0]))
+    ```
+
     The file is one line of JSON, which says what the tree is made of, the bytes of the
     arrays, and a BLAKE2b digest of all before it. Values come back to the bit, numbers
     and arrays in their types. The file appears whole or not at all: it is written in
@@ -66,6 +72,11 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
 
 def load(path: str | os.PathLike[str], *, classes: Any = ()) -> PyTree:
     """Read what `save` wrote.
+
+    ```python
+    ds.save("run.eqx", (problems.kepler(), ds.Method(diffrax.Tsit5(), step=0.1)))
+    system, method = ds.load("run.eqx", classes=(diffrax.Tsit5,))
+    ```
 
     Whether the file is as it was written is checked before anything is made of it.
     Names in it are looked up in diffsim, in `jax.numpy`, in the script that is running

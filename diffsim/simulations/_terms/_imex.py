@@ -65,10 +65,15 @@ class IMEXTerm(AbstractIMEXTerm):
     r"""$\dot y = f_E + f_I$ with the stiff part $f_I$ and what solves for it.
 
     ```python
-    def solve(t, rhs, length, guess, args):
-        return rhs / (1 + length * args.decay)
+    def decay(t, y, rate):  # rate: args, the simulation where these are its terms
+        return -rate * y
 
-    simulations.IMEXTerm(lambda t, y, args: -args.decay * y, solve, explicit=forcing)
+    def solve(t, rhs, length, guess, rate):
+        return rhs / (1 + length * rate)
+
+    term = simulations.IMEXTerm(decay, solve, explicit=lambda t, y, rate: jnp.sin(t))
+    y, solver = jnp.array(1.0), integrators.ARS443()
+    diffrax.diffeqsolve(term, solver, 0, 1, 0.1, y, args=1e4).ys
     ```
 
     `KenCarp3` to `KenCarp5`, `ARS222` and `ARS443` step both parts each in its way;

@@ -48,15 +48,17 @@ class SplitFlows(AbstractSplitFlows):
     r"""$\dot y = f(t, y) + g(t, y)$, given by the exact flows of f and of g.
 
     ```python
-    def turned(t, y, length, args):  # q' = ω p, p' = −ω q
-        c, s = jnp.cos(args.omega * length), jnp.sin(args.omega * length)
-        q, p = y
-        return c * q + s * p, c * p - s * q
+    def rotation(t, y, length, omega):  # q' = ω p, p' = −ω q
+        # omega: args, the simulation where these are its terms
+        c, s = jnp.cos(omega * length), jnp.sin(omega * length)
+        return c * y[0] + s * y[1], c * y[1] - s * y[0]
 
-    def kicked(t, y, length, args):  # p' = −q³
+    def kick(t, y, length, omega):  # p' = −q³
         return y[0], y[1] - length * y[0] ** 3
 
-    simulations.SplitFlows(turned, kicked)
+    term = simulations.SplitFlows(rotation, kick)
+    y, solver = (jnp.array(1.0), jnp.array(0.0)), integrators.Yoshida4()
+    diffrax.diffeqsolve(term, solver, 0, 10, 0.1, y, args=2.0).ys
     ```
 
     `Leapfrog` is Strang's splitting of it, first–second–first, `Yoshida4` and the

@@ -14,6 +14,18 @@ from ._imex import AbstractIMEXTerm
 class Semilinear(AbstractIMEXTerm):
     r"""$\dot{\hat y} = L\,\hat y + \hat N(t, \hat y)$ with L diagonal, $\hat y = Fy$.
 
+    ```python
+    k = 2 * jnp.pi * jnp.fft.rfftfreq(64, 1 / 64)  # of Burgers' equation on a ring
+
+    def steepening(t, z, args):
+        return -0.5j * k * jnp.fft.rfft(jnp.fft.irfft(z) ** 2)
+
+    transforms = {"forward": jnp.fft.rfft, "backward": jnp.fft.irfft}
+    term = simulations.Semilinear(-0.01 * k**2, steepening, **transforms)
+    u = jnp.sin(2 * jnp.pi * jnp.arange(64) / 64)
+    diffrax.diffeqsolve(term, integrators.ETDRK4(), 0, 0.5, 0.01, u).ys
+    ```
+
     F is linear, a Fourier transform for instance, and the state y is in physical
     variables. What exponential integrators need; solvers with implicit stages take L
     as the stiff part, and to all others it is an ordinary vector field.

@@ -14,6 +14,15 @@ from ._operator_splitting import AbstractSplitFlows
 class Separable(AbstractSplitFlows):
     r"""$\dot x = \mathrm{drift}(t, v)$, $\dot v = \mathrm{kick}(t, x)$; state `(x, v)`.
 
+    ```python
+    def kick(t, x, g):  # g: args, the simulation where these are its terms
+        return -g * jnp.sin(x)
+
+    term = simulations.Separable(lambda t, v, g: v, kick)
+    y, solver = (jnp.array(0.5), jnp.array(0.0)), integrators.Leapfrog()
+    diffrax.diffeqsolve(term, solver, 0, 10, 0.01, y, args=9.81).ys
+    ```
+
     What symplectic solvers need: each half moves while the other stands still. It is
     an ordinary vector field as well, so every explicit Diffrax solver runs it.
 
