@@ -51,13 +51,13 @@ def convergence(
     # Once for all that have the same.
     for floor in {one.floor for one in several.values() if np.any(_lost(one))}:
         draw_floor(ax, floor, "rounding")
-    _set_step_ticks(ax)
+    _choose_step_ticks(ax)
     ax.set(xlabel=label, ylabel="relative error")
     legend_above(ax, columns=1)
     return ax
 
 
-def _set_step_ticks(ax: Any):
+def _choose_step_ticks(ax: Any):
     """Ticks at 1, 2 and 5: steps seldom span a decade, and all nine would overlap."""
     ticker = module("matplotlib.ticker")
     ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
