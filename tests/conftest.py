@@ -63,7 +63,12 @@ _CORE = {
     "nbody": ("test_bodies", "test_problems"),
     "pde": ("test_diffusion", "test_spectral"),
     "plots": ("test_plots",),
-    "simulations": ("test_events", "test_serialization", "test_outputs"),
+    "simulations": (
+        "test_events",
+        "test_labeled_data",
+        "test_outputs",
+        "test_serialization",
+    ),
     "sweeps": ("test_random_programs", "test_sweep", "test_batch_last"),
     "tests": ("test_configure", "test_primitives", "test_parameter_selection"),
     "verify": ("test_check_simulation", "test_taylor"),

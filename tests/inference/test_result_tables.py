@@ -49,7 +49,7 @@ def test_table_of_a_fit_has_a_row_a_parameter(fit, tmp_path):
     assert not table["at_bound"].any()
     table.to_csv(tmp_path / "fit.csv")
     again = pandas.read_csv(tmp_path / "fit.csv", index_col=0)
-    pandas.testing.assert_frame_equal(again, table, rtol=1e-15, atol=0)
+    pandas.testing.assert_frame_equal(again, table, rtol=1e-14, atol=0)
 
 
 def test_dataset_of_a_fit_has_its_covariance_and_statistics(fit, tmp_path):
