@@ -43,6 +43,7 @@ MAY_IMPORT = {
 MAY_IMPORT["plots"] = set(MAY_IMPORT)
 MAY_IMPORT["problems"] = {"nbody", "pde", "integrators", "simulations", "verify"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
+MAY_IMPORT["__main__"] = {"cli"}
 #: Sub-packages that are entered by their front doors, and those that they may import.
 MAY_IMPORT_INSIDE = {
     "implicit": {"_linear_solvers": set()},
@@ -127,6 +128,7 @@ def test_imports_respect_the_layers(path):
 
 #: Files that are short for a reason.
 SHORT = {
+    "__main__": "only calls the command",
     "_progress": "the one line of text on stderr, which fits and sweeps share",
     "_types": "types that everything imports, which imports nothing",
     "nbody._forces._force": "the abstract base of forces",

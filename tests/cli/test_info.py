@@ -21,11 +21,9 @@ def test_info_names_versions_devices_and_precision(capsys):
 
 
 def test_info_changes_no_flag():
-    code = "import sys; from diffsim.cli import main; sys.exit(main(['info']))"
+    command = [sys.executable, "-m", "diffsim", "info"]
     environment = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
-    )
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "float64     off, JAX's default" in run.stdout
 

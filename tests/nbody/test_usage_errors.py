@@ -212,7 +212,7 @@ def test_unknown_body_raises_key_error_listing_the_known_ones(name):
     with pytest.raises(KeyError, match="trajectory has no names, got 'a'"):
         nameless["a"]
     other = simulate(_SYSTEM, [0.1], _METHOD, observe=lambda t, y: y[0][0])
-    with pytest.raises(KeyError, match="trajectory has no names"):
+    with pytest.raises(KeyError, match="trajectory has state, got 'a'"):
         other["a"]
 
 
