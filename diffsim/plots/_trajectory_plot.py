@@ -50,8 +50,6 @@ def trajectory(
     check_one_trajectory(trajectory)
     draw = _function(trajectory, options)
     check_options(draw, options)
-    if draw is orbits:
-        return _draw_orbits(trajectory, ax, options)
     if draw is field and _dimensions(trajectory) == 1:
         options = {"time": np.atleast_1d(trajectory.times), **options}
     return draw(trajectory, ax=ax, **options)
@@ -72,11 +70,3 @@ def _function(trajectory: Trajectory, options: dict[str, Any]) -> Callable[..., 
 def _dimensions(trajectory: Trajectory) -> int:
     axes = trajectory.axes
     return axes.grid.ndim if isinstance(axes, FieldAxes) else 0
-
-
-def _draw_orbits(
-    trajectory: Trajectory, ax: Any, options: dict[str, Any]
-) -> "matplotlib.axes.Axes":
-    """Orbits with the names of bodies, where no others are given."""
-    names = trajectory.names or None
-    return orbits(trajectory, ax=ax, **{"names": names, **options})

@@ -291,7 +291,8 @@ _HELD = 2**53
 
 def checked_times(times: Any) -> Array | np.ndarray:
     """`times` as floats, concrete ones as NumPy, in double precision if not given."""
-    if is_traced(times):
+    listed = times if isinstance(times, list | tuple) else [times]
+    if any(map(is_traced, listed)):
         times = as_floating("times", times)
     else:
         check_unitless("times", times)

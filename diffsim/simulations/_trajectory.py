@@ -165,11 +165,11 @@ class Trajectory(eqx.Module):
         variables = {name: (time + of, x) for name, (of, x) in variables.items()}
         return variables, {"time": self.times} | self._axes.coordinates()
 
-    def plot(self, **options: Any) -> "matplotlib.axes.Axes":
+    def plot(self, **options: Any) -> "matplotlib.axes.Axes | np.ndarray":
         """Draw the trajectory as its kind asks, and return Matplotlib axes.
 
-        Orbits of bodies, maps or lines of fields, each number over time of other
-        states; `options` are those of `plots.trajectory`, `ax=` among them.
+        Orbits of bodies, maps or lines of fields, three slices of those in space, each
+        number over time of other states; `options` are those of `plots.trajectory`, `ax=` among them.
         """
         return pictures().trajectory(self, **options)
 

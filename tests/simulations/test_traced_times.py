@@ -96,6 +96,15 @@ def test_traced_scalar_time_gives_the_concrete_state(driven):
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+def test_times_in_a_list_may_be_traced_one_by_one(driven):
+    def rate(v):
+        return states(driven(), 0.0, [0.3 * v, 1.234], _BOUNDED)[:, 0]
+
+    found = jax.jacfwd(rate)(1.0)
+    expected = 0.3 * jax.jacfwd(driven().exact)(0.3)[0]
+    np.testing.assert_allclose(found, [expected, 0.0], atol=2e-5)
+
+
 def test_traced_times_without_max_steps_raise_value_error(driven):
     method = Method(Yoshida4(), _STEP)
     with pytest.raises(ValueError, match=r"give Method\(max_steps=...\)"):
