@@ -197,6 +197,26 @@ def check_finite(name: str, value: Any):
 class PositiveParameter(NamedTuple):
     """A parameter that must be positive.
 
+    ```python
+    class Cooling(pde.AbstractFiniteVolumeEquation):  # ∂u/∂t = −k u⁴
+        k: float
+
+        def channels(self, ndim):
+            return 1
+
+        def rate(self, t, u, domain):
+            return -self.k * u**4
+
+        def default_method(self, domain):
+            return ds.Method(diffrax.Tsit5())
+
+        def positive_parameters(self):
+            return (pde.PositiveParameter("k", self.k, hint="the body would heat up"),)
+
+    plate = pde.Evolution(Cooling(0.1), jnp.ones(16), pde.Grid(16))
+    ds.simulate(plate, 10.0).states  # 4^(−1/3)
+    ```
+
     If it is not, what is known raises and what is traced is
     `RESULTS.invalid_parameter`.
 

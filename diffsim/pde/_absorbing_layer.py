@@ -20,6 +20,17 @@ def absorbing_layer(
 ) -> Float[Array, " *grid"]:
     r"""Absorbing layer, $\sigma = \sum \sigma_0\,(1 - d/w)^p$ at distances d below w.
 
+    ```python
+    def pulse(x):
+        u = jnp.exp(-((x[0] - 5) ** 2)) * jnp.cos(10 * x[0])
+        return jnp.stack([u, 0 * u])  # from rest
+
+    line = pde.Grid(400, 0.0, 10.0)
+    damping = pde.absorbing_layer(line, width=1.5, strength=25.0)
+    sea = pde.Evolution(pde.Wave(1.0, damping), pulse, line, pde.Dirichlet())
+    jnp.max(jnp.abs(ds.simulate(sea, 10.0).states[0]))  # 3e-4 is left of it
+    ```
+
     The `damping` of a `Wave` that is to leave the grid as if it went on.
 
     **Arguments**

@@ -74,6 +74,15 @@ class AbstractDiscretization(eqx.Module):
 class FiniteVolume(AbstractDiscretization):
     """Finite volumes: values at cell centers, fluxes across faces, any boundary.
 
+    ```python
+    def wave(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    law, ring, cells = pde.Diffusion(0.1), pde.Grid(32), pde.FiniteVolume()
+    run = ds.simulate(pde.Evolution(law, wave, ring, discretization=cells), 0.2)
+    run.states[0] / wave(ring.centers)  # 0.4552, near exp(−0.08 π²) = 0.4540
+    ```
+
     Of the order of the operators in the equation, two where nothing else is said.
     """
 
@@ -126,6 +135,16 @@ class FiniteVolume(AbstractDiscretization):
 
 class Fourier(AbstractDiscretization):
     r"""Fourier pseudospectral method: errors fall faster than any power of Δx.
+
+    ```python
+    def wave(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    law, ring, modes = pde.Diffusion(0.1), pde.Grid(32), pde.Fourier()
+    rod = pde.Evolution(law, wave, ring, discretization=modes)
+    method = ds.Method(integrators.ETDRK4(), step=0.2)
+    ds.simulate(rod, 0.2, method).states[0] / wave(ring.centers)  # exp(−0.08 π²)
+    ```
 
     The linear part of the equation is exact in every mode; products are taken on the
     grid and kept in the modes that they do not alias into, two thirds along each axis

@@ -38,8 +38,10 @@ class Domain(eqx.Module):
     """Grid with a boundary on each of its sides, where operators act.
 
     ```python
-    walls = pde.Domain(grid, (pde.Periodic(), (pde.Dirichlet(1.0), pde.Neumann())))
-    pde.laplacian(u, walls)
+    sides = pde.Periodic(), (pde.Dirichlet(1.0), pde.Neumann(2.0))
+    channel = pde.Domain(pde.Grid((64, 32)), sides)
+    x, y = channel.grid.centers
+    pde.laplacian(1 + 2 * y, channel)  # 0, as 1 + 2y obeys both walls
     ```
 
     **Arguments**

@@ -16,6 +16,19 @@ from ..._validation import as_floating, check_signature, checked_return, is_trac
 class GhostCells(NamedTuple):
     """Ghost cells, the nearest to the boundary first: $A u + B g$.
 
+    ```python
+    class Antisymmetric(pde.AbstractGhostCellBoundary):  # the negative mirror image
+        def ghosts(self, spacing, width, order):
+            return pde.GhostCells(-jnp.eye(width), jnp.zeros(width))
+
+        def at(self, t, x):
+            return jnp.zeros(())
+
+    line = pde.Domain(pde.Grid(64), Antisymmetric())
+    u = jnp.sin(np.pi * line.grid.centers[0])
+    pde.laplacian(u, line, order=4)  # −π² u, at the ends too
+    ```
+
     `interior_weights` is A, shape (ghost, cell), of the cells from the boundary
     inwards, or (channel, ghost, cell); `boundary_weight` is B, shape (ghost,), of the
     value g at the boundary.
@@ -45,7 +58,14 @@ class AbstractGhostCellBoundary(AbstractBoundary):
 
 
 class Periodic(AbstractBoundary):
-    """Periodic boundary; both sides of an axis have it."""
+    """Periodic boundary; both sides of an axis have it.
+
+    ```python
+    channel = pde.Domain(pde.Grid((64, 32)), (pde.Periodic(), pde.Dirichlet(0.0)))
+    x, y = channel.grid.centers
+    pde.laplacian(jnp.cos(2 * np.pi * x) * jnp.sin(np.pi * y), channel)  # −5π² u
+    ```
+    """
 
 
 def map_sides(

@@ -18,6 +18,13 @@ from ._boundary import (
 class Inflow(AbstractGhostCellBoundary):
     """Inflow: the state outside is known, as hyperbolic equations take it in.
 
+    ```python
+    puffs = pde.Inflow(lambda t, x: jnp.sin(2 * np.pi * t))
+    wind, pipe = pde.AdvectionDiffusion(None, velocity=1.0), pde.Grid(100)
+    smoke = pde.Evolution(wind, jnp.zeros(100), pipe, (puffs, pde.Outflow()))
+    ds.simulate(smoke, 2.0).states  # sin 2π(2 − x), nearly
+    ```
+
     **Arguments:** `value` as for `Dirichlet`; it is the value of the ghost cells.
 
     **Limits:** of order one beside the boundary, whatever the scheme (convenience);
@@ -53,6 +60,15 @@ class Extrapolation(AbstractGhostCellBoundary):
 
 class Outflow(AbstractGhostCellBoundary):
     """Outflow: the state outside is that of the last cell, so that waves leave.
+
+    ```python
+    def hump(x):
+        depth = 1 + 0.1 * jnp.exp(-(((x[0] - 0.5) / 0.1) ** 2))
+        return jnp.stack([depth, 0 * depth])
+
+    water = pde.Evolution(pde.ShallowWater(9.81), hump, pde.Grid(100), pde.Outflow())
+    ds.simulate(water, 1.0).states[0]  # 1 again: both waves have left
+    ```
 
     **Limits:** of order one at the boundary (mathematics: nothing is known outside).
     """

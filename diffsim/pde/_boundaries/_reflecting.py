@@ -10,6 +10,17 @@ from ._boundary import AbstractGhostCellBoundary, GhostCells
 class ReflectingWall(AbstractGhostCellBoundary):
     """Reflecting wall: the state outside is the mirror image of that inside.
 
+    ```python
+    def hump(x):
+        depth = 1 + 0.1 * jnp.exp(-((x[0] / 0.1) ** 2))
+        return jnp.stack([depth, 0 * depth])
+
+    tank, wall = pde.Grid(100), pde.ReflectingWall()
+    water = pde.Evolution(pde.ShallowWater(9.81), hump, tank, wall)
+    run = ds.simulate(water, [0.0, 1.0])
+    pde.integral(run["depth"], tank)  # the same: no water leaves
+    ```
+
     Fields are even in it, and the momentum, or velocity, across it is odd, as the
     equation says of its channels. Operators, which know of no momentum, take every
     field as even, and what a given velocity carries passes as through `Neumann`.

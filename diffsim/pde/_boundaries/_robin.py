@@ -20,6 +20,13 @@ from ._boundary import (
 class Dirichlet(AbstractGhostCellBoundary):
     r"""Dirichlet boundary condition $u = g$.
 
+    ```python
+    surface = pde.Dirichlet(lambda t, x: jnp.sin(2 * np.pi * t))  # summer and winter
+    ends, depth = (surface, pde.Neumann()), pde.Grid(50)
+    ground = pde.Evolution(pde.Diffusion(0.01 * np.pi), jnp.zeros(50), depth, ends)
+    ds.simulate(ground, 3.0).states  # exp(−10 x) sin(6π − 10 x), nearly
+    ```
+
     **Arguments**
 
     - `value`: g: a number, an array with one number a channel or of shape (channel,
@@ -44,6 +51,11 @@ class Dirichlet(AbstractGhostCellBoundary):
 class Neumann(AbstractGhostCellBoundary):
     r"""Neumann boundary condition $\partial u/\partial n = g$, n the outward normal.
 
+    ```python
+    ends = pde.Neumann(1.0), pde.Dirichlet(0.0)  # heat of one comes in at the left
+    pde.poisson(jnp.zeros(50), pde.Domain(pde.Grid(50), ends))  # u = 1 − x
+    ```
+
     **Arguments:** `value` as for `Dirichlet`; 0 lets nothing diffuse through.
         What a velocity carries still passes: take one that vanishes there, on faces.
     """
@@ -66,6 +78,12 @@ class Neumann(AbstractGhostCellBoundary):
 
 class Robin(AbstractGhostCellBoundary):
     r"""Robin boundary condition $\alpha u + \beta\,\partial u/\partial n = g$.
+
+    ```python
+    air = pde.Robin(alpha=1.0, beta=1.0)  # heat leaves in proportion to u
+    rod = pde.Domain(pde.Grid(50), (pde.Dirichlet(1.0), air))
+    pde.poisson(jnp.zeros(50), rod)  # u = 1 − x/2
+    ```
 
     n is the outward normal.
 

@@ -27,6 +27,15 @@ _DENSE = 1024
 class Multigrid(AbstractPreconditioner):
     r"""Geometric multigrid: V-cycles, O(N) work, for variable k and α.
 
+    ```python
+    square = pde.Domain(pde.Grid((32, 32)), pde.Dirichlet(0.0))
+    x, y = square.grid.centers
+    k = jnp.where(jnp.hypot(x - 0.5, y - 0.5) < 0.3, 10.0, 1.0)  # a disk of metal
+    f = jnp.ones((32, 32))
+    found = pde.poisson(f, square, coefficient=k, solver=pde.Multigrid(), full=True)
+    found.value, found.iterations  # V-cycles
+    ```
+
     Polynomials of Chebyshev smooth on each grid, which is half as fine along every
     axis that it can be halved along; the last one is solved directly. Each cycle is a
     symmetric linear map.

@@ -186,6 +186,14 @@ def poisson(
 ) -> Array | Solution:
     r"""Solve Poisson's equation $-\nabla\cdot(k\,\nabla u) = f$: `helmholtz`, α = 0.
 
+    ```python
+    box = pde.Domain(pde.Grid((64, 64)), pde.Dirichlet(0.0))  # a grounded box
+    x, y = box.grid.centers
+    charge = jnp.exp(-(((x - 0.3) ** 2 + (y - 0.5) ** 2) / 0.01))
+    potential = pde.poisson(charge, box)
+    field = -pde.gradient(potential, box)  # (axis, x, y)
+    ```
+
     **Arguments:** `f`, `domain`, `coefficient`, `t`, `solver`, `throw` and `full` as
     for `helmholtz`, with its failures.
     """

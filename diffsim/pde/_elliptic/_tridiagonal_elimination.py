@@ -22,6 +22,13 @@ class TridiagonalElimination(AbstractPreconditioner):
 
     $$-c_{i-1/2}\,u_{i-1} + d_i u_i - c_{i+1/2}\,u_{i+1} = b_i$$
 
+    ```python
+    rod = pde.Domain(pde.Grid(100), (pde.Dirichlet(0.0), pde.Dirichlet(1.0)))
+    k = jnp.where(rod.grid.centers[0] < 0.5, 1.0, 3.0)  # of two metals
+    solver = pde.TridiagonalElimination()
+    pde.poisson(jnp.zeros(100), rod, coefficient=k, solver=solver)  # 3/4 in the middle
+    ```
+
     A periodic axis has two more entries, in the corners of the matrix, for which it is
     solved twice (Sherman and Morrison).
 

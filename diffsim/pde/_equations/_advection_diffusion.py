@@ -35,6 +35,16 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
 
     $$\partial_t u + \nabla\cdot(\mathbf v\,u) = \nabla\cdot(D\,\nabla u) + s$$
 
+    ```python
+    plane = pde.Grid((60, 30), (0.0, -0.5), (2.0, 0.5))
+    x, y = plane.centers
+    chimney = jnp.exp(-(((x - 0.2) ** 2 + y**2) / 0.002))
+    law = pde.AdvectionDiffusion(0.005, velocity=(1.0, 0.0), source=chimney)
+    walls = (pde.Inflow(0.0), pde.Outflow()), pde.Neumann()
+    plume = pde.Evolution(law, jnp.zeros((60, 30)), plane, walls)
+    ds.simulate(plume, 3.0).states
+    ```
+
     **Arguments**
 
     - `diffusivity`: D ≥ 0, length² / time: a number, a field of the shape of the grid,

@@ -41,6 +41,15 @@ class Burgers(AbstractConservationLaw):
     Waves steepen: crests run into troughs after $1/\max|u'|$, and make shocks of a
     width of $4\nu/\Delta u$, or of a few cells where that is less.
 
+    ```python
+    def sine(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    wave = pde.Evolution(pde.Burgers(viscosity=0.01), sine, pde.Grid(128))
+    run = ds.simulate(wave, [0.1, 0.16, 0.4])  # steepens until t = 1/2π, then a shock
+    jnp.min(jnp.diff(run["u"]), axis=1) * 128  # its slope
+    ```
+
     **Arguments**
 
     - `viscosity`: $\nu$, length² / time: a number, a field of the shape of the grid,

@@ -24,6 +24,15 @@ class CahnHilliard(AbstractSpectralEquation):
     mean stays and $\int \tfrac14(u^2 - 1)^2 + \tfrac12\epsilon^2|\nabla u|^2$ falls,
     both without s.
 
+    ```python
+    ring = pde.Grid(128, 0.0, 100.0)
+    noise = 0.01 * jax.random.normal(jax.random.key(0), (128,))
+    alloy = pde.Evolution(pde.CahnHilliard(1.0, interface_width=1.0), noise, ring)
+    run = ds.simulate(alloy, [0.0, 200.0], ds.Method(integrators.ETDRK4(), step=0.5))
+    run["u"][1]  # bands of −1 and 1, nearly
+    pde.integral(run["u"], ring)  # the same
+    ```
+
     **Arguments**
 
     - `mobility`: M, length² / time; `interface_width`: ε, length.

@@ -19,6 +19,17 @@ from ._reaction_diffusion import AbstractReactionDiffusion
 class Diffusion(AbstractReactionDiffusion):
     r"""Heat equation, $\partial_t u = \nabla\cdot(D\,\nabla u) + s$.
 
+    ```python
+    grid = pde.Grid((40, 40))
+    x, y = grid.centers
+    oven = jnp.exp(-50 * ((x - 0.3) ** 2 + (y - 0.3) ** 2))  # heats one corner
+    law = pde.Diffusion(0.1 + 0.05 * x, source=oven)
+    plate = pde.Evolution(law, jnp.zeros((40, 40)), grid, pde.Dirichlet(0.0))
+    ds.simulate(plate, [0.5, 1.0]).states
+
+    melting = pde.Diffusion(lambda t, x, u: 0.1 + 0.2 * u**2)  # nonlinear
+    ```
+
     **Arguments**
 
     - `diffusivity`: D, length² / time: a number, a field of the shape of the grid, or a

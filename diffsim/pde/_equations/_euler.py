@@ -47,7 +47,9 @@ class Euler(AbstractConservationLaw):
     density, velocity and pressure are turned into them, and back:
 
     ```python
-    gas = pde.Euler(1.4)
+    grid, gas = pde.Grid(200), pde.Euler(1.4)
+    left = grid.centers[0] < 0.5
+    rho, v, p = jnp.where(left, 1.0, 0.125), 0.0, jnp.where(left, 1.0, 0.1)  # Sod's
     tube = pde.Evolution(gas, gas.state(rho, v, p), grid, pde.Outflow())
     rho, v, p = gas.fields(ds.simulate(tube, 0.2).states)
     ```

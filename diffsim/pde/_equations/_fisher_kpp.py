@@ -24,6 +24,14 @@ class FisherKPP(AbstractReactionDiffusion):
     Fronts run at $2\sqrt{rD}$ or faster, with a width
     of $\sqrt{D/r}$.
 
+    ```python
+    line = pde.Grid(300, 0.0, 60.0)
+    first = jnp.where(line.centers[0] < 2, 1.0, 0.0)
+    law = pde.FisherKPP(1.0, growth_rate=1.0)
+    run = ds.simulate(pde.Evolution(law, first, line, pde.Neumann()), [10.0, 20.0])
+    jnp.diff(pde.integral(run["u"], line)) / 10  # 1.9: on its way to 2
+    ```
+
     **Arguments**
 
     - `diffusivity`: D, length² / time; `growth_rate`: r, 1 / time; `carrying_capacity`:

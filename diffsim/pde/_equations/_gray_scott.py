@@ -26,6 +26,17 @@ class GrayScott(AbstractReactionDiffusion):
     A substance u that is fed and v that makes itself of it: spots that divide, stripes
     and waves, by F and k. Two channels, (u, v).
 
+    ```python
+    dish = pde.Grid((64, 64), 0.0, 0.6)
+    x, y = dish.centers
+    drop = jnp.exp(-(((x - 0.3) ** 2 + (y - 0.3) ** 2) / 0.002))
+    start = jnp.stack([1 - drop / 2, drop / 4])
+    law = pde.GrayScott(feed=0.025, kill=0.06)
+    spots = pde.Evolution(law, start, dish, discretization=pde.Fourier())
+    method = ds.Method(integrators.ETDRK2(), step=2.0)
+    ds.simulate(spots, 1000.0, method)["v"]  # four spots, which divide again
+    ```
+
     **Arguments**
 
     - `feed`: F; `kill`: k, both 1 / time: numbers, fields, or functions of (t, x, u)

@@ -22,6 +22,16 @@ class KortewegDeVries(AbstractSpectralEquation):
     one another unchanged: for a = 6, b = 1 they are
     $2\kappa^2\,\mathrm{sech}^2(\kappa(x - 4\kappa^2 t))$. Mass and $\int u^2$ stay.
 
+    ```python
+    def soliton(x):
+        return 2 / jnp.cosh(x[0] - 10) ** 2  # κ = 1, of speed 4
+
+    ring = pde.Grid(128, 0.0, 20.0)
+    water = pde.Evolution(pde.KortewegDeVries(), soliton, ring)
+    run = ds.simulate(water, [0.0, 5.0], ds.Method(integrators.ETDRK4(), step=0.005))
+    jnp.max(jnp.abs(jnp.diff(run["u"], axis=0)))  # once around, and unchanged
+    ```
+
     **Arguments**
 
     - `advection`: a, 1 / time where u is a length; `dispersion`: b, length³ / time.

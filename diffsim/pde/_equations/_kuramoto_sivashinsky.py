@@ -27,6 +27,14 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
     $\partial_t u = -\tfrac12|\nabla u|^2 - a\nabla^2 u - b\nabla^4 u + s$, in any
     number of dimensions; its mean falls where s does not lift it.
 
+    ```python
+    ring = pde.Grid(128, 0.0, 64.0)
+    start = jnp.cos(2 * np.pi * ring.centers / 64)
+    flame = pde.Evolution(pde.KuramotoSivashinsky(), start, ring)
+    method = ds.Method(integrators.ETDRK4(), step=0.25)
+    ds.simulate(flame, jnp.linspace(0.0, 200.0, 101), method)["u"]  # (time, x): chaos
+    ```
+
     **Arguments**
 
     - `second_order_coefficient`: a, length² / time; `fourth_order_coefficient`: b,

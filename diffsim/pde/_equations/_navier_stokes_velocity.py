@@ -26,6 +26,18 @@ class NavierStokesVelocity(AbstractNavierStokes):
     The field is the velocity, one channel an axis; what diverges in the initial field
     is projected out, and so is what diverges in f.
 
+    ```python
+    def taylor_green(x):
+        u = jnp.sin(x[0]) * jnp.cos(x[1]) * jnp.cos(x[2])
+        v = -jnp.cos(x[0]) * jnp.sin(x[1]) * jnp.cos(x[2])
+        return jnp.stack([u, v, 0 * u])
+
+    box = pde.Grid((16, 16, 16), 0.0, 2 * np.pi)
+    flow = pde.Evolution(pde.NavierStokesVelocity(0.1), taylor_green, box)
+    run = ds.simulate(flow, [0.0, 2.0], ds.Method(integrators.ETDRK4(), step=0.1))
+    pde.energy(flow, run.states)  # starts at π³
+    ```
+
     **Arguments**
 
     - `viscosity`: ν, length² / time.

@@ -27,6 +27,18 @@ class NavierStokesVorticity(AbstractNavierStokes):
     mean zero, one channel: `pde.curl` makes it of a velocity, `pde.velocity` the
     velocity of it.
 
+    ```python
+    def layers(x):  # two shear layers, and a wave that they roll up in
+        layer = jnp.cosh(2 * jnp.cos(x[1])) ** -2.0 * jnp.sin(x[1])
+        return 4 * layer + 0.2 * jnp.cos(x[0])
+
+    torus = pde.Grid((64, 64), 0.0, 2 * np.pi)
+    flow = pde.Evolution(pde.NavierStokesVorticity(5e-3), layers, torus)
+    method = ds.Method(integrators.ETDRK4(), step=0.04)
+    run = ds.simulate(flow, [0.0, 10.0], method)
+    pde.velocity(flow, run.states)  # (time, axis, x, y)
+    ```
+
     **Arguments**
 
     - `viscosity`: ν, length² / time.

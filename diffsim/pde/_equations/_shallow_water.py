@@ -58,6 +58,21 @@ class ShallowWater(AbstractConservationLaw):
     $\tfrac12 g(\eta^2 - 2\eta b)$ and the force $-g\eta\nabla b$: a lake at rest over
     any bottom stays at rest to machine precision, in every scheme.
 
+    ```python
+    def shelf(t, x):  # the sea bed, which rises towards the right
+        return 3 * jax.nn.sigmoid(10 * (x[0] - 5))
+
+    def tsunami(x):
+        depth = 4 - shelf(0.0, x) + 0.1 * jnp.exp(-((x[0] - 2) ** 2))
+        return jnp.stack([depth, 0 * depth])
+
+    sea = pde.Evolution(
+        pde.ShallowWater(9.81, shelf), tsunami, pde.Grid(200, 0.0, 10.0), pde.Outflow()
+    )
+    run = ds.simulate(sea, [0.0, 1.0])
+    run["depth"] + shelf(0.0, sea.grid.centers)  # the level
+    ```
+
     **Arguments**
 
     - `gravity`: g, length / time².

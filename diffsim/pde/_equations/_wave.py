@@ -34,6 +34,16 @@ class Wave(AbstractSecondOrderInTime):
     `Leapfrog` keeps it within bounds forever. Where c jumps,
     $(c_1 - c_2)/(c_1 + c_2)$ of a wave returns.
 
+    ```python
+    def plucked(x):
+        u = jnp.sin(np.pi * x[0])
+        return jnp.stack([u, 0 * u])  # from rest
+
+    string = pde.Evolution(pde.Wave(1.0), plucked, pde.Grid(64), pde.Dirichlet())
+    run = ds.simulate(string, [0.5, 1.0, 2.0], ds.Method(integrators.Leapfrog(), 0.01))
+    run["u"]  # sin πx cos πt
+    ```
+
     **Arguments**
 
     - `speed`: c, length / time: a number, a field of the shape of the grid or a
