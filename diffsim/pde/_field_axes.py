@@ -15,6 +15,14 @@ from ._grid import Grid, axis_names
 class FieldAxes(AbstractStateAxes):
     """Axes of fields on a grid, an array of shape (channel, *grid).
 
+    ```python
+    dish = pde.Grid((32, 32))
+    axes = pde.FieldAxes.of(("u", "v"), dish, pde.Domain(dish).boundary)
+    states = jnp.zeros((10, 2, 32, 32))  # (time, channel, x, y)
+    axes.select(states, "v")  # as trajectory["v"], (time, x, y)
+    axes.coordinates()["x"]  # centers of cells
+    ```
+
     `trajectory["density"]` is that field, shape (time, *grid); `Trajectory.to_xarray`
     has each field along (time, x, y), with the centers of cells as coordinates.
 

@@ -20,12 +20,12 @@ class Diffusion(AbstractReactionDiffusion):
     r"""Heat equation, $\partial_t u = \nabla\cdot(D\,\nabla u) + s$.
 
     ```python
-    grid = pde.Grid((40, 40))
-    x, y = grid.centers
-    oven = jnp.exp(-50 * ((x - 0.3) ** 2 + (y - 0.3) ** 2))  # heats one corner
-    law = pde.Diffusion(0.1 + 0.05 * x, source=oven)
-    plate = pde.Evolution(law, jnp.zeros((40, 40)), grid, pde.Dirichlet(0.0))
-    ds.simulate(plate, [0.5, 1.0]).states
+    rod = pde.Grid(50)
+    x = rod.centers[0]
+    D = jnp.where(x < 0.5, 0.1, 0.3)  # two metals, and a flame below the first
+    law = pde.Diffusion(D, source=lambda t, x, u: jnp.exp(-50 * (x[0] - 0.3) ** 2))
+    hot = pde.Evolution(law, jnp.zeros(50), rod, pde.Dirichlet(0.0))
+    ds.simulate(hot, [0.5, 1.0])["u"]
 
     melting = pde.Diffusion(lambda t, x, u: 0.1 + 0.2 * u**2)  # nonlinear
     ```

@@ -39,6 +39,14 @@ def advection(
 ) -> Array:
     r"""Advection $-\nabla\cdot(\mathbf v\,u)$ in every cell.
 
+    ```python
+    square = pde.Domain(pde.Grid((64, 64), -1.0, 1.0))
+    x, y = square.grid.centers
+    u = jnp.exp(-20 * (x**2 + (y - 0.3) ** 2))
+    rate = pde.advection(u, jnp.stack([-y, x]), square)  # by a flow that turns
+    jnp.sum(rate)  # 0
+    ```
+
     What leaves a cell enters its neighbor: the sum over cells changes by what passes
     the boundary, to machine precision. Add $u\,\nabla\cdot\mathbf v$, by `divergence`,
     for what is carried along without being conserved.

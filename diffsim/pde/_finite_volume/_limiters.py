@@ -10,6 +10,11 @@ from jaxtyping import Array
 def van_albada(before: Array, after: Array, rounding: Array) -> Array:
     r"""Van Albada's limiter: $(a + b)(ab + \varepsilon)/(a^2 + b^2 + 2\varepsilon)$.
 
+    ```python
+    pde.van_albada(1.0, 3.0, 1e-16)  # 1.2, between the smaller one and the mean
+    pde.MUSCL(pde.van_albada)  # the default
+    ```
+
     The mean where a and b are alike and where both are rounding, little where they are
     not; van Albada, van Leer and Roberts (1982). `before` is a, `after` is b and
     `rounding` is ε.
@@ -49,6 +54,11 @@ _van_albada.defjvp(_van_albada_tangent, symbolic_zeros=True)
 def van_leer(before: Array, after: Array, rounding: Array) -> Array:
     r"""Van Leer's limiter, sharper: $2ab/(a + b)$ where a and b have one sign, else 0.
 
+    ```python
+    pde.van_leer(1.0, 3.0, 1e-16)  # 1.5; of 1 and −3 it is 0
+    law = pde.AdvectionDiffusion(None, 1.0, scheme=pde.MUSCL(pde.van_leer))
+    ```
+
     `before` is a, `after` is b and `rounding` is ε, which keeps their sum from zero.
     """
     product, total = above_zero(before * after), before + after
@@ -57,6 +67,11 @@ def van_leer(before: Array, after: Array, rounding: Array) -> Array:
 
 def minmod(before: Array, after: Array, rounding: Array) -> Array:
     """Minmod limiter: the smaller of a and b where they have one sign, else 0.
+
+    ```python
+    pde.minmod(1.0, 3.0, 0.0)  # 1
+    law = pde.AdvectionDiffusion(None, 1.0, scheme=pde.MUSCL(pde.minmod))
+    ```
 
     It has kinks where a = b too, on every straight line. `before` is a, `after` is b,
     and `rounding` is not needed.

@@ -15,6 +15,16 @@ class MUSCL(AbstractReconstruction):
 
     $$u_{i+1/2}^- = u_i + \tfrac12 \phi(u_i - u_{i-1},\, u_{i+1} - u_i)$$
 
+    ```python
+    def top_hat(x):
+        return jnp.where(jnp.abs(x[0] - 0.5) < 0.2, 1.0, 0.0)
+
+    law = pde.AdvectionDiffusion(None, 1.0, scheme=pde.MUSCL(pde.van_leer))
+    around = pde.Evolution(law, top_hat, pde.Grid(100))
+    run = ds.simulate(around, 1.0)
+    jnp.min(run.states), jnp.max(run.states)  # 0 and 1: nothing overshoots
+    ```
+
     **Arguments**
 
     - `limiter`: $\phi$: `pde.van_albada`, `pde.van_leer`, `pde.minmod`, or your own

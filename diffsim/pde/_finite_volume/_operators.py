@@ -19,6 +19,13 @@ _ORDERS = (2, 4)
 def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     r"""Laplacian $\nabla^2 u$ in every cell, by differences across its faces.
 
+    ```python
+    square = pde.Domain(pde.Grid((64, 64)), pde.Dirichlet(0.0))
+    x, y = square.grid.centers
+    u = jnp.sin(np.pi * x) * jnp.sin(np.pi * y)
+    pde.laplacian(u, square, order=4)  # −2π² u
+    ```
+
     **Arguments**
 
     - `u`: shape (..., *grid).
@@ -44,6 +51,12 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
 def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
     r"""Diffusion $\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
 
+    ```python
+    rod = pde.Domain(pde.Grid(64), (pde.Dirichlet(0.0), pde.Dirichlet(1.0)))
+    x = rod.grid.centers[0]
+    pde.diffusion(x, 1 + x, rod)  # ∂/∂x (1 + x) = 1
+    ```
+
     What leaves a cell enters its neighbor: the sum over cells changes by what passes
     the boundary, to machine precision. On a face k is the mean of both cells; at a
     boundary it lies on the line through the last two, but not closer to zero than half
@@ -66,6 +79,12 @@ def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> A
 def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     r"""Gradient $\nabla u$ at the centers of the cells, shape (axis, ..., *grid).
 
+    ```python
+    plane = pde.Domain(pde.Grid((64, 32)), (pde.Periodic(), pde.Neumann(0.0)))
+    x, y = plane.grid.centers
+    pde.gradient(jnp.sin(2 * np.pi * x), plane, order=4)  # 2π cos 2πx and 0
+    ```
+
     **Arguments:** `u`, `domain`, `t` and `order` as for `laplacian`.
     """
     check_domain(domain)
@@ -86,6 +105,12 @@ def gradient(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array
 def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     r"""Divergence $\nabla\cdot\mathbf v$ at the centers of the cells, shape (*grid).
 
+    ```python
+    torus = pde.Domain(pde.Grid((64, 64), 0.0, 2 * np.pi))
+    x, y = torus.grid.centers
+    pde.divergence(jnp.stack([jnp.sin(x), jnp.sin(y)]), torus)  # cos x + cos y
+    ```
+
     **Arguments**
 
     - `v`: shape (axis, *grid); boundaries may give one number or field a component.
@@ -100,6 +125,13 @@ def divergence(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arr
 
 def curl(v: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Array:
     r"""Curl $\nabla\times\mathbf v$ at the centers of the cells.
+
+    ```python
+    torus = pde.Domain(pde.Grid((64, 64), 0.0, 2 * np.pi))
+    x, y = torus.grid.centers
+    vortices = jnp.stack([-jnp.sin(y), jnp.sin(x)])
+    pde.curl(vortices, torus)  # cos x + cos y
+    ```
 
     In two dimensions $\partial_x v_y - \partial_y v_x$, shape (*grid); in three a
     vector field, shape (axis, *grid).

@@ -28,6 +28,15 @@ class Rusanov(AbstractRiemannSolver):
 
     Local Lax–Friedrichs, with s the fastest of all speeds.
 
+    ```python
+    def sine(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    law = pde.Burgers(scheme=pde.MUSCL(), riemann_solver=pde.Rusanov())
+    wave = pde.Evolution(law, sine, pde.Grid(100))
+    ds.simulate(wave, 0.3).states  # a shock at x = 1/2
+    ```
+
     **Good values:** a law of one equation, and any where robustness counts most.
 
     **Limits:** it smears waves slower than the fastest, contacts above all
@@ -52,6 +61,16 @@ class HLL(AbstractRiemannSolver):
 
     $$F = \frac{s_R F_L - s_L F_R + s_L s_R (U_R - U_L)}{s_R - s_L}, \qquad
     s_L \le 0 \le s_R$$
+
+    ```python
+    def dam(x):
+        depth = jnp.where(x[0] < 0.5, 2.0, 1.0)
+        return jnp.stack([depth, 0 * depth])
+
+    law = pde.ShallowWater(9.81, riemann_solver=pde.HLL())
+    water = pde.Evolution(law, dam, pde.Grid(100), pde.Outflow())
+    ds.simulate(water, 0.05)["depth"]  # a bore and a rarefaction
+    ```
 
     with the slowest and fastest speeds of both sides, cut at zero.
 
@@ -81,6 +100,14 @@ class HLLC(AbstractRiemannSolver):
     r"""HLL with the contact: two states between the outer waves, left and right of it.
 
     $$F = F_K + s_K\,(U^*_K - U_K)$$
+
+    ```python
+    grid = pde.Grid(100)
+    gas = pde.Euler(riemann_solver=pde.HLLC())
+    rho = jnp.where(grid.centers[0] < 0.5, 1.0, 2.0)  # a contact at rest
+    tube = pde.Evolution(gas, gas.state(rho, 0.0, 1.0), grid, pde.Outflow())
+    jnp.max(jnp.abs(ds.simulate(tube, 0.1)["density"] - rho))  # 0
+    ```
 
     with the side K that the contact moves away from. Contacts at rest stay as they are,
     which `HLL` and `Rusanov` smear.

@@ -14,6 +14,15 @@ _ORDERS = (2, 4)
 class Central(AbstractReconstruction):
     """Central interpolation: the polynomial through the cells around a face.
 
+    ```python
+    def wave(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    law = pde.AdvectionDiffusion(0.01, 1.0, scheme=pde.Central(order=4))
+    run = ds.simulate(pde.Evolution(law, wave, pde.Grid(32)), 1.0)
+    jnp.max(run.states)  # exp(−0.04 π²) = 0.674
+    ```
+
     **Arguments**
 
     - `order`: 2 or 4.
@@ -50,6 +59,15 @@ class Central(AbstractReconstruction):
 
 class Upwind(AbstractReconstruction):
     """First-order upwind: the value beside the face, monotone.
+
+    ```python
+    def wave(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    law, ring = pde.AdvectionDiffusion(None, 1.0, scheme=pde.Upwind()), pde.Grid(64)
+    run = ds.simulate(pde.Evolution(law, wave, ring), 1.0)
+    jnp.max(run.states)  # exp(−2π² Δx) = 0.73 of the wave is left
+    ```
 
     **Good values:** a first try, and shocks that may smear over ten cells; else `MUSCL`
     or `WENO5`. What moves spreads as by a diffusivity of |v| Δx / 2.

@@ -20,6 +20,16 @@ class WENO5(AbstractReconstruction):
     $$\omega_k \propto d_k\Bigl(1 + \Bigl(\frac{\beta_0 - \beta_2}
     {\beta_k + \varepsilon}\Bigr)^2\Bigr)$$
 
+    ```python
+    def wave(x):
+        return jnp.sin(2 * np.pi * x[0])
+
+    law, ring = pde.AdvectionDiffusion(None, 1.0, scheme=pde.WENO5()), pde.Grid(32)
+    method = ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.3))
+    run = ds.simulate(pde.Evolution(law, wave, ring), 1.0, method)
+    jnp.max(jnp.abs(run.states - wave(ring.centers)))  # 7e-5
+    ```
+
     with the smoothness $\beta_k$ of Jiang and Shu and the exponent 2 of Borges and
     others, for which no modulus is needed and weights are smooth functions of the
     field, at extrema too. $\varepsilon$ is the precision times the square of the field.

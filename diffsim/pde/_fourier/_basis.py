@@ -22,8 +22,9 @@ class FourierBasis(eqx.Module):
     −M, ..., −1.
 
     ```python
-    modes = pde.FourierBasis(grid)
-    slope = modes.ifft(modes.derivative(0) * modes.fft(u))
+    grid = pde.Grid(64, 0.0, 2 * np.pi)
+    u, modes = jnp.sin(3 * grid.centers[0]), pde.FourierBasis(grid)
+    slope = modes.ifft(modes.derivative(0) * modes.fft(u))  # 3 cos 3x
     ```
 
     **Arguments**

@@ -21,7 +21,12 @@ class Obstacle(eqx.Module):
     χ is smooth, so that everything has a derivative by what shapes the body.
 
     ```python
-    cylinder = pde.Obstacle(pde.Ball((0.2, 0.2), 0.05))
+    cylinder = pde.Obstacle(pde.Ball((0.5, 0.5), 0.1))
+    grid = pde.Grid((48, 32), 0.0, (1.5, 1.0))
+    walls = (pde.Inflow((1.0, 0.0)), pde.Outflow()), pde.FreeSlip()
+    flow = pde.IncompressibleFlow(0.01, grid, walls, obstacle=cylinder)
+    run = ds.simulate(flow, [0.2, 0.4], observe=flow.force)
+    run.states[:, 0]  # the drag
     ```
 
     **Arguments**
@@ -110,6 +115,15 @@ class Ball(eqx.Module):
     r"""A disk or a ball, as $d(x) = (|x - c|^2 - r^2)/2r$.
 
     The distance to its surface near to it, and smooth in its center as well.
+
+    ```python
+    disk = pde.Ball(center=(0.5, 0.5), radius=0.2)
+    disk(jnp.array([0.5, 0.7]))  # 0: on its surface
+
+    grid = pde.Grid((40, 40))
+    walls = (pde.Inflow((1.0, 0.0)), pde.Outflow()), pde.FreeSlip()
+    flow = pde.IncompressibleFlow(0.01, grid, walls, obstacle=pde.Obstacle(disk))
+    ```
 
     **Arguments**
 

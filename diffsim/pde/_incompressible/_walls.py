@@ -30,6 +30,13 @@ from .._grid import Grid
 class NoSlip(eqx.Module):
     r"""No-slip wall, $u = u_w$ with $u_w \cdot n = 0$.
 
+    ```python
+    lid = pde.NoSlip(velocity=(1.0, 0.0))
+    walls = pde.Periodic(), (pde.NoSlip(), lid)
+    gap = pde.IncompressibleFlow(1.0, pde.Grid((2, 16)), walls)
+    ds.simulate(gap, 1.0).states[0]  # Couette flow, u = y
+    ```
+
     **Arguments**
 
     - `velocity`: $u_w$, length / time: 0 for a wall at rest, one number an axis for a
@@ -46,7 +53,14 @@ class NoSlip(eqx.Module):
 
 class FreeSlip(eqx.Module):
     r"""Free-slip wall, or a plane of symmetry: $u \cdot n = 0$ and
-    $\partial u_\tau/\partial n = 0$."""
+    $\partial u_\tau/\partial n = 0$.
+
+    ```python
+    walls = pde.Periodic(), (pde.NoSlip(), pde.FreeSlip())  # a bed and a surface
+    stream = pde.IncompressibleFlow(1.0, pde.Grid((2, 16)), walls, forcing=(1.0, 0.0))
+    ds.simulate(stream, 3.0).states[0]  # u = y − y²/2
+    ```
+    """
 
 
 Side = NoSlip | FreeSlip | Inflow | Outflow | Periodic

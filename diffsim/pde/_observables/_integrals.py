@@ -27,8 +27,13 @@ def integral(u: Array, grid: Grid) -> Array:
     r"""Integral $\int u\,dx$ of every channel, the sum over cells times their volume.
 
     ```python
-    run = ds.simulate(plate, times)
-    mass = pde.integral(run.states, plate.grid)  # (time, channel)
+    def hot(x):
+        return jnp.exp(-50 * (x[0] - 0.5) ** 2)
+
+    rod = pde.Evolution(pde.Diffusion(0.01), hot, pde.Grid(64), pde.Neumann(0.0))
+    run = ds.simulate(rod, [0.0, 1.0])
+    pde.integral(run.states, rod.grid)  # (time, channel): nothing is lost
+    pde.integral(run.states > 0.5, rod.grid)  # the length that is so hot
     ```
 
     Conservative schemes keep it to machine precision: what leaves a cell enters its
@@ -53,6 +58,16 @@ def integral(u: Array, grid: Grid) -> Array:
 @fresh_jit
 def energy(simulation: Any, state: Array) -> Array:
     r"""Energy, of a flow the kinetic over the density: $E = \tfrac12\int |u|^2\,dx$.
+
+    ```python
+    def plucked(x):
+        u = jnp.sin(np.pi * x[0])
+        return jnp.stack([u, 0 * u])
+
+    string = pde.Evolution(pde.Wave(1.0), plucked, pde.Grid(64), pde.Dirichlet())
+    run = ds.simulate(string, [0.0, 10.0], ds.Method(integrators.Leapfrog(), 0.01))
+    pde.energy(string, run.states)  # π²/4, at both times
+    ```
 
     $dE/dt = -2\nu Z$ in a periodic box and between walls at rest, with Z the
     `enstrophy`. Of other equations what stays while nothing drives or damps them:
@@ -121,6 +136,16 @@ def _density(simulation: Any, state: Array) -> Array | None:
 @fresh_jit
 def enstrophy(simulation: Any, state: Array) -> Array:
     r"""Enstrophy, $Z = \tfrac12\int |\omega|^2\,dx$ with the `vorticity` ω.
+
+    ```python
+    def vortices(x):
+        return 2 * jnp.cos(x[0]) * jnp.cos(x[1])
+
+    torus = pde.Grid((32, 32), 0.0, 2 * np.pi)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), vortices, torus)
+    run = ds.simulate(flow, [0.0, 1.0], ds.Method(integrators.ETDRK4(), step=0.1))
+    pde.enstrophy(flow, run.states)  # 2π² and 2π² exp(−0.4)
+    ```
 
     **Arguments**
 

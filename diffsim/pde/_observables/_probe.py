@@ -43,8 +43,17 @@ def probe(
     points, boundary values and the corners of the grid.
 
     ```python
-    run = ds.simulate(plate, times)
-    pde.probe(run.states, [[0.5, 0.1], [0.5, 0.9]], plate.domain, run.times)
+    square = pde.Domain(pde.Grid((32, 32)), pde.Dirichlet(0.0))
+    x, y = square.grid.centers
+    u = jnp.sin(np.pi * x) * jnp.sin(np.pi * y)
+    pde.probe(u, [[0.25, 0.5], [0.0, 0.5]], square)  # √½ and 0
+
+    def hot(x):
+        return jnp.sin(np.pi * x[0])
+
+    rod = pde.Evolution(pde.Diffusion(0.1), hot, pde.Grid(32), pde.Dirichlet(0.0))
+    run = ds.simulate(rod, [0.0, 1.0])
+    pde.probe(run["u"], [0.5], rod.domain, run.times)  # 1 and exp(−0.1 π²)
     ```
 
     **Arguments**

@@ -23,8 +23,14 @@ def spectrum(u: Array, grid: Grid) -> tuple[Array, Array]:
     $u^2$ (Parseval); half the sum over components of a velocity is the energy spectrum:
 
     ```python
-    k, power = pde.spectrum(pde.velocity(flow, run.states), flow.grid)
-    energy = power.sum(-2) / 2  # (time, shell)
+    def stripes(x):
+        return jnp.sin(3 * x[0]) + 0.1 * jnp.cos(8 * x[1])
+
+    torus = pde.Grid((32, 32), 0.0, 2 * np.pi)
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.01), stripes, torus)
+    run = ds.simulate(flow, [0.0, 1.0], ds.Method(integrators.ETDRK4(), step=0.1))
+    k, power = pde.spectrum(pde.velocity(flow, run.states), torus)
+    energy = power.sum(-2) / 2  # (time, shell); at first in the shells of 3 and 8
     ```
 
     **Arguments**

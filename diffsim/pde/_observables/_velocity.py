@@ -29,6 +29,13 @@ def velocity(simulation: Any, state: Array) -> Array:
     $u = (\partial_y\psi, -\partial_x\psi)$ with $\nabla^2\psi = -\omega$. Of
     `NavierStokesVelocity` and of an `IncompressibleFlow` the state itself.
 
+    ```python
+    torus = pde.Grid((32, 32), 0.0, 2 * np.pi)
+    x, y = torus.centers
+    flow = pde.Evolution(pde.NavierStokesVorticity(0.1), jnp.cos(x) + jnp.cos(y), torus)
+    pde.velocity(flow, flow.initial_field)  # (−sin y, sin x)
+    ```
+
     **Arguments**
 
     - `simulation`: an `IncompressibleFlow`, or an `Evolution` of
@@ -49,6 +56,14 @@ def velocity(simulation: Any, state: Array) -> Array:
 @fresh_jit
 def vorticity(simulation: Any, state: Array) -> Array:
     r"""Vorticity $\omega = \nabla\times u$ in the centers of cells.
+
+    ```python
+    torus = pde.Grid((32, 32), 0.0, 2 * np.pi)
+    x, y = torus.centers
+    start = jnp.stack([-jnp.sin(y), jnp.sin(x)])
+    flow = pde.Evolution(pde.NavierStokesVelocity(0.1), start, torus)
+    pde.vorticity(flow, flow.initial_field)  # cos x + cos y
+    ```
 
     In two dimensions $\partial_x v - \partial_y u$, shape (..., *grid); in three shape
     (..., axis, *grid). Exact in Fourier space; of an `IncompressibleFlow` by

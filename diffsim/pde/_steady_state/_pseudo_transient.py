@@ -48,6 +48,12 @@ class PseudoTransient(AbstractInexactNewton):
       y \leftarrow y + s, \qquad
       \tau \leftarrow \tau\,\frac{0.3\,|f(y)|}{|f(y + s) - s/\tau|}$$
 
+    ```python
+    law, pond = pde.FisherKPP(0.01, growth_rate=1.0), pde.Grid(50)
+    fish = pde.Evolution(law, jnp.full(50, 0.1), pond, pde.Dirichlet(0.0))
+    pde.steady_state(fish, solver=pde.PseudoTransient(step=0.1))  # not 0, which repels
+    ```
+
     In it all waves that spread take about as long. So it goes where time would, past
     where Newton's method stalls, and ends as that method, whose step is that of
     infinite τ: s/τ is what f is after the step if it is linear, and near the answer the

@@ -50,7 +50,12 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
     steps where that matters.
 
     ```python
-    ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.4))
+    def wave(x):
+        return 1.5 + jnp.sin(2 * np.pi * x[0])
+
+    steepening = pde.Evolution(pde.Burgers(), wave, pde.Grid(64))
+    method = ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.4))
+    ds.simulate(steepening, 0.3, method).states
     ```
 
     **Arguments**
@@ -221,8 +226,12 @@ def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
     r"""The time step of a given Courant number at the start of a run.
 
     ```python
-    step = float(pde.cfl_time_step(tube, 0.5))
-    ds.simulate(tube, 0.2, ds.Method(integrators.SSPRK3(), step=0.8 * step))
+    def sine(x):
+        return 1 + jnp.sin(2 * np.pi * x[0])
+
+    wave = pde.Evolution(pde.Burgers(), sine, pde.Grid(64))
+    step = float(pde.cfl_time_step(wave, 0.5))  # 0.5 Δx / 2, nearly
+    ds.simulate(wave, 0.2, ds.Method(integrators.SSPRK3(), step=0.8 * step))
     ```
 
     Where Fourier modes are carried that is counted and the linear part is not: a step
