@@ -30,7 +30,7 @@ class CahnHilliard(AbstractSpectralEquation):
     alloy = pde.Evolution(pde.CahnHilliard(1.0, interface_width=1.0), noise, ring)
     run = ds.simulate(alloy, [0.0, 200.0], ds.Method(integrators.ETDRK4(), step=0.5))
     run["u"][1]  # bands of −1 and 1, nearly
-    pde.integral(run["u"], ring)  # the same
+    pde.integral(run["u"], ring)  # the same at both times
     ```
 
     **Arguments**
