@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 Variable = tuple[tuple[str, ...], Any]
 
 
-def optional_module(name: str, purpose: str, extra: str) -> ModuleType:
+def optional_module(name: str, purpose: str) -> ModuleType:
     """Import what an extra of diffsim brings; a sentence where it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
         package = name.partition(".")[0]
         raise ImportError(
-            f"{purpose} {package}, which is not installed: "
-            f'pip install "diffsim[{extra}]"'
+            f"{purpose} {package}, which is not installed: pip install {package}"
         ) from error
 
 
@@ -47,7 +46,7 @@ def dataset(
 
     Coordinates are along the axis of their name, or a `Variable` along another one.
     """
-    xarray = optional_module("xarray", "to_xarray makes datasets of", "xarray")
+    xarray = optional_module("xarray", "to_xarray makes datasets of")
     known = {
         name: x if isinstance(x, tuple) else (() if np.ndim(x) == 0 else (name,), x)
         for name, x in coordinates.items()
@@ -66,7 +65,7 @@ def dataframe(
 
     **Raises:** `ValueError` if they do not all have the same axes.
     """
-    pandas = optional_module("pandas", "to_dataframe makes tables of", "xarray")
+    pandas = optional_module("pandas", "to_dataframe makes tables of")
     axes, first = next(iter(columns.values()))
     shape = np.shape(first)
     for name, (others, x) in columns.items():

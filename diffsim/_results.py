@@ -3,7 +3,7 @@
 import contextlib
 import enum
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import diffrax
@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool
 
 from ._trace_contexts import SURROUNDINGS, Surrounding
 from ._types import PyTree
+from ._validation import PositiveParameter
 
 
 if TYPE_CHECKING:
@@ -252,7 +253,9 @@ def failures_as_nan():
     ```
 
     `fit`, `fisher` and `sweep` call `predict` inside it, so that one trial step or one
-    member of a batch that fails does not end the others.
+    member of a batch that fails does not end the others. A parameter without physical
+    meaning, as a negative diffusivity or an ellipse of eccentricity 1.2, is such a
+    failure here, whether or not it is known while Python runs.
     """
     with _poisoning(True):
         yield
@@ -261,6 +264,16 @@ def failures_as_nan():
 SURROUNDINGS.append(
     Surrounding(lambda: _poisoning.value, lambda anew: failures_as_nan())
 )
+
+
+def check_signs(signs: Sequence[PositiveParameter]):
+    """Raise `ValueError` for known parameters that are not of their sign.
+
+    Inside `failures_as_nan` a run with them fails, as it does where they are traced.
+    """
+    if not should_return_nan(None):
+        for sign in signs:
+            sign.check()
 
 
 def should_return_nan(throw: bool | None) -> bool:

@@ -251,6 +251,15 @@ class PositiveParameter(NamedTuple):
         return self.value is not None and not callable(self.value)
 
 
+def check_known(name: str, tree: Any):
+    """Raise `ValueError` for numbers that are not known while Python runs."""
+    if any(map(is_traced, jax.tree.leaves(tree))):
+        raise ValueError(
+            f"{name} is traced, and its numbers are not known; return it from jit, "
+            "vmap or grad, and make tables and pictures of it there"
+        )
+
+
 def all_hold(signs: tuple[PositiveParameter, ...]) -> Bool[Array, ""]:
     """Whether every one does."""
     return jnp.all(jnp.asarray([sign.holds() for sign in signs] or [True]))

@@ -49,7 +49,10 @@ class FieldAxes(AbstractStateAxes):
         boundary: tuple[tuple[eqx.Module, eqx.Module], ...],
         solid: Array | None = None,
     ) -> "FieldAxes":
-        """Axes of fields between these boundaries."""
+        """Axes of fields between these boundaries, a pair for each axis.
+
+        `pde.Domain(grid, boundary).boundary` makes the pairs of what `Evolution` takes.
+        """
         sides = tuple(
             (type(low).__name__, type(high).__name__) for low, high in boundary
         )

@@ -1,6 +1,6 @@
 """The pictures people expect: orbits, fields, flows, fits, sweeps, errors, movies.
 
-They need Matplotlib, `pip install "diffsim[plots]"`. Every function draws into the axes
+They need Matplotlib, `pip install matplotlib`. Every function draws into the axes
 that you give as `ax`, or makes its own, returns them, and works with and without a
 display.
 """

@@ -19,7 +19,7 @@ from ._orbit_movie import orbit_movie
 from ._plot_options import checked_options
 from ._slices import draw_slices, planes_of, slice_axes, three_axes, title_slices
 from ._state_lines import state_lines
-from ._style import INK, color, look, module, new_axes
+from ._style import INK, axes_or_new, color, look, module
 
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _line_movie(
     margin = 0.05 * (high - low) or 0.5
     room = low - margin, high + margin
     limits = room if given["limits"] is None else given["limits"]
-    ax = new_axes((6.4, 3.8)) if ax is None else ax
+    ax = axes_or_new(ax, (6.4, 3.8))
     line = draw_line(ax, series, 0, color=color(8))
     finish_lines(ax, series, limits, words)
 
@@ -151,7 +151,7 @@ def _map_movie(
     series = field_series(trajectory, name)
     words, rows = labels_of(series, given["labels"]), range(len(series.states))
     scale = scale_of(series, rows, given["colormap"], given["limits"])
-    ax = map_axes(series) if ax is None else ax
+    ax = map_axes(series, ax)
     image = draw_titled_map(ax, series, 0, scale, words)
 
     def update(row: int):

@@ -22,7 +22,12 @@ class Labels:
     **Raises:** `ValueError` for a label of what is not drawn.
     """
 
-    def __init__(self, labels: Mapping[str, str] | None, known: Sequence[str]):
+    def __init__(self, labels: Any, known: Sequence[str]):
+        if not (labels is None or isinstance(labels, Mapping)):
+            raise ValueError(
+                f"labels must be a dictionary by name, {{{known[-1]!r}: '...'}} say, "
+                f"got {labels!r:.60}"
+            )
         self._given = dict(labels or {})
         for name in self._given:
             if name not in known:

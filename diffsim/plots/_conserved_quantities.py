@@ -8,7 +8,7 @@ import numpy as np
 from .. import nbody, pde, verify
 from ..simulations import Trajectory
 from ._series import draw_floor, ink, legend_above
-from ._style import dash, new_axes
+from ._style import axes_or_new, dash
 
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def conservation(
             f"{np.size(trajectory.times)}; run simulate at the epoch and later"
         )
     drifts = _drifts(trajectory, simulation, quantities)
-    ax = new_axes((4.8, 3.2)) if ax is None else ax
+    ax = axes_or_new(ax, (4.8, 3.2))
     _draw(ax, np.asarray(trajectory.times), drifts)
     ax.set(xlabel=label, ylabel="relative change")
     return ax

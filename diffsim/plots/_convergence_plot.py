@@ -7,7 +7,7 @@ import numpy as np
 
 from ..verify import Convergence
 from ._series import draw_floor, ink, legend_above
-from ._style import dash, marker, module, new_axes
+from ._style import axes_or_new, dash, marker, module
 
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def convergence(
     """
     several = found if isinstance(found, Mapping) else {"": found}
     _check(several)
-    ax = new_axes((4.4, 3.6)) if ax is None else ax
+    ax = axes_or_new(ax, (4.4, 3.6))
     ax.set(xscale="log", yscale="log")
     for number, (name, one) in enumerate(several.items()):
         _draw(ax, one, name=name, number=number)

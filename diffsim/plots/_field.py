@@ -10,7 +10,7 @@ from ._domain_outline import draw_sides
 from ._field_map import draw_titled_map, labels_of, map_axes, scale_of, time_title
 from ._field_series import FieldSeries, field_series
 from ._plot_options import checked_limits
-from ._style import legend, look, new_axes
+from ._style import axes_or_new, legend, look
 
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def field(
             )
         row = series.row(time)
         scale = scale_of(series, [row], colormap, limits)
-        ax = map_axes(series) if ax is None else ax
+        ax = map_axes(series, ax)
         draw_titled_map(ax, series, row, scale, words)
         return ax
 
@@ -99,7 +99,7 @@ def _lines(
     words: Labels,
 ) -> "matplotlib.axes.Axes":
     """A line for each output, darker to lighter with time."""
-    ax = new_axes((6.4, 3.8)) if ax is None else ax
+    ax = axes_or_new(ax, (6.4, 3.8))
     several = len(rows) > 1
     for row, ink in zip(rows, time_colors(len(rows), colormap), strict=True):
         label = plain_number(series.time(row)) if several else None

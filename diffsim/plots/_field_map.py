@@ -11,7 +11,7 @@ from ._color_scales import ColorScale, color_bar, color_scale
 from ._derived_fields import VORTICITY, known_names
 from ._domain_outline import Plane, draw_obstacle, draw_sides
 from ._field_series import FieldSeries
-from ._style import new_axes
+from ._style import axes_or_new
 
 
 if TYPE_CHECKING:
@@ -92,9 +92,10 @@ def time_title(series: FieldSeries, row: int, labels: Labels) -> str:
     return "" if time is None else labels.value("time", time)
 
 
-def map_axes(series: FieldSeries) -> "matplotlib.axes.Axes":
-    """Axes of a figure that has the shape of the domain, with room for colors."""
+def map_axes(series: FieldSeries, ax: Any) -> "matplotlib.axes.Axes":
+    """`ax`; for None axes in the shape of the domain, with room for colors."""
     low, high = series.corners
     ratio = (high[1] - low[1]) / (high[0] - low[0])
     width = float(np.clip(4.4 / np.sqrt(ratio), 2.0, 7.5))
-    return new_axes((width + 2.0, float(np.clip(width * ratio, 1.0, 8.0)) + 0.8))
+    size = width + 2.0, float(np.clip(width * ratio, 1.0, 8.0)) + 0.8
+    return axes_or_new(ax, size)

@@ -8,9 +8,11 @@ import jax
 import numpy as np
 
 from .._results import result_message
+from .._validation import check_known
 from ..pde import Domain, FieldAxes, Grid
 from ..simulations import AbstractSimulation, Trajectory
 from ._derived_fields import default_name, derived, known_names
+from ._plot_options import checked_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +137,7 @@ def check_one_trajectory(trajectory: Any):
             "trajectory must be what simulate returns, got a "
             f"{type(trajectory).__name__}; plots.field and plots.orbits take arrays"
         )
+    check_known("trajectory", trajectory)
     if result_message(trajectory.result) is None:
         raise ValueError(
             "trajectory must be one, got a batch; one of them is "
@@ -161,7 +164,7 @@ def _of_trajectory(source: Trajectory, grid: Any):
 
 def _of_array(source: Any, name: str | None, grid: Any, vector: bool):
     place = _place(grid)
-    states = np.asarray(source)
+    states = checked_numbers("an array", source)
     shape = place.grid.shape
     if states.shape == shape:
         names, states = ("" if name is None else name,), states[None]

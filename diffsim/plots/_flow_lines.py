@@ -152,7 +152,7 @@ def _flow_map(
     labels: Any,
 ) -> _FlowMap:
     """The map below, and the velocity in the centers of cells, NaN in obstacles."""
-    series = field_series(source, background, grid, vector=True)
+    series = field_series(source, None, grid, vector=True)
     if series.place.grid.ndim != 2 or not has_velocity(series.place):
         raise ValueError(
             "streamlines and vectors draw flows on two axes, got "
@@ -164,9 +164,10 @@ def _flow_map(
             "streamlines and vectors need two cells along each axis, got "
             f"{series.place.grid.shape}"
         )
+    series = field_series(source, background, grid, vector=True)
     row = series.row(time)
     scale = scale_of(series, [row], None, limits)
-    ax = map_axes(series) if ax is None else ax
+    ax = map_axes(series, ax)
     draw_titled_map(ax, series, row, scale, labels_of(series, labels))
     velocity = np.array(velocity_of(series.states[row], series.place), float)
     if series.solid is not None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import matplotlib.animation
 
 
-_VIDEO = (".mp4", ".m4v", ".mov", ".mkv", ".webm")
+_VIDEO = (".mp4", ".m4v")
 #: Frames from which the colors of all are taken, and how many these are. Of twice as
 #: many a file is a fifth larger, and colors are no truer.
 _SAMPLES, _COLORS = 8, 128

@@ -13,7 +13,7 @@ from ._series import (
     legend_above,
     series_count,
 )
-from ._style import dash, new_axes
+from ._style import axes_or_new, dash
 
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def observed_minus_computed(
     epochs = _epochs(times, epochs, ephemeris)
     start, period = _ephemeris(times, epochs, ephemeris, sigma)
     scale = 1.0 if unit is None else _PER_DAY[unit]
-    ax = new_axes((4.8, 3.2)) if ax is None else ax
+    ax = axes_or_new(ax, (4.8, 3.2))
     number = series_count(ax)
     if number == 0:
         ax.axhline(0, color="#999999", linewidth=0.7, zorder=1)

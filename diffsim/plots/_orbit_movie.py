@@ -7,7 +7,8 @@ import numpy as np
 
 from ..simulations import Trajectory
 from ._axis_labels import Labels
-from ._style import color, module, new_axes
+from ._orbits import plane_components
+from ._style import axes_or_new, color, module
 
 
 if TYPE_CHECKING:
@@ -23,13 +24,14 @@ def orbit_movie(
 ) -> tuple[Any, Callable[[int], None]]:
     """Axes with the paths of all times, and a function that moves the bodies."""
     positions = np.asarray(trajectory.states.positions)
-    across, up = plane = options["plane"] or (0, 1)
-    if len(plane) != 2 or not set(plane) <= {0, 1, 2}:
-        raise ValueError(f"plane must be two of the components 0, 1, 2, got {plane}")
+    plane = options["plane"] or "xy"
+    if len(plane_components(plane)) == 3:
+        raise ValueError("plane must be two letters for a movie, 'xy' say, got 'xyz'")
+    across, up = plane_components(plane)
     x, y = positions[..., across], positions[..., up]
     unit = f" [{options['unit']}]" if options["unit"] else ""
     words = Labels(options["labels"], ("time",))
-    ax = new_axes((5.6, 5.6)) if ax is None else ax
+    ax = axes_or_new(ax, (5.6, 5.6))
     names = trajectory.names or [""] * x.shape[1]
     trails = []
     for body, name in enumerate(names):
@@ -38,7 +40,7 @@ def orbit_movie(
         [trail] = ax.plot([], [], color=ink, linewidth=1.6)
         [dot] = ax.plot([], [], "o", color=ink, markersize=5)
         trails += [(trail, dot, _name_beside(ax, name, ink))]
-    ax.set(xlabel="xyz"[across] + unit, ylabel="xyz"[up] + unit)
+    ax.set(xlabel=plane[0] + unit, ylabel=plane[1] + unit)
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.08)
     times, length = np.asarray(trajectory.times), max(2, int(_TRAIL * len(x)))

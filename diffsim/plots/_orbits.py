@@ -1,18 +1,24 @@
 """`orbits`: the paths of bodies, in a plane or in space."""
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..nbody import State
-from ..simulations import Trajectory
+from ..simulations import AbstractSimulation, Trajectory
 from ._osculating_conics import osculating_conics
-from ._style import color, module, new_axes
+from ._plot_options import checked_numbers
+from ._style import axes_or_new, color, module
 
 
 if TYPE_CHECKING:
     import matplotlib.axes
+
+
+#: From this turn between outputs on, 6 a period, a path is no picture of an orbit.
+_TURN = 1.0
 
 
 def orbits(
@@ -66,8 +72,9 @@ def orbits(
     """
     positions = _positions(trajectory)
     names = _checked_names(trajectory, names, positions.shape[1])
-    components = _components(plane)
-    ax = _checked_axes(ax, len(components))
+    components = plane_components(plane)
+    space = len(components) == 3
+    ax = axes_or_new(ax, (5.0, 4.4), "3d") if space else axes_or_new(ax, (5.6, 5.6))
     conics: dict[int, np.ndarray] = {}
     if osculating is not None:
         conics = osculating_conics(osculating, _states(trajectory))
@@ -77,6 +84,7 @@ def orbits(
         conics = {i: conic - positions[-1, seen_from] for i, conic in conics.items()}
         positions = positions - positions[:, seen_from : seen_from + 1]
         center = f" from {names[seen_from]}" if names else f" from body {seen_from}"
+    _warn_of_chords(positions)
     for body in range(positions.shape[1]):
         ink = color(body) if colors is None else colors[body]
         path = positions[:, body, components]
@@ -89,6 +97,25 @@ def orbits(
             ax.plot(*conic.T, color=ink, linewidth=0.8, linestyle=(0, (4, 3)))
     _dress(ax, plane, center + ("" if unit is None else f" [{unit}]"))
     return ax
+
+
+def _warn_of_chords(positions: np.ndarray):
+    """Warn of so few outputs a period that straight lines draw other orbits."""
+    steps = np.diff(positions, axis=0)  # (time, body, axis)
+    lengths = np.linalg.norm(steps, axis=-1)
+    # What hardly moves turns by its rounding errors.
+    moves = lengths.min(axis=0, initial=np.inf) > 1e-3 * lengths.max(initial=0.0)
+    if len(steps) < 3 or not np.any(moves):
+        return
+    along = np.sum(steps[1:] * steps[:-1], axis=-1) / (lengths[1:] * lengths[:-1])
+    turn = np.median(np.arccos(np.clip(along[:, moves], -1, 1)), axis=0).max()
+    if turn > _TURN:
+        warnings.warn(
+            f"orbits are drawn through outputs between which one turns by "
+            f"{np.degrees(turn):.0f} degrees, and chords show; simulate more times, "
+            "50 a period say",
+            stacklevel=4,
+        )
 
 
 def _dress(ax: Any, plane: str, after: str):
@@ -134,7 +161,12 @@ def _states(trajectory: Any) -> object:
 def _positions(trajectory: Any) -> np.ndarray:
     states = _states(trajectory)
     positions = states.positions if isinstance(states, State) else states
-    positions = np.asarray(positions)
+    if isinstance(positions, AbstractSimulation):
+        raise ValueError(
+            "trajectory must be what simulate returns, got a "
+            f"{type(positions).__name__}; ds.simulate(system, times) runs it"
+        )
+    positions = checked_numbers("positions", positions)
     if positions.ndim != 3 or positions.shape[2] != 3:
         raise ValueError(
             "positions must have shape (time, body, 3), got "
@@ -162,21 +194,10 @@ def _number(origin: str | int, names: Sequence[str] | None, bodies: int) -> int:
     raise ValueError(f"origin must be a number below {bodies}{known}, got {origin!r}")
 
 
-def _components(plane: str) -> list[int]:
+def plane_components(plane: str) -> list[int]:
     two = isinstance(plane, str) and len(plane) == len(set(plane)) == 2
     if not (plane == "xyz" or (two and set(plane) <= set("xyz"))):
         raise ValueError(
             f"plane must be two of the letters x, y, z, 'xy' say, or 'xyz', got {plane}"
         )
     return ["xyz".index(letter) for letter in plane]
-
-
-def _checked_axes(ax: Any, dimensions: int) -> "matplotlib.axes.Axes":
-    if ax is None and dimensions == 2:
-        return new_axes((5.6, 5.6))
-    if ax is None:
-        return new_axes((5.0, 4.4), "3d")
-    if (ax.name == "3d") != (dimensions == 3):
-        wanted = "made with projection='3d'" if dimensions == 3 else "of two dimensions"
-        raise ValueError(f"ax must be axes {wanted} for this plane, got {ax.name!r}")
-    return ax

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._series import checked_series, checked_sigma, draw_points, series_count
-from ._style import INK, new_axes
+from ._style import INK, axes_or_new
 
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def phase_folded(
     sigma = checked_sigma(sigma, values)
     if not (np.ndim(period) == 0 and np.isfinite(period) and period > 0):
         raise ValueError(f"period must be a positive number, got {period}")
-    ax = new_axes((4.8, 3.2)) if ax is None else ax
+    ax = axes_or_new(ax, (4.8, 3.2))
     phase = _phase(times, period, epoch)
     if model is not None:
         _draw_model(ax, *_folded_model(model, period, epoch))
@@ -76,7 +76,7 @@ def phase_folded(
         error = None if sigma is None else sigma[beyond]
         x, y = phase[beyond] + shift, values[beyond]
         draw_points(ax, x, y, error, number=number, repeated=True)
-    ax.set(xlabel=f"phase, period {period:.8g}", ylabel=label)
+    ax.set(xlabel=f"phase, period {period:.6g}", ylabel=label)
     ax.set_xlim(-_MARGIN, 1 + _MARGIN)
     return ax
 

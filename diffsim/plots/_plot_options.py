@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import check_known, check_unitless
+
 
 def checked_options(
     function: str, given: dict[str, Any], known: Sequence[str]
@@ -33,6 +35,13 @@ def check_options(function: Callable[..., Any], given: dict[str, Any]):
     if not passes_on:
         called = function.__name__
         checked_options(called, given, [p.name for p in parameters])
+
+
+def checked_numbers(name: str, values: Any) -> np.ndarray:
+    """`values` as an array of NumPy; units would be lost, and traced ones unknown."""
+    check_unitless(name, values)
+    check_known(name, values)
+    return np.asarray(values)
 
 
 def checked_limits(limits: Any) -> tuple[float, float]:

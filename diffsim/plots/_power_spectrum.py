@@ -12,7 +12,7 @@ from ._color_scales import time_colors
 from ._derived_fields import is_incompressible, velocity_of
 from ._field_map import time_title
 from ._field_series import FieldSeries, field_series
-from ._style import INK, legend, look, new_axes
+from ._style import INK, axes_or_new, legend, look
 
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def spectrum(
     words = Labels(labels, ("wavenumber", "time", what))
     rows = [series.row(t) for t in (time if np.ndim(time) else [time])]
     with look():
-        ax = new_axes((5.6, 4.2)) if ax is None else ax
+        ax = axes_or_new(ax, (5.6, 4.2))
         several = len(rows) > 1
         spectra = [_power(series, row, what) for row in rows]
         inks = time_colors(len(rows))

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._style import COLORS, INK, color, new_axes
+from ._plot_options import checked_numbers
+from ._style import COLORS, INK, axes_or_new, color
 
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def residuals(
     if len(labels) != series:
         raise ValueError(f"names must be one a series, got {len(labels)} for {series}")
     alone = series == 1 and names is None
-    ax = new_axes((6.5, 2.2 if alone else 1.2 + 0.55 * series)) if ax is None else ax
+    ax = axes_or_new(ax, (6.5, 2.2 if alone else 1.2 + 0.55 * series))
     heights = -_APART * np.arange(series)
     own = (_ALONE,) if alone else tuple(map(color, range(series)))
     for number, height in enumerate(heights):
@@ -105,14 +106,18 @@ def _write_right(ax: Any, height: float, text: str, ink: str):
 
 def _distances(times: Any, residuals: Any, sigma: Any) -> tuple[np.ndarray, np.ndarray]:
     """Times, and residuals over σ with shape (time, series, component)."""
-    times, residuals = np.asarray(times), np.asarray(residuals)
+    times = checked_numbers("times", times)
+    residuals = checked_numbers("residuals", residuals)
+    sigma = checked_numbers("sigma", sigma)
+    if not np.all(sigma > 0):
+        raise ValueError(f"sigma must be positive, got {np.min(sigma)}")
     if times.ndim != 1 or residuals.shape[:1] != times.shape or residuals.ndim > 3:
         raise ValueError(
             "residuals must have shape (time,), (time, series) or "
             f"(time, series, component) for {times.size} times, got {residuals.shape}"
         )
     try:
-        distances = residuals / np.broadcast_to(np.asarray(sigma), residuals.shape)
+        distances = residuals / np.broadcast_to(sigma, residuals.shape)
     except ValueError as error:
         raise ValueError(
             f"sigma must be a number or broadcast to {residuals.shape}, got shape "

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ._plot_options import checked_numbers
 from ._style import COLORS, marker
 
 
@@ -15,7 +16,10 @@ _REPEATED = "_repeated"
 
 def checked_series(name: str, times: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
     """Times and values as arrays of one shape (time,)."""
-    times, values = np.asarray(times, float), np.asarray(values, float)
+    times, values = (
+        checked_numbers(of, x).astype(float)
+        for of, x in (("times", times), (name, values))
+    )
     if times.ndim != 1 or times.size == 0:
         raise ValueError(
             f"times must have shape (time,) with one time at least, got {times.shape}"
@@ -37,7 +41,7 @@ def checked_sigma(sigma: Any, values: np.ndarray) -> np.ndarray | None:
     """A standard deviation for each value, or None."""
     if sigma is None:
         return None
-    sigma = np.asarray(sigma, float)
+    sigma = checked_numbers("sigma", sigma).astype(float)
     if sigma.shape not in ((), values.shape):
         raise ValueError(
             f"sigma must be a number or one for each of {values.size} values, got "

@@ -10,7 +10,7 @@ from ._domain_outline import Plane
 from ._field_map import draw_map, labels_of, scale_of, time_title
 from ._field_series import FieldSeries, field_series
 from ._plot_options import checked_options
-from ._style import look, new_figure
+from ._style import axes_or_new, look, new_figure
 
 
 if TYPE_CHECKING:
@@ -125,4 +125,4 @@ def three_axes(ax: Any) -> np.ndarray:
             f"ax must be three Matplotlib axes, one for each plane, got {axes.size}; "
             "plt.subplots(1, 3)[1] has three"
         )
-    return axes
+    return np.array([axes_or_new(one, (3, 3)) for one in axes])

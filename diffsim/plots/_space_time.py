@@ -8,7 +8,7 @@ from ._color_scales import color_bar
 from ._domain_outline import draw_sides
 from ._field_map import labels_of, scale_of
 from ._field_series import FieldSeries, check_one_trajectory, field_series
-from ._style import look, new_axes
+from ._style import axes_or_new, look
 
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def space_time(
     scale = scale_of(series, rows, colormap, limits)
     values = np.stack([series.at(row) for row in rows])
     with look():
-        ax = new_axes((6.4, 4.6)) if ax is None else ax
+        ax = axes_or_new(ax, (6.4, 4.6))
         image = _draw_cells(
             ax, series, times, values, cmap=scale.colormap, norm=scale.norm
         )

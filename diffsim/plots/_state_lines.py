@@ -8,7 +8,7 @@ import numpy as np
 
 from ..simulations import Trajectory
 from ._axis_labels import Labels, plain_number
-from ._style import color, legend, look, new_axes
+from ._style import axes_or_new, color, legend, look
 
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def state_lines(
             "choose arrays by names=..., or draw a field, plots.field(array, grid=...)"
         )
     with look():
-        ax = new_axes((6.4, 3.8)) if ax is None else ax
+        ax = axes_or_new(ax, (6.4, 3.8))
         numbers = itertools.count()
         times = np.atleast_1d(np.asarray(trajectory.times))
         for label, entries, values in found:

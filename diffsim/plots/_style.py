@@ -29,6 +29,8 @@ COLORS = (
     "#222222",
 )
 INK = "#333333"
+#: Of lines that are not bodies: the ones that differ most, in grey too, come first.
+_ORDER = (8, 1, 5, 0, 2, 3, 4, 6, 7, 9, 10, 11)
 #: Markers and dashes go with the colors, so that series differ in grey as well.
 _MARKERS = "os^Dv"
 _DASHES = ("-", "--", "-.", ":")
@@ -38,6 +40,7 @@ _LOOK = MappingProxyType(
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "axes.linewidth": 0.8,
+        "axes.prop_cycle": f"cycler('color', {[COLORS[i] for i in _ORDER]})",
         "axes.spines.right": False,
         "axes.spines.top": False,
         "axes.titlelocation": "left",
@@ -62,8 +65,8 @@ def module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(
-            "diffsim.plots draws with matplotlib, which is not installed: "
-            'pip install "diffsim[plots]"'
+            "diffsim.plots draws with matplotlib, which is not installed: pip install "
+            "matplotlib"
         ) from error
 
 
@@ -101,6 +104,27 @@ def new_axes(
     """One pair of axes in a figure of their own, "3d" say."""
     with look():
         return new_figure(size).add_subplot(projection=projection)
+
+
+def axes_or_new(
+    ax: Any, size: tuple[float | int, float | int], projection: str | None = None
+) -> "matplotlib.axes.Axes":
+    """`ax` if they are axes of this projection; for None new ones of this size.
+
+    **Raises:** `ValueError` for anything else.
+    """
+    if ax is None:
+        return new_axes(size, projection)
+    if not isinstance(ax, module("matplotlib.axes").Axes):
+        raise ValueError(
+            "ax must be one pair of Matplotlib axes, as plt.subplots()[1] is, got "
+            f"{type(ax).__name__}"
+        )
+    wanted = projection or "rectilinear"
+    if ax.name != wanted:
+        how = f"made with projection={projection!r}" if projection else "of a plane"
+        raise ValueError(f"ax must be axes {how}, got {ax.name} ones")
+    return ax
 
 
 def color(number: int) -> str:

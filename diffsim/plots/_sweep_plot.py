@@ -1,13 +1,14 @@
 """`sweep`: an output over one or two parameters, and the runs that failed."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import check_signature
 from ..sweeps import Sweep
+from ._axis_labels import Labels
 from ._series import ink
-from ._style import INK, look, module, new_axes
+from ._style import INK, axes_or_new, look, module
 
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ _LEAST_RATIO = 1.05
 def sweep(
     found: Any,
     *,
-    output: Callable[[Any], Any] | None = None,
+    output: Any = None,
     label: str = "output",
+    labels: Any = None,
     ax: Any = None,
 ) -> "matplotlib.axes.Axes":
     """Draw an output of a sweep: a line over one parameter, a heat map over two.
@@ -43,6 +45,7 @@ def sweep(
     - `output`: a function from `Sweep.outputs`, whose arrays have a leading run axis,
         to one number a run, shape (run,); None takes outputs that are this already.
     - `label`: the name and unit of that number.
+    - `labels`: those of parameters, by path: {"equation.diffusivity": "D [m²/s]"}.
     - `ax`: Matplotlib axes to draw into; None makes a figure.
 
     **Returns:** the axes; those of the color bar are
@@ -58,7 +61,10 @@ def sweep(
         raise ValueError(
             f"found must be what ds.sweep returned, got {type(found).__name__}"
         )
+    if output is not None:
+        check_signature("output", output, ("outputs",))
     values = _values(found, output)
+    words = Labels(labels, tuple(found.parameters))
     for path, one in found.parameters.items():
         if np.ndim(one) != 1:
             raise ValueError(
@@ -70,13 +76,13 @@ def sweep(
             f"found must be over one or two parameters, got {len(found.parameters)}: "
             f"{', '.join(found.parameters)}"
         )
-    ax = new_axes((4.6, 3.4)) if ax is None else ax
+    ax = axes_or_new(ax, (4.6, 3.4))
     draw = _draw_line if len(found.parameters) == 1 else _draw_map
-    draw(ax, found, values, label)
+    draw(ax, found, values, label, words)
     return ax
 
 
-def _values(found: Sweep, output: Callable[[Any], Any] | None) -> np.ndarray:
+def _values(found: Sweep, output: Any) -> np.ndarray:
     """One number a run, NaN for those that failed or that have none."""
     taken = found.outputs if output is None else output(found.outputs)
     shape = np.shape(taken) if hasattr(taken, "shape") else type(taken).__name__
@@ -105,7 +111,7 @@ def _is_even_in_ratio(values: np.ndarray) -> bool:
     return bool(ratios[0] > _LEAST_RATIO and np.allclose(ratios, ratios[0], rtol=1e-3))
 
 
-def _draw_line(ax: Any, found: Sweep, values: np.ndarray, label: str):
+def _draw_line(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labels):
     ((path, given),) = found.parameters.items()
     order = np.argsort(given, kind="stable")
     lost, word = _lost(found, values)
@@ -120,10 +126,10 @@ def _draw_line(ax: Any, found: Sweep, values: np.ndarray, label: str):
         ax.legend(fontsize="small", frameon=False)
     if _is_even_in_ratio(np.unique(x)):
         ax.set_xscale("log")
-    ax.set(xlabel=path, ylabel=label)
+    ax.set(xlabel=words[path], ylabel=label)
 
 
-def _draw_map(ax: Any, found: Sweep, values: np.ndarray, label: str):
+def _draw_map(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labels):
     paths = list(found.parameters)
     (x, i), (y, j) = (
         np.unique(given, return_inverse=True) for given in found.parameters.values()
@@ -142,7 +148,7 @@ def _draw_map(ax: Any, found: Sweep, values: np.ndarray, label: str):
     for name, one in (("x", x), ("y", y)):
         if _is_even_in_ratio(one):
             ax.set(**{f"{name}scale": "log"})
-    ax.set(xlabel=paths[0], ylabel=paths[1])
+    ax.set(xlabel=words[paths[0]], ylabel=words[paths[1]])
     ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     with look():
         ax.figure.colorbar(mesh, ax=ax, label=label).outline.set_visible(False)

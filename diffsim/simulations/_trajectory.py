@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -19,7 +18,7 @@ from .._text_table import (
     text_representation,
 )
 from .._types import PyTree
-from .._validation import is_traced
+from .._validation import check_known
 from ._events._event import EventRecord
 from ._state_axes import AbstractStateAxes, StateAxes
 
@@ -139,11 +138,7 @@ class Trajectory(eqx.Module):
 
     def _outcome(self) -> str:
         """How the run ended, in words."""
-        if any(map(is_traced, jax.tree.leaves(self))):
-            raise ValueError(
-                "trajectory is traced, and its numbers are not known; return it from "
-                "jit, vmap or grad, and make tables and pictures of it there"
-            )
+        check_known("trajectory", self)
         outcome = result_message(self.result)
         if outcome is None:
             raise ValueError(
@@ -169,7 +164,8 @@ class Trajectory(eqx.Module):
         """Draw the trajectory as its kind asks, and return Matplotlib axes.
 
         Orbits of bodies, maps or lines of fields, three slices of those in space, each
-        number over time of other states; `options` are those of `plots.trajectory`, `ax=` among them.
+        number over time of other states; `options` are those of `plots.trajectory`,
+        `ax=` among them.
         """
         return pictures().trajectory(self, **options)
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from .._parameter_selection import Selection, select
 from .._types import PyTree
-from .._validation import as_jax_takes, is_traced
+from .._validation import as_jax_takes, check_unitless, is_traced
 
 
 class SweptParameters(NamedTuple):
@@ -60,6 +60,7 @@ def swept_parameters(model: PyTree, over: Any) -> SweptParameters:
 
 
 def _real(path: str, values: Any) -> np.ndarray:
+    check_unitless(f"over[{path!r}]", values)
     array = np.asarray(as_jax_takes(f"over[{path!r}]", values))
     if array.dtype.kind not in "fiu":
         raise ValueError(f"over[{path!r}] must be real numbers, got {array.dtype}")

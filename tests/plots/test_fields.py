@@ -308,7 +308,7 @@ def test_batches_are_refused_and_members_drawn():
         (lambda run: plots.field(1j * run.states[0], grid=run.axes.grid), "be real"),
         (lambda run: plots.space_time(run), "space_time draws a trajectory of fields"),
         (lambda run: plots.slices(run), "slices draws fields in three dimensions"),
-        (lambda run: plots.streamlines(run), "name must be one of u, v"),
+        (lambda run: plots.streamlines(run), "streamlines and vectors draw flows"),
         (lambda run: plots.vectors(run, "u"), "streamlines and vectors draw flows"),
         (lambda run: plots.spectrum(run, "energy"), "name must be one of u, v"),
     ],

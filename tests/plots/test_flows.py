@@ -227,7 +227,7 @@ def test_vorticity_in_three_dimensions_is_refused_with_names():
     names = "velocity_x", "velocity_y", "velocity_z"
     run = run_of(names, grid, np.ones((1, 3, 4, 4, 4)))
     with pytest.raises(ValueError, match="name must be one of velocity_x, velocity_y"):
-        plots.streamlines(run, "vorticity")
+        plots.field(run, "vorticity")
     with pytest.raises(ValueError, match="draw flows on two axes"):
         plots.streamlines(run)
     with pytest.raises(ValueError, match="need two cells along each axis"):

@@ -128,9 +128,9 @@ def test_osculating_orbits_that_do_not_exist_raise_value_error(given, options, s
 
 def test_axes_of_another_dimension_raise_value_error():
     flat = plt.figure().add_subplot()
-    with pytest.raises(ValueError, match="ax must be axes made with projection='3d'"):
+    with pytest.raises(ValueError, match="axes made with projection='3d', got"):
         plots.orbits(STATES, plane="xyz", ax=flat)
     deep = plt.figure().add_subplot(projection="3d")
-    with pytest.raises(ValueError, match="ax must be axes of two dimensions"):
+    with pytest.raises(ValueError, match="ax must be axes of a plane, got 3d"):
         plots.orbits(STATES, ax=deep)
     assert plots.orbits(STATES, plane="xyz", ax=deep) is deep

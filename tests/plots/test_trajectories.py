@@ -196,8 +196,8 @@ def test_bodies_move_along_their_paths_with_trails():
     assert axes.get_xlabel() == "x [au]" and axes.get_title(loc="left") == "t = 10"
     limits = axes.get_xlim()
     assert drawn_at(movie, 19)[0].get_xlim() == limits
-    with pytest.raises(ValueError, match="plane must be two of the components"):
-        run.animate(plane=(0, 3))
+    with pytest.raises(ValueError, match="plane must be two of the letters"):
+        run.animate(plane="xw")
 
 
 def test_other_states_have_a_line_that_moves_over_them():

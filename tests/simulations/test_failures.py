@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import diffsim as ds
+from diffsim import nbody, pde
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import Method, failures_as_nan, simulate
 
@@ -149,3 +150,24 @@ def test_previously_compiled_run_respects_failures_as_nan(run):
             assert np.all(np.isnan(compiled(np.nan)))
     found = ds.sweep(lambda k: compiled(k), jnp.array(1.0), {"value": [1.0, np.nan]})
     np.testing.assert_array_equal(found.successful, [True, False])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "traced"])
+@pytest.mark.parametrize("name", ["diffusivity", "eccentricity", "h"])
+def test_parameters_without_meaning_give_nan_under_failures_as_nan(name, known):
+    def run(value):
+        if name == "diffusivity":
+            law, grid = pde.Diffusion(0.1 - value), pde.Grid(4)
+            return simulate(pde.Evolution(law, jnp.ones(4), grid), 0.1).states[0, 0]
+        if name == "h":
+            orbit = nbody.NonsingularElements(semi_major_axis=1.0, h=value)
+        else:
+            orbit = nbody.Elements(semi_major_axis=1.0, eccentricity=value)
+        return orbit.state(1.0)[0][0]
+
+    run = run if known else jax.jit(run)
+    with failures_as_nan():
+        assert jnp.isfinite(run(0.01)) and jnp.isnan(run(1.2))
+    if known:
+        with pytest.raises(ValueError, match="must"):
+            run(1.2)

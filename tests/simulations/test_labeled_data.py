@@ -250,5 +250,5 @@ def test_invalid_names_raise_value_error():
 )
 def test_missing_package_raises_import_error(package, method, orbit, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r'pip install "diffsim\[xarray\]"'):
+    with pytest.raises(ImportError, match=f"pip install {package}"):
         getattr(orbit, method)()

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._results import nan_unless
+from ..._results import nan_unless, should_return_nan
 from ..._types import Numbers
 from ..._validation import (
     check_broadcast,
@@ -178,8 +178,13 @@ def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
     return Elements(**_elements(x, v, gm))
 
 
+def _is_unchecked(*values: Array) -> bool:
+    """Whether values are unknown, or a failure is to be NaN: there is no such state."""
+    return should_return_nan(None) or any(map(is_traced, values))
+
+
 def _check_conic(semi_major_axis: Array, eccentricity: Array):
-    if is_traced(semi_major_axis) or is_traced(eccentricity):
+    if _is_unchecked(semi_major_axis, eccentricity):
         return
     a, e = np.ravel(semi_major_axis), np.ravel(eccentricity)
     if np.any(e < 0):
@@ -198,7 +203,7 @@ def _check_conic(semi_major_axis: Array, eccentricity: Array):
 
 
 def _check_reached(anomaly: Array, eccentricity: Array):
-    if is_traced(anomaly) or is_traced(eccentricity):
+    if _is_unchecked(anomaly, eccentricity):
         return
     f, e = np.ravel(anomaly), np.ravel(eccentricity)
     beyond = (e > 1) & (1 + e * np.cos(f) <= 0)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._primitives import custom_derivative
-from ..._results import nan_unless
+from ..._results import nan_unless, should_return_nan
 from ..._types import Numbers
 from ..._validation import (
     check_broadcast,
@@ -109,7 +109,7 @@ class NonsingularElements(eqx.Module):
 
 def _check_ellipse(orbit: NonsingularElements):
     leaves = jax.tree.leaves(orbit)
-    if any(is_traced(leaf) for leaf in leaves):
+    if should_return_nan(None) or any(map(is_traced, leaves)):
         return
     a, h, k, ix, iy, _ = (np.ravel(leaf) for leaf in leaves)
     if np.any(a <= 0):

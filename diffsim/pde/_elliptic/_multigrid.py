@@ -53,7 +53,9 @@ class Multigrid(AbstractPreconditioner):
 
     **Limits:** at most 1024 cells where no axis can be halved any more, 31 × 33 say
     (convenience); cells up to twice as long as wide, or it slows down (mathematics of
-    smoothing in points).
+    smoothing in points), and so do jumps of k: by a factor of 3, 10 and 30 across a
+    disk they take 18, 21 and 36 cycles, by 100 `PreconditionedKrylov(Multigrid())`
+    is the one to take (mathematics).
     """
 
     cycles: int | None = eqx.field(static=True, default=None)

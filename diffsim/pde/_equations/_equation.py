@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 from jaxtyping import Array
 
+from ..._results import check_signs
 from ..._validation import PositiveParameter
 from ...simulations import AbstractSplitFlows, Method, SplitFlows
 from .._domain import Domain
@@ -68,8 +69,7 @@ class AbstractEquation(eqx.Module):
         return ()
 
     def __check_init__(self) -> None:
-        for sign in self.positive_parameters():
-            sign.check()
+        check_signs(self.positive_parameters())
 
     def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array | None:
         """Courant rate for `CFL`: cells that waves cross a time, the sum over axes.

@@ -46,7 +46,7 @@ class GrayScott(AbstractReactionDiffusion):
         function of (t, x, u) that returns one. None is without.
 
     **Good values:** Pearson's 2e-5 and 1e-5 on a square of 2.5 with 256 cells along it;
-    F = 0.04, k = 0.06 makes stripes, F = 0.035, k = 0.065 spots.
+    F = 0.04, k = 0.06 makes stripes, F = 0.025, k = 0.06 spots.
     """
 
     feed: Any

@@ -43,8 +43,9 @@ class KuramotoSivashinsky(AbstractSpectralEquation):
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`, x of
         shape (axis, *grid) and u (*grid). None is without.
 
-    **Good values:** lengths above 22 (a = b = 1) for chaos, two cells a unit of length,
-    `ETDRK4` with steps of 0.05 to 0.25; Lyapunov time 20.
+    **Good values:** lengths of 60 and more (a = b = 1) for chaos, as below some
+    starts settle into waves; two cells a unit of length, `ETDRK4` with steps of 0.05
+    to 0.25; Lyapunov time 20.
 
     **Raises:** `ValueError` for a negative b.
     """

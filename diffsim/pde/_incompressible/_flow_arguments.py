@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._results import check_signs
 from ..._validation import (
     PositiveParameter,
     as_floating,
@@ -29,7 +30,7 @@ def check_viscosity(viscosity: Array):
     """Raise `ValueError` unless it is one number, not negative."""
     if viscosity.ndim:
         raise ValueError(f"viscosity must be a number, got shape {viscosity.shape}")
-    viscosity_sign(viscosity).check()
+    check_signs([viscosity_sign(viscosity)])
 
 
 def viscosity_sign(viscosity: Array) -> PositiveParameter:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._results import check_signs
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from .._boundaries import array_or_function
@@ -76,8 +77,7 @@ class Obstacle(eqx.Module):
         self.mask_width = (
             None if mask_width is None else as_floating("mask_width", mask_width)
         )
-        for sign in self.positive_parameters():
-            sign.check()
+        check_signs(self.positive_parameters())
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """Parameters that must be positive."""
@@ -138,8 +138,7 @@ class Ball(eqx.Module):
     def __init__(self, center: Numbers, radius: Numbers):
         self.center = as_floating("center", center)
         self.radius = as_floating("radius", radius)
-        for sign in self.positive_parameters():
-            sign.check()
+        check_signs(self.positive_parameters())
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         """Parameters that must be positive."""
