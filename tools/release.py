@@ -8,8 +8,8 @@
 Needs the extra `dev`. The version is `__version__` of diffsim/__init__.py; its day
 stands in CHANGELOG.md, as `## 0.1.0 (2000-12-31)`, and in CITATION.cff.
 
-On PyPI the name `diffsim` is that of another project, of diffraction patterns: before the
-first upload `name` in pyproject.toml has to become one that is free. Imports stay.
+On PyPI the name `diffsim` is that of another project, of diffraction patterns: before
+the first upload `name` in pyproject.toml has to become one that is free. Imports stay.
 """
 
 import argparse
