@@ -5,7 +5,8 @@ from ._fisher_information import Degeneracy, Fisher
 from ._fit import fit
 from ._fit_options import FitOptions
 from ._fit_result import Fit
-from ._levenberg_marquardt import LevenbergMarquardt, LevenbergMarquardtState, Objective
+from ._levenberg_marquardt import LevenbergMarquardt
+from ._levenberg_marquardt_state import LevenbergMarquardtState, Objective
 from ._noise import Gaussian
 from ._parameters import Free, Transform
 

@@ -14,13 +14,12 @@ from .._results import RESULTS
 from .._validation import is_traced
 from ._checkpoint import Checkpoint
 from ._fit_options import FitOptions
-from ._levenberg_marquardt import (
+from ._levenberg_marquardt import LevenbergMarquardt, evaluation
+from ._levenberg_marquardt_state import (
     Evaluation,
-    LevenbergMarquardt,
     LevenbergMarquardtState,
     Linear,
     Objective,
-    evaluation,
 )
 from ._optax_minimiser import DescentState, OptaxDescent
 from ._posterior import FitStatistics, Posterior

@@ -8,14 +8,20 @@ import jax
 import jax.numpy as jnp
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array
 
 from .._linalg import matmul
 from .._results import RESULTS
 from .._types import PyTree
 from ._jacobian import value_and_jacobian
+from ._levenberg_marquardt_state import (
+    Evaluation,
+    LevenbergMarquardtState,
+    Linear,
+    Objective,
+    Trial,
+)
 from ._trust_region import (
-    Step,
     adapt_radius,
     newton_length,
     triangular_root,
@@ -25,68 +31,6 @@ from ._trust_region import (
 
 # Below a tenth of an error bar a fit that rounding stops is finished, not stuck.
 NEAR_ENOUGH = 0.1
-
-
-class Objective(eqx.Module):
-    """Objective of a fit, where it is not half the sum of the squared rows.
-
-    A residual function that returns it as its auxiliary output has its steps judged by
-    `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
-    curvature AᵀA of `value`, its expected one (Fisher scoring) or a safer one.
-
-    **Fields:** `value`; `sigma`, the standard deviation of a row, 1 if rows are
-    whitened by a known noise and 0 if it has to be judged from the rows; `extra`, what
-    else should be known of the best point.
-    """
-
-    value: Float[Array, ""]
-    sigma: Float[Array, ""]
-    extra: PyTree[Any] = None
-
-
-class LevenbergMarquardtState(eqx.Module):
-    """Where a fit stands; `root` is the triangle of [scaled Jacobian, rows]."""
-
-    root: Float[Array, "row row"]
-    value: Float[Array, ""]
-    scale: Float[Array, " parameter"]
-    held: Bool[Array, " parameter"]
-    newton: Float[Array, ""]
-    radius: Float[Array, ""]
-    damping: Float[Array, ""]
-    stale: Bool[Array, ""]
-    last: Bool[Array, ""]
-    done: Bool[Array, ""]
-    result: RESULTS
-    jacobians: Int[Array, ""]
-    rejected: Int[Array, ""]
-    non_finite: Int[Array, ""]
-    aux: PyTree[Any]
-
-
-class Linear(eqx.Module):
-    """Rows as a linear function: `root` is the triangle of [Jacobian/scale, rows]."""
-
-    root: Float[Array, "row row"]
-    scale: Float[Array, " parameter"]
-    value: Float[Array, ""]
-    sigma: Float[Array, ""]
-    aux: PyTree[Any]
-
-
-class Trial(eqx.Module):
-    """A point to try, and the step to it."""
-
-    point: Float[Array, " parameter"]
-    step: Step
-
-
-class Evaluation(eqx.Module):
-    """Evaluation of a point."""
-
-    value: Float[Array, ""]
-    finite: Bool[Array, ""]
-    aux: PyTree[Any]
 
 
 class LevenbergMarquardt(

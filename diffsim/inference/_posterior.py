@@ -18,7 +18,7 @@ from .._validation import as_array, check_signature
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import check_not_simulation
 from ._jacobian import value_and_jacobian
-from ._levenberg_marquardt import Objective
+from ._levenberg_marquardt_state import Objective
 from ._noise import DataLayout, checked_data, data_layout, noise_at
 from ._parameters import Parameters, parameters
 
