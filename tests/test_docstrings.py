@@ -25,7 +25,7 @@ PACKAGES = (
     "plots",
 )
 #: Packages in which snippets are still to come.
-UNFINISHED = {"inference", "sweeps", "verify", "problems", "plots"}
+UNFINISHED = {"sweeps", "verify", "problems", "plots"}
 FINISHED = [package for package in PACKAGES if package not in UNFINISHED]
 
 #: What has no snippet of its own, and why.
@@ -33,6 +33,8 @@ WITHOUT_SNIPPET = {
     "implicit.AdjointReport": "returned by adjoint_report, whose snippet reads it",
     "implicit.ImplicitEquation": "made for implicit_solve, whose snippet makes one",
     "implicit.Solution": "returned with full=True, as the snippet of Newton shows",
+    "inference.Degeneracy": "returned by Fisher.degeneracies, see Fisher",
+    "inference.LevenbergMarquardtState": "what the solver keeps from step to step",
     "nbody.State": "returned by every run of bodies",
     "simulations.EventRecord": "returned in trajectory.events, see Event",
     "simulations.FinalState": "returned in trajectory.final, see Trajectory",

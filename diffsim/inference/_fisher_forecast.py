@@ -41,6 +41,17 @@ def fisher(
     plus 1/σ² of every Gaussian prior. It comes from a forward-mode Jacobian, whitened
     and factorized by QR; FᵀF-like products are never formed.
 
+    ```python
+    t = np.arange(100) / 10  # ten whole periods
+
+    def wave(model):
+        return model["a"] * jnp.sin(2 * np.pi * t + model["phase"])
+
+    noise = inference.Gaussian(0.1)
+    forecast = ds.fisher(wave, {"a": 2.0, "phase": 0.3}, noise=noise)
+    forecast.stderr  # σ√(2/N) = 0.0141, and 1/a of it for the phase
+    ```
+
     **Arguments**
 
     - `predict`: any JAX function of the model; returns a pytree of arrays, or a

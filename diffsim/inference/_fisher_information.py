@@ -65,6 +65,19 @@ class Fisher(eqx.Module):
     with the columns of $R$ of unit norm: error bars come from $R^{-1}$, never from an
     inverse of $F$, which would square the condition number.
 
+    ```python
+    years = np.arange(2000.0, 2011.0)
+
+    def height(model):  # of a glacier, from the year 0
+        return model["start"] + model["rate"] * years
+
+    model, noise = {"start": 4000.0, "rate": -1.0}, inference.Gaussian(1.0)
+    survey = ds.fisher(height, model, noise=noise)  # an inference.Fisher
+    survey.degeneracies()  # start against rate
+    survey.fix("rate").stderr  # of the start if the rate is known: 1/√11
+    survey.stderr / (4 * survey).stderr  # 2: of four such surveys
+    ```
+
     **Fields**
 
     - `root`, `scale`: R and the diagonal of S.

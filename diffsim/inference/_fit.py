@@ -60,6 +60,18 @@ def fit(
         \left(\frac{d_i - \mu_i(\theta)}{\sigma_i}\right)^2 + \ln\sigma_i
         + \text{priors}$$
 
+    ```python
+    t = jnp.linspace(0.0, 20.0, 100)
+
+    def speed(model):  # of a star with a planet, m/s
+        return model["K"] * jnp.sin(2 * np.pi * t / model["P"] + model["phase"])
+
+    start = {"K": 30.0, "P": 4.3, "phase": 0.0}
+    noise = 5.0 * jax.random.normal(jax.random.key(0), t.shape)
+    data = speed({"K": 50.0, "P": 4.2, "phase": 0.3}) + noise
+    print(ds.fit(speed, start, data, noise=inference.Gaussian(5.0)))
+    ```
+
     **Arguments**
 
     - `predict`: any JAX function of the model; returns a pytree of arrays, or a

@@ -16,6 +16,16 @@ from .._progress import progress_text, show_line
 class FitOptions:
     """Options of a fit; `max_steps`, `seed` and `start_scatter` may change its answer.
 
+    ```python
+    def valley(y):  # Rosenbrock's
+        return jnp.stack([10 * (y[1] - y[0] ** 2), 1 - y[0]])
+
+    options = inference.FitOptions(progress=print, checkpoint="valley.npz")
+    given = {"noise": inference.Gaussian(1.0), "options": options}
+    ds.fit(valley, jnp.array([-1.2, 1.0]), jnp.zeros(2), **given)
+    ds.fit(valley, jnp.array([-1.2, 1.0]), jnp.zeros(2), **given)  # goes on from there
+    ```
+
     **Arguments**
 
     - `max_steps`: trial steps before `RESULTS.nonlinear_max_steps_reached`.

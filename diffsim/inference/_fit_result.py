@@ -37,6 +37,19 @@ if TYPE_CHECKING:
 class Fit(eqx.Module):
     """The outcome of `fit`; `print(fit)` is the report.
 
+    ```python
+    t = jnp.linspace(0.0, 3.0, 40)
+    scatter = 0.05 * jax.random.normal(jax.random.key(0), t.shape)
+
+    def decay(model):
+        return model["height"] * jnp.exp(-model["rate"] * t)
+
+    data = decay({"height": 2.0, "rate": 0.7}) + scatter
+    start, noise = {"height": 1.0, "rate": 1.0}, inference.Gaussian(0.05)
+    fit = ds.fit(decay, start, data, noise=noise)  # an inference.Fit
+    fit.model["rate"], fit.stderr, fit.chi2 / fit.dof
+    ```
+
     **Fields**, vectors in the order of `names`
 
     - `model`: the model with the best values; `values`, `start`, `lower`, `upper`,

@@ -46,9 +46,17 @@ class LevenbergMarquardt(
     The Jacobian is made once per accepted step. A trial that is not finite is rejected,
     counted, and the region shrinks.
 
-    It is an `optimistix` solver: `optimistix.least_squares(residual,
-    LevenbergMarquardt(), start)` works, with bounds as
-    `options=dict(lower=..., upper=...)`.
+    It is the solver of `fit`, and one of Optimistix:
+
+    ```python
+    def valley(y, args):  # Rosenbrock's
+        return jnp.stack([10 * (y[1] - y[0] ** 2), 1 - y[0]])
+
+    solver, start = inference.LevenbergMarquardt(), jnp.array([-1.2, 1.0])
+    optimistix.least_squares(valley, solver, start).value  # 1, 1
+    bounds = {"upper": jnp.array([0.5, 2.0])}
+    optimistix.least_squares(valley, solver, start, options=bounds).value  # 0.5, 0.25
+    ```
 
     **Arguments**
 

@@ -13,6 +13,20 @@ from ._trust_region import Step
 class Objective(eqx.Module):
     """Objective of a fit, where it is not half the sum of the squared rows.
 
+    ```python
+    t, counts = jnp.arange(6.0), jnp.array([52.0, 27.0, 16.0, 9.0, 5.0, 1.0])
+
+    def decay(y, args):  # −ln L of Poisson's distribution, by Fisher scoring
+        mean = y[0] * jnp.exp(-y[1] * t)
+        rows = (mean - counts) / jnp.sqrt(jax.lax.stop_gradient(mean))
+        loss = jnp.sum(mean - counts * jnp.log(mean))
+        return rows, inference.Objective(loss, sigma=jnp.array(1.0))
+
+    solver, start = inference.LevenbergMarquardt(), jnp.array([40.0, 0.5])
+    y = optimistix.least_squares(decay, solver, start, has_aux=True).value
+    jnp.sum(y[0] * jnp.exp(-y[1] * t))  # 110, as all counts together
+    ```
+
     A residual function that returns it as its auxiliary output has its steps judged by
     `value`; its rows e and their derivative A then stand for the gradient Aᵀe and the
     curvature AᵀA of `value`, its expected one (Fisher scoring) or a safer one.

@@ -26,6 +26,21 @@ class Gaussian(eqx.Module):
     $$-\ln L = \sum_i \tfrac12 \left(\frac{d_i - \mu_i}{\sigma_i}\right)^2
         + \ln\sigma_i + \tfrac12\ln 2\pi$$
 
+    ```python
+    t = jnp.linspace(0.0, 10.0, 50)
+    data = 3 + 0.5 * t + 0.2 * jax.random.normal(jax.random.key(0), t.shape)
+    data = data.at[7].set(jnp.nan)
+
+    def line(model):
+        return model["height"] + model["slope"] * t
+
+    def noise(model):  # how large it is, the data tell
+        return inference.Gaussian(model["jitter"], mask=~jnp.isnan(data))
+
+    start = {"height": 0.0, "slope": 0.0, "jitter": 1.0}
+    ds.fit(line, start, data, noise=noise)
+    ```
+
     **Arguments**
 
     - `sigma`: the standard deviation in the units of the data: a number for all data,

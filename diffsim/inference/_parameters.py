@@ -25,7 +25,19 @@ from ..simulations import AbstractSimulation
 
 
 class Transform(eqx.Module):
-    """A monotone change of variable, elementwise: `inverse(forward(x))` is x."""
+    """A monotone change of variable, elementwise: `inverse(forward(x))` is x.
+
+    ```python
+    logit = inference.Transform(jax.scipy.special.logit, jax.nn.sigmoid)
+    free = {"e": ds.Free(transform=logit)}  # between 0 and 1, wherever a step may go
+
+    def extremes(orbit):  # peri- and apocenter, semi-major axis 5
+        return 5 * jnp.stack([1 - orbit["e"], 1 + orbit["e"]])
+
+    data, noise = jnp.array([4.0, 6.0]), inference.Gaussian(0.1)
+    ds.fit(extremes, {"e": 0.9}, data, noise=noise, free=free).values  # 0.2
+    ```
+    """
 
     forward: Callable
     inverse: Callable
@@ -33,6 +45,22 @@ class Transform(eqx.Module):
 
 class Free(eqx.Module):
     r"""How the parameters under a path vary: `free={"bodies.masses": Free(...)}`.
+
+    ```python
+    t = jnp.linspace(0.0, 3.0, 40)
+
+    def decay(model):
+        return model["height"] * jnp.exp(-model["rate"] * t) + model["dark"]
+
+    free = {
+        "height": ds.Free(transform="log"),
+        "rate": ds.Free(prior=(0.7, 0.01)),
+        "dark": ds.Free(bounds=(0.0, None)),
+    }
+    start, noise = {"height": 1.0, "rate": 1.0, "dark": 0.1}, inference.Gaussian(0.05)
+    data = decay({"height": 2.0, "rate": 0.7, "dark": 0.02})
+    ds.fit(decay, start, data, noise=noise, free=free)
+    ```
 
     **Arguments** (each a number, or an array in the shape of what the path selects)
 
