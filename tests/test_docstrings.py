@@ -25,7 +25,7 @@ PACKAGES = (
     "plots",
 )
 #: Packages in which snippets are still to come.
-UNFINISHED = {"sweeps", "verify", "problems", "plots"}
+UNFINISHED = {"plots"}
 FINISHED = [package for package in PACKAGES if package not in UNFINISHED]
 
 #: What has no snippet of its own, and why.
@@ -36,9 +36,16 @@ WITHOUT_SNIPPET = {
     "inference.Degeneracy": "returned by Fisher.degeneracies, see Fisher",
     "inference.LevenbergMarquardtState": "what the solver keeps from step to step",
     "nbody.State": "returned by every run of bodies",
+    "problems.Ephemeris": "returned by load_de440, whose snippet reads it",
     "simulations.EventRecord": "returned in trajectory.events, see Event",
     "simulations.FinalState": "returned in trajectory.final, see Trajectory",
     "simulations.unwrap_imex": "called inside of a Diffrax solver that one writes",
+    "sweeps.Failure": "returned in Sweep.failures, see Sweep",
+    "verify.Check": "returned in CheckReport.laws",
+    "verify.CheckReport": "returned by check_simulation, whose snippet reads it",
+    "verify.Convergence": "returned by convergence, whose snippet reads it",
+    "verify.LeafReport": "returned in TaylorReport.leaves",
+    "verify.TaylorReport": "returned by taylor_test, whose snippet reads it",
 }
 
 #: What every snippet may use: the names by which the documentation calls packages.

@@ -47,6 +47,13 @@ class Ephemeris:
 def load_de440() -> Ephemeris:
     """Sun, planets, Moon and Pluto from JPL's DE440, ten years from J2000.
 
+    ```python
+    table = problems.load_de440()
+    moon, earth = table.names.index("Moon"), table.names.index("Earth")
+    apart = table.positions[:, moon] - table.positions[:, earth]
+    table.au_km * np.linalg.norm(apart, axis=1)  # from 357307 km to 406403 km
+    ```
+
     Mercury, Venus, Earth and Moon are the bodies themselves; Mars to Pluto are the
     barycenters of the planet and its moons. 367 epochs, every 10 days from
     JD 2451545.0 (2000 January 1, 12 h) to 3660 days later; check epochs after 365.25

@@ -14,6 +14,12 @@ from ..simulations import AbstractSimulation, Method
 class Kaps(AbstractSimulation):
     r"""$\dot u = -2u + (v^2 - u)/\epsilon$, $\dot v = u - v - v^2$.
 
+    ```python
+    problem = problems.Kaps(epsilon=jnp.array(1e-6), start=jnp.array([3.0, 1.0]))
+    u, v = ds.simulate(problem, 0.5).states
+    u - v**2  # of the order of epsilon, within which u decays to v²
+    ```
+
     $u = e^{-2t}$ and $v = e^{-t}$ for every $\epsilon$, from $u = v = 1$. `split` makes
     the part with $\epsilon$ the implicit one of two terms.
 
@@ -40,6 +46,13 @@ class Kaps(AbstractSimulation):
 
 def kaps(*, epsilon: float = 0.5, split: bool = False) -> Kaps:
     """Return the problem with the initial value that has the exact solution.
+
+    ```python
+    problem = problems.kaps(epsilon=1e-3)
+    times = jnp.linspace(0.0, 1.0, 11)
+    u, v = ds.simulate(problem, times).states.T
+    jnp.abs(v - jnp.exp(-times)).max()  # 1e-11
+    ```
 
     **Arguments**
 

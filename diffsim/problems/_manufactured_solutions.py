@@ -27,6 +27,11 @@ Solution = Callable[[Any, Array], Array]
 class ManufacturedProblem(NamedTuple):
     """An equation on a line, as this library and as mathematics has it.
 
+    ```python
+    for equation in problems.MANUFACTURED_PROBLEMS:  # a problems.ManufacturedProblem
+        print(equation.name, len(equation.channels), equation.boundaries)
+    ```
+
     `channels` says of each what it is about, how much it varies, and whether it is odd
     in a mirror. Boundaries are for these; `state` makes the fields that the equation
     evolves of them, which `rate` is for.
@@ -218,6 +223,16 @@ def manufactured_error(
     n: int,
 ) -> Array:
     """Error of the fields at the end of a run that a manufactured source drives.
+
+    ```python
+    heat, p = problems.MANUFACTURED_PROBLEMS[0], jnp.array(1.0)
+
+    def error(n):
+        found = problems.manufactured_error(heat, "Neumann", pde.WENO5(), p, n)
+        return jnp.sqrt(jnp.mean(found**2))
+
+    jnp.log2(error(16) / error(32))  # the order, 2
+    ```
 
     **Arguments**
 

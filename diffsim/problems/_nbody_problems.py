@@ -31,6 +31,16 @@ from ._nbody_systems import (
 class ExactValue:
     """A number that is known, and what it is a number of.
 
+    ```python
+    def distance(simulation, state):
+        return jnp.linalg.norm(state.positions[1] - state.positions[0])
+
+    apocenter = problems.ExactValue("distance at apocenter", distance, 1.5, 1e-7)
+    system = problems.kepler(eccentricity=0.5)
+    found = apocenter.of(system, ds.simulate(system, np.pi).states)
+    apocenter.error(found) < apocenter.tolerance
+    ```
+
     **Fields**
 
     - `quantity`: in words.
@@ -63,6 +73,14 @@ class ExactValue:
 @dataclasses.dataclass(frozen=True, eq=False)
 class Problem:
     """A simulation, what makes it hard, and the answers.
+
+    ```python
+    named = {problem.name: problem for problem in problems.NBODY_PROBLEMS}
+    kepler = named["Kepler"]  # a problems.Problem
+    found = kepler.found(ds.Method(integrators.KahanLi8(), step=0.03))
+    for exact, value in zip(kepler.exact, found, strict=True):
+        print(exact.quantity, exact.error(value), exact.tolerance)
+    ```
 
     **Fields**
 

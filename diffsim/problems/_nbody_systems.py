@@ -26,7 +26,14 @@ _OUTER_PLANETS = (
 
 
 def figure_eight() -> nbody.NBody:
-    """Three equal masses that chase each other along an eight."""
+    """Three equal masses that chase each other along an eight.
+
+    ```python
+    system, period = problems.figure_eight(), 6.32591398292621
+    trajectory = ds.simulate(system, [0.0, period])
+    jnp.diff(trajectory.states.positions, axis=0)  # 0: a closed curve
+    ```
+    """
     outer, middle = (0.97000435669734, -0.24308753153583), (0.0, 0.0)
     velocity = np.array([-0.93240737144104, -0.86473146092102, 0.0])
     positions = _planar([outer, (-outer[0], -outer[1]), middle])
@@ -36,6 +43,11 @@ def figure_eight() -> nbody.NBody:
 
 def pythagorean(*, x3: ArrayLike = 1.0) -> nbody.NBody:
     """Masses 3, 4, 5 that fall from the corners of a 3–4–5 triangle (Burrau 1913).
+
+    ```python
+    trajectory = ds.simulate(problems.pythagorean(), jnp.linspace(0.0, 10.0, 200))
+    plots.orbits(trajectory)
+    ```
 
     **Arguments**
 
@@ -48,6 +60,14 @@ def pythagorean(*, x3: ArrayLike = 1.0) -> nbody.NBody:
 
 def variations(*, a2: ArrayLike = 1.5, m2: ArrayLike = 1e-3) -> nbody.NBody:
     """A star, at rest at first, and two planets on circular orbits.
+
+    ```python
+    def speed(a2):  # of the star after ten orbits of the inner planet
+        system = problems.variations(a2=a2)
+        return ds.simulate(system, 20 * np.pi).states.velocities[0, 0]
+
+    jax.jvp(speed, (1.5,), (1.0,))  # 4.924e-4, and its derivative, 0.02696
+    ```
 
     **Arguments**
 
@@ -63,7 +83,14 @@ def variations(*, a2: ArrayLike = 1.5, m2: ArrayLike = 1e-3) -> nbody.NBody:
 
 
 def outer_solar_system() -> nbody.NBody:
-    """Sun, Jupiter to Neptune about their barycenter; au, solar masses and G = 1."""
+    """Sun, Jupiter to Neptune about their barycenter; au, solar masses and G = 1.
+
+    ```python
+    system, times = problems.outer_solar_system(), jnp.linspace(0.0, 3000.0, 300)
+    method = ds.Method(integrators.Leapfrog(), step=1.0)  # 75 a period of Jupiter
+    plots.orbits(ds.simulate(system, times, method), unit="au")
+    ```
+    """
     table = np.array(_OUTER_PLANETS)
     masses, phase = table[:, 0], table[:, 1:]
     phase = phase - np.dot(masses, phase) / masses.sum()
@@ -74,6 +101,12 @@ def outer_solar_system() -> nbody.NBody:
 
 def kepler(*, eccentricity: ArrayLike = 0.5) -> nbody.NBody:
     """Two bodies at pericenter at t = 0, their relative orbit of axis 1 and period 2π.
+
+    ```python
+    system = problems.kepler(eccentricity=0.9)
+    x = ds.simulate(system, [0.0, np.pi, 2 * np.pi]).states.positions
+    jnp.linalg.norm(x[:, 1] - x[:, 0], axis=-1)  # 0.1, 1.9, 0.1
+    ```
 
     **Arguments**
 
@@ -94,6 +127,12 @@ def kepler(*, eccentricity: ArrayLike = 0.5) -> nbody.NBody:
 def kepler_orbit(time: float, eccentricity: float = 0.5) -> np.ndarray:
     """Relative position and velocity in the orbital plane of `kepler`, closed form.
 
+    ```python
+    states = ds.simulate(problems.kepler(), 5.0).states
+    x = states.positions[1, :2] - states.positions[0, :2]
+    x - problems.kepler_orbit(5.0)[:2]  # 0, to 13 digits
+    ```
+
     **Arguments**
 
     - `time`: since pericenter.
@@ -113,6 +152,15 @@ def kepler_orbit(time: float, eccentricity: float = 0.5) -> np.ndarray:
 def mercury(*, primary: int | None = None) -> nbody.NBody:
     """Mercury at perihelion and the Sun, in the first post-Newtonian order.
 
+    ```python
+    system, times = problems.mercury(), [0.0, 8796.9]  # a hundred orbits, in days
+    states = ds.simulate(system, times).states
+    x, v = (y[:, 1] - y[:, 0] for y in (states.positions, states.velocities))
+    orbit = nbody.elements(x, v, gm=system.bodies.masses.sum())
+    advance = jnp.diff(orbit.argument_of_pericenter)
+    jnp.rad2deg(advance) * 3600 * 36525 / 8796.9  # 42.98 arcseconds a century
+    ```
+
     **Arguments**
 
     - `primary`: as for `nbody.PostNewtonian`; None is the Einstein–Infeld–Hoffmann
@@ -131,6 +179,13 @@ def mercury(*, primary: int | None = None) -> nbody.NBody:
 
 def solar_system(*, relativity: bool = True) -> nbody.NBody:
     """Sun, planets, Moon and Pluto of DE440 at J2000; au, days, and masses that are GM.
+
+    ```python
+    table, system = problems.load_de440(), problems.solar_system(relativity=False)
+    states = ds.simulate(system, table.epochs[:11]).states  # 100 days
+    apart = jnp.linalg.norm(states.positions - table.positions[:11], axis=-1)
+    apart[-1] * table.au_km  # of Mercury, which feels relativity, 14 km
+    ```
 
     **Arguments**
 

@@ -12,8 +12,13 @@ def grid(
     """The product of axes: all combinations, the last axis varying fastest.
 
     ```python
-    over = sweeps.grid({"bodies.masses[5]": masses, "forces[0].G": strengths})
-    sweep(predict, model, over).outputs.reshape(masses.size, strengths.size, ...)
+    def period(pendulum):
+        return 2 * np.pi * jnp.sqrt(pendulum["length"] / pendulum["g"])
+
+    lengths, gravities = np.linspace(0.1, 2.0, 20), np.array([1.62, 3.71, 9.81])
+    over = sweeps.grid(length=lengths, g=gravities)
+    model = {"length": jnp.array(1.0), "g": jnp.array(1.0)}
+    ds.sweep(period, model, over).outputs.reshape(lengths.size, gravities.size)
     ```
 
     **Arguments:** `axes`, a mapping of paths to values, shape (value, ...) each; or

@@ -65,6 +65,17 @@ def _in_digits(value: np.ndarray) -> str:
 class Sweep(eqx.Module):
     """Result of `sweep`; `print` it for a summary with the failures.
 
+    ```python
+    def end(problem):  # an explicit method, which takes many steps where it is stiff
+        method = ds.Method(diffrax.Dopri5(), max_steps=500)
+        return ds.simulate(problem, 1.0, method)
+
+    over = {"epsilon": [1.0, 0.1, 1e-5]}
+    found = ds.sweep(end, problems.kaps(), over)  # a sweeps.Sweep
+    found.outputs.states[found.successful]  # e⁻², e⁻¹ for every epsilon
+    found.failures[0].message  # what went wrong with the third, and what to try
+    ```
+
     - `parameters`: paths to values as they were given, leading run axis.
     - `outputs`: what `predict` returns, every array with a leading run axis, in the
         memory of the host (NumPy). Trajectories come without `steps`.
@@ -104,7 +115,12 @@ class Sweep(eqx.Module):
         """The runs as an `xarray.Dataset` along `run`, parameters as its coordinates.
 
         ```python
-        dataset = ds.sweep(predict, model, {"equation.diffusivity": D}).to_xarray()
+        def height(rod):
+            return ds.simulate(rod, 0.1).states.max()
+
+        rod = pde.Evolution(pde.Diffusion(0.1), lambda x: x[0], pde.Grid(16))
+        over = {"equation.diffusivity": np.linspace(0.1, 1.0, 8)}
+        dataset = ds.sweep(height, rod, over).to_xarray()
         dataset.output.plot(x="equation.diffusivity")
         ```
 
@@ -226,8 +242,15 @@ def sweep(
     r"""Compute $f(\theta_i)$ for many $\theta_i$, side by side.
 
     ```python
-    over = {"bodies.masses[Jupiter]": mass * np.linspace(0.8, 1.2, 32)}
-    sweep(lambda model: simulate(model, times).states.positions, model, over)
+    system, times = problems.outer_solar_system(), jnp.linspace(0.0, 50.0, 20)
+    method = ds.Method(integrators.Leapfrog(), step=1.0)
+
+    def saturn(system):
+        return ds.simulate(system, times, method)["Saturn"].positions
+
+    masses = 1e-3 * np.linspace(0.5, 1.5, 16)
+    found = ds.sweep(saturn, system, {"bodies.masses[Jupiter]": masses})
+    found.outputs.shape  # (16, 20, 3): run, time, axis
     ```
 
     **Arguments**

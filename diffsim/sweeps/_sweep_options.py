@@ -15,6 +15,16 @@ from .._progress import progress_text, show_line
 class SweepOptions:
     """How a sweep is run; nothing here changes what it computes.
 
+    ```python
+    def period(pendulum):
+        return 2 * np.pi * jnp.sqrt(pendulum["length"] / pendulum["g"])
+
+    pendulum = {"length": jnp.array(1.0), "g": jnp.array(9.81)}
+    options = sweeps.SweepOptions(progress=True, memory=2**20)  # 1 MiB a chunk
+    lengths = {"length": np.linspace(0.1, 2.0, 10_000)}
+    ds.sweep(period, pendulum, lengths, options=options)
+    ```
+
     **Arguments**
 
     - `progress`: True for a line on stderr that moves, and says so while programs are

@@ -25,12 +25,13 @@ class Manufactured(eqx.Module):
     def rate(u, t, x):
         return 0.1 * jnp.trace(jax.hessian(u)(x))
 
-    case = verify.Manufactured(solution, rate)
-    law = pde.Diffusion(0.1, case.source)
+    case, grid = verify.Manufactured(solution, rate), pde.Grid(32)
+    law = pde.Diffusion(0.1, lambda t, x, u: case.source(t, x))
     # The normal of the upper end points along the axis.
     ends = ((pde.Dirichlet(case.values), pde.Neumann(case.slope)),)
     rod = pde.Evolution(law, case.values(0.0, grid.centers), grid, ends)
     error = ds.simulate(rod, 0.2).states[0] - case.values(0.2, grid.centers)
+    jnp.abs(error).max()  # 2e-4, a quarter of it with 64 cells
     ```
 
     **Arguments**

@@ -17,6 +17,17 @@ def relative_drift(
 
     $$\delta_k = \frac{|Q(y_k) - Q(y_0)|}{\max_j |Q(y_j)|}$$
 
+    ```python
+    system, times = problems.figure_eight(), jnp.linspace(0.0, 60.0, 100)
+    method = ds.Method(integrators.Leapfrog(), step=0.02)
+    trajectory = ds.simulate(system, times, method)
+
+    def energy(state):
+        return nbody.energy(system, state)
+
+    verify.relative_drift(energy, trajectory).max()  # 2e-5, and no more of it later
+    ```
+
     **Arguments**
 
     - `quantity`: $Q$ of one state, a number or a vector:

@@ -68,6 +68,13 @@ def check_simulation(
 ) -> CheckReport:
     r"""Check that a simulation, yours or ours, obeys the laws below.
 
+    ```python
+    method = ds.Method(diffrax.Heun(), step=0.1)
+    report = verify.check_simulation(problems.kaps(), 1.0, method)
+    print(report)  # a line for each law
+    report.raise_if_failed()
+    ```
+
     1. Every float leaf, the epoch and the times have gradients: a Taylor test of each
        has slope 2 in forward and reverse mode, at frozen steps.
     2. jacfwd, jacrev and the four Hessians work on it and agree to 1e-10.
