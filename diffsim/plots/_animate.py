@@ -47,7 +47,11 @@ def animate(
     written above.
 
     ```python
-    plots.animate(trajectory, "field.gif")
+    ring, law = pde.Grid(64, 0.0, 20.0), pde.KortewegDeVries()
+    soliton = pde.Evolution(law, lambda x: 2 / jnp.cosh(x[0] - 5) ** 2, ring)
+    method = ds.Method(integrators.ETDRK4(), step=0.01)
+    trajectory = ds.simulate(soliton, jnp.linspace(0.0, 1.0, 10), method)
+    plots.animate(trajectory, "soliton.gif")
     ```
 
     **Arguments**

@@ -40,7 +40,10 @@ def conservation(
     not changed by a single bit is drawn on the lower edge, at "0".
 
     ```python
-    plots.conservation(trajectory, system, label="time [yr]")
+    system, times = problems.outer_solar_system(), jnp.linspace(0.0, 1000.0, 100)
+    method = ds.Method(integrators.Leapfrog(), step=1.0)
+    trajectory = ds.simulate(system, times, method)
+    plots.conservation(trajectory, system, label="time [yr / 2π]")
     ```
 
     **Arguments**

@@ -26,8 +26,13 @@ def convergence(
     the dotted line, where rounding makes errors meaningless; they are no part of p.
 
     ```python
-    found = verify.convergence(run, [0.1, 0.05, 0.025], exact=answer)
-    plots.convergence({"Leapfrog": found})
+    def run(step):
+        method = ds.Method(integrators.Leapfrog(), step=step)
+        return ds.simulate(problems.kepler(), 5.0, method).states.positions[1, :2]
+
+    exact = 0.75 * problems.kepler_orbit(5.0)[:2]
+    found = verify.convergence(run, [0.1, 0.05, 0.025], exact=exact)
+    plots.convergence({"Leapfrog": found}, label="time step")
     ```
 
     **Arguments**

@@ -62,7 +62,13 @@ def corner(
     from the covariance and are exact: no samples are taken.
 
     ```python
-    grid = plots.corner({"now": fit, "in two years": forecast}, truths=1.0)
+    def line(t):
+        return lambda model: model["height"] + model["slope"] * t
+
+    model, noise = {"height": 1.0, "slope": 1.0}, inference.Gaussian(0.1)
+    now = ds.fisher(line(np.linspace(0.0, 1.0, 20)), model, noise=noise)
+    later = now + ds.fisher(line(np.linspace(2.0, 3.0, 20)), model, noise=noise)
+    grid = plots.corner({"now": now, "in two years": later}, truths=1.0)
     grid[0, 0].figure.savefig("corner.png")
     ```
 

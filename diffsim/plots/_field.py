@@ -35,6 +35,14 @@ def field(
     `Inflow` and `Outflow` are dashed, and nothing is drawn where a domain is periodic.
     Obstacles are grey.
 
+    ```python
+    plate = pde.Grid((32, 32))
+    law = pde.Diffusion(0.01, lambda t, x, u: jnp.exp(-50 * (x[0] - 0.5) ** 2))
+    heated = pde.Evolution(law, np.zeros((32, 32)), plate, pde.Dirichlet(0.0))
+    trajectory = ds.simulate(heated, [0.0, 1.0, 5.0])
+    plots.field(trajectory, time=1.0, labels={"u": "temperature [K]"})
+    ```
+
     **Arguments**
 
     - `source`: the `Trajectory` of an `Evolution` or an `IncompressibleFlow`; or, with

@@ -51,6 +51,13 @@ def streamlines(
 
     $$\frac{dx}{ds} = u(x, t) \quad \text{at one time } t$$
 
+    ```python
+    walls = pde.NoSlip(), (pde.NoSlip(), pde.NoSlip((1.0, 0.0)))
+    cavity = pde.IncompressibleFlow(0.01, pde.Grid((32, 32)), walls)
+    trajectory = ds.simulate(cavity, [0.0, 1.0])
+    plots.streamlines(trajectory, "vorticity")
+    ```
+
     **Arguments**
 
     - `source`: the `Trajectory` of an `IncompressibleFlow`, or of an `Evolution` of
@@ -102,6 +109,13 @@ def vectors(
     labels: Any = None,
 ) -> "matplotlib.axes.Axes":
     """Draw arrows along the velocity of a flow on a plane, over a map of a field.
+
+    ```python
+    torus = pde.Grid((32, 32), 0.0, 2 * np.pi)
+    x, y = torus.centers
+    vortices = jnp.stack([jnp.sin(x) * jnp.cos(y), -jnp.cos(x) * jnp.sin(y)])
+    plots.vectors(vortices, grid=torus)  # those of Taylor and Green
+    ```
 
     About 24 arrows stand along the longer side of a map 4.5 inches long, fewer on
     smaller ones, each for the cell in its middle. One in ten is longer than 1.5 times

@@ -43,6 +43,9 @@ def observed_minus_computed(
     changing one a parabola, another planet a wave.
 
     ```python
+    n = np.arange(30)
+    predicted = 2.1 + 4.23 * n + 0.002 * np.sin(2 * np.pi * n / 12)  # days
+    transits = predicted + 0.0007 * np.random.default_rng(0).normal(size=30)
     plots.observed_minus_computed(transits, sigma=0.0007, model=predicted)
     ```
 

@@ -35,6 +35,8 @@ def orbits(
     """Draw the paths of bodies in a plane or in space, a dot where each one ends.
 
     ```python
+    system = problems.outer_solar_system()
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 1000.0, 200))
     plots.orbits(trajectory, unit="au")
     plots.orbits(trajectory, plane="xyz", origin="Sun", osculating=system)
     ```

@@ -36,7 +36,13 @@ def phase_folded(
     points repeat what lies beyond the ends, a tenth of a period on either side.
 
     ```python
-    ax = plots.phase_folded(days, speeds, 4.2308, sigma=0.5, model=fitted)
+    def fitted(t):
+        return 56 * jnp.sin(2 * np.pi * t / 4.2308)
+
+    rng = np.random.default_rng(0)
+    days = rng.uniform(0.0, 100.0, 40)
+    speeds = fitted(days) + 5 * rng.normal(size=40)
+    ax = plots.phase_folded(days, speeds, 4.2308, sigma=5.0, model=fitted)
     ax.set_ylabel("radial velocity [m/s]")
     ```
 

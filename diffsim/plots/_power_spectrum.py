@@ -43,6 +43,14 @@ def spectrum(
     as `pde.spectrum` has them, shells of width $\Delta k = 2\pi/L$, up to the last full
     one; both axes logarithmic, so that the mean of the field is not drawn.
 
+    ```python
+    ring, law = pde.Grid(128), pde.Burgers(None)
+    wave = pde.Evolution(law, lambda x: jnp.sin(2 * np.pi * x[0]), ring)
+    method = ds.Method(integrators.SSPRK3(), controller=pde.CFL(0.5))
+    trajectory = ds.simulate(wave, [0.1, 0.5], method)
+    plots.spectrum(trajectory, time=[0.1, 0.5], slope=-2)  # of a shock
+    ```
+
     **Arguments**
 
     - `source`, `grid`: as for `field`; on an array of velocities on a `Grid`, shape

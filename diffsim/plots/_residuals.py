@@ -33,6 +33,13 @@ def residuals(
 
     $$\rho = (\text{data} - \text{prediction}) / \sigma$$
 
+    ```python
+    t = np.linspace(0.0, 100.0, 60)
+    left = 3.0 * np.random.default_rng(0).normal(size=(60, 2))  # data − prediction
+    ax = plots.residuals(t, left, sigma=3.0, names=["HARPS", "HIRES"])
+    ax.set_xlabel("time [d]")
+    ```
+
     A good fit leaves two points in three inside the dark band and nineteen in twenty
     inside the light one, and no pattern. Beside each line stands the mean of ρ², 1
     within a few times $\sqrt{2/N}$.

@@ -31,6 +31,12 @@ def slices(
 ) -> np.ndarray:
     """Draw a field in three dimensions on a plane across each axis, in shared colors.
 
+    ```python
+    box = pde.Grid((16, 16, 16), -1.0, 1.0)
+    x, y, z = box.centers
+    plots.slices(jnp.exp(-3 * (x**2 + y**2 + 4 * z**2)), at=(0.0, 0.0, 0.3), grid=box)
+    ```
+
     **Arguments**
 
     - `source`, `name`: as for `field`.

@@ -29,6 +29,14 @@ def space_time(
 
     An output is drawn from halfway to the one before to halfway to the next.
 
+    ```python
+    ring, law = pde.Grid(64, 0.0, 60.0), pde.KuramotoSivashinsky()
+    flame = pde.Evolution(law, lambda x: jnp.cos(np.pi * x[0] / 10), ring)
+    method = ds.Method(integrators.ETDRK4(), step=0.1)
+    trajectory = ds.simulate(flame, jnp.linspace(0.0, 100.0, 200), method)
+    plots.space_time(trajectory, labels={"x": "x [mm]", "time": "t [s]"})
+    ```
+
     **Arguments**
 
     - `trajectory`: a `Trajectory` of an `Evolution` on one axis, with at least two

@@ -75,9 +75,14 @@ def look() -> Iterator[None]:
     """Figures and axes made inside have the look of these plots; nothing else changes.
 
     ```python
+    import matplotlib.pyplot as plt
+
     with plots.look():
         figure, axes = plt.subplots(1, 2)
+    system = problems.figure_eight()
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 6.3, 100))
     plots.orbits(trajectory, ax=axes[0])
+    plots.conservation(trajectory, system, ax=axes[1])
     ```
     """
     with module("matplotlib").rc_context(dict(_LOOK)):
@@ -85,7 +90,17 @@ def look() -> Iterator[None]:
 
 
 def sheet(size: tuple[float | int, float | int]) -> "matplotlib.figure.Figure":
-    """An empty figure for a file, `size` in inches; it needs no display."""
+    """An empty figure for a file, `size` in inches; it needs no display.
+
+    ```python
+    figure = plots.sheet((6, 3))
+    t = np.linspace(0.0, 10.0, 400)
+    with plots.look():  # of the axes, too
+        axes = figure.subplots()
+    axes.plot(t, np.exp(-t / 3) * np.sin(2 * np.pi * t))
+    figure.savefig("oscillation.png")
+    ```
+    """
     with look():
         return module("matplotlib.figure").Figure(figsize=size, layout="constrained")
 

@@ -33,9 +33,12 @@ def sweep(
     ratios, `np.geomspace`, have a logarithmic axis.
 
     ```python
-    over = sweeps.grid({"bodies.masses[1]": masses, "bodies.masses[2]": others})
-    found = ds.sweep(predict, system, over)
-    plots.sweep(found, output=lambda states: states[:, -1], label="distance [au]")
+    def period(pendulum):
+        return 2 * np.pi * jnp.sqrt(pendulum["length"] / pendulum["g"])
+
+    over = sweeps.grid(length=np.linspace(0.1, 2.0, 12), g=np.linspace(1.0, 25.0, 12))
+    found = ds.sweep(period, {"length": jnp.array(1.0), "g": jnp.array(9.8)}, over)
+    plots.sweep(found, label="period [s]")
     ```
 
     **Arguments**

@@ -30,6 +30,12 @@ def trajectory(
 ) -> "matplotlib.axes.Axes | np.ndarray":
     """Draw a trajectory as its kind asks, as `trajectory.plot()` does.
 
+    ```python
+    times = jnp.linspace(0.0, 3.0, 40)
+    plots.trajectory(ds.simulate(problems.figure_eight(), times))  # orbits
+    plots.trajectory(ds.simulate(problems.kaps(), times))  # two lines
+    ```
+
     Of bodies `orbits`; of a field in one dimension `space_time`, or a line each if
     there are fewer than 10 times, in two the map of `field` at the last time, in three
     `slices`; of other states each number over time, with a legend by name.
