@@ -13,6 +13,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import implicit, pde
+from diffsim._jit import _retraced_function
 from diffsim._jit._fresh_jit import fresh_jit
 from diffsim._jit._retraced_function import Beside, Owner
 from diffsim.inference import Free, Gaussian
@@ -310,7 +311,42 @@ def test_fit_follows_functions_created_inside_the_prediction():
 
 
 def test_functions_that_reuse_an_address_have_different_cache_keys():
-    owner, keys = Owner({}), set()
+    owner, keys = Owner({}, set()), set()
     for factor in range(100):
         keys.add(Beside(owner, {0: lambda x, k=factor: k * x}).key())
     assert len(keys) == 100
+
+
+@fresh_jit
+def slope(function, x):
+    """Hands the function one that is made anew in every call."""
+    return jax.grad(lambda y: function(lambda z: z * y, y))(x)
+
+
+def test_functions_that_are_handed_new_functions_are_called_and_followed(monkeypatch):
+    def product(multiplied, y):
+        return FACTOR * multiplied(y)
+
+    for _ in range(2):
+        assert slope(product, 3.0) == 6.0
+    monkeypatch.setattr(HERE, "FACTOR", 2.0)
+    assert slope(product, 3.0) == 12.0
+
+
+@fresh_jit
+def sum_of_powers(function, x):
+    """Calls the function in more ways than are traced."""
+    return sum(function(x, power) for power in range(8))
+
+
+def test_functions_that_are_called_in_very_many_ways_are_called_and_followed(
+    monkeypatch,
+):
+    monkeypatch.setattr(_retraced_function, "_MOST", 3)
+
+    def power(x, exponent):
+        return FACTOR * x * (exponent == 2)
+
+    assert sum_of_powers(power, jnp.array(3.0)) == 3.0
+    monkeypatch.setattr(HERE, "FACTOR", 2.0)
+    assert sum_of_powers(power, jnp.array(3.0)) == 6.0

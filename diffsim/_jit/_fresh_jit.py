@@ -75,6 +75,7 @@ class _Known:
 
     def __init__(self):
         self.signatures: dict[int, list[Signature]] = {}
+        self.untraced: set[int] = set()
         self.programs: set[tuple[int, Signature, Program]] = set()
         self.has_static_floats = False
 
@@ -140,7 +141,7 @@ class _FreshJit:
         known: _Known,
     ) -> _Result:
         """One call; begun again as long as functions are called in new ways."""
-        owner = Owner(known.signatures)
+        owner = Owner(known.signatures, known.untraced)
         with owner.at_work():
             while True:
                 try:
@@ -180,6 +181,8 @@ def _functions(written: Written, known: _Known, owner: Owner) -> dict[int, Retra
         return {}  # what they are called with varies over a mesh, which is not traced
     found = {}
     for i, function in written.functions.items():
+        if i in known.untraced:
+            continue
         new = _as_traced(function, known, Beside(owner, written.functions), i)
         if new is not None:
             found[i] = new

@@ -17,6 +17,10 @@ from ._fingerprint import Reading, compiled_inside
 from ._traced_program import Identity, Program
 
 
+#: So many signatures of one function are more than anybody's code calls it with.
+_MOST = 64
+
+
 class Signature(NamedTuple):
     """Arguments of a call: all of them but the numbers in the arrays.
 
@@ -32,6 +36,12 @@ class Signature(NamedTuple):
         """The same in no context."""
         return self._replace(inside=())
 
+    def is_handed_the_like(self, other: "Signature") -> bool:
+        """Whether they differ in functions alone, which the same code has made."""
+        return self._replace(static=other.static) == other and self.static.is_like(
+            other.static
+        )
+
 
 class UnknownSignature(BaseException):
     """A retraced function was called as it has not been traced.
@@ -43,10 +53,17 @@ class UnknownSignature(BaseException):
         self.owner, self.index, self.signature = owner, index, signature
 
     def learn(self) -> bool:
-        """Note the signature for the next time; false where that did not help."""
+        """Note the signature for the next time; false where that did not help.
+
+        A function that is handed a new one in every call has a new signature in each,
+        and is not traced any more.
+        """
         signatures = self.owner.signatures.setdefault(self.index, [])
         if self.signature in signatures:
             return False
+        endless = len(signatures) >= _MOST
+        if endless or any(map(self.signature.is_handed_the_like, signatures)):
+            self.owner.untraced.add(self.index)
         signatures.append(self.signature)
         return True
 
@@ -60,11 +77,14 @@ _under_way: contextvars.ContextVar[tuple["Owner", ...]] = contextvars.ContextVar
 class Owner:
     """The call whose functions are retraced, and the signatures that it knows.
 
+    `untraced` are numbers of functions that cannot be, see `UnknownSignature.learn`.
+
     Equal to any at its depth, so that what was compiled in it is found again.
     """
 
-    def __init__(self, signatures: dict[int, list[Signature]]):
+    def __init__(self, signatures: dict[int, list[Signature]], untraced: set[int]):
         self.depth, self.signatures = len(_under_way.get()), signatures
+        self.untraced = untraced
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Owner) and self.depth == other.depth
@@ -278,8 +298,22 @@ class _Static:
         leaves, structure = jax.tree.flatten(tree)
         self._key = structure, tuple((type(x), x) for x in leaves)
 
+    def is_like(self, other: "_Static") -> bool:
+        """Whether they are equal but for functions that the same code has made."""
+        (structure, leaves), (others_structure, others) = self._key, other._key
+        return structure == others_structure and all(
+            one == of_other or _is_same_code(one[1], of_other[1])
+            for one, of_other in zip(leaves, others, strict=True)
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Static) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
+
+
+def _is_same_code(one: Any, other: Any) -> bool:
+    """Whether both are Python functions or methods, made by the same lines."""
+    code = getattr(one, "__code__", None)
+    return code is not None and code is getattr(other, "__code__", None)

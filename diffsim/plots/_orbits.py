@@ -109,8 +109,9 @@ def _warn_of_chords(positions: np.ndarray):
     moves = lengths.min(axis=0, initial=np.inf) > 1e-3 * lengths.max(initial=0.0)
     if len(steps) < 3 or not np.any(moves):
         return
+    steps, lengths = steps[:, moves], lengths[:, moves]
     along = np.sum(steps[1:] * steps[:-1], axis=-1) / (lengths[1:] * lengths[:-1])
-    turn = np.median(np.arccos(np.clip(along[:, moves], -1, 1)), axis=0).max()
+    turn = np.median(np.arccos(np.clip(along, -1, 1)), axis=0).max()
     if turn > _TURN:
         warnings.warn(
             f"orbits are drawn through outputs between which one turns by "

@@ -26,7 +26,7 @@ class Manufactured(eqx.Module):
         return 0.1 * jnp.trace(jax.hessian(u)(x))
 
     case, grid = verify.Manufactured(solution, rate), pde.Grid(32)
-    law = pde.Diffusion(0.1, lambda t, x, u: case.source(t, x))
+    law = pde.Diffusion(0.1, case.source)
     # The normal of the upper end points along the axis.
     ends = ((pde.Dirichlet(case.values), pde.Neumann(case.slope)),)
     rod = pde.Evolution(law, case.values(0.0, grid.centers), grid, ends)

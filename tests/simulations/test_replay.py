@@ -190,6 +190,7 @@ def test_derivatives_beyond_the_memory_limit_are_right(monkeypatch):
     _close(jax.jacrev(run)(leaves), jax.jacfwd(run)(leaves))
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_right():
     run, leaves = _run(_method(diffrax.Dopri5()), [0.5, 2.0])
     theirs = _method(diffrax.Dopri5(), adjoint=diffrax.DirectAdjoint())
