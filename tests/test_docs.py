@@ -7,6 +7,7 @@ each for itself, see tests/test_gallery.py.
 
 import pathlib
 import runpy
+import sys
 
 import pytest
 
@@ -34,4 +35,6 @@ def test_examples_of_page_run(page, tmp_path, monkeypatch):
     namespace = {"__name__": "__main__"}
     for code in blocks(page.read_text()):
         exec(compile(code, page, "exec"), namespace)
+        if pyplot := sys.modules.get("matplotlib.pyplot"):
+            pyplot.close("all")  # a page has more than Matplotlib lets stand open
     assert "ds" in namespace, "the page shows diffsim at work"
