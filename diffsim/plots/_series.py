@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from ._plot_options import checked_numbers
-from ._style import COLORS, marker
+from ._style import LINE_COLORS, marker
 
 
-#: In this order the first ones differ most, in grey too: blue, wine, green, sand.
-_INKS = tuple(COLORS[i] for i in (8, 1, 5, 0))
+#: Colors of series, which are few: then they repeat.
+_FEW = 4
 #: Labels with an underscore stand in no legend.
 _REPEATED = "_repeated"
 
@@ -54,7 +54,7 @@ def checked_sigma(sigma: Any, values: np.ndarray) -> np.ndarray | None:
 
 def ink(number: int) -> str:
     """The color of a series among few."""
-    return _INKS[number % len(_INKS)]
+    return LINE_COLORS[number % _FEW]
 
 
 def series_count(ax: Any) -> int:

@@ -29,8 +29,9 @@ COLORS = (
     "#222222",
 )
 INK = "#333333"
-#: Of lines that are not bodies: the ones that differ most, in grey too, come first.
-_ORDER = (8, 1, 5, 0, 2, 3, 4, 6, 7, 9, 10, 11)
+#: Of series and lines that are not bodies: those that differ most, in grey too, come
+#: first, blue, wine, green, sand.
+LINE_COLORS = tuple(COLORS[i] for i in (8, 1, 5, 0, 2, 3, 4, 6, 7, 9, 10, 11))
 #: Markers and dashes go with the colors, so that series differ in grey as well.
 _MARKERS = "os^Dv"
 _DASHES = ("-", "--", "-.", ":")
@@ -40,7 +41,7 @@ _LOOK = MappingProxyType(
         "axes.edgecolor": INK,
         "axes.labelcolor": INK,
         "axes.linewidth": 0.8,
-        "axes.prop_cycle": f"cycler('color', {[COLORS[i] for i in _ORDER]})",
+        "axes.prop_cycle": f"cycler('color', {LINE_COLORS})",
         "axes.spines.right": False,
         "axes.spines.top": False,
         "axes.titlelocation": "left",
