@@ -123,6 +123,13 @@ with warnings.catch_warnings():
             "the data over sigma, is not: a sigma is too small beside them. Give sigma "
             "in the units of the data, and look at its smallest."
         )
+        likelihood_not_finite = (
+            "The prediction is finite, but its likelihood is not: an expected count is "
+            "not positive, a probability not within 0 and 1, a covariance not positive "
+            "definite, or a datum impossible, such as a label beyond the categories. "
+            "Keep parameters to what can be, by `Free(transform='log')` or "
+            "`Free(bounds=...)`."
+        )
         prediction_not_finite = (
             "The prediction is not finite. If `predict` runs a simulation or solves an "
             "equation, call that at these parameter values on its own: it raises the "

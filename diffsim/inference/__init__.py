@@ -7,20 +7,42 @@ from ._fit_options import FitOptions
 from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._levenberg_marquardt_state import LevenbergMarquardtState, Objective
-from ._noise import Gaussian
+from ._likelihoods import (
+    AbstractIndependentLikelihood,
+    AbstractLikelihood,
+    BandedCovariance,
+    Binomial,
+    Categorical,
+    Gaussian,
+    GaussianProcess,
+    LogNormal,
+    Poisson,
+    StudentT,
+    ToeplitzCovariance,
+)
 from ._parameters import Free, Transform
 
 
 __all__ = [
+    "AbstractIndependentLikelihood",
+    "AbstractLikelihood",
+    "BandedCovariance",
+    "Binomial",
+    "Categorical",
     "Degeneracy",
     "Fisher",
     "Fit",
     "FitOptions",
     "Free",
     "Gaussian",
+    "GaussianProcess",
     "LevenbergMarquardt",
     "LevenbergMarquardtState",
+    "LogNormal",
     "Objective",
+    "Poisson",
+    "StudentT",
+    "ToeplitzCovariance",
     "Transform",
     "fisher",
     "fit",

@@ -10,7 +10,7 @@ import jax
 
 from .._types import PyTree
 from ..simulations import AbstractSimulation, Trajectory, failures_as_nan
-from ._noise import DataLayout, data_layout
+from ._likelihoods import DataLayout, data_layout
 
 
 @contextlib.contextmanager

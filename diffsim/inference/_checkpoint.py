@@ -19,8 +19,7 @@ from .._results import RESULTS
 from .._types import PyTree
 from .._validation import is_traced
 from ..simulations import load, save
-from ._noise import DataLayout, noise_at
-from ._posterior import Posterior
+from ._posterior import Posterior, likelihoods_of
 
 
 _SECONDS = 1.0  # between two that are written
@@ -130,21 +129,22 @@ def identity(experiment: Posterior, solver: Any) -> dict[str, str]:
     return {name: fingerprint(part).hex() for name, part in parts.items()}
 
 
-def _data(
-    experiment: Posterior,
-) -> tuple[np.ndarray, np.ndarray | None, DataLayout] | None:
-    """The data in use: what is masked may be anything."""
-    if experiment.data is None or experiment.layout is None:
-        return None
-    parameters = experiment.parameters
-    mask = noise_at(experiment.noise, parameters.model(parameters.start)).mask
-    data = np.asarray(experiment.data)
-    if is_traced(mask):
-        raise TracedError("the mask is traced")
-    if mask is not None:
-        mask = np.asarray(experiment.layout.flat("mask", mask))
-        data = np.where(mask, data, np.zeros((), data.dtype))
-    return data, mask, experiment.layout
+def _data(experiment: Posterior) -> list[Any]:
+    """The data in use, their masks and layouts: what is masked may be anything."""
+    if experiment.data is None or experiment.layouts is None:
+        return []
+    found = []
+    likelihoods = likelihoods_of(experiment).likelihoods
+    parts = zip(experiment.data, experiment.layouts, likelihoods, strict=True)
+    for vector, layout, likelihood in parts:
+        data, mask = np.asarray(vector), likelihood.used(layout)
+        if is_traced(mask):
+            raise TracedError("the mask is traced")
+        if mask is not None:
+            mask = np.asarray(mask)
+            data = np.where(mask, data, np.zeros((), data.dtype))
+        found.append((data, mask, layout))
+    return found
 
 
 def _types(leaves: Any) -> list[Any]:

@@ -1,5 +1,6 @@
 """`fisher`: what an experiment can tell about the parameters of a model."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +21,14 @@ from ._fit import warn_of_single_precision
 from ._fit_diagnostics import at_finer_steps
 from ._information_factor import eigen_rows, estimated_sigma, scaled_cholesky_factor
 from ._jacobian import value_and_jacobian
-from ._posterior import Posterior, WhitenedResiduals, explain_derivatives, posterior
+from ._likelihoods import AbstractComparison
+from ._posterior import (
+    Compared,
+    Posterior,
+    explain_derivatives,
+    likelihoods_of,
+    posterior,
+)
 
 
 def fisher(
@@ -124,10 +132,16 @@ def _fisher_matrix(found: Posterior, kind: str, error_estimate: bool) -> Fisher:
 
 def _check_enough_data(found: Posterior):
     """An unknown sigma is judged from what the parameters leave of the data."""
-    masks, number = jax.tree.leaves(found.noise.mask), len(found.parameters.names)
-    if found.data is None or any(map(is_traced, masks)):
+    if found.data is None:
         return
-    size = int(sum(map(np.sum, masks))) if masks else found.data.size
+    (likelihood,), number = (
+        likelihoods_of(found).likelihoods,
+        len(found.parameters.names),
+    )
+    masks = jax.tree.leaves(likelihood.mask)
+    if any(map(is_traced, masks)):
+        return
+    size = int(sum(map(np.sum, masks))) if masks else found.data[0].size
     if size <= number:
         raise ValueError(
             "noise=Gaussian() estimates sigma from residuals, which takes more data "
@@ -147,47 +161,72 @@ def _with_refinement(information: Fisher, at: Array, finer: Any) -> Fisher:
         return information.with_refinement(refined, unknown[0])
     refined, other = finer
     change = at - other
-    if information.rows is not None and information.weights is not None:
-        change = matmul(information.rows.T, information.weights * change)
+    if information.score_rows is not None:
+        change = matmul(information.score_rows.T, change)
     return information.with_refinement(refined, change)
 
 
 def _expected(found: Posterior, values: Array) -> tuple[Fisher, Array]:
     """The information, and the prediction."""
-    root, scale, rows, weights, status, prediction = _information(found, values)
+    root, scale, rows, status, prediction = _information(found, values)
     names = found.parameters.names
-    information = Fisher(root, scale, rows, weights, status, names, "expected")
-    return information, prediction
+    return Fisher(root, scale, rows, status, names, "expected"), prediction
 
 
 @fresh_jit
 def _information(found: Posterior, values: Array):
-    """Root and scale, whitened derivative, weights, status, prediction."""
+    """Root and scale, rows of the score, status, prediction."""
     found = found.with_expected_information()
     _, jacobian, seen = value_and_jacobian(found.numbers, values)
-    sigma = _noise_scale(found, seen, values) * seen.sigma
-    # Divided here and not before, so that a derivative of the information sees how σ
-    # varies, which the information itself must not.
-    jacobian = jacobian / found.units(seen)[:, None]
-    jacobian = jacobian / _noise_scale(found, seen, values)
+    noise_scale = _noise_scale(found, seen, values)
+    # Whitened here and not before, so that a derivative of the information sees how the
+    # noise varies, which the information itself must not.
+    score_rows = _score_rows(seen, jacobian) / noise_scale**2
+    jacobian = found.whiten_columns(seen, jacobian) / noise_scale
     root, scale = scaled_cholesky_factor(jacobian)
     status = _status(seen, root)
     # A derivative may be finite where the prediction is not: no number is right there.
     root = jnp.where(jnp.asarray(status == RESULTS.successful), root, jnp.nan)
-    weights = jnp.where(seen.used, 1 / sigma, 0)
-    return root, scale, jacobian[: sigma.size], weights, status, seen.prediction
+    return root, scale, score_rows, status, seen.prediction
 
 
-def _noise_scale(found: Posterior, seen: WhitenedResiduals, values: Array) -> Array:
+def _score_rows(seen: Compared, jacobian: Array) -> Array:
+    """M µ', with M the information of the prediction."""
+    rows, begin = [], 0
+    for one, prediction in zip(seen.comparisons, seen.predictions, strict=True):
+        n = prediction.size
+        rows.append(_information_times(one, n)(jacobian[begin : begin + n]))
+        begin += one.numbers().size
+    return jnp.concatenate(rows)
+
+
+def _information_times(one: AbstractComparison, n: int) -> Callable[[Array], Array]:
+    """The map from changes of a prediction, (datum, parameter), to those of a score."""
+    numbers = one.numbers()
+
+    def white(change: Array) -> Array:
+        rest = jnp.zeros(numbers.size - n, numbers.dtype)
+        return one.whiten(jnp.concatenate([change, rest]), True)
+
+    def both(change: Array) -> Array:
+        whitened, pull = jax.vjp(white, change)
+        return pull(whitened)[0]
+
+    return jax.vmap(both, in_axes=1, out_axes=1)
+
+
+def _noise_scale(found: Posterior, seen: Compared, values: Array) -> Array:
     """The factor from the sigma of a row to that of the noise: 1 if it is known."""
     if not found.scale_is_unknown:
         return jnp.ones((), values.dtype)
-    dof = jnp.sum(seen.used) - values.size
-    return estimated_sigma(matmul(seen.distance, seen.distance), dof)
+    (one,) = seen.comparisons
+    residuals = one.residuals()
+    dof = jnp.asarray(one.size() - values.size)
+    return estimated_sigma(matmul(residuals, residuals), dof)
 
 
-def _status(seen: WhitenedResiduals, root: Array) -> RESULTS:
-    finite = jnp.all(jnp.isfinite(seen.distance)) & jnp.all(jnp.isfinite(root))
+def _status(seen: Compared, root: Array) -> RESULTS:
+    finite = jnp.all(jnp.isfinite(seen.residuals)) & jnp.all(jnp.isfinite(root))
     bad = RESULTS.where(
         jnp.asarray(seen.result == RESULTS.successful),
         RESULTS.prediction_not_finite,
@@ -218,14 +257,14 @@ def _observed(found: Posterior, values: Array) -> tuple[Fisher, Array]:
     rows = eigen_rows(scaled, eigenvalues, vectors, least=float(rounding))
     root, scale = scaled_cholesky_factor(rows * (scale / unit))
     names = found.parameters.names
-    information = Fisher(root, scale, None, None, status, names, "observed")
+    information = Fisher(root, scale, None, status, names, "observed")
     return information, gradient
 
 
 @fresh_jit
 def _second_derivative(found: Posterior, values: Array):
     """In units of the values, whose squares may be beyond what a float holds."""
-    seen = found.whitened(values)
+    seen = found.compared(values)
     unit = jnp.where(values == 0, 1, jnp.abs(values))
 
     def loss(x: Array) -> Array:

@@ -82,8 +82,8 @@ class Fisher(eqx.Module):
 
     - `root`, `scale`: R and the diagonal of S.
     - `names`: of the parameters, in order (static).
-    - `rows`, `weights`: whitened derivative of the prediction, (datum, parameter), and
-        1/σ, for `bias`; None where they no longer belong to the matrix.
+    - `score_rows`: derivative of the score by a change of the prediction, C⁻¹µ',
+        (datum, parameter), for `bias`; None where it no longer belongs to the matrix.
     - `kind`: "expected" or "observed" (static).
     - `status`: `RESULTS.successful`, or why there is no information.
     - `refined`: the same with finer steps of the simulations inside `predict`, if
@@ -103,8 +103,7 @@ class Fisher(eqx.Module):
 
     root: Float[Array, "parameter parameter"]
     scale: Float[Array, " parameter"]
-    rows: Float[Array, "datum parameter"] | None
-    weights: Float[Array, " datum"] | None
+    score_rows: Float[Array, "datum parameter"] | None
     status: RESULTS
     names: tuple[str, ...] = eqx.field(static=True)
     kind: str = eqx.field(static=True)
@@ -220,7 +219,7 @@ class Fisher(eqx.Module):
         failed = self.status != RESULTS.successful
         status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
         root, scale = scaled_cholesky_factor(jnp.concatenate(stacked))
-        total = Fisher(root, scale, None, None, status, self.names, kind)
+        total = Fisher(root, scale, None, status, self.names, kind)
         one, two = self.score, other.score
         if self.refined is None or other.refined is None or one is None or two is None:
             return total
@@ -238,7 +237,7 @@ class Fisher(eqx.Module):
         root, scale = scaled_cholesky_factor(
             rows * jnp.sqrt(jnp.asarray(factor, rows.dtype))
         )
-        found = Fisher(root, scale, None, None, self.status, self.names, self.kind)
+        found = Fisher(root, scale, None, self.status, self.names, self.kind)
         if self.refined is None or self.score is None:
             return found
         return found.with_refinement(factor * self.refined, factor * self.score)
@@ -253,9 +252,7 @@ class Fisher(eqx.Module):
         # Not made a triangle: one that is singular has no derivative.
         rows = information_rows(array.astype(self.root.dtype))
         scale = jnp.ones(len(self.names), rows.dtype)
-        other = Fisher(
-            rows, scale, None, None, RESULTS.successful, self.names, self.kind
-        )
+        other = Fisher(rows, scale, None, RESULTS.successful, self.names, self.kind)
         # No step decides what is given.
         return self + other.with_refinement(other, jnp.zeros_like(scale))
 
@@ -267,9 +264,9 @@ class Fisher(eqx.Module):
         """
         _, keep = self._split("fix", names)
         root, scale = scaled_cholesky_factor(self.root[:, keep] * self.scale[keep])
-        rows = None if self.rows is None else self.rows[:, keep]
+        rows = None if self.score_rows is None else self.score_rows[:, keep]
         kept = tuple(self.names[i] for i in keep)
-        found = Fisher(root, scale, rows, self.weights, self.status, kept, self.kind)
+        found = Fisher(root, scale, rows, self.status, kept, self.kind)
         if self.refined is None or self.score is None:
             return found
         return found.with_refinement(self.refined.fix(names), self.score[keep])
@@ -290,7 +287,7 @@ class Fisher(eqx.Module):
         wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
         root, scale = scaled_cholesky_factor(wanted * self.scale[keep])
         kept = tuple(self.names[i] for i in keep)
-        found = Fisher(root, scale, None, None, self.status, kept, self.kind)
+        found = Fisher(root, scale, None, self.status, kept, self.kind)
         if self.refined is None or self.score is None:
             return found
         # What moves the values of some does so whether others are looked at or not.
@@ -306,7 +303,7 @@ class Fisher(eqx.Module):
         with δµ = true − predicted (Cutler & Vallisneri 2007), to first order in δµ.
         NaN for what no datum determines. Compare with `stderr`.
         """
-        if self.rows is None or self.weights is None:
+        if self.score_rows is None:
             raise ValueError(
                 "bias needs the derivative of one experiment; take it from fisher(...) "
                 "before adding or marginalizing"
@@ -316,15 +313,16 @@ class Fisher(eqx.Module):
             for x in jax.tree.leaves(delta_prediction)
         ]
         delta = jnp.concatenate(leaves)
-        if delta.shape != self.weights.shape:
+        if delta.shape != self.score_rows.shape[:1]:
             raise ValueError(
-                f"delta_prediction must hold {self.weights.size} numbers, as the "
+                f"delta_prediction must hold {len(self.score_rows)} numbers, as the "
                 f"prediction does, got {delta.size}"
             )
         # A masked datum has weight 0; NaN times 0 would be NaN, also in a derivative.
-        delta = jnp.where(self.weights > 0, delta, 0)
-        rows = self.rows / self.scale
-        return self._inverse_times(matmul(rows.T, self.weights * delta))
+        # What has no weight may be NaN: it is masked.
+        weighs = jnp.any(self.score_rows != 0, axis=1)
+        rows = self.score_rows / self.scale
+        return self._inverse_times(matmul(rows.T, jnp.where(weighs, delta, 0)))
 
     def _inverse_times(self, vector: Array) -> Array:
         """F⁻¹ S v; NaN for what no datum determines."""

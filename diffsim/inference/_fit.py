@@ -20,10 +20,11 @@ from .._types import PyTree
 from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
 from ._fit_diagnostics import on_plateau, solver_error
-from ._fit_loop import evaluate, linearize_at, run_fit_loop
+from ._fit_loop import linearize_at, run_fit_loop
 from ._fit_options import FitOptions, check_count
 from ._fit_result import Fit, fit_result
 from ._levenberg_marquardt import LevenbergMarquardt
+from ._levenberg_marquardt_state import Objective
 from ._optax_minimiser import OptaxDescent, has_line_search
 from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
@@ -187,6 +188,11 @@ def _search_optimum(
 _optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
 
 
+@fresh_jit
+def _objective(found: Posterior, z: Array) -> Objective:
+    return found.objective_at(z)
+
+
 def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Array:
     """`count` starts, the given one first, the others around it within the bounds."""
     key = jax.random.key(options.seed)
@@ -200,9 +206,12 @@ def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> 
     state = end.state
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
     # The steps of a search with ln sigma have a curvature of their own.
-    if options.covariance if state is None else callable(found.noise):
+    if options.observed and options.covariance:
+        found = found.with_observed_information()
+        state = linearize_at(found, by, end.z)
+    elif options.covariance if state is None else not found.is_plain:
         state = linearize_at(found.with_expected_information(), by, end.z)
-    aux = evaluate(found, end.z)[0].aux if state is None else state.aux
+    aux = _objective(found, end.z) if state is None else state.aux
     fitted = fit_result(found, end.z, end.search, state, aux.extra, end.history)
     known = options.covariance and not is_traced(fitted.chi2)
     if not known or not is_outcome(aux.extra.result, RESULTS.successful):
@@ -240,11 +249,11 @@ def _solver(
                 "solver must be an Optax optimizer or an Optimistix least-squares "
                 f"solver or minimiser, got {type(given).__name__}"
             )
-        if callable(found.noise):
+        if found.varies or not found.is_plain:
             raise ValueError(
                 f"solver {type(given).__name__} minimises sums of squares only, and "
-                "noise that depends on the model adds ln sigma; use LevenbergMarquardt "
-                "or a minimiser"
+                "noise that depends on the model adds ln sigma, as noise that is not "
+                "Gaussian adds other terms; use LevenbergMarquardt or a minimiser"
             )
     ours = isinstance(given, LevenbergMarquardt)
     if not ours and found.parameters.has_bounds:

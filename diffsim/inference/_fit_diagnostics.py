@@ -14,7 +14,7 @@ from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
 from .._validation import as_array
 from ..simulations import refined_steps
-from ._fit_loop import evaluate, linearize_at
+from ._fit_loop import linearize_at
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._posterior import Posterior
 
@@ -27,28 +27,23 @@ def solver_error(
 ) -> Float[Array, " parameter"]:
     """How far finer steps would move each best value, in its standard deviations.
 
-    To first order that is the Gauss-Newton step to data from which the change of the
-    prediction is taken away, so the Jacobian of the fit serves and nothing but the run
+    To first order that is the Gauss-Newton step by predictions that are changed so, so
+    the Jacobian of the fit serves and nothing but the run
     at finer steps is compiled. NaN where no simulation ran whose error a step decides,
     and infinite where finer steps fail.
     """
-    finer = at_finer_steps(_rows, experiment, z)
-    if finer is None or experiment.data is None:
+    finer = at_finer_steps(_predictions, experiment, z)
+    if finer is None or experiment.shift is None:
         return jnp.full(z.shape, jnp.nan, z.dtype)
-    change = np.asarray(finer) - np.asarray(evaluate(experiment, z)[1])
-    if not np.isfinite(change).all():
+    pairs = zip(finer, predictions(experiment, z), strict=True)
+    shift = tuple(np.asarray(new) - np.asarray(old) for new, old in pairs)
+    if any(a.shape != b.shape for a, b in zip(shift, experiment.shift, strict=True)):
+        return jnp.full(z.shape, jnp.nan, z.dtype)
+    if not all(np.isfinite(change).all() for change in shift):
         return jnp.full(z.shape, jnp.inf, z.dtype)
-    data = _shifted_data(experiment, z, as_array(change))
-    moved = eqx.tree_at(lambda e: e.data, experiment, data)
+    changes = tuple(map(as_array, shift))
+    moved = eqx.tree_at(lambda e: e.shift, experiment, changes)
     return _shift_in_error_bars(linearize_at(moved, solver, z).root)
-
-
-@fresh_jit
-def _shifted_data(experiment: Posterior, z: Array, change: Array) -> Array:
-    """Data from which a change of the rows is taken away."""
-    assert experiment.data is not None
-    sigma = experiment.sigma(experiment.parameters.values(z))
-    return experiment.data - change[: experiment.data.size] * sigma
 
 
 @jax.jit
@@ -68,8 +63,11 @@ def at_finer_steps(
     return found if methods else None
 
 
-def _rows(experiment: Posterior, z: Array) -> Array:
-    return experiment.rows(z)[0]
+def _predictions(experiment: Posterior, z: Array) -> tuple[Array, ...]:
+    return experiment.compared(experiment.parameters.values(z)).masked_predictions
+
+
+predictions = fresh_jit(_predictions)
 
 
 # An error bar so many times a parameter and its start is looked at.

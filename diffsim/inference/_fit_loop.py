@@ -109,7 +109,7 @@ def fit_step(
     if bool(state.done):
         return z, state
     trial = _propose(solver, z, bounds, state)
-    found, _ = evaluate(experiment, trial.point)
+    found = evaluate(experiment, trial.point)
     return _accept_or_reject(solver, z, trial, found, state)
 
 
@@ -141,10 +141,13 @@ def _linearize(
 
 
 @fresh_jit
-def evaluate(experiment: Posterior, z: Array) -> tuple[Evaluation, Array]:
-    """Evaluate `z`: the loss and its rows, without a Jacobian."""
+def evaluate(experiment: Posterior, z: Array) -> Evaluation:
+    """Evaluate `z`: the loss, without a Jacobian."""
+    if experiment.curvature == "observed":  # which a trial does not need
+        aux = experiment.objective_at(z)
+        return evaluation(z, aux, z.size)
     rows, aux = experiment.rows(z)
-    return evaluation(rows, aux, z.size), rows
+    return evaluation(rows, aux, z.size)
 
 
 @eqx.filter_jit

@@ -45,6 +45,9 @@ class FitOptions:
         Python makes another. A file that cannot be written is a warning.
     - `covariance`: False leaves out the Jacobian that error bars need, for models of
         thousands of parameters fitted by gradient descent.
+    - `observed`: error bars by the second derivative of the log posterior at the best
+        fit, which knows how far the model is from linear and the residuals from small,
+        in place of the expected information.
     - `solver_error`: False leaves out one run at finer steps after the fit, which says
         how much of the error bars the simulation's own error may take.
     - `seed`, `start_scatter`: with `starts=k`, the start and k − 1 others drawn around
@@ -58,6 +61,7 @@ class FitOptions:
     progress: bool | Callable[[dict[str, Any]], None] | None = None
     checkpoint: str | pathlib.Path | None = None
     covariance: bool = True
+    observed: bool = False
     solver_error: bool = True
     seed: int = 0
     start_scatter: float = 0.3

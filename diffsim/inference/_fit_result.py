@@ -23,7 +23,7 @@ from ._information_factor import (
 from ._levenberg_marquardt import NEAR_ENOUGH
 from ._optimum import SearchResult
 from ._parameters import Coordinates, Parameters
-from ._posterior import FitStatistics, Posterior
+from ._posterior import FitStatistics, Posterior, likelihoods_of
 from ._report import flags_of, report
 from ._result_tables import fit_dataframe, fit_dataset
 from ._trust_region import newton_length, triangular_root
@@ -70,6 +70,8 @@ class Fit(eqx.Module):
     - `aic`, `bic`: −2 ln L + 2k and −2 ln L + k ln N from the full likelihood, with
         the k of `dof`. The sigma of `Gaussian()` is none of them, as in NIST and lmfit:
         compare fits of one kind of noise.
+    - `log_prob`: ln L of the data at `values`, with all constants.
+    - `judges_misfit`: whether the reduced χ² of a good fit is near 1.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
     - `remaining_sigma`: how far a further Gauss-Newton step would move, in units of
         `stderr` along its direction, so that no value moves by more of its own.
@@ -97,6 +99,7 @@ class Fit(eqx.Module):
     size: Int[Array, ""]
     loss: Float[Array, ""]
     sigma_scale: Float[Array, ""]
+    log_prob: Float[Array, ""]
     aic: Float[Array, ""]
     bic: Float[Array, ""]
     status: RESULTS
@@ -108,6 +111,7 @@ class Fit(eqx.Module):
     history: dict[str, Any]
     names: tuple[str, ...] = eqx.field(static=True)
     convention: str = eqx.field(static=True)
+    judges_misfit: bool = eqx.field(static=True)
 
     @property
     def chi2_reduced(self) -> Float[Array, ""]:
@@ -173,7 +177,7 @@ def fit_result(
     fisher = None
     if root is not None:
         good, names = RESULTS.successful, parameters.names
-        fisher = Fisher(*root, None, None, good, names, "expected")
+        fisher = Fisher(*root, None, good, names, experiment.curvature)
     return Fit(
         **numbers,
         model=_model(parameters, numbers["values"]),
@@ -183,6 +187,7 @@ def fit_result(
         upper=parameters.upper,
         chi2=facts.chi2,
         size=facts.size,
+        log_prob=facts.log_prob,
         loss=search.loss,
         steps=search.steps,
         rejected=search.rejected,
@@ -190,6 +195,7 @@ def fit_result(
         history=history,
         names=parameters.names,
         convention=_convention(experiment),
+        judges_misfit=_judges_misfit(experiment),
     )
 
 
@@ -266,11 +272,10 @@ def _conditional_covariance(root: Array, held: Array) -> Array:
 
 def _criteria(facts: FitStatistics, k: Array, unknown: bool) -> tuple[Array, Array]:
     """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
-    size, tau = facts.size, 2 * jnp.pi
-    if unknown:
-        deviance = size * (jnp.log(tau * facts.chi2 / size) + 1)
-    else:
-        deviance = facts.chi2 + 2 * facts.log_sigma + size * jnp.log(tau)
+    size = facts.size
+    deviance = -2 * facts.log_prob
+    if unknown:  # with the most likely factor to all sigma, the root of chi2/N
+        deviance += size * (jnp.log(facts.chi2 / size) + 1) - facts.chi2
     return deviance + 2 * k, deviance + k * jnp.log(size)
 
 
@@ -287,12 +292,15 @@ def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:
     return RESULTS.where(short, RESULTS.stopped_short, result)
 
 
+def _judges_misfit(experiment: Posterior) -> bool:
+    """Whether χ² says how well the model describes the data."""
+    likelihoods = likelihoods_of(experiment).likelihoods
+    known = not experiment.varies and not experiment.scale_is_unknown
+    return known and all(one.judges_misfit for one in likelihoods)
+
+
 def _convention(experiment: Posterior) -> str:
-    if experiment.scale_is_unknown:
-        return (
-            "sigma unknown: taken as sqrt(RSS/dof), and error bars scale with it, as "
-            "in NIST, SciPy and lmfit"
-        )
-    if callable(experiment.noise):
+    if experiment.varies:
         return "sigma from the noise model and its parameters: error bars not rescaled"
-    return "sigma given: error bars follow from it and are not rescaled by chi2"
+    clauses = [one.convention for one in likelihoods_of(experiment).likelihoods]
+    return "; ".join(dict.fromkeys(clauses))

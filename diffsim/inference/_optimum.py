@@ -14,7 +14,7 @@ from ..implicit import ImplicitAdjoint, ImplicitEquation, implicit_solve
 from ..simulations import failures_as_nan
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._optax_minimiser import OptaxDescent
-from ._posterior import Posterior
+from ._posterior import Posterior, is_function, is_noise
 
 
 class SearchResult(eqx.Module):
@@ -76,10 +76,12 @@ def _closure_convert(experiment: Posterior) -> Posterior:
     # Traced here, and so told here that a trial step which fails does not raise.
     with failures_as_nan():
         predict = eqx.filter_closure_convert(experiment.predict, model)
-    noise = experiment.noise
-    if callable(noise):
-        noise = eqx.filter_closure_convert(noise, model)
-    return Posterior(predict, noise, experiment.data, parameters, experiment.layout)
+    noise = jax.tree.map(
+        lambda x: eqx.filter_closure_convert(x, model) if is_function(x) else x,
+        experiment.noise,
+        is_leaf=is_noise,
+    )
+    return eqx.tree_at(lambda e: (e.predict, e.noise), experiment, (predict, noise))
 
 
 def _search(given, max_steps: int):

@@ -1,6 +1,7 @@
 """`Posterior`: prediction, data, noise and priors as one loss."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -17,189 +18,224 @@ from .._types import PyTree
 from .._validation import as_array, check_signature
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import check_not_simulation
+from ._curvature_rows import curvature_rows
 from ._jacobian import value_and_jacobian
 from ._levenberg_marquardt_state import Objective
-from ._noise import DataLayout, checked_data, data_layout, noise_at
+from ._likelihoods import (
+    AbstractComparison,
+    DataLayout,
+    DataSets,
+    Gaussian,
+    checked_data,
+    data_sets,
+)
 from ._parameters import Parameters, parameters
 
 
-class WhitenedResiduals(eqx.Module):
-    """A prediction beside its data; 0 and 0, with σ = 1, where masked."""
+class Compared(eqx.Module):
+    """A prediction beside its data, a part for each data set, and how the run went."""
 
-    prediction: Float[Array, " datum"]
-    difference: Float[Array, " datum"]
-    sigma: Float[Array, " datum"]
-    used: Bool[Array, " datum"]
+    comparisons: tuple[AbstractComparison, ...]
+    predictions: tuple[Array, ...]
     result: RESULTS
 
     @property
-    def distance(self) -> Array:
-        """(prediction − data)/σ, with σ = 1 if it is unknown; 0 where masked."""
-        return self.difference / self.sigma
+    def masked_predictions(self) -> tuple[Float[Array, " number"], ...]:
+        """The prediction of each data set; 0 where masked."""
+        pairs = zip(self.comparisons, self.predictions, strict=True)
+        return tuple(_masked(one.used, x) for one, x in pairs)
 
     @property
-    def log_sigma(self) -> Array:
-        return jnp.log(self.sigma)
+    def prediction(self) -> Float[Array, " number"]:
+        """All predictions as one vector; 0 where masked."""
+        return jnp.concatenate(self.masked_predictions)
+
+    @property
+    def residuals(self) -> Float[Array, " datum"]:
+        """All standardized residuals as one vector; 0 where masked."""
+        return jnp.concatenate([one.residuals() for one in self.comparisons])
+
+
+def _masked(used: Array | None, prediction: Array) -> Array:
+    """A prediction, 0 where nothing is used; it may have several numbers a datum."""
+    if used is None:
+        return prediction
+    return jnp.where(jnp.repeat(used, prediction.size // used.size), prediction, 0)
 
 
 class FitStatistics(eqx.Module):
     """Statistics of a prediction, for the report."""
 
     chi2: Float[Array, ""]
-    log_sigma: Float[Array, ""]
+    log_prob: Float[Array, ""]
     size: Int[Array, ""]
     result: RESULTS
 
     @classmethod
-    def of(cls, found: WhitenedResiduals) -> "FitStatistics":
+    def of(cls, found: Compared) -> "FitStatistics":
         """Sums over the data that are used."""
-        chi2 = matmul(found.distance, found.distance)
-        good = RESULTS.successful
+        residuals = found.residuals
+        log_prob = sum(one.log_prob() for one in found.comparisons)
+        size = sum(jnp.asarray(one.size(), int) for one in found.comparisons)
         # An array even if nothing ran that could fail, so that states keep their type.
-        result = RESULTS.where(jnp.array(False), good, found.result)
-        return cls(chi2, jnp.sum(found.log_sigma), jnp.sum(found.used), result)
+        result = RESULTS.where(jnp.array(False), RESULTS.successful, found.result)
+        chi2 = matmul(residuals, residuals)
+        return cls(chi2, jnp.asarray(log_prob), jnp.asarray(size), result)
 
     @classmethod
     def none(cls, dtype: Any) -> "FitStatistics":
         """Of no data, in the types that `of` returns."""
-        nothing = jnp.zeros(0, dtype)
-        numbers = nothing, nothing, nothing, nothing > 0
-        return cls.of(WhitenedResiduals(*numbers, RESULTS.successful))
+        zero, size = jnp.zeros((), dtype), jnp.zeros((), int)
+        result = RESULTS.where(jnp.array(False), RESULTS.successful, RESULTS.successful)
+        return cls(zero, zero, size, result)
 
 
 class Posterior(eqx.Module):
     r"""Negative logarithm of the posterior as a function of coordinates z.
 
-    With noise that does not depend on the model the objective is half the sum of the
-    squared rows; else $\sum\tfrac12\rho_i^2 + \ln\sigma_i$.
-
-    `expected`: whether rows stand for the expected information, as error bars do, or
-    for a curvature in $\ln\sigma$ that steps are safe with.
+    `data` and `layouts` are those of each data set. `expected`: whether rows stand for
+    the information, as error bars do, or for a curvature that steps are safe with.
+    `shift` is added to predictions, to see what another one would do. `curvature`: that
+    of the "expected" information, or the "observed" second derivative of the loss.
     """
 
     predict: Callable
     noise: Any
-    data: Float[Array, " datum"] | None
+    data: tuple[Float[Array, " datum"], ...] | None
     parameters: Parameters
-    layout: DataLayout | None
+    layouts: tuple[DataLayout, ...] | None
     expected: Bool[Array, ""] | bool = False
+    shift: tuple[Array, ...] | None = None
+    curvature: str = eqx.field(static=True, default="expected")
 
-    def _outcome(self, values: Array) -> tuple[PyTree, RESULTS]:
+    def _outcome(self, model: PyTree) -> tuple[PyTree, RESULTS]:
         """The prediction, NaN where a simulation failed, and how the run went."""
         with failures_as_nan(), explain_tracer_errors("predict", self.predict):
-            found = self.predict(self.parameters.model(values))
+            found = self.predict(model)
         if isinstance(found, Trajectory):
             return found.states, found.result
         return found, RESULTS.successful
 
-    def whitened(self, values: Array) -> WhitenedResiduals:
+    def compared(self, values: Array) -> Compared:
         """The prediction beside the data; beside itself where there are none."""
-        states, result = self._outcome(values)
-        shape = data_layout(states) if self.layout is None else self.layout
+        model = self.parameters.model(values)
+        states, result = self._outcome(model)
         _check_real(states)
-        prediction = shape.flat("the prediction", states).astype(values.dtype)
-        noise = noise_at(self.noise, self.parameters.model(values))
-        sigma = self._sigma(noise, shape, prediction)
-        used = jnp.ones(prediction.shape, bool)
-        if noise.mask is not None:
-            used = shape.flat("mask", noise.mask)
-        data = prediction if self.data is None else self.data
-        # What is masked goes before anything is made of it: NaN times zero is NaN, and
-        # that is what the derivative of a choice made afterwards is.
-        data, sigma = jnp.where(used, data, 0), jnp.where(used, sigma, 1)
-        prediction = jnp.where(used, prediction, 0)
-        difference = prediction - data.astype(values.dtype)
-        result = _with_culprit(difference, sigma, result)
-        return WhitenedResiduals(prediction, difference, sigma, used, result)
+        sets = data_sets(self.noise, self.parameters.model(values))
+        predictions, comparisons = [], []
+        for i, part in enumerate(sets.split("the prediction", states)):
+            likelihood = sets.likelihoods[i]
+            layout = (
+                likelihood.layout(part) if self.layouts is None else self.layouts[i]
+            )
+            flat = likelihood.flat_prediction(part, layout).astype(values.dtype)
+            if self.shift is not None and self.shift[i].shape == flat.shape:
+                flat = flat + self.shift[i].astype(flat.dtype)
+            data = None if self.data is None else self.data[i]
+            predictions.append(flat)
+            comparisons.append(likelihood.compare(flat, data, layout, sets.varies[i]))
+        found = Compared(tuple(comparisons), tuple(predictions), result)
+        return eqx.tree_at(lambda x: x.result, found, _with_culprit(found))
 
-    def sigma(self, values: Array) -> Array:
-        """Of each datum; 1 where it is unknown."""
-        assert self.layout is not None and self.data is not None
-        noise = noise_at(self.noise, self.parameters.model(values))
-        return self._sigma(noise, self.layout, self.data)
+    @property
+    def varies(self) -> bool:
+        """Whether some of the noise is a function of the model."""
+        return any(map(is_function, _noises(self.noise)))
 
-    def _sigma(self, noise: Any, shape: DataLayout, like: Array) -> Array:
-        if noise.sigma is None:
-            return jnp.ones_like(like)
-        return shape.broadcast("sigma", noise.sigma).astype(like.dtype)
+    @property
+    def scale_is_unknown(self) -> bool:
+        """Whether the size of the noise is judged from the residuals."""
+        every = _noises(self.noise)
+        return any(isinstance(x, Gaussian) and x.scale_is_unknown for x in every)
 
     def rows(self, z: Array, args: Any = None) -> tuple[Array, Objective]:
         """Rows e and the loss at `z`, for a solver that differentiates them to step.
 
         With A the derivative of the rows, Aᵀe is the gradient of the loss and AᵀA its
-        curvature, if σ varies with the model. That is no derivative to go on from: one
-        that is differentiated again is `rows_and_jacobian`.
+        curvature. That is no derivative to go on from: one that is differentiated again
+        is `rows_and_jacobian`.
         """
         del args
+        if self.curvature == "observed":
+            hold = jax.lax.stop_gradient
+            e, jacobian, objective = self.rows_and_jacobian(hold(z))
+            return hold(e) + matmul(hold(jacobian), z - hold(z)), objective
         values = self.parameters.values(z)
         numbers, found = self.numbers(values)
         rows = self._rows_of(found, values)
-        if callable(self.noise):
+        if not self.is_plain:
             # Steps are by this curvature; of what they reach it is no derivative.
             hold = jax.lax.stop_gradient
-            away = (numbers - hold(numbers)) / hold(self.units(found))
+            away = self.whiten(hold(found), numbers - hold(numbers))
             rows = hold(rows) + away
         return rows, self._objective(found, values)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are residuals, of which the derivative is what steps need."""
+        return all(isinstance(x, Gaussian) for x in _noises(self.noise))
 
     def rows_and_jacobian(
         self, z: Array, **options: Any
     ) -> tuple[Array, Array, Objective]:
         """Rows e, the A of `rows`, and the loss: functions of `z` like any other.
 
-        A is the derivative of the mean and of ln σ over what these are measured in. It
-        is divided after the derivative is taken, so that the derivative of A is whole.
+        A is the derivative of the numbers that likelihoods depend on, whitened. That is
+        done after the derivative is taken, so that the derivative of A is whole.
 
         **Arguments:** `options`, those of `value_and_jacobian`.
         """
+
+        if self.curvature == "observed":
+            rows, jacobian = curvature_rows(self.loss, z, positive=~self.expected)
+            return rows, jacobian, self.objective_at(z)
 
         def numbers(z: Array):
             return self.numbers(self.parameters.values(z))
 
         _, jacobian, found = value_and_jacobian(numbers, z, **options)
         values = self.parameters.values(z)
-        jacobian = jacobian / self.units(found)[:, None]
+        jacobian = self.whiten_columns(found, jacobian)
         return self._rows_of(found, values), jacobian, self._objective(found, values)
 
-    def numbers(self, values: Array) -> tuple[Array, WhitenedResiduals]:
-        """The mean, ln σ if it varies and whitened priors, of which rows are made."""
-        found = self.whitened(values)
-        log_sigma = [found.log_sigma] if callable(self.noise) else []
+    def numbers(self, values: Array) -> tuple[Array, Compared]:
+        """The numbers of all likelihoods, and whitened priors."""
+        found = self.compared(values)
+        numbers = [one.numbers() for one in found.comparisons]
         prior = self.parameters.prior_rows(values)
-        return jnp.concatenate([found.prediction, *log_sigma, prior]), found
+        return jnp.concatenate([*numbers, prior]), found
 
-    def units(self, found: WhitenedResiduals) -> Array:
-        r"""Units of the `numbers`: σ for the mean, and 1 for a prior.
+    def whiten(self, found: Compared, tangent: Array) -> Array:
+        """A change of the `numbers` in units of the information of each likelihood."""
+        rows, begin = [], 0
+        for one in found.comparisons:
+            end = begin + one.numbers().size
+            rows.append(one.whiten(tangent[begin:end], self.expected))
+            begin = end
+        return jnp.concatenate([*rows, tangent[begin:]])
 
-        For ln σ where `expected`: √½, of the expected information,
-        $(\mu'/\sigma)^2 + 2(\sigma'/\sigma)^2$. Far from the optimum that is none to
-        step by: with a σ that is f times too small the gradient in ln σ is $1 - f^2$ a
-        datum and the step $f^2/2$, e-folds beyond the optimum. The mean of the expected
-        and the observed curvature, $1 + \rho^2$, makes the step tanh of what there is
-        to go, from either side.
-        """
-        log_sigma = [1 / self._weight(found)] if callable(self.noise) else []
-        prior = jnp.ones(len(self.parameters.has_prior), found.sigma.dtype)
-        return jnp.concatenate([found.sigma, *log_sigma, prior])
+    def whiten_columns(self, found: Compared, jacobian: Array) -> Array:
+        """The derivative of the `numbers`, (number, parameter), in the same units."""
+        whiten = eqx.filter_vmap(self.whiten, in_axes=(None, 1), out_axes=1)
+        return whiten(found, jacobian)
 
-    def _weight(self, found: WhitenedResiduals) -> Array:
-        return jnp.sqrt(jnp.where(self.expected, 2.0, 1 + found.distance**2))
+    def _rows_of(self, found: Compared, values: Array) -> Array:
+        """The rows of each likelihood, and a row for each prior."""
+        rows = [one.rows(self.expected) for one in found.comparisons]
+        return jnp.concatenate([*rows, self.parameters.prior_rows(values)])
 
-    def _rows_of(self, found: WhitenedResiduals, values: Array) -> Array:
-        """A row for each datum, for each ln σ if it varies, and for each prior."""
-        prior = self.parameters.prior_rows(values)
-        if not callable(self.noise):
-            return jnp.concatenate([found.distance, prior])
-        score = (1 - found.distance**2) / self._weight(found)
-        score = jnp.where(found.used, score, 0)
-        return jnp.concatenate([found.distance, score, prior])
-
-    def _objective(self, found: WhitenedResiduals, values: Array) -> Objective:
+    def _objective(self, found: Compared, values: Array) -> Objective:
         known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
         return Objective(self._loss(found, values), known, FitStatistics.of(found))
 
     def with_expected_information(self) -> "Posterior":
         """The same with rows that stand for the expected information."""
         return eqx.tree_at(lambda e: e.expected, self, jnp.array(True))
+
+    def with_observed_information(self) -> "Posterior":
+        """The same by the second derivative of the loss."""
+        expected = self.with_expected_information()
+        return dataclasses.replace(expected, curvature="observed")
 
     def loss(self, z: Array, args: Any = None) -> Array:
         """Minus the log posterior up to a constant, for gradient descent."""
@@ -208,26 +244,39 @@ class Posterior(eqx.Module):
 
     def loss_at(self, values: Array) -> Array:
         """The loss at the physical `values`."""
-        return self._loss(self.whitened(values), values)
+        return self._loss(self.compared(values), values)
 
-    @property
-    def scale_is_unknown(self) -> bool:
-        return not callable(self.noise) and self.noise.sigma is None
+    def objective_at(self, z: Array) -> Objective:
+        """The loss and the statistics of `z`."""
+        values = self.parameters.values(z)
+        return self._objective(self.compared(values), values)
 
-    def _loss(self, found: WhitenedResiduals, values: Array) -> Array:
+    def _loss(self, found: Compared, values: Array) -> Array:
         prior = self.parameters.prior_rows(values)
-        squares = matmul(found.distance, found.distance) + matmul(prior, prior)
-        loss = squares / 2
-        if callable(self.noise):
-            loss += jnp.sum(found.log_sigma)
-        return loss
+        losses = sum(one.loss() for one in found.comparisons)
+        return losses + matmul(prior, prior) / 2
+
+
+def _noises(noise: Any) -> list[Any]:
+    """Likelihoods and functions to them."""
+    return jax.tree.leaves(noise, is_leaf=is_noise)
+
+
+def is_noise(node: Any) -> bool:
+    """Whether a node of a pytree of noise is a likelihood or a function to one."""
+    return hasattr(node, "log_prob") or callable(node)
+
+
+def is_function(noise: Any) -> bool:
+    """Whether noise is a function of the model."""
+    return callable(noise) and not hasattr(noise, "log_prob")
 
 
 def explain_derivatives(
     found: Posterior, *, forward: str, reverse: str
 ) -> contextlib.AbstractContextManager[None]:
     """Raise `ValueError` where JAX cannot differentiate what a user wrote."""
-    if callable(found.noise):
+    if found.varies:
         # Where JAX says so, it is not known in which of them it is.
         name, function = "predict or noise", None
     else:
@@ -246,13 +295,21 @@ def _check_real(states: PyTree):
             )
 
 
-def _with_culprit(difference: Array, sigma: Array, result: RESULTS) -> RESULTS:
-    """`result`, or that sigma is what makes χ² infinite."""
-    overflows = jnp.all(jnp.isfinite(difference)) & ~jnp.isfinite(
-        jnp.sum((difference / sigma) ** 2)
-    )
-    blamed = overflows & equals(result, RESULTS.successful)
-    return RESULTS.where(blamed, RESULTS.chi2_not_finite, result)
+def _with_culprit(found: Compared) -> RESULTS:
+    """The outcome, or that the likelihood of a finite prediction is not."""
+    result = found.result
+    losses = [one.loss() for one in found.comparisons]
+    prediction = found.prediction
+    blamed = jnp.all(jnp.isfinite(prediction)) & equals(result, RESULTS.successful)
+    for one, loss in zip(found.comparisons, losses, strict=True):
+        squares = jnp.sum(one.residuals() ** 2)
+        overflows = (
+            blamed & ~jnp.isfinite(squares) & ~jnp.any(jnp.isnan(one.residuals()))
+        )
+        undefined = blamed & ~jnp.isfinite(loss) & ~overflows
+        result = RESULTS.where(overflows, RESULTS.chi2_not_finite, result)
+        result = RESULTS.where(undefined, RESULTS.likelihood_not_finite, result)
+    return result
 
 
 def posterior(
@@ -263,8 +320,9 @@ def posterior(
     check_not_simulation(data)
     found = parameters(model, free)
     # The model is made, in a dozen small programs, only where something reads it.
-    first = noise_at(noise, found.model(found.start) if callable(noise) else model)
-    if first.sigma is None and found.has_prior:
+    varies = any(map(is_function, _noises(noise)))
+    sets = data_sets(noise, found.model(found.start) if varies else model)
+    if any(one.scale_is_unknown for one in sets.likelihoods) and found.has_prior:
         raise ValueError(
             "noise=Gaussian() cannot be combined with priors, whose weight depends on "
             "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"
@@ -273,5 +331,15 @@ def posterior(
     if data is None:
         return Posterior(predict, noise, None, found, None, expected)
     states = data.states if isinstance(data, Trajectory) else data
-    flat, shape = checked_data(states, first)
-    return Posterior(predict, noise, flat, found, shape, expected)
+    vectors, layouts = checked_data(states, sets)
+    shift = tuple(as_array(np.zeros(x.shape, x.dtype)) for x in vectors)
+    made = Posterior(predict, noise, vectors, found, layouts, expected, shift)
+    parts = zip(sets.likelihoods, layouts, sets.varies, strict=True)
+    if all(one.has_information(layout.size, moves) for one, layout, moves in parts):
+        return made
+    return dataclasses.replace(made, curvature="observed")
+
+
+def likelihoods_of(found: Posterior) -> DataSets:
+    """The likelihoods at the start."""
+    return data_sets(found.noise, found.parameters.model(found.parameters.start))

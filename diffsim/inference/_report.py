@@ -60,6 +60,8 @@ def _distance(fit: Any) -> str:
     if fit.convention.startswith("sigma unknown"):
         sigma = float(fit.sigma_scale)
         return f"RSS {total}" + (f", sigma {sigma:.4g}" if np.isfinite(sigma) else "")
+    if fit.convention.startswith("sigma known up to"):
+        return f"chi2 {total} by relative sigma, which is {float(fit.sigma_scale):.4g}"
     if fit.convention.startswith("sigma from"):
         return f"chi2 {total} by the sigma of the noise model"
     reduced = f", reduced {float(fit.chi2_reduced):.4g}" if int(fit.dof) > 0 else ""
@@ -298,7 +300,7 @@ def _at_bound(fit: Any) -> str:
 def _misfit_warning(fit: Any) -> str:
     """A minimum that does not describe the data, by the sigma that was given."""
     dof = int(fit.dof)
-    if dof <= 0 or not fit.convention.startswith("sigma given"):
+    if dof <= 0 or not fit.judges_misfit:
         return ""
     spread = np.sqrt(2 / dof)
     if not float(fit.chi2_reduced) > 1 + _MISSED * spread:

@@ -1,0 +1,43 @@
+"""Rows that stand for the second derivative of a loss."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._linalg import matmul
+from ._information_factor import eigen_rows
+
+
+def curvature_rows(
+    loss: Callable[[Array], Array], z: Array, *, positive: Any
+) -> tuple[Array, Array]:
+    r"""Rows e and A with $A^Te = \nabla\,$loss and $A^TA$ its second derivative.
+
+    Where `positive`, negative eigenvalues count by their size, which makes of a Newton
+    step one that goes downhill from a saddle as well (Dauphin et al. 2014,
+    arXiv:1406.2572). Otherwise they count as 0: there is no information in such a
+    direction.
+    """
+    unit = jnp.where(z == 0, 1, jnp.abs(jax.lax.stop_gradient(z)))
+
+    def scaled_loss(x: Array) -> Array:
+        return loss(x * unit)
+
+    gradient, hessian = (f(scaled_loss)(z / unit) for f in (jax.grad, jax.hessian))
+    diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
+    scale = jax.lax.stop_gradient(jnp.where(diagonal > 0, diagonal, 1))
+    scaled = hessian / scale[:, None] / scale[None, :]
+    eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
+    rounding = float(jnp.finfo(z.dtype).eps ** 0.8)
+    sizes = jnp.where(positive, jnp.abs(eigenvalues), jnp.maximum(eigenvalues, 0))
+    kept = sizes > rounding
+    roots = jnp.sqrt(jnp.where(kept, sizes, 1))
+    along = matmul(vectors.T, gradient / scale)
+    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
+    downhill = roots[:, None] * vectors.T * jnp.where(kept, 1, 0)[:, None]
+    convex = eigen_rows(scaled, eigenvalues, vectors, least=rounding)
+    rows = jnp.where(jnp.all(eigenvalues > rounding), convex, downhill)
+    return jnp.where(kept, along / roots, 0), rows * (scale / unit)

@@ -1,0 +1,39 @@
+"""Likelihoods: how data scatter around a prediction."""
+
+from ._banded_covariance import BandedCovariance
+from ._binomial import Binomial
+from ._categorical import Categorical
+from ._covariance import AbstractCovariance, AbstractCovarianceFactor
+from ._data_sets import DataSets, checked_data, data_sets
+from ._gaussian import Gaussian
+from ._gaussian_process import GaussianProcess
+from ._independent import AbstractIndependentLikelihood
+from ._layout import DataLayout, data_layout
+from ._likelihood import AbstractComparison, AbstractLikelihood
+from ._log_normal import LogNormal
+from ._poisson_likelihood import Poisson
+from ._student_t import StudentT
+from ._toeplitz_covariance import ToeplitzCovariance
+
+
+__all__ = [
+    "AbstractComparison",
+    "AbstractCovariance",
+    "AbstractCovarianceFactor",
+    "AbstractIndependentLikelihood",
+    "AbstractLikelihood",
+    "BandedCovariance",
+    "Binomial",
+    "Categorical",
+    "DataLayout",
+    "DataSets",
+    "Gaussian",
+    "GaussianProcess",
+    "LogNormal",
+    "Poisson",
+    "StudentT",
+    "ToeplitzCovariance",
+    "checked_data",
+    "data_layout",
+    "data_sets",
+]

@@ -1,0 +1,148 @@
+"""Covariances of Gaussian noise: the factor L of C = LLᵀ, and their information."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from ..._linalg import matmul
+
+
+class AbstractCovarianceFactor(eqx.Module):
+    r"""The factor L of a covariance $C = LL^T$ of as many data as there are.
+
+    `numbers` are those that C is made of, linear in all but standard deviations. With
+    $z = L^{-1}(\mu - d)$ and $B = L^{-1}\,dC\,L^{-T}$ the loss changes by
+    $\tfrac12\mathrm{tr}\,B - \tfrac12z^TBz$, and their expected information is
+    $\tfrac12\mathrm{tr}\,B^2$: B itself, as rows.
+    """
+
+    @abc.abstractmethod
+    def whiten(self, vector: Float[Array, " datum"]) -> Float[Array, " datum"]:
+        """L⁻¹ v."""
+
+    @abc.abstractmethod
+    def correlate(self, vector: Float[Array, " datum"]) -> Float[Array, " datum"]:
+        """L v: noise of this covariance from independent one."""
+
+    @abc.abstractmethod
+    def half_log_det(self) -> Float[Array, ""]:
+        """½ ln det C."""
+
+    @abc.abstractmethod
+    def numbers(self) -> Float[Array, " number"]:
+        """The numbers that the covariance is made of."""
+
+    @abc.abstractmethod
+    def whiten_numbers(
+        self, tangent: Float[Array, " number"], z: Array, expected: Any
+    ) -> Float[Array, " row"]:
+        """A change of the numbers in units of their information."""
+
+    @abc.abstractmethod
+    def number_rows(self, z: Float[Array, " datum"], expected: Any) -> Array:
+        """The gradient of the loss in these units."""
+
+
+class AbstractCovariance(eqx.Module):
+    """A covariance of data as users give it to `Gaussian(covariance=...)`."""
+
+    @abc.abstractmethod
+    def factor(
+        self, used: Bool[Array, " datum"] | None, size: int, dtype: Any
+    ) -> AbstractCovarianceFactor:
+        """The factor, in which data that are not used are independent of all.
+
+        `used` is None if all are; `size` is their number.
+        """
+
+
+class StandardDeviations(AbstractCovarianceFactor):
+    """The factor of independent data; the numbers are ln σ.
+
+    Rows of ln σ are in units of the information 2, or of what steps are safe with: far
+    from the optimum that is none to step by. With a σ that is f times too small the
+    gradient in ln σ is 1 − f² a datum and the step f²/2, e-folds beyond the optimum.
+    The mean of the expected and the observed curvature, 1 + z², makes the step tanh of
+    what there is to go, from either side.
+    """
+
+    sigma: Float[Array, " datum"]
+    used: Bool[Array, " datum"] | None
+
+    def whiten(self, vector):
+        """v/σ."""
+        return vector / self.sigma
+
+    def correlate(self, vector):
+        """σ v."""
+        return vector * self.sigma
+
+    def half_log_det(self):
+        """Σ ln σ."""
+        return jnp.sum(self.numbers())
+
+    def numbers(self):
+        """ln σ."""
+        return jnp.log(self.sigma)
+
+    def whiten_numbers(self, tangent, z, expected):
+        """The change of ln σ times the root of its information."""
+        return tangent * self._weight(z, expected)
+
+    def number_rows(self, z, expected):
+        """(1 − z²) over that root."""
+        score = (1 - z**2) / self._weight(z, expected)
+        return score if self.used is None else jnp.where(self.used, score, 0)
+
+    def _weight(self, z: Array, expected: Any) -> Array:
+        return jnp.sqrt(jnp.where(expected, 2.0, 1 + z**2))
+
+
+#: Beyond so many data the N(N + 1)/2 rows of B are too many: 134 million numbers for
+#: each parameter.
+MOST_DATA = 4096
+
+
+class AbstractMatrixFactor(AbstractCovarianceFactor):
+    """A factor whose information goes by the matrix B, its lower half as rows."""
+
+    @abc.abstractmethod
+    def tangent_matrix(self, tangent: Float[Array, " number"]) -> Array:
+        """The change of C by a change of the numbers."""
+
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of data."""
+
+    def whiten_numbers(self, tangent, z, expected):
+        """The lower half of B, in units in which all of B has half its squares."""
+        del z, expected
+        half = _whiten_columns(self, self.tangent_matrix(tangent))
+        whole = _whiten_columns(self, half.T)
+        row, column = np.tril_indices(self.size())
+        return whole[row, column] * _half_weights(row, column, whole.dtype)
+
+    def number_rows(self, z, expected):
+        """Half of 1 − zzᵀ in the same units."""
+        del expected
+        row, column = np.tril_indices(self.size())
+        score = jnp.where(row == column, 1.0, 0.0) - z[row] * z[column]
+        return score * _half_weights(row, column, z.dtype)
+
+
+def _whiten_columns(factor: AbstractCovarianceFactor, matrix: Array) -> Array:
+    return eqx.filter_vmap(factor.whiten, in_axes=1, out_axes=1)(matrix)
+
+
+def _half_weights(row: np.ndarray, column: np.ndarray, dtype: Any) -> Array:
+    """√½ on the diagonal, and 1 where an entry stands for two."""
+    return jnp.asarray(np.where(row == column, np.sqrt(0.5), 1.0), dtype)
+
+
+def quadratic(z: Array) -> Array:
+    """½ |z|²."""
+    return matmul(z, z) / 2

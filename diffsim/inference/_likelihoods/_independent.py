@@ -1,0 +1,123 @@
+"""`AbstractIndependentLikelihood`: data that scatter each on its own."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ._layout import DataLayout
+from ._likelihood import (
+    AbstractComparison,
+    AbstractLikelihood,
+    count_used,
+    where_used,
+)
+
+
+#: Arrays over data: the prediction, and what else the distribution of a datum has.
+Numbers = tuple[Array, ...]
+
+
+class AbstractIndependentLikelihood(AbstractLikelihood):
+    r"""A likelihood that is a product over data.
+
+    Subclasses write five functions of arrays over data. `kernel` + `normalization` is
+    −ln p of each datum; the second does not depend on the prediction.
+    """
+
+    @abc.abstractmethod
+    def numbers(
+        self, prediction: Array, layout: DataLayout, used: Array | None
+    ) -> Numbers:
+        """The prediction and the other numbers, harmless where nothing is used."""
+
+    @abc.abstractmethod
+    def kernel(self, data: Array, numbers: Numbers) -> Float[Array, " datum"]:
+        """The part of −ln p that depends on the prediction."""
+
+    @abc.abstractmethod
+    def normalization(self, data: Array, numbers: Numbers) -> Float[Array, " datum"]:
+        """The rest of −ln p."""
+
+    @abc.abstractmethod
+    def scores(self, data: Array, numbers: Numbers, varies: bool) -> Numbers:
+        """The gradient of −ln p by the numbers in units of `whitened`."""
+
+    @abc.abstractmethod
+    def whitened(self, tangents: Numbers, numbers: Numbers) -> Numbers:
+        """A change of the numbers in units of their expected information."""
+
+    @abc.abstractmethod
+    def residual(self, data: Array, numbers: Numbers) -> Float[Array, " datum"]:
+        """(prediction − data) in standard deviations."""
+
+    @property
+    def neutral(self) -> float:
+        """A datum that any prediction of the same value explains."""
+        return 0.0
+
+    def compare(self, prediction, data, layout, varies=False):
+        """The prediction beside the data; what is masked is set to `neutral`."""
+        used = self.used(layout)
+        # What is masked goes before anything is made of it: NaN times zero is NaN, and
+        # that is what the derivative of a choice made afterwards is.
+        prediction = where_used(used, prediction, self.neutral)
+        data = prediction if data is None else data.astype(prediction.dtype)
+        data = where_used(used, data, self.neutral)
+        numbers = self.numbers(prediction, layout, used)
+        return IndependentComparison(
+            likelihood=self, data=data, values=numbers, used=used, varies=varies
+        )
+
+
+class IndependentComparison(AbstractComparison):
+    """Sums over data, each of which has numbers of its own."""
+
+    likelihood: AbstractIndependentLikelihood
+    data: Float[Array, " datum"]
+    values: Numbers
+    used: Bool[Array, " datum"] | None
+    varies: bool = eqx.field(static=True)
+
+    def numbers(self):
+        """The prediction, followed by the others if they vary."""
+        return jnp.concatenate(self.values if self.varies else self.values[:1])
+
+    def loss(self):
+        """Sum over data."""
+        every = self.likelihood.kernel(self.data, self.values)
+        if self.varies:
+            every = every + self.likelihood.normalization(self.data, self.values)
+        return self._total(every)
+
+    def log_prob(self):
+        """Minus the sum over data of kernel and normalization."""
+        every = self.likelihood.kernel(self.data, self.values)
+        every = every + self.likelihood.normalization(self.data, self.values)
+        return -self._total(every)
+
+    def rows(self, expected):
+        """A row for each number of each datum."""
+        del expected
+        scores = self.likelihood.scores(self.data, self.values, self.varies)
+        return jnp.concatenate([where_used(self.used, x, 0) for x in scores])
+
+    def whiten(self, tangent: Any, expected: Any):
+        """A row for each number of each datum."""
+        del expected
+        tangents = tuple(tangent.reshape(-1, self.data.size))
+        return jnp.concatenate(self.likelihood.whitened(tangents, self.values))
+
+    def residuals(self):
+        """Standardized residuals."""
+        found = self.likelihood.residual(self.data, self.values)
+        return where_used(self.used, found, 0)
+
+    def size(self):
+        """Number of data that are used."""
+        return count_used(self.used, self.data.size)
+
+    def _total(self, every: Array) -> Array:
+        return jnp.sum(where_used(self.used, every, 0))

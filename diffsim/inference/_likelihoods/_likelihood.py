@@ -1,0 +1,199 @@
+"""`AbstractLikelihood`: how data scatter around a prediction."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from ..._types import PyTree
+from ..._validation import as_floating, as_vector, check_positive, is_traced
+from ._layout import DataLayout, data_layout
+
+
+class AbstractComparison(eqx.Module):
+    r"""A prediction beside its data, as a likelihood sees them.
+
+    `numbers` are all that the likelihood depends on: the prediction, and if it `varies`
+    with the model what the noise is made of, as ln σ. With g the gradient of the loss
+    in them and M their expected information,
+
+    - `whiten` is a linear map W with $W^TW = M$,
+    - `rows` are e with $W^Te = g$,
+
+    so that, with A the whitened derivative of the numbers by the parameters, $A^Te$ is
+    the gradient by the parameters and $A^TA$ their expected information. Where not
+    `expected`, M may be a curvature that steps are safer with.
+    """
+
+    used: eqx.AbstractVar[Bool[Array, " datum"] | None]
+    varies: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def numbers(self) -> Float[Array, " number"]:
+        """Prediction and varying numbers of the noise, as one vector."""
+
+    @abc.abstractmethod
+    def loss(self) -> Float[Array, ""]:
+        """−ln L, less what does not vary."""
+
+    @abc.abstractmethod
+    def log_prob(self) -> Float[Array, ""]:
+        """ln L of the data that are used."""
+
+    @abc.abstractmethod
+    def rows(self, expected: Any) -> Float[Array, " row"]:
+        """The gradient of the loss in units of the expected information."""
+
+    @abc.abstractmethod
+    def whiten(
+        self, tangent: Float[Array, " number"], expected: Any
+    ) -> Float[Array, " row"]:
+        """A change of the numbers in the same units."""
+
+    @abc.abstractmethod
+    def residuals(self) -> Float[Array, " datum"]:
+        """(prediction − data) in standard deviations; 0 where masked."""
+
+    @abc.abstractmethod
+    def size(self) -> Any:
+        """Number of data that are used."""
+
+
+class AbstractLikelihood(eqx.Module):
+    """The distribution of data, given a prediction; the base of all of them.
+
+    Subclasses say how a prediction compares with data laid out as one vector.
+    """
+
+    mask: eqx.AbstractVar[PyTree[Any]]
+
+    @abc.abstractmethod
+    def compare(
+        self,
+        prediction: Float[Array, " datum"],
+        data: Float[Array, " datum"] | None,
+        layout: DataLayout,
+        varies: bool = False,
+    ) -> AbstractComparison:
+        """The prediction beside the data; beside itself where there are none."""
+
+    @abc.abstractmethod
+    def draw(
+        self, key: Array, prediction: Float[Array, " datum"], layout: DataLayout
+    ) -> Float[Array, " datum"]:
+        """Data drawn from the distribution, as one vector."""
+
+    @property
+    def convention(self) -> str:
+        """A clause on what error bars follow from."""
+        return "from the likelihood: error bars not rescaled"
+
+    @property
+    def judges_misfit(self) -> bool:
+        """Whether χ² over its degrees of freedom is near 1 in a good fit."""
+        return True
+
+    def has_information(self, size: int, varies: bool) -> bool:
+        """Whether the expected information of so many data has a formula."""
+        del size, varies
+        return True
+
+    @property
+    def scale_is_unknown(self) -> bool:
+        """Whether the size of the noise is estimated from the residuals."""
+        return False
+
+    def log_prob(self, prediction: PyTree[Any], data: PyTree[Any]) -> Float[Array, ""]:
+        """Logarithm of the probability (density) of `data`, of those not masked."""
+        layout = self.layout(prediction) if data is None else data_layout(data)
+        flat = self.flat_prediction(prediction, layout)
+        vector = as_vector([as_floating("data", x) for x in jax.tree.leaves(data)])
+        return self.compare(flat, vector, layout, True).log_prob()
+
+    def sample(self, key: Array, prediction: PyTree[Any]) -> PyTree[Array]:
+        """Draw data around a prediction with a `jax.random` key."""
+        layout = self.layout(prediction)
+        flat = self.flat_prediction(prediction, layout)
+        return layout.unflatten(self.draw(key, flat, layout))
+
+    def layout(self, prediction: PyTree[Any]) -> DataLayout:
+        """The layout of data that go with a prediction."""
+        return data_layout(prediction)
+
+    def flat_prediction(
+        self, prediction: PyTree[Any], layout: DataLayout
+    ) -> Float[Array, " number"]:
+        """A prediction for data of this layout as one vector."""
+        return layout.flat("the prediction", prediction)
+
+    def used(self, layout: DataLayout) -> Bool[Array, " datum"] | None:
+        """Where there is a datum that counts; None without a mask."""
+        if self.mask is None:
+            return None
+        return jnp.asarray(layout.flat("mask", self.mask))
+
+    def check_data(self, data: np.ndarray) -> None:
+        """Raise `ValueError` for data (those in use) that cannot come of this noise."""
+        del data
+
+
+def where_used(used: Array | None, x: Array, fill: Any) -> Array:
+    """`x`, and `fill` where there is no datum."""
+    return x if used is None else jnp.where(used, x, fill)
+
+
+def count_used(used: Array | None, size: int) -> int | Array:
+    """Number of data that are used."""
+    return size if used is None else jnp.sum(used)
+
+
+def check_mask(mask: PyTree[Any]):
+    """Raise `ValueError` unless a mask is of booleans."""
+    for leaf in jax.tree.leaves(mask):
+        dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
+        if dtype.kind != "b":
+            raise ValueError(
+                f"mask must be boolean, True where there is a datum, got dtype {dtype}"
+            )
+
+
+def as_scale(name: str, given: PyTree[Any], mask: PyTree[Any]) -> PyTree[Any]:
+    """Return a pytree of positive finite numbers as arrays, checked where in use."""
+    # Arrays, so that another value compiles nothing new.
+    arrays = jax.tree.map(lambda leaf: as_floating(name, leaf), given)
+    for leaf in _used(arrays, mask):
+        check_positive(name, leaf, "it is a standard deviation")
+        _check_finite(name, leaf)
+    return arrays
+
+
+def _check_finite(name: str, scale: Any):
+    """Refuse what would count as a datum and weigh nothing."""
+    if not is_traced(scale) and not np.all(np.isfinite(np.asarray(scale, float))):
+        raise ValueError(
+            f"{name} must be finite, got inf; leave a datum out by mask=, False where "
+            "there is none"
+        )
+
+
+def _used(scale: PyTree[Any], mask: PyTree[Any]) -> list[Any]:
+    """The leaves of a scale, where they are arrays with 1 for what is masked."""
+    leaves, masks = jax.tree.leaves(scale), jax.tree.leaves(mask)
+    if jax.tree.structure(scale) != jax.tree.structure(mask):
+        return leaves
+    pairs = list(zip(leaves, masks, strict=True))
+    known = [pair for pair in pairs if np.ndim(pair[0]) == 0 or not is_traced(pair[1])]
+    return [_fill_masked(*pair) for pair in known]
+
+
+def _fill_masked(scale: Any, used: Any) -> object:
+    if is_traced(scale) or np.ndim(scale) == 0:
+        return scale
+    try:
+        return np.where(used, scale, 1)
+    except ValueError:  # shapes differ, which `DataLayout` says of the data as well
+        return scale
