@@ -5,6 +5,7 @@ from ._fisher_information import Degeneracy, Fisher
 from ._fit import fit
 from ._fit_options import FitOptions
 from ._fit_result import Fit
+from ._free import Free, Transform
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._levenberg_marquardt_state import LevenbergMarquardtState, Objective
 from ._likelihoods import (
@@ -20,7 +21,7 @@ from ._likelihoods import (
     StudentT,
     ToeplitzCovariance,
 )
-from ._parameters import Free, Transform
+from ._priors import Prior
 
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "LogNormal",
     "Objective",
     "Poisson",
+    "Prior",
     "StudentT",
     "ToeplitzCovariance",
     "Transform",

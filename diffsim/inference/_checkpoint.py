@@ -111,13 +111,16 @@ def identity(experiment: Posterior, solver: Any) -> dict[str, str]:
     rest = with_selected_values(
         parameters.base, selection, jnp.zeros_like(parameters.start)
     )
-    prior = parameters.prior_mean, parameters.prior_sd, parameters.has_prior
+    prior = (
+        (parameters.prior_mean, parameters.prior_sd, parameters.has_prior),
+        (parameters.distributions, parameters.priors),
+    )
     parts = {
         "data": _data(experiment),
         "noise": experiment.noise,
         "predict": experiment.predict,
         "model": rest,
-        "free parameters": (selection.names, chosen),
+        "free parameters": (selection.names, chosen, parameters.tied),
         "start": parameters.start,
         "bounds": (parameters.lower, parameters.upper),
         "prior": prior,

@@ -40,6 +40,7 @@ def fisher(
     kind: str = "expected",
     data: PyTree = None,
     error_estimate: bool = False,
+    priors: Any = (),
 ) -> Fisher:
     r"""The Fisher information of an experiment at `model`, before or after the data.
 
@@ -81,6 +82,8 @@ def fisher(
         and so does the printed summary. The finer runs come on top: twice the
         steps where they are fixed, 1.3 to 1.8 times as many by a tolerance.
 
+    - `priors`: a list of `Prior`, on functions of the model.
+
     **Returns:** a `Fisher`.
 
     **Raises:** `ValueError` for wrong paths, shapes, NaN data, an unknown sigma without
@@ -95,7 +98,7 @@ def fisher(
         raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
-        found = posterior(predict, model, data, noise=noise, free=free)
+        found = posterior(predict, model, data, noise=noise, free=free, priors=priors)
         with reading(found), _with_explained_errors(found, kind):
             return _fisher_matrix(found, kind, error_estimate)
 

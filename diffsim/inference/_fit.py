@@ -54,6 +54,7 @@ def fit(
     solver: Any = None,
     starts: Any = 1,
     options: Any = None,
+    priors: Any = (),
 ) -> Fit:
     r"""Fit parameters of a model to data: most probable values, with error bars.
 
@@ -96,6 +97,7 @@ def fit(
     - `starts`: how many starts to search from at once, in one vmapped call: the given
         one and others around it (see `FitOptions.start_scatter`). The best is the fit;
         `history` holds where all ended, best first.
+    - `priors`: a list of `Prior`, on functions of the model.
     - `options`: a `FitOptions`: steps, progress, checkpoint.
 
     **Returns:** a `Fit`; `print(fit)` is the report. Under `jit`, `vmap` and `grad`
@@ -124,7 +126,15 @@ def fit(
             f"options must be an inference.FitOptions(...), got {options!r}"
         )
     with explain_swapped(predict, model, data, order="fit(predict, model, data)"):
-        found = posterior(predict, model, data, noise=noise, free=free)
+        found = posterior(
+            predict,
+            model,
+            data,
+            noise=noise,
+            free=free,
+            priors=priors,
+            fixed=options.fixed,
+        )
         solver = _solver(solver, found)
         explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
         with reading(found, solver), explained:

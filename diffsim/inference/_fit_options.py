@@ -48,6 +48,7 @@ class FitOptions:
     - `observed`: error bars by the second derivative of the log posterior at the best
         fit, which knows how far the model is from linear and the residuals from small,
         in place of the expected information.
+    - `fixed`: paths that do not vary, for all that `free` says.
     - `solver_error`: False leaves out one run at finer steps after the fit, which says
         how much of the error bars the simulation's own error may take.
     - `seed`, `start_scatter`: with `starts=k`, the start and k − 1 others drawn around
@@ -62,6 +63,7 @@ class FitOptions:
     checkpoint: str | pathlib.Path | None = None
     covariance: bool = True
     observed: bool = False
+    fixed: Any = ()
     solver_error: bool = True
     seed: int = 0
     start_scatter: float = 0.3

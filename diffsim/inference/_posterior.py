@@ -30,6 +30,7 @@ from ._likelihoods import (
     data_sets,
 )
 from ._parameters import Parameters, parameters
+from ._priors import PriorTerm
 
 
 class Compared(eqx.Module):
@@ -37,6 +38,7 @@ class Compared(eqx.Module):
 
     comparisons: tuple[AbstractComparison, ...]
     predictions: tuple[Array, ...]
+    prior: PriorTerm
     result: RESULTS
 
     @property
@@ -134,7 +136,8 @@ class Posterior(eqx.Module):
             data = None if self.data is None else self.data[i]
             predictions.append(flat)
             comparisons.append(likelihood.compare(flat, data, layout, sets.varies[i]))
-        found = Compared(tuple(comparisons), tuple(predictions), result)
+        prior = self.parameters.prior(values, self.expected)
+        found = Compared(tuple(comparisons), tuple(predictions), prior, result)
         return eqx.tree_at(lambda x: x.result, found, _with_culprit(found))
 
     @property
@@ -162,7 +165,7 @@ class Posterior(eqx.Module):
             return hold(e) + matmul(hold(jacobian), z - hold(z)), objective
         values = self.parameters.values(z)
         numbers, found = self.numbers(values)
-        rows = self._rows_of(found, values)
+        rows = self._rows_of(found)
         if not self.is_plain:
             # Steps are by this curvature; of what they reach it is no derivative.
             hold = jax.lax.stop_gradient
@@ -173,7 +176,8 @@ class Posterior(eqx.Module):
     @property
     def is_plain(self) -> bool:
         """Whether rows are residuals, of which the derivative is what steps need."""
-        return all(isinstance(x, Gaussian) for x in _noises(self.noise))
+        others = any(self.parameters.distributions) or self.parameters.priors
+        return not others and all(isinstance(x, Gaussian) for x in _noises(self.noise))
 
     def rows_and_jacobian(
         self, z: Array, **options: Any
@@ -196,14 +200,13 @@ class Posterior(eqx.Module):
         _, jacobian, found = value_and_jacobian(numbers, z, **options)
         values = self.parameters.values(z)
         jacobian = self.whiten_columns(found, jacobian)
-        return self._rows_of(found, values), jacobian, self._objective(found, values)
+        return self._rows_of(found), jacobian, self._objective(found, values)
 
     def numbers(self, values: Array) -> tuple[Array, Compared]:
         """The numbers of all likelihoods, and whitened priors."""
         found = self.compared(values)
         numbers = [one.numbers() for one in found.comparisons]
-        prior = self.parameters.prior_rows(values)
-        return jnp.concatenate([*numbers, prior]), found
+        return jnp.concatenate([*numbers, found.prior.numbers()]), found
 
     def whiten(self, found: Compared, tangent: Array) -> Array:
         """A change of the `numbers` in units of the information of each likelihood."""
@@ -212,21 +215,21 @@ class Posterior(eqx.Module):
             end = begin + one.numbers().size
             rows.append(one.whiten(tangent[begin:end], self.expected))
             begin = end
-        return jnp.concatenate([*rows, tangent[begin:]])
+        return jnp.concatenate([*rows, found.prior.whiten(tangent[begin:])])
 
     def whiten_columns(self, found: Compared, jacobian: Array) -> Array:
         """The derivative of the `numbers`, (number, parameter), in the same units."""
         whiten = eqx.filter_vmap(self.whiten, in_axes=(None, 1), out_axes=1)
         return whiten(found, jacobian)
 
-    def _rows_of(self, found: Compared, values: Array) -> Array:
-        """The rows of each likelihood, and a row for each prior."""
+    def _rows_of(self, found: Compared) -> Array:
+        """The rows of each likelihood, and those of priors."""
         rows = [one.rows(self.expected) for one in found.comparisons]
-        return jnp.concatenate([*rows, self.parameters.prior_rows(values)])
+        return jnp.concatenate([*rows, found.prior.rows()])
 
     def _objective(self, found: Compared, values: Array) -> Objective:
         known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
-        return Objective(self._loss(found, values), known, FitStatistics.of(found))
+        return Objective(self._loss(found), known, FitStatistics.of(found))
 
     def with_expected_information(self) -> "Posterior":
         """The same with rows that stand for the expected information."""
@@ -244,17 +247,17 @@ class Posterior(eqx.Module):
 
     def loss_at(self, values: Array) -> Array:
         """The loss at the physical `values`."""
-        return self._loss(self.compared(values), values)
+        return self._loss(self.compared(values))
 
     def objective_at(self, z: Array) -> Objective:
         """The loss and the statistics of `z`."""
         values = self.parameters.values(z)
         return self._objective(self.compared(values), values)
 
-    def _loss(self, found: Compared, values: Array) -> Array:
-        prior = self.parameters.prior_rows(values)
-        losses = sum(one.loss() for one in found.comparisons)
-        return losses + matmul(prior, prior) / 2
+    def _loss(self, found: Compared) -> Array:
+        return jnp.asarray(sum(one.loss() for one in found.comparisons)) + (
+            found.prior.loss()
+        )
 
 
 def _noises(noise: Any) -> list[Any]:
@@ -313,16 +316,25 @@ def _with_culprit(found: Compared) -> RESULTS:
 
 
 def posterior(
-    predict: Any, model: PyTree, data: PyTree, *, noise: Any, free: Any
+    predict: Any,
+    model: PyTree,
+    data: PyTree,
+    *,
+    noise: Any,
+    free: Any,
+    priors: Any = (),
+    fixed: Any = (),
 ) -> Posterior:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
     check_signature("predict", predict, ("model",))
     check_not_simulation(data)
-    found = parameters(model, free)
+    found = parameters(model, free, priors, fixed)
     # The model is made, in a dozen small programs, only where something reads it.
     varies = any(map(is_function, _noises(noise)))
     sets = data_sets(noise, found.model(found.start) if varies else model)
-    if any(one.scale_is_unknown for one in sets.likelihoods) and found.has_prior:
+    if any(one.scale_is_unknown for one in sets.likelihoods) and not (
+        found.is_without_prior
+    ):
         raise ValueError(
             "noise=Gaussian() cannot be combined with priors, whose weight depends on "
             "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"

@@ -1,0 +1,175 @@
+"""`Free`: how the parameters under a path vary."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._validation import as_floating, check_positive
+
+
+class Transform(eqx.Module):
+    """A monotone change of variable, elementwise: `inverse(forward(x))` is x.
+
+    ```python
+    logit = inference.Transform(jax.scipy.special.logit, jax.nn.sigmoid)
+    free = {"e": ds.Free(transform=logit)}  # between 0 and 1, wherever a step may go
+
+    def extremes(orbit):  # peri- and apocenter, semi-major axis 5
+        return 5 * jnp.stack([1 - orbit["e"], 1 + orbit["e"]])
+
+    data, noise = jnp.array([4.0, 6.0]), inference.Gaussian(0.1)
+    ds.fit(extremes, {"e": 0.9}, data, noise=noise, free=free).values  # 0.2
+    ```
+    """
+
+    forward: Callable
+    inverse: Callable
+
+
+class Free(eqx.Module):
+    r"""How the parameters under a path vary: `free={"bodies.masses": Free(...)}`.
+
+    ```python
+    t = jnp.linspace(0.0, 3.0, 40)
+
+    def decay(model):
+        return model["height"] * jnp.exp(-model["rate"] * t) + model["dark"]
+
+    free = {
+        "height": ds.Free(transform="log"),
+        "rate": ds.Free(prior=(0.7, 0.01)),
+        "dark": ds.Free(bounds=(0.0, None)),
+    }
+    start, noise = {"height": 1.0, "rate": 1.0, "dark": 0.1}, inference.Gaussian(0.05)
+    data = decay({"height": 2.0, "rate": 0.7, "dark": 0.02})
+    ds.fit(decay, start, data, noise=noise, free=free)
+    ```
+
+    **Arguments** (each a number, or an array in the shape of what the path selects)
+
+    - `scale`: a typical change of the parameter, of its transformed value if there is
+        a transform. Parameters are optimized in units of it. Levenberg-Marquardt does
+        not depend on it; gradient descent does: a learning rate of 0.01 means a
+        hundredth of a scale a step. None: 1 for a transformed parameter; else the
+        standard deviation of the prior; else |start|, and where the start is 0 the
+        largest |start| of that leaf, or 1.
+    - `transform`: "log", or a pair (forward, inverse), or an object with these two
+        methods: the parameter is optimized as `forward(parameter)`. Values, bounds,
+        priors and error bars are always those of the parameter itself.
+    - `bounds`: (lower, upper), None for an open side. Levenberg-Marquardt and Optax
+        optimizers keep every point inside. A parameter that ends at a bound is flagged
+        and has no error bar (NaN): its uncertainty is one-sided, and the error bars of
+        the others hold at that bound.
+    - `prior`: (mean, standard deviation) of a Gaussian prior; or a distribution of
+        NumPyro, Distrax or your own, any object with `log_prob(value)`; or a list of
+        either, one for each entry of an array. The density is that of the parameter
+        itself, whatever its transform. A support that a distribution of NumPyro states,
+        as positive numbers, bounds the parameter where there are no `bounds`.
+    - `tied`: the parameter is not free but follows others: the path of one that it
+        equals, or a function of the model, `Free(tied=lambda m: 2 * m["a"])`, which
+        sees the values of all that are free and of those that are tied before it.
+    - `unit`: a label for reports and pictures, `unit="m/s"`; nothing is converted.
+
+    **Good values:** `transform="log"` for what is positive and known to a factor;
+    `scale` for positions and velocities that are near 0 at the start.
+    """
+
+    scale: Any
+    transform: Transform | None
+    bounds: tuple[Any, Any]
+    prior: Any
+    tied: Any
+    unit: str | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        scale: Any = None,
+        transform: Any = None,
+        bounds: Any = None,
+        prior: Any = None,
+        *,
+        tied: Any = None,
+        unit: str | None = None,
+    ):
+        if unit is not None and not isinstance(unit, str):
+            raise ValueError(f"unit must be a label such as 'm/s', got {unit!r}")
+        self.tied, self.unit = (
+            checked_tie(tied, (scale, transform, bounds, prior)),
+            unit,
+        )
+        if scale is not None:
+            as_floating("scale", scale)
+            check_positive("scale", scale)
+        self.scale = scale
+        self.transform = _transform(transform)
+        self.bounds = _pair("bounds", (None, None) if bounds is None else bounds)
+        self.prior = checked_prior("prior", prior)
+
+
+def _transform(given: Any) -> Transform | None:
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "log":
+        return Transform(jnp.log, jnp.exp)
+    if isinstance(given, tuple) and len(given) == 2 and all(map(callable, given)):
+        return Transform(*given)
+    forward, inverse = getattr(given, "forward", None), getattr(given, "inverse", None)
+    if forward is not None and inverse is not None:
+        return Transform(forward, inverse)
+    raise ValueError(
+        "transform must be 'log', a pair (forward, inverse) of functions or an object "
+        f"with these methods, got {given!r}"
+    )
+
+
+def checked_tie(tied: Any, others: tuple[Any, ...]) -> str | Callable | None:
+    """What a parameter follows, if it is nothing else at once."""
+    if tied is None:
+        return None
+    if not isinstance(tied, str) and not callable(tied):
+        raise ValueError(
+            "tied must be the path of another parameter or a function of the model, "
+            f"got {tied!r:.60}"
+        )
+    if any(other is not None for other in others):
+        raise ValueError(
+            "tied cannot be combined with scale, transform, bounds or prior: the "
+            "parameter is not free; give them to the one that it follows"
+        )
+    return tied
+
+
+def is_distribution(given: Any) -> bool:
+    """Whether it has a density."""
+    return hasattr(given, "log_prob") and not isinstance(given, type)
+
+
+def checked_prior(name: str, given: Any) -> Any:
+    """A prior as one of its three forms: a distribution, a pair, or a list of them."""
+    if given is None or is_distribution(given):
+        return given
+    if isinstance(given, list) and any(
+        is_distribution(x) or isinstance(x, tuple) or x is None for x in given
+    ):
+        return [checked_prior(name, one) for one in given]
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(
+            f"{name} must be (mean, standard deviation), a distribution with "
+            "log_prob(value), as numpyro.distributions.LogNormal(0.0, 1.0), or a list "
+            f"of these, one for each entry, got {given!r:.60}"
+        )
+    for number in given:
+        as_floating(name, number)
+    check_positive(name, given[1], "it is (mean, standard deviation)")
+    return tuple(given)
+
+
+def _pair(name: str, given: Any) -> tuple[Any, Any]:
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ValueError(f"{name} must be a pair (lower, upper), got {given!r}")
+    for number in given:
+        if number is not None:
+            as_floating(name, number)
+    return tuple(given)
