@@ -1,7 +1,7 @@
-"""Four small fits whose likelihoods are far enough from parabolas to tell methods apart.
+"""Four small fits whose likelihoods are visibly no parabolas.
 
-Each is a dictionary: what the JSON says of the problem, and under `residuals` a function
-whose sum of squares is χ², or minus twice the log-likelihood up to a constant.
+Each is a dictionary: what the JSON says of the problem, and under `residuals` a
+function whose sum of squares is χ², or minus twice the log-likelihood up to a constant.
 """
 
 import numpy as np

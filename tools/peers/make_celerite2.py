@@ -75,7 +75,7 @@ def main():
         " + sin(eta w0 tau) / (2 eta Q)), eta = sqrt(1 - 1 / 4 Q^2);"
         " k_Matern = sigma^2 (1 + r tau) exp(-r tau), r = sqrt(3) / rho;"
         " k_eps = sigma^2 (cos(eps tau) + r sin(eps tau) / eps) exp(-r tau)",
-        "log_likelihood_is": "-((y - mean)' C^-1 (y - mean) + ln det C + N ln 2 pi) / 2",
+        "log_likelihood_is": "-(r' C^-1 r + ln det C + N ln 2 pi) / 2, r = y - mean",
         "data": {"t": t, "y": y, "mean": MEAN, "noise": NOISE},
         "sho": SHO,
         "matern32": MATERN,

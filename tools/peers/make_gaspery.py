@@ -1,4 +1,4 @@
-"""Ask gaspery for the Fisher matrix of a planet's radial velocities under stellar noise.
+"""Ask gaspery for the Fisher matrix of radial velocities under stellar noise.
 
     pip install gaspery jax tinygp astropy pandas matplotlib tqdm mpmath
     python tools/peers/make_gaspery.py

@@ -60,7 +60,7 @@ def closed_form(mu: float, aux: float | None) -> float:
     """CLs with the asymptotic distributions of q̃ (arXiv:1007.1727)."""
     best = (OBSERVED - BACKGROUND) / SIGNAL
     q = max(twice_nll(mu, aux) - twice_nll(best, aux), 0.0) if mu > best else 0.0
-    # Asimov's data: background alone, its factor at the best fit to the data for mu = 0.
+    # Asimov's data: no signal, the background's factor where it fits best for mu = 0.
     gamma = 1.0 if aux is None else (OBSERVED + aux) / (BACKGROUND + aux)
     asimov = {"count": BACKGROUND * gamma, "auxcount": aux and aux * gamma}
     root_a = np.sqrt(twice_nll(mu, aux, **asimov) - twice_nll(0.0, aux, **asimov))
