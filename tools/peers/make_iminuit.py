@@ -20,7 +20,7 @@ TOLERANCES = (1e-1, 1e-3, 1e-5, 1e-7)
 
 
 def minuit(problem: dict, tol: float) -> Minuit:
-    """The fit at strategy 2, with HESSE and MINOS; gradients by Minuit's differences."""
+    """The fit at strategy 2, with HESSE and MINOS; gradients are differences."""
     errordef = problem["errordef"]
 
     def objective(theta):
