@@ -1,5 +1,7 @@
 """Parameters from data: fits, error bars and forecasts for any simulation."""
 
+from ._contour import Contour
+from ._dali import Dali
 from ._fisher_forecast import fisher
 from ._fisher_information import Degeneracy, Fisher
 from ._fit import fit
@@ -22,6 +24,8 @@ from ._likelihoods import (
     ToeplitzCovariance,
 )
 from ._priors import Prior
+from ._profile import Profile
+from ._propagate import Propagated
 
 
 __all__ = [
@@ -30,6 +34,8 @@ __all__ = [
     "BandedCovariance",
     "Binomial",
     "Categorical",
+    "Contour",
+    "Dali",
     "Degeneracy",
     "Fisher",
     "Fit",
@@ -43,6 +49,8 @@ __all__ = [
     "Objective",
     "Poisson",
     "Prior",
+    "Profile",
+    "Propagated",
     "StudentT",
     "ToeplitzCovariance",
     "Transform",

@@ -1,6 +1,5 @@
 """`fisher`: what an experiment can tell about the parameters of a model."""
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._jit._fresh_jit import fresh_jit, reading
+from .._jit._fresh_jit import reading
 from .._linalg import matmul
-from .._results import RESULTS
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import is_traced
@@ -19,16 +17,16 @@ from ._argument_order import explain_swapped
 from ._fisher_information import Fisher
 from ._fit import warn_of_single_precision
 from ._fit_diagnostics import at_finer_steps
-from ._information_factor import eigen_rows, estimated_sigma, scaled_cholesky_factor
-from ._jacobian import value_and_jacobian
-from ._likelihoods import AbstractComparison
+from ._fit_options import check_count
+from ._information import expected_information, observed_information
 from ._posterior import (
-    Compared,
     Posterior,
     explain_derivatives,
     likelihoods_of,
     posterior,
 )
+from ._remembered import remember
+from ._sampled_information import sampled_information
 
 
 def fisher(
@@ -41,6 +39,8 @@ def fisher(
     data: PyTree = None,
     error_estimate: bool = False,
     priors: Any = (),
+    samples: int = 4096,
+    seed: int = 0,
 ) -> Fisher:
     r"""The Fisher information of an experiment at `model`, before or after the data.
 
@@ -67,14 +67,19 @@ def fisher(
         `Trajectory`, of which the states count. A simulation that fails inside makes
         NaN and a `status`, not an exception.
     - `model`: a pytree; where to evaluate.
-    - `noise`: a `Gaussian` with a sigma, or a function from the model to one.
+    - `noise`: a likelihood, such as a `Gaussian` with a sigma, or a function from the
+        model to one, or a dict of them, as in `fit`.
     - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
         every float, and no leaf may be an integer), a path, several, a function from
         the model to nodes, or a dict from path to `Free`. Of `Free` only priors matter
         here: error bars are those of the parameters themselves, whatever their
         transform.
-    - `kind`: "expected" is the formula above. "observed" is minus the second derivative
-        of the log posterior on real `data`; they differ by noise, and by model error.
+    - `kind`: "expected" is the formula above, or that of the likelihood which is given.
+        "observed" is minus the second derivative of the log posterior on real `data`;
+        they differ by noise, and by model error. "sampled" is the covariance of the
+        score over data drawn from the likelihood: right for any that can draw, and
+        uncertain by `Fisher.sampling_error`. It also serves where "expected" is asked
+        of a likelihood with `sample` and without a formula.
     - `data`: needed for "observed", and by `Gaussian()` to judge the size of the noise.
     - `error_estimate`: whether to repeat it all with half the step, or a tenth of the
         tolerance, of the simulations inside `predict`. `Fisher.error_estimate` and
@@ -83,6 +88,7 @@ def fisher(
         steps where they are fixed, 1.3 to 1.8 times as many by a tolerance.
 
     - `priors`: a list of `Prior`, on functions of the model.
+    - `samples`, `seed`: how many data sets are drawn for "sampled", and by which key.
 
     **Returns:** a `Fisher`.
 
@@ -94,13 +100,18 @@ def fisher(
     `error_estimate=True` (mathematics).
     """
     warn_of_single_precision("fisher", model, data)
-    if kind not in ("expected", "observed"):
-        raise ValueError(f"kind must be 'expected' or 'observed', got {kind!r}")
+    if kind not in ("expected", "observed", "sampled"):
+        raise ValueError(
+            f"kind must be 'expected', 'observed' or 'sampled', got {kind!r}"
+        )
+    check_count("samples", samples)
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
         found = posterior(predict, model, data, noise=noise, free=free, priors=priors)
         with reading(found), _with_explained_errors(found, kind):
-            return _fisher_matrix(found, kind, error_estimate)
+            information = _fisher_matrix(found, kind, error_estimate, samples, seed)
+    remember(information, found)
+    return information
 
 
 def _with_explained_errors(found: Posterior, kind: str):
@@ -119,18 +130,44 @@ def _with_explained_errors(found: Posterior, kind: str):
     )
 
 
-def _fisher_matrix(found: Posterior, kind: str, error_estimate: bool) -> Fisher:
+def _fisher_matrix(
+    found: Posterior, kind: str, error_estimate: bool, samples: int, seed: int
+) -> Fisher:
     if found.data is None and (kind == "observed" or found.scale_is_unknown):
         needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
         raise ValueError(f"data must be given: {needs} cannot do without")
     if found.scale_is_unknown:
         _check_enough_data(found)
     values = found.parameters.start
-    inform = _observed if kind == "observed" else _expected
+    if kind == "sampled" or (kind == "expected" and _lacks_formula(found)):
+        if error_estimate or found.scale_is_unknown:
+            given = "error_estimate" if error_estimate else "noise=Gaussian()"
+            raise ValueError(
+                f"{given} cannot be combined with an information that is sampled; take "
+                "kind='expected' or 'observed'"
+            )
+        return sampled_information(found, values, samples, seed)
+    inform = observed_information if kind == "observed" else expected_information
     information, at = inform(found, values)
     if not error_estimate:
         return information
     return _with_refinement(information, at, at_finer_steps(inform, found, values))
+
+
+def _lacks_formula(found: Posterior) -> bool:
+    """Whether the expected information has to be sampled, if it can be."""
+    sets = likelihoods_of(found)
+    for one, varies in zip(sets.likelihoods, sets.varies, strict=True):
+        if one.has_information(0, varies):
+            continue
+        if not one.can_draw:
+            raise ValueError(
+                "the expected information of a likelihood of your own needs "
+                "information(prediction) or sample(key, prediction) beside log_prob; "
+                "without them take kind='observed' with data"
+            )
+        return True
+    return False
 
 
 def _check_enough_data(found: Posterior):
@@ -167,113 +204,3 @@ def _with_refinement(information: Fisher, at: Array, finer: Any) -> Fisher:
     if information.score_rows is not None:
         change = matmul(information.score_rows.T, change)
     return information.with_refinement(refined, change)
-
-
-def _expected(found: Posterior, values: Array) -> tuple[Fisher, Array]:
-    """The information, and the prediction."""
-    root, scale, rows, status, prediction = _information(found, values)
-    names = found.parameters.names
-    return Fisher(root, scale, rows, status, names, "expected"), prediction
-
-
-@fresh_jit
-def _information(found: Posterior, values: Array):
-    """Root and scale, rows of the score, status, prediction."""
-    found = found.with_expected_information()
-    _, jacobian, seen = value_and_jacobian(found.numbers, values)
-    noise_scale = _noise_scale(found, seen, values)
-    # Whitened here and not before, so that a derivative of the information sees how the
-    # noise varies, which the information itself must not.
-    score_rows = _score_rows(seen, jacobian) / noise_scale**2
-    jacobian = found.whiten_columns(seen, jacobian) / noise_scale
-    root, scale = scaled_cholesky_factor(jacobian)
-    status = _status(seen, root)
-    # A derivative may be finite where the prediction is not: no number is right there.
-    root = jnp.where(jnp.asarray(status == RESULTS.successful), root, jnp.nan)
-    return root, scale, score_rows, status, seen.prediction
-
-
-def _score_rows(seen: Compared, jacobian: Array) -> Array:
-    """M µ', with M the information of the prediction."""
-    rows, begin = [], 0
-    for one, prediction in zip(seen.comparisons, seen.predictions, strict=True):
-        n = prediction.size
-        rows.append(_information_times(one, n)(jacobian[begin : begin + n]))
-        begin += one.numbers().size
-    return jnp.concatenate(rows)
-
-
-def _information_times(one: AbstractComparison, n: int) -> Callable[[Array], Array]:
-    """The map from changes of a prediction, (datum, parameter), to those of a score."""
-    numbers = one.numbers()
-
-    def white(change: Array) -> Array:
-        rest = jnp.zeros(numbers.size - n, numbers.dtype)
-        return one.whiten(jnp.concatenate([change, rest]), True)
-
-    def both(change: Array) -> Array:
-        whitened, pull = jax.vjp(white, change)
-        return pull(whitened)[0]
-
-    return jax.vmap(both, in_axes=1, out_axes=1)
-
-
-def _noise_scale(found: Posterior, seen: Compared, values: Array) -> Array:
-    """The factor from the sigma of a row to that of the noise: 1 if it is known."""
-    if not found.scale_is_unknown:
-        return jnp.ones((), values.dtype)
-    (one,) = seen.comparisons
-    residuals = one.residuals()
-    dof = jnp.asarray(one.size() - values.size)
-    return estimated_sigma(matmul(residuals, residuals), dof)
-
-
-def _status(seen: Compared, root: Array) -> RESULTS:
-    finite = jnp.all(jnp.isfinite(seen.residuals)) & jnp.all(jnp.isfinite(root))
-    bad = RESULTS.where(
-        jnp.asarray(seen.result == RESULTS.successful),
-        RESULTS.prediction_not_finite,
-        seen.result,
-    )
-    return RESULTS.where(finite, RESULTS.successful, bad)
-
-
-def _observed(found: Posterior, values: Array) -> tuple[Fisher, Array]:
-    """From the scaled second derivative, whose eigenvalues may not be positive.
-
-    Beside the information the gradient of the loss.
-    """
-    hessian, gradient, unit, status = _second_derivative(found, values)
-    diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
-    scale = jnp.where(diagonal > 0, diagonal, 1)
-    scaled = hessian / scale[:, None] / scale[None, :]
-    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
-    eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
-    rounding = jnp.finfo(values.dtype).eps ** 0.8
-    if not is_traced(eigenvalues) and eigenvalues[0] < -rounding:
-        worst = found.parameters.names[int(jnp.argmax(jnp.abs(vectors[:, 0])))]
-        raise ValueError(
-            "the observed information is not positive definite at this model (worst "
-            f"along {worst!r}): it is a curvature, positive only near the best fit; "
-            "fit first, or use kind='expected'"
-        )
-    rows = eigen_rows(scaled, eigenvalues, vectors, least=float(rounding))
-    root, scale = scaled_cholesky_factor(rows * (scale / unit))
-    names = found.parameters.names
-    information = Fisher(root, scale, None, status, names, "observed")
-    return information, gradient
-
-
-@fresh_jit
-def _second_derivative(found: Posterior, values: Array):
-    """In units of the values, whose squares may be beyond what a float holds."""
-    seen = found.compared(values)
-    unit = jnp.where(values == 0, 1, jnp.abs(values))
-
-    def loss(x: Array) -> Array:
-        return found.loss_at(x * unit)
-
-    square = _noise_scale(found, seen, values) ** 2
-    hessian, gradient = (f(loss)(values / unit) for f in (jax.hessian, jax.grad))
-    hessian, gradient = hessian / square, gradient / square / unit
-    return hessian, gradient, unit, _status(seen, hessian)

@@ -1,6 +1,7 @@
 """`Fisher`: an information matrix with the names of its parameters."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -10,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._linalg import matmul
-from .._parameter_selection import leaf_indices
 from .._results import RESULTS
 from .._text_table import (
     Block,
@@ -18,7 +18,17 @@ from .._text_table import (
     text_representation,
 )
 from .._types import PyTree
-from .._validation import as_floating, check_not_negative, check_number, check_shape
+from .._validation import as_floating, check_shape
+from ._dali import Dali, dali
+from ._fisher_algebra import (
+    added,
+    fixed,
+    given_information,
+    joined,
+    marginalized,
+    multiplied,
+    reparametrized,
+)
 from ._information_factor import (
     correlation,
     covariance,
@@ -29,6 +39,7 @@ from ._information_factor import (
     standard_deviations,
     unit_covariance,
 )
+from ._remembered import recall
 from ._report import check_alone, fisher_report
 from ._result_tables import fisher_dataframe, fisher_dataset
 
@@ -90,12 +101,15 @@ class Fisher(eqx.Module):
         `fisher(..., error_estimate=True)`; else None, and in a sum where one lacks it.
         NaN where nothing takes steps that can be finer.
     - `score`: by how much finer steps change the gradient of the log likelihood.
+    - `values`: the parameters at which it was evaluated, if that is known.
+    - `sampling_error`: by which fraction an information that was sampled leaves each
+        error bar uncertain; None for one by a formula.
 
     `F1 + F2` is the information of two independent experiments on the same parameters,
-    added by name, in the order of the first.
-    A prior counted in both is counted twice. `n * F` is that of n such experiments, and
-    `F + matrix` adds a matrix of information in the order of `names`, as a prior's
-    C⁻¹; it must be symmetric and positive semidefinite.
+    added by name, in the order of the first, and `F1 | F2` that on the parameters of
+    both. A prior counted in both is counted twice. `n * F` is that of n such
+    experiments, and `F + matrix` adds a matrix of information in the order of `names`,
+    as a prior's C⁻¹; it must be symmetric and positive semidefinite.
     """
 
     #: NumPy leaves `array + F` and `number * F` to this class.
@@ -109,8 +123,30 @@ class Fisher(eqx.Module):
     kind: str = eqx.field(static=True)
     refined: "Fisher | None" = None
     score: Float[Array, " parameter"] | None = None
+    values: Float[Array, " parameter"] | None = None
+    sampling_error: Float[Array, " parameter"] | None = None
 
     references: ClassVar[tuple[str, ...]] = ("10.1103/PhysRevD.76.104018",)
+
+    @classmethod
+    def from_matrix(
+        cls, matrix: Any, names: Sequence[str], *, values: Any = None
+    ) -> "Fisher":
+        """A Fisher matrix that is known, from a publication for instance.
+
+        **Arguments:** `matrix`, symmetric and positive semidefinite; `names`, one for
+        each row; `values`, the parameters at which it holds.
+        """
+        array, known = as_floating("matrix", matrix), tuple(map(str, names))
+        check_shape("matrix", array, (len(known),) * 2, "a row for each of names")
+        if len(set(known)) < len(known):
+            raise ValueError(f"names must differ, got {list(known)}")
+        center = None if values is None else as_floating("values", values)
+        if center is not None:
+            check_shape("values", center, (len(known),), "one for each of names")
+        root, scale = scaled_cholesky_factor(information_rows(array))
+        good = RESULTS.successful
+        return cls(root, scale, None, good, known, "given", values=center)
 
     @property
     def matrix(self) -> Float[Array, "parameter parameter"]:
@@ -202,28 +238,11 @@ class Fisher(eqx.Module):
     def __add__(self, other: Any) -> "Fisher":
         if isinstance(other, int | float) and other == 0:
             return self  # where `sum` begins
-        if not isinstance(other, Fisher):
-            if not isinstance(other, list | tuple) and np.ndim(other) == 0:
-                return NotImplemented
-            return self._with_matrix(other)
-        only = sorted(set(self.names) ^ set(other.names))
-        if only:
-            raise ValueError(
-                "two Fisher matrices add if they have the same names, and only one has "
-                f"{only[:6]}; use fix or marginalize first"
-            )
-        order = np.array([other.names.index(name) for name in self.names])
-        added = (other.root * other.scale)[:, order]
-        stacked = [self.root * self.scale, added]
-        kind = self.kind if self.kind == other.kind else "expected + observed"
-        failed = self.status != RESULTS.successful
-        status = RESULTS.where(jnp.asarray(failed), self.status, other.status)
-        root, scale = scaled_cholesky_factor(jnp.concatenate(stacked))
-        total = Fisher(root, scale, None, status, self.names, kind)
-        one, two = self.score, other.score
-        if self.refined is None or other.refined is None or one is None or two is None:
-            return total
-        return total.with_refinement(self.refined + other.refined, one + two[order])
+        if isinstance(other, Fisher):
+            return added(self, other)
+        if not isinstance(other, list | tuple) and np.ndim(other) == 0:
+            return NotImplemented
+        return added(self, given_information(self, other))
 
     def __radd__(self, other: Any) -> "Fisher":
         return self + other
@@ -231,30 +250,14 @@ class Fisher(eqx.Module):
     def __mul__(self, factor: Any) -> "Fisher":
         if isinstance(factor, Fisher):
             raise ValueError("two Fisher matrices add, F1 + F2; they do not multiply")
-        check_number("factor", factor)
-        check_not_negative("factor", factor, "it counts experiments")
-        rows = self.root * self.scale
-        root, scale = scaled_cholesky_factor(
-            rows * jnp.sqrt(jnp.asarray(factor, rows.dtype))
-        )
-        found = Fisher(root, scale, None, self.status, self.names, self.kind)
-        if self.refined is None or self.score is None:
-            return found
-        return found.with_refinement(factor * self.refined, factor * self.score)
+        return multiplied(self, factor)
 
     __rmul__ = __mul__
 
-    def _with_matrix(self, matrix: Any) -> "Fisher":
-        """The sum with an information matrix in the order of `names`."""
-        array = as_floating("matrix", matrix)
-        hint = f"in the order of names, {self.names[:6]}"
-        check_shape("matrix", array, (len(self.names),) * 2, hint)
-        # Not made a triangle: one that is singular has no derivative.
-        rows = information_rows(array.astype(self.root.dtype))
-        scale = jnp.ones(len(self.names), rows.dtype)
-        other = Fisher(rows, scale, None, RESULTS.successful, self.names, self.kind)
-        # No step decides what is given.
-        return self + other.with_refinement(other, jnp.zeros_like(scale))
+    def __or__(self, other: Any) -> "Fisher":
+        if not isinstance(other, Fisher):
+            return NotImplemented
+        return joined(self, other)
 
     def fix(self, names: Any) -> "Fisher":
         """The information if the parameters `names` were known exactly.
@@ -262,38 +265,36 @@ class Fisher(eqx.Module):
         A name is that of a parameter, or of a leaf: all its entries. One parameter at
         least stays free.
         """
-        _, keep = self._split("fix", names)
-        root, scale = scaled_cholesky_factor(self.root[:, keep] * self.scale[keep])
-        rows = None if self.score_rows is None else self.score_rows[:, keep]
-        kept = tuple(self.names[i] for i in keep)
-        found = Fisher(root, scale, rows, self.status, kept, self.kind)
-        if self.refined is None or self.score is None:
-            return found
-        return found.with_refinement(self.refined.fix(names), self.score[keep])
+        return fixed(self, names)
 
     def marginalize(self, names: Any) -> "Fisher":
         """The information on the other parameters when `names` are free as well.
 
         The Schur complement, as rows from which what `names` explain is projected out.
         """
-        drop, keep = self._split("marginalize", names)
-        nuisance, wanted = self.root[:, drop], self.root[:, keep]
-        span, values, _ = jnp.linalg.svd(nuisance, full_matrices=False)
-        rounding = jnp.finfo(span.dtype).eps ** 0.8
-        span = jnp.where(values > rounding * jnp.max(values, initial=0), span, 0)
-        for _ in range(2):  # the second pass removes what rounding left of the first
-            wanted = wanted - matmul(span, matmul(span.T, wanted))
-        # What is left of a column of unit norm is rounding, not information.
-        wanted = jnp.where(jnp.linalg.norm(wanted, axis=0) > rounding, wanted, 0)
-        root, scale = scaled_cholesky_factor(wanted * self.scale[keep])
-        kept = tuple(self.names[i] for i in keep)
-        found = Fisher(root, scale, None, self.status, kept, self.kind)
-        if self.refined is None or self.score is None:
-            return found
-        # What moves the values of some does so whether others are looked at or not.
-        shift, _ = solve_information(self.root, self.score / self.scale)
-        score = found.mv((shift / self.scale)[keep])
-        return found.with_refinement(self.refined.marginalize(names), score)
+        return marginalized(self, names)
+
+    def reparametrize(self, function: Callable, values: PyTree) -> "Fisher":
+        r"""The information on other parameters, of which these are a function.
+
+        $$F' = J^T F J, \qquad J = \partial\theta / \partial\phi$$
+
+        ```python
+        x = jnp.linspace(0.0, 1.0, 10)
+        line, noise = {"a": 3.0, "b": 4.0}, inference.Gaussian(0.1)
+        slopes = ds.fisher(lambda m: m["a"] + m["b"] * x, line, noise=noise)
+
+        def old(new):  # the old parameters as a function of the new ones
+            return {"a": new["mean"] - new["b"] / 2, "b": new["b"]}
+
+        slopes.reparametrize(old, {"mean": 5.0, "b": 4.0}).correlation  # none
+        ```
+
+        **Arguments:** `function`, from the new parameters to all old ones, a dict from
+        name to number or a vector in the order of `names`; `values`, the new parameters
+        at which to take the derivative, any pytree of numbers.
+        """
+        return reparametrized(self, function, values)
 
     def bias(self, delta_prediction: PyTree) -> Float[Array, " parameter"]:
         r"""Shift of the best fit if predictions are wrong by `delta_prediction`.
@@ -324,6 +325,15 @@ class Fisher(eqx.Module):
         rows = self.score_rows / self.scale
         return self._inverse_times(matmul(rows.T, jnp.where(weighs, delta, 0)))
 
+    def dali(self) -> Dali:
+        """The posterior beyond this ellipse, by second derivatives of the prediction.
+
+        Of the very object that `ds.fisher` returned, and for Gaussian noise that does
+        not depend on the model. Costs p² derivatives along two directions.
+        """
+        experiment = recall(self, "dali")
+        return dali(experiment, experiment.parameters.start, self.names)
+
     def _inverse_times(self, vector: Array) -> Array:
         """F⁻¹ S v; NaN for what no datum determines."""
         found, is_open = solve_information(self.root, vector)
@@ -348,16 +358,6 @@ class Fisher(eqx.Module):
         sign = np.sign(direction[order[0]])
         weights = tuple(float(sign * direction[i]) for i in order)
         return Degeneracy(inflation, tuple(self.names[i] for i in order), weights)
-
-    def _split(self, act: str, names: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the parameters `names`, and of the others."""
-        drop = np.unique(np.array(leaf_indices(self.names, names), int))
-        keep = np.setdiff1d(np.arange(len(self.names)), drop)
-        if keep.size == 0:
-            raise ValueError(
-                f"{act} must leave one parameter at least, got all {len(self.names)}"
-            )
-        return drop, keep
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The error bars as a `pandas.DataFrame`, a row for each parameter."""

@@ -29,6 +29,7 @@ from ._optax_minimiser import OptaxDescent, has_line_search
 from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
 from ._posterior import Posterior, explain_derivatives, posterior
+from ._remembered import remember
 
 
 # The error bars of any other solver are by a forward Jacobian.
@@ -138,7 +139,9 @@ def fit(
         solver = _solver(solver, found)
         explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
         with reading(found, solver), explained:
-            return _run_fit(found, solver, starts, options)
+            fitted = _run_fit(found, solver, starts, options)
+    remember(fitted, found)
+    return fitted
 
 
 def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:

@@ -1,5 +1,6 @@
 """`Fit`: best values, error bars and how they were found."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -7,12 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from .._extras import pictures
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
 from .._text_table import html_representation, text_representation
 from .._types import PyTree
 from .._validation import is_traced
+from ..simulations import load, save
+from ._contour import Contour, contour
 from ._fisher_information import Fisher
+from ._information import observed_information
 from ._information_factor import (
     correlation,
     covariance,
@@ -24,12 +29,16 @@ from ._levenberg_marquardt import NEAR_ENOUGH
 from ._optimum import SearchResult
 from ._parameters import Coordinates, Parameters
 from ._posterior import FitStatistics, Posterior, likelihoods_of
+from ._profile import Profile, profile
+from ._propagate import Propagated, propagate
+from ._remembered import recall
 from ._report import flags_of, report
-from ._result_tables import fit_dataframe, fit_dataset
+from ._result_tables import fit_dataframe, fit_dataset, fit_dict
 from ._trust_region import newton_length, triangular_root
 
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import pandas
     import xarray
 
@@ -138,6 +147,66 @@ class Fit(eqx.Module):
                 "batch by jax.tree.map(lambda x: x[0], fits)"
             )
         return flags_of(self)
+
+    def observed(self) -> Fisher:
+        """The observed information at the best fit: the full second derivative.
+
+        Its `stderr` differ from those of the fit where residuals are large and the
+        prediction is not linear within its error bars.
+        """
+        experiment = recall(self, "observed")
+        information, _ = observed_information(experiment, self.values)
+        return information
+
+    def profile(self, name: str, level: float = 1.0) -> Profile:
+        """The profile likelihood of a parameter: an asymmetric interval of n sigma.
+
+        All others are fitted anew along it. Nothing is compiled that the fit has not
+        compiled; about ten short fits.
+        """
+        return profile(self, recall(self, "profile"), name, level)
+
+    def contour(
+        self, a: str, b: str, probability: float = 0.6827, points: int = 40
+    ) -> Contour:
+        """The contour of two parameters that holds so much of the probability."""
+        experiment = recall(self, "contour")
+        return contour(self, experiment, (a, b), probability, points)
+
+    def propagate(self, function: Callable[[PyTree], PyTree]) -> Propagated:
+        """What the fit says of a function of the model, to first order.
+
+        `fit.propagate(lambda m: jnp.hypot(m["h"], m["k"]))` has the eccentricity with
+        its error bar.
+        """
+        return propagate(self, recall(self, "propagate"), function)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and lists of Python, for JSON."""
+        return fit_dict(self)
+
+    def save(self, path: Any):
+        """Write the fit to a file, which `Fit.load` reads."""
+        save(path, {"fit": self})
+
+    @staticmethod
+    def load(path: Any) -> "Fit":
+        """Read a fit; `profile` and the like need the one that `ds.fit` returned."""
+        found = load(path)
+        if not isinstance(found, dict) or not isinstance(found.get("fit"), Fit):
+            raise ValueError(f"{str(path)!r} holds no fit that Fit.save has written")
+        return found["fit"]
+
+    def plot(self, x: Any = None, *, ax: Any = None) -> "matplotlib.axes.Axes":
+        """Draw data, the best fit and the residuals below.
+
+        **Arguments:** `x`, where the data lie, as times; None numbers them.
+        """
+        return pictures().fit(self, recall(self, "plot"), x, ax=ax)
+
+    def corner(self, **options: Any) -> Any:
+        """Draw error bars and correlations, as `plots.corner(fit)`."""
+        return pictures().corner(self, **options)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The parameters as a `pandas.DataFrame`, a row for each.

@@ -39,6 +39,14 @@ class Coordinates(eqx.Module):
     transforms: tuple[Transform, ...]
     spans: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
+    def coordinates(self, values: Array) -> Array:
+        """The coordinates of physical `values`."""
+        z = values
+        for (begin, end), transform in zip(self.spans, self.transforms, strict=True):
+            with explain_tracer_errors("transform", transform.forward):
+                z = z.at[begin:end].set(transform.forward(values[begin:end]))
+        return z / self.scale
+
     def values(self, z: Array) -> Array:
         """Physical values of the coordinates `z`."""
         x = z * self.scale

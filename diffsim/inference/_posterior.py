@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +140,23 @@ class Posterior(eqx.Module):
         prior = self.parameters.prior(values, self.expected)
         found = Compared(tuple(comparisons), tuple(predictions), prior, result)
         return eqx.tree_at(lambda x: x.result, found, _with_culprit(found))
+
+    def draw(self, keys: Array, values: Array) -> tuple[Float[Array, "..."], ...]:
+        """Data of each set drawn at `values`, one for each key."""
+        model = self.parameters.model(values)
+        states, _ = self._outcome(model)
+        sets = data_sets(self.noise, model)
+        drawn = []
+        for i, part in enumerate(sets.split("the prediction", states)):
+            likelihood = sets.likelihoods[i]
+            layout = (
+                likelihood.layout(part) if self.layouts is None else self.layouts[i]
+            )
+            flat = likelihood.flat_prediction(part, layout).astype(values.dtype)
+            own = jax.vmap(jax.random.fold_in, (0, None))(keys, i)
+            draw = functools.partial(likelihood.draw, prediction=flat, layout=layout)
+            drawn.append(jax.vmap(draw)(own))
+        return tuple(drawn)
 
     @property
     def varies(self) -> bool:

@@ -25,7 +25,36 @@ _OF_A_FIT = (
     "solver_error",
 )
 #: The scalars of a `Fit`.
-_ABOUT_A_FIT = ("chi2", "dof", "size", "loss", "sigma_scale", "aic", "bic")
+_ABOUT_A_FIT = (
+    "chi2",
+    "dof",
+    "size",
+    "loss",
+    "log_prob",
+    "sigma_scale",
+    "aic",
+    "bic",
+)
+
+
+def fit_dict(fit: Any) -> dict[str, Any]:
+    """Numbers and lists of Python: each parameter, the statistics, the correlations."""
+    columns = {
+        name: np.asarray(x).tolist() for name, (_, x) in _fit_columns(fit).items()
+    }
+    rows = {
+        name: {what: column[i] for what, column in columns.items()}
+        for i, name in enumerate(fit.names)
+    }
+    about = {name: np.asarray(getattr(fit, name)).item() for name in _ABOUT_A_FIT}
+    return {
+        "status": result_message(fit.status) or "converged",
+        "parameters": rows,
+        **about,
+        "convention": fit.convention,
+        "covariance": np.asarray(fit.covariance).tolist(),
+        "correlation": np.asarray(fit.correlation).tolist(),
+    }
 
 
 def fit_dataframe(fit: Any) -> "pandas.DataFrame":

@@ -185,7 +185,7 @@ def test_log_transform_needs_a_positive_start():
         ({"prior": (None, 1.0)}, "prior must be real numbers.*got None"),
         ({"transform": "ln"}, "transform must be 'log', a pair .* got 'ln'"),
         ({"bounds": 3.0}, r"bounds must be a pair \(lower, upper\), got 3.0"),
-        ({"prior": (1.0,)}, "prior must be a pair"),
+        ({"prior": (1.0,)}, r"prior must be \(mean, standard deviation\), a distr"),
         ({"prior": (1.0, -1.0)}, "prior must be positive, got -1.0"),
     ],
 )

@@ -121,6 +121,13 @@ class AbstractMatrixFactor(AbstractCovarianceFactor):
     def whiten_numbers(self, tangent, z, expected):
         """The lower half of B, in units in which all of B has half its squares."""
         del z, expected
+        if self.size() > MOST_DATA:
+            raise ValueError(
+                "the expected information of a covariance that depends on the model "
+                f"takes N(N + 1)/2 rows for N data, got N = {self.size()}, of "
+                f"{MOST_DATA} at most; take kind='sampled', or kind='observed' with "
+                "data"
+            )
         half = _whiten_columns(self, self.tangent_matrix(tangent))
         whole = _whiten_columns(self, half.T)
         row, column = np.tril_indices(self.size())

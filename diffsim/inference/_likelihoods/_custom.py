@@ -45,6 +45,11 @@ class CustomLikelihood(AbstractLikelihood):
         return hasattr(self.given, "information") and not varies
 
     @property
+    def can_draw(self):
+        """Whether the object has `sample`."""
+        return hasattr(self.given, "sample")
+
+    @property
     def convention(self):
         """Clause on the source of error bars."""
         return f"by the log_prob of {type(self.given).__name__}, not rescaled"

@@ -103,6 +103,11 @@ class AbstractLikelihood(eqx.Module):
         return True
 
     @property
+    def can_draw(self) -> bool:
+        """Whether data can be drawn from it."""
+        return True
+
+    @property
     def scale_is_unknown(self) -> bool:
         """Whether the size of the noise is estimated from the residuals."""
         return False

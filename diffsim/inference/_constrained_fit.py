@@ -1,0 +1,129 @@
+"""Fits with some parameters held, and where the loss along a line has risen so far."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._jit._fresh_jit import fresh_jit
+from ._fit_loop import run_fit_loop
+from ._fit_options import FitOptions
+from ._levenberg_marquardt import LevenbergMarquardt
+from ._posterior import Posterior
+
+
+#: Doublings of the first step by which a rise is looked for.
+_MOST_DOUBLINGS = 40
+_MOST_STEPS = 60
+
+
+class Constrained:
+    """The loss minimized over all parameters but a few, which are held.
+
+    They are held by bounds that coincide, so that nothing is compiled but what the fit
+    itself has compiled.
+    """
+
+    def __init__(self, experiment: Posterior, values: Array, scale: float):
+        self.experiment = experiment
+        self.best = np.asarray(coordinates(experiment, values))
+        self.scale = scale
+        self.solver = LevenbergMarquardt()
+        self.loss = float(_loss(experiment, jnp.asarray(self.best)))
+        self.slope = np.asarray(_slope(experiment, jnp.asarray(self.best)))
+        limits = experiment.parameters.limits()
+        self.lower, self.upper = (np.asarray(limits[k]) for k in ("lower", "upper"))
+        #: The last one evaluated and where its fit ended, to start the next from.
+        self.last = self.best
+
+    def root_rise(self, held: tuple[int, ...], at: np.ndarray) -> float:
+        """√(2ΔL), in units of the scale of an unknown sigma; negative below the best.
+
+        Near the best it is the distance in standard deviations.
+        """
+        start = self.last.copy()
+        start[list(held)] = at
+        lower, upper = self.lower.copy(), self.upper.copy()
+        lower[list(held)] = upper[list(held)] = at
+        pinned = eqx.tree_at(
+            lambda e: (e.parameters.z_lower, e.parameters.z_upper),
+            self.experiment,
+            (jnp.asarray(lower), jnp.asarray(upper)),
+        )
+        if len(held) == start.size:
+            self.last = start
+            loss = float(_loss(self.experiment, jnp.asarray(start)))
+        else:
+            ended = run_fit_loop(pinned, self.solver, jnp.asarray(start), FitOptions())
+            assert ended is not None
+            z, state, _ = ended
+            self.last, loss = np.asarray(z), float(state.value)
+        rise = 2 * (loss - self.loss) / self.scale**2
+        if not np.isfinite(rise):
+            self.last = self.best
+            return np.inf
+        return float(np.sign(rise) * np.sqrt(np.abs(rise)))
+
+
+def crossing(
+    rise: Callable[[float], float], level: float, *, first: float, limit: float
+) -> tuple[float, bool]:
+    """Where an increasing function reaches `level`, and whether `limit` came first.
+
+    Of √(2ΔL), which is a straight line where the loss is a parabola, by the Illinois
+    variant of regula falsi; infinite where it never rises so far.
+    """
+    low, below = 0.0, -level
+    high = min(first, limit)
+    above = rise(high) - level
+    for _ in range(_MOST_DOUBLINGS):
+        if above >= 0 or high >= limit:
+            break
+        low, below = high, above
+        high = min(2 * high, limit)
+        above = rise(high) - level
+    if above < 0:
+        return (limit, True) if high >= limit else (np.inf, False)
+    side = 0
+    for _ in range(_MOST_STEPS):
+        if not np.isfinite(above):
+            middle = (low + high) / 2
+        else:
+            middle = low - below * (high - low) / (above - below)
+        found = rise(middle) - level
+        if abs(found) <= 1e-7 * level or high - low <= 1e-12 * high:
+            return middle, False
+        if found > 0:
+            high, above = middle, found
+            below = below / 2 if side > 0 else below
+            side = 1
+        else:
+            low, below = middle, found
+            above = above / 2 if side < 0 else above
+            side = -1
+    return middle, False
+
+
+def coordinates(experiment: Posterior, values: Array) -> Array:
+    """The coordinates z of physical values."""
+    return _coordinates(experiment.parameters, values)
+
+
+@fresh_jit
+def _coordinates(parameters, values: Array) -> Array:
+    return parameters.coordinates.coordinates(values)
+
+
+@fresh_jit
+def _loss(experiment: Posterior, z: Array) -> Array:
+    return experiment.loss(z)
+
+
+@fresh_jit
+def _slope(experiment: Posterior, z: Array) -> Array:
+    """The derivative of each value by its coordinate."""
+    values = experiment.parameters.values
+    return jax.jvp(values, (z,), (jnp.ones_like(z),))[1]
