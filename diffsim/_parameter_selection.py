@@ -157,6 +157,17 @@ def leaf_indices(
     return found
 
 
+def one_name(known: Sequence[str], name: str) -> int:
+    """Position of the one parameter that `name` stands for."""
+    found = leaf_indices(known, name, argument="name")
+    if len(found) > 1:
+        raise ValueError(
+            f"name must be one parameter, got {name!r}, which stands for "
+            f"{[known[i] for i in found][:6]}"
+        )
+    return found[0]
+
+
 def integers(tree: PyTree) -> list[str]:
     """Names of the leaves of `tree` that hold integers."""
     return [

@@ -2,11 +2,13 @@
 
 from ._contour import Contour
 from ._dali import Dali
+from ._degeneracy import Degeneracy
 from ._fisher_forecast import fisher
-from ._fisher_information import Degeneracy, Fisher
+from ._fisher_information import Fisher
 from ._fit import fit
 from ._fit_options import FitOptions
 from ._fit_result import Fit
+from ._fitted_data import FittedData
 from ._free import Free, Transform
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._levenberg_marquardt_state import LevenbergMarquardtState, Objective
@@ -40,6 +42,7 @@ __all__ = [
     "Fisher",
     "Fit",
     "FitOptions",
+    "FittedData",
     "Free",
     "Gaussian",
     "GaussianProcess",

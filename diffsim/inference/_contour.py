@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._extras import pictures
+from .._parameter_selection import one_name
 from .._text_table import text_representation
 from ._constrained_fit import Constrained, crossing
 from ._posterior import Posterior
-from ._profile import one_parameter
 
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def contour(
     points: int,
 ) -> Contour:
     """The contour of two parameters of a fit."""
-    pair = tuple(one_parameter(fit.names, name)[0] for name in names)
+    pair = tuple(one_name(fit.names, name) for name in names)
     if pair[0] == pair[1]:
         raise ValueError(f"contour takes two parameters, got {names[0]!r} twice")
     if not 0 < probability < 1:

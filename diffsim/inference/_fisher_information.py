@@ -1,6 +1,7 @@
 """`Fisher`: an information matrix with the names of its parameters."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,16 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._extras import optional_module, pictures
 from .._linalg import matmul
+from .._parameter_selection import one_name
 from .._results import RESULTS
 from .._text_table import (
-    Block,
     html_representation,
     text_representation,
 )
 from .._types import PyTree
 from .._validation import as_floating, check_shape
 from ._dali import Dali, dali
+from ._degeneracy import Degeneracy, degeneracies
 from ._fisher_algebra import (
     added,
     fixed,
@@ -47,25 +50,6 @@ from ._result_tables import fisher_dataframe, fisher_dataset
 if TYPE_CHECKING:
     import pandas
     import xarray
-
-
-class Degeneracy(eqx.Module):
-    """A direction in which data say little.
-
-    **Fields**
-
-    - `inflation`: how many times less certain it is than its parameters would be if
-        each were the only one unknown; inf if no datum determines it.
-    - `names`, `weights`: the direction, in units of these single error bars, largest
-        weight first; weights below 0.1 are left out.
-    """
-
-    inflation: float
-    names: tuple[str, ...] = eqx.field(static=True)
-    weights: tuple[float, ...]
-
-    def __repr__(self) -> str:
-        return text_representation(self, _direction)
 
 
 class Fisher(eqx.Module):
@@ -325,6 +309,47 @@ class Fisher(eqx.Module):
         rows = self.score_rows / self.scale
         return self._inverse_times(matmul(rows.T, jnp.where(weighs, delta, 0)))
 
+    def ellipse(
+        self, a: str, b: str, probability: float = 0.6827, points: int = 100
+    ) -> Float[Array, "point 2"]:
+        """The ellipse of two parameters that holds so much of the probability.
+
+        Around `values`, or 0 where they are not known; all others are free.
+        """
+        pair = np.array([one_name(self.names, name) for name in (a, b)])
+        if not 0 < probability < 1:
+            raise ValueError(f"probability must be between 0 and 1, got {probability}")
+        correlated = self.correlation[pair[0], pair[1]]
+        angle = jnp.linspace(0, 2 * jnp.pi, points)
+        across = jnp.sqrt(jnp.maximum(1 - correlated**2, 0))
+        circle = jnp.stack(
+            [jnp.cos(angle), correlated * jnp.cos(angle) + across * jnp.sin(angle)]
+        )
+        reach = float(np.sqrt(-2 * np.log1p(-probability))) * self.stderr[pair]
+        center = 0.0 if self.values is None else self.values[pair]
+        return center + reach * circle.T
+
+    def corner(self, **options: Any) -> Any:
+        """Draw error bars and correlations, as `plots.corner(fisher)`."""
+        return pictures().corner(self, **options)
+
+    def to_getdist(self) -> Any:
+        """The Gaussian as a `getdist.gaussian_mixtures.GaussianND`.
+
+        Needs `pip install getdist` and the `values` around which it lies.
+        """
+        mixtures = optional_module("getdist.gaussian_mixtures", "to_getdist needs")
+        if self.values is None:
+            raise ValueError(
+                "to_getdist needs the values around which the Gaussian lies; give "
+                "Fisher.from_matrix(matrix, names, values=...)"
+            )
+        names = [re.sub(r"[^0-9A-Za-z_]+", "_", name) for name in self.names]
+        covariance = np.asarray(self.covariance)
+        return mixtures.GaussianND(
+            np.asarray(self.values), covariance, names=names, labels=list(self.names)
+        )
+
     def dali(self) -> Dali:
         """The posterior beyond this ellipse, by second derivatives of the prediction.
 
@@ -341,23 +366,7 @@ class Fisher(eqx.Module):
 
     def degeneracies(self, above: float | int = 10.0) -> tuple[Degeneracy, ...]:
         """Directions `above` times less certain than their parameters alone."""
-        values, directions, null = map(np.asarray, singular_directions(self.root))
-        with np.errstate(divide="ignore"):
-            inflation = np.where(null, np.inf, 1 / values)
-        return tuple(
-            self._degeneracy(float(factor), direction)
-            for factor, direction in zip(inflation, directions, strict=True)
-            if factor >= above
-        )
-
-    def _degeneracy(self, inflation: float, direction: np.ndarray) -> Degeneracy:
-        largest = np.max(np.abs(direction))
-        # To six digits: of equals the first, and not the one that rounding favors.
-        sizes = np.round(np.abs(direction) / largest, 6)
-        order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] >= 0.1]
-        sign = np.sign(direction[order[0]])
-        weights = tuple(float(sign * direction[i]) for i in order)
-        return Degeneracy(inflation, tuple(self.names[i] for i in order), weights)
+        return degeneracies(self.root, self.names, above)
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The error bars as a `pandas.DataFrame`, a row for each parameter."""
@@ -375,9 +384,3 @@ class Fisher(eqx.Module):
 
     def _repr_html_(self) -> str:
         return html_representation(self, fisher_report)
-
-
-def _direction(found: Degeneracy) -> list[Block]:
-    pairs = list(zip(found.weights, found.names, strict=True))
-    shown = " ".join(f"{weight:+.2f} {name}" for weight, name in pairs[:6])
-    return [shown + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")]

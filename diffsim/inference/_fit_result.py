@@ -17,6 +17,7 @@ from .._validation import is_traced
 from ..simulations import load, save
 from ._contour import Contour, contour
 from ._fisher_information import Fisher
+from ._fitted_data import FittedData, fitted_data
 from ._information import observed_information
 from ._information_factor import (
     correlation,
@@ -173,6 +174,10 @@ class Fit(eqx.Module):
         experiment = recall(self, "contour")
         return contour(self, experiment, (a, b), probability, points)
 
+    def fitted_data(self) -> tuple[FittedData, ...]:
+        """Data beside what the best fit expects of them, one for each data set."""
+        return fitted_data(recall(self, "fitted_data"), self.values)
+
     def propagate(self, function: Callable[[PyTree], PyTree]) -> Propagated:
         """What the fit says of a function of the model, to first order.
 
@@ -202,7 +207,7 @@ class Fit(eqx.Module):
 
         **Arguments:** `x`, where the data lie, as times; None numbers them.
         """
-        return pictures().fit(self, recall(self, "plot"), x, ax=ax)
+        return pictures().fit(self, x, ax=ax)
 
     def corner(self, **options: Any) -> Any:
         """Draw error bars and correlations, as `plots.corner(fit)`."""

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._extras import pictures
-from .._parameter_selection import leaf_indices
+from .._parameter_selection import one_name
 from .._text_table import Block, text_representation
 from .._validation import check_positive
 from ._constrained_fit import Constrained, crossing
@@ -101,7 +101,7 @@ def _profile_report(found: Profile) -> list[Block]:
 
 def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile:
     """The profile likelihood of the parameter `name` of a fit."""
-    (index,) = one_parameter(fit.names, name)
+    index = one_name(fit.names, name)
     check_positive("level", level, "it is a number of standard deviations")
     step = _first_step(fit, index)
     # In the order of their values: a falling transform has its lower end above.
@@ -133,11 +133,7 @@ def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile
 
 
 def _assembled(fit, experiment, name, level, ends, at_bound, seen) -> Profile:
-    index = (
-        fit.names.index(name)
-        if name in fit.names
-        else one_parameter(fit.names, name)[0]
-    )
+    index = one_name(fit.names, name)
     finite = {z: x for z, x in seen.items() if np.isfinite(x[0])}
     every = [(0.0, np.asarray(fit.values))]
     values = experiment.parameters.values
@@ -160,16 +156,6 @@ def _assembled(fit, experiment, name, level, ends, at_bound, seen) -> Profile:
         level=float(level),
         at_bound=tuple(at_bound),
     )
-
-
-def one_parameter(names: tuple[str, ...], name: str) -> list[int]:
-    found = leaf_indices(names, name, argument="name")
-    if len(found) > 1:
-        raise ValueError(
-            f"name must be one parameter, got {name!r}, which stands for "
-            f"{[names[i] for i in found][:6]}"
-        )
-    return found
 
 
 def _first_step(fit: Any, index: int) -> float:

@@ -10,11 +10,13 @@ from ._conserved_quantities import conservation
 from ._convergence_plot import convergence
 from ._corner import corner
 from ._field import field
+from ._fit_plot import fit
 from ._flow_lines import streamlines, vectors
 from ._observed_minus_computed import observed_minus_computed
 from ._orbits import orbits
 from ._phase_folded import phase_folded
 from ._power_spectrum import spectrum
+from ._profile_plot import contour, profile
 from ._residuals import residuals
 from ._slices import slices
 from ._space_time import space_time
@@ -27,13 +29,16 @@ __all__ = [
     "COLORS",
     "animate",
     "conservation",
+    "contour",
     "convergence",
     "corner",
     "field",
+    "fit",
     "look",
     "observed_minus_computed",
     "orbits",
     "phase_folded",
+    "profile",
     "residuals",
     "sheet",
     "slices",

@@ -102,6 +102,10 @@ class BandedFactor(AbstractMatrixFactor):
         count = self.root.shape[0]
         return sum(self.root[k] * _shifted(vector, k, 0) for k in range(count))
 
+    def standard_deviations(self):
+        """By the diagonal."""
+        return jnp.sqrt(self.bands[0])
+
     def half_log_det(self):
         """Σ ln L_ii."""
         return jnp.sum(jnp.log(self.root[0]))

@@ -117,6 +117,11 @@ class Binomial(AbstractIndependentLikelihood):
         spread = trials * chance * (1 - chance)
         return (trials * chance - data) * _inverse_root(spread)
 
+    def moments(self, numbers):
+        """np and √(np(1 − p))."""
+        chance, trials = numbers
+        return trials * chance, jnp.sqrt(trials * chance * (1 - chance))
+
     def draw(self, key, prediction, layout):
         """Numbers of successes."""
         trials = layout.broadcast("trials", self.trials).astype(prediction.dtype)

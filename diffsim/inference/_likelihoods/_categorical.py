@@ -161,6 +161,13 @@ class CategoricalComparison(AbstractComparison):
         del expected
         return jnp.exp(self.numbers() / 2) * tangent
 
+    def moments(self):
+        """None: labels are no quantities."""
+        raise ValueError(
+            "labels of Categorical noise have no mean and standard deviation; compare "
+            "the probabilities that predict returns with how often each label occurs"
+        )
+
     def size(self):
         """Number of data that are used."""
         return count_used(self.used, self.log_chance.shape[0])

@@ -29,6 +29,10 @@ class AbstractCovarianceFactor(eqx.Module):
         """L v: noise of this covariance from independent one."""
 
     @abc.abstractmethod
+    def standard_deviations(self) -> Float[Array, " datum"]:
+        """The root of the diagonal of C."""
+
+    @abc.abstractmethod
     def half_log_det(self) -> Float[Array, ""]:
         """½ ln det C."""
 
@@ -80,6 +84,10 @@ class StandardDeviations(AbstractCovarianceFactor):
     def correlate(self, vector):
         """σ v."""
         return vector * self.sigma
+
+    def standard_deviations(self):
+        """σ."""
+        return self.sigma
 
     def half_log_det(self):
         """Σ ln σ."""

@@ -133,6 +133,10 @@ class CustomComparison(AbstractComparison):
         root = self._root()
         return matmul(root.T, tangent) if root.ndim == 2 else root * tangent
 
+    def moments(self):
+        """The prediction, and 0: what scatters about it is not known."""
+        return self.prediction, jnp.zeros_like(self.prediction)
+
     def size(self):
         """Number of data that are used."""
         return count_used(self.used, self.prediction.size)

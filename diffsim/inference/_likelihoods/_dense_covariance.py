@@ -31,6 +31,10 @@ class DenseFactor(AbstractMatrixFactor):
         """L v."""
         return matmul(self.root, vector)
 
+    def standard_deviations(self):
+        """Norms of the rows of L."""
+        return jnp.linalg.norm(self.root, axis=1)
+
     def half_log_det(self):
         """Σ ln L_ii."""
         return jnp.sum(jnp.log(jnp.abs(jnp.diagonal(self.root))))

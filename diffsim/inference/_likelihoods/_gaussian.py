@@ -241,6 +241,10 @@ class GaussianComparison(AbstractComparison):
         others = self.factor.whiten_numbers(tangent[n:], self.z, expected)
         return jnp.concatenate([white, others])
 
+    def moments(self):
+        """The prediction with its offset, and the root of the diagonal of C."""
+        return self.prediction, self.factor.standard_deviations()
+
     def size(self):
         """Number of data that are used."""
         return count_used(self.used, self.z.size)

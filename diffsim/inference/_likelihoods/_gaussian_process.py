@@ -125,6 +125,10 @@ class QuasiseparableFactor(AbstractMatrixFactor):
         """L v."""
         return self.solver.dot_triangular(vector)
 
+    def standard_deviations(self):
+        """Of kernel and white noise."""
+        return jnp.sqrt(self.solver.variance())
+
     def half_log_det(self):
         """By the diagonal of the factor."""
         return self.solver.normalization() - self.size() * (0.5 * np.log(2 * np.pi))

@@ -53,6 +53,10 @@ class AbstractIndependentLikelihood(AbstractLikelihood):
     def residual(self, data: Array, numbers: Numbers) -> Float[Array, " datum"]:
         """(prediction − data) in standard deviations."""
 
+    @abc.abstractmethod
+    def moments(self, numbers: Numbers) -> tuple[Array, Array]:
+        """Mean, or median, and standard deviation of each datum."""
+
     @property
     def neutral(self) -> float:
         """A datum that any prediction of the same value explains."""
@@ -114,6 +118,10 @@ class IndependentComparison(AbstractComparison):
         """Standardized residuals."""
         found = self.likelihood.residual(self.data, self.values)
         return where_used(self.used, found, 0)
+
+    def moments(self):
+        """Of each datum."""
+        return self.likelihood.moments(self.values)
 
     def size(self):
         """Number of data that are used."""

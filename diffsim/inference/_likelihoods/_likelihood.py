@@ -59,6 +59,10 @@ class AbstractComparison(eqx.Module):
         """(prediction − data) in standard deviations; 0 where masked."""
 
     @abc.abstractmethod
+    def moments(self) -> tuple[Float[Array, " datum"], Float[Array, " datum"]]:
+        """Mean and standard deviation of each datum by the prediction."""
+
+    @abc.abstractmethod
     def size(self) -> Any:
         """Number of data that are used."""
 

@@ -95,6 +95,11 @@ class LogNormal(AbstractIndependentLikelihood):
         prediction, log_sigma = numbers
         return (jnp.log(prediction) - jnp.log(data)) / jnp.exp(log_sigma)
 
+    def moments(self, numbers):
+        """The median µ, and µσ."""
+        prediction, log_sigma = numbers
+        return prediction, prediction * jnp.exp(log_sigma)
+
     def draw(self, key, prediction, layout):
         """The prediction times a factor."""
         _, log_sigma = self.numbers(prediction, layout, None)

@@ -106,6 +106,10 @@ class Poisson(AbstractIndependentLikelihood):
         (mean,) = numbers
         return (mean - data) * _inverse_root(mean)
 
+    def moments(self, numbers):
+        """µ and √µ."""
+        return numbers[0], jnp.sqrt(numbers[0])
+
     def draw(self, key, prediction, layout):
         """Counts."""
         del layout

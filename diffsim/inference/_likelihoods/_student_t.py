@@ -126,6 +126,11 @@ class StudentT(AbstractIndependentLikelihood):
         prediction, log_sigma, _ = numbers
         return (prediction - data) / jnp.exp(log_sigma)
 
+    def moments(self, numbers):
+        """µ and the scale σ."""
+        prediction, log_sigma, _ = numbers
+        return prediction, jnp.exp(log_sigma)
+
     def draw(self, key, prediction, layout):
         """The prediction and σ times a variate of t."""
         _, log_sigma, dof = self.numbers(prediction, layout, None)

@@ -102,6 +102,10 @@ class ToeplitzFactor(AbstractMatrixFactor):
         """By the Cholesky factor, which is the same."""
         return matmul(jnp.linalg.cholesky(toeplitz(self.column)), vector)
 
+    def standard_deviations(self):
+        """The same for all."""
+        return jnp.sqrt(jnp.full_like(self.column, self.column[0]))
+
     def half_log_det(self):
         """Half the sum of the logarithms of the variances of prediction errors."""
         return jnp.sum(jnp.log(_variances(self.column))) / 2
