@@ -54,7 +54,7 @@ def some_fit():
 def some_fisher(count=2):
     root, names = jnp.eye(count), tuple(f"p{i}" for i in range(count))
     scale = 1 + jnp.arange(count, dtype=float)
-    return Fisher(root, scale, None, None, RESULTS.successful, names, "expected")
+    return Fisher(root, scale, None, RESULTS.successful, names, "expected")
 
 
 def some_sweep(count=3):
@@ -188,7 +188,12 @@ def test_a_long_fit_is_cut(things):
     wide["at_bound"] = wide["undetermined"] = jnp.ones(count, bool)
     names = tuple(f"p{i}" for i in range(count))
     long = dataclasses.replace(
-        short, **wide, names=names, fisher=some_fisher(count), model=None
+        short,
+        **wide,
+        names=names,
+        units=(None,) * count,
+        fisher=some_fisher(count),
+        model=None,
     )
     text = shown(long)
     assert "  … and 980 more" in text and len(text.splitlines()) < 60

@@ -25,6 +25,7 @@ from ._likelihoods import (
     StudentT,
     ToeplitzCovariance,
 )
+from ._per_datum_gradients import per_datum_gradients
 from ._priors import Prior
 from ._profile import Profile
 from ._propagate import Propagated
@@ -59,4 +60,5 @@ __all__ = [
     "Transform",
     "fisher",
     "fit",
+    "per_datum_gradients",
 ]

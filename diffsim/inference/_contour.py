@@ -78,7 +78,7 @@ def contour(
     root = _root(fit, held) / constrained.slope[held, None]
     best, found, at_bound = constrained.best[held], [], []
     for angle in np.arange(points) * (2 * np.pi / points):
-        direction = root @ np.array([np.cos(angle), np.sin(angle)])
+        direction = np.cos(angle) * root[:, 0] + np.sin(angle) * root[:, 1]
 
         def rise(length: float, direction=direction) -> float:
             return constrained.root_rise(pair, best + length * direction)

@@ -4,7 +4,6 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -57,12 +56,19 @@ class Dali(eqx.Module):
     @property
     def third(self) -> Float[Array, "parameter parameter parameter"]:
         """$D_{abc}$, as it is: symmetric in a and b."""
-        return jnp.einsum("iab,ic->abc", self.curvature, self.rows)
+        return _contracted(self.curvature, self.rows)
 
     @property
     def fourth(self) -> Float[Array, "parameter parameter parameter parameter"]:
         """$D_{abcd}$, as it is: symmetric in a and b, in c and d, and in the pairs."""
-        return jnp.einsum("iab,icd->abcd", self.curvature, self.curvature)
+        return _contracted(self.curvature, self.curvature)
+
+
+def _contracted(one: Array, other: Array) -> Array:
+    """The sum over rows."""
+    rows = one.shape[0]
+    flat = matmul(one.reshape(rows, -1).T, other.reshape(rows, -1))
+    return flat.reshape(*one.shape[1:], *other.shape[1:])
 
 
 def dali(experiment: Posterior, values: Array, names: tuple[str, ...]) -> Dali:

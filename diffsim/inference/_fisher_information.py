@@ -366,7 +366,7 @@ class Fisher(eqx.Module):
 
     def degeneracies(self, above: float | int = 10.0) -> tuple[Degeneracy, ...]:
         """Directions `above` times less certain than their parameters alone."""
-        return degeneracies(self.root, self.names, above)
+        return degeneracies(self.root, self.names, float(above))
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """The error bars as a `pandas.DataFrame`, a row for each parameter."""

@@ -1,5 +1,6 @@
 """`fit`: the parameters of a model from data, with error bars."""
 
+import dataclasses
 import inspect
 import warnings
 from typing import Any
@@ -21,8 +22,9 @@ from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
 from ._fit_diagnostics import on_plateau, solver_error
 from ._fit_loop import linearize_at, run_fit_loop
+from ._fit_numbers import fit_result
 from ._fit_options import FitOptions, check_count
-from ._fit_result import Fit, fit_result
+from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._levenberg_marquardt_state import Objective
 from ._optax_minimiser import OptaxDescent, has_line_search
@@ -135,13 +137,32 @@ def fit(
             free=free,
             priors=priors,
             fixed=options.fixed,
+            batches=options.batches,
         )
         solver = _solver(solver, found)
+        solver = _for_batches(solver, starts, options)
         explained = explain_derivatives(found, forward=_FORWARD, reverse=_REVERSE)
         with reading(found, solver), explained:
             fitted = _run_fit(found, solver, starts, options)
     remember(fitted, found)
     return fitted
+
+
+def _for_batches(solver: Any, starts: Any, options: FitOptions) -> Any:
+    """The solver that goes from batch to batch, if there are any."""
+    if options.batches is None:
+        return solver
+    if not isinstance(solver, OptaxDescent) or solver.searches_lines or starts != 1:
+        raise ValueError(
+            "batches are for an Optax optimizer without a line search from one start, "
+            "such as solver=optax.adam(1e-2)"
+        )
+    if options.checkpoint is not None:
+        raise ValueError(
+            "checkpoint cannot be combined with batches, whose iterator it cannot set "
+            "back; leave one of them out"
+        )
+    return dataclasses.replace(solver, stochastic=True)
 
 
 def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
@@ -287,7 +308,9 @@ def _descent(
             "LevenbergMarquardt, an optimizer without one such as optax.adam, or "
             "Free(transform=...)"
         )
-    return OptaxDescent(optimizer=given)
+    return OptaxDescent(
+        optimizer=given, searches_lines=has_line_search(given, parameters.z_start)
+    )
 
 
 _MOST_NAMES = 6

@@ -1,5 +1,6 @@
 """Loop over fit steps: compiled steps, progress and resumption."""
 
+import itertools
 import time
 from typing import Any, cast
 
@@ -29,7 +30,9 @@ Solver = LevenbergMarquardt | OptaxDescent
 _NO_TAGS = frozenset()
 #: Functions, and their outputs, which our solvers ask nothing of to begin.
 _UNASKED = cast(Any, None)
-_HISTORY = ("loss", "remaining_sigma", "seconds")
+#: In place of a batch where all data count.
+_ALL = object()
+_HISTORY = ("loss", "remaining_sigma", "gradient_norm", "seconds")
 
 
 class FitState(eqx.Module):
@@ -53,10 +56,17 @@ def run_fit_loop(
     at = FitState(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
     at = checkpoint.load(at)
     z, state, rows = at.z, at.state, list(np.asarray(at.history))
+    exhausted = False
     options.begin()
+    given = options.batches is not None
+    batches = iter(options.batches) if given else itertools.repeat(_ALL)
     began = time.monotonic()
     while not bool(state.done) and len(rows) < options.max_steps:
-        z, state = fit_step(experiment, solver, z, state)
+        batch = next(batches, None)
+        exhausted = batch is None
+        if exhausted:
+            break
+        z, state = fit_step(_of_batch(experiment, batch), solver, z, state)
         if is_traced(state.value):
             return None
         now = time.monotonic()
@@ -69,7 +79,23 @@ def run_fit_loop(
     options.finish()
     columns = _history(rows).T
     history: dict[str, Any] = dict(zip(_HISTORY, columns, strict=True))
-    return *_complete(experiment, solver, z, state), history
+    return *_complete(experiment, solver, z, state, exhausted), history
+
+
+def _of_batch(experiment: Posterior, batch: Any) -> Posterior:
+    """The experiment of some rows of the data."""
+    if batch is _ALL:
+        return experiment
+    rows = np.asarray(batch)
+    assert experiment.batch is not None
+    count = experiment.batch.size
+    integers = rows.ndim == 1 and rows.size and np.issubdtype(rows.dtype, np.integer)
+    if not integers or rows.min() < 0 or rows.max() >= count:
+        raise ValueError(
+            f"batches must give arrays of row numbers from 0 to {count - 1}, got "
+            f"{batch!r:.60}"
+        )
+    return eqx.tree_at(lambda e: e.batch, experiment, jnp.asarray(rows))
 
 
 def _history(rows: list[Any]) -> np.ndarray:
@@ -166,10 +192,12 @@ def _accept_or_reject(solver, z, trial, found, state):
 
 
 def _complete(
-    experiment: Posterior, solver: Solver, z: Array, state: Any
+    experiment: Posterior, solver: Solver, z: Array, state: Any, exhausted: bool
 ) -> tuple[Array, Any]:
     """The point to return, and its state, also where steps ran out before that."""
-    ran_out = not bool(state.done) and not bool(getattr(state, "last", False))
+    # Batches that end are no lack of steps; how far it is still to go, is said.
+    ran_out = not bool(state.done) and not exhausted
+    ran_out = ran_out and not bool(getattr(state, "last", False))
     if isinstance(solver, OptaxDescent):
         z = state.best
     elif bool(state.stale):
@@ -182,11 +210,20 @@ def _complete(
     return z, state
 
 
+def _gradient_norm(state: Any) -> float:
+    """Of the loss by the coordinates, where the last Jacobian or gradient was made."""
+    if isinstance(state, DescentState):
+        return float(state.gradient_norm)
+    root, scale = np.asarray(state.root), np.asarray(state.scale)
+    return float(np.linalg.norm((root[:-1, :-1].T @ root[:-1, -1]) * scale))
+
+
 def _progress(state: Any, step: int, seconds: float) -> dict[str, Any]:
     return {
         "step": step,
         "loss": float(getattr(state, "latest", state.value)),
         "remaining_sigma": float(getattr(state, "newton", np.nan)),
+        "gradient_norm": _gradient_norm(state),
         "rejected": int(getattr(state, "rejected", 0)),
         "non_finite": int(state.non_finite),
         "seconds": seconds,

@@ -33,7 +33,8 @@ class FitOptions:
         compiled, or a function that is called after every step with a dict: `step`,
         `loss`, `remaining_sigma` (standard deviations that the Gauss-Newton step before
         it had to go, by the scatter of the residuals where that exceeds sigma; NaN in a
-        descent), `rejected`, `non_finite`, `seconds`.
+        descent), `gradient_norm` (of the loss by the coordinates in units of
+        `Free.scale`), `rejected`, `non_finite`, `seconds`.
     - `checkpoint`: a file. The fit is written there as it goes, at most once a second
         and at its end, as `diffsim.save` writes; if the file is there at the start, the
         fit goes on from it, to the same answer as without the interruption. It has to
@@ -48,6 +49,10 @@ class FitOptions:
     - `observed`: error bars by the second derivative of the log posterior at the best
         fit, which knows how far the model is from linear and the residuals from small,
         in place of the expected information.
+    - `batches`: for an Optax optimizer, an iterable of arrays of row numbers, as of a
+        data loader: each step sees these rows of the data only, `predict(model, rows)`
+        returns their prediction, and the loss is scaled to all data. The fit ends with
+        the iterable, or `max_steps`, at its last point.
     - `fixed`: paths that do not vary, for all that `free` says.
     - `solver_error`: False leaves out one run at finer steps after the fit, which says
         how much of the error bars the simulation's own error may take.
@@ -63,6 +68,7 @@ class FitOptions:
     checkpoint: str | pathlib.Path | None = None
     covariance: bool = True
     observed: bool = False
+    batches: Any = None
     fixed: Any = ()
     solver_error: bool = True
     seed: int = 0
@@ -102,6 +108,7 @@ def _line(step: dict[str, Any]) -> str:
         "fit",
         f"step {step['step']}",
         f"loss {step['loss']:.6g}",
+        f"gradient {step['gradient_norm']:.1e}",
         "" if math.isnan(remaining_sigma) else f"{remaining_sigma:.1e} sigma to go",
         f"{lost} rejected" if lost else "",
         seconds=step["seconds"],

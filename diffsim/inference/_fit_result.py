@@ -4,12 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .._extras import pictures
-from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
 from .._text_table import html_representation, text_representation
 from .._types import PyTree
@@ -18,24 +15,13 @@ from ..simulations import load, save
 from ._contour import Contour, contour
 from ._fisher_information import Fisher
 from ._fitted_data import FittedData, fitted_data
+from ._flags import flags_of
 from ._information import observed_information
-from ._information_factor import (
-    correlation,
-    covariance,
-    estimated_sigma,
-    standard_deviations,
-    unit_covariance,
-)
-from ._levenberg_marquardt import NEAR_ENOUGH
-from ._optimum import SearchResult
-from ._parameters import Coordinates, Parameters
-from ._posterior import FitStatistics, Posterior, likelihoods_of
 from ._profile import Profile, profile
 from ._propagate import Propagated, propagate
 from ._remembered import recall
-from ._report import flags_of, report
+from ._report import report
 from ._result_tables import fit_dataframe, fit_dataset, fit_dict
-from ._trust_region import newton_length, triangular_root
 
 
 if TYPE_CHECKING:
@@ -89,7 +75,10 @@ class Fit(eqx.Module):
         step, a tenth of the tolerances) would move each best value, in units of its
         standard deviation; NaN where there are none.
     - `steps`, `rejected`, `non_finite`: numbers of trial steps.
-    - `history`: arrays over steps, `loss`, `remaining_sigma`, `seconds`; after many
+    - `tied_names`, `tied_values`, `tied_stderr`: parameters that follow others.
+    - `units`: the labels that `Free(unit=...)` gave.
+    - `history`: arrays over steps, `loss`, `remaining_sigma`, `gradient_norm`,
+        `seconds`; after many
         starts `starts_loss`, `starts_values`, `starts_converged`, best first.
     """
 
@@ -119,7 +108,11 @@ class Fit(eqx.Module):
     rejected: Int[Array, ""]
     non_finite: Int[Array, ""]
     history: dict[str, Any]
+    tied_values: Float[Array, " tied"]
+    tied_stderr: Float[Array, " tied"]
     names: tuple[str, ...] = eqx.field(static=True)
+    tied_names: tuple[str, ...] = eqx.field(static=True)
+    units: tuple[str | None, ...] = eqx.field(static=True)
     convention: str = eqx.field(static=True)
     judges_misfit: bool = eqx.field(static=True)
 
@@ -137,7 +130,9 @@ class Fit(eqx.Module):
 
         `"undetermined"`: the data do not determine these; `"solver_error"`: the
         simulation's own error takes more than 0.3 of an error bar; `"at_bound"`;
-        `"misfit"`: the reduced chi2 by a given sigma is not near 1.
+        `"misfit"`: the reduced chi2 by a given sigma is not near 1; `"no_effect"`: the
+        prediction does not depend on these; `"degenerate"`: pairs that the data hardly
+        tell from each other.
 
         **Raises:** `ValueError` for a fit that is traced, or one of a batch of fits.
         """
@@ -159,13 +154,13 @@ class Fit(eqx.Module):
         information, _ = observed_information(experiment, self.values)
         return information
 
-    def profile(self, name: str, level: float = 1.0) -> Profile:
+    def profile(self, name: str, level: float | int = 1.0) -> Profile:
         """The profile likelihood of a parameter: an asymmetric interval of n sigma.
 
         All others are fitted anew along it. Nothing is compiled that the fit has not
         compiled; about ten short fits.
         """
-        return profile(self, recall(self, "profile"), name, level)
+        return profile(self, recall(self, "profile"), name, float(level))
 
     def contour(
         self, a: str, b: str, probability: float = 0.6827, points: int = 40
@@ -233,148 +228,3 @@ class Fit(eqx.Module):
 
     def _repr_html_(self) -> str:
         return html_representation(self, report)
-
-
-def fit_result(
-    experiment: Posterior,
-    z: Array,
-    search: SearchResult,
-    state: Any,
-    facts: FitStatistics,
-    history: Any,
-) -> Fit:
-    """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
-    parameters, unknown = experiment.parameters, experiment.scale_is_unknown
-    numbers, root = _numbers(
-        parameters.coordinates, z, search.result, state, facts, unknown
-    )
-    fisher = None
-    if root is not None:
-        good, names = RESULTS.successful, parameters.names
-        fisher = Fisher(*root, None, good, names, experiment.curvature)
-    return Fit(
-        **numbers,
-        model=_model(parameters, numbers["values"]),
-        fisher=fisher,
-        start=parameters.start,
-        lower=parameters.lower,
-        upper=parameters.upper,
-        chi2=facts.chi2,
-        size=facts.size,
-        log_prob=facts.log_prob,
-        loss=search.loss,
-        steps=search.steps,
-        rejected=search.rejected,
-        non_finite=search.non_finite,
-        history=history,
-        names=parameters.names,
-        convention=_convention(experiment),
-        judges_misfit=_judges_misfit(experiment),
-    )
-
-
-@fresh_jit
-def _model(parameters: Parameters, values: Array) -> PyTree:
-    return parameters.model(values)
-
-
-# Compiled without names and `predict`, so that fits of one size share it.
-@fresh_jit
-def _numbers(
-    coordinates: Coordinates,
-    z: Array,
-    searched: RESULTS,
-    state: Any,
-    facts: FitStatistics,
-    unknown: bool,
-) -> tuple[dict[str, Any], tuple[Array, Array] | None]:
-    """The numbers of a `Fit`, and root and scale of its information."""
-    n = z.size
-    values = coordinates.values(z)
-    held = jnp.zeros(n, bool) if state is None else state.held
-    dof = facts.size - n + jnp.sum(held)
-    sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
-    root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
-    if state is not None:
-        root = _root(coordinates, z, state, sigma)
-        unit, scale = _conditional_covariance(root[0], held), root[1]
-    stderr = standard_deviations(unit, scale)
-    aic, bic = _criteria(facts, facts.size - dof, unknown)
-    return {
-        "values": values,
-        "stderr": stderr,
-        "covariance": covariance(unit, scale),
-        "correlation": correlation(unit),
-        "at_bound": held,
-        "undetermined": jnp.isinf(stderr),
-        "dof": dof,
-        "sigma_scale": sigma,
-        "aic": aic,
-        "bic": bic,
-        "remaining_sigma": _remaining_sigma(state, sigma),
-        "status": _status(searched, facts, state),
-        "solver_error": jnp.full(n, jnp.nan, z.dtype),
-    }, root
-
-
-def _remaining_sigma(state: Any, sigma: Array) -> Array:
-    """In units of the error bars; the solver stops by the scatter of its own rows."""
-    if state is None:
-        return jnp.full_like(sigma, jnp.nan)
-    length = newton_length(state.root, state.held)
-    return jnp.where(length == 0, 0, length / sigma)
-
-
-def _root(
-    coordinates: Coordinates, z: Array, state: Any, sigma: Array
-) -> tuple[Array, Array]:
-    """Of the physical values, from the root that the solver has for coordinates."""
-    slope = jax.jvp(coordinates.values, (z,), (jnp.ones_like(z),))[1]
-    root = state.root[: z.size, : z.size] * jnp.sign(slope)
-    # The solver scales by the largest columns it has met; here columns have unit norm.
-    norms = jnp.linalg.norm(root, axis=0)
-    norms = jnp.where(norms > 0, norms, 1)
-    return root / norms, norms * state.scale / jnp.abs(slope) / sigma
-
-
-def _conditional_covariance(root: Array, held: Array) -> Array:
-    """Unit covariance with what a bound holds fixed, and NaN for its own error bar."""
-    rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
-    matrix = unit_covariance(triangular_root(jnp.concatenate(rows)))
-    return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
-
-
-def _criteria(facts: FitStatistics, k: Array, unknown: bool) -> tuple[Array, Array]:
-    """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
-    size = facts.size
-    deviance = -2 * facts.log_prob
-    if unknown:  # with the most likely factor to all sigma, the root of chi2/N
-        deviance += size * (jnp.log(facts.chi2 / size) + 1) - facts.chi2
-    return deviance + 2 * k, deviance + k * jnp.log(size)
-
-
-def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:
-    """The search's; where the prediction failed, what the simulation says of it."""
-    ran = facts.result == RESULTS.successful
-    blind = searched == RESULTS.prediction_not_finite
-    keep = jnp.asarray(ran) | ~jnp.asarray(blind)
-    result = RESULTS.where(keep, searched, facts.result)
-    if state is None:
-        return result
-    # Small updates are no optimum: what a schedule or a line search makes them is.
-    short = (result == RESULTS.successful) & ~(state.newton <= NEAR_ENOUGH)
-    return RESULTS.where(short, RESULTS.stopped_short, result)
-
-
-def _judges_misfit(experiment: Posterior) -> bool:
-    """Whether χ² says how well the model describes the data."""
-    likelihoods = likelihoods_of(experiment).likelihoods
-    known = not experiment.varies and not experiment.scale_is_unknown
-    return known and all(one.judges_misfit for one in likelihoods)
-
-
-def _convention(experiment: Posterior) -> str:
-    if experiment.varies:
-        return "sigma from the noise model and its parameters: error bars not rescaled"
-    clauses = [one.convention for one in likelihoods_of(experiment).likelihoods]
-    return "; ".join(dict.fromkeys(clauses))

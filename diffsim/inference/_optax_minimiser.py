@@ -28,6 +28,7 @@ class DescentState(eqx.Module):
     best: Float[Array, " parameter"]
     value: Float[Array, ""]
     latest: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
     halvings: Int[Array, ""]
     settled: Int[Array, ""]
     non_finite: Int[Array, ""]
@@ -62,6 +63,8 @@ class OptaxDescent(optx.AbstractMinimiser):
     """
 
     optimizer: optax.GradientTransformation
+    stochastic: bool = False
+    searches_lines: bool = False
     atol: float = 1e-10  # pyright: ignore[reportIncompatibleVariableOverride]
     rtol: float = 0.0  # pyright: ignore[reportIncompatibleVariableOverride]
     norm: Callable = max_norm  # pyright: ignore
@@ -74,6 +77,7 @@ class OptaxDescent(optx.AbstractMinimiser):
             best=y,
             value=jnp.array(jnp.inf, y.dtype),
             latest=jnp.array(jnp.inf, y.dtype),
+            gradient_norm=jnp.array(jnp.nan, y.dtype),
             halvings=jnp.array(0),
             settled=jnp.array(0),
             non_finite=jnp.array(0),
@@ -87,6 +91,8 @@ class OptaxDescent(optx.AbstractMinimiser):
         (value, aux), gradient = jax.value_and_grad(fn, has_aux=True)(y, args)
         finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
         better = finite & (value < state.value)
+        # A batch says little of where the loss is least.
+        better = finite if self.stochastic else better
         best = jnp.where(better, y, state.best)
         update, optimizer = optax.with_extra_args_support(self.optimizer).update(
             gradient,
@@ -106,7 +112,7 @@ class OptaxDescent(optx.AbstractMinimiser):
             options.get("upper", jnp.inf),
         )
         lost = jnp.isinf(state.value) & ~finite | (halvings > _MOST_HALVINGS)
-        small = finite & (max_norm(new - y) <= self.atol)
+        small = finite & (max_norm(new - y) <= self.atol) & (not self.stochastic)
         settled = jnp.where(small, state.settled + 1, 0)
         bad, good = RESULTS.prediction_not_finite, RESULTS.successful
         state = DescentState(
@@ -116,6 +122,7 @@ class OptaxDescent(optx.AbstractMinimiser):
             best=best,
             value=jnp.where(better, value, state.value),
             latest=value,
+            gradient_norm=jnp.linalg.norm(gradient),
             halvings=halvings,
             settled=settled,
             non_finite=state.non_finite + ~finite,

@@ -13,17 +13,18 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._linalg import matmul
-from .._results import RESULTS, equals
+from .._results import RESULTS
 from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
-from .._validation import as_array, check_signature
+from .._validation import as_array, as_vector, check_signature
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import check_not_simulation
+from ._compared import Compared, FitStatistics, with_culprit
 from ._curvature_rows import curvature_rows
 from ._jacobian import value_and_jacobian
 from ._levenberg_marquardt_state import Objective
 from ._likelihoods import (
-    AbstractComparison,
+    AbstractIndependentLikelihood,
     DataLayout,
     DataSets,
     Gaussian,
@@ -31,66 +32,6 @@ from ._likelihoods import (
     data_sets,
 )
 from ._parameters import Parameters, parameters
-from ._priors import PriorTerm
-
-
-class Compared(eqx.Module):
-    """A prediction beside its data, a part for each data set, and how the run went."""
-
-    comparisons: tuple[AbstractComparison, ...]
-    predictions: tuple[Array, ...]
-    prior: PriorTerm
-    result: RESULTS
-
-    @property
-    def masked_predictions(self) -> tuple[Float[Array, " number"], ...]:
-        """The prediction of each data set; 0 where masked."""
-        pairs = zip(self.comparisons, self.predictions, strict=True)
-        return tuple(_masked(one.used, x) for one, x in pairs)
-
-    @property
-    def prediction(self) -> Float[Array, " number"]:
-        """All predictions as one vector; 0 where masked."""
-        return jnp.concatenate(self.masked_predictions)
-
-    @property
-    def residuals(self) -> Float[Array, " datum"]:
-        """All standardized residuals as one vector; 0 where masked."""
-        return jnp.concatenate([one.residuals() for one in self.comparisons])
-
-
-def _masked(used: Array | None, prediction: Array) -> Array:
-    """A prediction, 0 where nothing is used; it may have several numbers a datum."""
-    if used is None:
-        return prediction
-    return jnp.where(jnp.repeat(used, prediction.size // used.size), prediction, 0)
-
-
-class FitStatistics(eqx.Module):
-    """Statistics of a prediction, for the report."""
-
-    chi2: Float[Array, ""]
-    log_prob: Float[Array, ""]
-    size: Int[Array, ""]
-    result: RESULTS
-
-    @classmethod
-    def of(cls, found: Compared) -> "FitStatistics":
-        """Sums over the data that are used."""
-        residuals = found.residuals
-        log_prob = sum(one.log_prob() for one in found.comparisons)
-        size = sum(jnp.asarray(one.size(), int) for one in found.comparisons)
-        # An array even if nothing ran that could fail, so that states keep their type.
-        result = RESULTS.where(jnp.array(False), RESULTS.successful, found.result)
-        chi2 = matmul(residuals, residuals)
-        return cls(chi2, jnp.asarray(log_prob), jnp.asarray(size), result)
-
-    @classmethod
-    def none(cls, dtype: Any) -> "FitStatistics":
-        """Of no data, in the types that `of` returns."""
-        zero, size = jnp.zeros((), dtype), jnp.zeros((), int)
-        result = RESULTS.where(jnp.array(False), RESULTS.successful, RESULTS.successful)
-        return cls(zero, zero, size, result)
 
 
 class Posterior(eqx.Module):
@@ -100,6 +41,7 @@ class Posterior(eqx.Module):
     the information, as error bars do, or for a curvature that steps are safe with.
     `shift` is added to predictions, to see what another one would do. `curvature`: that
     of the "expected" information, or the "observed" second derivative of the loss.
+    `batch`: rows of the data of which the loss is estimated, None for all.
     """
 
     predict: Callable
@@ -109,12 +51,13 @@ class Posterior(eqx.Module):
     layouts: tuple[DataLayout, ...] | None
     expected: Bool[Array, ""] | bool = False
     shift: tuple[Array, ...] | None = None
+    batch: Int[Array, " row"] | None = None
     curvature: str = eqx.field(static=True, default="expected")
 
-    def _outcome(self, model: PyTree) -> tuple[PyTree, RESULTS]:
+    def _outcome(self, *given: PyTree) -> tuple[PyTree, RESULTS]:
         """The prediction, NaN where a simulation failed, and how the run went."""
         with failures_as_nan(), explain_tracer_errors("predict", self.predict):
-            found = self.predict(model)
+            found = self.predict(*given)
         if isinstance(found, Trajectory):
             return found.states, found.result
         return found, RESULTS.successful
@@ -122,9 +65,11 @@ class Posterior(eqx.Module):
     def compared(self, values: Array) -> Compared:
         """The prediction beside the data; beside itself where there are none."""
         model = self.parameters.model(values)
+        sets = data_sets(self.noise, self.parameters.model(values))
+        if self.batch is not None:
+            return self._compared_batch(model, sets, values)
         states, result = self._outcome(model)
         _check_real(states)
-        sets = data_sets(self.noise, self.parameters.model(values))
         predictions, comparisons = [], []
         for i, part in enumerate(sets.split("the prediction", states)):
             likelihood = sets.likelihoods[i]
@@ -139,7 +84,7 @@ class Posterior(eqx.Module):
             comparisons.append(likelihood.compare(flat, data, layout, sets.varies[i]))
         prior = self.parameters.prior(values, self.expected)
         found = Compared(tuple(comparisons), tuple(predictions), prior, result)
-        return eqx.tree_at(lambda x: x.result, found, _with_culprit(found))
+        return eqx.tree_at(lambda x: x.result, found, with_culprit(found))
 
     def draw(self, keys: Array, values: Array) -> tuple[Float[Array, "..."], ...]:
         """Data of each set drawn at `values`, one for each key."""
@@ -157,6 +102,30 @@ class Posterior(eqx.Module):
             draw = functools.partial(likelihood.draw, prediction=flat, layout=layout)
             drawn.append(jax.vmap(draw)(own))
         return tuple(drawn)
+
+    def _compared_batch(self, model: PyTree, sets: DataSets, values: Array) -> Compared:
+        """Rows of the data beside their prediction, as if all others were masked."""
+        assert self.batch is not None and self.data is not None
+        assert self.layouts is not None
+        states, result = self._outcome(model, self.batch)
+        (likelihood,), (layout,), (data,) = sets.likelihoods, self.layouts, self.data
+        rows = layout.rows(self.batch)
+        flat = as_vector(jax.tree.leaves(states)).astype(values.dtype)
+        if flat.size != rows.size:
+            raise ValueError(
+                "predict(model, rows) must return the prediction of these rows of the "
+                f"data, {rows.size} numbers, got {flat.size}"
+            )
+        used = jnp.zeros(layout.size, bool).at[rows].set(True)
+        known = likelihood.used(layout)
+        mask = layout.unflatten(used if known is None else used & known)
+        chosen = eqx.tree_at(
+            lambda x: x.mask, likelihood, mask, is_leaf=lambda x: x is None
+        )
+        full = data.astype(values.dtype).at[rows].set(flat)
+        one = chosen.compare(full, data, layout, sets.varies[0])
+        prior = self.parameters.prior(values, self.expected)
+        return Compared((one,), (full,), prior, result)
 
     @property
     def varies(self) -> bool:
@@ -273,9 +242,10 @@ class Posterior(eqx.Module):
         return self._objective(self.compared(values), values)
 
     def _loss(self, found: Compared) -> Array:
-        return jnp.asarray(sum(one.loss() for one in found.comparisons)) + (
-            found.prior.loss()
-        )
+        losses = jnp.asarray(sum(one.loss() for one in found.comparisons))
+        if self.batch is not None and self.layouts is not None:
+            losses = losses * (self.layouts[0].shapes[0][0] / self.batch.size)
+        return losses + found.prior.loss()
 
 
 def _noises(noise: Any) -> list[Any]:
@@ -316,23 +286,6 @@ def _check_real(states: PyTree):
             )
 
 
-def _with_culprit(found: Compared) -> RESULTS:
-    """The outcome, or that the likelihood of a finite prediction is not."""
-    result = found.result
-    losses = [one.loss() for one in found.comparisons]
-    prediction = found.prediction
-    blamed = jnp.all(jnp.isfinite(prediction)) & equals(result, RESULTS.successful)
-    for one, loss in zip(found.comparisons, losses, strict=True):
-        squares = jnp.sum(one.residuals() ** 2)
-        overflows = (
-            blamed & ~jnp.isfinite(squares) & ~jnp.any(jnp.isnan(one.residuals()))
-        )
-        undefined = blamed & ~jnp.isfinite(loss) & ~overflows
-        result = RESULTS.where(overflows, RESULTS.chi2_not_finite, result)
-        result = RESULTS.where(undefined, RESULTS.likelihood_not_finite, result)
-    return result
-
-
 def posterior(
     predict: Any,
     model: PyTree,
@@ -342,9 +295,11 @@ def posterior(
     free: Any,
     priors: Any = (),
     fixed: Any = (),
+    batches: Any = None,
 ) -> Posterior:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
-    check_signature("predict", predict, ("model",))
+    arguments = ("model",) if batches is None else ("model", "rows")
+    check_signature("predict", predict, arguments)
     check_not_simulation(data)
     found = parameters(model, free, priors, fixed)
     # The model is made, in a dozen small programs, only where something reads it.
@@ -364,10 +319,28 @@ def posterior(
     vectors, layouts = checked_data(states, sets)
     shift = tuple(as_array(np.zeros(x.shape, x.dtype)) for x in vectors)
     made = Posterior(predict, noise, vectors, found, layouts, expected, shift)
+    if batches is not None:
+        made = dataclasses.replace(made, batch=all_rows(sets, layouts))
     parts = zip(sets.likelihoods, layouts, sets.varies, strict=True)
     if all(one.has_information(layout.size, moves) for one, layout, moves in parts):
         return made
     return dataclasses.replace(made, curvature="observed")
+
+
+def all_rows(sets: DataSets, layouts: tuple[DataLayout, ...]) -> Array:
+    """Indices of all rows of data that can be taken in batches."""
+    independent = all(
+        isinstance(one, AbstractIndependentLikelihood)
+        or (isinstance(one, Gaussian) and one.covariance is None)
+        for one in sets.likelihoods
+    )
+    one_array = len(layouts) == 1 and len(layouts[0].shapes) == 1
+    if not one_array or not layouts[0].shapes[0] or not independent:
+        raise ValueError(
+            "batches are of data that are one array, by rows along its first axis, "
+            "with independent noise; take all data at once, or one likelihood of one array"
+        )
+    return jnp.arange(layouts[0].shapes[0][0])
 
 
 def likelihoods_of(found: Posterior) -> DataSets:

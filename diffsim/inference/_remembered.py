@@ -14,6 +14,7 @@ from .._validation import is_traced
 from ._posterior import Posterior
 
 
+#: By the identity of a result; an entry goes with its result.
 _kept: dict[int, tuple[Any, Posterior]] = {}
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._results import RESULTS
 from .._text_table import MOST_ROWS, Block, Table, and_more
+from ._flags import partner
 
 
 #: Parameters up to which a representation looks for directions, which takes n³: 10 ms.
@@ -18,7 +19,7 @@ _MUCH = 0.1
 def report(fit: Any) -> list[Block]:
     """Report of a fit, as `print(fit)` shows it."""
     check_alone("fit", fit.chi2.shape)
-    blocks = [_headline(fit), _misfit(fit), _table(fit)]
+    blocks = [_headline(fit), _misfit(fit), _table(fit), _tied(fit)]
     if fit.fisher is not None and len(fit.names) <= MOST_PARAMETERS:
         blocks += [_correlations(fit), _weakest(fit)]
     elif fit.fisher is not None:
@@ -56,6 +57,8 @@ def _headline(fit: Any) -> str:
 
 def _distance(fit: Any) -> str:
     """How far the data are; a sigma that they chose themselves judges no fit."""
+    if fit.convention.startswith("by the log_prob"):
+        return f"ln L {float(fit.log_prob):.6g}"
     total = f"{float(fit.chi2):.6g}"
     if fit.convention.startswith("sigma unknown"):
         sigma = float(fit.sigma_scale)
@@ -91,9 +94,17 @@ def _sentence(fit: Any) -> str:
             "fit(..., options=inference.FitOptions(max_steps=...)), or try another "
             "start"
         )
+    flags = fit.flags
+    if fit.status == RESULTS.no_progress and "misfit" in flags:
+        return (
+            "stuck, and not at an optimum that describes the data: no step lowered the "
+            "objective, and a Gauss-Newton step would go "
+            f"{float(fit.remaining_sigma):.2g} error bars. Begin elsewhere, from "
+            "several starts (fit(..., starts=8)), or with Free(scale=...) for badly "
+            "scaled parameters"
+        )
     if fit.status != RESULTS.successful:
         return RESULTS[fit.status]
-    flags = fit.flags
     doubts = [flags[name] for name in ("undetermined", "solver_error") if name in flags]
     return ", but ".join(["converged", *[" and ".join(doubts)][: len(doubts)]])
 
@@ -114,8 +125,9 @@ def _row(fit: Any, i: int) -> tuple[str, ...]:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = 100 * sd / np.abs(value)
     bounded = np.isfinite(lower) or np.isfinite(upper)
+    unit = f" [{fit.units[i]}]" if fit.units[i] else ""
     return (
-        fit.names[i],
+        fit.names[i] + unit,
         _round_to_error(value, sd),
         f"{sd:.2g}" if np.isfinite(sd) else ("inf" if np.isinf(sd) else "-"),
         f"{relative:.2g} %" if np.isfinite(relative) else "-",
@@ -129,9 +141,12 @@ def _flag(fit: Any, i: int) -> str:
     if bool(fit.at_bound[i]):
         lower = abs(fit.values[i] - fit.lower[i]) <= abs(fit.values[i] - fit.upper[i])
         return f"at its {'lower' if lower else 'upper'} bound"
+    other = partner(fit, i)
     if bool(fit.undetermined[i]):
-        return "undetermined"
-    return ""
+        if other == fit.names[i]:
+            return "undetermined: no effect"
+        return "undetermined" + (f", degenerate with {other}" if other else "")
+    return f"degenerate with {other}" if other else ""
 
 
 def _round_to_error(value: float, sd: float) -> str:
@@ -235,7 +250,35 @@ def _error_bars(fit: Any) -> str:
             "Error bars: none, for sigma is unknown and there are no more data than "
             "parameters to tell it; give Gaussian(sigma)."
         )
-    return f"Error bars: {fit.convention}."
+    if fit.status != RESULTS.successful:
+        return (
+            "Error bars: those of the place where the search ended, which is no "
+            "optimum; do not quote them."
+        )
+    curvature = "" if fit.fisher is None else _CURVATURE.get(fit.fisher.kind, "")
+    large = "" if curvature or "misfit" not in fit.flags else _LARGE_RESIDUALS
+    return f"Error bars: {fit.convention}{curvature}.{large}"
+
+
+_CURVATURE = {"observed": "; by the full second derivative (observed information)"}
+_LARGE_RESIDUALS = (
+    " Residuals are large: those of the full second derivative may differ, "
+    "fit(..., options=inference.FitOptions(observed=True))."
+)
+
+
+def _tied(fit: Any) -> Table | str:
+    """Parameters that follow others, with their error bars."""
+    if not fit.tied_names:
+        return ""
+    rows = [
+        (name, _round_to_error(float(value), float(sd)), f"{float(sd):.2g}", "tied")
+        for name, value, sd in zip(
+            fit.tied_names, fit.tied_values, fit.tied_stderr, strict=True
+        )
+    ]
+    shown = rows[:MOST_ROWS]
+    return Table((), shown, "<>>", "  ", len(rows) - len(shown))
 
 
 def _waterfall(fit: Any) -> str:
@@ -246,66 +289,6 @@ def _waterfall(fit: Any) -> str:
         f"Starts: {loss.size}, of which {int(good.sum())} converged, {int(near)} to "
         "within a hundredth of the best loss (fit.history['starts_loss'])"
     )
-
-
-#: Standard deviations of the reduced chi2 that nothing but a misfit explains.
-_MISSED = 10
-
-#: Share of an error bar that the error of the simulation may take unnoticed: added in
-#: quadrature, 0.3 widens it by 5 %.
-_UNNOTICED = 0.3
-
-
-def flags_of(fit: Any) -> dict[str, str]:
-    """A clause for each thing that is to be known, by its keyword."""
-    found = {
-        "undetermined": _undetermined(fit),
-        "solver_error": _solver_error_warning(fit),
-        "at_bound": _at_bound(fit),
-        "misfit": _misfit_warning(fit),
-    }
-    return {keyword: clause for keyword, clause in found.items() if clause}
-
-
-def _name_list(fit: Any, which: Any) -> str:
-    names = [name for name, here in zip(fit.names, which, strict=True) if here]
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" * (len(names) > 6))
-
-
-def _undetermined(fit: Any) -> str:
-    which = np.asarray(fit.undetermined)
-    if not np.any(which):
-        return ""
-    return f"the data do not determine {_name_list(fit, which)}"
-
-
-def _solver_error_warning(fit: Any) -> str:
-    error = np.asarray(fit.solver_error)
-    if np.any(np.isinf(error)):
-        return "the error of the simulation is unknown, which failed at finer steps"
-    if not np.any(error > _UNNOTICED):
-        return ""
-    worst = int(np.nanargmax(error))
-    return (
-        f"the error of the simulation is {error[worst]:.2g} sigma in "
-        f"{fit.names[worst]}; take a smaller step or tolerance"
-    )
-
-
-def _at_bound(fit: Any) -> str:
-    which = np.asarray(fit.at_bound)
-    return f"{_name_list(fit, which)} ended at a bound" if np.any(which) else ""
-
-
-def _misfit_warning(fit: Any) -> str:
-    """A minimum that does not describe the data, by the sigma that was given."""
-    dof = int(fit.dof)
-    if dof <= 0 or not fit.judges_misfit:
-        return ""
-    spread = np.sqrt(2 / dof)
-    if not float(fit.chi2_reduced) > 1 + _MISSED * spread:
-        return ""
-    return f"the model misses the data: reduced chi2 would be 1 ± {spread:.2g}"
 
 
 _KINDS = {

@@ -137,19 +137,26 @@ class CategoricalComparison(AbstractComparison):
         """Logarithms of the probabilities."""
         return self.log_chance.reshape(-1)
 
+    def losses(self):
+        """−ln p of what happened."""
+        return -self._log_probs()
+
     def loss(self):
         """−Σ ln p of what happened, by expectation where there are no data."""
         return -self.log_prob()
 
     def log_prob(self):
         """Σ ln p of what happened."""
+        return jnp.sum(self._log_probs())
+
+    def _log_probs(self) -> Array:
         if self.labels is None:
             every = jnp.sum(jnp.exp(self.log_chance) * self.log_chance, axis=1)
         else:
             every = jnp.take_along_axis(
                 self.log_chance, self.labels[:, None], axis=1, mode="fill"
             )[:, 0]
-        return jnp.sum(where_used(self.used, every, 0))
+        return where_used(self.used, every, 0)
 
     def rows(self, expected):
         """(p − y)/√p of every category, since changes of p sum to 0."""

@@ -94,13 +94,23 @@ class CustomComparison(AbstractComparison):
     varies: bool = eqx.field(static=True)
 
     @property
-    def given(self) -> object:
+    def given(self) -> Any:
         """The user's object."""
         return eqx.combine(self.arrays, self.rest)
 
     def numbers(self):
         """The prediction."""
         return self.prediction
+
+    def losses(self):
+        """What `log_prob` returns, if that is an array like the data."""
+        every = self._log_probs(self.prediction)
+        if jax.tree.structure(every) != self.layout.structure or any(
+            jnp.shape(x) != shape
+            for x, shape in zip(jax.tree.leaves(every), self.layout.shapes, strict=True)
+        ):
+            return AbstractComparison.losses(self)
+        return -self.layout.flat("what log_prob returns", every)
 
     def loss(self):
         """−ln L with all constants."""
@@ -113,10 +123,12 @@ class CustomComparison(AbstractComparison):
     def _log_prob(self, prediction: Array) -> Array:
         if self.data is None:
             return jnp.zeros((), prediction.dtype)
-        unflatten = self.layout.unflatten
-        given: Any = self.given
-        every = given.log_prob(unflatten(prediction), unflatten(self.data))
-        return jnp.asarray(sum(jnp.sum(leaf) for leaf in jax.tree.leaves(every)))
+        every = jax.tree.leaves(self._log_probs(prediction))
+        return jnp.asarray(sum(jnp.sum(leaf) for leaf in every))
+
+    def _log_probs(self, prediction: Array) -> PyTree[Any]:
+        unflatten, given = self.layout.unflatten, self.given
+        return given.log_prob(unflatten(prediction), unflatten(self.data))
 
     def rows(self, expected):
         """The gradient over the root of the information."""

@@ -221,6 +221,13 @@ class GaussianComparison(AbstractComparison):
         half = quadratic(self.z)
         return half + self.factor.half_log_det() if self.varies else half
 
+    def losses(self):
+        """½z² and ln σ of independent data."""
+        if not isinstance(self.factor, StandardDeviations):
+            return AbstractComparison.losses(self)
+        half = self.z**2 / 2
+        return half + self.factor.numbers() if self.varies else half
+
     def log_prob(self):
         """With all constants."""
         constant = self.factor.half_log_det() + self.size() * (0.5 * np.log(2 * np.pi))

@@ -89,12 +89,16 @@ class IndependentComparison(AbstractComparison):
         """The prediction, followed by the others if they vary."""
         return jnp.concatenate(self.values if self.varies else self.values[:1])
 
-    def loss(self):
-        """Sum over data."""
+    def losses(self):
+        """The kernel of each datum, and its normalization if that varies."""
         every = self.likelihood.kernel(self.data, self.values)
         if self.varies:
             every = every + self.likelihood.normalization(self.data, self.values)
-        return self._total(every)
+        return where_used(self.used, every, 0)
+
+    def loss(self):
+        """Sum over data."""
+        return jnp.sum(self.losses())
 
     def log_prob(self):
         """Minus the sum over data of kernel and normalization."""

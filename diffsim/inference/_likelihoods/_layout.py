@@ -55,6 +55,12 @@ class DataLayout(eqx.Module):
                 )
         return self.flat(name, tree)
 
+    def rows(self, indices: Array) -> Array:
+        """Flat positions of rows of data that are one array."""
+        (shape,) = self.shapes
+        width = int(np.prod(shape[1:], dtype=int))
+        return (indices[:, None] * width + jnp.arange(width)).reshape(-1)
+
     def unflatten(self, vector: Array) -> PyTree[Array]:
         """A vector of data as a pytree like the data."""
         sizes = [int(np.prod(shape, dtype=int)) for shape in self.shapes]

@@ -44,6 +44,13 @@ class AbstractComparison(eqx.Module):
     def log_prob(self) -> Float[Array, ""]:
         """ln L of the data that are used."""
 
+    def losses(self) -> Float[Array, " datum"]:
+        """`loss` datum by datum; raises `ValueError` where data are not independent."""
+        raise ValueError(
+            "data that are correlated, or whose log_prob is one number for all, have "
+            "no loss each; take independent noise, such as Gaussian(sigma)"
+        )
+
     @abc.abstractmethod
     def rows(self, expected: Any) -> Float[Array, " row"]:
         """The gradient of the loss in units of the expected information."""

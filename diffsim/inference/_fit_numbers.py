@@ -1,0 +1,196 @@
+"""The numbers of a `Fit` from where a search has ended."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._jit._fresh_jit import fresh_jit
+from .._results import RESULTS
+from .._types import PyTree
+from ._fisher_information import Fisher
+from ._fit_result import Fit
+from ._information_factor import (
+    correlation,
+    covariance,
+    estimated_sigma,
+    standard_deviations,
+    unit_covariance,
+)
+from ._levenberg_marquardt import NEAR_ENOUGH
+from ._optimum import SearchResult
+from ._parameters import Coordinates, Parameters
+from ._posterior import FitStatistics, Posterior, likelihoods_of
+from ._trust_region import newton_length, triangular_root
+
+
+def fit_result(
+    experiment: Posterior,
+    z: Array,
+    search: SearchResult,
+    state: Any,
+    facts: FitStatistics,
+    history: Any,
+) -> Fit:
+    """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
+    parameters, unknown = experiment.parameters, experiment.scale_is_unknown
+    numbers, root = _numbers(
+        parameters.coordinates, z, search.result, state, facts, unknown
+    )
+    fisher = None
+    if root is not None:
+        good, names = RESULTS.successful, parameters.names
+        fisher = Fisher(*root, None, good, names, experiment.curvature)
+    return Fit(
+        **numbers,
+        model=_model(parameters, numbers["values"]),
+        fisher=fisher,
+        start=parameters.start,
+        lower=parameters.lower,
+        upper=parameters.upper,
+        chi2=facts.chi2,
+        size=facts.size,
+        log_prob=facts.log_prob,
+        loss=search.loss,
+        steps=search.steps,
+        rejected=search.rejected,
+        non_finite=search.non_finite,
+        history=history,
+        names=parameters.names,
+        units=parameters.units,
+        **_tied(parameters, numbers["values"], numbers["covariance"]),
+        convention=_convention(experiment),
+        judges_misfit=_judges_misfit(experiment),
+    )
+
+
+@fresh_jit
+def _model(parameters: Parameters, values: Array) -> PyTree:
+    return parameters.model(values)
+
+
+# Compiled without names and `predict`, so that fits of one size share it.
+@fresh_jit
+def _numbers(
+    coordinates: Coordinates,
+    z: Array,
+    searched: RESULTS,
+    state: Any,
+    facts: FitStatistics,
+    unknown: bool,
+) -> tuple[dict[str, Any], tuple[Array, Array] | None]:
+    """The numbers of a `Fit`, and root and scale of its information."""
+    n = z.size
+    values = coordinates.values(z)
+    held = jnp.zeros(n, bool) if state is None else state.held
+    dof = facts.size - n + jnp.sum(held)
+    sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
+    root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
+    if state is not None:
+        root = _root(coordinates, z, state, sigma)
+        unit, scale = _conditional_covariance(root[0], held), root[1]
+    stderr = standard_deviations(unit, scale)
+    aic, bic = _criteria(facts, facts.size - dof, unknown)
+    return {
+        "values": values,
+        "stderr": stderr,
+        "covariance": covariance(unit, scale),
+        "correlation": correlation(unit),
+        "at_bound": held,
+        "undetermined": jnp.isinf(stderr),
+        "dof": dof,
+        "sigma_scale": sigma,
+        "aic": aic,
+        "bic": bic,
+        "remaining_sigma": _remaining_sigma(state, sigma),
+        "status": _status(searched, facts, state),
+        "solver_error": jnp.full(n, jnp.nan, z.dtype),
+    }, root
+
+
+def _remaining_sigma(state: Any, sigma: Array) -> Array:
+    """In units of the error bars; the solver stops by the scatter of its own rows."""
+    if state is None:
+        return jnp.full_like(sigma, jnp.nan)
+    length = newton_length(state.root, state.held)
+    return jnp.where(length == 0, 0, length / sigma)
+
+
+def _root(
+    coordinates: Coordinates, z: Array, state: Any, sigma: Array
+) -> tuple[Array, Array]:
+    """Of the physical values, from the root that the solver has for coordinates."""
+    slope = jax.jvp(coordinates.values, (z,), (jnp.ones_like(z),))[1]
+    root = state.root[: z.size, : z.size] * jnp.sign(slope)
+    # The solver scales by the largest columns it has met; here columns have unit norm.
+    norms = jnp.linalg.norm(root, axis=0)
+    norms = jnp.where(norms > 0, norms, 1)
+    return root / norms, norms * state.scale / jnp.abs(slope) / sigma
+
+
+def _conditional_covariance(root: Array, held: Array) -> Array:
+    """Unit covariance with what a bound holds fixed, and NaN for its own error bar."""
+    rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
+    matrix = unit_covariance(triangular_root(jnp.concatenate(rows)))
+    return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
+
+
+def _criteria(facts: FitStatistics, k: Array, unknown: bool) -> tuple[Array, Array]:
+    """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
+    size = facts.size
+    deviance = -2 * facts.log_prob
+    if unknown:  # with the most likely factor to all sigma, the root of chi2/N
+        deviance += size * (jnp.log(facts.chi2 / size) + 1) - facts.chi2
+    return deviance + 2 * k, deviance + k * jnp.log(size)
+
+
+def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:
+    """The search's; where the prediction failed, what the simulation says of it."""
+    ran = facts.result == RESULTS.successful
+    blind = searched == RESULTS.prediction_not_finite
+    keep = jnp.asarray(ran) | ~jnp.asarray(blind)
+    result = RESULTS.where(keep, searched, facts.result)
+    if state is None:
+        return result
+    # Small updates are no optimum: what a schedule or a line search makes them is.
+    short = (result == RESULTS.successful) & ~(state.newton <= NEAR_ENOUGH)
+    return RESULTS.where(short, RESULTS.stopped_short, result)
+
+
+def _tied(parameters: Parameters, values: Array, covariance: Array) -> dict[str, Any]:
+    """Parameters that follow others, and their error bars to first order."""
+    names = tuple(name for one in parameters.tied for name in one.selection.names)
+    if not names:
+        nothing = jnp.zeros(0, values.dtype)
+        return {"tied_names": (), "tied_values": nothing, "tied_stderr": nothing}
+    found, stderr = _tied_numbers(parameters, values, covariance)
+    return {"tied_names": names, "tied_values": found, "tied_stderr": stderr}
+
+
+@fresh_jit
+def _tied_numbers(parameters: Parameters, values: Array, covariance: Array):
+    def numbers(x: Array) -> Array:
+        model = parameters.model(x)
+        return jnp.concatenate([one.values(model) for one in parameters.tied])
+
+    jacobian = jax.jacfwd(numbers)(values)
+    # One of them may depend on few parameters, of which the others may be open.
+    products = jacobian[:, :, None] * covariance * jacobian[:, None, :]
+    used = (jacobian[:, :, None] != 0) & (jacobian[:, None, :] != 0)
+    variance = jnp.sum(jnp.where(used, products, 0), axis=(1, 2))
+    return numbers(values), jnp.sqrt(variance)
+
+
+def _judges_misfit(experiment: Posterior) -> bool:
+    """Whether χ² says how well the model describes the data."""
+    likelihoods = likelihoods_of(experiment).likelihoods
+    known = not experiment.varies and not experiment.scale_is_unknown
+    return known and all(one.judges_misfit for one in likelihoods)
+
+
+def _convention(experiment: Posterior) -> str:
+    if experiment.varies:
+        return "sigma from the noise model and its parameters: error bars not rescaled"
+    clauses = [one.convention for one in likelihoods_of(experiment).likelihoods]
+    return "; ".join(dict.fromkeys(clauses))
