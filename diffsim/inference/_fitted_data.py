@@ -1,7 +1,7 @@
 """`FittedData`: data beside the best fit."""
 
 import equinox as eqx
-import numpy as np
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._jit._fresh_jit import fresh_jit
@@ -40,7 +40,7 @@ class FittedData(eqx.Module):
     expected: PyTree[Float[Array, "..."]]
     stderr: PyTree[Float[Array, "..."]]
     residuals: PyTree[Float[Array, "..."]]
-    used: PyTree[Bool[np.ndarray, "..."]]
+    used: PyTree[Bool[Array, "..."]]
     name: str = eqx.field(static=True)
 
 
@@ -53,9 +53,18 @@ def fitted_data(experiment: Posterior, values: Array) -> tuple[FittedData, ...]:
     for i, one in enumerate(found.comparisons):
         layout, data = experiment.layouts[i], experiment.data[i]
         mean, spread = one.moments()
-        used = np.ones(data.shape, bool) if one.used is None else np.asarray(one.used)
-        shaped = map(layout.unflatten, (data, mean, spread, -one.residuals()))
-        every.append(FittedData(*shaped, layout.unflatten(used), names[i]))
+        used = jnp.ones(data.shape, bool) if one.used is None else one.used
+        shape = layout.unflatten
+        every.append(
+            FittedData(
+                data=shape(data),
+                expected=shape(mean),
+                stderr=shape(spread),
+                residuals=shape(-one.residuals()),
+                used=shape(used),
+                name=names[i],
+            )
+        )
     return tuple(every)
 
 

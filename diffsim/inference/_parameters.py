@@ -142,7 +142,7 @@ def parameters(
         **vectors,
         coordinates=Coordinates(
             scale=scale,
-            transforms=tuple(span.transform for span in transformed),
+            transforms=tuple(t for span in transformed if (t := span.transform)),
             spans=tuple((span.begin, span.begin + span.size) for span in transformed),
         ),
         distributions=distributions_of(spans, start),

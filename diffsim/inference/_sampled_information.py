@@ -68,7 +68,9 @@ def _sampled(found: Posterior, values: Array, count: int, seed: int):
 
 def _data_loss(found: Posterior, data: tuple[Array, ...], values: Array) -> Array:
     given = dataclasses.replace(found, data=data)
-    return -sum(one.log_prob() for one in given.compared(values).comparisons)
+    return -jnp.asarray(
+        sum(one.log_prob() for one in given.compared(values).comparisons)
+    )
 
 
 def _prior_rows(found: Posterior, values: Array) -> Float[Array, "row parameter"]:

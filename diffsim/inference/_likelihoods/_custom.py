@@ -128,6 +128,7 @@ class CustomComparison(AbstractComparison):
 
     def _log_probs(self, prediction: Array) -> PyTree[Any]:
         unflatten, given = self.layout.unflatten, self.given
+        assert self.data is not None
         return given.log_prob(unflatten(prediction), unflatten(self.data))
 
     def rows(self, expected):
