@@ -338,7 +338,7 @@ def all_rows(sets: DataSets, layouts: tuple[DataLayout, ...]) -> Array:
     if not one_array or not layouts[0].shapes[0] or not independent:
         raise ValueError(
             "batches are of data that are one array, by rows along its first axis, "
-            "with independent noise; take all data at once, or one likelihood of one array"
+            "with independent noise; take all data at once"
         )
     return jnp.arange(layouts[0].shapes[0][0])
 
