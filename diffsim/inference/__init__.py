@@ -25,6 +25,7 @@ from ._likelihoods import (
     StudentT,
     ToeplitzCovariance,
 )
+from ._log_density import LogDensity, log_density
 from ._per_datum_gradients import per_datum_gradients
 from ._priors import Prior
 from ._profile import Profile
@@ -49,6 +50,7 @@ __all__ = [
     "GaussianProcess",
     "LevenbergMarquardt",
     "LevenbergMarquardtState",
+    "LogDensity",
     "LogNormal",
     "Objective",
     "Poisson",
@@ -60,5 +62,6 @@ __all__ = [
     "Transform",
     "fisher",
     "fit",
+    "log_density",
     "per_datum_gradients",
 ]

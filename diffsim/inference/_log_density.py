@@ -1,0 +1,274 @@
+"""`log_density`: the posterior as a function of any real numbers, for samplers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtr
+from jaxtyping import Array, Float
+
+from .._extras import optional_module
+from .._linalg import matmul
+from .._primitives import closure_convert
+from .._types import PyTree
+from .._validation import as_floating, check_shape, is_traced
+from ..simulations import failures_as_nan
+from ._argument_order import explain_swapped
+from ._parameters import Parameters
+from ._posterior import Posterior, posterior
+from ._unconstrained import UnconstrainedCoordinates, coordinates_inside
+
+
+class LogDensity(eqx.Module):
+    r"""Logarithm of a posterior density of unconstrained coordinates u, from `log_density`.
+
+    $$\ln p(u) = \ln L(x) + \ln\pi(x) + \ln\left|\frac{dx}{du}\right|, \qquad x = x(u)$$
+
+    ```python
+    t = jnp.linspace(0.0, 3.0, 40)
+
+    def decay(model):
+        return model["height"] * jnp.exp(-model["rate"] * t)
+
+    data, noise = 2 * jnp.exp(-0.7 * t), inference.Gaussian(0.05)
+    free = {"height": ds.Free(bounds=(0.0, None)), "rate": ds.Free(transform="log")}
+    start = {"height": 1.0, "rate": 1.0}
+    density = inference.log_density(decay, start, data, noise=noise, free=free)
+    value, gradient = jax.jit(jax.value_and_grad(density))(density.start)
+    density.names, density.values(density.start)  # of a draw: what it is in the model
+    jnp.allclose(density.coordinates([1.0, 1.0]), density.start)
+    ```
+
+    It is a plain function that compiles nothing of its own: put it, or its derivative,
+    into `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jacfwd` and `jax.hessian`, or hand it
+    to what does.
+
+    **It never raises for what a run does:** where a simulation fails or the density is
+    no finite number it is −∞, and its derivative is exactly 0, in forward and reverse
+    mode, so that a sampler turns back there. Nowhere else does diffsim hide a gradient
+    that is not finite.
+
+    **Fields**, vectors in the order of `names`
+
+    - `start`: the unconstrained coordinates of the model given.
+    - `posterior`, `variables`: what it is made of.
+    """
+
+    posterior: Posterior
+    variables: UnconstrainedCoordinates
+    start: Float[Array, " parameter"]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the free parameters, as those of a `Fit`."""
+        return self.posterior.parameters.names
+
+    @property
+    def size(self) -> int:
+        """Number of free parameters."""
+        return len(self.names)
+
+    def __call__(self, u: Any) -> Float[Array, ""]:
+        """Return ln p(u), −∞ where it is not finite."""
+        u = self._vector("u", u)
+        if not is_traced(u):
+            # Converted it would be compiled in each call.
+            return _finite_or_minus_infinity(self._log_prob(u))
+        with failures_as_nan():
+            function, consts = closure_convert(self._log_prob, u)
+            return _without_gradient_of_failures(consts, u, function=function)
+
+    def values(self, u: Any) -> Float[Array, " parameter"]:
+        """Physical values of the coordinates `u`."""
+        return self.variables.values(self._vector("u", u))
+
+    def model(self, u: Any) -> PyTree[Any]:
+        """The model with the values of the coordinates `u`."""
+        return self.posterior.parameters.model(self.values(u))
+
+    def coordinates(self, values: Any) -> Float[Array, " parameter"]:
+        """Coordinates of physical `values`, those of `fit.values` for instance.
+
+        **Raises:** `ValueError` for a value at a bound or beyond, which has none.
+        """
+        values = self._vector("values", values)
+        return coordinates_inside(self.variables, self.names, values, "values")
+
+    def to_numpyro(self) -> Callable[[], None]:
+        """A model for NumPyro, with the parameters as deterministic sites by `names`.
+
+        ```py
+        init = numpyro.infer.init_to_value(values={"unconstrained": density.start})
+        kernel = numpyro.infer.NUTS(density.to_numpyro(), init_strategy=init)
+        ```
+
+        What is sampled is the site `unconstrained`, the vector u; `log_density` is the
+        factor. Without `init_strategy` NumPyro begins at random u of size up to 2.
+        """
+        numpyro = optional_module("numpyro", "to_numpyro makes models of")
+        distributions = optional_module("numpyro.distributions", "to_numpyro uses")
+        real = distributions.constraints.real
+
+        def model():
+            flat = distributions.ImproperUniform(real, (), (self.size,))
+            u = numpyro.sample("unconstrained", flat)
+            for name, value in zip(self.names, self.values(u), strict=True):
+                numpyro.deterministic(name, value)
+            numpyro.factor("log_density", self(u))
+
+        return model
+
+    def _vector(self, name: str, given: Any) -> Array:
+        vector = as_floating(name, given)
+        hint = f"a number for each of {', '.join(self.names[:6])}"
+        check_shape(name, vector, (self.size,), hint)
+        return vector.astype(self.start.dtype)
+
+    def _log_prob(self, u: Array) -> Array:
+        """As it comes, NaN where a simulation fails."""
+        values, log_slope = self.variables.values_and_log_slope(u)
+        found = self.posterior.compared(values)
+        log_likelihood = sum(one.log_prob() for one in found.comparisons)
+        log_prior = _log_prior(self.posterior.parameters, values)
+        return (log_likelihood + log_prior + log_slope).astype(u.dtype)
+
+
+def log_density(
+    predict: Any, model: PyTree, data: PyTree, *, noise: Any, free: Any = None
+) -> LogDensity:
+    """Posterior density of the parameters of a model, for NUTS and other samplers.
+
+    ```python
+    t = np.linspace(0.0, 10.0, 30)
+
+    def growth(model):
+        return model["capacity"] / (1 + 9 * jnp.exp(-model["rate"] * t))
+
+    free = {"capacity": ds.Free(prior=(5.0, 2.0)), "rate": ds.Free(transform="log")}
+    start, noise = {"capacity": 4.0, "rate": 1.0}, inference.Gaussian(0.1)
+    data = growth({"capacity": 5.0, "rate": 0.8})
+    density = inference.log_density(growth, start, data, noise=noise, free=free)
+
+    def step(u, key):  # random-walk Metropolis
+        moves, chance = jax.random.split(key)
+        new = u + 0.02 * jax.random.normal(moves, u.shape)
+        log_ratio = density(new) - density(u)
+        u = jnp.where(jnp.log(jax.random.uniform(chance)) < log_ratio, new, u)
+        return u, density.values(u)
+
+    keys = jax.random.split(jax.random.key(0), 2000)
+    _, draws = jax.lax.scan(step, density.start, keys)
+    jnp.mean(draws, axis=0)  # capacity and rate
+    ```
+
+    **Arguments** are those of `fit`
+
+    - `predict`: any JAX function of the model; returns a pytree of arrays, or a
+        `Trajectory`.
+    - `model`: a pytree, the start.
+    - `data`: a pytree like the prediction.
+    - `noise`: a likelihood, or a function from the model to one. `Gaussian()` of
+        unknown scale has no density: make sigma a parameter.
+    - `free`: which numbers vary, with their scales, transforms, bounds and priors.
+
+    **Returns:** a `LogDensity`, a function of one vector u, in which every vector has a
+    meaning. With y = forward(x) by `Free(transform=...)`, or y = x where there is none,
+    y is lower + (upper − lower)/(1 + e⁻ᵘ) between two bounds, lower + eᵘ or upper − eᵘ
+    with one, and `Free.scale` times u without bounds. Bounds under a transform are
+    those of y.
+
+    All constants are in it, so that its integral over u is the evidence, if priors are
+    proper. Priors are densities of the parameter x itself: a Gaussian one is normalized
+    between the bounds, and two bounds alone are a uniform prior. A parameter with
+    neither has the improper flat prior of density 1, whatever its transform, and so has
+    one with a single bound; the posterior may then be improper, too. Where the range of
+    a transform cuts a prior off, bounds tell: `Free(transform="log", prior=(1.0, 1.0),
+    bounds=(0.0, None))`.
+
+    **Raises:** `ValueError` as `fit` does, and for a start at a bound.
+
+    **Good values:** begin at the best fit, `density.coordinates(fit.values)`, where no
+    parameter is at a bound. Window adaptation finds the scale of each direction;
+    `Free.scale` near the expected error bars saves a part of it.
+    """
+    if data is None:
+        raise ValueError("data must be arrays as predict returns them, got None")
+    order = "log_density(predict, model, data)"
+    with explain_swapped(predict, model, data, order=order):
+        found = posterior(predict, model, data, noise=noise, free=free)
+    if found.scale_is_unknown:
+        raise ValueError(
+            "noise=Gaussian() has no density, its sigma being unknown; make sigma a "
+            "parameter: noise=lambda model: Gaussian(model.sigma)"
+        )
+    parameters = found.parameters
+    variables = UnconstrainedCoordinates.of(parameters)
+    start = coordinates_inside(variables, parameters.names, parameters.start, "model")
+    return LogDensity(found, variables, start)
+
+
+def _log_prior(parameters: Parameters, values: Array) -> Array:
+    """ln of the prior density of the physical `values`, with all constants."""
+    rows = parameters.prior_rows(values)
+    sd = parameters.prior_sd[np.asarray(parameters.has_prior, int)]
+    constant = jnp.sum(jnp.log(sd)) + rows.size * (0.5 * np.log(2 * np.pi))
+    return -matmul(rows, rows) / 2 - constant - _log_prior_mass(parameters)
+
+
+def _log_prior_mass(parameters: Parameters) -> Array:
+    """ln of the mass that priors have between bounds; of a flat one it is the width."""
+    lower, upper = parameters.lower, parameters.upper
+    flat = np.ones(lower.size, bool)
+    flat[list(parameters.has_prior)] = False
+    proper = jnp.isfinite(lower) & jnp.isfinite(upper) & flat
+    widths = jnp.where(proper, upper - lower, 1)
+    which = np.flatnonzero(~flat)
+    mean, sd = parameters.prior_mean[which], parameters.prior_sd[which]
+    masses = _normal_mass(*((x[which] - mean) / sd for x in (lower, upper)))
+    return jnp.sum(jnp.log(widths)) + jnp.sum(jnp.log(masses))
+
+
+def _normal_mass(lower: Array, upper: Array) -> Array:
+    """The probability of a standard normal number to lie between these."""
+    # By the tail below, which has digits left where 1 less the one above has none.
+    flipped = lower > 0
+    lower, upper = (
+        jnp.where(flipped, -upper, lower),
+        jnp.where(flipped, -lower, upper),
+    )
+    return ndtr(upper) - ndtr(lower)
+
+
+def _finite_or_minus_infinity(value: Array) -> Array:
+    return jnp.where(jnp.isfinite(value), value, -jnp.inf)
+
+
+@eqx.filter_custom_jvp
+def _without_gradient_of_failures(
+    consts: Sequence[Array], u: Array, *, function: Callable
+) -> Array:
+    """`function(consts, u)`; −∞ with derivative 0 where it is not finite."""
+    return _finite_or_minus_infinity(function(consts, u))
+
+
+@_without_gradient_of_failures.def_jvp
+def _zero_where_not_finite(primals, tangents, *, function: Callable):
+    leaves, structure = jax.tree.flatten(primals)
+    every = jax.tree.leaves(tangents, is_leaf=lambda x: x is None)
+    moving = [i for i, tangent in enumerate(every) if tangent is not None]
+
+    def along(*some):
+        given = list(leaves)
+        for i, x in zip(moving, some, strict=True):
+            given[i] = x
+        return function(*jax.tree.unflatten(structure, given))
+
+    with failures_as_nan():
+        value, push = jax.linearize(along, *[leaves[i] for i in moving])
+    ok = jnp.isfinite(value)
+    # Before the map for reverse mode and after it for forward mode: 0 · NaN is NaN.
+    steps = [jnp.where(ok, every[i], 0) for i in moving]
+    return _finite_or_minus_infinity(value), jnp.where(ok, push(*steps), 0)
