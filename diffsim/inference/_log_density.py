@@ -23,7 +23,7 @@ from ._unconstrained import UnconstrainedCoordinates, coordinates_inside
 
 
 class LogDensity(eqx.Module):
-    r"""Logarithm of a posterior density of unconstrained coordinates u, from `log_density`.
+    r"""Logarithm of a posterior density of any real numbers u, from `log_density`.
 
     $$\ln p(u) = \ln L(x) + \ln\pi(x) + \ln\left|\frac{dx}{du}\right|, \qquad x = x(u)$$
 
@@ -61,6 +61,13 @@ class LogDensity(eqx.Module):
     variables: UnconstrainedCoordinates
     start: Float[Array, " parameter"]
 
+    # `jax.jit` looks functions up by these; of an immutable one identity is enough.
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the free parameters, as those of a `Fit`."""
@@ -78,7 +85,8 @@ class LogDensity(eqx.Module):
             # Converted it would be compiled in each call.
             return _finite_or_minus_infinity(self._log_prob(u))
         with failures_as_nan():
-            function, consts = closure_convert(self._log_prob, u)
+            # A function made anew, so that JAX traces what `predict` reads now.
+            function, consts = closure_convert(lambda x: self._log_prob(x), u)
             return _without_gradient_of_failures(consts, u, function=function)
 
     def values(self, u: Any) -> Float[Array, " parameter"]:
@@ -97,8 +105,8 @@ class LogDensity(eqx.Module):
         values = self._vector("values", values)
         return coordinates_inside(self.variables, self.names, values, "values")
 
-    def to_numpyro(self) -> Callable[[], None]:
-        """A model for NumPyro, with the parameters as deterministic sites by `names`.
+    def to_numpyro(self) -> Callable[[], dict[str, Array]]:
+        """Return a model for NumPyro, with a deterministic site for each of `names`.
 
         ```py
         init = numpyro.infer.init_to_value(values={"unconstrained": density.start})
@@ -106,7 +114,8 @@ class LogDensity(eqx.Module):
         ```
 
         What is sampled is the site `unconstrained`, the vector u; `log_density` is the
-        factor. Without `init_strategy` NumPyro begins at random u of size up to 2.
+        factor. Without `init_strategy` NumPyro begins at random u of size up to 2. The
+        model returns the parameters by name, so that others can call it and go on.
         """
         numpyro = optional_module("numpyro", "to_numpyro makes models of")
         distributions = optional_module("numpyro.distributions", "to_numpyro uses")
@@ -115,9 +124,9 @@ class LogDensity(eqx.Module):
         def model():
             flat = distributions.ImproperUniform(real, (), (self.size,))
             u = numpyro.sample("unconstrained", flat)
-            for name, value in zip(self.names, self.values(u), strict=True):
-                numpyro.deterministic(name, value)
             numpyro.factor("log_density", self(u))
+            pairs = zip(self.names, self.values(u), strict=True)
+            return {name: numpyro.deterministic(name, x) for name, x in pairs}
 
         return model
 
@@ -199,11 +208,18 @@ def log_density(
     order = "log_density(predict, model, data)"
     with explain_swapped(predict, model, data, order=order):
         found = posterior(predict, model, data, noise=noise, free=free)
-    if found.scale_is_unknown:
-        raise ValueError(
-            "noise=Gaussian() has no density, its sigma being unknown; make sigma a "
-            "parameter: noise=lambda model: Gaussian(model.sigma)"
-        )
+        if found.scale_is_unknown:
+            raise ValueError(
+                "noise=Gaussian() has no density, its sigma being unknown; make sigma "
+                "a parameter: noise=lambda model: Gaussian(model.sigma)"
+            )
+        density = _made(found)
+        # What does not fit together is said here, and not from inside of a sampler.
+        jax.eval_shape(lambda u: density(u), density.start)
+    return density
+
+
+def _made(found: Posterior) -> LogDensity:
     parameters = found.parameters
     variables = UnconstrainedCoordinates.of(parameters)
     start = coordinates_inside(variables, parameters.names, parameters.start, "model")

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hudson_bay import PELTS
 
 from diffsim._results import RESULTS
 from diffsim.inference import FitOptions, Free, Gaussian, fisher, fit
@@ -12,13 +13,7 @@ from diffsim.inference import FitOptions, Free, Gaussian, fisher, fit
 OFF_BY = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)
 TRANSFORMS = pytest.mark.parametrize("transform", [None, "log"])
 
-# Pelts in thousands that the Hudson's Bay Company bought, 1900 to 1920; Howard, P.
-# (2009), "Modeling basics", as in the Stan case study by B. Carpenter (2018).
-HARE = (30, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22, 25.4, 27.1, 40.3, 57, 76.6)
-HARE += (52.3, 19.5, 11.2, 7.6, 14.6, 16.2, 24.7)
-LYNX = (4, 6.1, 9.8, 35.2, 59.4, 41.7, 19, 13, 8.3, 9.1, 7.4, 8, 12.3, 19.5, 45.7)
-LYNX += (51.1, 29.7, 15.8, 9.7, 10.1, 8.6)
-PELTS = np.log([HARE, LYNX])
+LOG_PELTS = np.log(PELTS)
 RATES = {"alpha": 0.5, "beta": 0.025, "gamma": 0.8, "delta": 0.025}
 START = {**RATES, "hare": 30.0, "lynx": 4.0}
 
@@ -93,7 +88,7 @@ def test_lotka_volterra_fit_converges_from_any_scale_of_sigma(transform, factor)
     found = fit(
         log_populations,
         {**START, "sigma": 0.25 * factor * jnp.ones(2)},
-        PELTS,
+        LOG_PELTS,
         noise=two_sigmas,
         free={**{k: Free() for k in START}, "sigma": Free(transform=transform)},
     )
@@ -106,14 +101,14 @@ def test_lotka_volterra_optimum_is_that_of_the_profile_likelihood():
     found = fit(
         log_populations,
         {**START, "sigma": 0.25 * jnp.ones(2)},
-        PELTS,
+        LOG_PELTS,
         noise=two_sigmas,
         free={**{k: Free() for k in START}, "sigma": Free(transform="log")},
     )
 
     def profile(values):
         model = dict(zip(START, values, strict=True))
-        squares = jnp.mean((log_populations(model) - PELTS) ** 2, axis=1)
+        squares = jnp.mean((log_populations(model) - LOG_PELTS) ** 2, axis=1)
         return 21 * jnp.sum(0.5 + 0.5 * jnp.log(squares))
 
     best = found.values[:6]
