@@ -11,7 +11,6 @@ from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from .._extras import optional_module
-from .._linalg import matmul
 from .._primitives import closure_convert
 from .._types import PyTree
 from .._validation import as_floating, check_shape, is_traced
@@ -141,12 +140,18 @@ class LogDensity(eqx.Module):
         values, log_slope = self.variables.values_and_log_slope(u)
         found = self.posterior.compared(values)
         log_likelihood = sum(one.log_prob() for one in found.comparisons)
-        log_prior = _log_prior(self.posterior.parameters, values)
+        log_prior = found.prior.log_prob() - _log_mass(self.posterior.parameters)
         return (log_likelihood + log_prior + log_slope).astype(u.dtype)
 
 
 def log_density(
-    predict: Any, model: PyTree, data: PyTree, *, noise: Any, free: Any = None
+    predict: Any,
+    model: PyTree,
+    data: PyTree,
+    *,
+    noise: Any,
+    free: Any = None,
+    priors: Any = (),
 ) -> LogDensity:
     """Posterior density of the parameters of a model, for NUTS and other samplers.
 
@@ -182,6 +187,7 @@ def log_density(
     - `noise`: a likelihood, or a function from the model to one. `Gaussian()` of
         unknown scale has no density: make sigma a parameter.
     - `free`: which numbers vary, with their scales, transforms, bounds and priors.
+    - `priors`: a list of `Prior`, on functions of the model.
 
     **Returns:** a `LogDensity`, a function of one vector u, in which every vector has a
     meaning. With y = forward(x) by `Free(transform=...)`, or y = x where there is none,
@@ -190,12 +196,12 @@ def log_density(
     those of y.
 
     All constants are in it, so that its integral over u is the evidence, if priors are
-    proper. Priors are densities of the parameter x itself: a Gaussian one is normalized
-    between the bounds, and two bounds alone are a uniform prior. A parameter with
-    neither has the improper flat prior of density 1, whatever its transform, and so has
-    one with a single bound; the posterior may then be improper, too. Where the range of
-    a transform cuts a prior off, bounds tell: `Free(transform="log", prior=(1.0, 1.0),
-    bounds=(0.0, None))`.
+    proper. Priors are densities of the parameter x itself. A Gaussian one is normalized
+    between the bounds, and two bounds alone are a uniform prior; a distribution counts
+    as it is, and so does a `Prior`. A parameter with neither has the improper flat
+    prior of density 1, whatever its transform, and so has one with a single bound; the
+    posterior may then be improper, too. Where the range of a transform cuts a Gaussian
+    prior off, say so: `Free(transform="log", prior=(1.0, 1.0), bounds=(0.0, None))`.
 
     **Raises:** `ValueError` as `fit` does, and for a start at a bound.
 
@@ -207,7 +213,7 @@ def log_density(
         raise ValueError("data must be arrays as predict returns them, got None")
     order = "log_density(predict, model, data)"
     with explain_swapped(predict, model, data, order=order):
-        found = posterior(predict, model, data, noise=noise, free=free)
+        found = posterior(predict, model, data, noise=noise, free=free, priors=priors)
         if found.scale_is_unknown:
             raise ValueError(
                 "noise=Gaussian() has no density, its sigma being unknown; make sigma "
@@ -226,22 +232,16 @@ def _made(found: Posterior) -> LogDensity:
     return LogDensity(found, variables, start)
 
 
-def _log_prior(parameters: Parameters, values: Array) -> Array:
-    """ln of the prior density of the physical `values`, with all constants."""
-    rows = parameters.prior_rows(values)
-    sd = parameters.prior_sd[np.asarray(parameters.has_prior, int)]
-    constant = jnp.sum(jnp.log(sd)) + rows.size * (0.5 * np.log(2 * np.pi))
-    return -matmul(rows, rows) / 2 - constant - _log_prior_mass(parameters)
-
-
-def _log_prior_mass(parameters: Parameters) -> Array:
-    """ln of the mass that priors have between bounds; of a flat one it is the width."""
+def _log_mass(parameters: Parameters) -> Array:
+    """ln of the mass of Gaussian priors between bounds; of a flat one the width."""
     lower, upper = parameters.lower, parameters.upper
     flat = np.ones(lower.size, bool)
     flat[list(parameters.has_prior)] = False
+    for one in (*parameters.distributions[0], *parameters.distributions[1]):
+        flat[one.begin : one.begin + int(np.prod(one.shape, dtype=int))] = False
     proper = jnp.isfinite(lower) & jnp.isfinite(upper) & flat
     widths = jnp.where(proper, upper - lower, 1)
-    which = np.flatnonzero(~flat)
+    which = np.asarray(parameters.has_prior, int)
     mean, sd = parameters.prior_mean[which], parameters.prior_sd[which]
     masses = _normal_mass(*((x[which] - mean) / sd for x in (lower, upper)))
     return jnp.sum(jnp.log(widths)) + jnp.sum(jnp.log(masses))

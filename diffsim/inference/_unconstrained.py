@@ -10,7 +10,8 @@ from jax.nn import log_sigmoid, sigmoid
 from jaxtyping import Array, Bool, Float
 
 from .._tracer_errors import explain_tracer_errors
-from ._parameters import Parameters, Transform
+from ._free import Transform
+from ._parameters import Parameters
 
 
 class UnconstrainedCoordinates(eqx.Module):

@@ -11,13 +11,28 @@ import pytest
 import scipy.integrate
 from scipy import special, stats
 
-from diffsim.inference import Free, Gaussian, LogNormal, StudentT, fit, log_density
+from diffsim.inference import (
+    Free,
+    Gaussian,
+    LogNormal,
+    Prior,
+    StudentT,
+    fit,
+    log_density,
+)
 from diffsim.simulations import AbstractSimulation, Method, simulate
 from diffsim.verify import taylor_test
 
 
 LOGIT = (jax.scipy.special.logit, jax.nn.sigmoid)
 PRIOR = {"prior": (0.7, 0.3)}
+
+
+class Gamma(eqx.Module):
+    """A distribution of a user's: of positive numbers, shape 3, mean 0.6."""
+
+    def log_prob(self, value):
+        return jax.scipy.stats.gamma.logpdf(value, 3, scale=0.2)
 
 
 def logistic(lower, upper):
@@ -72,6 +87,11 @@ CASES = {
         Free(transform="log", bounds=(0.1, 2.0), **PRIOR),
         log_uniform(0.1, 2.0),
         stats.truncnorm((0.1 - 0.7) / 0.3, (2.0 - 0.7) / 0.3, 0.7, 0.3),
+    ),
+    "gamma": (
+        Free(transform="log", prior=Gamma()),
+        (lambda u: np.exp(u), lambda u: u),
+        stats.gamma(3, scale=0.2),
     ),
     "logit": (Free(transform=LOGIT, bounds=(0, 1)), logistic(0, 1), stats.uniform()),
     "falling": (
@@ -149,6 +169,43 @@ def test_evidence_of_a_conjugate_posterior_is_the_integral():
     covariance = 0.2**2 * np.eye(2) + 0.3**2
     exact = stats.multivariate_normal([0.7, 0.7], covariance).pdf(DATA)
     np.testing.assert_allclose(found, exact, rtol=1e-8)
+
+
+def test_support_of_a_distribution_of_numpyro_is_where_the_coordinates_are():
+    """Beta between 0 and 1 by the logistic function, half-normal numbers by e^u."""
+    numpyro = pytest.importorskip("numpyro.distributions")
+    free = {
+        "x": Free(prior=numpyro.Beta(2.0, 3.0)),
+        "y": Free(prior=numpyro.HalfNormal(2.0)),
+    }
+    start, noise = {"x": 0.5, "y": 1.0}, Gaussian(0.2)
+    density = log_density(value_of, start, DATA, noise=noise, free=free)
+    for u in ([0.3, -0.4], [-2.0, 1.5]):
+        (x, slope), y = (f(u[0]) for f in logistic(0, 1)), np.exp(u[1])
+        exact = np.sum(stats.norm.logpdf(DATA, x, 0.2)) + slope + u[1]
+        exact += stats.beta(2, 3).logpdf(x) + stats.halfnorm(scale=2).logpdf(y)
+        np.testing.assert_allclose(density(u), exact, rtol=1e-12)
+
+
+def test_priors_on_functions_and_tied_parameters_count():
+    """A Gaussian of x + y, a distribution of y/x, and z = 2x as data see it."""
+
+    def predict(model):
+        return model["z"] * jnp.ones(2)
+
+    free = {"x": Free(), "y": Free(), "z": Free(tied=lambda m: 2 * m["x"])}
+    priors = [
+        Prior(lambda m: m["x"] + m["y"], (1.0, 0.5)),
+        Prior(lambda m: m["y"] / m["x"], Gamma()),
+    ]
+    start, noise = {"x": 0.5, "y": 0.25, "z": 0.0}, Gaussian(0.2)
+    density = log_density(predict, start, DATA, noise=noise, free=free, priors=priors)
+    assert density.names == ("x", "y")
+    x, y = 0.5 * 1.2, 0.25 * 0.9
+    exact = np.sum(stats.norm.logpdf(DATA, 2 * x, 0.2)) + np.log(0.5 * 0.25)
+    exact += stats.norm.logpdf(x + y, 1, 0.5) + stats.gamma(3, scale=0.2).logpdf(y / x)
+    np.testing.assert_allclose(density([1.2, 0.9]), exact, rtol=1e-12)
+    assert float(density.model([1.2, 0.9])["z"]) == 2 * x
 
 
 TIMES = np.linspace(0.0, 3.0, 12)

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hudson_bay import PELTS
-from jax.scipy.stats import norm
 
 from diffsim.inference import Binomial, Free, LogNormal, log_density
 from diffsim.simulations import AbstractSimulation, Method, simulate
 
 
 pytestmark = pytest.mark.slow
+distributions = pytest.importorskip("numpyro.distributions")
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data_sbibm"
 SBIBM = json.loads((FOLDER / "sbibm_posteriors.json").read_text())
@@ -75,17 +75,7 @@ def _infect(t, y, model):
     return jnp.stack([-model.contact * infected, growth])
 
 
-def log_normal(x, mean, sd):
-    """Sum of log densities of numbers whose logarithms are normal."""
-    return jnp.sum(norm.logpdf(jnp.log(x), mean, sd) - jnp.log(x))
-
-
-def with_prior(density, log_prior):
-    """The density times a prior on the vector of parameters."""
-    return lambda u: density(u) + log_prior(density.values(u))
-
-
-def nuts(target, density, draws):
+def nuts(density, draws):
     """Draws of the parameters by BlackJAX, with its window adaptation, one chain."""
     blackjax = pytest.importorskip("blackjax")
 
@@ -93,10 +83,10 @@ def nuts(target, density, draws):
     def chain(key):
         first, second = jax.random.split(key)
         warmup = blackjax.window_adaptation(
-            blackjax.nuts, target, is_mass_matrix_diagonal=False
+            blackjax.nuts, density, is_mass_matrix_diagonal=False
         )
         (state, settings), _ = warmup.run(first, density.start, 500)
-        step = blackjax.nuts(target, **settings).step
+        step = blackjax.nuts(density, **settings).step
 
         def one(state, key):
             state, info = step(key, state)
@@ -128,8 +118,8 @@ def hudson_bay(pelts):
     sizes = np.array([1.0, 0.05, 1.0, 0.05])
     free = {
         "nature.rates": Free(bounds=(0, None), prior=(sizes, sizes * [0.5, 1, 0.5, 1])),
-        "nature.start": Free(transform="log"),
-        "sigma": Free(transform="log"),
+        "nature.start": Free(prior=distributions.LogNormal(np.log(10), 1.0)),
+        "sigma": Free(prior=distributions.LogNormal(-1.0, 1.0)),
     }
 
     def predict(model):
@@ -138,16 +128,12 @@ def hudson_bay(pelts):
     def noise(model):
         return LogNormal(model["sigma"] * jnp.ones((21, 1)))
 
-    def log_prior(x):
-        return log_normal(x[4:6], np.log(10), 1) + log_normal(x[6:], -1, 1)
-
-    density = log_density(predict, start, pelts, noise=noise, free=free)
-    return with_prior(density, log_prior), density
+    return log_density(predict, start, pelts, noise=noise, free=free)
 
 
 def test_nuts_finds_stans_posterior_of_hudson_bay():
     """Means within four standard errors of both samplers, deviations within 6 %."""
-    draws, sizes = nuts(*hudson_bay(PELTS.T), draws=4000)
+    draws, sizes = nuts(hudson_bay(PELTS.T), draws=4000)
     errors = HUDSON_SD * np.sqrt(1 / sizes + 1 / REFERENCE_DRAWS)
     assert np.all(np.abs(draws.mean(axis=0) - HUDSON_MEAN) < 4 * errors)
     np.testing.assert_allclose(draws.std(axis=0), HUDSON_SD, rtol=0.06)
@@ -159,13 +145,12 @@ def epidemic(data):
     def predict(model):
         return jnp.exp(simulate(model, times).states[:, 1])
 
-    def log_prior(x):
-        return log_normal(x, np.log([0.4, 0.125]), np.array([0.5, 0.2]))
-
     start = Epidemic(jnp.array(0.7), jnp.array(0.12))
-    free = {"contact": Free(transform="log"), "recovery": Free(transform="log")}
-    density = log_density(predict, start, data, noise=Binomial(1000), free=free)
-    return with_prior(density, log_prior), density
+    free = {
+        "contact": Free(prior=distributions.LogNormal(np.log(0.4), 0.5)),
+        "recovery": Free(prior=distributions.LogNormal(np.log(0.125), 0.2)),
+    }
+    return log_density(predict, start, data, noise=Binomial(1000), free=free)
 
 
 def lotka_volterra(data):
@@ -174,14 +159,11 @@ def lotka_volterra(data):
     def predict(model):
         return jnp.exp(simulate(model, times).states).T
 
-    def log_prior(x):
-        return log_normal(x, np.array([-0.125, -3, -0.125, -3]), 0.5)
-
     start = PredatorPrey(jnp.array([0.6, 0.08, 1.0, 0.11]), jnp.array([30.0, 1.0]))
-    free = {"rates": Free(transform="log")}
+    means = np.array([-0.125, -3, -0.125, -3])
+    free = {"rates": Free(prior=distributions.LogNormal(means, 0.5))}
     data = np.reshape(data, (2, 10))
-    density = log_density(predict, start, data, noise=LogNormal(0.1), free=free)
-    return with_prior(density, log_prior), density
+    return log_density(predict, start, data, noise=LogNormal(0.1), free=free)
 
 
 @pytest.mark.parametrize("number", "123")
@@ -190,27 +172,21 @@ def test_nuts_finds_the_reference_posterior_of_sbibm(task, number):
     """Means within 0.1, deviations within 5 %: four standard errors of 3000 draws."""
     reference = SBIBM[task][number]
     make = {"sir": epidemic, "lotka_volterra": lotka_volterra}[task]
-    draws, _ = nuts(*make(np.array(reference["observation"])), draws=5000)
+    draws, _ = nuts(make(np.array(reference["observation"])), draws=5000)
     mean, sd = np.array(reference["mean"]), np.array(reference["sd"])
     assert np.all(np.abs(draws.mean(axis=0) - mean) < 0.1 * sd)
     np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.05)
 
 
 def test_nuts_of_numpyro_finds_the_same_posterior():
-    """Through `to_numpyro`, which others can extend, here by a prior."""
+    """Through `to_numpyro`, whose sites have the names of the parameters."""
     numpyro = pytest.importorskip("numpyro")
     reference = SBIBM["sir"]["1"]
-    _, density = epidemic(np.array(reference["observation"]))
-
-    def model():
-        x = density.to_numpyro()()
-        prior = numpyro.distributions.LogNormal(np.log(0.4), 0.5)
-        numpyro.factor("contact prior", prior.log_prob(x["contact"]))
-        prior = numpyro.distributions.LogNormal(np.log(0.125), 0.2)
-        numpyro.factor("recovery prior", prior.log_prob(x["recovery"]))
-
+    density = epidemic(np.array(reference["observation"]))
     init = numpyro.infer.init_to_value(values={"unconstrained": density.start})
-    kernel = numpyro.infer.NUTS(model, init_strategy=init, dense_mass=True)
+    kernel = numpyro.infer.NUTS(
+        density.to_numpyro(), init_strategy=init, dense_mass=True
+    )
     sampler = numpyro.infer.MCMC(
         kernel, num_warmup=500, num_samples=5000, progress_bar=False
     )
