@@ -36,9 +36,10 @@ class LogDensity(eqx.Module):
     free = {"height": ds.Free(bounds=(0.0, None)), "rate": ds.Free(transform="log")}
     start = {"height": 1.0, "rate": 1.0}
     density = inference.log_density(decay, start, data, noise=noise, free=free)
+    assert isinstance(density, inference.LogDensity)
     value, gradient = jax.jit(jax.value_and_grad(density))(density.start)
-    density.names, density.values(density.start)  # of a draw: what it is in the model
-    jnp.allclose(density.coordinates([1.0, 1.0]), density.start)
+    density.values(density.start)  # of a draw: what it is in the model, here 1 and 1
+    density.coordinates([2.0, 0.7])  # and back
     ```
 
     It is a plain function that compiles nothing of its own: put it, or its derivative,
@@ -131,7 +132,8 @@ class LogDensity(eqx.Module):
 
     def _vector(self, name: str, given: Any) -> Array:
         vector = as_floating(name, given)
-        hint = f"a number for each of {', '.join(self.names[:6])}"
+        names = ", ".join(self.names[:6]) + ", ..." * (self.size > 6)
+        hint = f"a number for each of {names}; several vectors by jax.vmap"
         check_shape(name, vector, (self.size,), hint)
         return vector.astype(self.start.dtype)
 
@@ -221,7 +223,7 @@ def log_density(
             )
         density = _made(found)
         # What does not fit together is said here, and not from inside of a sampler.
-        jax.eval_shape(lambda u: density(u), density.start)
+        jax.eval_shape(lambda u: density._log_prob(u), density.start)
     return density
 
 
