@@ -242,20 +242,21 @@ def test_every_transformation_of_jax_is_that_of_the_posterior_by_hand():
     density, data = decay_density()
     u = density.start + 0.1
     several = jnp.stack([u, u - 0.3])
+
+    def summed(f):
+        """Over a loop, the derivative of which goes through its body."""
+        step = lambda x: lambda total, y: (total + f(x + y), None)  # noqa: E731
+        return lambda x: jax.lax.scan(step(x), 0.0, several)[0]
+
     ways = (
         lambda f: f(u),
         lambda f: jax.grad(f)(u),
         lambda f: jax.jacfwd(f)(u),
         lambda f: jax.hessian(f)(u),
-        lambda f: jax.vmap(f)(several),
         lambda f: jax.vmap(jax.value_and_grad(f))(several),
-        lambda f: jax.lax.scan(lambda c, x: (c + f(x), jax.grad(f)(x)), 0.0, several),
-        lambda f: jax.grad(lambda x: jnp.sum(jax.grad(f)(x) ** 2))(u),
-        lambda f: jax.grad(
-            lambda x: jax.lax.scan(lambda c, y: (c + f(x + y), c), 0.0, several)[0]
-        )(u),
+        lambda f: jax.jacrev(jax.grad(f))(u),
+        lambda f: jax.grad(summed(f))(u),
     )
-
     # One program for each of the two, of which most of the time is compilation.
     found = jax.jit(lambda: [way(density) for way in ways])()
     exact = jax.jit(lambda: [way(lambda x: plain_posterior(x, data)) for way in ways])()
@@ -263,7 +264,6 @@ def test_every_transformation_of_jax_is_that_of_the_posterior_by_hand():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(density(u), found[0], rtol=1e-12)
     np.testing.assert_allclose(jax.jit(density)(u), found[0], rtol=1e-12)
-    np.testing.assert_allclose(jax.grad(density)(u), found[1], rtol=1e-9)
 
 
 def test_derivative_passes_the_taylor_test():
