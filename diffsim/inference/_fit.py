@@ -32,6 +32,7 @@ from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
 from ._posterior import Posterior, explain_derivatives, posterior
 from ._remembered import remember
+from ._unconstrained import without_bounds
 
 
 # The error bars of any other solver are by a forward Jacobian.
@@ -112,7 +113,7 @@ def fit(
     before the optimum; `nonlinear_max_steps_reached`.
 
     **Raises:** `ValueError` for wrong paths and shapes, no data, NaN data, a sigma that
-    is not positive, a start outside its bounds, a solver that cannot keep bounds.
+    is not positive, a start outside its bounds.
 
     **Limits:** a local optimum (mathematics); independent noise (convenience).
     """
@@ -166,18 +167,43 @@ def _for_batches(solver: Any, starts: Any, options: FitOptions) -> Any:
 
 
 def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
-    z = found.parameters.z_start
+    inner = found
+    if found.parameters.has_bounds and not _keeps_bounds(solver):
+        inner = without_bounds(found)
+    z = inner.parameters.z_start
     marched = None
     ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
-    if ours and starts == 1 and not any(map(is_traced, jax.tree.leaves((found, z)))):
-        marched = run_fit_loop(found, solver, z, options)
+    if ours and starts == 1 and not any(map(is_traced, jax.tree.leaves((inner, z)))):
+        marched = run_fit_loop(inner, solver, z, options)
     if marched is None:
         end = _search_optimum(
-            found, solver, _starts(found, z, starts, options), options.max_steps
+            inner, solver, _starts(inner, z, starts, options), options.max_steps
         )
     else:
         end = _end_of_loop(solver, *marched)
+    if inner is not found:
+        end = _End(_within_bounds(found, inner, end.z), end.search, None, end.history)
     return _conclude(found, solver, end, options)
+
+
+def _keeps_bounds(solver: Any) -> bool:
+    """Whether points are projected onto bounds, and the search goes on from there.
+
+    A line search, or a Hessian made of gradients, knows nothing of a projection.
+    """
+    if isinstance(solver, OptaxDescent):
+        return not solver.searches_lines
+    return isinstance(solver, LevenbergMarquardt)
+
+
+@fresh_jit
+def _within_bounds(found: Posterior, inner: Posterior, z: Array) -> Array:
+    """Coordinates of the bounded search; one that nearly is a bound is that bound."""
+    at = found.parameters.coordinates.coordinates(inner.parameters.values(z))
+    lower, upper = found.parameters.limits().values()
+    near = jnp.finfo(z.dtype).eps ** 0.5 * (1 + jnp.abs(at))
+    at = jnp.where(at - lower <= near, lower, at)
+    return jnp.where(upper - at <= near, upper, at)
 
 
 class _End(eqx.Module):
@@ -289,25 +315,12 @@ def _solver(
                 "noise that depends on the model adds ln sigma, as noise that is not "
                 "Gaussian adds other terms; use LevenbergMarquardt or a minimiser"
             )
-    ours = isinstance(given, LevenbergMarquardt)
-    if not ours and found.parameters.has_bounds:
-        raise ValueError(
-            f"solver {type(given).__name__} keeps no bounds; use LevenbergMarquardt, "
-            "an Optax optimizer, or Free(transform=...)"
-        )
     return given
 
 
 def _descent(
     given: optax.GradientTransformation, parameters: Parameters
 ) -> OptaxDescent:
-    if parameters.has_bounds and has_line_search(given, parameters.z_start):
-        raise ValueError(
-            "solver: an Optax optimizer with a line search, such as optax.lbfgs, knows "
-            "nothing of bounds and stops beside the optimum where one is active; use "
-            "LevenbergMarquardt, an optimizer without one such as optax.adam, or "
-            "Free(transform=...)"
-        )
     return OptaxDescent(
         optimizer=given, searches_lines=has_line_search(given, parameters.z_start)
     )

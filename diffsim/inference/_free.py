@@ -59,7 +59,9 @@ class Free(eqx.Module):
         methods: the parameter is optimized as `forward(parameter)`. Values, bounds,
         priors and error bars are always those of the parameter itself.
     - `bounds`: (lower, upper), None for an open side. Levenberg-Marquardt and Optax
-        optimizers keep every point inside. A parameter that ends at a bound is flagged
+        optimizers keep every point inside; solvers that know of no bounds, and
+        optimizers with a line search, run in coordinates without (a logistic between
+        two bounds, an exponential beside one). One that ends at a bound is flagged
         and has no error bar (NaN): its uncertainty is one-sided, and the error bars of
         the others hold at that bound.
     - `prior`: (mean, standard deviation) of a Gaussian prior; or a distribution of

@@ -75,7 +75,7 @@ class Parameters(eqx.Module):
     z_start: Float[Array, " parameter"]
     z_lower: Float[Array, " parameter"]
     z_upper: Float[Array, " parameter"]
-    coordinates: Coordinates
+    coordinates: Any  # `Coordinates`, or others that have no bounds
     distributions: tuple[tuple[Distribution, ...], tuple[Distribution, ...]]
     priors: tuple[Prior, ...]
     tied: tuple[Tied, ...]

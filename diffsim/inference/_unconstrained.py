@@ -1,5 +1,6 @@
 """Change of variables between parameters with bounds and any real numbers."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from .._tracer_errors import explain_tracer_errors
 from ._free import Transform
 from ._parameters import Parameters
+from ._posterior import Posterior
 
 
 class UnconstrainedCoordinates(eqx.Module):
@@ -81,7 +83,7 @@ class UnconstrainedCoordinates(eqx.Module):
         logistic = jnp.log(width) + log_sigmoid(u) + log_sigmoid(-u)
         return y, jnp.where(both, logistic, jnp.where(one, u, jnp.log(self.scale)))
 
-    def inverse(self, values: Array) -> Array:
+    def coordinates(self, values: Array) -> Array:
         """The `u` of physical values; infinite at a bound, NaN beyond."""
         y = values
         for (begin, end), transform in zip(self.spans, self.transforms, strict=True):
@@ -94,11 +96,28 @@ class UnconstrainedCoordinates(eqx.Module):
         return jnp.where(below | above, logarithms, y / self.scale)
 
 
+def without_bounds(experiment: Posterior) -> Posterior:
+    """The experiment in unconstrained coordinates, for solvers that keep no bounds."""
+    parameters = experiment.parameters
+    variables = UnconstrainedCoordinates.of(parameters)
+    start = coordinates_inside(variables, parameters.names, parameters.start, "model")
+    far = jnp.full_like(start, jnp.inf)
+    free = dataclasses.replace(
+        parameters,
+        coordinates=variables,
+        z_start=start,
+        z_lower=-far,
+        z_upper=far,
+        has_bounds=False,
+    )
+    return dataclasses.replace(experiment, parameters=free)
+
+
 def coordinates_inside(
     variables: UnconstrainedCoordinates, names: tuple[str, ...], values: Any, what: str
 ) -> Array:
     """The `u` of `values`; raises `ValueError` for known ones that have none."""
-    u = variables.inverse(values)
+    u = variables.coordinates(values)
     if isinstance(u, jax.core.Tracer):
         return u
     bad = np.flatnonzero(~np.isfinite(u))
