@@ -193,7 +193,7 @@ def reparametrized(fisher: _Fisher, function: Callable, values: PyTree) -> _Fish
 
 
 def _in_order(names: tuple[str, ...], found: Any) -> Array:
-    """What a function returned for the old parameters as a vector."""
+    """The old parameters that a function returned, as a vector."""
     if isinstance(found, dict):
         lost, more = set(names) - set(found), set(found) - set(names)
         if lost or more:

@@ -48,6 +48,7 @@ from ._result_tables import fisher_dataframe, fisher_dataset
 
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas
     import xarray
 
@@ -329,11 +330,11 @@ class Fisher(eqx.Module):
         center = 0.0 if self.values is None else self.values[pair]
         return center + reach * circle.T
 
-    def corner(self, **options: Any) -> Any:
+    def corner(self, **options: Any) -> "npt.NDArray[np.object_]":
         """Draw error bars and correlations, as `plots.corner(fisher)`."""
         return pictures().corner(self, **options)
 
-    def to_getdist(self) -> Any:
+    def to_getdist(self) -> object:
         """The Gaussian as a `getdist.gaussian_mixtures.GaussianND`.
 
         Needs `pip install getdist` and the `values` around which it lies.

@@ -149,7 +149,7 @@ def fit(
     return fitted
 
 
-def _for_batches(solver: Any, starts: Any, options: FitOptions) -> Any:
+def _for_batches(solver: Any, starts: Any, options: FitOptions) -> object:
     """The solver that goes from batch to batch, if there are any."""
     if options.batches is None:
         return solver

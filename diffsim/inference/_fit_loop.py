@@ -215,7 +215,7 @@ def _gradient_norm(state: Any) -> float:
     if isinstance(state, DescentState):
         return float(state.gradient_norm)
     root, scale = np.asarray(state.root), np.asarray(state.scale)
-    return float(np.linalg.norm((root[:-1, :-1].T @ root[:-1, -1]) * scale))
+    return float(np.linalg.norm(root[:-1, :-1].T.dot(root[:-1, -1]) * scale))
 
 
 def _progress(state: Any, step: int, seconds: float) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from ._result_tables import fit_dataframe, fit_dataset, fit_dict
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import numpy as np
+    import numpy.typing as npt
     import pandas
     import xarray
 
@@ -174,7 +176,7 @@ class Fit(eqx.Module):
         return fitted_data(recall(self, "fitted_data"), self.values)
 
     def propagate(self, function: Callable[[PyTree], PyTree]) -> Propagated:
-        """What the fit says of a function of the model, to first order.
+        """A function of the model with its error bar, to first order.
 
         `fit.propagate(lambda m: jnp.hypot(m["h"], m["k"]))` has the eccentricity with
         its error bar.
@@ -204,7 +206,7 @@ class Fit(eqx.Module):
         """
         return pictures().fit(self, x, ax=ax)
 
-    def corner(self, **options: Any) -> Any:
+    def corner(self, **options: Any) -> "npt.NDArray[np.object_]":
         """Draw error bars and correlations, as `plots.corner(fit)`."""
         return pictures().corner(self, **options)
 

@@ -127,7 +127,7 @@ def _transform(given: Any) -> Transform | None:
 
 
 def checked_tie(tied: Any, others: tuple[Any, ...]) -> str | Callable | None:
-    """What a parameter follows, if it is nothing else at once."""
+    """Return the path or function that a parameter follows, if it is nothing else."""
     if tied is None:
         return None
     if not isinstance(tied, str) and not callable(tied):
@@ -148,7 +148,7 @@ def is_distribution(given: Any) -> bool:
     return hasattr(given, "log_prob") and not isinstance(given, type)
 
 
-def checked_prior(name: str, given: Any) -> Any:
+def checked_prior(name: str, given: Any) -> object:
     """A prior as one of its three forms: a distribution, a pair, or a list of them."""
     if given is None or is_distribution(given):
         return given

@@ -1,4 +1,4 @@
-"""What `free` says of every path, as vectors over the parameters."""
+"""Options of all paths in `free`, as vectors over the parameters."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -31,8 +31,9 @@ def per_datum_gradients(
     inference.per_datum_gradients(line, model, data, **given)  # shape (5, 2)
     ```
 
-    **Arguments:** those of `fit`. Parameters are physical values in the order of the
-    names of a fit; data in the order in which pytrees are flattened.
+    **Arguments:** `predict`, `model`, `data`, `noise` and `free` of `fit`. Parameters
+    are physical values in the order of the names of a fit; data in the order in which
+    pytrees are flattened.
 
     **Returns:** an array (datum, parameter); rows of data that are masked are 0.
 

@@ -17,7 +17,7 @@ from ._posterior import Posterior
 
 
 class Propagated(eqx.Module):
-    r"""What a fit says of a function f of its model, to first order.
+    r"""A function f of the model of a fit, with its error bar to first order.
 
     $$\mathrm{cov}\,f = f'\, C\, f'^T$$
 
@@ -29,7 +29,8 @@ class Propagated(eqx.Module):
 
     start, noise = {"sine": 1.0, "cosine": 1.0}, inference.Gaussian(0.1)
     fit = ds.fit(wave, start, 2 * jnp.sin(2 * t + 0.3), noise=noise)
-    fit.propagate(lambda m: jnp.hypot(m["sine"], m["cosine"]))  # 2 ± 0.02
+    size = fit.propagate(lambda m: jnp.hypot(m["sine"], m["cosine"]))
+    print(size)  # an inference.Propagated: 2 ± 0.02
     ```
 
     **Fields:** `value`, what the function returns of the best model; `stderr`, a pytree

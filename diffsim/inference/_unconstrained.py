@@ -11,6 +11,7 @@ from jax.nn import log_sigmoid, sigmoid
 from jaxtyping import Array, Bool, Float
 
 from .._tracer_errors import explain_tracer_errors
+from .._validation import is_traced
 from ._free import Transform
 from ._parameters import Parameters
 from ._posterior import Posterior
@@ -118,7 +119,7 @@ def coordinates_inside(
 ) -> Array:
     """The `u` of `values`; raises `ValueError` for known ones that have none."""
     u = variables.coordinates(values)
-    if isinstance(u, jax.core.Tracer):
+    if is_traced(u):
         return u
     bad = np.flatnonzero(~np.isfinite(u))
     if bad.size:

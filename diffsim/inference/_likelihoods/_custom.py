@@ -94,7 +94,7 @@ class CustomComparison(AbstractComparison):
     varies: bool = eqx.field(static=True)
 
     @property
-    def given(self) -> Any:
+    def given(self) -> object:
         """The user's object."""
         return eqx.combine(self.arrays, self.rest)
 
@@ -103,7 +103,7 @@ class CustomComparison(AbstractComparison):
         return self.prediction
 
     def losses(self):
-        """What `log_prob` returns, if that is an array like the data."""
+        """The output of `log_prob`, if that is an array like the data."""
         every = self._log_probs(self.prediction)
         if jax.tree.structure(every) != self.layout.structure or any(
             jnp.shape(x) != shape
@@ -127,7 +127,8 @@ class CustomComparison(AbstractComparison):
         return jnp.asarray(sum(jnp.sum(leaf) for leaf in every))
 
     def _log_probs(self, prediction: Array) -> PyTree[Any]:
-        unflatten, given = self.layout.unflatten, self.given
+        unflatten = self.layout.unflatten
+        given: Any = self.given
         assert self.data is not None
         return given.log_prob(unflatten(prediction), unflatten(self.data))
 

@@ -70,7 +70,7 @@ class AbstractComparison(eqx.Module):
         """Mean and standard deviation of each datum by the prediction."""
 
     @abc.abstractmethod
-    def size(self) -> Any:
+    def size(self) -> int | Array:
         """Number of data that are used."""
 
 
