@@ -119,12 +119,13 @@ def explain_derivative_errors(
     """
     said = {
         "forward-mode autodiff (jvp) to a custom_vjp": forward,
+        "rule for 'custom_lin' not implemented": forward,  # inside of a reverse one
         "callbacks do not support JVP": _CALLS_OUT,
         "Reverse-mode differentiation does not work": reverse,
     }
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (NotImplementedError, TypeError, ValueError) as error:
         what = next((said[words] for words in said if words in str(error)), None)
         if what is None:
             raise

@@ -5,6 +5,8 @@ from ._dali import Dali
 from ._degeneracy import Degeneracy
 from ._fisher_forecast import fisher
 from ._fisher_information import Fisher
+from ._fisher_modes import FisherModes
+from ._fisher_operator import FisherOperator
 from ._fit import fit
 from ._fit_options import FitOptions
 from ._fit_result import Fit
@@ -42,6 +44,8 @@ __all__ = [
     "Dali",
     "Degeneracy",
     "Fisher",
+    "FisherModes",
+    "FisherOperator",
     "Fit",
     "FitOptions",
     "FittedData",

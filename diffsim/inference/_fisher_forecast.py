@@ -1,6 +1,7 @@
 """`fisher`: what an experiment can tell about the parameters of a model."""
 
-from typing import Any
+import functools
+from typing import Any, Literal, overload
 
 import equinox as eqx
 import jax
@@ -15,6 +16,7 @@ from .._types import PyTree
 from .._validation import is_traced
 from ._argument_order import explain_swapped
 from ._fisher_information import Fisher
+from ._fisher_operator import FisherOperator
 from ._fit import warn_of_single_precision
 from ._fit_diagnostics import at_finer_steps
 from ._fit_options import check_count
@@ -29,6 +31,12 @@ from ._remembered import remember
 from ._sampled_information import sampled_information
 
 
+#: Parameters from which a matrix is not made: it takes 0.8 GB, and its factor and its
+#: eigenvectors as much each.
+MOST_DENSE = 10_000
+
+
+@overload
 def fisher(
     predict: Any,
     model: PyTree,
@@ -41,7 +49,41 @@ def fisher(
     priors: Any = (),
     samples: int = 4096,
     seed: int = 0,
-) -> Fisher:
+    dense: Literal[True] = True,
+) -> Fisher: ...
+
+
+@overload
+def fisher(
+    predict: Any,
+    model: PyTree,
+    *,
+    noise: Any,
+    free: Any = None,
+    kind: str = "expected",
+    data: PyTree = None,
+    error_estimate: bool = False,
+    priors: Any = (),
+    samples: int = 4096,
+    seed: int = 0,
+    dense: Literal[False],
+) -> FisherOperator: ...
+
+
+def fisher(
+    predict: Any,
+    model: PyTree,
+    *,
+    noise: Any,
+    free: Any = None,
+    kind: str = "expected",
+    data: PyTree = None,
+    error_estimate: bool = False,
+    priors: Any = (),
+    samples: int = 4096,
+    seed: int = 0,
+    dense: bool = True,
+) -> Fisher | FisherOperator:
     r"""The Fisher information of an experiment at `model`, before or after the data.
 
     $$F_{ab} = \partial_a\mu^T C^{-1}\,\partial_b\mu
@@ -89,15 +131,18 @@ def fisher(
 
     - `priors`: a list of `Prior`, on functions of the model.
     - `samples`, `seed`: how many data sets are drawn for "sampled", and by which key.
+    - `dense`: whether to make the matrix. False is for fields of thousands of cells:
+        nothing runs until `mv` or `modes` of the `FisherOperator` is called.
 
-    **Returns:** a `Fisher`.
+    **Returns:** a `Fisher`, or a `FisherOperator` if not `dense`.
 
     **Raises:** `ValueError` for wrong paths, shapes, NaN data, an unknown sigma without
-    data, and an observed information that is not positive definite.
+    data, an observed information that is not positive definite, and a matrix of 10⁴
+    parameters or more.
 
-    **Limits:** rows are kept, so memory is data × parameters (convenience); it cannot
-    see errors of the integration unless asked to: use tolerances of 1e-8 or so, or
-    `error_estimate=True` (mathematics).
+    **Limits:** rows are kept, so memory is data × parameters (convenience: of an
+    operator they are not); it cannot see errors of the integration unless asked to: use
+    tolerances of 1e-8 or so, or `error_estimate=True` (mathematics).
     """
     warn_of_single_precision("fisher", model, data)
     if kind not in ("expected", "observed", "sampled"):
@@ -108,10 +153,55 @@ def fisher(
     order = "fisher(predict, model, data=data)"
     with explain_swapped(predict, model, data, order=order):
         found = posterior(predict, model, data, noise=noise, free=free, priors=priors)
+        if not dense:
+            return _fisher_operator(found, kind, error_estimate)
+        _check_size(found)
         with reading(found), _with_explained_errors(found, kind):
             information = _fisher_matrix(found, kind, error_estimate, samples, seed)
     remember(information, found)
     return information
+
+
+def _fisher_operator(
+    found: Posterior, kind: str, error_estimate: bool
+) -> FisherOperator:
+    _check_data(found, kind)
+    if error_estimate:
+        raise ValueError(
+            "error_estimate=True takes dense=True: it compares two matrices; compare "
+            "the modes at two steps or tolerances instead"
+        )
+    if kind == "sampled" or (kind == "expected" and _lacks_formula(found)):
+        raise ValueError(
+            "dense=False takes an information with a formula, and this one would be "
+            "sampled; take kind='observed' with data, or dense=True"
+        )
+    if kind == "expected" and _has_joint_prior(found):
+        raise ValueError(
+            "dense=False takes priors of single entries or Gaussian ones, and the "
+            "information of one on several together is a matrix; take kind='observed' "
+            "with data"
+        )
+    return FisherOperator(found, kind)
+
+
+def _has_joint_prior(found: Posterior) -> bool:
+    """Whether the rows of priors are made of a matrix."""
+    values = found.parameters.start
+    prior = functools.partial(found.parameters.prior, expected=True)
+    return jax.eval_shape(prior, values).joint is not None
+
+
+def _check_size(found: Posterior):
+    """Refuse what would take the memory of the machine, before anything runs."""
+    size = len(found.parameters.names)
+    if size >= MOST_DENSE:
+        gigabytes = size**2 * found.parameters.start.dtype.itemsize / 1e9
+        raise ValueError(
+            f"free: the Fisher matrix of {size} parameters would take {gigabytes:.1f} "
+            "GB, and as much again for each step on the way to error bars; take "
+            "fisher(..., dense=False).modes(k), the directions that data tell most of"
+        )
 
 
 def _with_explained_errors(found: Posterior, kind: str):
@@ -133,11 +223,7 @@ def _with_explained_errors(found: Posterior, kind: str):
 def _fisher_matrix(
     found: Posterior, kind: str, error_estimate: bool, samples: int, seed: int
 ) -> Fisher:
-    if found.data is None and (kind == "observed" or found.scale_is_unknown):
-        needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
-        raise ValueError(f"data must be given: {needs} cannot do without")
-    if found.scale_is_unknown:
-        _check_enough_data(found)
+    _check_data(found, kind)
     values = found.parameters.start
     if kind == "sampled" or (kind == "expected" and _lacks_formula(found)):
         if error_estimate or found.scale_is_unknown:
@@ -168,6 +254,15 @@ def _lacks_formula(found: Posterior) -> bool:
             )
         return True
     return False
+
+
+def _check_data(found: Posterior, kind: str):
+    """Refuse to go on without data where they are needed, or with too few."""
+    if found.data is None and (kind == "observed" or found.scale_is_unknown):
+        needs = "kind='observed'" if kind == "observed" else "a Gaussian without sigma"
+        raise ValueError(f"data must be given: {needs} cannot do without")
+    if found.scale_is_unknown:
+        _check_enough_data(found)
 
 
 def _check_enough_data(found: Posterior):

@@ -30,13 +30,13 @@ def _information(found: Posterior, values: Array):
     """Root and scale, rows of the score, status, prediction."""
     found = found.with_expected_information()
     _, jacobian, seen = value_and_jacobian(found.numbers, values)
-    noise_scale = _noise_scale(found, seen, values)
+    noise_scale = sigma_factor(found, seen, values)
     # Whitened here and not before, so that a derivative of the information sees how the
     # noise varies, which the information itself must not.
     score_rows = _score_rows(seen, jacobian) / noise_scale**2
     jacobian = found.whiten_columns(seen, jacobian) / noise_scale
     root, scale = scaled_cholesky_factor(jacobian)
-    status = _status(seen, root)
+    status = information_status(seen, root)
     # A derivative may be finite where the prediction is not: no number is right there.
     root = jnp.where(jnp.asarray(status == RESULTS.successful), root, jnp.nan)
     return root, scale, score_rows, status, seen.prediction
@@ -67,7 +67,7 @@ def _information_times(one: AbstractComparison, n: int) -> Callable[[Array], Arr
     return jax.vmap(both, in_axes=1, out_axes=1)
 
 
-def _noise_scale(found: Posterior, seen: Compared, values: Array) -> Array:
+def sigma_factor(found: Posterior, seen: Compared, values: Array) -> Array:
     """The factor from the sigma of a row to that of the noise: 1 if it is known."""
     if not found.scale_is_unknown:
         return jnp.ones((), values.dtype)
@@ -77,8 +77,9 @@ def _noise_scale(found: Posterior, seen: Compared, values: Array) -> Array:
     return estimated_sigma(matmul(residuals, residuals), dof)
 
 
-def _status(seen: Compared, root: Array) -> RESULTS:
-    finite = jnp.all(jnp.isfinite(seen.residuals)) & jnp.all(jnp.isfinite(root))
+def information_status(seen: Compared, numbers: Array) -> RESULTS:
+    """Whether a prediction and `numbers` of its information are finite, or why not."""
+    finite = jnp.all(jnp.isfinite(seen.residuals)) & jnp.all(jnp.isfinite(numbers))
     bad = RESULTS.where(
         jnp.asarray(seen.result == RESULTS.successful),
         RESULTS.prediction_not_finite,
@@ -122,7 +123,7 @@ def _second_derivative(found: Posterior, values: Array):
     def loss(x: Array) -> Array:
         return found.loss_at(x * unit)
 
-    square = _noise_scale(found, seen, values) ** 2
+    square = sigma_factor(found, seen, values) ** 2
     hessian, gradient = (f(loss)(values / unit) for f in (jax.hessian, jax.grad))
     hessian, gradient = hessian / square, gradient / square / unit
-    return hessian, gradient, unit, _status(seen, hessian)
+    return hessian, gradient, unit, information_status(seen, hessian)

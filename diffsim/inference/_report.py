@@ -291,7 +291,8 @@ def _waterfall(fit: Any) -> str:
     )
 
 
-_KINDS = {
+#: What an information is, by its kind.
+KINDS = {
     "expected": "expected information",
     "observed": "observed information: the curvature on real data",
 }
@@ -300,7 +301,7 @@ _KINDS = {
 def fisher_report(fisher: Any) -> list[Block]:
     """Report of an information matrix, as `print(fisher)` shows it."""
     check_alone("fisher", fisher.root.shape[:-2])
-    count, what = len(fisher.names), _KINDS.get(fisher.kind, fisher.kind)
+    count, what = len(fisher.names), KINDS.get(fisher.kind, fisher.kind)
     headline = f"Fisher({count_noun(count, 'parameter', 'parameters')}, {what})"
     if fisher.status != RESULTS.successful:
         return [headline, RESULTS[fisher.status]]
