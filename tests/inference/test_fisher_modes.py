@@ -195,6 +195,17 @@ def test_a_mode_is_a_model_in_physical_units():
     np.testing.assert_allclose(modes.as_model(modes.stderr)["x"], modes.stderr)
 
 
+@pytest.mark.parametrize("k", [1, 40])
+def test_no_copy_of_a_multiple_eigenvalue_is_missed(k):
+    """More copies than vectors begin with, above others."""
+    exact = np.concatenate([np.ones(30), np.full(10, 0.5), np.linspace(0, 0.3, 160)])
+    operator = fisher(
+        lambda x: jnp.sqrt(exact) * x, jnp.zeros(200), noise=Gaussian(1.0), dense=False
+    )
+    modes = operator.modes(k, tol=1e-6, max_products=2000)
+    np.testing.assert_allclose(modes.eigenvalues, exact[:k], rtol=1e-9)
+
+
 # A field that diffused ------------------------------------------------------------
 
 
