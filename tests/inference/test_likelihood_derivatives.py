@@ -67,7 +67,7 @@ def shifted(case, act):
 
 @pytest.mark.parametrize(("name", "act"), TABLE)
 def test_derivatives_are_right_in_every_transformation(name, act):
-    """grad, jacfwd, hessian and vmap, in one compiled program, and eagerly the value."""
+    """grad, jacfwd, hessian and vmap in one compiled program; the value eagerly."""
     at = shifted(CASES[name], act)
 
     @jax.jit
