@@ -27,6 +27,7 @@ from ._likelihoods import (
     StudentT,
     ToeplitzCovariance,
 )
+from ._local_optima import LocalOptimum
 from ._log_density import LogDensity, log_density
 from ._per_datum_gradients import per_datum_gradients
 from ._priors import Prior
@@ -54,6 +55,7 @@ __all__ = [
     "GaussianProcess",
     "LevenbergMarquardt",
     "LevenbergMarquardtState",
+    "LocalOptimum",
     "LogDensity",
     "LogNormal",
     "Objective",

@@ -20,6 +20,7 @@ from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._types import PyTree
 from .._validation import as_array, is_traced
 from ._argument_order import explain_swapped
+from ._culprit import first_not_finite
 from ._fit_diagnostics import on_plateau, solver_error
 from ._fit_loop import linearize_at, run_fit_loop
 from ._fit_numbers import fit_result
@@ -273,7 +274,12 @@ def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> 
         state = linearize_at(found.with_expected_information(), by, end.z)
     aux = _objective(found, end.z) if state is None else state.aux
     fitted = fit_result(found, end.z, end.search, state, aux.extra, end.history)
-    known = options.covariance and not is_traced(fitted.chi2)
+    if is_traced(fitted.chi2):
+        return fitted
+    if end.search.steps == 0 or not jnp.isfinite(fitted.chi2):
+        culprit = first_not_finite(found, fitted.values)
+        fitted = dataclasses.replace(fitted, culprit=culprit)
+    known = options.covariance
     if not known or not is_outcome(aux.extra.result, RESULTS.successful):
         return fitted
     numbers = fitted.values, fitted.stderr, fitted.sigma_scale

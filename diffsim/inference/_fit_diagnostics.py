@@ -27,10 +27,10 @@ def solver_error(
 ) -> Float[Array, " parameter"]:
     """How far finer steps would move each best value, in its standard deviations.
 
-    To first order that is the Gauss-Newton step by predictions that are changed so, so
-    the Jacobian of the fit serves and nothing but the run
-    at finer steps is compiled. NaN where no simulation ran whose error a step decides,
-    and infinite where finer steps fail.
+    To first order that is the Gauss-Newton step by predictions that are changed so: the
+    Jacobian of the fit serves, and nothing but the run at finer steps is compiled. NaN
+    where no simulation ran whose error a step decides, and infinite where finer steps
+    fail.
     """
     finer = at_finer_steps(_predictions, experiment, z)
     if finer is None or experiment.shift is None:

@@ -17,6 +17,7 @@ from ._fisher_information import Fisher
 from ._fitted_data import FittedData, fitted_data
 from ._flags import flags_of
 from ._information import observed_information
+from ._local_optima import LocalOptimum, local_optima
 from ._profile import Profile, profile
 from ._propagate import Propagated, propagate
 from ._remembered import recall
@@ -69,6 +70,8 @@ class Fit(eqx.Module):
         the k of `dof`. The sigma of `Gaussian()` is none of them, as in NIST and lmfit:
         compare fits of one kind of noise.
     - `log_prob`: ln L of the data at `values`, with all constants.
+    - `culprit`: where the prediction at the start is not finite, the first such leaf
+        and time; else empty.
     - `judges_misfit`: whether the reduced χ² of a good fit is near 1.
     - `status`: a `RESULTS`; `RESULTS[fit.status]` is empty or says what to try.
     - `remaining_sigma`: how far a further Gauss-Newton step would move, in units of
@@ -117,6 +120,7 @@ class Fit(eqx.Module):
     units: tuple[str | None, ...] = eqx.field(static=True)
     convention: str = eqx.field(static=True)
     judges_misfit: bool = eqx.field(static=True)
+    culprit: str = eqx.field(static=True, default="")
 
     @property
     def chi2_reduced(self) -> Float[Array, ""]:
@@ -182,6 +186,11 @@ class Fit(eqx.Module):
         its error bar.
         """
         return propagate(self, recall(self, "propagate"), function)
+
+    @property
+    def optima(self) -> tuple[LocalOptimum, ...]:
+        """The distinct optima that the starts of `fit(..., starts=k)` found."""
+        return local_optima(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers and lists of Python, for JSON."""

@@ -104,7 +104,8 @@ def _sentence(fit: Any) -> str:
             "scaled parameters"
         )
     if fit.status != RESULTS.successful:
-        return RESULTS[fit.status]
+        at = f" ({fit.culprit}, at the start)" if fit.culprit else ""
+        return RESULTS[fit.status] + at
     doubts = [flags[name] for name in ("undetermined", "solver_error") if name in flags]
     return ", but ".join(["converged", *[" and ".join(doubts)][: len(doubts)]])
 
@@ -285,10 +286,19 @@ def _waterfall(fit: Any) -> str:
     loss = np.asarray(fit.history["starts_loss"])
     good = np.asarray(fit.history["starts_converged"])
     near = np.sum(good & (loss <= loss[0] + 0.01 * max(abs(loss[0]), 1)))
-    return (
+    text = (
         f"Starts: {loss.size}, of which {int(good.sum())} converged, {int(near)} to "
         "within a hundredth of the best loss (fit.history['starts_loss'])"
     )
+    optima = fit.optima
+    if len(optima) < 2:
+        return text
+    listed = ", ".join(
+        f"loss {float(one.loss):.6g} ({count_noun(one.count, 'start', 'starts')})"
+        for one in optima[:4]
+    )
+    more = f" and {len(optima) - 4} more" if len(optima) > 4 else ""
+    return f"{text}; distinct optima: {listed}{more} (fit.optima)"
 
 
 #: What an information is, by its kind.

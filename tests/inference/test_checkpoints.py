@@ -626,3 +626,60 @@ def test_killed_script_resumes_from_its_checkpoint(tmp_path):
     resumed, whole = run("fit.eqx", "live"), run("", "live")
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout == whole.stdout != ""
+
+
+_RESTARTED = """
+import os, signal, sys, threading
+import jax, jax.numpy as jnp, numpy as np, optax
+jax.config.update("jax_enable_x64", True)
+import diffsim as ds
+from diffsim.inference import FitOptions, Gaussian, fit
+
+times = np.linspace(0, 1, 12)
+ds.inference._checkpoint._SECONDS = 0.0
+path, seconds = sys.argv[1], float(sys.argv[2])
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def begun(step):  # compiled, and so in the midst of steps and files
+    global seconds
+    if seconds > 0:
+        threading.Timer(seconds, kill).start()
+        seconds = 0.0
+
+data = 3 * np.exp(-0.7 * times) + 0.01 * np.cos(37 * times)
+run = FitOptions(checkpoint=path or None, progress=begun, max_steps=3000)
+solver = optax.adam(optax.exponential_decay(0.05, 300, 0.6))
+predict = lambda m: m["a"] * jnp.exp(-m["rate"] * times)
+given = {"noise": Gaussian(0.01), "solver": solver, "options": run}
+found = fit(predict, {"a": 8.0, "rate": 5.0}, data, **given)
+print(int(found.steps), [float(x).hex() for x in (*found.values, *found.stderr)])
+"""
+
+
+@pytest.mark.slow
+def test_fit_that_is_killed_twenty_times_has_the_same_answer(tmp_path):
+    """At random moments of steps and of writing; each run goes on from the last."""
+    (tmp_path / "script.py").write_text(_RESTARTED)
+    root = str(pathlib.Path(ds.__file__).parents[1])
+    rng = np.random.default_rng(3)
+
+    def run(path, seconds):
+        return subprocess.run(
+            [sys.executable, "script.py", path, str(seconds)],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": root, "DIFFSIM_UNCHECKED": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    killed = 0
+    while killed < 20:
+        found = run("fit.eqx", 0.02 + 0.1 * rng.random())
+        assert found.returncode == -9, (killed, found.stdout, found.stderr)
+        killed += 1
+    resumed, whole = run("fit.eqx", 0.0), run("", 0.0)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout == whole.stdout != ""

@@ -273,7 +273,9 @@ def test_condition_number_has_the_derivative_of_the_closed_form():
 
 
 def test_unknown_kind_raises_value_error(oscillator):
-    with pytest.raises(ValueError, match="kind must be 'expected', 'observed' or 'sampled'"):
+    with pytest.raises(
+        ValueError, match="kind must be 'expected', 'observed' or 'sampled'"
+    ):
         fisher(oscillator.predict, oscillator.truth, noise=Gaussian(1.0), kind="both")
 
 
