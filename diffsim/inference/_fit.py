@@ -63,9 +63,10 @@ def fit(
 ) -> Fit:
     r"""Fit parameters of a model to data: most probable values, with error bars.
 
-    $$\hat\theta = \arg\min_\theta \sum_i \tfrac12
-        \left(\frac{d_i - \mu_i(\theta)}{\sigma_i}\right)^2 + \ln\sigma_i
-        + \text{priors}$$
+    $$\hat\theta = \arg\min_\theta\; -\ln p(d \mid \mu(\theta), \theta)
+        - \ln \text{priors}$$
+
+    for Gaussian noise $\sum_i (d_i - \mu_i)^2/2\sigma_i^2 + \ln\sigma_i$.
 
     ```python
     t = jnp.linspace(0.0, 20.0, 100)
@@ -89,7 +90,9 @@ def fit(
         numbers of `jax.random` keys.
     - `model`: a pytree, the start.
     - `data`: a pytree like the prediction.
-    - `noise`: a `Gaussian`, or a function from the model to one.
+    - `noise`: a likelihood, such as a `Gaussian`, a `Poisson` or your own object with
+        `log_prob(prediction, data)`; or a function from the model to one; or a dict of
+        them for data and predictions that are dicts.
     - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
         every float, and no leaf may be an integer), a path, several, a function from
         the model to nodes, or a dict from path to `Free` with scales, transforms,
@@ -116,7 +119,7 @@ def fit(
     **Raises:** `ValueError` for wrong paths and shapes, no data, NaN data, a sigma that
     is not positive, a start outside its bounds.
 
-    **Limits:** a local optimum (mathematics); independent noise (convenience).
+    **Limits:** a local optimum (mathematics).
     """
     warn_of_single_precision("fit", model, data)
     if data is None:
