@@ -44,8 +44,8 @@ def leading_eigenpairs(
     as each found above the last one has fewer copies. If one has as many, b more
     random vectors join, and go through as many blocks as the first did.
 
-    LOBPCG takes two to five times as many products, measured for 20 and 60 eigenpairs
-    of fields that diffuse.
+    LOBPCG takes more products, by a factor of one to five, measured for 20 and 60
+    eigenpairs of fields that diffuse at iteration limits that were doubled.
 
     Orthogonalization keeps all its coefficients, so residuals are those of the products
     as they came: where `multiply` is not symmetric they stay large.

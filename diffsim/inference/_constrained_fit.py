@@ -36,8 +36,8 @@ class Constrained:
         self.slope = np.asarray(_slope(experiment, jnp.asarray(self.best)))
         limits = experiment.parameters.limits()
         self.lower, self.upper = (np.asarray(limits[k]) for k in ("lower", "upper"))
-        #: The last one evaluated and where its fit ended, to start the next from.
-        self.last = self.best
+        #: The lowest rise, and where the last fit ended, to start the next from.
+        self.lowest, self.last = 0.0, self.best
 
     def root_rise(self, held: tuple[int, ...], at: np.ndarray) -> float:
         """√(2ΔL), in units of the scale of an unknown sigma; negative below the best.
@@ -65,6 +65,7 @@ class Constrained:
         if not np.isfinite(rise):
             self.last = self.best
             return np.inf
+        self.lowest = min(self.lowest, rise)
         return float(np.sign(rise) * np.sqrt(np.abs(rise)))
 
 

@@ -36,7 +36,8 @@ class Contour(eqx.Module):
 
     **Fields:** `points`, (point, 2), in order around the best fit, infinite in a
     direction in which the loss does not rise so far; `names`, of both; `probability`;
-    `best`, (2,); `at_bound`, which points lie on a bound.
+    `best`, (2,); `at_bound`, which points lie on a bound; `loss_is_lower`, whether the
+    loss was below that of the fit somewhere on the way: fit again from another start.
     """
 
     points: Float[Array, "point 2"]
@@ -44,6 +45,7 @@ class Contour(eqx.Module):
     at_bound: tuple[bool, ...] = eqx.field(static=True)
     names: tuple[str, str] = eqx.field(static=True)
     probability: float = eqx.field(static=True)
+    loss_is_lower: bool = eqx.field(static=True)
 
     def plot(self, *, ax: Any = None) -> "matplotlib.axes.Axes":
         """Draw the curve and the best fit."""
@@ -96,6 +98,7 @@ def contour(
         at_bound=tuple(at_bound),
         names=(fit.names[pair[0]], fit.names[pair[1]]),
         probability=float(probability),
+        loss_is_lower=constrained.lowest < -1e-3,
     )
 
 

@@ -46,7 +46,12 @@ class Propagated(eqx.Module):
         errors = jax.tree.leaves(self.stderr)
         if len(values) == 1 and jnp.ndim(values[0]) == 0:
             return f"{float(values[0]):.6g} ± {float(errors[0]):.2g}"
-        return f"Propagated(value={self.value}, stderr={self.stderr})"
+        return "\n".join(
+            f"{jax.tree_util.keystr(path).lstrip('.') or 'value'} = {value} ± {error}"
+            for (path, value), error in zip(
+                jax.tree_util.tree_flatten_with_path(self.value)[0], errors, strict=True
+            )
+        )
 
 
 def propagate(

@@ -323,4 +323,13 @@ def fisher_report(fisher: Any) -> list[Block]:
     lost = [found for found in fisher.degeneracies() if np.isinf(found.inflation)]
     weak = [f"undetermined: {found}" for found in lost[:MOST_ROWS]]
     weak += [and_more(len(lost) - MOST_ROWS)] if len(lost) > MOST_ROWS else []
-    return [headline, "standard deviations", table, *weak, fisher_solver_error(fisher)]
+    below = [fisher_solver_error(fisher), _sampling(fisher)]
+    return [headline, "standard deviations", table, *weak, *below]
+
+
+def _sampling(fisher: Any) -> str:
+    """How far a sampled information leaves error bars uncertain."""
+    if fisher.sampling_error is None:
+        return ""
+    worst = float(np.nanmax(np.asarray(fisher.sampling_error)))
+    return f"Sampled: error bars are uncertain by {100 * worst:.2g} % at most"

@@ -83,12 +83,12 @@ def _draw(ax: Any, below: Any, one: dict[str, Any], ink: str, several: bool):
 
 def _series(part: Any, x: Any) -> list[dict[str, Any]]:
     """Columns of data along x."""
+    name = part.name.removeprefix("data").strip("[]'.") or part.name
     names = ("data", "expected", "stderr", "residuals", "used")
     columns = [_columns(getattr(part, name)) for name in names]
     given = x
     if isinstance(x, dict):
-        key = part.name.removeprefix("data").strip("[]'")
-        given = x.get(key)
+        given = x.get(name)
     rows = columns[0].shape[0]
     where = np.arange(rows) if given is None else np.asarray(given)
     if where.shape != (rows,):
@@ -100,8 +100,8 @@ def _series(part: Any, x: Any) -> list[dict[str, Any]]:
     return [
         {
             "x": where,
-            "name": part.name if count == 1 else f"{part.name} {i}",
-            **{name: col[:, i] for name, col in zip(names, columns, strict=True)},
+            "name": name if count == 1 else f"{name} {i}",
+            **{what: col[:, i] for what, col in zip(names, columns, strict=True)},
         }
         for i in range(count)
     ]

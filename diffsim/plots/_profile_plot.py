@@ -66,11 +66,20 @@ def profile(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
 
 
 def _smooth(x: np.ndarray, rise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A curve through the points: of the signed root, which is nearly straight."""
-    center = x[np.argmin(rise)]
-    root = np.sign(x - center) * np.sqrt(np.maximum(rise, 0))
+    """Cubic pieces through the points: of the signed root, which is nearly straight."""
+    x, which = np.unique(x, return_index=True)
+    center = x[np.argmin(rise[which])]
+    root = np.sign(x - center) * np.sqrt(np.maximum(rise[which], 0))
+    if x.size < 3:
+        return x, root**2
+    slope = np.gradient(root, x)
     fine = np.linspace(x[0], x[-1], 121)
-    return fine, np.interp(fine, x, root) ** 2
+    i = np.clip(np.searchsorted(x, fine) - 1, 0, x.size - 2)
+    width = x[i + 1] - x[i]
+    s = (fine - x[i]) / width
+    ends = (1 + 2 * s) * (1 - s) ** 2 * root[i] + s**2 * (3 - 2 * s) * root[i + 1]
+    slopes = s * (1 - s) ** 2 * slope[i] - s**2 * (1 - s) * slope[i + 1]
+    return fine, (ends + width * slopes) ** 2
 
 
 def contour(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
