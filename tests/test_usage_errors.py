@@ -209,18 +209,18 @@ ROWS = {
     ),
     "masked array": (lambda: fitted(data=MASKED), "mask=~data.mask"),
     "covariance": (lambda: Gaussian(np.eye(5)), "standard deviations"),
-    "positive covariance": (lambda: fitted(noise=Gaussian(COVARIANCE)), "cholesky"),
+    "positive covariance": (lambda: fitted(noise=Gaussian(COVARIANCE)), "covariance=C"),
     "covariance in fisher": (
         lambda: fisher(line, MODEL, noise=Gaussian(COVARIANCE)),
-        "cholesky",
+        "covariance=C",
     ),
     "covariance in a dict": (
         lambda: curves(noise=Gaussian({"u": COVARIANCE, "v": 1.0})),
-        "cholesky",
+        "covariance=C",
     ),
     "covariance of all data": (
         lambda: curves(noise=Gaussian(np.eye(8) + 0.1)),
-        "cholesky",
+        "covariance=C",
     ),
     "array for over": (lambda: sweep(line, MODEL, np.arange(3.0)), "over must map"),
     "unequal lengths": (

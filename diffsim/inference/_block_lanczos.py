@@ -131,7 +131,7 @@ class _KrylovSpace:
         square = h[:, :count]
         values, mix = np.linalg.eigh((square + square.T) / 2)
         values, mix = values[::-1][:k], mix[:, ::-1][:, :k]
-        beside = h.T @ mix
+        beside = h.T.dot(mix)
         beside[:count] -= mix * values
         basis = self.basis[:count]
 

@@ -50,9 +50,9 @@ class FisherModes(eqx.Module):
     assert isinstance(modes, inference.FisherModes)
     modes.eigenvalues  # all ten are determined by data, ≫ 1
     modes.stderr  # of the noise; the band of the curve by what modes leave of it:
-    told = modes.eigenvalues / (1 + modes.eigenvalues)
+    share = modes.eigenvalues / (1 + modes.eigenvalues)
     seen = jax.vmap(curve)(modes.vectors)
-    band = jnp.sqrt(jnp.diagonal(kernel) - told @ seen**2)  # 0.1 where it was read
+    band = jnp.sqrt(jnp.diagonal(kernel) - share @ seen**2)  # 0.1 where it was read
     ```
 
     **Fields**
@@ -156,10 +156,10 @@ def _report(modes: FisherModes) -> list[Block]:
     ]
     header = ("mode", "eigenvalue", "stderr")
     table = Table(header, rows, ">", "  ", max(0, count - MOST_ROWS))
-    return [headline, table, *_told(modes, values)]
+    return [headline, table, *_gains(modes, values)]
 
 
-def _told(modes: FisherModes, values: np.ndarray) -> list[str]:
+def _gains(modes: FisherModes, values: np.ndarray) -> list[str]:
     """How many modes data tell more of than the prior does."""
     if modes.prior_sd is None:
         return []

@@ -230,7 +230,7 @@ class FisherOperator(eqx.Module):
 
 @contextlib.contextmanager
 def _shown(progress: Any, began: float):
-    """What tells `progress` about each block, and wipes its line in the end."""
+    """Callback that tells `progress` about each block and ends its line."""
 
     def show(products: int, converged: int, residual: float):
         step = {

@@ -315,7 +315,12 @@ def test_fit_reports_progress_and_keeps_its_history(oscillator, capsys):
     args = (oscillator.predict, oscillator.start, oscillator.data)
     found = fit(*args, options=FitOptions(progress=seen.append), **given)
     assert [s["step"] for s in seen] == list(range(1, int(found.steps) + 1))
-    assert set(found.history) == {"loss", "remaining_sigma", "seconds"}
+    assert set(found.history) == {
+        "loss",
+        "remaining_sigma",
+        "gradient_norm",
+        "seconds",
+    }
     assert found.history["loss"][-1] == found.loss
     fit(*args, options=FitOptions(progress=True), **given)
     line = capsys.readouterr().err

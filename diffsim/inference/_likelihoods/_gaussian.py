@@ -111,6 +111,8 @@ class Gaussian(AbstractLikelihood):
     ):
         check_mask(mask)
         _check_one({"sigma": sigma, "covariance": covariance, "cholesky": cholesky})
+        if mask is None:
+            _check_no_covariance(sigma)
         self.sigma = as_scale("sigma", sigma, mask)
         self.mask = mask
         self.covariance = _covariance(covariance, cholesky)
@@ -119,8 +121,6 @@ class Gaussian(AbstractLikelihood):
             jax.tree.map(lambda leaf, name=name: as_floating(name, leaf), given)
             for name, given in (("jitter", jitter), ("offset", offset))
         )
-        if mask is None:
-            _check_no_covariance(self.sigma)
         for leaf in jax.tree.leaves(self.jitter):
             check_not_negative("jitter", leaf, "it is a standard deviation")
         if jitter is not None and sigma is None:
@@ -285,7 +285,7 @@ def _covariance(covariance: Any, cholesky: Any) -> AbstractCovariance | None:
 
 def _check_no_covariance(sigma: PyTree[Any]):
     """Refuse a matrix that can only be meant as a covariance."""
-    shape = np.shape(sigma) if eqx.is_array(sigma) else ()
+    shape = np.shape(sigma) if eqx.is_array_like(sigma) else ()
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 2 or is_traced(sigma):
         return
     matrix: Any = np.asarray(sigma)
