@@ -120,7 +120,7 @@ class _KrylovSpace:
         rounding = float(np.finfo(images.dtype).eps) ** 0.8
         room = self.basis.shape[1] - len(self.basis)
         self._append(_orthogonal(self._beside(images), rounding * self.norm)[:room])
-        self.rows += list(images @ self.basis.T)
+        self.rows += list(images.dot(self.basis.T))
 
     def ritz_pairs(self, k: int) -> tuple[np.ndarray, Callable, np.ndarray]:
         """Up to k eigenvalues, a function to their vectors, and residuals."""
@@ -136,14 +136,14 @@ class _KrylovSpace:
         basis = self.basis[:count]
 
         def vectors() -> np.ndarray:
-            return mix.T.astype(basis.dtype) @ basis
+            return mix.T.astype(basis.dtype).dot(basis)
 
         return values, vectors, np.linalg.norm(beside, axis=0)
 
     def _beside(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors less their part in the basis."""
         for _ in range(2):  # the second pass removes what rounding left of the first
-            vectors = vectors - (vectors @ self.basis.T) @ self.basis
+            vectors = vectors - vectors.dot(self.basis.T).dot(self.basis)
         return vectors
 
     def _append(self, vectors: np.ndarray):
