@@ -130,6 +130,11 @@ with warnings.catch_warnings():
             "Keep parameters to what can be, by `Free(transform='log')` or "
             "`Free(bounds=...)`."
         )
+        prior_not_finite = (
+            "The prior density is 0 or not a number at these parameters, which are "
+            "outside of what it allows. Begin inside, or look at "
+            "`Free(prior=...).prior.log_prob(value)`."
+        )
         prediction_not_finite = (
             "The prediction is not finite. If `predict` runs a simulation or solves an "
             "equation, call that at these parameter values on its own: it raises the "

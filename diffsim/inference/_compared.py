@@ -85,4 +85,7 @@ def with_culprit(found: Compared) -> RESULTS:
         undefined = blamed & ~jnp.isfinite(loss) & ~overflows
         result = RESULTS.where(overflows, RESULTS.chi2_not_finite, result)
         result = RESULTS.where(undefined, RESULTS.likelihood_not_finite, result)
-    return result
+    wrong = jnp.asarray(equals(result, RESULTS.successful)) & ~jnp.isfinite(
+        found.prior.loss()
+    )
+    return RESULTS.where(wrong, RESULTS.prior_not_finite, result)

@@ -12,6 +12,7 @@ from .._parameter_selection import one_name
 from .._text_table import text_representation
 from ._constrained_fit import Constrained, crossing
 from ._posterior import Posterior
+from ._profile import first_step
 
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def contour(
         raise ValueError(f"contour takes two parameters, got {names[0]!r} twice")
     if not 0 < probability < 1:
         raise ValueError(f"probability must be between 0 and 1, got {probability}")
+    if points < 3:
+        raise ValueError(f"points must be at least 3, got {points}")
     level = float(np.sqrt(-2 * np.log1p(-probability)))
     constrained = Constrained(experiment, fit.values, float(fit.sigma_scale))
     held = np.array(pair)
@@ -108,10 +111,7 @@ def _root(fit: Any, held: np.ndarray) -> np.ndarray:
     if np.all(np.isfinite(block)) and np.linalg.det(block) > 0:
         sd = np.sqrt(np.diagonal(block))
         return sd[:, None] * np.linalg.cholesky(block / np.outer(sd, sd))
-    raise ValueError(
-        f"contour needs error bars of both parameters, and {fit.names[held[0]]} or "
-        f"{fit.names[held[1]]} has none; look at fit.profile(...) of each"
-    )
+    return np.diag([first_step(fit, int(i)) for i in held])
 
 
 def _limit(constrained: Constrained, held: np.ndarray, direction: np.ndarray) -> float:

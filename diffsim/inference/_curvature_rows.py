@@ -18,8 +18,8 @@ def curvature_rows(
 
     Where `positive`, negative eigenvalues count by their size, which makes of a Newton
     step one that goes downhill from a saddle as well (Dauphin et al. 2014,
-    arXiv:1406.2572). Otherwise they count as 0: there is no information in such a
-    direction.
+    arXiv:1406.2572), and down a straight slope there is a step, too. Otherwise they
+    count as 0: there is no information in such a direction.
     """
     unit = jnp.where(z == 0, 1, jnp.abs(jax.lax.stop_gradient(z)))
 
@@ -33,9 +33,12 @@ def curvature_rows(
     eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = float(jnp.finfo(z.dtype).eps ** 0.8)
     sizes = jnp.where(positive, jnp.abs(eigenvalues), jnp.maximum(eigenvalues, 0))
+    along = matmul(vectors.T, gradient / scale)
+    # Down a straight slope there is no curvature, and a step of one unit.
+    slope = jnp.where(positive & (sizes <= rounding), jnp.abs(along), 0)
+    sizes = jnp.maximum(sizes, jax.lax.stop_gradient(slope))
     kept = sizes > rounding
     roots = jnp.sqrt(jnp.where(kept, sizes, 1))
-    along = matmul(vectors.T, gradient / scale)
     # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
     downhill = roots[:, None] * vectors.T * jnp.where(kept, 1, 0)[:, None]
     convex = eigen_rows(scaled, eigenvalues, vectors, least=rounding)

@@ -14,7 +14,13 @@ from .._linalg import matmul
 from .._parameter_selection import leaf_indices, select
 from .._results import RESULTS
 from .._types import PyTree
-from .._validation import as_floating, check_not_negative, check_number, check_shape
+from .._validation import (
+    as_floating,
+    check_not_negative,
+    check_number,
+    check_shape,
+    is_traced,
+)
 from ._information_factor import (
     information_rows,
     scaled_cholesky_factor,
@@ -183,13 +189,30 @@ def reparametrized(fisher: _Fisher, function: Callable, values: PyTree) -> _Fish
     def old(new: Array) -> Array:
         return _in_order(fisher.names, function(unravel(new)))
 
-    jacobian = jax.jacfwd(old)(start.astype(fisher.root.dtype))
+    start = start.astype(fisher.root.dtype)
+    _check_same_place(fisher, old(start))
+    jacobian = jax.jacfwd(old)(start)
     return _of_rows(
         fisher,
         matmul(fisher.root * fisher.scale, jacobian),
         names=selection.names,
-        values=start.astype(fisher.root.dtype),
+        values=start,
     )
+
+
+def _check_same_place(fisher: Any, values: Array):
+    """The information holds where it was evaluated, and a derivative there only."""
+    if fisher.values is None or is_traced((fisher.values, values)):
+        return
+    known = np.asarray(fisher.values)
+    away = np.abs(np.asarray(values) - known) > 1e-3 * np.abs(known) + 1e-12
+    if np.any(away & np.isfinite(known)):
+        i = int(np.argmax(away))
+        raise ValueError(
+            f"values must be where the information holds: function(values) gives "
+            f"{float(values[i]):.6g} for {fisher.names[i]}, and it was evaluated at "
+            f"{known[i]:.6g}"
+        )
 
 
 def _in_order(names: tuple[str, ...], found: Any) -> Array:

@@ -64,6 +64,8 @@ def run_fit_loop(
     while not bool(state.done) and len(rows) < options.max_steps:
         batch = next(batches, None)
         exhausted = batch is None
+        if exhausted and not rows:
+            raise ValueError("batches must give at least one array of rows, got none")
         if exhausted:
             break
         z, state = fit_step(_of_batch(experiment, batch), solver, z, state)

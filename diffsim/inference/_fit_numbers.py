@@ -36,7 +36,13 @@ def fit_result(
     """The `Fit` at the coordinates `z`; `state`, if any, has the Jacobian there."""
     parameters, unknown = experiment.parameters, experiment.scale_is_unknown
     numbers, root = _numbers(
-        parameters.coordinates, z, search.result, state, facts, unknown
+        parameters.coordinates,
+        z,
+        search.result,
+        state,
+        facts,
+        unknown,
+        (parameters.z_lower, parameters.z_upper),
     )
     fisher = None
     if root is not None:
@@ -79,11 +85,16 @@ def _numbers(
     state: Any,
     facts: FitStatistics,
     unknown: bool,
+    limits: tuple[Array, Array],
 ) -> tuple[dict[str, Any], tuple[Array, Array] | None]:
     """The numbers of a `Fit`, and root and scale of its information."""
     n = z.size
     values = coordinates.values(z)
     held = jnp.zeros(n, bool) if state is None else state.held
+    if state is not None:
+        # Without a slope nothing pushes it there, as a jitter of 0.
+        flat = ~jnp.any(state.root[:n, :n] != 0, axis=0)
+        held = held | (flat & ((z <= limits[0]) | (z >= limits[1])))
     dof = facts.size - n + jnp.sum(held)
     sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
     root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)

@@ -77,7 +77,7 @@ def partner(fit: Any, i: int) -> str:
     if fit.fisher is None or len(fit.names) > _MOST_PARAMETERS:
         return ""
     root = np.asarray(fit.fisher.root)
-    if not np.any(root[:, i]):
+    if not np.any(root[:, i]) and fit.fisher.kind == "expected":
         return fit.names[i]
     if bool(fit.undetermined[i]):
         for found in fit.fisher.degeneracies(above=np.inf):

@@ -67,7 +67,8 @@ class Free(eqx.Module):
     - `prior`: (mean, standard deviation) of a Gaussian prior; or a distribution of
         NumPyro, Distrax or your own, any object with `log_prob(value)`; or a list of
         either, one for each entry of an array. The density is that of the parameter
-        itself, whatever its transform. A support that a distribution of NumPyro states,
+        itself, whatever its transform; to the information it adds its curvature where
+        that is positive, and `fit.observed()` counts it everywhere. A support that a distribution of NumPyro states,
         as positive numbers, bounds the parameter where there are no `bounds`.
     - `tied`: the parameter is not free but follows others: the path of one that it
         equals, or a function of the model, `Free(tied=lambda m: 2 * m["a"])`, which
@@ -150,6 +151,11 @@ def is_distribution(given: Any) -> bool:
 
 def checked_prior(name: str, given: Any) -> object:
     """A prior as one of its three forms: a distribution, a pair, or a list of them."""
+    if given is not None and getattr(given, "is_discrete", False) is True:
+        raise ValueError(
+            f"{name} must be a density of a real number, got the discrete distribution "
+            f"{type(given).__name__}"
+        )
     if given is None or is_distribution(given):
         return given
     if isinstance(given, list) and any(

@@ -118,7 +118,7 @@ def _span(part: LeafSelection, kept, begin: int, names, free: Free) -> Span:
     mean, sd = _gaussian(prior, part)
     lower, upper = free.bounds
     if (lower, upper) == (None, None):
-        lower, upper = support_bounds(prior)
+        lower, upper = _support(prior, part)
     return Span(
         part=part,
         kept=kept,
@@ -133,6 +133,19 @@ def _span(part: LeafSelection, kept, begin: int, names, free: Free) -> Span:
         sd=sd,
         prior=prior,
     )
+
+
+def _support(prior: Any, part: LeafSelection) -> tuple[Any, Any]:
+    """Bounds that the supports of distributions state, None where none does."""
+    if not isinstance(prior, list):
+        return support_bounds(prior)
+    pairs = [support_bounds(one) for one in prior]
+    sides = []
+    for side, far in zip(zip(*pairs, strict=True), (-jnp.inf, jnp.inf), strict=True):
+        filled = [jnp.asarray(far if x is None else x, float) for x in side]
+        known = any(x is not None for x in side)
+        sides.append(jnp.stack(filled).reshape(part.shape) if known else None)
+    return sides[0], sides[1]
 
 
 def _gaussian(prior: Any, part: LeafSelection) -> tuple[Any, Any]:

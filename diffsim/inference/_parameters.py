@@ -124,7 +124,10 @@ def parameters(
     ties = {path: value.tied for path, value in how.items() if value.tied is not None}
     how = {path: value for path, value in how.items() if path not in ties}
     if ties and not how:
-        raise ValueError("free must have a parameter that is not tied, got none")
+        raise ValueError(
+            "free must have a parameter that is not tied, got none; one that others "
+            "follow is free itself"
+        )
     selection = _selection(model, tuple(how) if how else free)
     tied = tied_parameters(model, ties, selection)
     spans = parameter_spans(selection, how, fixed_names(model, fixed))

@@ -1,5 +1,6 @@
 """Priors: what is known of parameters, and of functions of them, before the data."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -83,12 +84,12 @@ class Distribution(eqx.Module):
         """Of each entry, or one number for all; −inf outside of a stated support."""
         size = int(np.prod(self.shape, dtype=int))
         x = values[self.begin : self.begin + size].reshape(self.shape)
-        found = jnp.asarray(self.given.log_prob(x))
-        support = getattr(self.given, "support", None)
-        if callable(support):
-            inside = support(x)
-            found = jnp.where(jnp.asarray(inside), found, -jnp.inf)
-        return found
+        with warnings.catch_warnings():
+            # NumPyro's, of values outside of the support, which are told apart here.
+            warnings.simplefilter("ignore")
+            found = jnp.asarray(self.given.log_prob(x))
+            inside = _is_inside(self.given, x)
+        return found if inside is None else jnp.where(inside, found, -jnp.inf)
 
     def is_elementwise(self, values: Array) -> bool:
         """Whether it is a product over entries."""
@@ -99,6 +100,22 @@ class Distribution(eqx.Module):
                 f"prior of {self.path!r}: its log_prob must take an array of shape "
                 f"{self.shape} ({error})"
             ) from error
+
+
+def _is_inside(given: Any, x: Array) -> Array | None:
+    """Whether `x` is in the support that a distribution states, ends included.
+
+    The density of a half-normal at 0 is finite, and a fit may end there.
+    """
+    support = getattr(given, "support", None)
+    if not callable(support):
+        return None
+    lower, upper = support_bounds(given)
+    if lower is None and upper is None:
+        return jnp.asarray(support(x))
+    above = True if lower is None else x >= lower
+    below = True if upper is None else x <= upper
+    return jnp.asarray(above) & jnp.asarray(below)
 
 
 class PriorTerm(eqx.Module):

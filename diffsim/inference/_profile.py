@@ -103,7 +103,7 @@ def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile
     """The profile likelihood of the parameter `name` of a fit."""
     index = one_name(fit.names, name)
     check_positive("level", level, "it is a number of standard deviations")
-    step = _first_step(fit, index)
+    step = first_step(fit, index)
     # In the order of their values: a falling transform has its lower end above.
     seen: dict[float, tuple[float, np.ndarray]] = {}
     ends, at_bound = [], []
@@ -158,7 +158,7 @@ def _assembled(fit, experiment, name, level, ends, at_bound, seen) -> Profile:
     )
 
 
-def _first_step(fit: Any, index: int) -> float:
+def first_step(fit: Any, index: int) -> float:
     """The error bar, or where there is none a tenth of the value."""
     step = float(fit.stderr[index])
     if np.isfinite(step) and step > 0:

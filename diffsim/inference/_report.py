@@ -176,9 +176,11 @@ def _correlations(fit: Any) -> str:
 
 def _weakest(fit: Any) -> str:
     found = fit.fisher.degeneracies(above=0)
+    held = {n for n, at in zip(fit.names, fit.at_bound, strict=True) if bool(at)}
+    found = [d for d in found if not set(d.names) <= held]
+    open_ones = [d for d in found if np.isinf(d.inflation)]
     if not found:
         return ""
-    open_ones = [d for d in found if np.isinf(d.inflation)]
     if open_ones:
         lines = [f"  {d}" for d in open_ones[:MOST_ROWS]]
         rest = len(open_ones) - MOST_ROWS
@@ -258,10 +260,16 @@ def _error_bars(fit: Any) -> str:
         )
     curvature = "" if fit.fisher is None else _CURVATURE.get(fit.fisher.kind, "")
     large = "" if curvature or "misfit" not in fit.flags else _LARGE_RESIDUALS
+    if not curvature and fit.convention.startswith(("by ", "sigma from")):
+        large = _FEW_DATA
     return f"Error bars: {fit.convention}{curvature}.{large}"
 
 
 _CURVATURE = {"observed": "; by the full second derivative (observed information)"}
+_FEW_DATA = (
+    " They are those of many data (expected information): of few, fit.observed() and "
+    "fit.profile(name) may differ."
+)
 _LARGE_RESIDUALS = (
     " Residuals are large: those of the full second derivative may differ, "
     "fit(..., options=inference.FitOptions(observed=True))."

@@ -40,9 +40,10 @@ class Tied(eqx.Module):
             with explain_tracer_errors("tied", self.function):
                 found = jnp.ravel(jnp.asarray(self.function(model)))
         if found.size not in (1, size):
+            several = f" or {size}" if size > 1 else ""
             raise ValueError(
-                f"tied of {self.selection.parts[0].path!r} must give one number or "
-                f"{size}, got {found.size}"
+                f"tied of {self.selection.parts[0].path!r} must give one number"
+                f"{several}, got {found.size}"
             )
         return jnp.broadcast_to(found, (size,))
 

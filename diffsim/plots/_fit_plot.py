@@ -82,34 +82,41 @@ def _draw(ax: Any, below: Any, one: dict[str, Any], ink: str, several: bool):
 
 
 def _series(part: Any, x: Any) -> list[dict[str, Any]]:
-    """Columns of data along x."""
-    name = part.name.removeprefix("data").strip("[]'.") or part.name
+    """Columns of data along x, of every array of a data set."""
     names = ("data", "expected", "stderr", "residuals", "used")
-    columns = [_columns(getattr(part, name)) for name in names]
-    given = x
+    own = part.name.removeprefix("data")
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(part.data)[0]]
+    columns = [jax.tree.leaves(getattr(part, name)) for name in names]
+    if all(np.ndim(leaf) == 0 for leaf in columns[0]):  # many numbers, one series
+        paths, columns = [()], [[np.array(leaves)] for leaves in columns]
+    found = []
+    for path, *leaves in zip(paths, *columns, strict=True):
+        name = (own + jax.tree_util.keystr(path)).strip("[]'.").replace("']['", ".")
+        arrays = [np.asarray(x).reshape(np.shape(x)[0], -1) for x in leaves]
+        where = _places(x, name, arrays[0].shape[0])
+        for i in range(arrays[0].shape[1]):
+            label = name or "data"
+            label = label if arrays[0].shape[1] == 1 else f"{label} {i}"
+            each = {what: a[:, i] for what, a in zip(names, arrays, strict=True)}
+            found.append({"x": where, "name": label, **each})
+    return found
+
+
+def _places(x: Any, name: str, rows: int) -> np.ndarray:
+    """Where the data of a series lie."""
+    if x is None:
+        return np.arange(rows)
     if isinstance(x, dict):
-        given = x.get(name)
-    rows = columns[0].shape[0]
-    where = np.arange(rows) if given is None else np.asarray(given)
+        if name not in x:
+            raise ValueError(
+                f"x as a dict must have an entry for each data set, got the keys "
+                f"{sorted(map(str, x))} and none for {name or 'an array'!r}"
+            )
+        x = x[name]
+    where = np.asarray(x)
     if where.shape != (rows,):
         raise ValueError(
-            f"x must have an entry for each of {rows} data of {part.name}, got shape "
-            f"{where.shape}"
+            f"x must have an entry for each of {rows} data of {name or 'the fit'}, got "
+            f"shape {where.shape}"
         )
-    count = columns[0].shape[1]
-    return [
-        {
-            "x": where,
-            "name": name if count == 1 else f"{name} {i}",
-            **{what: col[:, i] for what, col in zip(names, columns, strict=True)},
-        }
-        for i in range(count)
-    ]
-
-
-def _columns(tree: Any) -> np.ndarray:
-    """An array of data as columns along its first axis; a pytree as one column."""
-    if hasattr(tree, "shape") and np.ndim(tree) >= 1:
-        return np.asarray(tree).reshape(np.shape(tree)[0], -1)
-    leaves = [np.ravel(np.asarray(leaf)) for leaf in jax.tree.leaves(tree)]
-    return np.concatenate(leaves)[:, None]
+    return where

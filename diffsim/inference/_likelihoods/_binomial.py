@@ -49,10 +49,11 @@ class Binomial(AbstractIndependentLikelihood):
         check_mask(mask)
         self.trials = jax.tree.map(lambda x: as_floating("trials", x), trials)
         for leaf in jax.tree.leaves(self.trials):
-            if not is_traced(leaf) and not np.all(np.asarray(leaf) >= 0):
+            known = np.zeros(0) if is_traced(leaf) else np.ravel(np.asarray(leaf))
+            wrong = known[(known < 0) | (known != np.round(known))]
+            if wrong.size:
                 raise ValueError(
-                    "trials must be numbers of trials, 0 or more, got "
-                    f"{np.min(np.asarray(leaf)):g}"
+                    f"trials must be whole numbers of trials, got {wrong[0]:g}"
                 )
         self.mask = mask
 

@@ -11,6 +11,7 @@ from jaxtyping import Array
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import PyTree
 from ..._validation import as_floating, as_vector, check_signature, is_traced
+from ._covariance import AbstractCovariance
 from ._custom import CustomLikelihood
 from ._layout import DataLayout
 from ._likelihood import AbstractLikelihood
@@ -30,8 +31,8 @@ class DataSets(eqx.Module):
         except ValueError as error:
             keys = jax.tree.unflatten(self.structure, ["..."] * len(self.likelihoods))
             raise ValueError(
-                f"{name} must have a part for each likelihood of noise, {keys}, got "
-                f"{_keys(tree)}"
+                f"{name} must have a part for each likelihood of noise, which has "
+                f"{_keys(keys)}, got {_keys(tree)}"
             ) from error
 
     def labels(self) -> list[str]:
@@ -43,8 +44,10 @@ class DataSets(eqx.Module):
 
 def data_sets(noise: Any, model: PyTree[Any]) -> DataSets:
     """The likelihoods that `noise` is at `model`; objects to anything else."""
+    _check_no_covariance(noise)
     if _is_function(noise):
         found = _call(noise, model)
+        _check_no_covariance(found)
         leaves, structure = jax.tree.flatten(found, is_leaf=_is_likelihood)
         every = [(leaf, True) for leaf in leaves]
     else:
@@ -63,6 +66,15 @@ def data_sets(noise: Any, model: PyTree[Any]) -> DataSets:
             "noise={...: lambda model: Gaussian(model.sigma)}"
         )
     return found
+
+
+def _check_no_covariance(noise: Any):
+    if isinstance(noise, AbstractCovariance):
+        kind = type(noise).__name__
+        raise ValueError(
+            f"noise must be a likelihood, got the covariance {kind}; write "
+            f"Gaussian(covariance={kind}(...))"
+        )
 
 
 def _is_function(noise: Any) -> bool:
@@ -100,6 +112,14 @@ def _likelihood(found: Any, varies: bool) -> AbstractLikelihood:
 def _kind(found: Any) -> str:
     is_class = isinstance(found, type)
     return f"the class {found.__name__}" if is_class else type(found).__name__
+
+
+def _with_mask(likelihood: AbstractLikelihood) -> str:
+    if type(likelihood) is CustomLikelihood:
+        return "an attribute "
+    before = {"Gaussian": "sigma, ", "LogNormal": "sigma, ", "StudentT": "sigma, dof, "}
+    kind = type(likelihood).__name__
+    return f"{kind}({before.get(kind, '')}"
 
 
 def _keys(tree: PyTree[Any]) -> str:
@@ -146,7 +166,7 @@ def _checked(
         raise ValueError(
             f"{name} has {bad.size} of {flat.size} numbers that are NaN or infinite, "
             f"the first at flat position {bad[0]}; leave them out with "
-            f"Gaussian(sigma, mask=isfinite({name}))"
+            f"{_with_mask(likelihood)}mask=isfinite({name}))"
         )
     if not np.any(used):
         raise ValueError("mask leaves no data; it is True where there is a datum")

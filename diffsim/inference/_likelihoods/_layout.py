@@ -28,10 +28,12 @@ class DataLayout(eqx.Module):
         if jax.tree.structure(tree) != self.structure:
             arrays = [np.broadcast_to(0.0, shape) for shape in self.shapes]
             like = jax.tree.unflatten(self.structure, arrays)
+            hint = "; a list is a pytree of as many numbers, and np.asarray(...) makes "
+            hint += "one array of it"
+            lists = isinstance(tree, list) or isinstance(like, list)
             raise ValueError(
                 f"{name} must be a pytree like the data, {_in_words(like)}, got "
-                f"{_in_words(tree)}; a list is a pytree of as many numbers, "
-                "and np.asarray(...) makes one array of it"
+                f"{_in_words(tree)}{hint if lists else ''}"
             )
         leaves = jax.tree.leaves(tree)
         for leaf, shape in zip(leaves, self.shapes, strict=True):
@@ -82,6 +84,8 @@ def _in_words(tree: PyTree[Any]) -> str:
     structure = jax.tree.structure(tree)
     if jax.tree_util.treedef_is_leaf(structure):
         return "one array" if np.ndim(tree) else "one number"
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        return f"a dict with the keys {sorted(tree)}"
     if type(tree) not in (list, tuple) or not jax.tree_util.all_leaves(tree):
         return str(structure)
     numbers = all(np.ndim(leaf) == 0 for leaf in tree)

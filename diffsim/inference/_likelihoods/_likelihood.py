@@ -177,12 +177,17 @@ def check_mask(mask: PyTree[Any]):
             )
 
 
-def as_scale(name: str, given: PyTree[Any], mask: PyTree[Any]) -> PyTree[Any]:
+def as_scale(
+    name: str,
+    given: PyTree[Any],
+    mask: PyTree[Any],
+    why: str = "it is a standard deviation",
+) -> PyTree[Any]:
     """Return a pytree of positive finite numbers as arrays, checked where in use."""
     # Arrays, so that another value compiles nothing new.
     arrays = jax.tree.map(lambda leaf: as_floating(name, leaf), given)
     for leaf in _used(arrays, mask):
-        check_positive(name, leaf, "it is a standard deviation")
+        check_positive(name, leaf, why)
         _check_finite(name, leaf)
     return arrays
 

@@ -61,7 +61,7 @@ class StudentT(AbstractIndependentLikelihood):
     ):
         check_mask(mask)
         self.sigma = as_scale("sigma", sigma, mask)
-        self.dof = as_scale("dof", dof, mask)
+        self.dof = as_scale("dof", dof, mask, "it is a number of degrees of freedom")
         self.mask = mask
 
     @property

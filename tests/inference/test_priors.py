@@ -1,0 +1,203 @@
+"""Priors of every kind, ties and fixed parameters: the fit is SciPy's of the same."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+import diffsim as ds
+from diffsim import RESULTS
+from diffsim.inference import FitOptions, Free, Gaussian, Prior
+
+
+X = np.linspace(0.0, 3.0, 25)
+DATA = 1 + 0.5 * X + 0.2 * np.random.default_rng(2).normal(size=25)
+START = {"a": 0.5, "b": 0.5}
+NOISE = Gaussian(0.2)
+
+
+def line(m):
+    return m["a"] + m["b"] * X
+
+
+class Density:
+    """A distribution as its log density, with the bounds of its support."""
+
+    def __init__(self, log_prob, lower=None):
+        self.log_prob = log_prob
+        if lower is not None:
+            self.support = Support(lower)
+
+
+class Support:
+    """As NumPyro's constraints are, positive and open at its end."""
+
+    def __init__(self, lower):
+        self.lower_bound = lower
+
+    def __call__(self, x):
+        return x > self.lower_bound
+
+
+LOG_NORMAL = Density(lambda x: -((jnp.log(x) + 1) ** 2) / 2 - jnp.log(x), lower=0.0)
+HALF_NORMAL = Density(lambda x: -(x**2) / 2, lower=0.0)
+JOINT = Density(lambda x: -jnp.sum((x - jnp.mean(x)) ** 2) / (2 * 0.1**2))
+
+
+def best(loss, start):
+    """The optimum, and the error bars of the second derivative there."""
+    options = {"xatol": 1e-11, "fatol": 1e-14, "maxiter": 4000, "maxfev": 4000}
+    value = jax.jit(loss)
+    given = {"method": "Nelder-Mead", "options": options}
+    found = scipy.optimize.minimize(lambda x: float(value(x)), start, **given)
+    hessian = jax.hessian(loss)(found.x)
+    return found.x, np.sqrt(np.diagonal(np.linalg.inv(hessian)))
+
+
+def chi2(a, b):
+    return jnp.sum((a + b * X - DATA) ** 2) / (2 * 0.2**2)
+
+
+def test_distribution_is_part_of_the_posterior():
+    free = {"a": Free(), "b": Free(prior=LOG_NORMAL)}
+    found = ds.fit(line, START, DATA, noise=NOISE, free=free)
+    values, errors = best(
+        lambda x: chi2(*x) - LOG_NORMAL.log_prob(x[1]), np.array([0.9, 0.5])
+    )
+    np.testing.assert_allclose(found.values, values, rtol=1e-6)
+    # Its density is not concave here, which only the observed information knows.
+    np.testing.assert_allclose(found.observed().stderr, errors, rtol=1e-5)
+    assert found.lower[1] == 0
+
+
+def test_list_of_priors_is_one_for_each_entry():
+    free = {"[:]": Free(prior=[(1.0, 0.02), LOG_NORMAL])}
+
+    def predict(c):
+        return c[0] + c[1] * X
+
+    found = ds.fit(predict, jnp.array([0.5, 0.5]), DATA, noise=NOISE, free=free)
+
+    def loss(x):
+        gaussian = (x[0] - 1.0) ** 2 / (2 * 0.02**2)
+        return chi2(*x) + gaussian - LOG_NORMAL.log_prob(x[1])
+
+    values, errors = best(loss, np.array([0.9, 0.5]))
+    np.testing.assert_allclose(found.values, values, rtol=1e-6)
+    # Its density is not concave here, which only the observed information knows.
+    np.testing.assert_allclose(found.observed().stderr, errors, rtol=1e-5)
+    np.testing.assert_array_equal(found.lower, [-np.inf, 0.0])
+
+
+def test_prior_of_several_entries_together_is_a_matrix_of_curvatures():
+    def predict(c):
+        return c[0] + c[1] * X
+
+    free = {"[:]": Free(prior=JOINT)}
+    found = ds.fit(predict, jnp.array([0.5, 0.5]), DATA, noise=NOISE, free=free)
+    values, errors = best(lambda x: chi2(*x) - JOINT.log_prob(x), np.array([0.9, 0.5]))
+    np.testing.assert_allclose(found.values, values, rtol=1e-6)
+    np.testing.assert_allclose(found.stderr, errors, rtol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [(2.0, 0.01), Density(lambda r: -(jnp.abs(r) ** 3))])
+def test_prior_on_a_function_is_part_of_the_posterior(prior):
+    ratio = Prior(lambda m: m["a"] / m["b"], prior)
+    found = ds.fit(line, START, DATA, noise=NOISE, priors=[ratio])
+
+    def loss(x):
+        r = x[0] / x[1]
+        other = (r - 2.0) ** 2 / (2 * 0.01**2) if prior == (2.0, 0.01) else r**3
+        return chi2(*x) + other
+
+    values, _ = best(loss, np.array([0.9, 0.5]))
+    np.testing.assert_allclose(found.values, values, rtol=1e-6)
+
+
+def test_fit_ends_at_the_end_of_a_support():
+    """A half-normal has a finite density at 0, where this optimum lies."""
+    free = {"a": Free(prior=HALF_NORMAL), "b": Free()}
+    found = ds.fit(line, START, DATA - 1.5, noise=NOISE, free=free)
+    assert found.status == RESULTS.successful
+    assert found.at_bound[0] and found.values[0] == 0
+    slope = np.sum(X * (DATA - 1.5)) / np.sum(X**2)
+    assert found.values[1] == pytest.approx(slope, rel=1e-8)
+
+
+def test_tied_and_fixed_parameters_follow():
+    free = {"a": Free(tied=lambda m: 2 * m["b"]), "b": Free(unit="m/s")}
+    found = ds.fit(line, START, DATA, noise=NOISE, free=free)
+    shape = 2 + X
+    exact = np.sum(shape * DATA) / np.sum(shape**2)
+    sd = 0.2 / np.sqrt(np.sum(shape**2))
+    assert found.names == ("b",) and found.tied_names == ("a",)
+    np.testing.assert_allclose(found.model["a"], 2 * exact, rtol=1e-9)
+    np.testing.assert_allclose(found.tied_stderr, [2 * sd], rtol=1e-9)
+    assert "b [m/s]" in str(found) and "tied" in str(found)
+    same = ds.fit(
+        line, START, DATA, noise=NOISE, free={"a": Free(tied="b"), "b": Free()}
+    )
+    assert same.model["a"] == same.model["b"]
+    fixed = ds.fit(line, START, DATA, noise=NOISE, options=FitOptions(fixed="a"))
+    assert fixed.names == ("b",) and fixed.model["a"] == 0.5
+
+
+def test_start_outside_of_a_prior_is_named():
+    narrow = Density(lambda x: jnp.where(x > 1, 0.0, -jnp.inf))
+    free = {"a": Free(prior=narrow), "b": Free()}
+    found = ds.fit(line, START, DATA, noise=NOISE, free=free)
+    assert found.status == RESULTS.prior_not_finite
+
+
+@pytest.mark.parametrize(
+    ("free", "words"),
+    [
+        (lambda: {"a": Free(tied=3.0)}, "tied must be the path"),
+        (lambda: {"a": Free(tied="b", scale=1.0)}, "tied cannot be combined"),
+        (lambda: {"a": Free(tied="q"), "b": Free()}, "tied='q' names nothing"),
+        (lambda: {"a": Free(tied="b")}, "must have a parameter that is not tied"),
+        (lambda: {"a": Free(tied=lambda m: X), "b": Free()}, "must give one number"),
+        (lambda: {"a": Free(prior="normal")}, "prior must be"),
+        (
+            lambda: {"a": Free(prior=[(0.0, 1.0)] * 2)},
+            "a list of one for each",
+        ),
+    ],
+)
+def test_invalid_options_raise_value_error(free, words):
+    with pytest.raises(ValueError, match=words):
+        ds.fit(line, START, DATA, noise=NOISE, free=free())
+
+
+def test_invalid_priors_on_functions_raise_value_error():
+    with pytest.raises(ValueError, match=r"priors must be a list of inference\.Prior"):
+        ds.fit(line, START, DATA, noise=NOISE, priors=[(1.0, 2.0)])
+    with pytest.raises(ValueError, match=r"prior must be \(mean, standard deviation"):
+        Prior(lambda m: m["a"], None)
+    with pytest.raises(ValueError, match="fixed must leave a parameter free"):
+        ds.fit(line, START, DATA, noise=NOISE, options=FitOptions(fixed=["a", "b"]))
+
+
+@pytest.mark.parametrize("start", [(0.0, 0.0), (0.9, 0.6)])
+def test_own_likelihood_without_curvature_far_away_is_fitted(start):
+    """Huber's loss is straight where all residuals are large."""
+
+    class Huber:
+        def log_prob(self, prediction, data):
+            r = jnp.abs(data - prediction) / 0.2
+            return -jnp.sum(jnp.where(r < 1.5, r**2 / 2, 1.5 * r - 1.125))
+
+    spoiled = DATA.copy()
+    spoiled[[3, 9]] += 5.0
+    given = dict(zip("ab", start, strict=True))
+    found = ds.fit(line, given, spoiled, noise=Huber())
+    assert found.status == RESULTS.successful
+
+    def loss(x):
+        return -Huber().log_prob(x[0] + x[1] * X, spoiled)
+
+    values, errors = best(loss, np.array([0.9, 0.5]))
+    np.testing.assert_allclose(found.values, values, atol=1e-5)
+    np.testing.assert_allclose(found.stderr, errors, rtol=1e-4)
