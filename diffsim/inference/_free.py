@@ -68,8 +68,9 @@ class Free(eqx.Module):
         NumPyro, Distrax or your own, any object with `log_prob(value)`; or a list of
         either, one for each entry of an array. The density is that of the parameter
         itself, whatever its transform; to the information it adds its curvature where
-        that is positive, and `fit.observed()` counts it everywhere. A support that a distribution of NumPyro states,
-        as positive numbers, bounds the parameter where there are no `bounds`.
+        that is positive, and `fit.observed()` counts it everywhere. A support that a
+        distribution of NumPyro states, as positive numbers, bounds the parameter where
+        there are no `bounds`.
     - `tied`: the parameter is not free but follows others: the path of one that it
         equals, or a function of the model, `Free(tied=lambda m: 2 * m["a"])`, which
         sees the values of all that are free and of those that are tied before it.
