@@ -30,7 +30,7 @@ class DataLayout(eqx.Module):
             like = jax.tree.unflatten(self.structure, arrays)
             hint = "; a list is a pytree of as many numbers, and np.asarray(...) makes "
             hint += "one array of it"
-            lists = isinstance(tree, list) or isinstance(like, list)
+            lists = isinstance(tree, list | tuple) or isinstance(like, list | tuple)
             raise ValueError(
                 f"{name} must be a pytree like the data, {_in_words(like)}, got "
                 f"{_in_words(tree)}{hint if lists else ''}"
