@@ -95,9 +95,9 @@ def fit(
         them for data and predictions that are dicts.
     - `free`: which numbers vary: None for what the simulation declares (a bare pytree:
         every float, and no leaf may be an integer), a path, several, a function from
-        the model to nodes, or a dict from path to `Free` with scales, transforms,
-        bounds and priors. Paths keep their order in `names`; with None, a model that
-        is a dict has its keys sorted, as JAX sorts them.
+        the model to nodes, or a dict from any of these to `Free` with scales,
+        transforms, bounds and priors. Paths keep their order in `names`; with None, a
+        model that is a dict has its keys sorted, as JAX sorts them.
     - `solver`: None for `LevenbergMarquardt`; any Optax optimizer, as
         `optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-2))`, for gradient
         descent in units of `Free.scale`; or an Optimistix least-squares solver or

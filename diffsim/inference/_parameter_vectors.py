@@ -167,12 +167,12 @@ def distributions_of(
     for span in spans:
         if is_distribution(span.prior):
             given, path = span.prior, span.part.path
-            found.append(Distribution(given, span.begin, span.part.shape, path))
+            found.append(Distribution.of(given, span.begin, span.part.shape, path))
         elif isinstance(span.prior, list):
             for i, entry in enumerate(span.kept):
                 if is_distribution(span.prior[entry]):
                     given, name = span.prior[entry], span.names[i]
-                    found.append(Distribution(given, span.begin + i, (), name))
+                    found.append(Distribution.of(given, span.begin + i, (), name))
     single = tuple(one for one in found if one.is_elementwise(start))
     return single, tuple(one for one in found if not one.is_elementwise(start))
 

@@ -1,5 +1,6 @@
 """The free parameters of a model as a vector, and back."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -117,7 +118,7 @@ def parameters(
     model: PyTree, free: Any, priors: Any = (), fixed: Any = ()
 ) -> Parameters:
     """The free parameters of `model` as `fit` and `fisher` take them."""
-    how = dict(free) if isinstance(free, dict) else {}
+    how = _by_path(model, free) if isinstance(free, dict) else {}
     for path, value in how.items():
         if not isinstance(value, Free):
             raise ValueError(f"free[{path!r}] must be a Free(...), got {value!r}")
@@ -138,7 +139,8 @@ def parameters(
         tuple(name for span in spans for name in span.names),
     )
     start = selected_values(model, selection)
-    scale, vectors = parameter_vectors(start, spans)
+    plain = [dataclasses.replace(span, prior=None) for span in spans]
+    scale, vectors = parameter_vectors(start, plain)
     transformed = [span for span in spans if span.transform is not None]
     found = Parameters(
         base=_with_arrays(model, (*selection.parts, *tied_parts(tied))),
@@ -157,6 +159,16 @@ def parameters(
         has_bounds=any(span.is_bounded() for span in spans),
     )
     _check_start(found)
+    return found
+
+
+def _by_path(model: PyTree, free: dict[Any, Any]) -> dict[Any, Any]:
+    """Options by path, where a key may be a function from the model to nodes."""
+    found = {}
+    for key, value in free.items():
+        where = callable(key) and not isinstance(key, type)
+        paths = [part.path for part in select(model, key).parts] if where else [key]
+        found.update(dict.fromkeys(paths, value))
     return found
 
 

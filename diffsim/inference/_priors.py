@@ -72,13 +72,38 @@ class Prior(eqx.Module):
         return -jnp.sum(jnp.log(sd)) - count * (0.5 * np.log(2 * np.pi))
 
 
+class _Opaque:
+    """A distribution that no transformation looks into."""
+
+    def __init__(self, given: Any):
+        self.given = given
+
+
 class Distribution(eqx.Module):
     """A distribution as the prior of some entries of the vector of parameters."""
 
-    given: Any
+    numbers: Any
+    opaque: Any = eqx.field(static=True)
     begin: int = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)
     path: str = eqx.field(static=True)
+
+    @classmethod
+    def of(
+        cls, given: Any, begin: int, shape: tuple[int, ...], path: str
+    ) -> "Distribution":
+        """One whose numbers are traced, if it is a pytree that lets them be."""
+        leaves, structure = jax.tree.flatten(given)
+        shown = jax.tree.unflatten(structure, range(len(leaves)))
+        # Those of Distrax lose what is no array, under transformations by Equinox.
+        whole = len(jax.tree.leaves(shown)) == len(leaves)
+        numbers, opaque = (given, None) if whole else (None, _Opaque(given))
+        return cls(numbers, opaque, begin, shape, path)
+
+    @property
+    def given(self) -> object:
+        """The distribution."""
+        return self.numbers if self.opaque is None else self.opaque.given
 
     def log_prob(self, values: Array) -> Array:
         """Of each entry, or one number for all; −inf outside of a stated support."""
@@ -87,7 +112,8 @@ class Distribution(eqx.Module):
         with warnings.catch_warnings():
             # NumPyro's, of values outside of the support, which are told apart here.
             warnings.simplefilter("ignore")
-            found = jnp.asarray(self.given.log_prob(x))
+            given: Any = self.given
+            found = jnp.asarray(given.log_prob(x))
             inside = _is_inside(self.given, x)
         return found if inside is None else jnp.where(inside, found, -jnp.inf)
 

@@ -144,6 +144,14 @@ def test_tied_and_fixed_parameters_follow():
     assert fixed.names == ("b",) and fixed.model["a"] == 0.5
 
 
+def test_a_key_of_free_may_be_a_function_of_the_model():
+    by_path = {"a": Free(prior=(1.0, 0.01)), "b": Free()}
+    by_where = {(lambda m: m["a"]): Free(prior=(1.0, 0.01)), (lambda m: m["b"]): Free()}
+    fits = [ds.fit(line, START, DATA, noise=NOISE, free=f) for f in (by_path, by_where)]
+    assert fits[0].names == fits[1].names == ("a", "b")
+    np.testing.assert_array_equal(fits[0].values, fits[1].values)
+
+
 def test_start_outside_of_a_prior_is_named():
     narrow = Density(lambda x: jnp.where(x > 1, 0.0, -jnp.inf))
     free = {"a": Free(prior=narrow), "b": Free()}
