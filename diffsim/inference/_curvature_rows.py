@@ -21,6 +21,7 @@ def curvature_rows(
     arXiv:1406.2572), and down a straight slope there is a step, too. Otherwise they
     count as 0: there is no information in such a direction.
     """
+    # Any unit and scale give the same AᵀA and Aᵀe: no derivative of theirs is needed.
     unit = jnp.where(z == 0, 1, jnp.abs(jax.lax.stop_gradient(z)))
 
     def scaled_loss(x: Array) -> Array:
@@ -30,16 +31,17 @@ def curvature_rows(
     diagonal = jnp.sqrt(jnp.abs(jnp.diagonal(hessian)))
     scale = jax.lax.stop_gradient(jnp.where(diagonal > 0, diagonal, 1))
     scaled = hessian / scale[:, None] / scale[None, :]
+    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
     eigenvalues, vectors = jnp.linalg.eigh(jax.lax.stop_gradient(scaled))
     rounding = float(jnp.finfo(z.dtype).eps ** 0.8)
     sizes = jnp.where(positive, jnp.abs(eigenvalues), jnp.maximum(eigenvalues, 0))
     along = matmul(vectors.T, gradient / scale)
-    # Down a straight slope there is no curvature, and a step of one unit.
+    # Down a straight slope there is no curvature, and a step of one unit: a choice of
+    # step, of which no derivative is asked.
     slope = jnp.where(positive & (sizes <= rounding), jnp.abs(along), 0)
     sizes = jnp.maximum(sizes, jax.lax.stop_gradient(slope))
     kept = sizes > rounding
     roots = jnp.sqrt(jnp.where(kept, sizes, 1))
-    # Of equal eigenvalues the vectors have no derivative; `eigen_rows` has that of all.
     downhill = roots[:, None] * vectors.T * jnp.where(kept, 1, 0)[:, None]
     convex = eigen_rows(scaled, eigenvalues, vectors, least=rounding)
     rows = jnp.where(jnp.all(eigenvalues > rounding), convex, downhill)

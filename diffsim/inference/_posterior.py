@@ -147,6 +147,8 @@ class Posterior(eqx.Module):
         """
         del args
         if self.curvature == "observed":
+            # The derivative that a solver takes is the second one of the loss, and no
+            # third.
             hold = jax.lax.stop_gradient
             e, jacobian, objective = self.rows_and_jacobian(hold(z))
             return hold(e) + matmul(hold(jacobian), z - hold(z)), objective

@@ -263,6 +263,7 @@ class GaussianComparison(AbstractComparison):
 
 def _hypotenuse(sigma: Array, jitter: Array) -> Array:
     """√(σ² + j²), in units of the larger, whose square may be beyond a float."""
+    # Any unit gives the same root, so that the derivative needs none of it.
     unit = jax.lax.stop_gradient(jnp.maximum(sigma, jnp.abs(jitter)))
     return unit * jnp.sqrt((sigma / unit) ** 2 + (jitter / unit) ** 2)
 
