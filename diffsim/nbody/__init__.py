@@ -3,6 +3,7 @@
 from ._bodies import Bodies, State, TestParticles
 from ._body_axes import BodyAxes
 from ._forces import AbstractForce, Gravity, PostNewtonian
+from ._gauss_radau import IAS15
 from ._kepler import (
     Elements,
     NonsingularElements,
@@ -18,6 +19,7 @@ from ._units import G
 
 
 __all__ = [
+    "IAS15",
     "AbstractForce",
     "Bodies",
     "BodyAxes",

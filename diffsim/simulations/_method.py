@@ -1,6 +1,6 @@
 """`Method`: how a simulation is run, never what is simulated."""
 
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import diffrax
 import equinox as eqx
@@ -82,6 +82,8 @@ class Method(eqx.Module):
                 "estimate to follow, and what is symplectic is so at fixed steps; give "
                 "step= and no controller"
             )
+        if _controls(self.controller) and isinstance(self.solver, ChoosesSteps):
+            _check_own_controller(self.solver, self.controller)
         if isinstance(self.adjoint, AbstractScanAdjoint) and self.adaptive:
             raise ValueError(
                 f"{type(self.adjoint).__name__} belongs to fixed steps; give step= and "
@@ -168,8 +170,27 @@ def _check_spanned(ends: np.ndarray, t0: float, end: float):
     )
 
 
+@runtime_checkable
+class ChoosesSteps(Protocol):
+    """A solver whose steps nothing chooses as well as what it brings along."""
+
+    @property
+    def default_controller(self) -> diffrax.AbstractStepSizeController:
+        """What chooses them."""
+        ...
+
+
+def controller_of(method: Method, dtype: Any) -> Any:
+    """The step-size controller of an adaptive run of states of this type."""
+    if method.controller is not None:
+        return method.controller
+    if isinstance(method.solver, ChoosesSteps):
+        return method.solver.default_controller
+    return default_controller(dtype)
+
+
 def default_controller(dtype: Any) -> diffrax.PIDController:
-    """Of an adaptive run of states of this type, where the method does not say."""
+    """Of an adaptive run of states of this type, where nothing else is said."""
     # Rounding alone makes an error of a few of the precision, whatever the step.
     tolerance = max(1e-8, 25 * float(jnp.finfo(dtype).eps))
     return diffrax.PIDController(rtol=tolerance, atol=tolerance)
@@ -210,6 +231,18 @@ def _controls(controller) -> bool:
     """Whether the controller follows an error estimate."""
     given = (diffrax.StepTo, diffrax.ConstantStepSize, PrescribedSteps)
     return not isinstance(controller, given)
+
+
+def _check_own_controller(solver: ChoosesSteps, controller: Any):
+    """Refuse to choose steps by an error that a solver does not estimate."""
+    name, given = type(solver).__name__, type(controller).__name__
+    if controller is None or isinstance(controller, type(solver.default_controller)):
+        return
+    raise ValueError(
+        f"{name} chooses its steps by the timescale of the motion and estimates no "
+        f"error for a {given}; leave controller=None, and give {name}(epsilon=...) for "
+        "other steps"
+    )
 
 
 def _checked_step(step):

@@ -274,7 +274,7 @@ def _simulate(
     known = jnp.isfinite(elapsed)
     elapsed = jnp.where(known, elapsed, 0)
     plan = with_step_size_control(
-        plan, simulation, t0, elapsed, y0, to_outputs=not events
+        plan, simulation, t0, elapsed, y0, about.meter, to_outputs=not events
     )
     begin = epoch.zero
     if restart is not None:

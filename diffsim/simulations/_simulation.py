@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool
 from .._results import RESULTS
 from .._types import PyTree
 from .._validation import as_floating, check_positive
-from ._method import Method, default_controller
+from ._method import Method, controller_of
 from ._state_axes import AbstractStateAxes
 
 
@@ -172,9 +172,7 @@ def _as_written(name: str) -> str:
 
 def _with_tolerance(method: Method, rtol: Any) -> diffrax.PIDController:
     check_positive("rtol", as_floating("rtol", rtol))
-    controller = method.controller
-    if controller is None and method.step is None:
-        controller = default_controller(float)
+    controller = method.controller if method.step else controller_of(method, float)
     if not isinstance(controller, diffrax.PIDController):
         chosen = (
             f"step={method.step}"

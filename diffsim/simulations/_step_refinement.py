@@ -14,7 +14,7 @@ import numpy as np
 from .._results import RESULTS, nan_unless
 from .._trace_contexts import SURROUNDINGS, Surrounding
 from .._validation import is_traced
-from ._method import MAX_STEPS, Method, default_controller
+from ._method import MAX_STEPS, Method, controller_of
 from ._simulation import AbstractSimulation
 from ._trajectory import Trajectory
 
@@ -194,10 +194,12 @@ class ScalesSteps(Protocol):
 
 
 def _with_finer_steps(method: Method, dtype: Any) -> Method | None:
-    controller = method.controller
+    constant = isinstance(method.controller, diffrax.ConstantStepSize | None)
+    controller = (
+        method.controller if not method.adaptive else controller_of(method, dtype)
+    )
     if isinstance(controller, ScalesSteps):
         return _with(method, method.step, controller.scaled(0.5))
-    constant = isinstance(controller, diffrax.ConstantStepSize | None)
     if constant and method.step is not None:
         return _with(method, method.step / 2, controller)
     return _scaled(method, _TENTH, dtype)
@@ -205,9 +207,7 @@ def _with_finer_steps(method: Method, dtype: Any) -> Method | None:
 
 def _scaled(method: Method, factor: float, dtype: Any) -> Method | None:
     """`method` with tolerances that are larger by a factor, if it has some."""
-    controller = method.controller
-    if controller is None:
-        controller = default_controller(dtype)
+    controller = controller_of(method, dtype)
     if not isinstance(controller, diffrax.PIDController):
         return None
     controller = eqx.tree_at(

@@ -19,7 +19,13 @@ from jaxtyping import Array, Float
 from ..._results import equals
 from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
-from ._adaptive_step import DiffraxSteps, OnClock, PackedSteps, make_stepper
+from ._adaptive_step import (
+    DiffraxSteps,
+    OnClock,
+    PackedSteps,
+    make_stepper,
+    steps_to_outputs,
+)
 from ._step_size_control import never_jumps
 
 
@@ -51,9 +57,12 @@ class AdaptiveRun(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    """Arrays that a run writes into, each place once."""
+    """Arrays that a run writes into, each place once.
 
-    states: PyTree[Array] | None
+    `outputs` are the states there, or what a step to each of them is taken from.
+    """
+
+    outputs: PyTree[Array] | None
     ends: Array
     kept: PyTree[Array] | None
 
@@ -104,7 +113,8 @@ def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array
     result = good.where(loop.goes_on(last), good.max_steps_reached, last.result)
     unpacked = loop.steps.unpacked
     end = (loop.direction * last.t, unpacked(last.y))
-    states, ends, kept = last.written
+    _, ends, kept = last.written
+    states = loop.states_at_outputs(last)
     found = {"end": jax.tree.map(lambda a: a[None], end), "ends": ends}
     for name, some in (("states", states), ("kept", kept)):
         if some is not None:
@@ -157,32 +167,42 @@ class _Loop(NamedTuple):
         memory, watched = self.steps.memory(begin, first, y), None
         if run.stop is not None:
             watched = run.stop.values(run.span[0], run.y0), jnp.asarray(False)
-        written = self.empty(y)
+        written = self.empty(y, memory)
         return _At(
             begin, first, y, memory, state, good, none, none, none, watched, written
         )
 
-    def empty(self, y: PyTree[Array]) -> _Buffers:
+    def steps_to_outputs(self) -> bool:
+        """Whether outputs are by steps of their own, as in a replay."""
+        run = self.run
+        kept = run.every is not None
+        return run.times is not None and kept and steps_to_outputs(run.solver)
+
+    def empty(self, y: PyTree[Array], memory: Any) -> _Buffers:
         """Room for what is written, infinite as Diffrax leaves it."""
         run, (begin, end) = self.run, self.span()
 
-        def room(size: int, unknown):
-            # A run of no length takes no step, and its outputs are where it begins.
+        def room(size: int, like: PyTree, unknown=lambda a: jnp.asarray(jnp.inf)):
             return jax.tree.map(
                 lambda a: jnp.broadcast_to(
                     unknown(a).astype(a.dtype), (size, *a.shape)
                 ),
-                y,
+                like,
             )
 
         def output(a):
+            # A run of no length takes no step, and its outputs are where it begins.
             return jnp.where(begin == end, a, jnp.inf)
 
+        outputs = None
+        if run.times is not None:
+            like = (begin, y, memory) if self.steps_to_outputs() else y
+            unknown = (lambda a: a) if self.steps_to_outputs() else output
+            outputs = room(run.times.size, like, unknown)
         return _Buffers(
-            None if run.times is None else room(run.times.size, output),
+            outputs,
             jnp.full(run.max_steps, jnp.inf, end.dtype),
-            run.every
-            and room(run.max_steps // run.every, lambda a: jnp.asarray(jnp.inf)),
+            run.every and room(run.max_steps // run.every, y),
         )
 
     def goes_on(self, at: _At) -> Array:
@@ -252,21 +272,26 @@ class _Loop(NamedTuple):
     ) -> tuple[Array, _Buffers]:
         """Write a step to `t` if it is kept; returns the next output's number, too."""
         put: Any = loops.buffer_at_set
-        states, ends, kept = at.written
-        output, states = self.outputs(at, keep, dense)
+        _, ends, kept = at.written
+        output, outputs = self.outputs(at, keep, dense)
         new = put(ends, at.accepted, self.direction * t, pred=keep)
         if self.run.every is not None:
             place, every = at.accepted // self.run.every, self.run.every
             full = keep & ((at.accepted + 1) % every == 0)
             kept = jax.tree.map(lambda a, b: put(b, place, a, pred=full), y, kept)
-        return output, _Buffers(states, new, kept)
+        return output, _Buffers(outputs, new, kept)
 
-    def outputs(self, at: _At, keep: Array, dense: Any) -> tuple[Array, PyTree]:
-        """Write the outputs inside a step that is kept."""
+    def outputs(
+        self, at: _At, keep: Array, dense: dict[str, Any]
+    ) -> tuple[Array, PyTree]:
+        """Write the outputs inside a step that is kept, or where it begins."""
         if self.run.times is None:
             return at.output, None
         times, size = self.direction * self.run.times, self.run.times.size
-        inside = self.run.solver.interpolation_cls(t0=at.t, t1=at.end, **dense)
+        here, between = (at.t, at.y, at.memory), None
+        if not self.steps_to_outputs():
+            kind = self.run.solver.interpolation_cls
+            between = kind(t0=at.t, t1=at.end, **dense)
 
         def is_here(carry):
             output, _ = carry
@@ -274,16 +299,33 @@ class _Loop(NamedTuple):
             return keep & (output < size) & here
 
         def add(carry):
-            output, states = carry
-            state = inside.evaluate(times[output])
-            states = jax.tree.map(lambda a, b: b.at[output].set(a), state, states)
-            return output + 1, states
+            output, outputs = carry
+            new = here if between is None else between.evaluate(times[output])
+            outputs = jax.tree.map(lambda a, b: b.at[output].set(a), new, outputs)
+            return output + 1, outputs
 
         return loops.while_loop(
             is_here,
             add,
-            (at.output, at.written.states),
+            (at.output, at.written.outputs),
             max_steps=size,
             buffers=lambda carry: carry[1],
             kind="lax",
         )
+
+    def states_at_outputs(self, last: _At) -> PyTree[Array] | None:
+        """The states at the outputs, infinite at those that were not reached."""
+        run, outputs = self.run, last.written.outputs
+        if not self.steps_to_outputs():
+            return outputs
+        assert run.times is not None
+        begin, end = self.span()
+
+        def state(xs):
+            number, time, (t, y, memory) = xs
+            found = self.steps.inside(t, time, y, memory)
+            reached = (number < last.output) | (begin == end)
+            return jax.tree.map(lambda a: jnp.where(reached, a, jnp.inf), found)
+
+        numbers = jnp.arange(run.times.size)
+        return jax.lax.map(state, (numbers, self.direction * run.times, outputs))

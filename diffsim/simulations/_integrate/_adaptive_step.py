@@ -10,7 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ._explicit_step import add_weighted_stages, is_runge_kutta, stage_rates
+from ._explicit_step import (
+    add_weighted_stages,
+    explicit_step,
+    is_runge_kutta,
+    stage_rates,
+)
 
 
 #: Numbers of a state up to which it is packed. Beyond it the copies cost more than
@@ -155,6 +160,11 @@ class PackedSteps(NamedTuple):
         kept = None if memory is None else rates[-1] / length
         return Stepped(there, error, dense, kept, diffrax.RESULTS.successful)
 
+    def inside(self, t: Array, there: Array, y: Array, memory: Any) -> Array:
+        """The state at a time `there`, by a step of its own from `t`."""
+        del memory
+        return explicit_step(self.solver, self, t, there - t, y, self.args, rolled=True)
+
     def vf_prod(self, t, y, args, control):
         """As a term of packed states."""
         y, control = self.packing.unpack(y), self.terms.direction * control
@@ -180,6 +190,28 @@ class DiffraxSteps(NamedTuple):
     def step(self, t: Array, end: Array, y: PyTree[Array], memory: Any) -> Stepped:
         given = (self.terms, t, end, y, self.args, memory)
         return Stepped(*self.solver.step(*given, made_jump=False))
+
+    def inside(
+        self, t: Array, there: Array, y: PyTree[Array], memory: Any
+    ) -> PyTree[Array]:
+        """The state at a time `there`, by a step of its own from `t`."""
+        if is_runge_kutta(self.solver):
+            given = (self.terms, t, there - t, y, self.args)
+            return explicit_step(self.solver, *given)
+        return self.step(t, there, y, memory).y
+
+
+def steps_to_outputs(solver: Any) -> bool:
+    """Whether outputs inside of a step are by another one, of their own length.
+
+    Which has the order of the solver, as no interpolant of those that there are.
+    """
+    return is_runge_kutta(solver) or memory_is_a_guess(solver)
+
+
+def memory_is_a_guess(solver: Any) -> bool:
+    """Whether what a step leaves to the next one changes none of its digits."""
+    return getattr(type(solver), "memory_is_a_guess", False)
 
 
 def make_stepper(

@@ -20,8 +20,10 @@ from ._replay import (
     Recorded,
     Recording,
     Replay,
+    fits_in_memory,
     is_replayable,
     make_replay,
+    replay_all_steps,
     replay_outputs,
     replay_steps,
     steps_between,
@@ -34,9 +36,6 @@ from ._run_plan import DiffraxPlan, RunResult, RunSpec
 #: many as take each of 4096 steps twice, and each of 125 000 three times.
 CHECKPOINTS = 90
 
-#: Bytes that states kept for reverse mode may take where all have their place.
-_MEMORY = 2**28
-
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
@@ -45,7 +44,9 @@ def diffrax_outputs(
 ) -> RunResult:
     """States at `times`, which lie in order in the `span` of elapsed time."""
     solver, terms = request.plan.method.solver, request.simulation.terms()
-    replays = is_replayable(solver, terms) and _fits_in_memory(request, side)
+    replays = is_replayable(solver, terms) and fits_in_memory(
+        request.y0, 2 * steps_between(side.max_steps)
+    )
     every = steps_between(side.max_steps) if replays else None
     found, result, stats = _run(request, side, span, times, every)
     reached, end = jax.tree.map(lambda a: a[-1], found["end"])
@@ -124,6 +125,8 @@ def _run(
         return run(diffrax.DirectAdjoint(), inputs)
     solver, terms = method.solver, simulation.terms()
     along = _ALONG_STEPS if times is None else _BY_REPLAY
+    if times is not None and not fits_in_memory(request.y0, side.max_steps):
+        along = along._replace(again=None)
     here = is_supported(solver, side.controller, terms)
     return with_forward_and_reverse_mode(
         run,
@@ -158,12 +161,6 @@ def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> 
     return found, RESULTS.promote(result), stats
 
 
-def _fits_in_memory(request: RunSpec, side: DiffraxPlan) -> bool:
-    """Whether there is room for the states from which a run is made again."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(request.y0))
-    return 2 * steps_between(side.max_steps) * size <= _MEMORY
-
-
 def _replay(inputs: _Inputs) -> Replay:
     simulation, method, _, epoch, y0, span, times, _ = inputs
     terms = epoch.shift(simulation.terms())
@@ -177,6 +174,16 @@ def _push(inputs: _Inputs, seen: _Seen) -> _Seen:
     replay = _replay(inputs)
     recorded = Recorded.of(found["ends"], replay.span, replay.times)
     states, end = replay_outputs(replay, recorded)
+    end = found["end"][0], jax.tree.map(lambda a: a[None], end)
+    return found | {"states": states, "end": end}, result, stats
+
+
+def _push_again(inputs: _Inputs, seen: _Seen) -> _Seen:
+    """The same in every mode, for second derivatives: all states have their place."""
+    found, result, stats = seen
+    replay = _replay(inputs)
+    recorded = Recorded.of(found["ends"], replay.span, replay.times)
+    states, end = replay_all_steps(replay, recorded)
     end = found["end"][0], jax.tree.map(lambda a: a[None], end)
     return found | {"states": states, "end": end}, result, stats
 
@@ -201,7 +208,7 @@ def _pull_steps(build: Any, moving: Any, seen: Any, bars: Any) -> list[Array]:
     return replay_vjp(lambda *x: _replay(build(*x)), moving, recording, bars)
 
 
-_BY_REPLAY = Derivatives(_push, _pull)
+_BY_REPLAY = Derivatives(_push, _pull, _push_again)
 _ALONG_STEPS = Derivatives(
     _push_steps, _pull_steps, partial(_push_steps, kind="bounded")
 )

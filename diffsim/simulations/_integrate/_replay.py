@@ -18,14 +18,8 @@ from jaxtyping import Array, Float, Int
 
 from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
-from ._adaptive_step import PackedTerm, Packing, is_small
-from ._explicit_step import (
-    add_weighted_stages,
-    explicit_step,
-    is_rolled,
-    is_runge_kutta,
-    stage_rates,
-)
+from ._adaptive_step import PackedTerm, Packing, is_small, memory_is_a_guess
+from ._explicit_step import explicit_step, is_rolled, is_runge_kutta
 
 
 @runtime_checkable
@@ -41,18 +35,28 @@ def is_replayable(solver: Any, terms: Any) -> bool:
     """Whether a run is a chain of maps that recorded ends of steps make known."""
     if is_runge_kutta(solver):
         return is_ode_term(terms)
+    if memory_is_a_guess(solver):
+        return True
     return isinstance(solver, StartsAnew) and solver.starts_anew(terms)
+
+
+class At(NamedTuple):
+    """A packed state, and what the step that led to it leaves to the next one."""
+
+    y: Array
+    memory: Any
 
 
 class Replay(NamedTuple):
     """A run to be made again; its state is packed.
 
-    `step(y, start, end)` is the end of one step, `dense(y, start, end)` that and what
-    an interpolant asks for, and `between(y, start, end, dense, t)` a state inside it.
+    `begin(y, start, end)` is where a chain of steps sets out, `step(at, start, end)`
+    the end of one step and what an interpolant asks for, and `between(at, start, end,
+    dense, t)` a state inside it.
     """
 
-    step: Callable[[Array, Array, Array], Array]
-    dense: Callable[[Array, Array, Array], tuple[Array, Any]]
+    begin: Callable[[Array, Array, Array], At]
+    step: Callable[[At, Array, Array], tuple[At, Any]]
     between: Callable[..., PyTree[Array]]
     packing: Packing
     y0: Array
@@ -65,57 +69,82 @@ def make_replay(
 ) -> Replay:
     """The replay of a run of `terms` from `y0` over `span`, with outputs at `times`."""
     packing = Packing.of(y0)
-    step, dense, between = (
-        _explicit_replay if is_runge_kutta(solver) else _solver_step
-    )(solver, terms, y0, args, packing)
-    packed = packing.pack(y0)
-    return Replay(step, dense, between, packing, packed, span, times)
+    kind = _chained_steps if memory_is_a_guess(solver) else _steps_anew
+    kind = _explicit_steps if is_runge_kutta(solver) else kind
+    functions = kind(solver, terms, y0, args, packing)
+    return Replay(*functions, packing, packing.pack(y0), span, times)
 
 
-def _explicit_replay(
+def _without_memory(y: Array, start: Array, end: Array) -> At:
+    del start, end
+    return At(y, ())
+
+
+def _explicit_steps(
     solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
 ):
     """The functions of a `Replay` of an explicit Runge–Kutta solver."""
     rates, rolled = PackedTerm(terms, packing), is_small(y0) and is_rolled(solver)
 
-    def step(y, start, end):
-        given = (solver, rates, start, end - start, y, args)
-        return explicit_step(*given, rolled=rolled)
+    def step(at, start, end):
+        given = (solver, rates, start, end - start, at.y, args)
+        return At(explicit_step(*given, rolled=rolled), ()), ()
 
-    def dense(y, start, end):
-        given = (solver, rates, start, end - start, y, args)
-        k = stage_rates(*given, used=solver.tableau.num_stages)
-        return add_weighted_stages(y, solver.tableau.b_sol, k), k
+    def between(at, start, end, dense, t):
+        del end, dense
+        return packing.unpack(step(at, start, t)[0].y)
 
-    def between(y, start, end, found, t):
-        y1, k = found
-        inside = solver.interpolation_cls(t0=start, t1=end, y0=y, y1=y1, k=k)
-        return packing.unpack(inside.evaluate(t))
-
-    return step, dense, between
+    return _without_memory, step, between
 
 
-def _solver_step(
+def _steps_anew(
     solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
 ):
     """The functions of a `Replay` of any solver whose steps start anew."""
     del y0
 
-    def dense(y, start, end):
-        given = (terms, start, end, packing.unpack(y), args)
+    def step(at, start, end):
+        given = (terms, start, end, packing.unpack(at.y), args)
         memory = solver.init(*given)
-        y1, _, inside, _, _ = solver.step(*given, memory, made_jump=False)
-        return packing.pack(y1), inside
+        y1, _, dense, _, _ = solver.step(*given, memory, made_jump=False)
+        return At(packing.pack(y1), ()), dense
 
-    def step(y, start, end):
-        return dense(y, start, end)[0]
-
-    def between(y, start, end, found, t):
-        del y
-        inside = solver.interpolation_cls(t0=start, t1=end, **found[1])
+    def between(at, start, end, dense, t):
+        del at
+        inside = solver.interpolation_cls(t0=start, t1=end, **dense)
         return inside.evaluate(t)
 
-    return step, dense, between
+    return _without_memory, step, between
+
+
+def _chained_steps(
+    solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
+):
+    """The functions of a `Replay` of a solver whose memory is a guess."""
+    del y0
+
+    def begin(y, start, end):
+        return At(y, solver.init(terms, start, end, packing.unpack(y), args))
+
+    def step(at, start, end):
+        given = (terms, start, end, packing.unpack(at.y), args, at.memory)
+        y1, _, _, memory, _ = solver.step(*given, made_jump=False)
+        return At(packing.pack(y1), memory), ()
+
+    def between(at, start, end, dense, t):
+        del end, dense
+        return packing.unpack(step(at, start, t)[0].y)
+
+    return begin, step, between
+
+
+#: Bytes that states kept for derivatives may take where all have their place.
+_MEMORY = 2**28
+
+
+def fits_in_memory(y: PyTree[Array], count: int) -> bool:
+    """Whether there is room for so many states like this one."""
+    return count * sum(leaf.nbytes for leaf in jax.tree.leaves(y)) <= _MEMORY
 
 
 class Recording(NamedTuple):
@@ -175,20 +204,26 @@ def replay_outputs(
     """States at the outputs and at the end, by loops that have forward mode."""
     span = replay.span
 
-    def advance(k, y):
-        return replay.step(y, *recorded.step(k, span))
+    def advance(k, at):
+        return replay.step(at, *recorded.step(k, span))[0]
 
     def to_output(carry, output):
-        (k, y), (place, t) = carry, output
-        y = jax.lax.fori_loop(k, place, advance, y)
+        (k, at), (place, t) = carry, output
+        at = jax.lax.fori_loop(k, place, advance, at)
         ends = recorded.step(place, span)
-        return (place, y), replay.between(y, *ends, replay.dense(y, *ends), t)
+        return (place, at), replay.between(at, *ends, replay.step(at, *ends)[1], t)
 
-    start = (jnp.zeros_like(recorded.count), replay.y0)
-    outputs = (recorded.of_outputs, replay.times)
-    (k, y), states = jax.lax.scan(to_output, start, outputs)
-    end = jax.lax.fori_loop(k, recorded.count, advance, y)
-    return states, replay.packing.unpack(end)
+    zero = jnp.zeros_like(recorded.count)
+    start = (zero, replay.begin(replay.y0, *recorded.step(zero, span)))
+    # The end is one output more, which spares a loop of its own.
+    last = recorded.count - 1
+    _, end = recorded.step(last, span)
+    outputs = (
+        jnp.append(recorded.of_outputs, last),
+        jnp.append(replay.times, end),
+    )
+    _, states = jax.lax.scan(to_output, start, outputs)
+    return jax.tree.map(lambda a: a[:-1], states), jax.tree.map(lambda a: a[-1], states)
 
 
 def replay_steps(
@@ -199,11 +234,33 @@ def replay_steps(
     A loop of kind "lax" has forward mode; one that is "bounded" has every mode, and
     takes as long as all steps up to the bound.
     """
+    return jax.vmap(replay.packing.unpack)(_every_state(replay, recorded, kind))
+
+
+def replay_all_steps(
+    replay: Replay, recorded: Recorded
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """States at the outputs and at the end, by a loop that has every mode."""
+    after = _every_state(replay, recorded, "bounded")
+    before = jnp.concatenate([replay.y0[None], after])
+
+    def at_output(output):
+        place, t = output
+        ends = recorded.step(place, replay.span)
+        at = replay.begin(before[place], *ends)
+        return replay.between(at, *ends, replay.step(at, *ends)[1], t)
+
+    states = jax.lax.map(at_output, (recorded.of_outputs, replay.times))
+    return states, replay.packing.unpack(before[recorded.count])
+
+
+def _every_state(replay: Replay, recorded: Recorded, kind: Any) -> Array:
     span, bound = replay.span, recorded.ends.size
 
     def advance(carry):
         k, y, kept = carry
-        y = replay.step(y, *recorded.step(k, span))
+        ends = recorded.step(k, span)
+        y = replay.step(replay.begin(y, *ends), *ends)[0].y
         return k + 1, y, kept.at[k].set(y)
 
     y = replay.y0
@@ -216,4 +273,4 @@ def replay_steps(
         buffers=lambda carry: carry[2],
         kind=kind,
     )
-    return jax.vmap(replay.packing.unpack)(kept)
+    return kept

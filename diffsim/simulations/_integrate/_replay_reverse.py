@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -10,13 +11,13 @@ from jaxtyping import Array
 from ..._primitives import closure_convert
 from ..._types import PyTree
 from .._terms._term_checks import apply_through
-from ._replay import Recorded, Recording, Replay, steps_between
+from ._replay import At, Recorded, Recording, Replay, steps_between
 
 
 class _Known(NamedTuple):
-    """The arrays of a replay: those that its step closes over, and the rest."""
+    """The arrays of a replay: those that its functions close over, and the rest."""
 
-    consts: list[Array]
+    consts: Any
     y0: Array
     span: tuple[Array, Array]
     times: Array | None
@@ -33,12 +34,12 @@ def replay_vjp(
     the terms make of the parameters before the loop is pulled back after it. What does
     not depend on `moving` has no cotangent.
     """
-    functions: list[Any] = []
+    opened: list[Any] = []
 
     def closure_converted(*moving):
         replay = build(*moving)
-        dense, consts = closure_convert(replay.dense, replay.y0, *replay.span)
-        functions[:] = [dense, replay]
+        functions, consts = _Functions.of(replay)
+        opened[:] = [functions, replay.packing.pack]
         return _Known(consts, replay.y0, replay.span, replay.times)
 
     jaxpr, shapes = jax.make_jaxpr(closure_converted, return_shape=True)(*moving)
@@ -51,33 +52,48 @@ def replay_vjp(
 
     def split(*moving):
         known = closure_converted(*moving)
-        some = [c for c, m in zip(known.consts, moves.consts, strict=True) if m]
-        rest = [c for c, m in zip(known.consts, moves.consts, strict=True) if not m]
+        some, rest = eqx.partition(known.consts, moves.consts)
         return known._replace(consts=some), rest
 
     known, pull, rest = jax.vjp(split, *moving, has_aux=True)
-    function, replay = functions
-
-    def dense(consts, y, start, end):
-        live, dead = iter(consts), iter(rest)
-        every = [next(live) if m else next(dead) for m in moves.consts]
-        return function(every, y, start, end)
-
+    functions, pack = opened
     states, end = bars
     recorded = Recorded.of(recording.ends, known.span, known.times)
-    run = _Run(dense, replay.between, known, recorded, states, moves)
-    pack = replay.packing.pack
+    run = _Run(functions, rest, known, recorded, states, moves)
     kept = jnp.concatenate([known.y0[None], jax.vmap(pack)(recording.kept)])
     if known.times is None:
         return list(pull(_every_step_vjp(run, kept, jax.vmap(pack)(states))))
     return list(pull(_backward_scan(run, kept, pack(end))))
 
 
+class _Functions(NamedTuple):
+    """Those of a `Replay`, each of the arrays first that it closes over."""
+
+    begin: Callable[..., At]
+    step: Callable[..., tuple[At, Any]]
+    between: Callable[..., PyTree[Array]] | None
+
+    @classmethod
+    def of(cls, replay: Replay) -> tuple["_Functions", Any]:
+        """The functions, and the arrays of each."""
+        start = replay.y0, *replay.span
+        begin, first = closure_convert(replay.begin, *start)
+        at = jax.eval_shape(replay.begin, *start)
+        step, second = closure_convert(replay.step, at, *replay.span)
+        if replay.times is None:
+            return cls(begin, step, None), (first, second, [])
+        _, dense = jax.eval_shape(replay.step, at, *replay.span)
+        inside = at, *replay.span, dense, replay.span[0]
+        between, third = closure_convert(replay.between, *inside)
+        return cls(begin, step, between), (first, second, third)
+
+
 class _Run(NamedTuple):
     """A replay as all steps on the way back are taken with it."""
 
-    dense: Callable[..., tuple[Array, Array]]
-    between: Callable[..., PyTree[Array]]
+    functions: _Functions
+    #: What the functions close over and does not move.
+    rest: Any
     known: _Known
     recorded: Recorded
     #: Cotangents of the states at the outputs.
@@ -85,16 +101,26 @@ class _Run(NamedTuple):
     #: Which of the rest move.
     moves: _Known
 
-    def step(self, k: Array, y: Array) -> Array:
-        """The state after step `k`."""
-        ends = self.recorded.step(k, self.known.span)
-        return self.dense(self.known.consts, y, *ends)[0]
+    def begin(self, consts: Any, y: Array, k: Array) -> At:
+        """Where a chain of steps sets out before step `k`."""
+        # By what memory it is guessed is no matter of the step's ends.
+        ends = jax.lax.stop_gradient(self.recorded.step(k, self.known.span))
+        return self.functions.begin(eqx.combine(consts, self.rest)[0], y, *ends)
+
+    def step(self, consts: Any, at: At, *ends: Array) -> tuple[At, Any]:
+        """What is behind a step, and what an interpolant asks for."""
+        return self.functions.step(eqx.combine(consts, self.rest)[1], at, *ends)
+
+    def between(self, consts: Any, *inside: Any) -> PyTree[Array]:
+        """The state inside a step."""
+        assert self.functions.between is not None
+        return self.functions.between(eqx.combine(consts, self.rest)[2], *inside)
 
 
 class _Back(NamedTuple):
     """On the way back: cotangents, and the number of the next output."""
 
-    y: Array
+    at: At
     known: _Known
     output: Array
 
@@ -105,65 +131,90 @@ def _backward_scan(run: _Run, kept: Array, end: Array) -> _Known:
     size = steps_between(recorded.ends.size)
     segments = -(-recorded.count // size)
 
-    def segment(j, back):
-        first = (segments - 1 - j) * size
+    def segment(j, carry):
+        y, known, output = carry
+        place = segments - 1 - j
+        first = place * size
         count = jnp.minimum(size, recorded.count - first)
-        inside = _states_in_segment(run, kept[segments - 1 - j], first, count, size)
+        begin, inside = _states_in_segment(run, kept[place], first, count, size)
 
         def one(j, back):
-            return _step_vjp(run, first + count - 1 - j, inside[count - 1 - j], back)
+            at = jax.tree.map(lambda a: a[count - 1 - j], inside)
+            return _step_vjp(run, first + count - 1 - j, at, back)
 
-        return jax.lax.fori_loop(0, count, one, back)
+        back = _Back(_behind(y, begin), known, output)
+        back = jax.lax.fori_loop(0, count, one, back)
+        return (*_begin_vjp(run, first, kept[place], back), back.output)
 
     assert known.times is not None
     last = jnp.asarray(known.times.size - 1, recorded.count.dtype)
-    back = _Back(end, jax.tree.map(jnp.zeros_like, known), last)
-    back = jax.lax.fori_loop(0, segments, segment, back)
-    return back.known._replace(y0=back.y)
+    back = (end, jax.tree.map(jnp.zeros_like, known), last)
+    y, known, _ = jax.lax.fori_loop(0, segments, segment, back)
+    return known._replace(y0=y)
 
 
 def _every_step_vjp(run: _Run, kept: Array, bars: Array) -> _Known:
     """Cotangents of a replay, from those of the states behind all of its steps."""
     count = run.recorded.count
 
-    def one(j, back):
+    def one(j, carry):
+        y, known = carry
         k = count - 1 - j
-        return _step_vjp(run, k, kept[k], back._replace(y=back.y + bars[k]))
+        at = run.begin(run.known.consts, kept[k], k)
+        back = _Back(_behind(y + bars[k], at), known, jnp.zeros_like(count))
+        return _begin_vjp(run, k, kept[k], _step_vjp(run, k, at, back))
 
-    nothing, known = jax.tree.map(jnp.zeros_like, (kept[0], run.known))
-    back = _Back(nothing, known, jnp.zeros_like(count))
-    back = jax.lax.fori_loop(0, count, one, back)
-    return back.known._replace(y0=back.y)
+    start = jax.tree.map(jnp.zeros_like, (kept[0], run.known))
+    y, known = jax.lax.fori_loop(0, count, one, start)
+    return known._replace(y0=y)
+
+
+def _behind(y: Array, like: At) -> At:
+    """Cotangents behind the last step of a chain, whose memory nobody reads."""
+    return At(y, jax.tree.map(jnp.zeros_like, like.memory))
+
+
+def _begin_vjp(run: _Run, k: Array, y: Array, back: _Back) -> tuple[Array, _Known]:
+    """Cotangents of the state from which a chain of steps set out, and of the rest."""
+    _, pull = jax.vjp(lambda c, y: run.begin(c, y, k), run.known.consts, y)
+    consts, y_bar = pull(back.at)
+    consts = jax.tree.map(jnp.add, back.known.consts, consts)
+    return y_bar, back.known._replace(consts=consts)
 
 
 def _states_in_segment(
     run: _Run, y: Array, first: Array, count: Array, size: int
-) -> Array:
-    """The state before every step of one segment."""
+) -> tuple[At, At]:
+    """Where a segment sets out, and where every step of it does."""
+    consts, span = run.known.consts, run.known.span
 
     def one(j, carry):
-        y, inside = carry
-        inside = jax.lax.dynamic_update_index_in_dim(inside, y, j, 0)
-        return run.step(first + j, y), inside
+        at, inside = carry
+        inside = jax.tree.map(
+            lambda a, b: jax.lax.dynamic_update_index_in_dim(b, a, j, 0), at, inside
+        )
+        return run.step(consts, at, *run.recorded.step(first + j, span))[0], inside
 
-    start = (y, jnp.zeros((size, *y.shape), y.dtype))
-    return jax.lax.fori_loop(0, count, one, start)[1]
+    begin = run.begin(consts, y, first)
+    room = jax.tree.map(lambda a: jnp.zeros((size, *a.shape), a.dtype), begin)
+    return begin, jax.lax.fori_loop(0, count, one, (begin, room))[1]
 
 
-def _step_vjp(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
-    """Cotangents before step `k`, which begins at `y`, from those behind it."""
+def _step_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
+    """Cotangents before step `k`, which sets out `at`, from those behind it."""
     known, recorded = run.known, run.recorded
     span = recorded.step(k, known.span)
     timed = any(run.moves.span)
 
-    def dense(consts, y, *ends):
-        return run.dense(consts, y, *(ends or span))
+    def step(consts, at, *ends):
+        return run.step(consts, at, *(ends or span))
 
     ends = span if timed else ()
-    found, pull = jax.vjp(dense, known.consts, y, *ends)
-    output, bars, times = _outputs_vjp(run, k, (y, found, *ends), span, back)
-    y_bar, (y1_bar, k_bar), *end_bars = bars
-    consts, y_more, *ends_more = pull((y1_bar + back.y, k_bar))
+    (_, dense), pull = jax.vjp(step, known.consts, at, *ends)
+    output, bars, times = _outputs_vjp(run, k, (known.consts, at, dense, *ends), back)
+    consts, at_bar, dense_bar, *end_bars = bars
+    more, at_more, *ends_more = pull((back.at, dense_bar))
+    consts, at_bar = jax.tree.map(jnp.add, (consts, at_bar), (more, at_more))
     consts = jax.tree.map(jnp.add, back.known.consts, consts)
     known = back.known._replace(consts=consts, times=times)
     if timed:
@@ -173,18 +224,18 @@ def _step_vjp(run: _Run, k: Array, y: Array, back: _Back) -> _Back:
         known = known._replace(
             span=(begin, back.known.span[1] + jnp.where(is_last, end, 0))
         )
-    return _Back(y_bar + y_more, known, output)
+    return _Back(at_bar, known, output)
 
 
-def _outputs_vjp(run: _Run, k: Array, inside: Any, span: Any, back: _Back):
+def _outputs_vjp(run: _Run, k: Array, inside: Any, back: _Back):
     """Cotangents of what outputs inside step `k` are made of, and of their times."""
     of_outputs, bars = run.recorded.of_outputs, jax.tree.map(jnp.zeros_like, inside)
     if of_outputs is None or run.known.times is None:
         return back.output, bars, None
-    every = run.known.times
+    every, span = run.known.times, run.recorded.step(k, run.known.span)
 
-    def between(t, y, found, *ends):
-        return run.between(y, *(ends or span), found, t)
+    def between(t, consts, at, dense, *ends):
+        return run.between(consts, at, *(ends or span), dense, t)
 
     def is_here(carry):
         output, _, _ = carry

@@ -11,9 +11,11 @@ from jaxtyping import Array
 from ..._results import equals
 from ..._types import PyTree
 from .._elapsed_time import controller_since
-from .._method import Method, PrescribedSteps, default_controller
+from .._method import Method, PrescribedSteps, controller_of
 from .._simulation import AbstractSimulation
 from .._terms._term_checks import reads_time
+from ._adaptive_step import steps_to_outputs
+from ._replay import fits_in_memory, steps_between
 from ._run_plan import DiffraxPlan, Plan, Side
 
 
@@ -36,6 +38,7 @@ def with_step_size_control(
     t0: Any,
     elapsed: Array,
     y0: PyTree[Array],
+    meter: diffrax.AbstractProgressMeter,
     *,
     to_outputs: bool,
 ) -> Plan:
@@ -44,8 +47,10 @@ def with_step_size_control(
     A controller of the method, or by default one with tolerances that states of this
     type can meet, is made one of elapsed time. Where the rate reads the time and the
     simulation asks for it, no step is longer than a hundredth of the run. With
-    `to_outputs` a step ends at each output, for what asks for it. At last, a run whose
-    steps shrink away ends.
+    `to_outputs` a step ends at each output, for what asks for it: that is a run by
+    Diffrax's loop as well, with a `meter` or too large to keep states of, for its
+    interpolants are coarser than the steps. At last, a run whose steps shrink away
+    ends.
     """
     method = plan.method
     _check_step(method.step, elapsed.dtype)
@@ -59,13 +64,16 @@ def with_step_size_control(
         assert isinstance(side, DiffraxPlan)
         controller, steps = side.controller, side.max_steps
         if method.adaptive and not isinstance(method.controller, PrescribedSteps):
-            controller = default_controller(times.dtype)
+            controller = controller_of(method, times.dtype)
             if method.controller is not None:
-                controller = controller_since(t0, method.controller, times.dtype)
+                controller = controller_since(t0, controller, times.dtype)
         assert controller is not None
         if part is not None:
             controller = _with_longest_step(controller, part * _span(last))
-        if to_outputs and times.size > 1 and _ends_at_outputs(method, controller):
+        kept = fits_in_memory(y0, 2 * steps_between(side.max_steps))
+        kept = kept and isinstance(meter, diffrax.NoProgressMeter)
+        ends = _ends_at_outputs(method, controller, kept=kept)
+        if to_outputs and times.size > 1 and ends:
             controller = StepToOutputs(controller, times)
             # What outputs add is not the dynamics' doing, so it does not count.
             steps += side.outputs
@@ -125,7 +133,7 @@ def _with_longest_step(
 
 
 def _ends_at_outputs(
-    method: Method, controller: diffrax.AbstractStepSizeController
+    method: Method, controller: diffrax.AbstractStepSizeController, *, kept: bool
 ) -> bool:
     """Whether steps are to end at outputs.
 
@@ -133,7 +141,10 @@ def _ends_at_outputs(
     accord. One that the caller has clipped is as the caller wants it.
     """
     asked = getattr(type(method.solver), "ends_steps_at_outputs", False)
-    asked = asked and isinstance(controller, diffrax.PIDController)
+    if method.adjoint is None and not kept:
+        asked = asked or steps_to_outputs(method.solver)
+    chooses = getattr(controller, "has_shortest_step", False)
+    asked = asked and (chooses or isinstance(controller, diffrax.PIDController))
     return asked or getattr(controller, "ends_steps_at_outputs", False)
 
 
@@ -217,7 +228,8 @@ def _with_minimum_step(
     controller: diffrax.AbstractStepSizeController, dtype: Any
 ) -> diffrax.AbstractStepSizeController:
     """`controller`, given times of this type, and up where its steps shrink away."""
-    if isinstance(controller, diffrax.PIDController):
+    shrinks = getattr(controller, "has_shortest_step", False)
+    if shrinks or isinstance(controller, diffrax.PIDController):
         return _Guarded(controller)
     if isinstance(controller, StepToOutputs | diffrax.ClipStepSizeController):
         inner = _with_minimum_step(controller.controller, dtype)
@@ -239,17 +251,18 @@ class _Guarded(diffrax.AbstractAdaptiveStepSizeController):
     def __init__(self, controller: Any):
         self.controller = controller
 
+    # Implicit solvers ask for them; none goes with a controller that has none.
     @property
     def rtol(self):
-        return self.controller.rtol
+        return getattr(self.controller, "rtol", 0.0)
 
     @property
     def atol(self):
-        return self.controller.atol
+        return getattr(self.controller, "atol", 0.0)
 
     @property
     def norm(self):
-        return self.controller.norm
+        return getattr(self.controller, "norm", None)
 
     def wrap(self, direction):
         return _Guarded(self.controller.wrap(direction))

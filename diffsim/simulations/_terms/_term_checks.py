@@ -2,7 +2,7 @@
 
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import diffrax
 import equinox as eqx
@@ -18,6 +18,17 @@ from ._operator_splitting import AbstractSplitFlows
 from ._separable import Separable
 
 
+@runtime_checkable
+class ChecksDynamics(Protocol):
+    """A solver of some dynamics only, which says which."""
+
+    def check_dynamics(
+        self, terms: Any, t: Array, y: PyTree[Array], simulation: Any
+    ) -> None:
+        """Raise `ValueError` for others; evaluated for its shapes."""
+        ...
+
+
 def check_dynamics(
     simulation: AbstractSimulation,
     solver: diffrax.AbstractSolver,
@@ -30,6 +41,8 @@ def check_dynamics(
         terms = simulation.terms()
         _check_terms(terms)
         _check_solver(solver, terms)
+        if isinstance(solver, ChecksDynamics):
+            solver.check_dynamics(terms, t0, y0, simulation)
         if isinstance(terms, Separable):
             _check_pair(y0)
         if is_ode_term(terms):

@@ -1,0 +1,140 @@
+"""A step by Gauss–Radau collocation: eight accelerations, found by iteration."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ._radau_tables import RADAU
+
+
+#: `acceleration(t, x, v)`.
+Acceleration = Callable[[Array, Array, Array], Array]
+
+#: Iterations from the extrapolated polynomial of the step before. Each divides the
+#: error by a thousand or more where the step is as long as its timescale allows, and
+#: extrapolation leaves 1e-6: a third one changes the last digit but three.
+_ITERATIONS = 3
+
+#: Iterations with no polynomial to begin with.
+_FROM_NOTHING = 7
+
+_POWERS = np.arange(1, 8)
+
+
+class Guess(NamedTuple):
+    """What a step leaves to the next one.
+
+    None of it changes more than the last digits: `powers` begin the iteration, in units
+    of a step of `length`; `x`, `v` are what rounding left of the sums so far.
+    """
+
+    powers: Float[Array, "7 *shape"]
+    length: Float[Array, ""]
+    x: Float[Array, "*shape"]
+    v: Float[Array, "*shape"]
+
+
+class Span(NamedTuple):
+    """A step from t over `clock`; h has the sign of time, the clock runs forwards."""
+
+    t: Array
+    clock: Array
+    h: Array
+
+
+class Collocation(NamedTuple):
+    """A step from (x, v): the acceleration there, and at the nodes less it.
+
+    `change` is what the last two iterations changed, the largest number of each.
+    """
+
+    first: Float[Array, "*shape"]
+    nodes: Float[Array, "7 *shape"]
+    changes: tuple[Array, Array]
+
+
+def collocate(
+    acceleration: Acceleration, span: Span, x: Array, v: Array, guess: Guess
+) -> Collocation:
+    """The accelerations of a step, from a guess that is nearly right."""
+    powers = scaled_powers(guess.powers, span.h / guess.length)
+    begin = guess._replace(powers=powers)
+    return _iterated(acceleration, span, x, v, begin, _ITERATIONS)
+
+
+def first_guess(acceleration: Acceleration, span: Span, x: Array, v: Array) -> Guess:
+    """The guess where there was no step before."""
+    nothing = jnp.zeros_like(x)
+    powers = jnp.zeros((_POWERS.size, *x.shape), x.dtype)
+    begin = Guess(powers, span.h, nothing, nothing)
+    found = _iterated(acceleration, span, x, v, begin, _FROM_NOTHING)
+    return begin._replace(powers=weighted(RADAU.powers, found.nodes))
+
+
+def _iterated(acceleration, span: Span, x, v, guess: Guess, count: int) -> Collocation:
+    h, first = span.h, acceleration(span.t, x, v)
+    nodes = along(RADAU.nodes.astype(x.dtype), x.ndim)
+    times = span.t + RADAU.nodes.astype(x.dtype) * span.clock
+    # Changes, which are rounded once when they are added to where a step begins.
+    moved = nodes * (h * v) + (nodes**2 / 2 * (h * h * first) + guess.x)
+    sped = nodes * (h * first) + guess.v
+    every = jax.vmap(acceleration)
+
+    def iteration(found, _):
+        xs = x + (moved + h * h * weighted(RADAU.positions[:-1], found))
+        vs = v + (sped + h * weighted(RADAU.velocities[:-1], found))
+        new = every(times, xs, vs) - first
+        return new, jnp.max(jnp.abs(new - found))
+
+    # A loop, which takes as long as its turns written out, and a third to compile.
+    found = weighted(RADAU.values, guess.powers)
+    found, changes = jax.lax.scan(iteration, found, None, length=count)
+    return Collocation(first, found, (changes[-2], changes[-1]))
+
+
+def advanced(
+    h: Array, x: Array, v: Array, found: Collocation, guess: Guess
+) -> tuple[Array, Array, Guess]:
+    """The end of a step, and the guess for the next, sums compensated."""
+    moved = first_sum(RADAU.positions[-1], found.nodes)
+    sped = first_sum(RADAU.velocities[-1], found.nodes)
+    x1, low_x = _compensated(x, h * v + h * h * (found.first / 2 + moved), guess.x)
+    v1, low_v = _compensated(v, h * (found.first + sped), guess.v)
+    powers = weighted(RADAU.shift, weighted(RADAU.powers, found.nodes))
+    return x1, v1, Guess(powers, h, low_x, low_v)
+
+
+def _compensated(y: Array, change: Array, low: Array) -> tuple[Array, Array]:
+    """The sum, and what rounding takes from it: a digit, which has no derivative."""
+    change = change + low
+    total = y + change
+    return total, jax.lax.stop_gradient(change - (total - y))
+
+
+def scaled_powers(powers: Array, ratio: Array) -> Array:
+    """The coefficients of s, in units of a step that is longer by `ratio`."""
+    factors = jnp.stack([ratio**k for k in range(1, _POWERS.size + 1)])
+    return powers * along(factors, powers.ndim - 1)
+
+
+def weighted(matrix: np.ndarray, values: Array) -> Array:
+    """Sums over the first axis of `values`, by the rows of a matrix.
+
+    Not a product of matrices, which is a call of its own in a loop.
+    """
+    table = matrix.reshape(*matrix.shape, *[1] * (values.ndim - 1))
+    return jnp.sum(table.astype(values.dtype) * values, axis=1)
+
+
+def first_sum(row: np.ndarray, values: Array) -> Array:
+    """The sum over the first axis of `values` by one row."""
+    return jnp.sum(along(row.astype(values.dtype), values.ndim - 1) * values, axis=0)
+
+
+def along(column, ndim: int):
+    """A column along an axis before `ndim` others."""
+    return column.reshape(-1, *[1] * ndim)
