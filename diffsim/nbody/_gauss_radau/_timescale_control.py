@@ -48,7 +48,8 @@ class TimescaleControl(diffrax.AbstractStepSizeController[Any, Any]):
         if dt0 is None:
             x, v = y0
             a = terms.vf(t0, y0, args)[1]
-            dt0 = jnp.minimum(_first_length(x, v, a, t1 - t0), t1 - t0)
+            whole = jnp.asarray(t1 - t0)
+            dt0 = jnp.minimum(_first_length(x, v, a, whole), whole)
         return t0 + jax.lax.stop_gradient(dt0), jnp.asarray(True)
 
     def adapt_step_size(

@@ -52,12 +52,12 @@ class Replay(NamedTuple):
 
     `begin(y, start, end)` is where a chain of steps sets out, `step(at, start, end)`
     the end of one step and what an interpolant asks for, and `between(at, start, end,
-    dense, t)` a state inside it.
+    dense, t)` a state inside it; None where that is by a step of its own.
     """
 
     begin: Callable[[Array, Array, Array], At]
     step: Callable[[At, Array, Array], tuple[At, Any]]
-    between: Callable[..., PyTree[Array]]
+    between: Callable[..., PyTree[Array]] | None
     packing: Packing
     y0: Array
     span: tuple[Array, Array]
@@ -90,11 +90,7 @@ def _explicit_steps(
         given = (solver, rates, start, end - start, at.y, args)
         return At(explicit_step(*given, rolled=rolled), ()), ()
 
-    def between(at, start, end, dense, t):
-        del end, dense
-        return packing.unpack(step(at, start, t)[0].y)
-
-    return _without_memory, step, between
+    return _without_memory, step, None
 
 
 def _steps_anew(
@@ -131,11 +127,7 @@ def _chained_steps(
         y1, _, _, memory, _ = solver.step(*given, made_jump=False)
         return At(packing.pack(y1), memory), ()
 
-    def between(at, start, end, dense, t):
-        del end, dense
-        return packing.unpack(step(at, start, t)[0].y)
-
-    return begin, step, between
+    return begin, step, None
 
 
 #: Bytes that states kept for derivatives may take where all have their place.
@@ -202,28 +194,43 @@ def replay_outputs(
     replay: Replay, recorded: Recorded
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """States at the outputs and at the end, by loops that have forward mode."""
+    assert recorded.of_outputs is not None
+    assert replay.times is not None
     span = replay.span
+    # The end is one output more, which spares code of its own.
+    places = jnp.append(recorded.of_outputs, recorded.count - 1)
+    times = jnp.append(replay.times, recorded.step(recorded.count - 1, span)[1])
 
-    def advance(k, at):
-        return replay.step(at, *recorded.step(k, span))[0]
-
-    def to_output(carry, output):
-        (k, at), (place, t) = carry, output
-        at = jax.lax.fori_loop(k, place, advance, at)
-        ends = recorded.step(place, span)
-        return (place, at), replay.between(at, *ends, replay.step(at, *ends)[1], t)
+    def output_or_step(carry):
+        """A step to the next output, where that lies inside step k, or step k."""
+        k, output, at, states = carry
+        here = places[jnp.minimum(output, places.size - 1)] == k
+        start, end = recorded.step(k, span)
+        if replay.between is None:
+            there, _ = replay.step(at, start, jnp.where(here, times[output], end))
+            state = there.y
+        else:
+            there, dense = replay.step(at, start, end)
+            state = replay.between(at, start, end, dense, times[output])
+            state = replay.packing.pack(state)
+        # Written again and again until its output is over.
+        states = states.at[output].set(state)
+        at = jax.tree.map(lambda a, b: jnp.where(here, a, b), at, there)
+        return jnp.where(here, k, k + 1), output + here, at, states
 
     zero = jnp.zeros_like(recorded.count)
-    start = (zero, replay.begin(replay.y0, *recorded.step(zero, span)))
-    # The end is one output more, which spares a loop of its own.
-    last = recorded.count - 1
-    _, end = recorded.step(last, span)
-    outputs = (
-        jnp.append(recorded.of_outputs, last),
-        jnp.append(replay.times, end),
+    at = replay.begin(replay.y0, *recorded.step(zero, span))
+    states = jnp.zeros((places.size, *at.y.shape), at.y.dtype)
+    *_, states = loops.while_loop(
+        lambda carry: carry[1] < places.size,
+        output_or_step,
+        (zero, jnp.zeros_like(zero), at, states),
+        max_steps=places.size + recorded.ends.size,
+        buffers=lambda carry: carry[3],
+        kind="lax",
     )
-    _, states = jax.lax.scan(to_output, start, outputs)
-    return jax.tree.map(lambda a: a[:-1], states), jax.tree.map(lambda a: a[-1], states)
+    unpack = replay.packing.unpack
+    return jax.vmap(unpack)(states[:-1]), unpack(states[-1])
 
 
 def replay_steps(
@@ -246,9 +253,11 @@ def replay_all_steps(
 
     def at_output(output):
         place, t = output
-        ends = recorded.step(place, replay.span)
-        at = replay.begin(before[place], *ends)
-        return replay.between(at, *ends, replay.step(at, *ends)[1], t)
+        start, end = recorded.step(place, replay.span)
+        at = replay.begin(before[place], start, end)
+        if replay.between is None:
+            return replay.packing.unpack(replay.step(at, start, t)[0].y)
+        return replay.between(at, start, end, replay.step(at, start, end)[1], t)
 
     states = jax.lax.map(at_output, (recorded.of_outputs, replay.times))
     return states, replay.packing.unpack(before[recorded.count])

@@ -59,10 +59,12 @@ def replay_vjp(
     functions, pack = opened
     states, end = bars
     recorded = Recorded.of(recording.ends, known.span, known.times)
+    packed = functions.between is None
+    states = jax.vmap(pack)(states) if packed else states
     run = _Run(functions, rest, known, recorded, states, moves)
     kept = jnp.concatenate([known.y0[None], jax.vmap(pack)(recording.kept)])
     if known.times is None:
-        return list(pull(_every_step_vjp(run, kept, jax.vmap(pack)(states))))
+        return list(pull(_every_step_vjp(run, kept, states)))
     return list(pull(_backward_scan(run, kept, pack(end))))
 
 
@@ -80,7 +82,7 @@ class _Functions(NamedTuple):
         begin, first = closure_convert(replay.begin, *start)
         at = jax.eval_shape(replay.begin, *start)
         step, second = closure_convert(replay.step, at, *replay.span)
-        if replay.times is None:
+        if replay.times is None or replay.between is None:
             return cls(begin, step, None), (first, second, [])
         _, dense = jax.eval_shape(replay.step, at, *replay.span)
         inside = at, *replay.span, dense, replay.span[0]
@@ -96,7 +98,7 @@ class _Run(NamedTuple):
     rest: Any
     known: _Known
     recorded: Recorded
-    #: Cotangents of the states at the outputs.
+    #: Cotangents of the states at the outputs, packed where those are steps.
     states: PyTree[Array]
     #: Which of the rest move.
     moves: _Known
@@ -140,7 +142,9 @@ def _backward_scan(run: _Run, kept: Array, end: Array) -> _Known:
 
         def one(j, back):
             at = jax.tree.map(lambda a: a[count - 1 - j], inside)
-            return _step_vjp(run, first + count - 1 - j, at, back)
+            by_steps = run.functions.between is None
+            vjp = _steps_vjp if by_steps else _step_vjp
+            return vjp(run, first + count - 1 - j, at, back)
 
         back = _Back(_behind(y, begin), known, output)
         back = jax.lax.fori_loop(0, count, one, back)
@@ -198,6 +202,62 @@ def _states_in_segment(
     begin = run.begin(consts, y, first)
     room = jax.tree.map(lambda a: jnp.zeros((size, *a.shape), a.dtype), begin)
     return begin, jax.lax.fori_loop(0, count, one, (begin, room))[1]
+
+
+def _steps_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
+    """Cotangents before step `k`, from those behind it and of the outputs inside of it.
+
+    Those are by steps of their own, so that one loop serves both.
+    """
+    recorded, known = run.recorded, run.known
+    places, times = recorded.of_outputs, known.times
+    assert places is not None
+    assert times is not None
+    start, end = recorded.step(k, known.span)
+    timed = any(run.moves.span) or bool(run.moves.times)
+
+    def one(carry):
+        at_bar, back, _ = carry
+        output = jnp.maximum(back.output, 0)
+        here = (back.output >= 0) & (places[output] == k)
+        ends = start, jnp.where(here, times[output], end)
+        moving = ends if timed else ()
+        behind = jax.tree.map(
+            lambda a, b: jnp.where(here, a, b),
+            _behind(run.states[output], at),
+            back.at,
+        )
+
+        def step(consts, at, *moving):
+            return run.step(consts, at, *(moving or ends))[0]
+
+        consts, more, *of_ends = jax.vjp(step, known.consts, at, *moving)[1](behind)
+        at_bar = jax.tree.map(jnp.add, at_bar, more)
+        consts = jax.tree.map(jnp.add, back.known.consts, consts)
+        moved = back.known._replace(consts=consts)
+        if timed:
+            moved = _ends_vjp(run, k, moved, jnp.where(here, output, -1), of_ends)
+        return at_bar, _Back(back.at, moved, back.output - here), ~here
+
+    nothing = jax.tree.map(jnp.zeros_like, at)
+    at_bar, back, _ = jax.lax.while_loop(
+        lambda carry: ~carry[2], one, (nothing, back, jnp.asarray(False))
+    )
+    return back._replace(at=at_bar)
+
+
+def _ends_vjp(run: _Run, k: Array, known: _Known, output: Array, ends) -> _Known:
+    """Add cotangents of the ends of step `k`, or of one to an output if that is one."""
+    start, end = ends
+    here, (begin, last) = output >= 0, known.span
+    times = known.times
+    if run.moves.times:
+        assert times is not None
+        times = times.at[jnp.maximum(output, 0)].add(jnp.where(here, end, 0))
+    is_last = run.recorded.is_last(k, run.known.span)
+    last = last + jnp.where(is_last & ~here, end, 0)
+    begin = begin + jnp.where(k == 0, start, 0)
+    return known._replace(span=(begin, last), times=times)
 
 
 def _step_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
