@@ -8,17 +8,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._results import nan_unless, should_return_nan
+from ..._results import nan_unless
 from ..._types import Numbers
 from ..._validation import (
     check_broadcast,
     check_not_negative,
     check_positive,
-    is_traced,
     promote_to_common_dtype,
 )
 from .._forces import inverse_unit
-from ._anomalies import mean_anomaly, true_anomaly
+from ._anomalies import eccentric_of_true, mean_anomaly, true_anomaly
+from ._conic_checks import (
+    check_apart,
+    check_bound,
+    check_conic,
+    check_curved,
+    check_reached,
+    leaves_of,
+)
 from ._kepler_arguments import (
     GM_HINT,
     check_inclination,
@@ -45,6 +52,8 @@ class Elements(eqx.Module):
     nbody.Elements.from_mean_anomaly([0.3, 1.2], **shape)  # two planets
     ```
 
+    `Orbit` takes a period, a time of transit, e cos ω and other habits in their place.
+
     **Arguments**
 
     - `semi_major_axis`: a, length; negative for hyperbolas. It has to be given.
@@ -53,6 +62,8 @@ class Elements(eqx.Module):
     - `longitude_of_ascending_node`: Ω.
     - `argument_of_pericenter`: ω.
     - `true_anomaly`: f; `Elements.from_mean_anomaly` takes M in its place.
+    - `gm`: G times the sum of both masses, for `period` and what else is of time;
+        None where nothing asks for it. `elements(system, states)` knows it.
     - `unknown`: nothing; `a`, `e`, `inc`, `P` are answered by the names above.
 
     Angles are in radians, and what is not given is zero. Numbers or arrays of any
@@ -74,6 +85,7 @@ class Elements(eqx.Module):
     longitude_of_ascending_node: Float[Array, "*shape"]
     argument_of_pericenter: Float[Array, "*shape"]
     true_anomaly: Float[Array, "*shape"]
+    gm: Float[Array, "*shape"] | None
 
     references: ClassVar[tuple[str, ...]] = ("10.1017/CBO9781139174817",)
 
@@ -86,6 +98,7 @@ class Elements(eqx.Module):
         longitude_of_ascending_node: Numbers = 0.0,
         argument_of_pericenter: Numbers = 0.0,
         true_anomaly: Numbers = 0.0,
+        gm: Numbers | None = None,
         **unknown: Any,
     ):
         check_named(unknown, semi_major_axis)
@@ -97,6 +110,10 @@ class Elements(eqx.Module):
             "argument_of_pericenter": argument_of_pericenter,
             "true_anomaly": true_anomaly,
         }
+        if gm is not None:
+            check_positive("gm", gm, GM_HINT)
+            given["gm"] = gm
+        self.gm = None
         for name, leaf in leaves_of(given).items():
             setattr(self, name, leaf)
         check_inclination(self.inclination)
@@ -105,8 +122,8 @@ class Elements(eqx.Module):
             argument_of_pericenter=self.argument_of_pericenter,
             true_anomaly=self.true_anomaly,
         )
-        _check_conic(self.semi_major_axis, self.eccentricity)
-        _check_reached(self.true_anomaly, self.eccentricity)
+        check_conic(self.semi_major_axis, self.eccentricity)
+        check_reached(self.true_anomaly, self.eccentricity)
 
     @classmethod
     def from_mean_anomaly(
@@ -114,11 +131,15 @@ class Elements(eqx.Module):
     ) -> "Elements":
         """Elements with f from the mean anomaly M; `others` as in `Elements`.
 
-        M is that of n t since pericenter, n = √(GM/|a|³), and of any sign and size.
+        M is that of n t since pericenter, n = √(GM/|a|³), and of any sign and size;
+        of hyperbolas as well, where M = e sinh H − H.
+
+        **Raises:** `ValueError` for e = 1, whose pericenter passage has no n.
         """
         m, e = promote_to_common_dtype(
             mean_anomaly=mean_anomaly, eccentricity=eccentricity
         )
+        check_curved(e)
         check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
         e = jnp.broadcast_to(e, np.broadcast_shapes(m.shape, e.shape))
         f = true_anomaly(m, e)
@@ -135,18 +156,70 @@ class Elements(eqx.Module):
         """M, which grows evenly in time, by √(GM/|a|³)."""
         return mean_anomaly(self.true_anomaly, self.eccentricity)
 
-    def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
-        """Position and velocity relative to the other body, shape (..., 3).
+    @property
+    def eccentric_anomaly(self) -> Float[Array, "*shape"]:
+        """E of M = E − e sin E; of hyperbolas the H of M = e sinh H − H."""
+        return eccentric_of_true(self.true_anomaly, self.eccentricity)
 
-        **Arguments:** `gm`, shape (...): G times the sum of both masses.
+    @property
+    def longitude_of_pericenter(self) -> Float[Array, "*shape"]:
+        """ϖ = Ω + ω."""
+        return self.longitude_of_ascending_node + self.argument_of_pericenter
 
-        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a.
+    @property
+    def mean_longitude(self) -> Float[Array, "*shape"]:
+        """λ = Ω + ω + M, which circles have as well."""
+        return self.longitude_of_pericenter + self.mean_anomaly
+
+    def mean_motion(self, gm: Numbers | None = None) -> Float[Array, "..."]:
+        """n = √(GM/|a|³), by which M grows; `gm` where the elements hold none."""
+        gm, size = self._with_gm("mean_motion", gm), jnp.abs(self.semi_major_axis)
+        return jnp.sqrt(gm / size) / size
+
+    def period(self, gm: Numbers | None = None) -> Float[Array, "..."]:
+        """2π/n; `gm` where the elements hold none.
+
+        **Raises:** `ValueError` where no orbit is bound. NaN for those that are not,
+        and where they are traced.
         """
-        _check_curved(self.eccentricity)
+        check_bound(self.semi_major_axis)
+        period = 2 * np.pi / self.mean_motion(gm)
+        return jnp.where(self.semi_major_axis > 0, period, jnp.nan)
+
+    def time_of_pericenter(
+        self, gm: Numbers | None = None, *, time: Numbers = 0.0
+    ) -> Float[Array, "..."]:
+        """The passage of pericenter that is nearest to `time`, of these elements.
+
+        Of f within half a turn, as `elements` returns it. `gm` as in `period`.
+        """
+        return time - self.mean_anomaly / self.mean_motion(gm)
+
+    def _with_gm(self, wanted: str, gm: Numbers | None) -> Array:
+        if gm is None:
+            gm = self.gm
+        if gm is None:
+            raise ValueError(
+                f"{wanted} needs gm, G times the sum of both masses, which these "
+                f"elements do not hold; write orbit.{wanted}(gm), or Elements(gm=...)"
+            )
         gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
         check_not_negative("gm", gm, GM_HINT)
-        return _state(self, gm)
+        return gm
+
+    def state(
+        self, gm: Numbers | None = None
+    ) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
+        """Position and velocity relative to the other body, shape (..., 3).
+
+        **Arguments:** `gm`, shape (...): G times the sum of both masses; None is the
+        one that the elements hold.
+
+        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a.
+        """
+        check_curved(self.eccentricity)
+        return _state(self, self._with_gm("state", gm))
 
 
 _ANGLES = ("longitude_of_ascending_node", "argument_of_pericenter")
@@ -175,60 +248,8 @@ def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
     """
     x, v, gm = phase(x, v, gm=gm)
     check_positive("gm", gm, GM_HINT)
+    check_apart(x)
     return Elements(**_elements(x, v, gm))
-
-
-def _is_unchecked(*values: Array) -> bool:
-    """Whether values are unknown, or a failure is to be NaN: there is no such state."""
-    return should_return_nan(None) or any(map(is_traced, values))
-
-
-def _check_conic(semi_major_axis: Array, eccentricity: Array):
-    if _is_unchecked(semi_major_axis, eccentricity):
-        return
-    a, e = np.ravel(semi_major_axis), np.ravel(eccentricity)
-    if np.any(e < 0):
-        raise ValueError(
-            f"eccentricity must not be negative, got {np.min(e)}; turn "
-            "argument_of_pericenter by pi instead"
-        )
-    # An orbit that falls through the center has e = 1, to rounding.
-    rounding = np.finfo(e.dtype).eps ** 0.5
-    wrong = a * (1 - e) < -rounding * np.abs(a)
-    if np.any(wrong):
-        raise ValueError(
-            "semi_major_axis must be positive below eccentricity 1 and negative above, "
-            f"got {a[wrong][0]} at eccentricity {e[wrong][0]}"
-        )
-
-
-def _check_reached(anomaly: Array, eccentricity: Array):
-    if _is_unchecked(anomaly, eccentricity):
-        return
-    f, e = np.ravel(anomaly), np.ravel(eccentricity)
-    beyond = (e > 1) & (1 + e * np.cos(f) <= 0)
-    if np.any(beyond):
-        limit = np.arccos(-1 / e[beyond][0])
-        raise ValueError(
-            f"true_anomaly must lie within {limit:.6g} of pericenter at eccentricity "
-            f"{e[beyond][0]}, between the asymptotes, got {f[beyond][0]}"
-        )
-
-
-def _check_curved(eccentricity: Array):
-    if not is_traced(eccentricity) and np.any(np.equal(eccentricity, 1)):
-        raise ValueError(
-            "eccentricity must not be 1, where a finite semi_major_axis is a fall "
-            "through the center and a parabola has none; give the position and "
-            "velocity themselves"
-        )
-
-
-def leaves_of(given: dict[str, Any]) -> dict[str, Array]:
-    """Numbers as floating arrays of one dtype and shape."""
-    arrays = promote_to_common_dtype(**given)
-    check_broadcast(**{k: a.shape for k, a in zip(given, arrays, strict=True)})
-    return dict(zip(given, jnp.broadcast_arrays(*arrays), strict=True))
 
 
 @jax.jit

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..._primitives import custom_derivative
 from ..._results import nan_unless, should_return_nan
 from ..._types import Numbers
 from ..._validation import (
@@ -19,10 +18,10 @@ from ..._validation import (
     promote_to_common_dtype,
 )
 from .._forces import inverse_unit
-from ._eccentric_anomaly import eccentric_anomaly
-from ._elements import leaves_of
+from ._conic_checks import check_apart, leaves_of
+from ._ellipse import ellipse_state, mean_longitude_at, tilted_frame
 from ._kepler_arguments import GM_HINT, check_named, phase, warn_of_degrees
-from ._vectors import dot, linear_combination, stack_components, unstacked, wrap_angle
+from ._vectors import dot, unstacked, wrap_angle
 
 
 class NonsingularElements(eqx.Module):
@@ -152,6 +151,7 @@ def nonsingular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElem
     """
     x, v, gm = phase(x, v, gm=gm)
     check_positive("gm", gm, GM_HINT)
+    check_apart(x)
     return NonsingularElements(**_elements(x, v, gm))
 
 
@@ -161,33 +161,10 @@ def _state(orbit, gm):
     # At a half turn the sum is 4 to rounding, and no more than its root is NaN.
     tilted = orbit.ix**2 + orbit.iy**2 <= 4 * (1 + 8 * jnp.finfo(orbit.ix.dtype).eps)
     orbit = nan_unless(orbit, ellipse & tilted & (gm >= 0))
-    a, h, k = orbit.semi_major_axis, orbit.h, orbit.k
-    longitude = _eccentric_longitude(orbit.mean_longitude, h, k)
-    sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
-    xx, xy, yy = _shape(h, k)
-    r = a * (1 - k * cosine - h * sine)
-    # n a² / r; gm a is beyond float32 in cgs units
-    speed = jnp.sqrt(gm / a) * (a / r)
-    along, across = _frame(orbit.ix, orbit.iy)
-    ahead, aside = xx * cosine + xy * sine - k, xy * cosine + yy * sine - h
-    x = linear_combination(a * ahead, along, a * aside, across)
-    ahead, aside = xy * cosine - xx * sine, yy * cosine - xy * sine
-    return x, linear_combination(speed * ahead, along, speed * aside, across)
-
-
-def _shape(h, k):
-    """The ellipse as a matrix that acts on a circle: its entries xx, xy, yy."""
-    b = 1 / (1 + jnp.sqrt(1 - h * h - k * k))
-    return 1 - h * h * b, h * k * b, 1 - k * k * b
-
-
-def _frame(ix, iy):
-    """Axes of the orbit's plane: those of x and y, tilted without a turn."""
-    c = jnp.sqrt(1 - (ix * ix + iy * iy) / 4)
-    cross = ix * iy / 2
-    return stack_components(1 - iy * iy / 2, cross, -iy * c), stack_components(
-        cross, 1 - ix * ix / 2, ix * c
-    )
+    c = jnp.sqrt(1 - (orbit.ix * orbit.ix + orbit.iy * orbit.iy) / 4)
+    frame = tilted_frame(orbit.ix, orbit.iy, c)
+    shape = orbit.semi_major_axis, orbit.h, orbit.k
+    return ellipse_state(*shape, orbit.mean_longitude, frame, gm)
 
 
 @jax.jit
@@ -201,17 +178,11 @@ def _elements(x, v, gm):
     # 1 / cos(i/2)
     scale = jnp.sqrt(2 / (1 + wz))
     ix, iy = -wy * scale, wx * scale
-    along, across = _frame(ix, iy)
+    along, across = tilted_frame(ix, iy, 1 / scale)
     vector = jnp.cross(v, momentum) / gm[..., None] - x / r[..., None]
     k, h = dot(vector, along), dot(vector, across)
     a = 1 / (2 / r - dot(v, v) / gm)
-    xx, xy, yy = _shape(h, k)
-    px, py = dot(x, along) / a + k, dot(x, across) / a + h
-    # The inverse of the matrix of `_shape`, whose determinant is √(1 − e²) > 0.
-    cosine, sine = yy * px - xy * py, xx * py - xy * px
-    longitude = jnp.arctan2(sine, cosine)
-    circle = jnp.hypot(sine, cosine)
-    mean = longitude + (h * cosine - k * sine) / circle
+    mean = mean_longitude_at(dot(x, along) / a, dot(x, across) / a, h, k)
     return {
         "semi_major_axis": a / s,
         "h": h,
@@ -220,25 +191,3 @@ def _elements(x, v, gm):
         "iy": iy,
         "mean_longitude": wrap_angle(mean),
     }
-
-
-def _eccentric_longitude(mean, h, k):
-    r"""The F of $\lambda = F + h\cos F - k\sin F$.
-
-    Its value is found by e and ϖ, which have no derivative at e = 0; F itself has one.
-    """
-    return custom_derivative(_found, _tangent, *jnp.broadcast_arrays(mean, h, k))[0]
-
-
-def _found(mean, h, k):
-    e = jnp.hypot(h, k)
-    pericenter = jnp.arctan2(h, k)
-    return [pericenter + eccentric_anomaly(mean - pericenter, e)]
-
-
-def _tangent(outputs, inputs, tangents):
-    (longitude,), (_, h, k) = outputs, inputs
-    sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
-    terms = zip((1.0, -cosine, sine), tangents, strict=True)
-    change = sum(a * t for a, t in terms if t is not None)
-    return [change / (1 - k * cosine - h * sine)]
