@@ -7,13 +7,13 @@ from ._gauss_radau import IAS15
 from ._kepler import (
     Elements,
     NonsingularElements,
+    Orbit,
     eccentric_anomaly,
-    elements,
     kepler_step,
-    nonsingular_elements,
 )
 from ._nbody import NBody
 from ._observables import angular_momentum, distances, energy, momentum
+from ._orbital_elements import elements, nonsingular_elements
 from ._recommend import recommend_method
 from ._units import G
 
@@ -28,6 +28,7 @@ __all__ = [
     "Gravity",
     "NBody",
     "NonsingularElements",
+    "Orbit",
     "PostNewtonian",
     "State",
     "TestParticles",

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -16,9 +15,21 @@ from .._text_table import (
     text_representation,
 )
 from .._types import Numbers
-from .._validation import as_floating, check_shape, check_unitless
-from ._bodies_from_elements import bodies_from_elements
-from ._kepler import Elements, NonsingularElements
+from .._validation import check_unitless
+from ._bodies_arguments import checked_masses, checked_phase
+from ._bodies_from_elements import (
+    bodies_from_elements,
+    groups_from_elements,
+    is_grouped,
+)
+from ._frames import (
+    about_barycenter,
+    about_body,
+    joined_bodies,
+    replaced_body,
+    test_particle_state,
+)
+from ._kepler import Elements, NonsingularElements, Orbit
 from ._names import checked_names
 from ._rebound import check_not_softened, particles_of
 
@@ -46,7 +57,7 @@ class Bodies(eqx.Module):
     Fields cannot be assigned: `eqx.tree_at(lambda s: s.bodies.masses, system, masses)`
     is `system` with other masses, instead of `system.bodies.masses = masses`.
 
-    **Raises:** `ValueError` if shapes or names do not agree.
+    **Raises:** `ValueError` if shapes or names do not agree, and for negative masses.
     """
 
     masses: Float[Array, " body"]
@@ -62,26 +73,21 @@ class Bodies(eqx.Module):
         *,
         names: Sequence[Any] | None = None,
     ):
-        masses = as_floating("masses", masses)
-        # `atleast_1d` would be compiled for every number of bodies.
-        masses = masses if masses.ndim else masses[None]
-        if masses.ndim > 1:
-            raise ValueError(
-                f"masses must have shape (body,), got {masses.shape}; one mass a body, "
-                "and the order is Bodies(masses, positions, velocities)"
-            )
-        self.masses = masses
-        self.positions, self.velocities = _phase(positions, velocities, masses.size)
+        self.masses = masses = checked_masses(masses)
+        self.positions, self.velocities = checked_phase(
+            positions, velocities, masses.size
+        )
         self.names = checked_names(names, masses.size)
 
     @classmethod
     def from_elements(
         cls,
         masses: Numbers,
-        elements: Elements | NonsingularElements,
+        elements: Elements | NonsingularElements | Orbit,
         *,
         G: Numbers = 1.0,
         jacobi: bool = False,
+        coordinates: str | None = None,
         names: Sequence[str] | None = None,
     ) -> "Bodies":
         """A center and bodies on orbits about it, shifted to the barycenter at rest.
@@ -89,24 +95,37 @@ class Bodies(eqx.Module):
         ```python
         planets = nbody.Elements(semi_major_axis=[1.0, 5.2], eccentricity=[0.017, 0.05])
         bodies = nbody.Bodies.from_elements([1.0, 3e-6, 1e-3], planets, G=39.48)
+
+        month = nbody.Orbit(period=[0.0748], mean_longitude=0.4)
+        earth = nbody.Bodies.from_elements([3e-6, 4e-8], month, G=39.48, names="EM")
+        year = nbody.Orbit(period=[1.0])  # of the barycenter of Earth and Moon
+        nbody.Bodies.from_elements([1.0, earth], year, G=39.48, names=["Sun"])
         ```
 
         **Arguments**
 
-        - `masses`: shape (body,); the first is the center.
-        - `elements`: `Elements` or `NonsingularElements` of shape (body − 1,).
+        - `masses`: shape (body,); the first is the center. Or a list whose entries are
+            masses or `Bodies`, whose barycenter then is on the orbit: binaries, moons
+            and hierarchies of any depth.
+        - `elements`: `Elements`, `NonsingularElements` or `Orbit`, shape (body − 1,).
         - `G`: that of `Gravity`.
-        - `jacobi`: False for orbits about the center itself, with the gravity of both,
-            GM = G (m₀ + mᵢ), each as if the others were not there; True for orbits
-            about the barycenter of all before, GM = G (m₀ + ... + mᵢ), as REBOUND
-            takes them by default.
-        - `names`: one a body, the center's as well.
+        - `coordinates`: "heliocentric", the default, for orbits about the center
+            itself, with the gravity of both, GM = G (m₀ + mᵢ), each as if the others
+            were not there; "jacobi" for orbits about the barycenter of all before,
+            GM = G (m₀ + ... + mᵢ), as REBOUND takes them by default; "barycentric" for
+            orbits about the barycenter of all, GM = G Σm.
+        - `jacobi`: True is `coordinates="jacobi"`.
+        - `names`: one a body, the center's as well; where bodies are grouped, one for
+            each entry that is a mass.
 
-        **Raises:** `ValueError` for another number of orbits.
+        **Raises:** `ValueError` for another number of orbits, and other coordinates.
         """
-        return cls(
-            *bodies_from_elements(masses, elements, G=G, jacobi=jacobi), names=names
-        )
+        how = {"G": G, "jacobi": jacobi, "coordinates": coordinates}
+        if not is_grouped(masses):
+            return cls(*bodies_from_elements(masses, elements, **how), names=names)
+        entries: Any = masses
+        *found, names = groups_from_elements(entries, elements, names=names, **how)
+        return cls(*found, names=names)
 
     @classmethod
     def from_rebound(cls, simulation: Any) -> "Bodies":
@@ -137,6 +156,53 @@ class Bodies(eqx.Module):
         """
         masses, positions, velocities, labels = _columns_of(table, G=G, names=names)
         return cls(masses, positions, velocities, names=labels)
+
+    def barycentric(self) -> "Bodies":
+        """The same bodies about their barycenter, which is at rest.
+
+        **Raises:** `ValueError` for bodies that have no mass at all.
+        """
+        return type(self)(*about_barycenter(self), names=self.names)
+
+    def relative_to(self, body: str | int) -> "Bodies":
+        """The same bodies about one of them, which is at rest in the origin.
+
+        That frame is not inertial: take it for tables, and `barycentric()` to run.
+
+        **Arguments:** `body`, its name or its index.
+        """
+        return type(self)(*about_body(self, body), names=self.names)
+
+    def join(self, other: "Bodies", *, about: str | int | None = None) -> "Bodies":
+        """These bodies and then `other`, in the frame of these.
+
+        ```python
+        moons = nbody.Bodies([4.7e-8], [[0.0028, 0, 0]], [[0, 0.01, 0]], names=["Io"])
+        problems.outer_solar_system().bodies.join(moons, about="Jupiter").names
+        ```
+
+        **Arguments**
+
+        - `other`: in the same frame, or as `about` says.
+        - `about`: the body, by name or index, to which `other` is relative.
+
+        **Raises:** `ValueError` for names on one side only, or twice.
+        """
+        *found, names = joined_bodies(self, other, about)
+        return type(self)(*found, names=names)
+
+    def replace(self, body: str | int, group: "Bodies") -> "Bodies":
+        """These with a group for one body, its barycenter where that body was.
+
+        For ephemerides whose row of a planet is that of its system. Masses are those
+        of the group.
+
+        **Arguments:** `body`, its name or its index; `group`, in any frame.
+
+        **Raises:** `ValueError` for names on one side only, or twice.
+        """
+        *found, names = replaced_body(self, body, group)
+        return type(self)(*found, names=names)
 
     def __repr__(self) -> str:
         return text_representation(self, _description)
@@ -190,31 +256,42 @@ class TestParticles(eqx.Module):
         *,
         names: Sequence[Any] | None = None,
     ):
-        self.positions, self.velocities = _phase(positions, velocities, None)
+        self.positions, self.velocities = checked_phase(positions, velocities, None)
         self.names = checked_names(names, self.positions.shape[0])
 
+    @classmethod
+    def from_elements(
+        cls,
+        bodies: Bodies,
+        elements: Elements | NonsingularElements | Orbit,
+        *,
+        G: Numbers = 1.0,
+        primary: str | int | None = 0,
+        names: Sequence[str] | None = None,
+    ) -> "TestParticles":
+        """Test particles on orbits about one of the bodies, in the frame of these.
 
-def _phase(positions, velocities, count: int | None):
-    positions = as_floating("positions", positions)
-    velocities = as_floating("velocities", velocities)
-    check_shape("positions", positions, (count, 3), _hint(positions, count))
-    count = len(positions)
-    check_shape("velocities", velocities, (count, 3), _hint(velocities, count))
-    dtype = jnp.result_type(positions, velocities)
-    if dtype in (jnp.float16, jnp.bfloat16):
-        raise ValueError(
-            f"positions and velocities must be in float32 or float64, got {dtype}, "
-            "whose rounding a run would add up; cast them, x.astype(jnp.float32) say"
-        )
-    return positions.astype(dtype), velocities.astype(dtype)
+        ```python
+        bodies = problems.outer_solar_system().bodies
+        belt = nbody.Elements(semi_major_axis=jnp.linspace(2.1, 3.3, 20))
+        G = nbody.G["au, Msun, day"]
+        belt = nbody.TestParticles.from_elements(bodies, belt, G=G, primary="Sun")
+        ```
 
+        **Arguments**
 
-def _hint(vectors: Array, count: int | None) -> str:
-    shape = vectors.shape
-    if count is not None and shape == (3, count):
-        return "rows are bodies, so transpose it with .T"
-    planar = shape[-1:] == (2,)
-    return "for planar systems set z to zero" if planar else "one row x, y, z a body"
+        - `bodies`: those of the system.
+        - `elements`: `Elements`, `NonsingularElements` or `Orbit`, of shape
+            (test particle,).
+        - `G`: that of `Gravity`.
+        - `primary`: the body that they orbit, by name or index, GM = G m of it; None
+            for the barycenter of all, GM = G Σm.
+        - `names`: one a test particle.
+
+        **Raises:** `ValueError` for a body that is not there.
+        """
+        state = test_particle_state(bodies, elements, G, primary)
+        return cls(*state, names=names)
 
 
 def _columns_of(table: Any, *, G: float, names: str):

@@ -1,5 +1,6 @@
-"""Bodies placed by their orbits."""
+"""Bodies placed by their orbits, one by one or in groups."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -7,40 +8,150 @@ from jaxtyping import Array
 
 from .._linalg import matmul
 from .._types import Numbers
-from .._validation import as_floating, check_shape
-from ._kepler import Elements, NonsingularElements
+from .._validation import as_floating, check_positive, check_shape
+from ._kepler import Elements, NonsingularElements, Orbit
+from ._names import check_different
+
+
+#: What an orbit is about, and whose gravity it feels.
+COORDINATES = ("heliocentric", "jacobi", "barycentric")
 
 
 def bodies_from_elements(
-    masses: Numbers, orbits: Any, *, G: Numbers, jacobi: bool
+    masses: Numbers,
+    orbits: Any,
+    *,
+    G: Numbers,
+    jacobi: bool = False,
+    coordinates: str | None = None,
 ) -> tuple[Array, Array, Array]:
     """Masses, positions and velocities, (body, 3), about the barycenter at rest.
 
     The first body is the center; the others move on `orbits`, one each.
     """
+    coordinates = _chosen(coordinates, jacobi=jacobi)
     masses = jnp.atleast_1d(as_floating("masses", masses))
     count = masses.size - 1
     check_shape("masses", masses, (None,), "one mass a body")
-    if not isinstance(orbits, Elements | NonsingularElements):
+    if not isinstance(orbits, Elements | NonsingularElements | Orbit):
         raise ValueError(
             "elements must be Elements or NonsingularElements that hold an array, one "
-            f"entry an orbit, got {type(orbits).__name__}; write "
-            "Elements(semi_major_axis=[1.0, 5.2])"
+            f"entry an orbit, or an Orbit that does, got {type(orbits).__name__}; "
+            "write Elements(semi_major_axis=[1.0, 5.2])"
         )
     hint = "one orbit a body after the first, semi_major_axis=[1.0] for one"
-    check_shape("elements", orbits.semi_major_axis, (count,), hint)
+    shape = orbits.shape if isinstance(orbits, Orbit) else orbits.semi_major_axis.shape
+    if shape != (count,):
+        raise ValueError(f"elements must have shape ({count},), got {shape}; {hint}")
     G = as_floating("G", G)
-    inner = jnp.cumsum(masses) if jacobi else masses[0] + masses
+    inner = _attracting(masses, coordinates)
     relative = orbits.state(G * inner[1:])
-    x, v = (_from_center(a, masses, inner, jacobi=jacobi) for a in relative)
+    x, v = (_from_center(a, masses, inner, coordinates) for a in relative)
     return masses, x, v
 
 
-def _from_center(relative, masses, inner, *, jacobi: bool):
+def _chosen(coordinates: str | None, *, jacobi: bool) -> str:
+    if coordinates is None:
+        return "jacobi" if jacobi else "heliocentric"
+    check_coordinates(coordinates)
+    if jacobi and coordinates != "jacobi":
+        raise ValueError(f"jacobi=True contradicts coordinates={coordinates!r}")
+    return coordinates
+
+
+def check_coordinates(coordinates: Any):
+    """Refuse names of no coordinates."""
+    if coordinates not in COORDINATES:
+        same = "; astrocentric is heliocentric" if coordinates == "astrocentric" else ""
+        listed = ", ".join(map(repr, COORDINATES))
+        raise ValueError(f"coordinates must be {listed}, got {coordinates!r:.40}{same}")
+
+
+def _attracting(masses: Array, coordinates: str) -> Array:
+    """The mass that is felt on each orbit; the first is nobody's."""
+    if coordinates == "barycentric":
+        check_positive("masses[0]", masses[0], "it balances all others")
+        return jnp.broadcast_to(jnp.sum(masses), masses.shape)
+    return jnp.cumsum(masses) if coordinates == "jacobi" else masses[0] + masses
+
+
+def _from_center(relative, masses, inner, coordinates: str):
+    if coordinates == "barycentric":
+        center = -matmul(masses[1:], relative) / masses[0]
+        return jnp.concatenate([center[None], relative])
     center = jnp.zeros((1, 3), relative.dtype)
-    if jacobi:
+    if coordinates == "jacobi":
         # A body moves the center of those inside it by its share of their mass.
         shifts = (masses / inner)[1:, None] * relative
         relative = relative + jnp.cumsum(shifts, 0) - shifts
     found = jnp.concatenate([center, relative])
     return found - matmul(masses, found) / jnp.sum(masses)
+
+
+def is_grouped(masses: Any) -> bool:
+    """Whether bodies stand among the masses."""
+    return isinstance(masses, list | tuple) and any(map(_is_group, masses))
+
+
+def _is_group(entry: Any) -> bool:
+    return hasattr(entry, "masses") and hasattr(entry, "positions")
+
+
+def groups_from_elements(
+    entries: Sequence[Any],
+    orbits: Any,
+    *,
+    names: Sequence[str] | None,
+    **how: Any,
+) -> tuple[Array, Array, Array, list[str] | None]:
+    """Masses, positions, velocities and names, of groups whose barycenters orbit."""
+    parts = [_parts(entry) for entry in entries]
+    totals = jnp.stack([jnp.sum(masses) for masses, _, _ in parts])
+    _, *placed = bodies_from_elements(totals, orbits, **how)
+    masses = jnp.concatenate([masses for masses, _, _ in parts])
+    x, v = (
+        jnp.concatenate([part[which] + at[i] for i, part in enumerate(parts)])
+        for which, at in ((1, placed[0]), (2, placed[1]))
+    )
+    return masses, x, v, _names_of(entries, names)
+
+
+def _parts(entry: Any) -> tuple[Array, Array, Array]:
+    """Masses, and positions and velocities about their own barycenter."""
+    if not _is_group(entry):
+        mass = as_floating("masses", entry)
+        check_shape("masses", mass, (), "an entry is one mass, or Bodies")
+        at_rest = jnp.zeros((1, 3), mass.dtype)
+        return mass[None], at_rest, at_rest
+    masses = entry.masses
+    return masses, *(
+        a - barycenter(masses, a) for a in (entry.positions, entry.velocities)
+    )
+
+
+def barycenter(masses: Array, vectors: Array) -> Array:
+    """The mean by mass, shape (3,)."""
+    check_positive("the sum of masses", jnp.sum(masses), "it has no barycenter")
+    return matmul(masses, vectors) / jnp.sum(masses)
+
+
+def _names_of(entries, names) -> list[str] | None:
+    groups = [entry for entry in entries if _is_group(entry)]
+    single = len(entries) - len(groups)
+    if names is None and all(group.names is None for group in groups):
+        return None
+    if isinstance(names, str) or len(names or ()) != single:
+        raise ValueError(
+            f"names must be one for each of the {single} entries of masses that are "
+            f"numbers, where groups have names of their own, got {names!r:.60}"
+        )
+    if any(group.names is None for group in groups):
+        raise ValueError("names are given, and one of the groups has none; name it too")
+    rest = iter(names or ())
+    found = [
+        name
+        for entry in entries
+        for name in (entry.names if _is_group(entry) else [next(rest)])
+    ]
+    check_different(found)
+    return found

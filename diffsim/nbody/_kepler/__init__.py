@@ -4,11 +4,13 @@ from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import Elements, elements
 from ._kepler_step import kepler_step
 from ._nonsingular_elements import NonsingularElements, nonsingular_elements
+from ._orbit import Orbit
 
 
 __all__ = [
     "Elements",
     "NonsingularElements",
+    "Orbit",
     "eccentric_anomaly",
     "elements",
     "kepler_step",

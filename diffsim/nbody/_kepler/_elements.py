@@ -173,8 +173,7 @@ class Elements(eqx.Module):
 
     def mean_motion(self, gm: Numbers | None = None) -> Float[Array, "..."]:
         """n = √(GM/|a|³), by which M grows; `gm` where the elements hold none."""
-        gm, size = self._with_gm("mean_motion", gm), jnp.abs(self.semi_major_axis)
-        return jnp.sqrt(gm / size) / size
+        return self._rate("mean_motion", gm)
 
     def period(self, gm: Numbers | None = None) -> Float[Array, "..."]:
         """2π/n; `gm` where the elements hold none.
@@ -183,7 +182,7 @@ class Elements(eqx.Module):
         and where they are traced.
         """
         check_bound(self.semi_major_axis)
-        period = 2 * np.pi / self.mean_motion(gm)
+        period = 2 * np.pi / self._rate("period", gm)
         return jnp.where(self.semi_major_axis > 0, period, jnp.nan)
 
     def time_of_pericenter(
@@ -193,7 +192,11 @@ class Elements(eqx.Module):
 
         Of f within half a turn, as `elements` returns it. `gm` as in `period`.
         """
-        return time - self.mean_anomaly / self.mean_motion(gm)
+        return time - self.mean_anomaly / self._rate("time_of_pericenter", gm)
+
+    def _rate(self, wanted: str, gm: Numbers | None) -> Array:
+        gm, size = self._with_gm(wanted, gm), jnp.abs(self.semi_major_axis)
+        return jnp.sqrt(gm / size) / size
 
     def _with_gm(self, wanted: str, gm: Numbers | None) -> Array:
         if gm is None:
@@ -226,26 +229,7 @@ _ANGLES = ("longitude_of_ascending_node", "argument_of_pericenter")
 
 
 def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
-    """The orbit through a state: `Elements.state` backwards.
-
-    ```python
-    state = ds.simulate(problems.kepler(eccentricity=0.5), 5.0).states
-    x, v = (a[1] - a[0] for a in (state.positions, state.velocities))
-    nbody.elements(x, v, gm=1.0).eccentricity  # 0.5
-    ```
-
-    **Arguments**
-
-    - `x`, `v`: shape (..., 3); of one body relative to the other.
-    - `gm`: shape (...); G times the sum of both masses, positive.
-
-    **Raises:** `ValueError` for a gm that is not positive.
-
-    **Returns:** `Elements` of shape (...). Ω is 0 for an orbit in the plane of x and y,
-    and ω is 0 for a circle; ω and f are from −π to π, Ω as well.
-
-    **Limits:** as `Elements`; a fall through the center has no plane (mathematics).
-    """
+    """`Elements.state` backwards; `nbody` has the words."""
     x, v, gm = phase(x, v, gm=gm)
     check_positive("gm", gm, GM_HINT)
     check_apart(x)

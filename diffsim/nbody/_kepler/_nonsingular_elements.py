@@ -131,24 +131,7 @@ def _check_ellipse(orbit: NonsingularElements):
 
 
 def nonsingular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
-    """The ellipse through a state: `NonsingularElements.state` backwards.
-
-    ```python
-    state = ds.simulate(problems.kepler(eccentricity=0.0), 5.0).states
-    x, v = (a[1] - a[0] for a in (state.positions, state.velocities))
-    orbit = nbody.nonsingular_elements(x, v, gm=1.0)
-    jnp.hypot(orbit.h, orbit.k), orbit.mean_longitude  # e = 0, and λ has a meaning
-    ```
-
-    **Arguments**
-
-    - `x`, `v`: shape (..., 3); of one body relative to the other.
-    - `gm`: shape (...); G times the sum of both masses, positive.
-
-    **Returns:** `NonsingularElements` of shape (...), λ from −π to π.
-
-    **Limits:** as `NonsingularElements`.
-    """
+    """`NonsingularElements.state` backwards; `nbody` has the words."""
     x, v, gm = phase(x, v, gm=gm)
     check_positive("gm", gm, GM_HINT)
     check_apart(x)

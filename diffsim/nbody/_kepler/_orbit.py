@@ -1,0 +1,235 @@
+"""`Orbit`: a conic by the elements that one is used to."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..._types import Numbers
+from ..._validation import (
+    check_broadcast,
+    check_not_negative,
+    check_positive,
+    is_traced,
+    promote_to_common_dtype,
+)
+from ._elements import Elements
+from ._kepler_arguments import GM_HINT, warn_of_degrees
+from ._orbit_arguments import (
+    check_crossing,
+    check_dates,
+    check_known_names,
+    check_together,
+    check_values,
+    turns_of,
+)
+from ._orbit_resolution import conic_of, is_by_vector, mean_motion_of, vector_state
+
+
+class Orbit(eqx.Module):
+    r"""An orbit by any habit: a period, a time of transit, √e cos ω and others.
+
+    $$a^3 = GM\,(P/2\pi)^2, \qquad M = 2\pi\,(t - t_p)/P, \qquad
+      f = -\tfrac\pi2 - \omega \text{ in transit}$$
+
+    What is given stays as it is given: a fit of an `Orbit` is one in its parameters.
+    GM, which a period needs, comes when `Bodies.from_elements` knows the masses.
+
+    ```python
+    orbits = nbody.Orbit(
+        period=[10.338, 13.339],
+        sqrt_e_cos_omega=[0.2, 0.0],
+        sqrt_e_sin_omega=[0.1, 0.0],
+        omega_of="star",
+        inclination=np.pi / 2,
+        time_of_transit=[1.9, 8.1],
+    )
+    G = nbody.G["au, Msun, day"]
+    nbody.Bodies.from_elements([0.97, 3e-5, 2e-5], orbits, G=G, coordinates="jacobi")
+    nbody.Orbit(period=365.25, eccentricity=0.017).elements(G).semi_major_axis  # 1
+    ```
+
+    **Arguments**
+
+    One way to say each of four things:
+
+    - size: `period`, a time, or `semi_major_axis`, a length, negative for hyperbolas.
+    - shape: `eccentricity` with `argument_of_pericenter` ω or `longitude_of_pericenter`
+        ϖ = Ω + ω; or `e_cos_omega`, `e_sin_omega`; or `sqrt_e_cos_omega`,
+        `sqrt_e_sin_omega`; or `k`, `h`, which are e cos ϖ, e sin ϖ.
+    - orientation: `inclination`, or `impact_parameter` in units of `star_radius`, a
+        length; and `longitude_of_ascending_node`. Or `ix`, `iy`, which are
+        2 sin(i/2) cos Ω, 2 sin(i/2) sin Ω.
+    - place at the epoch: `true_anomaly`, `mean_anomaly`, `eccentric_anomaly`,
+        `mean_longitude` λ = ϖ + M, `time_of_pericenter`, or `time_of_transit`, of the
+        conjunction in front of the star, seen from z = −∞; both times are those of any
+        one passage.
+
+    - `epoch`: the time at which the body is there, `t0` of the system. A number, and no
+        parameter.
+    - `omega_of`: "planet", as in REBOUND and `Elements`, or "star", half a turn on, as
+        in radvel, exoplanet and batman; of ω and ϖ in every form.
+    - `unknown`: nothing; `P`, `tc`, `secosw` and others are answered by names above.
+
+    Angles are in radians. What is not given is zero; with e and ω as a vector a place
+    has to be given. Numbers or arrays of shapes that broadcast, one entry an orbit.
+
+    **Good values:** `e_cos_omega`, `e_sin_omega` or `h`, `k` with `mean_longitude` or
+    `time_of_transit` for nearly circular orbits, exact and smooth at e = 0. The forms
+    with √e have a uniform prior in e, and at e = 0 no slope: the first derivative is
+    zero there and the second undefined, so start a fit beside it.
+
+    **Raises:** `TypeError` for two ways to say one thing, none to say the size, and
+    other names; `ValueError` for values that no orbit has: a period that is not
+    positive or of an unbound orbit, e = 1, e² of vectors from 1 on, dates that float32
+    does not hold.
+
+    **Limits:** vectors and a period are of ellipses (mathematics); NaN where such
+    values are traced. At e = 0 the anomalies and `time_of_pericenter` beside a vector
+    count from ω = 0, without a derivative by its direction (mathematics). The
+    conjunction is the middle of a transit for edge-on and for circular orbits
+    (mathematics), and light travels at once (convenience).
+    """
+
+    period: Float[Array, "*#shape"] | None
+    semi_major_axis: Float[Array, "*#shape"] | None
+    eccentricity: Float[Array, "*#shape"] | None
+    argument_of_pericenter: Float[Array, "*#shape"] | None
+    longitude_of_pericenter: Float[Array, "*#shape"] | None
+    e_cos_omega: Float[Array, "*#shape"] | None
+    e_sin_omega: Float[Array, "*#shape"] | None
+    sqrt_e_cos_omega: Float[Array, "*#shape"] | None
+    sqrt_e_sin_omega: Float[Array, "*#shape"] | None
+    h: Float[Array, "*#shape"] | None
+    k: Float[Array, "*#shape"] | None
+    inclination: Float[Array, "*#shape"] | None
+    impact_parameter: Float[Array, "*#shape"] | None
+    star_radius: Float[Array, "*#shape"] | None
+    longitude_of_ascending_node: Float[Array, "*#shape"] | None
+    ix: Float[Array, "*#shape"] | None
+    iy: Float[Array, "*#shape"] | None
+    true_anomaly: Float[Array, "*#shape"] | None
+    mean_anomaly: Float[Array, "*#shape"] | None
+    eccentric_anomaly: Float[Array, "*#shape"] | None
+    mean_longitude: Float[Array, "*#shape"] | None
+    time_of_pericenter: Float[Array, "*#shape"] | None
+    time_of_transit: Float[Array, "*#shape"] | None
+    epoch: float = eqx.field(static=True)
+    omega_of: str = eqx.field(static=True)
+
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1017/CBO9781139174817",
+        "10.1088/1538-3873/aaaaa8",
+    )
+
+    def __init__(
+        self,
+        *,
+        period: Numbers | None = None,
+        semi_major_axis: Numbers | None = None,
+        eccentricity: Numbers | None = None,
+        argument_of_pericenter: Numbers | None = None,
+        longitude_of_pericenter: Numbers | None = None,
+        e_cos_omega: Numbers | None = None,
+        e_sin_omega: Numbers | None = None,
+        sqrt_e_cos_omega: Numbers | None = None,
+        sqrt_e_sin_omega: Numbers | None = None,
+        h: Numbers | None = None,
+        k: Numbers | None = None,
+        inclination: Numbers | None = None,
+        impact_parameter: Numbers | None = None,
+        star_radius: Numbers | None = None,
+        longitude_of_ascending_node: Numbers | None = None,
+        ix: Numbers | None = None,
+        iy: Numbers | None = None,
+        true_anomaly: Numbers | None = None,
+        mean_anomaly: Numbers | None = None,
+        eccentric_anomaly: Numbers | None = None,
+        mean_longitude: Numbers | None = None,
+        time_of_pericenter: Numbers | None = None,
+        time_of_transit: Numbers | None = None,
+        epoch: float | int = 0.0,
+        omega_of: str = "planet",
+        **unknown: Any,
+    ):
+        arguments = dict(locals())
+        check_known_names(unknown)
+        given = {k: v for k in _ELEMENTS if (v := arguments[k]) is not None}
+        given = dict(zip(given, promote_to_common_dtype(**given), strict=True))
+        for name in _ELEMENTS:
+            setattr(self, name, given.get(name))
+        check_together(given, omega_of)
+        check_broadcast(**{name: leaf.shape for name, leaf in given.items()})
+        check_values(given)
+        if turns := turns_of(given):
+            warn_of_degrees(**turns)
+        if period is not None:
+            check_dates(given, self.period)
+        self.epoch, self.omega_of = _checked_epoch(epoch), omega_of
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The common shape of what is given, (orbit,) for several."""
+        return np.broadcast_shapes(*(leaf.shape for leaf in jax.tree.leaves(self)))
+
+    def __repr__(self) -> str:
+        said = {**_given(self), "epoch": self.epoch, "omega_of": self.omega_of}
+        listed = (f"{name}={eqx.tree_pformat(value)}" for name, value in said.items())
+        return f"Orbit({', '.join(listed)})"
+
+    def elements(self, gm: Numbers) -> Elements:
+        """These as `Elements`, which hold `gm`.
+
+        **Arguments:** `gm`, shape (...): G times the sum of both masses.
+
+        **Limits:** as `Elements`, without derivatives at e = 0 and i = 0; `state` has
+        them (mathematics).
+        """
+        gm = self._checked_gm(gm)
+        found = conic_of(self, gm)
+        check_crossing(_given(self), found["inclination"])
+        return Elements(**found, gm=gm)
+
+    def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
+        """Position and velocity relative to the other body, shape (..., 3).
+
+        **Arguments:** `gm`, shape (...): G times the sum of both masses.
+        """
+        if not is_by_vector(self):
+            return self.elements(gm).state()
+        gm = self._checked_gm(gm)
+        return vector_state(self, gm)
+
+    def _checked_gm(self, gm: Numbers) -> Array:
+        gm, *_ = promote_to_common_dtype(gm=gm, **_given(self))
+        check_broadcast(gm=gm.shape, elements=self.shape)
+        check = check_not_negative if self.period is None else check_positive
+        check("gm", gm, GM_HINT)
+        dated = self.time_of_pericenter is not None or self.time_of_transit is not None
+        if dated and not is_traced(n := mean_motion_of(self, gm)):
+            check_dates(_given(self), 2 * np.pi / n)
+        return gm
+
+
+#: Names of what may be given, whose leaves they are.
+_ELEMENTS = tuple(
+    field.name for field in dataclasses.fields(Orbit) if "static" not in field.metadata
+)
+
+
+def _given(orbit: Orbit) -> dict[str, Array]:
+    leaves = {name: getattr(orbit, name) for name in _ELEMENTS}
+    return {name: leaf for name, leaf in leaves.items() if leaf is not None}
+
+
+def _checked_epoch(epoch: Any) -> float:
+    try:
+        return float(epoch)
+    except (TypeError, ValueError, jax.errors.ConcretizationTypeError) as error:
+        raise ValueError(
+            f"epoch must be one number that is known, got {epoch!r:.60}; one time for "
+            "all orbits, and derivatives by the time of transit or pericenter"
+        ) from error
