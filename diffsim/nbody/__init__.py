@@ -15,6 +15,7 @@ from ._nbody import NBody
 from ._observables import angular_momentum, distances, energy, momentum
 from ._orbital_elements import elements, nonsingular_elements
 from ._recommend import recommend_method
+from ._semi_amplitude import planet_mass, semi_amplitude
 from ._units import G
 
 
@@ -40,5 +41,7 @@ __all__ = [
     "kepler_step",
     "momentum",
     "nonsingular_elements",
+    "planet_mass",
     "recommend_method",
+    "semi_amplitude",
 ]

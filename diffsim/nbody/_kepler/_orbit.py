@@ -158,10 +158,10 @@ class Orbit(eqx.Module):
         arguments = dict(locals())
         check_known_names(unknown)
         given = {k: v for k in _ELEMENTS if (v := arguments[k]) is not None}
+        check_together(given, omega_of)
         given = dict(zip(given, promote_to_common_dtype(**given), strict=True))
         for name in _ELEMENTS:
             setattr(self, name, given.get(name))
-        check_together(given, omega_of)
         check_broadcast(**{name: leaf.shape for name, leaf in given.items()})
         check_values(given)
         if turns := turns_of(given):

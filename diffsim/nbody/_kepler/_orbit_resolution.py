@@ -69,8 +69,8 @@ def vector_state(orbit: Any, gm: Array) -> tuple[Array, Array]:
         ix, iy = tilt * jnp.cos(node), tilt * jnp.sin(node)
     else:
         ix, iy = _or_zero(orbit.ix), _or_zero(orbit.iy)
-        c = jnp.sqrt(nan_unless(1 - (ix * ix + iy * iy) / 4, ix * ix + iy * iy <= 4))
-    ellipse = (a > 0) & (h * h + k * k < 1) & (gm >= 0)
+        c = jnp.sqrt(1 - (ix * ix + iy * iy) / 4)
+    ellipse = (a > 0) & (h * h + k * k < 1) & (ix * ix + iy * iy <= 4) & (gm >= 0)
     a, h, k = nan_unless((a, h, k), ellipse)
     return ellipse_state(a, h, k, longitude, tilted_frame(ix, iy, c), gm)
 
@@ -96,7 +96,7 @@ def _ellipse_of(orbit, gm) -> _Ellipse:
         node = _or_zero(orbit.longitude_of_ascending_node)
     else:
         node = _direction(_or_zero(orbit.ix), _or_zero(orbit.iy))
-    h, k = _eccentricity_vector(orbit, node)
+    h, k = map(jnp.asarray, _eccentricity_vector(orbit, node))
     e_sin_omega = h * jnp.cos(node) - k * jnp.sin(node)
     inclination = _inclination(orbit, a, h * h + k * k, e_sin_omega)
     longitude = _mean_longitude(orbit, h, k, node, n)
@@ -163,7 +163,7 @@ def _true_anomaly(orbit, e, omega, node, n):
     if orbit.mean_longitude is not None:
         return true_anomaly(orbit.mean_longitude - node - omega, e)
     if orbit.time_of_transit is not None:
-        begin = mean_anomaly(wrap_angle(_IN_FRONT - omega), e)
+        begin = mean_anomaly(wrap_angle(jnp.asarray(_IN_FRONT - omega)), e)
         return true_anomaly(begin + n * (orbit.epoch - orbit.time_of_transit), e)
     mean = _mean_anomaly(orbit, n)
     return _or_zero(orbit.true_anomaly) if mean is None else true_anomaly(mean, e)
