@@ -48,7 +48,8 @@ _TIMES = {
 
 def _composed(units: object) -> float | None:
     """G of "length, mass, time" of the tables, None of anything else."""
-    parts = [part.strip() for part in str(units).split(",")]
+    text = "cm, g, s" if units == "cgs" else str(units)
+    parts = [part.strip() for part in text.split(",")]
     if len(parts) != 3:
         return None
     length, mass, time = parts
@@ -95,6 +96,8 @@ class _Constants(Mapping[str, float]):
 
 
 #: G by units of length, mass and time: `nbody.G["au, Msun, day"]`.
+#:
+#: Any length, mass and time of the tables above will do, "Rsun, Msun, hr", and "cgs".
 #:
 #: From the IAU nominal solar mass parameter, known to ten digits, and not from G and a
 #: mass in kilograms, known to four. Sources: IAU 2015 Resolutions B2 and B3

@@ -252,6 +252,19 @@ def test_units_agree_with_the_published_constants():
     assert nbody.G["natural"] == 1
 
 
+def test_composed_units_agree_with_named_ones_and_published_constants():
+    named = ("au, Msun, day", "au, Msun, yr/2pi", "pc, Msun, km/s", "km, Mearth, s")
+    for units in (*named, "kpc, Msun, Myr"):
+        # other whitespace is not a key of the table
+        assert nbody.G[f" {units}"] == pytest.approx(nbody.G[units], rel=1e-14)
+    assert nbody.G["m, kg, s"] == nbody.G["SI"]
+    assert nbody.G["cgs"] == pytest.approx(6.67430e-8, rel=1e-14)
+    # Kepler's third law of the Sun: P² = 4π² R³ / GM is (2.7794 h)² at its surface
+    period = 2 * np.pi / np.sqrt(nbody.G["Rsun, Msun, hr"])
+    assert period == pytest.approx(2.7802, rel=1e-4)
+    assert "furlong, Msun, yr" not in nbody.G
+
+
 @pytest.mark.parametrize(
     "name", ["67P", "Barnard's", "a.b", "HD 1 [b]", "2000-01", "'x'", "B, 1"]
 )

@@ -195,7 +195,7 @@ def _mean_anomaly(orbit, n):
     return orbit.mean_anomaly
 
 
-def _or_zero(value: Array | None) -> Any:
+def _or_zero(value: Array | None) -> Array | float:
     # A number of Python's, which decides no dtype.
     return 0.0 if value is None else value
 
