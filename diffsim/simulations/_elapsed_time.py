@@ -360,3 +360,23 @@ def warn_of_a_far_start(t0: Any, times: Any):
             # this function, simulate, the caller
             stacklevel=3,
         )
+
+
+#: Of the way from the epoch to the last output, what times may be rounded by.
+_COARSE = 1e-5
+
+
+def warn_of_coarse_dates(t0: Any, times: Any):
+    """Warns of dates in single precision, which lie between those that are meant."""
+    if is_traced(times) or is_traced(t0) or np.asarray(times).dtype != np.float32:
+        return
+    way = np.max(np.abs(np.asarray(times, np.float64) - np.asarray(t0, np.float64)))
+    last = np.float32(np.max(np.abs(times)))
+    if last > 10 * way and np.spacing(last) > _COARSE * way:
+        warnings.warn(
+            f"times near {last:.8g} are float32, which resolves {np.spacing(last):.2g} "
+            "there; give them as NumPy's float64 or as a list, of which a run counts "
+            "from t0, or subtract a date from t0 and times",
+            # this function, simulate, the caller
+            stacklevel=3,
+        )

@@ -1,5 +1,7 @@
 """Groups of bodies on orbits, frames, and elements of trajectories, against REBOUND."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -175,7 +177,7 @@ def test_planets_about_a_binary_and_moons_about_a_planet_orbit_as_in_rebound():
         ),
         names=["A", "B"],
     )
-    shape = {"eccentricity": 0.2, "argument_of_pericenter": 0.7}
+    shape: dict[str, Any] = {"eccentricity": 0.2, "argument_of_pericenter": 0.7}
     moon = nbody.Orbit(semi_major_axis=[0.1], true_anomaly=1.0, **shape)
     planet = nbody.Bodies.from_elements([1e-2, 1e-3], moon, names=["p", "moon"])
     wide = nbody.Elements(semi_major_axis=[6.0], eccentricity=0.1)
@@ -253,7 +255,9 @@ def test_test_particles_orbit_a_body_or_the_barycenter():
             system.bodies, orbits, G=1.7, primary=primary, names=["d", "e"]
         )
         whole = nbody.NBody(system.bodies, system.gravity, test_particles=light)
-        about = {"coordinates": "barycentric"} if primary is None else {"primary": "b"}
+        about: dict[str, Any] = (
+            {"coordinates": "barycentric"} if primary is None else {"primary": "b"}
+        )
         found = nbody.elements(whole, **about)
         np.testing.assert_allclose(found.semi_major_axis[-2:], [0.1, 0.2], rtol=1e-12)
 
@@ -262,39 +266,41 @@ _BODIES = nbody.Bodies([1.0, 0.1], [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [0, 1, 0]
 _SYSTEM = nbody.NBody(_BODIES)
 _NAMED = nbody.Bodies([1.0], [[0, 0, 0]], [[0, 0, 0]], names=["a"])
 _STATE = nbody.State(jnp.zeros((2, 3)), jnp.eye(3)[:2])
+#: What users call who do not check annotations.
+_elements: Any = nbody.elements
 _ONE = nbody.Elements(semi_major_axis=[1.0])
 
 
 @pytest.mark.parametrize(
     ("call", "error", "sentence"),
     [
-        (lambda: nbody.elements(_SYSTEM, body="x"), ValueError, "bodies have no names"),
-        (lambda: nbody.elements(_SYSTEM, body=2), ValueError, "from 0 to 1, got 2"),
+        (lambda: _elements(_SYSTEM, body="x"), ValueError, "bodies have no names"),
+        (lambda: _elements(_SYSTEM, body=2), ValueError, "from 0 to 1, got 2"),
         (
-            lambda: nbody.elements(_SYSTEM, body=0),
+            lambda: _elements(_SYSTEM, body=0),
             ValueError,
             "is what the others orbit",
         ),
         (
-            lambda: nbody.elements(_SYSTEM, coordinates="astrocentric"),
+            lambda: _elements(_SYSTEM, coordinates="astrocentric"),
             ValueError,
             "got 'astrocentric'; astrocentric is heliocentric",
         ),
         (
-            lambda: nbody.elements(_SYSTEM, coordinates="jacobi", primary=0),
+            lambda: _elements(_SYSTEM, coordinates="jacobi", primary=0),
             ValueError,
             "contradicts coordinates",
         ),
-        (lambda: nbody.elements(_SYSTEM, _STATE), ValueError, "body 1 is in the place"),
-        (lambda: nbody.elements(_STATE, _SYSTEM, 1.0), ValueError, "need their system"),
-        (lambda: nbody.elements([1, 0, 0], [0, 1, 0]), TypeError, "need x, v and gm"),
+        (lambda: _elements(_SYSTEM, _STATE), ValueError, "body 1 is in the place"),
+        (lambda: _elements(_STATE, _SYSTEM, 1.0), ValueError, "need their system"),
+        (lambda: _elements([1, 0, 0], [0, 1, 0]), TypeError, "need x, v and gm"),
         (
-            lambda: nbody.elements([1, 0, 0], [0, 1, 0], 1.0, primary=0),
+            lambda: _elements([1, 0, 0], [0, 1, 0], 1.0, primary=0),
             TypeError,
             "primary choose among the bodies of a system",
         ),
         (
-            lambda: nbody.elements([0, 0, 0], [0, 1, 0], 1.0),
+            lambda: _elements([0, 0, 0], [0, 1, 0], 1.0),
             ValueError,
             "x must not be zero, got two bodies in one place",
         ),

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from ..._results import nan_unless
 from ..._types import Numbers
 from ..._validation import (
+    as_floating,
     check_broadcast,
     check_not_negative,
     check_positive,
@@ -192,7 +193,9 @@ class Elements(eqx.Module):
 
         Of f within half a turn, as `elements` returns it. `gm` as in `period`.
         """
-        return time - self.mean_anomaly / self._rate("time_of_pericenter", gm)
+        return as_floating("time", time) - self.mean_anomaly / self._rate(
+            "time_of_pericenter", gm
+        )
 
     def _rate(self, wanted: str, gm: Numbers | None) -> Array:
         gm, size = self._with_gm(wanted, gm), jnp.abs(self.semi_major_axis)

@@ -50,7 +50,7 @@ def mean_longitude_at(px: Array, py: Array, h: Array, k: Array) -> Array:
     return jnp.arctan2(sine, cosine) + (h * cosine - k * sine) / circle
 
 
-def mean_of_true_longitude(longitude: Array | float, h: Array, k: Array) -> Array:
+def mean_of_true_longitude(longitude: Array, h: Array, k: Array) -> Array:
     """λ of the true longitude Ω + ω + f."""
     sine, cosine = jnp.sin(longitude), jnp.cos(longitude)
     r = (1 - h * h - k * k) / (1 + k * cosine + h * sine)

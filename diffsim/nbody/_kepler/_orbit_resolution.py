@@ -96,7 +96,7 @@ def _ellipse_of(orbit, gm) -> _Ellipse:
         node = _or_zero(orbit.longitude_of_ascending_node)
     else:
         node = _direction(_or_zero(orbit.ix), _or_zero(orbit.iy))
-    h, k = map(jnp.asarray, _eccentricity_vector(orbit, node))
+    h, k = _eccentricity_vector(orbit, node)
     e_sin_omega = h * jnp.cos(node) - k * jnp.sin(node)
     inclination = _inclination(orbit, a, h * h + k * k, e_sin_omega)
     longitude = _mean_longitude(orbit, h, k, node, n)
@@ -163,7 +163,7 @@ def _true_anomaly(orbit, e, omega, node, n):
     if orbit.mean_longitude is not None:
         return true_anomaly(orbit.mean_longitude - node - omega, e)
     if orbit.time_of_transit is not None:
-        begin = mean_anomaly(wrap_angle(jnp.asarray(_IN_FRONT - omega)), e)
+        begin = mean_anomaly(wrap_angle(_IN_FRONT - omega), e)
         return true_anomaly(begin + n * (orbit.epoch - orbit.time_of_transit), e)
     mean = _mean_anomaly(orbit, n)
     return _or_zero(orbit.true_anomaly) if mean is None else true_anomaly(mean, e)
@@ -195,9 +195,9 @@ def _mean_anomaly(orbit, n):
     return orbit.mean_anomaly
 
 
-def _or_zero(value: Array | None) -> Array | float:
-    # A number of Python's, which decides no dtype.
-    return 0.0 if value is None else value
+def _or_zero(value: Array | None) -> Array:
+    # Weakly typed, as a number of Python's: it decides no dtype.
+    return jnp.asarray(0.0) if value is None else value
 
 
 def _length(x, y):
