@@ -81,7 +81,7 @@ class _Constants(Mapping[str, float]):
         listed = "; ".join(map(repr, self._values))
         raise KeyError(
             f"G is not known in {units!r}: {guess}There are {listed}; "
-            f'and any "length, mass, time" of {", ".join(_LENGTHS)}; '
+            f"and any length, mass, time of {', '.join(_LENGTHS)}; "
             f"{', '.join(_MASSES)}; {', '.join(_TIMES)}, km/s or m/s for a time"
         )
 

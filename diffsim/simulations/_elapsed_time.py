@@ -347,7 +347,11 @@ def check_epoch(t0: Any):
 
 
 def warn_of_a_far_start(t0: Any, times: Any):
-    """Warns of outputs far from an epoch of zero, which nobody may have chosen."""
+    """Warns of outputs far from an epoch of zero, which nobody may have chosen.
+
+    And of dates that are too coarse for their distance from it.
+    """
+    _warn_of_coarse_dates(t0, times)
     if is_traced(times) or is_traced(t0) or np.asarray(t0).item() != 0:
         return
     first, last = float(np.min(times)), float(np.max(times))
@@ -366,7 +370,7 @@ def warn_of_a_far_start(t0: Any, times: Any):
 _COARSE = 1e-5
 
 
-def warn_of_coarse_dates(t0: Any, times: Any):
+def _warn_of_coarse_dates(t0: Any, times: Any):
     """Warns of dates in single precision, which lie between those that are meant."""
     if is_traced(times) or is_traced(t0) or np.asarray(times).dtype != np.float32:
         return
@@ -377,6 +381,6 @@ def warn_of_coarse_dates(t0: Any, times: Any):
             f"times near {last:.8g} are float32, which resolves {np.spacing(last):.2g} "
             "there; give them as NumPy's float64 or as a list, of which a run counts "
             "from t0, or subtract a date from t0 and times",
-            # this function, simulate, the caller
-            stacklevel=3,
+            # this function, the other one, simulate, the caller
+            stacklevel=4,
         )

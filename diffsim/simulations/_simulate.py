@@ -35,7 +35,6 @@ from ._elapsed_time import (
     time_after,
     times_after,
     warn_of_a_far_start,
-    warn_of_coarse_dates,
 )
 from ._events._event import EventRecord
 from ._events._event_run import checked_events, integrate_with_events, listed
@@ -141,7 +140,6 @@ def simulate(
     check_epoch(t0)
     if start is None:
         warn_of_a_far_start(t0, times)
-        warn_of_coarse_dates(t0, times)
     about = _About(observe, meter, should_return_nan(throw))
     run = _Run(simulation, method, start, about, events, bound is not None, halved)
     with _forward_mode_named(method):

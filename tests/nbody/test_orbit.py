@@ -105,8 +105,8 @@ def test_habits_give_the_state_of_rebound(row):
 
 @pytest.mark.slow
 def test_every_habit_gives_the_state_of_rebound():
-    for row in REST:
-        check_habit(*row)
+    for place, size, shape, tilt in REST:
+        check_habit(place, size, shape, tilt)
 
 
 def test_star_pericenter_is_half_a_turn_from_the_planets():

@@ -111,13 +111,13 @@ def test_inclination_of_pi_is_allowed(dtype):
 def test_julian_dates_in_single_precision_warn():
     system = nbody.NBody(_BODIES, t0=2459000.0)
     method = Method(Leapfrog(), 0.125)
-    dates = np.float32([2459000.5, 2459001.0])
+    dates = np.array([2459000.5, 2459001.0], np.float32)
     with pytest.warns(UserWarning, match=r"times near 2459001 are float32, .* 0\.25"):
         simulate(system, dates, method)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         simulate(system, dates.astype(float), method)
-        simulate(nbody.NBody(_BODIES), np.float32([0.5, 1.0]), method)
+        simulate(nbody.NBody(_BODIES), np.array([0.5, 1.0], np.float32), method)
 
 
 @pytest.mark.parametrize(
