@@ -77,7 +77,7 @@ def with_step_size_control(
             controller = StepToOutputs(controller, times)
             # What outputs add is not the dynamics' doing, so it does not count.
             steps += side.outputs
-        controller = _with_minimum_step(controller, times.dtype)
+        controller = with_minimum_step(controller, times.dtype)
         return DiffraxPlan(side.outputs, steps, controller)
 
     if plan.sides is None:
@@ -224,7 +224,7 @@ class StepToOutputs(diffrax.AbstractStepSizeController):
 _ULPS = 4
 
 
-def _with_minimum_step(
+def with_minimum_step(
     controller: diffrax.AbstractStepSizeController, dtype: Any
 ) -> diffrax.AbstractStepSizeController:
     """`controller`, given times of this type, and up where its steps shrink away."""
@@ -232,7 +232,7 @@ def _with_minimum_step(
     if shrinks or isinstance(controller, diffrax.PIDController):
         return _Guarded(controller)
     if isinstance(controller, StepToOutputs | diffrax.ClipStepSizeController):
-        inner = _with_minimum_step(controller.controller, dtype)
+        inner = with_minimum_step(controller.controller, dtype)
         return eqx.tree_at(lambda c: c.controller, controller, inner)
     if isinstance(controller, diffrax.StepTo):
         # Else the state would be promoted by them.
