@@ -157,7 +157,8 @@ def extrapolate(
         return jnp.where(jnp.isnan(change), a, a + change)
 
     def numbers(x):
-        return x.states, x.final, x.events
+        # Other steps are no better ends of the step in which an event happens.
+        return x.states, x.final, tuple(e for e in x.events if e.times.ndim == 1)
 
     result = RESULTS.where(
         jnp.asarray(other.result == RESULTS.successful), trajectory.result, other.result

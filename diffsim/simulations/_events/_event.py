@@ -13,6 +13,7 @@ from ..._validation import check_signature
 
 
 _DIRECTIONS = (None, "up", "down")
+_SURPLUS = ("fail", "ignore")
 
 
 class Event(eqx.Module):
@@ -42,6 +43,10 @@ class Event(eqx.Module):
     - `direction`: `"up"` for crossings from below zero, `"down"` from above, None for
         both.
     - `limit`: how many can be recorded. More are a failure of the run.
+    - `surplus`: `"fail"`, or `"ignore"` to record the first `limit` and pass over more.
+    - `locate`: False records the step in which it happens instead of the crossing, for
+        those who find it there by what they know of g: `times` are (limit, 2), where
+        the step begins and ends, and `states` have the leading axes (limit, 2).
     - `terminal`: whether the run ends there. Outputs after it are NaN.
     - `reset`: `reset(t, y, simulation)`, the state to go on with, from and to the
         internal one that `initial_state` returns; None changes nothing. With
@@ -66,6 +71,8 @@ class Event(eqx.Module):
     reset: Callable[[Array, PyTree[Array], Any], PyTree[Array]] | None = eqx.field(
         default=None, kw_only=True
     )
+    surplus: str = eqx.field(static=True, default="fail", kw_only=True)
+    locate: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.direction not in _DIRECTIONS:
@@ -78,6 +85,15 @@ class Event(eqx.Module):
         whole = isinstance(self.limit, int) and not isinstance(self.limit, bool)
         if not whole or self.limit < 1:
             raise ValueError(f"limit must be 1 or more, an int, got {self.limit!r}")
+        if self.surplus not in _SURPLUS:
+            raise ValueError(
+                f"surplus must be 'fail' or 'ignore', got {self.surplus!r}"
+            )
+        if self.modifies_run and not (self.locate and self.surplus == "fail"):
+            raise ValueError(
+                "an event with terminal or reset acts where it happens, every time: "
+                "leave locate=True and surplus='fail'"
+            )
 
     def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
         """g at an internal state."""
@@ -94,6 +110,9 @@ class Event(eqx.Module):
 class EventRecord(eqx.Module):
     """When one `Event` happened, padded with NaN to its `limit`.
 
+    Of an event with `locate=False` both `times` and `states` have an axis of length 2
+    behind the first, for the two ends of the step.
+
     Of integers that are observed the padding is the least of their type, of unsigned
     ones the greatest, and of booleans False: they keep their type, which has no NaN.
 
@@ -102,6 +121,6 @@ class EventRecord(eqx.Module):
     - `count`: how many of them were recorded.
     """
 
-    times: Float[Array | np.ndarray, " limit"]
+    times: Float[Array | np.ndarray, "limit *side"]
     states: PyTree[Array]
     count: Int[Array, ""]

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..._results import RESULTS, is_finite
@@ -79,7 +80,11 @@ def _with_result(
     # Fixed steps go on behind the last output; one that acts ends its step.
     behind = watch.modifies_run() & (rows.times + rows.lengths > last)[:, None]
     counts = jnp.sum(rows.crossed & in_time[:, None] & ~behind, axis=0)
-    many = jnp.any(counts > jnp.array([event.limit for event in watch.events]))
+    limits = [
+        np.iinfo(np.int32).max if event.surplus == "ignore" else event.limit
+        for event in watch.events
+    ]
+    many = jnp.any(counts > jnp.array(limits))
     return RESULTS.where(fine & ~lost & many, RESULTS.events_beyond_limit, result)
 
 
@@ -151,6 +156,8 @@ def _fixed_step_log(request: RunSpec, watch: EventDetector, side: FixedStepPlan)
     step = jnp.asarray(side.step, request.epoch.dtype)
     # One for what lies beyond the last grid point, and one for each that is cut short.
     steps = side.schedule.steps + 1 + _resets(watch.events)
+    # And one for the end of the last, where that is recorded.
+    steps += not all(event.locate for event in watch.events)
     rows, last = fixed_step_log(watch, request.y0, request.begin, step, steps)
     # Behind more resets than its limit the steps do not reach all outputs.
     behind = jnp.where(last.stopped, 0, last.n.astype(step.dtype) * step)
