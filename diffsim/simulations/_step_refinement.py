@@ -157,8 +157,7 @@ def extrapolate(
         return jnp.where(jnp.isnan(change), a, a + change)
 
     def numbers(x):
-        # Other steps are no better ends of the step in which an event happens.
-        return x.states, x.final, tuple(e for e in x.events if e.times.ndim == 1)
+        return x.states, x.final, x.events
 
     result = RESULTS.where(
         jnp.asarray(other.result == RESULTS.successful), trajectory.result, other.result

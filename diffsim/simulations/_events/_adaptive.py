@@ -98,7 +98,7 @@ def _append_log(
     lengths = jnp.append(jnp.diff(times), 0)
     values = jax.vmap(watch.values)(times, states).at[0].set(here.values)
     crossed = zero_crossings(watch.events, values, jnp.roll(values, -1, axis=0))
-    crossed &= (lengths > 0)[:, None]
+    crossed &= (lengths > 0)[:, None] & jax.vmap(watch.counting)(times, states)
     nothing = jnp.zeros_like(values)
     since = nothing.at[0].set(here.since)
     return StepLog(times, states, lengths, since, nothing, crossed), values

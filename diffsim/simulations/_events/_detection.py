@@ -42,6 +42,11 @@ class EventDetector(NamedTuple):
     def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
         return event_values(self.events, self.epoch, t, y, self.args)
 
+    def counting(self, t: Array, y: PyTree[Array]) -> Bool[Array, " event"]:
+        """Which events count in a step that begins here."""
+        time = self.epoch.at(t)
+        return jnp.stack([e.counts(time, y, self.args) for e in self.events])
+
     def modifies_run(self) -> Bool[Array, " event"]:
         return jnp.array([event.modifies_run for event in self.events])
 
@@ -61,7 +66,9 @@ class EventDetector(NamedTuple):
 
         since, until = window
         lower = jnp.where(there, since, -length)
-        solver = BracketedNewton(lower, length + until, _SEARCH)
+        fine = float(jnp.finfo(length.dtype).eps) ** 0.5
+        # A step of Newton's leaves its square.
+        solver = BracketedNewton(lower, length + until, _SEARCH, tolerance=fine)
         # `root` would look again whether it is one, by more copies of the step.
         opened, consts = closure_convert(residual, length)
         consts = stop_gradient_unless(consts, there)

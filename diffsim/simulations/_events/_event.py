@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -44,9 +45,9 @@ class Event(eqx.Module):
         both.
     - `limit`: how many can be recorded. More are a failure of the run.
     - `surplus`: `"fail"`, or `"ignore"` to record the first `limit` and pass over more.
-    - `locate`: False records the step in which it happens instead of the crossing, for
-        those who find it there by what they know of g: `times` are (limit, 2), where
-        the step begins and ends, and `states` have the leading axes (limit, 2).
+    - `where`: `where(t, state, simulation)`, a bool: no crossing counts in a step at
+        whose beginning it is False, as of a Poincaré section on one side. None counts
+        all; not for an event that ends or resets the run.
     - `terminal`: whether the run ends there. Outputs after it are NaN.
     - `reset`: `reset(t, y, simulation)`, the state to go on with, from and to the
         internal one that `initial_state` returns; None changes nothing. With
@@ -72,7 +73,9 @@ class Event(eqx.Module):
         default=None, kw_only=True
     )
     surplus: str = eqx.field(static=True, default="fail", kw_only=True)
-    locate: bool = eqx.field(static=True, default=True, kw_only=True)
+    where: Callable[[Array, PyTree, Any], Array] | None = eqx.field(
+        default=None, kw_only=True
+    )
 
     def __check_init__(self) -> None:
         if self.direction not in _DIRECTIONS:
@@ -89,10 +92,12 @@ class Event(eqx.Module):
             raise ValueError(
                 f"surplus must be 'fail' or 'ignore', got {self.surplus!r}"
             )
-        if self.modifies_run and not (self.locate and self.surplus == "fail"):
+        if self.where is not None:
+            check_signature("where", self.where, ("t", "state", "simulation"))
+        if self.modifies_run and (self.where is not None or self.surplus != "fail"):
             raise ValueError(
-                "an event with terminal or reset acts where it happens, every time: "
-                "leave locate=True and surplus='fail'"
+                "an event with terminal or reset acts wherever it happens: leave "
+                "where=None and surplus='fail', and put the choice into reset"
             )
 
     def value(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
@@ -100,6 +105,15 @@ class Event(eqx.Module):
         state = simulation.observe(t, y)
         with explain_tracer_errors("condition", self.condition):
             return self.condition(t, state, simulation)
+
+    def counts(self, t: Array, y: PyTree[Array], simulation: Any) -> Array:
+        """Whether crossings in a step that begins here count."""
+        if self.where is None:
+            return jnp.asarray(True)
+        with explain_tracer_errors("where", self.where):
+            return jnp.asarray(
+                self.where(t, simulation.observe(t, y), simulation), bool
+            )
 
     @property
     def modifies_run(self) -> bool:
@@ -110,9 +124,6 @@ class Event(eqx.Module):
 class EventRecord(eqx.Module):
     """When one `Event` happened, padded with NaN to its `limit`.
 
-    Of an event with `locate=False` both `times` and `states` have an axis of length 2
-    behind the first, for the two ends of the step.
-
     Of integers that are observed the padding is the least of their type, of unsigned
     ones the greatest, and of booleans False: they keep their type, which has no NaN.
 
@@ -121,6 +132,6 @@ class EventRecord(eqx.Module):
     - `count`: how many of them were recorded.
     """
 
-    times: Float[Array | np.ndarray, "limit *side"]
+    times: Float[Array | np.ndarray, " limit"]
     states: PyTree[Array]
     count: Int[Array, ""]

@@ -1,7 +1,7 @@
 """Integration with events."""
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from ..._results import RESULTS, is_finite
 from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
-from .._integrate._diffrax_backend import STATS, diffrax_steps
+from .._integrate._diffrax_backend import STATS, diffrax_outputs, diffrax_steps
 from .._integrate._fixed_stepper import Stepper
 from .._integrate._run_plan import (
     DiffraxPlan,
@@ -27,7 +27,8 @@ from ._adaptive import adaptive_step_log
 from ._detection import EventDetector
 from ._event import Event, EventRecord
 from ._fixed_step import fixed_step_log
-from ._records import StepLog, interpolate_outputs, step_containing
+from ._records import StepLog, interpolate_outputs
+from ._row_states import hides_arrays, with_derivative_of
 
 
 def integrate_with_events(
@@ -45,24 +46,29 @@ def integrate_with_events(
     step = plan.method.step if isinstance(side, DiffraxPlan) else side.step
     step = 1.0 if step is None else step
     stepper = Stepper(simulation, plan.method.solver, epoch, step)
-    quick = functools.partial(stepper.off_grid_state, rolled=True)
+    quick = partial(stepper.off_grid_state, rolled=True)
     watch = EventDetector(events, epoch, stepper.off_grid_state, quick, simulation)
-    if isinstance(side, FixedStepPlan):
-        rows, stop, result, stats = _fixed_step_log(request, watch, side)
-    else:
-        rows, stop, result, stats = _adaptive_log(request, watch, side)
+    log = _fixed_step_log if isinstance(side, FixedStepPlan) else _adaptive_log
+    rows, states_at, stop, result, stats = log(request, watch, side)
 
     def seen(elapsed, y):
         return look(epoch.at(elapsed), y)
 
-    states, found = interpolate_outputs(
-        rows, watch, jnp.minimum(times, stop), times[-1], seen
+    found = interpolate_outputs(
+        rows, watch, jnp.minimum(times, stop), times[-1], seen, states_at
     )
     result = _with_result(rows, watch, times[-1], result)
-    end_time, end = step_containing(rows, times[-1])
-    reached = times <= stop
-    ends = None if isinstance(side, FixedStepPlan) else _ends(rows)
-    return RunResult(states, end, end_time, result, stats, ends, reached), found
+    ends = None if isinstance(side, FixedStepPlan) else _ends(rows, events)
+    run = RunResult(
+        found.states,
+        found.last_state,
+        found.last_time,
+        result,
+        stats,
+        ends,
+        times <= stop,
+    )
+    return run, found.events
 
 
 def _with_result(
@@ -156,18 +162,12 @@ def _fixed_step_log(request: RunSpec, watch: EventDetector, side: FixedStepPlan)
     step = jnp.asarray(side.step, request.epoch.dtype)
     # One for what lies beyond the last grid point, and one for each that is cut short.
     steps = side.schedule.steps + 1 + _resets(watch.events)
-    # And one for the end of the last, where that is recorded.
-    steps += not all(event.locate for event in watch.events)
     rows, last = fixed_step_log(watch, request.y0, request.begin, step, steps)
     # Behind more resets than its limit the steps do not reach all outputs.
     behind = jnp.where(last.stopped, 0, last.n.astype(step.dtype) * step)
     stop = last.anchor + behind
-    return (
-        rows,
-        stop,
-        RESULTS.successful,
-        fixed_step_statistics(jnp.sum(rows.lengths > 0)),
-    )
+    stats = fixed_step_statistics(jnp.sum(rows.lengths > 0))
+    return rows, partial(_rows_at, rows), stop, RESULTS.successful, stats
 
 
 #: Bytes of states that a run with events keeps where nobody says how many, and steps
@@ -190,27 +190,63 @@ def _adaptive_log(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
     last_time = request.elapsed[-1]
     runs = 1 + _resets(watch.events)
     side = _with_bound(request, side, runs)
+    # Of a run that events do not change, the rows that matter know their derivative.
+    held = not until and not hides_arrays(request)
+    given, detector = (request, watch) if not held else _held(request, watch)
 
     def solve(t, y):
-        onward = request._replace(y0=y)
+        onward = given._replace(y0=y)
         return diffrax_steps(onward, side, (t, last_time), until)
 
     rows, last, (results, stats) = adaptive_step_log(
-        watch, request.y0, request.begin, solve, runs
+        detector, given.y0, given.begin, solve, runs
     )
     failed = results != RESULTS.successful
     first = jnp.argmax(failed)
     result = jax.tree.map(lambda a: a[first], results)
-    return rows, last.anchor, result, {name: jnp.sum(stats[name]) for name in STATS}
+    stats = {name: jnp.sum(stats[name]) for name in STATS}
+    states_at = partial(_moving_rows_at, request, side, rows) if held else None
+    return rows, states_at or partial(_rows_at, rows), last.anchor, result, stats
+
+
+def _held(request: RunSpec, watch: EventDetector) -> tuple[RunSpec, EventDetector]:
+    """Both without derivatives, to find the rows by."""
+    numbers, rest = eqx.partition((request, watch.events), eqx.is_inexact_array)
+    request, events = eqx.combine(jax.lax.stop_gradient(numbers), rest)
+    return request, watch._replace(
+        events=events, epoch=request.epoch, args=request.simulation
+    )
+
+
+def _rows_at(rows: StepLog, at: Array) -> Any:
+    """The states at the beginnings of rows."""
+    return jax.tree.map(lambda a: a[at], rows.states)
+
+
+def _moving_rows_at(
+    request: RunSpec, side: DiffraxPlan, rows: StepLog, at: Array
+) -> Any:
+    """The same, with the derivative of a run with outputs there."""
+    order = jnp.argsort(at)
+
+    def outputs(inputs):
+        request, side, times, order = inputs
+        span = request.begin, request.elapsed[-1]
+        states = diffrax_outputs(request, side, span=span, times=times).states
+        return jax.tree.map(lambda a: a[jnp.argsort(order)], states)
+
+    inputs = request, side, rows.times[at][order], order
+    return with_derivative_of(_rows_at(rows, at), outputs, inputs)
 
 
 def _resets(events: tuple[Event, ...]) -> int:
     return sum(event.limit for event in events if event.reset is not None)
 
 
-def _ends(rows: StepLog) -> Array:
+def _ends(rows: StepLog, events: tuple[Event, ...]) -> Array:
     """Ends of the steps that were taken, ascending, padded with infinity."""
     # A step ends where the next row begins. Where the steps ended is bookkeeping, as in
     # a run without events: the controller chose them.
     times, taken = jax.lax.stop_gradient((rows.times, rows.lengths > 0))
-    return jnp.sort(jnp.where(taken, jnp.roll(times, -1), jnp.inf))
+    ends = jnp.where(taken, jnp.roll(times, -1), jnp.inf)
+    return jnp.sort(ends) if any(event.modifies_run for event in events) else ends

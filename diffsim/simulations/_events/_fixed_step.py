@@ -49,6 +49,7 @@ def fixed_step_log(
         y = watch.off_grid_state(t, here.y, step)
         after = watch.values(t + step, y)
         crossed = zero_crossings(watch.events, here.values, after) & ~here.stopped
+        crossed &= watch.counting(t, here.y)
         there = EventLoopState(here.anchor, here.n + 1, y, after, nothing, no)
         found = TruncatedStep(step, there, crossed, nothing)
         if any(event.modifies_run for event in watch.events):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ..._types import PyTree
 from ._detection import EventDetector, stop_gradient_unless
@@ -31,12 +31,11 @@ class StepLog(NamedTuple):
     crossed: Bool[Array, "row event"]
 
 
-def step_containing(rows: StepLog, times: Array) -> tuple[Array, PyTree[Array]]:
-    """When the last step begun by each of `times` began, and the state there."""
+def step_containing(rows: StepLog, times: Array) -> Int[Array, " time"]:
+    """The numbers of the last steps begun by each of `times`."""
     # Which row it is jumps with the time and has no derivative; what is in it has.
     starts, until = jax.lax.stop_gradient((rows.times, times))
-    at = jnp.maximum(jnp.searchsorted(starts, until, side="right") - 1, 0)
-    return rows.times[at], jax.tree.map(lambda a: a[at], rows.states)
+    return jnp.maximum(jnp.searchsorted(starts, until, side="right") - 1, 0)
 
 
 class _OffGridSteps(NamedTuple):
@@ -47,103 +46,106 @@ class _OffGridSteps(NamedTuple):
     s: Array
 
 
+class Interpolated(NamedTuple):
+    """States at the outputs, events, and when the last step began and from where."""
+
+    states: PyTree[Array]
+    events: tuple[EventRecord, ...]
+    last_time: Array
+    last_state: PyTree[Array]
+
+
 def interpolate_outputs(
-    rows: StepLog, watch: EventDetector, times: Array, end: Array, look: Callable
-) -> tuple[PyTree[Array], tuple[EventRecord, ...]]:
+    rows: StepLog,
+    watch: EventDetector,
+    times: Array,
+    end: Array,
+    look: Callable,
+    states_at: Callable[[Array], PyTree[Array]],
+) -> Interpolated:
     """The states at `times`, and by `look` the events up to the time `end`.
 
-    All by off-grid steps from the rows before them, in one batch: a step takes long to
-    compile.
+    All by off-grid steps from the rows before them, in one loop: a step takes long to
+    compile, and of a batch of small states three times as long as one after another.
+    `states_at` are the states at the beginnings of rows of these numbers.
     """
-    starts, states = step_containing(rows, times)
-    located = np.array([event.locate for event in watch.events])
-    there, waits = _off_grid_steps(rows, watch, np.flatnonzero(located))
-    both = (_OffGridSteps(starts, states, times - starts), waits)
+    numbers = step_containing(rows, times)
+    there, index, at = _rows_of_events(rows, watch)
+    begun = states_at(jnp.concatenate([numbers, at]))
+    outputs, begun = (
+        jax.tree.map(lambda a, part=part: a[part], begun)
+        for part in (slice(times.size), slice(times.size, None))
+    )
+    waits = _off_grid_steps(rows, watch, begun, (there, index, at))
+    starts = rows.times[numbers]
+    both = (_OffGridSteps(starts, outputs, times - starts), waits)
     every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
-    found = jax.vmap(watch.quick)(*every)
-    at, states = (
+    found = jax.lax.map(lambda x: watch.quick(*x), every)
+    states, found = (
         jax.tree.map(lambda a, part=part: a[part], found)
         for part in (slice(times.size), slice(times.size, None))
     )
     when = waits.t + waits.s
-    seen = jax.vmap(look)(when, states)
+    seen = jax.vmap(look)(when, found)
     good = there & (when <= end)
     when, seen = jax.tree.map(lambda a: _select(good, a, _padding(a)), (when, seen))
-    bounds = np.cumsum([0, *(event.limit for event in watch.events if event.locate)])
-    events = iter(
-        [
-            jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
-            for i, j in itertools.pairwise(bounds)
-        ]
+    bounds = np.cumsum([0, *(event.limit for event in watch.events)])
+    events = tuple(
+        jax.tree.map(lambda a, i=i, j=j: a[i:j], (when, seen, good))
+        for i, j in itertools.pairwise(bounds)
     )
-    records = [
-        next(events) if yes else _steps_of_event(rows, watch, i, end, look)
-        for i, yes in enumerate(located)
-    ]
-    return at, tuple(EventRecord(t, y, jnp.sum(ok)) for t, y, ok in records)
+    return Interpolated(
+        states,
+        tuple(EventRecord(t, y, jnp.sum(ok)) for t, y, ok in events),
+        starts[-1],
+        jax.tree.map(lambda a: a[-1], outputs),
+    )
 
 
-def _steps_of_event(
-    rows: StepLog, watch: EventDetector, index: int, end: Array, look: Callable
-) -> tuple[Array, PyTree, Bool[Array, " place"]]:
-    """Of an event that is not located: the ends of its steps, what `look` makes of the
-    states there, and which there are.
-    """
-    there, _, at = _rows_of_events(rows, watch, np.array([index]))
-    # A step ends where the next row begins.
-    both = jnp.stack([at, jnp.minimum(at + 1, rows.lengths.size - 1)], axis=1)
-    times, states = jax.tree.map(lambda a: a[both], (rows.times, rows.states))
-    good = there & (times[:, 0] <= end)
-    seen = times, jax.vmap(jax.vmap(look))(times, states)
-    times, states = jax.tree.map(lambda a: _select(good, a, _padding(a)), seen)
-    return times, states, good
+#: Of the places for all events, one after another, each padded to its limit: which
+#: events there are, their numbers, and the rows in which they happen.
+_Places = tuple[Bool[Array, " place"], np.ndarray, Int[Array, " place"]]
 
 
-def _rows_of_events(
-    rows: StepLog, watch: EventDetector, which: np.ndarray
-) -> tuple[Bool[Array, " place"], np.ndarray, Array]:
-    """Of the events `which` one after another, each padded to its limit: which there
-    are, the numbers of the events, and the rows in which they happen.
-    """
-    limits = [watch.events[i].limit for i in which]
-    index = np.repeat(which, limits)
-    places = [np.arange(limit) for limit in limits]
-    place = np.concatenate([*places, np.zeros(0, int)])
-    # How many have happened up to each row; the rows in which that number rises. To
-    # sort the rows takes ten times as long.
-    counts = jnp.cumsum(rows.crossed.astype(jnp.int32), axis=0)
-    there = counts[-1, index] > place
-
-    def row(i, count):
-        return jnp.searchsorted(counts[:, i], count, method="scan_unrolled")
-
-    parts = [row(i, 1 + np.arange(n)) for i, n in zip(which, limits, strict=True)]
-    at = jnp.concatenate([*parts, jnp.zeros(0, jnp.int32)]).astype(jnp.int32)
-    return there, index, jnp.where(there, at, 0)
+def _rows_of_events(rows: StepLog, watch: EventDetector) -> _Places:
+    limits = np.array([event.limit for event in watch.events])
+    index = np.repeat(np.arange(limits.size), limits)
+    place = np.concatenate([np.arange(limit) for limit in limits])
+    there = jnp.sum(rows.crossed, axis=0)[index] > place
+    # The first rows in which it happens. Sorting takes ten times as long as this, which
+    # XLA knows of singles alone; `nonzero` and running counts take long to compile.
+    size = rows.lengths.size
+    kind = np.float32 if size < 2**24 else np.float64
+    numbers = jnp.where(rows.crossed, -np.arange(size, dtype=kind)[:, None], -jnp.inf)
+    first, _ = jax.lax.top_k(numbers.T, min(int(limits.max()), size))
+    at = first.at[index, place].get(mode="clip")
+    return there, index, jnp.where(there, -at, 0).astype(int)
 
 
 def _off_grid_steps(
-    rows: StepLog, watch: EventDetector, which: np.ndarray
-) -> tuple[Bool[Array, " place"], _OffGridSteps]:
-    """Of the events `which`, as `_rows_of_events`: which there are, and the off-grid
-    steps to them.
-    """
-    there, index, at = _rows_of_events(rows, watch, which)
-    rows = jax.tree.map(lambda a: a[at], rows)
+    rows: StepLog, watch: EventDetector, begun: PyTree[Array], places: _Places
+) -> _OffGridSteps:
+    """The off-grid steps to events from the states `begun` in their rows."""
+    there, index, at = places
+    rows = jax.tree.map(lambda a: a[at], rows._replace(states=()))
     # A step ends with the event that acts in it.
     waits = rows.lengths
-    if not all(watch.events[i].modifies_run for i in which):
+    if not all(event.modifies_run for event in watch.events):
         acts = watch.modifies_run()[index]
         sought = there & ~acts
 
-        def wait(index, there, row):
-            t, y, length, since, until, _ = row
+        def wait(index, there, row, y):
+            t, _, length, since, until, _ = row
             window = since[index], until[index]
             return watch.located(index, t, y, length, window, there=there)
 
-        waits = jnp.where(acts, waits, jax.vmap(wait)(index, sought, rows))
-    waits = _OffGridSteps(rows.times, rows.states, waits)
-    return there, jax.vmap(stop_gradient_unless)(waits, there)
+        waits = jnp.where(
+            acts,
+            waits,
+            jax.lax.map(lambda x: wait(*x), (jnp.asarray(index), sought, rows, begun)),
+        )
+    waits = _OffGridSteps(rows.times, begun, waits)
+    return jax.vmap(stop_gradient_unless)(waits, there)
 
 
 def _padding(a: Array) -> float | bool | int:
