@@ -114,6 +114,12 @@ with warnings.catch_warnings():
             "may be lost. Write it so that it is finite wherever the run goes, without "
             "roots and logarithms of what may be negative."
         )
+        transit_missing = (
+            "A transit of an epoch that was asked for does not happen before `until`, "
+            "or not at all where the planet never passes in front of the star. Epoch 0 "
+            "is the first after `t0`: give a later `until`, or keep periods and phases "
+            "near those of the data; outside of `jit` this sentence names the planet."
+        )
         guess_not_finite = (
             "The guess is infinite or not a number. Begin at finite numbers near the "
             "answer."

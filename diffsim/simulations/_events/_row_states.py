@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._primitives import closure_convert, custom_derivative
@@ -27,6 +28,8 @@ def with_derivative_of(
     count = len(known)
 
     def outputs(*arrays):
+        # What JAX knows of them may come back as NumPy's.
+        arrays = [jnp.asarray(x) for x in arrays]
         inputs = eqx.combine(jax.tree.unflatten(structure, arrays), fixed)
         return jax.tree.leaves(function(inputs))
 

@@ -1,0 +1,308 @@
+"""`transit_times` of planets in front of their star."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .._jit._fresh_jit import fresh_jit
+from .._results import RESULTS, nan_unless, raise_if_failed, should_raise
+from .._types import Numbers
+from .._validation import as_floating, check_not_negative, check_positive, check_type
+from ..simulations import Event, Method, simulate
+from ._bodies import State
+from ._line_of_sight import OBSERVER, any_traced, body_label, toward_observer
+from ._nbody import NBody
+from ._sky_positions import sky_separations
+from ._transit_request import Request, checked_request, estimated_limits
+from ._transits import Conjunction, InFront, Seen, View, seen_transits
+
+
+class TransitTimes(eqx.Module):
+    """Transits by planet: dicts whose keys are the names or numbers as they were given.
+
+    **Fields**
+
+    - `times`: of least separation on the sky, shape (epoch,); for `fit` as they are.
+    - `epochs`: their numbers, 0 for the first after `t0`.
+    - `separations`: of the centers on the sky at these times, a length.
+    - `speeds`: of the planet past the star, on the sky; length / time.
+    - `impact_parameters`: separations in radii of the star; None without `star_radius`.
+    - `durations`: from first to last contact, NaN of those that miss the star; None
+        without `star_radius`.
+    - `result`: how it went, successful unless `throw` was False.
+    """
+
+    times: dict[Any, Float[Array, " epoch"]]
+    epochs: dict[Any, Int[Array | np.ndarray, " epoch"]]
+    separations: dict[Any, Float[Array, " epoch"]]
+    speeds: dict[Any, Float[Array, " epoch"]]
+    impact_parameters: dict[Any, Float[Array, " epoch"]] | None
+    durations: dict[Any, Float[Array, " epoch"]] | None
+    result: RESULTS
+
+    @property
+    def planets(self) -> tuple[Any, ...]:
+        """The planets, as they were given."""
+        return tuple(self.times)
+
+
+def transit_times(
+    simulation: NBody,
+    planets: Any = None,
+    *,
+    until: float,
+    star: int | str = 0,
+    observer: Numbers = OBSERVER,
+    occultations: bool = False,
+    c: Numbers | None = None,
+    star_radius: Numbers | None = None,
+    planet_radius: Any = 0.0,
+    method: Method | None = None,
+    throw: bool | None = None,
+) -> TransitTimes:
+    r"""Times at which planets pass in front of their star, all forces included.
+
+    A transit is a minimum of the separation on the sky with the planet on the near
+    side, whether or not the discs overlap: with $d$ from the star to the planet and
+    $\hat n$ the direction to the observer,
+
+    $$g = d_\perp \cdot \dot d_\perp = 0, \quad \dot g > 0, \quad d \cdot \hat n > 0,
+    \qquad \frac{dt}{d\theta} = -\frac{\partial g / \partial\theta}{\dot g}.$$
+
+    ```python
+    orbits = nbody.Elements(
+        semi_major_axis=[0.1, 0.16], inclination=[1.57, 1.56], true_anomaly=[1.0, 4.0]
+    )
+    G, names = nbody.G["au, Msun, day"], ["star", "b", "c"]
+
+    def system(masses):
+        masses = jnp.append(1.0, masses)
+        bodies = nbody.Bodies.from_elements(masses, orbits, G=G, names=names)
+        return nbody.NBody(bodies, nbody.Gravity(G))
+
+    masses = jnp.array([2e-5, 4e-5])
+    found = nbody.transit_times(system(masses), until=60.0, star_radius=0.00465)
+    found.times["b"], found.epochs["b"], found.durations["c"]  # every one
+
+    def predict(masses):  # those of the data, in fit, jit and derivatives
+        epochs = {"b": [0, 1, 3], "c": [0, 2]}
+        return nbody.transit_times(system(masses), epochs, until=60.0).times
+
+    jax.jacfwd(predict)(masses)["b"]  # shape (3, 2)
+    ```
+
+    **Arguments**
+
+    - `simulation`: begins at `t0`, and epochs are counted from there.
+    - `planets`: names or numbers of bodies, for all transits; None is all but the star.
+        Or epochs by those, `{"b": [0, 1, 3], "c": [0, 2]}`, ascending integers: those
+        alone, which is the way where the system is traced.
+    - `until`: a time beyond the last transit, concrete.
+    - `star`: name or number of what is passed.
+    - `observer`: direction from the system to the observer, as of `radial_velocity`; by
+        default on the negative z axis, so that inclination π/2 is edge-on.
+    - `occultations`: whether planets pass behind the star instead.
+    - `c`: speed of light in the units of the system, 173.1446 au/day. With it times are
+        those at which the light that grazes the planet is seen, less its travel from
+        the origin of coordinates, and the star is seen where it was (Rømer delay).
+    - `star_radius`: a length; gives `impact_parameters` and `durations`.
+    - `planet_radius`: a length, or a dict of them by planet; for contacts of discs.
+    - `method`: how the run is made; None is the system's default.
+    - `throw`: whether a failure raises, as of `simulate`.
+
+    **Returns:** `TransitTimes`, in every planet's own length; nothing is padded.
+
+    **Good values:** `t0` half a period before the first transit that counts, since one
+        that a fit moves across `t0` changes all numbers; at fixed steps twenty or more
+        a period.
+
+    **Raises:** `ValueError` for a planet that is not there or not bound to the others,
+        epochs that do not ascend, an `until` before `t0`, radii that are not positive,
+        and, with `star_radius`, a planet whose every transit misses the star;
+        `RuntimeError` for an epoch that does not happen before `until`, at run time
+        under `jit`. In `fit` it makes that trial step fail.
+
+    **Limits:** a planet that meets the star twice within one step is not seen
+    (convenience; take shorter steps). At a grazing contact the derivative of the
+    duration is infinite (mathematics). The motion of the origin itself is not in the
+    light travel time (convenience).
+    """
+    check_type("simulation", simulation, NBody, "nbody.NBody(bodies)")
+    request = checked_request(simulation, planets, star, until)
+    n = toward_observer(observer)
+    radii = _checked_radii(request, star_radius, planet_radius)
+    if c is not None:
+        check_positive("c", c, "the speed of light in the units of the system")
+        c = as_floating("c", c)
+    view = View(n, request.star, c)
+    records = _records(simulation, request, n, occultations, method, throw)
+    counts = [record.count for record in records]
+    if request.epochs is None:
+        epochs = tuple(tuple(range(int(count))) for count in counts)
+        request = request._replace(epochs=epochs)
+    seen, result = _seen(simulation, view, request, records, radii)
+    if not should_raise(throw):
+        fine = result == RESULTS.successful
+        return _by_planet(request, nan_unless(seen, jnp.asarray(fine)), radii, result)
+    known = not result.is_traced()
+    if known:
+        _check_all_there(simulation, request, n, counts)
+    seen = raise_if_failed(seen, result)
+    found = _by_planet(request, seen, radii, result)
+    if known and not any_traced(found):
+        _check_overlap(simulation, request, found, radii)
+    return found
+
+
+def _records(simulation, request: Request, n, behind: bool, method, throw):
+    """What is recorded of each planet's conjunctions."""
+    limits = request.limits or estimated_limits(simulation, request)
+    while True:
+        events = tuple(
+            Event(
+                Conjunction(n, planet, request.star),
+                direction="up",
+                limit=limit,
+                where=InFront(n, planet, request.star, behind),
+                surplus="ignore",
+            )
+            for planet, limit in zip(request.planets, limits, strict=True)
+        )
+        run = simulate(simulation, request.until, method, events=events, throw=throw)
+        if request.epochs is not None:
+            return run.events
+        # There may be more than were estimated.
+        full = [int(e.count) == n for e, n in zip(run.events, limits, strict=True)]
+        if not any(full):
+            return run.events
+        limits = tuple(2 * n if f else n for n, f in zip(limits, full, strict=True))
+
+
+@fresh_jit
+def _seen(simulation, view: View, request: Request, records, radii):
+    """Of all epochs one planet after another what is seen, and whether all are there.
+
+    Of what is recorded, where nothing more is asked.
+    """
+    assert request.epochs is not None
+    picks = [np.asarray(some, int) for some in request.epochs]
+    lengths = [pick.size for pick in picks]
+
+    def joined(leaves):
+        return jnp.concatenate([a[i] for a, i in zip(leaves, picks, strict=True)])
+
+    times = joined([record.times for record in records])
+    states = jax.tree.map(lambda *a: joined(a), *(record.states for record in records))
+    planets = jnp.asarray(np.repeat(request.planets, lengths))
+    reach = None
+    if radii is not None:
+        reach = jnp.repeat(radii[0] + radii[1], np.asarray(lengths))
+        reach = reach.astype(states.positions.dtype)
+    there = jnp.all(~jnp.isnan(times))
+    if radii is None and view.c is None:
+        seen = _recorded(view, planets, times, states)
+    else:
+        seen = seen_transits(simulation, view, planets, times, states, reach)
+    result = RESULTS.where(there, RESULTS.successful, RESULTS.transit_missing)
+    return seen, result
+
+
+def _recorded(view: View, planets: Array, times: Array, states: State) -> Seen:
+    every = np.arange(planets.size)
+    d, w = (
+        a[every, planets] - a[:, view.star]
+        for a in (states.positions, states.velocities)
+    )
+    n = view.observer.astype(d.dtype)
+    d, w = (a - jnp.sum(a * n, axis=1, keepdims=True) * n for a in (d, w))
+    separations, speeds = (jnp.sqrt(jnp.sum(a * a, axis=1)) for a in (d, w))
+    return Seen(times, separations, speeds, None)
+
+
+def _by_planet(request: Request, seen: Seen, radii: Any, result: Any) -> TransitTimes:
+    assert request.epochs is not None
+    bounds = np.cumsum([0, *map(len, request.epochs)])
+    spans = dict(zip(request.keys, zip(bounds, bounds[1:], strict=False), strict=True))
+
+    def parts(array):
+        return {key: array[i:j] for key, (i, j) in spans.items()}
+
+    epochs = zip(request.keys, request.epochs, strict=True)
+    return TransitTimes(
+        parts(seen.times),
+        {key: np.asarray(some, int) for key, some in epochs},
+        parts(seen.separations),
+        parts(seen.speeds),
+        None if radii is None else parts(seen.separations / radii[0]),
+        None if seen.durations is None else parts(seen.durations),
+        result,
+    )
+
+
+def _checked_radii(
+    request: Request, star_radius: Any, planet_radius: Any
+) -> tuple[Array, Array] | None:
+    """The radius of the star, and those of the planets in their order."""
+    each = planet_radius
+    if isinstance(planet_radius, Mapping):
+        missing = [key for key in request.keys if key not in planet_radius]
+        if missing:
+            raise ValueError(
+                f"planet_radius must have every planet, and lacks {missing}; or give "
+                "one number for all"
+            )
+        each = [planet_radius[key] for key in request.keys]
+    check_not_negative("planet_radius", each)
+    if star_radius is None:
+        return None
+    check_positive("star_radius", star_radius, "the star's, in units of length")
+    each = jnp.asarray(as_floating("planet_radius", each))
+    return as_floating("star_radius", star_radius), jnp.broadcast_to(
+        each, (len(request.planets),)
+    )
+
+
+def _check_all_there(simulation, request: Request, n, counts):
+    """Raise for an epoch that was not met, with what was met instead."""
+    assert request.epochs is not None
+    many = zip(request.planets, request.epochs, counts, strict=True)
+    for planet, epochs, count in many:
+        if not epochs or epochs[-1] < int(count):
+            continue
+        name, span = body_label(simulation, planet), f"until = {request.until:.10g}"
+        start = body_label(simulation, request.star)
+        raise RuntimeError(
+            f"{name} has {int(count)} transits of {start} before {span}, and epoch "
+            f"{epochs[-1]} is asked for, counted from 0 at t0; give a later until. On "
+            f"the sky it comes within {_closest(simulation, request, n, planet):.6g}"
+        )
+
+
+def _closest(simulation, request: Request, n, planet: int) -> float:
+    """How near a planet comes to the star on the sky, for a sentence."""
+    times = np.linspace(float(simulation.t0), request.until, 2001)[1:]
+    states = simulate(simulation, times).states
+    every = sky_separations(simulation, states, relative_to=request.star, observer=n)
+    return float(jnp.min(every[:, planet]))
+
+
+def _check_overlap(simulation, request: Request, found: TransitTimes, radii: Any):
+    """Raise for a planet that never touches the disc of the star."""
+    if radii is None or found.durations is None:
+        return
+    for i, key in enumerate(request.keys):
+        misses = np.isnan(np.asarray(found.durations[key]))
+        if not misses.size or not misses.all():
+            continue
+        nearest = float(np.min(np.asarray(found.separations[key])))
+        raise ValueError(
+            f"{body_label(simulation, request.planets[i])} never transits: it passes "
+            f"{nearest:.6g} from the center of the star, {nearest / float(radii[0]):.4g}"
+            " of its radii. For the times of its conjunctions leave star_radius=None, or "
+            "leave it out of planets"
+        )
