@@ -11,6 +11,7 @@ from ._kepler import (
     eccentric_anomaly,
     kepler_step,
 )
+from ._megno import Megno, megno
 from ._nbody import NBody
 from ._observables import angular_momentum, distances, energy, momentum
 from ._orbital_elements import elements, nonsingular_elements
@@ -31,6 +32,7 @@ __all__ = [
     "Elements",
     "G",
     "Gravity",
+    "Megno",
     "NBody",
     "NonsingularElements",
     "Orbit",
@@ -44,6 +46,7 @@ __all__ = [
     "elements",
     "energy",
     "kepler_step",
+    "megno",
     "momentum",
     "nonsingular_elements",
     "planet_mass",

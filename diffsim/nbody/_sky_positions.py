@@ -86,7 +86,9 @@ def sky_separations(
     observer: Numbers = OBSERVER,
     distance: Numbers | None = None,
 ) -> Float[Array, "*time body"]:
-    r"""Distances of all bodies from one of them on the sky, $|d - (d\cdot\hat n)\hat n|$.
+    r"""Distances on the sky of all bodies from one of them.
+
+    $$|d - (d\cdot\hat n)\,\hat n|$$
 
     ```python
     system = problems.outer_solar_system()

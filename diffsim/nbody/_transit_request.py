@@ -14,7 +14,7 @@ _UNKNOWN, _SPARE = 16, 4
 
 
 class Request(NamedTuple):
-    """Planets as they were named, their numbers, and their epochs; None is every one."""
+    """Planets as they were named, their numbers, and epochs; None is every one."""
 
     star: int
     keys: tuple[Any, ...]

@@ -1,5 +1,6 @@
 """`transit_times` of planets in front of their star."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -227,7 +228,7 @@ def _recorded(view: View, planets: Array, times: Array, states: State) -> Seen:
 def _by_planet(request: Request, seen: Seen, radii: Any, result: Any) -> TransitTimes:
     assert request.epochs is not None
     bounds = np.cumsum([0, *map(len, request.epochs)])
-    spans = dict(zip(request.keys, zip(bounds, bounds[1:], strict=False), strict=True))
+    spans = dict(zip(request.keys, itertools.pairwise(bounds), strict=True))
 
     def parts(array):
         return {key: array[i:j] for key, (i, j) in spans.items()}
@@ -278,17 +279,20 @@ def _check_all_there(simulation, request: Request, n, counts):
         start = body_label(simulation, request.star)
         raise RuntimeError(
             f"{name} has {int(count)} transits of {start} before {span}, and epoch "
-            f"{epochs[-1]} is asked for, counted from 0 at t0; give a later until. On "
-            f"the sky it comes within {_closest(simulation, request, n, planet):.6g}"
+            f"{epochs[-1]} is asked for, counted from 0 at t0; give a later until"
+            + _closest(simulation, request, n, planet)
         )
 
 
-def _closest(simulation, request: Request, n, planet: int) -> float:
-    """How near a planet comes to the star on the sky, for a sentence."""
+def _closest(simulation, request: Request, n, planet: int) -> str:
+    """How near a planet comes to the star on the sky, the end of a sentence."""
+    if any_traced(simulation, n):
+        return ""
     times = np.linspace(float(simulation.t0), request.until, 2001)[1:]
     states = simulate(simulation, times).states
     every = sky_separations(simulation, states, relative_to=request.star, observer=n)
-    return float(jnp.min(every[:, planet]))
+    nearest = float(jnp.min(every[:, planet]))
+    return f". On the sky it comes within {nearest:.6g} of it"
 
 
 def _check_overlap(simulation, request: Request, found: TransitTimes, radii: Any):
@@ -302,7 +306,7 @@ def _check_overlap(simulation, request: Request, found: TransitTimes, radii: Any
         nearest = float(np.min(np.asarray(found.separations[key])))
         raise ValueError(
             f"{body_label(simulation, request.planets[i])} never transits: it passes "
-            f"{nearest:.6g} from the center of the star, {nearest / float(radii[0]):.4g}"
-            " of its radii. For the times of its conjunctions leave star_radius=None, or "
-            "leave it out of planets"
+            f"{nearest:.6g} from the center of the star, "
+            f"{nearest / float(radii[0]):.4g} of its radii. For the times of its "
+            "conjunctions leave star_radius=None, or leave it out of planets"
         )

@@ -12,7 +12,7 @@ from ._nbody import NBody, TotalAcceleration
 
 
 class Conjunction(eqx.Module):
-    """Half the rate of the squared distance on the sky: rises through 0 at its least."""
+    """Half the rate of the squared distance on the sky, which rises through 0."""
 
     observer: Float[Array, "3"]
     planet: int = eqx.field(static=True)
@@ -155,7 +155,7 @@ def _across(a: Array, n: Array) -> Array:
 
 
 def _newton(function: Any, start: Array) -> Array:
-    """A root near `start`; its derivatives come out of the steps, which square errors."""
+    """A root near `start`; each step squares the errors of its derivatives as well."""
 
     def step(s, _):
         value, slope = jax.jvp(function, (s,), (jnp.ones_like(s),))
