@@ -276,10 +276,9 @@ def _check_all_there(simulation, request: Request, n, counts):
         if not epochs or epochs[-1] < int(count):
             continue
         name, span = body_label(simulation, planet), f"until = {request.until:.10g}"
-        start = body_label(simulation, request.star)
         raise RuntimeError(
-            f"{name} has {int(count)} transits of {start} before {span}, and epoch "
-            f"{epochs[-1]} is asked for, counted from 0 at t0; give a later until"
+            f"{name} has {int(count)} transits before {span}, and epoch {epochs[-1]} "
+            "is asked for, counted from 0 at t0; give a later until"
             + _closest(simulation, request, n, planet)
         )
 

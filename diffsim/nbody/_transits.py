@@ -87,6 +87,19 @@ def seen_transits(
 _NEWTON, _STEPS = 5, 8
 
 
+class _Apparent(NamedTuple):
+    """From the star to the planet on the sky, its rate, and the time it is seen.
+
+    `pace` is how fast that time goes, `a` about the rate of the rate.
+    """
+
+    d: Array
+    w: Array
+    a: Array
+    t: Array
+    pace: Array
+
+
 class _Scene(NamedTuple):
     """All bodies at a conjunction, and what is seen a little before and after."""
 
@@ -97,78 +110,69 @@ class _Scene(NamedTuple):
     y: tuple[Array, Array]
 
     def seen(self, reach: Array | None) -> Seen:
-        zero = jnp.zeros_like(self.t)
-        s = zero if self.view.c is None else _newton(self._approach, zero)
-        d, w, t = self._apparent(s, steps=1)
-        separation = jnp.sqrt(jnp.sum(d * d))
-        speed = jnp.sqrt(jnp.sum(w * w))
+        s = jnp.zeros_like(self.t)
+        if self.view.c is not None:
+            s = _repeated(self._toward_middle, s)
+        middle = self.apparent(s, 1)
+        separation, speed = (jnp.sqrt(jnp.sum(a * a)) for a in (middle.d, middle.w))
         if reach is None:
-            return Seen(t, separation, speed, None)
+            return Seen(middle.t, separation, speed, None)
         transits = separation < reach
         # Elsewhere some distance that is reached, so that no derivative is NaN.
         target = jnp.where(transits, reach, 2 * separation)
         half = jnp.sqrt(target**2 - separation**2) / speed
 
         def contact(start):
-            def beyond(s):
-                d, _, _ = self._apparent(s, steps=_STEPS)
-                return jnp.sum(d * d) - target**2
+            def step(s):
+                here = self.apparent(s, _STEPS)
+                beyond = jnp.sum(here.d * here.d) - target**2
+                return s - beyond / (2 * jnp.sum(here.d * here.w) * here.pace)
 
-            return self._apparent(_newton(beyond, start), steps=_STEPS)[2]
+            return self.apparent(_repeated(step, start), _STEPS).t
 
         first, last = jax.lax.map(contact, jnp.stack([s - half, s + half]))
         duration = jnp.where(transits, last - first, jnp.nan)
-        return Seen(t, separation, speed, duration)
+        return Seen(middle.t, separation, speed, duration)
 
-    def _approach(self, s: Array) -> Array:
-        d, w, _ = self._apparent(s, steps=1)
-        return jnp.sum(d * w)
+    def _toward_middle(self, s: Array) -> Array:
+        here = self.apparent(s, 1)
+        # But for v / c, which is left of the error by each step.
+        slope = jnp.sum(here.w * here.w) + jnp.sum(here.d * here.a)
+        return s - jnp.sum(here.d * here.w) / slope
 
-    def _apparent(self, s: Array, *, steps: int) -> tuple[Array, Array, Array]:
-        """From the star to the planet on the sky, its rate, and the time it is seen.
-
-        By light that passes the planet `s` after the conjunction.
-        """
+    def apparent(self, s: Array, steps: int) -> _Apparent:
+        """What is seen by light that passes the planet `s` after the conjunction."""
         n, c = self.view.observer.astype(s.dtype), self.view.c
-        star, t = self.view.star, self.t + s
-        x, v = _flow(self.simulation, self.t, self.y, s, steps)
-        planet, rate = x[:, self.planet], v[:, self.planet]
-        if c is None:
-            d, w = planet - x[:, star], rate - v[:, star]
-            return _across(d, n), _across(w, n), t
-        a = jnp.asarray(TotalAcceleration(self.simulation)(t, x, v))[:, star]
-        where, moves = x[:, star], v[:, star]
-        wait, at = jnp.zeros_like(s), where
-        # How long before it the light left the star, which hardly moves in that time.
-        for _ in range(4):
-            wait = jnp.sum((planet - at) * n) / c
-            at = where - moves * wait + a * wait**2 / 2
-        moves = moves - a * wait
-        ahead, behind = (1 - jnp.sum(u * n) / c for u in (rate, moves))
-        d, w = planet - at, rate / ahead - moves / behind
-        return _across(d, n), _across(w, n), t - jnp.sum(planet * n) / c
+        star, t, planet = self.view.star, self.t + s, self.planet
+        force = TotalAcceleration(self.simulation)
+        x, v = _flow(force, self.t, self.y, s, steps)
+        a = jnp.asarray(force(t, x, v))
+        at, moves, bends = (u[:, star] for u in (x, v, a))
+        ahead = behind = jnp.ones_like(s)
+        if c is not None:
+            # How long before it the light left the star, which moves little since.
+            wait = jnp.zeros_like(s)
+            for _ in range(4):
+                there = at - moves * wait + bends * wait**2 / 2
+                wait = jnp.sum((x[:, planet] - there) * n) / c
+            at, moves = there, moves - bends * wait
+            ahead, behind = (1 - jnp.sum(u * n) / c for u in (v[:, planet], moves))
+            t = t - jnp.sum(x[:, planet] * n) / c
+        d, w = x[:, planet] - at, v[:, planet] / ahead - moves / behind
+        d, w, bend = (u - jnp.sum(u * n) * n for u in (d, w, a[:, planet] - bends))
+        return _Apparent(d, w, bend, t, ahead)
 
 
-def _across(a: Array, n: Array) -> Array:
-    """The part of a vector across the line of sight."""
-    return a - jnp.sum(a * n) * n
-
-
-def _newton(function: Any, start: Array) -> Array:
-    """A root near `start`; each step squares the errors of its derivatives as well."""
-
-    def step(s, _):
-        value, slope = jax.jvp(function, (s,), (jnp.ones_like(s),))
-        return s - value / slope, None
-
-    return jax.lax.scan(step, start, None, length=_NEWTON)[0]
+def _repeated(step: Any, start: Array) -> Array:
+    """The fixed point of `step`, which lessens errors of derivatives as its own."""
+    return jax.lax.scan(lambda s, _: (step(s), None), start, None, length=_NEWTON)[0]
 
 
 def _flow(
-    simulation: NBody, t: Array, y: tuple[Array, Array], s: Array, steps: int
+    force: TotalAcceleration, t: Array, y: tuple[Array, Array], s: Array, steps: int
 ) -> tuple[Array, Array]:
     """The state `s` after y, by classical Runge–Kutta steps."""
-    force, h = TotalAcceleration(simulation), s / steps
+    h = s / steps
 
     def rate(t, x, v):
         return v, jnp.asarray(force(t, x, v))
