@@ -8,7 +8,7 @@ import pytest
 
 
 FOLDER = pathlib.Path(__file__).parents[2] / "tools/peers"
-PEERS = ("celerite2", "derivkit", "gaspery", "iminuit", "lmfit", "pyhf")
+PEERS = ("celerite2", "derivkit", "gaspery", "iminuit", "lmfit", "pyhf", "radvel")
 
 
 def numbers(entry):
