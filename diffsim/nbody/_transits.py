@@ -151,11 +151,13 @@ class _Scene(NamedTuple):
         ahead = behind = jnp.ones_like(s)
         if c is not None:
             # How long before it the light left the star, which moves little since.
-            wait = jnp.zeros_like(s)
+            wait, there = jnp.zeros_like(s), at
             for _ in range(4):
-                there = at - moves * wait + bends * wait**2 / 2
                 wait = jnp.sum((x[:, planet] - there) * n) / c
-            at, moves = there, moves - bends * wait
+                there = at - moves * wait + bends * wait**2 / 2
+            at, moves = (u[:, star] for u in _flow(force, t, (x, v), -wait, 1))
+            rest = jnp.sum((x[:, planet] - at) * n) / c - wait
+            at = at - moves * rest
             ahead, behind = (1 - jnp.sum(u * n) / c for u in (v[:, planet], moves))
             t = t - jnp.sum(x[:, planet] * n) / c
         d, w = x[:, planet] - at, v[:, planet] / ahead - moves / behind

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import rebound
 import scipy.integrate
 
 from diffsim import nbody
