@@ -1,4 +1,4 @@
-"""Where the observer is, and which body is meant: arguments of what one observes."""
+"""Direction to the observer, and bodies by name: arguments of what one observes."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def body_number(simulation: Any, body: Any, argument: str) -> int:
 
 
 def body_label(simulation: Any, number: int) -> str:
-    """What a sentence calls a body."""
+    """The name of a body for a sentence."""
     names = simulation.body_names
     return f"body {number}" if names is None else names[number]
 

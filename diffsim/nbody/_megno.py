@@ -11,8 +11,9 @@ from jaxtyping import Array, Float
 
 from .._results import RESULTS
 from .._types import Numbers, PyTree
-from .._validation import as_floating, check_type
+from .._validation import as_floating, check_type, is_traced
 from ..simulations import AbstractSimulation, Method, simulate
+from ._line_of_sight import any_traced
 from ._nbody import NBody
 
 
@@ -24,6 +25,7 @@ class Megno(eqx.Module):
     - `times`: as they were given.
     - `values`: the mean MEGNO $\langle Y\rangle$, 2 of regular orbits; shape (time,).
     - `log_growth`: $\ln(|\delta(t)| / |\delta(t_0)|)$, of the tangent; shape (time,).
+    - `elapsed`: times since `t0`.
     - `result`: how the run went, successful unless `throw` was False.
     """
 
@@ -97,7 +99,7 @@ def megno(
     check_type("simulation", simulation, NBody, "nbody.NBody(bodies)")
     start = _tangent(simulation, tangent, seed)
     _check_after(simulation, times)
-    varied = _Variations(simulation, start, simulation.t0)
+    varied = _Variations(system=simulation, tangent=start, t0=simulation.t0)
     run = simulate(varied, times, method, throw=throw)
     values, growth, elapsed = run.states
     return Megno(run.times, values, growth, elapsed, run.result)
@@ -190,15 +192,16 @@ def _tangent(simulation: NBody, tangent: Any, seed: int) -> tuple[Array, Array]:
             )
         parts = [a.T.astype(x.dtype) for a in parts]
     size = jnp.sqrt(sum(jnp.sum(a * a) for a in parts))
-    if not isinstance(size, jax.core.Tracer) and not float(size) > 0:
+    if not is_traced(size) and not float(size) > 0:
         raise ValueError("tangent must not be zero; None draws one")
     first, second = (a / size for a in parts)
     return first, second
 
 
 def _check_after(simulation: NBody, times: Any):
-    known = [a for a in (times, simulation.t0) if isinstance(a, jax.core.Tracer)] == []
-    if known and np.min(np.asarray(times, float)) <= float(simulation.t0):
+    if any_traced(times, simulation.t0):
+        return
+    if np.min(np.asarray(times, float)) <= float(simulation.t0):
         raise ValueError(
             f"times must lie after t0 = {float(simulation.t0):.10g}, where the tangent "
             f"has not grown yet, got {np.min(np.asarray(times, float)):.10g}"

@@ -96,7 +96,13 @@ def sky_separations(
     nbody.sky_separations(system, states)[:, 1]  # of Jupiter from the Sun
     ```
 
-    **Arguments:** as of `sky_positions`; they do not depend on north.
+    **Arguments**
+
+    - `simulation`: says which body has which name.
+    - `state`: one state, or states with leading axes.
+    - `relative_to`: name or number of a body, the first by default.
+    - `observer`: direction from the system to the observer, as of `radial_velocity`.
+    - `distance`: of the observer, a length; with it the answer is in radians.
 
     **Returns:** a length, or radians with `distance`; shape (time, body) or (body,).
 

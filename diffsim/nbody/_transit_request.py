@@ -1,4 +1,4 @@
-"""Which transits are asked for."""
+"""The transits that are asked for, in numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,11 +25,13 @@ class Request(NamedTuple):
     @property
     def limits(self) -> tuple[int, ...] | None:
         """How many transits of each planet matter."""
-        return self.epochs and tuple(max(some) + 1 for some in self.epochs)
+        if self.epochs is None:
+            return None
+        return tuple(max(some) + 1 for some in self.epochs)
 
 
 def checked_request(simulation: Any, planets: Any, star: Any, until: Any) -> Request:
-    """What is asked, in numbers; raises for what cannot be."""
+    """The request in numbers; raises for what cannot be."""
     center = body_number(simulation, star, "star")
     until = _checked_until(simulation, until)
     if planets is None:
@@ -121,7 +123,9 @@ def _count(simulation: Any, x, v, star: int, planet: int, span: float) -> float:
     _check_bound(simulation, x, v, gm, planet)
     total = gm[star] + gm[planet]
     d, w = x[planet] - x[star], v[planet] - v[star]
-    inverse_a = 2 / np.linalg.norm(d) - w @ w / total if total > 0 else 0.0
+    if not total > 0:
+        return _UNKNOWN
+    inverse_a = 2 / np.linalg.norm(d) - np.sum(w * w) / total
     if not inverse_a > 0:
         return _UNKNOWN
     period = 2 * np.pi / np.sqrt(total * inverse_a**3)
@@ -136,7 +140,7 @@ def _check_bound(simulation: Any, x, v, gm, planet: int):
         return
     w = v[planet] - (gm[others, None] * v[others]).sum(0) / mass
     distances = np.linalg.norm(x[others] - x[planet], axis=1)
-    if w @ w / 2 > (gm[others] / distances).sum():
+    if np.sum(w * w) / 2 > (gm[others] / distances).sum():
         raise ValueError(
             f"planets must be bound to have transits again and again, and "
             f"{body_label(simulation, planet)} is not: its speed of "

@@ -161,7 +161,7 @@ def transit_times(
 
 
 def _records(simulation, request: Request, n, behind: bool, method, throw):
-    """What is recorded of each planet's conjunctions."""
+    """Records of each planet's conjunctions."""
     limits = request.limits or estimated_limits(simulation, request)
     while True:
         events = tuple(

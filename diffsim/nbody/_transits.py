@@ -1,4 +1,4 @@
-"""Conjunctions as events, and what is seen of them: durations and light travel time."""
+"""Conjunctions as events, their durations and light travel time."""
 
 from typing import Any, NamedTuple
 
@@ -67,9 +67,9 @@ def seen_transits(
     states: State,
     reach: Array | None,
 ) -> Seen:
-    """What is seen of conjunctions of `planets` at `times`, where the `states` are.
+    """Transits of `planets` whose conjunctions are at `times`, with the `states` there.
 
-    With the distance of centers at which the discs touch, `reach`, for how long.
+    With the distance of centers at which the discs touch, `reach`, their durations.
     """
 
     def one(given):
@@ -141,7 +141,7 @@ class _Scene(NamedTuple):
         return s - jnp.sum(here.d * here.w) / slope
 
     def apparent(self, s: Array, steps: int) -> _Apparent:
-        """What is seen by light that passes the planet `s` after the conjunction."""
+        """The scene by light that passes the planet `s` after the conjunction."""
         n, c = self.view.observer.astype(s.dtype), self.view.c
         star, t, planet = self.view.star, self.t + s, self.planet
         force = TotalAcceleration(self.simulation)

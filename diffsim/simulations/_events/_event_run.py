@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._results import RESULTS, is_finite
+from ..._types import PyTree
 from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
 from .._integrate._diffrax_backend import STATS, diffrax_outputs, diffrax_steps
 from .._integrate._fixed_stepper import Stepper
@@ -48,8 +49,10 @@ def integrate_with_events(
     stepper = Stepper(simulation, plan.method.solver, epoch, step)
     quick = partial(stepper.off_grid_state, rolled=True)
     watch = EventDetector(events, epoch, stepper.off_grid_state, quick, simulation)
-    log = _fixed_step_log if isinstance(side, FixedStepPlan) else _adaptive_log
-    rows, states_at, stop, result, stats = log(request, watch, side)
+    if isinstance(side, FixedStepPlan):
+        rows, states_at, stop, result, stats = _fixed_step_log(request, watch, side)
+    else:
+        rows, states_at, stop, result, stats = _adaptive_log(request, watch, side)
 
     def seen(elapsed, y):
         return look(epoch.at(elapsed), y)
@@ -218,14 +221,14 @@ def _held(request: RunSpec, watch: EventDetector) -> tuple[RunSpec, EventDetecto
     )
 
 
-def _rows_at(rows: StepLog, at: Array) -> Any:
+def _rows_at(rows: StepLog, at: Array) -> PyTree[Array]:
     """The states at the beginnings of rows."""
     return jax.tree.map(lambda a: a[at], rows.states)
 
 
 def _moving_rows_at(
     request: RunSpec, side: DiffraxPlan, rows: StepLog, at: Array
-) -> Any:
+) -> PyTree[Array]:
     """The same, with the derivative of a run with outputs there."""
     order = jnp.argsort(at)
 
