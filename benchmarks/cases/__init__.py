@@ -19,6 +19,7 @@ from . import (
     stiff_diffusion,
     sweep_64x5,
     sweep_layouts,
+    transit_fit,
     weigh_the_planets,
 )
 
@@ -32,6 +33,7 @@ CASES = (
     sweep_64x5.CASE,
     sweep_layouts.CASE,
     weigh_the_planets.CASE,
+    transit_fit.CASE,
     implicit_layers.CASE,
     kepler_equation.CASE,
     stiff_diffusion.CASE,
