@@ -274,6 +274,24 @@ def test_more_events_than_the_limit_fail_the_run():
         ds.simulate(Spring(jnp.array(2.0)), 30.0, events=few)
 
 
+def test_events_count_where_they_are_meant():
+    """v = 0 where y > 0 and where y < 0 in turns; its zeros are 2π/√k apart there."""
+    high = Event(TURNS.condition, where=lambda t, y, args: y[0][0] > 0, limit=8)
+    spring = Spring(jnp.array(1.0))
+    for method in METHODS.values():
+        found = ds.simulate(spring, 20.0, method, events=(TURNS, high))
+        every, some = (record.times for record in found.events)
+        assert int(found.events[1].count) == 3
+        np.testing.assert_allclose(some[:3], every[:6:2], rtol=1e-14)
+
+
+def test_surplus_events_can_be_passed_over():
+    few = Event(TURNS.condition, limit=2, surplus="ignore")
+    found = ds.simulate(Spring(jnp.array(1.0)), 20.0, events=few).events[0]
+    assert int(found.count) == 2
+    np.testing.assert_allclose(found.times, [np.pi / 2, 3 * np.pi / 2], rtol=1e-9)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_outputs_after_the_limit_of_resets_are_nan(method):
     """The bounces of this ball pile up before 0.72 s, more than steps allow for."""
@@ -290,6 +308,11 @@ def test_outputs_after_the_limit_of_resets_are_nan(method):
     [
         ({"direction": "left"}, "direction must be 'up', 'down' or None, got 'left'"),
         ({"limit": 0}, "limit must be 1 or more, an int, got 0"),
+        ({"surplus": "drop"}, "surplus must be 'fail' or 'ignore', got 'drop'"),
+        (
+            {"surplus": "ignore", "terminal": True},
+            "leave where=None and surplus='fail'",
+        ),
     ],
 )
 def test_invalid_options_of_an_event_raise_value_error(options, sentence):
