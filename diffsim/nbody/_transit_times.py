@@ -20,7 +20,7 @@ from ._line_of_sight import OBSERVER, any_traced, body_label, toward_observer
 from ._nbody import NBody
 from ._sky_positions import sky_separations
 from ._transit_request import Request, checked_request, estimated_limits
-from ._transits import Conjunction, InFront, Seen, View, seen_transits
+from ._transits import Conjunction, InFront, Seen, View, length, seen_transits
 
 
 class TransitTimes(eqx.Module):
@@ -221,8 +221,7 @@ def _recorded(view: View, planets: Array, times: Array, states: State) -> Seen:
     )
     n = view.observer.astype(d.dtype)
     d, w = (a - jnp.sum(a * n, axis=1, keepdims=True) * n for a in (d, w))
-    separations, speeds = (jnp.sqrt(jnp.sum(a * a, axis=1)) for a in (d, w))
-    return Seen(times, separations, speeds, None)
+    return Seen(times, length(d), length(w), None)
 
 
 def _by_planet(request: Request, seen: Seen, radii: Any, result: Any) -> TransitTimes:

@@ -114,18 +114,19 @@ class _Scene(NamedTuple):
         if self.view.c is not None:
             s = _repeated(self._toward_middle, s)
         middle = self.apparent(s, 1)
-        separation, speed = (jnp.sqrt(jnp.sum(a * a)) for a in (middle.d, middle.w))
+        separation, speed = length(middle.d), length(middle.w)
         if reach is None:
             return Seen(middle.t, separation, speed, None)
         transits = separation < reach
         # Elsewhere some distance that is reached, so that no derivative is NaN.
-        target = jnp.where(transits, reach, 2 * separation)
-        half = jnp.sqrt(target**2 - separation**2) / speed
+        b2 = jnp.sum(middle.d * middle.d)
+        target2 = jnp.where(transits, reach**2, 2 * b2)
+        half = jnp.sqrt(target2 - b2) / speed
 
         def contact(start):
             def step(s):
                 here = self.apparent(s, _STEPS)
-                beyond = jnp.sum(here.d * here.d) - target**2
+                beyond = jnp.sum(here.d * here.d) - target2
                 return s - beyond / (2 * jnp.sum(here.d * here.w) * here.pace)
 
             return self.apparent(_repeated(step, start), _STEPS).t
@@ -163,6 +164,13 @@ class _Scene(NamedTuple):
         d, w = x[:, planet] - at, v[:, planet] / ahead - moves / behind
         d, w, bend = (u - jnp.sum(u * n) * n for u in (d, w, a[:, planet] - bends))
         return _Apparent(d, w, bend, t, ahead)
+
+
+def length(a: Array) -> Array:
+    """|a| along the last axis, whose derivative at zero is zero."""
+    squared = jnp.sum(a * a, axis=-1)
+    some = squared > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, squared, 1)), 0)
 
 
 def _repeated(step: Any, start: Array) -> Array:

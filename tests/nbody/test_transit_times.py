@@ -174,6 +174,21 @@ def test_derivatives_of_durations_are_those_of_the_closed_form():
     np.testing.assert_allclose(have, want, rtol=1e-8)
 
 
+def test_derivatives_are_finite_for_central_transits_of_massless_circles():
+    def seen(mass):
+        orbit = nbody.Elements(semi_major_axis=[1.0])
+        masses = jnp.stack([jnp.ones(()), mass])
+        system = nbody.NBody(nbody.Bodies.from_elements(masses, orbit))
+        found = nbody.transit_times(
+            system, {1: [0]}, until=7.0, observer=(0, 1, 0), star_radius=0.1, c=1e3
+        )
+        return found.times[1], found.separations[1], found.durations[1]
+
+    for derivative in (jax.jacfwd, jax.jacrev):
+        slopes = jax.jit(derivative(seen))(jnp.zeros(()))
+        assert np.all(np.isfinite(slopes))
+
+
 @pytest.mark.parametrize("masses", [(1.0, 1e-3), (1.0, 1.0)])
 def test_light_travel_time_is_that_of_the_retarded_equation(masses):
     """Both on circles: solved for the two times at which light left by SciPy."""
