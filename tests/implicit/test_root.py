@@ -17,6 +17,7 @@ from diffsim._results import RESULTS
 from diffsim.implicit import (
     BracketedNewton,
     Dense,
+    Diagonal,
     ImplicitAdjoint,
     Krylov,
     LaggedLU,
@@ -362,3 +363,18 @@ def test_factorization_is_reused_over_newton_steps():
     # Each unknown has the rounding of all, up to 2; one of 0.02 differed by 2e-16.
     np.testing.assert_allclose(found.value, plain.value, rtol=0, atol=2e-15)
     assert found.iterations <= plain.stats["num_steps"] - 2
+
+
+def test_bracketed_search_that_stops_early_finds_the_same_roots():
+    levels = jnp.geomspace(1e-3, 1e3, 50)
+    found = [
+        root(
+            lambda x, level: x * jnp.exp(x) - level,
+            jnp.ones(50),
+            levels,
+            solver=BracketedNewton(0.0, 10.0, tolerance=tolerance),
+            adjoint=ImplicitAdjoint(Diagonal()),
+        )
+        for tolerance in (0.0, 1e-8)
+    ]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-14)
