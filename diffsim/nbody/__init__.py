@@ -15,10 +15,9 @@ from ._megno import Megno, megno
 from ._nbody import NBody
 from ._observables import angular_momentum, distances, energy, momentum
 from ._orbital_elements import elements, nonsingular_elements
-from ._recommend import recommend_method
-from ._semi_amplitude import planet_mass, semi_amplitude
 from ._radial_velocity import radial_velocity
 from ._recommend import recommend_method
+from ._semi_amplitude import planet_mass, semi_amplitude
 from ._sky_positions import sky_positions, sky_separations
 from ._transit_times import TransitTimes, transit_times
 from ._units import G
@@ -50,10 +49,9 @@ __all__ = [
     "momentum",
     "nonsingular_elements",
     "planet_mass",
-    "recommend_method",
-    "semi_amplitude",
     "radial_velocity",
     "recommend_method",
+    "semi_amplitude",
     "sky_positions",
     "sky_separations",
     "transit_times",
