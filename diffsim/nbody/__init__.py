@@ -21,6 +21,7 @@ from ._semi_amplitude import planet_mass, semi_amplitude
 from ._sky_positions import sky_positions, sky_separations
 from ._transit_times import TransitTimes, transit_times
 from ._units import G
+from ._wisdom_holman import WisdomHolman
 
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "State",
     "TestParticles",
     "TransitTimes",
+    "WisdomHolman",
     "angular_momentum",
     "distances",
     "eccentric_anomaly",

@@ -8,6 +8,7 @@ from ._integrate._checkpointed_adjoint import (
     Reversible,
 )
 from ._integrate._explicit_step import AbstractSplittingSolver
+from ._integrate._unsynchronized_solver import AbstractUnsynchronizedSolver
 from ._method import Method
 from ._serialization._save_and_load import load, save
 from ._simulate import simulate
@@ -27,6 +28,7 @@ __all__ = [
     "AbstractSimulation",
     "AbstractSplitFlows",
     "AbstractSplittingSolver",
+    "AbstractUnsynchronizedSolver",
     "AbstractStateAxes",
     "Checkpointed",
     "Event",

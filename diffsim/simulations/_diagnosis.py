@@ -116,7 +116,7 @@ def _trace_back(simulation, solver, t0, y0, step: float, steps: int):
     def one(loop):
         carry, n, y, _ = loop
         after = stepper.advance(carry, n)
-        new = stepper.state(after)
+        new = stepper.state(after, n + 1)
         bad = ~is_finite(new)
         y = jax.tree.map(lambda a, b: jnp.where(bad, a, b), y, new)
         return after, jnp.where(bad, n, n + 1), y, bad

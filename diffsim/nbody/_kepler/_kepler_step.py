@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..._types import Numbers
-from .._forces import inverse_unit
 from ._kepler_arguments import phase
+from ._orbit_units import orbit_units
 from ._stumpff import universal
 from ._universal_anomaly import universal_anomaly
 from ._vectors import dot, linear_combination
@@ -62,7 +62,7 @@ def kepler_step(
 @jax.jit
 def _after(x, v, dt, gm):
     gm = jnp.where(gm >= 0, gm, jnp.nan)
-    length, speed = _units(x, v, gm)
+    length, speed = orbit_units(x, v, gm)
     time = length / speed
     near, slow = x / length[..., None], v / speed[..., None]
     r, sigma = jnp.sqrt(dot(near, near)), dot(near, slow)
@@ -76,21 +76,6 @@ def _after(x, v, dt, gm):
     dx = linear_combination(-pull * g2 / r, x, rest - time * pull * g3, v)
     dv = linear_combination(-pull * g1 / (r * after * time), x, -pull * g2 / after, v)
     return x + dx, v + dv
-
-
-def _units(x, v, gm):
-    """A length and a speed of the orbit, as powers of two: to scale by them is exact.
-
-    Nothing depends on them but rounding and overflow, so they have no derivative.
-    """
-    s = inverse_unit(x)
-    r = jnp.sqrt(dot(s * x, s * x)) / s
-    speed = jnp.sqrt(dot(v, v) + gm / r)
-    # The result does not depend on units, so neither do its derivatives.
-    return tuple(
-        jnp.ldexp(jnp.ones_like(a), jnp.frexp(a)[1])
-        for a in jax.lax.stop_gradient((r, speed))
-    )
 
 
 def _whole_periods(dt, gm, beta):

@@ -55,7 +55,7 @@ def scan_segments(
         number, count = xs
         carry = segment(carry, count)
         ticks = meter.step(ticks, number / schedule.segments)
-        return (carry, ticks), stepper.state(carry[0])
+        return (carry, ticks), stepper.state(*carry)
 
     first = (stepper.start(y0), jnp.asarray(0))
     numbers = jnp.arange(1, schedule.segments + 1)

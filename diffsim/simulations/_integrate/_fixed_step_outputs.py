@@ -114,7 +114,7 @@ def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
 def _states_at_every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
     def one(carry, n):
         carry = stepper.advance(carry, n)
-        return carry, stepper.state(carry)
+        return carry, stepper.state(carry, n + 1)
 
     last, after = jax.lax.scan(one, stepper.start(y0), jnp.arange(steps))
     kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, after)

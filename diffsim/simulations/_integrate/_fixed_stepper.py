@@ -17,6 +17,7 @@ from .._terms._semilinear import Semilinear
 from .._terms._term_checks import is_ode_term
 from ._adaptive_step import PackedTerm, Packing, is_small
 from ._explicit_step import explicit_step, is_explicit, is_rolled, is_runge_kutta
+from ._unsynchronized_solver import AbstractUnsynchronizedSolver
 
 
 class Carry(NamedTuple):
@@ -57,6 +58,8 @@ class Stepper(eqx.Module):
     packing: Packing | None
     #: Whether the stages of explicit steps are a loop.
     rolled: bool
+    #: What steps need that hand on a state of their own; None of all others.
+    constants: Any
     step: float = eqx.field(static=True)
 
     def __init__(self, simulation, solver, epoch: Epoch, step: float, y0=None):
@@ -71,6 +74,9 @@ class Stepper(eqx.Module):
         packing = Packing.of(y0) if small and is_runge_kutta(solver) else None
         self.packing = None if packing is None or packing.single else packing
         self.rolled = small and is_rolled(solver)
+        self.constants = None
+        if isinstance(solver, AbstractUnsynchronizedSolver):
+            self.constants = solver.constants(simulation)
         if isinstance(solver, SupportsPrecompute):
             self.prepared = solver.precompute(
                 self.terms, jnp.full_like(self.begin, step)
@@ -83,8 +89,10 @@ class Stepper(eqx.Module):
         """Whether `explicit_step` takes the steps."""
         return is_explicit(self.solver) and is_ode_term(self.terms)
 
-    def start(self, y: PyTree[Array], n=0) -> Carry:
-        """Before the first step, at grid point `n`."""
+    def start(self, y: PyTree[Array], n=0, length=None) -> Carry:
+        """Before the first step, at grid point `n`, of another length if given."""
+        if isinstance(self.solver, AbstractUnsynchronizedSolver):
+            return Carry(self.solver.enter(*self._inner(y, n, length)), None, None)
         if self.explicit:
             y = y if self.packing is None else self.packing.pack(y)
             return Carry(y, None, None)
@@ -103,8 +111,10 @@ class Stepper(eqx.Module):
         eqx.filter_eval_shape(after)
         return carry if may_fail[0] else carry._replace(result=None)
 
-    def state(self, carry: Carry) -> PyTree[Array]:
-        """The state of the simulation."""
+    def state(self, carry: Carry, n, length=None) -> PyTree[Array]:
+        """The state of the simulation at grid point `n`, after steps of `length`."""
+        if isinstance(self.solver, AbstractUnsynchronizedSolver):
+            return self.solver.leave(*self._inner(carry.y, n, length))
         if self.explicit and self.packing is not None:
             return self.packing.unpack(carry.y)
         return carry.y if self.outer is None else self.outer.backward(carry.y)
@@ -119,7 +129,10 @@ class Stepper(eqx.Module):
         there = eqx.tree_at(lambda s: s.begin, self, t)
         if rolled:
             there = eqx.tree_at(lambda s: s.rolled, there, True)
-        return there.state(there.advance(there.start(y), 0, length))
+        after = there.advance(there.start(y, length=length), 0, length)
+        # Grid point 1 is not there, but a state that needs its time is.
+        end = eqx.tree_at(lambda s: s.begin, there, t + length)
+        return end.state(after, 0, length)
 
     def time(self, n) -> Array:
         """Time of grid point `n`."""
@@ -133,11 +146,30 @@ class Stepper(eqx.Module):
             step = eqx.filter_checkpoint(step, prevent_cse=False)
         return step(carry, n, length)
 
+    def retreat(self, carry: Carry, n, before, length) -> Carry:
+        """From grid point `n` back to the one `before`: a step of `length` undone.
+
+        Of explicit solvers that are time-symmetric.
+        """
+        if isinstance(self.solver, AbstractUnsynchronizedSolver):
+            given = self._inner(carry.y, before, length)
+            return carry._replace(y=self.solver.back(*given))
+        return self.advance(carry, n, -length)
+
+    def _inner(self, y: PyTree[Array], n, length):
+        """The arguments of solvers that hand on a state of their own."""
+        length = self.step if length is None else length
+        length = jnp.asarray(length, self.begin.dtype)
+        return self.constants, self.terms, self.time(n), length, y, self.simulation
+
     def _advanced(self, carry: Carry, n, length) -> Carry:
         solver = self.prepared if length is None else self.solver
         length = self.step if length is None else length
         length = jnp.asarray(length, self.begin.dtype)
         terms, t0, args = self.terms, self.time(n), self.simulation
+        if isinstance(solver, AbstractUnsynchronizedSolver):
+            given = (self.constants, terms, t0, length, carry.y, args)
+            return carry._replace(y=solver.forth(*given))
         if self.explicit:
             if self.packing is not None:
                 terms = PackedTerm(terms, self.packing)

@@ -42,21 +42,35 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
     stepper_bar = jax.tree.map(
         jnp.zeros_like, eqx.filter(stepper, eqx.is_inexact_array)
     )
-    y_bar = jax.tree.map(jnp.zeros_like, last)
     kept_bar = _fill_cotangents(kept_bar, last, schedule.segments)
-    carry = (last, y_bar, stepper_bar, jnp.asarray(schedule.steps))
+    steps = jnp.asarray(schedule.steps)
+    inner = stepper.start(last, steps).y
+    inner_bar = jax.tree.map(jnp.zeros_like, inner)
+    carry = (inner, inner_bar, stepper_bar, steps)
+    floating, rest = eqx.partition(stepper, eqx.is_inexact_array)
+
+    def state(inner, floating, n):
+        return eqx.combine(floating, rest).state(Carry(inner, None, None), n)
+
+    def start(y, floating):
+        return eqx.combine(floating, rest).start(y).y
 
     def segment(carry, xs):
         count, arriving = xs
-        y, y_bar, stepper_bar, n = carry
-        y_bar = jax.tree.map(jnp.add, y_bar, arriving)
-        carry = (y, y_bar, stepper_bar, n)
+        inner, inner_bar, stepper_bar, n = carry
+        _, pull = jax.vjp(lambda z, f: state(z, f, n), inner, floating)
+        inner_bar, stepper_bar = jax.tree.map(
+            jnp.add, (inner_bar, stepper_bar), pull(arriving)
+        )
+        carry = (inner, inner_bar, stepper_bar, n)
         return _segment_vjp(stepper, schedule.size, carry, count), None
 
     xs = (steps_per_segment(schedule), kept_bar)
-    y, y_bar, stepper_bar, _ = jax.lax.scan(segment, carry, xs, reverse=True)[0]
-    del y
-    return y_bar, stepper_bar
+    inner, inner_bar, stepper_bar, n = jax.lax.scan(segment, carry, xs, reverse=True)[0]
+    first = stepper.state(Carry(inner, None, None), n)
+    _, pull = jax.vjp(start, first, floating)
+    y_bar, more = pull(inner_bar)
+    return y_bar, jax.tree.map(jnp.add, stepper_bar, more)
 
 
 def _fill_cotangents(
@@ -81,7 +95,7 @@ def _segment_vjp(stepper: Stepper, size: int, carry, count):
         y, y_bar, stepper_bar, n = carry
         length = segment_length(stepper, index, count)
         before = n - (1 if count is None else (index < count))
-        y = advance(y, floating, n, -length)
+        y = stepper.retreat(Carry(y, None, None), n, before, length).y
         _, pull = jax.vjp(lambda y, f: advance(y, f, before, length), y, floating)
         y_bar, more = pull(y_bar)
         stepper_bar = jax.tree.map(jnp.add, stepper_bar, more)

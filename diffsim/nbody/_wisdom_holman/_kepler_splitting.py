@@ -1,0 +1,195 @@
+"""`AbstractKeplerSplitting`: Kepler orbits and kicks in turn, in the frame of orbits."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..._types import PyTree
+from ...simulations import AbstractUnsynchronizedSolver, Separable
+from .._bodies import Bodies
+from .._forces import Gravity
+from .._kepler._kepler_drift import kepler_drift
+from ._compensated_sum import add_compensated
+from ._frames import Frame, frame_of
+from ._kick import (
+    Change,
+    commutator_kick,
+    lazy_kick,
+    modified_kick,
+    perturbation,
+    plain_kick,
+)
+
+
+class Stage(NamedTuple):
+    """A flow over `share` of a step, undone by the opposite share.
+
+    If `even`, over that share of its length whatever its sign: of what belongs to a
+    method and not to a direction.
+    """
+
+    flow: Literal["drift", "kick", "modified kick", "lazy kick", "commutator"]
+    share: float
+    even: bool = False
+
+
+_KICKS: dict[str, Callable] = {
+    "kick": plain_kick,
+    "modified kick": modified_kick,
+    "lazy kick": lazy_kick,
+    "commutator": commutator_kick,
+}
+
+
+class Orbits(NamedTuple):
+    """Places and velocities of orbits, what was rounded away of them, the barycenter."""
+
+    q: Float[Array, "3 orbit"]
+    w: Float[Array, "3 orbit"]
+    q_low: Float[Array, "3 orbit"]
+    w_low: Float[Array, "3 orbit"]
+    center: Float[Array, "3 1"]
+    speed: Float[Array, "3 1"]
+
+
+class Constants(eqx.Module):
+    """The frame of a system, and whether nothing acts but its own attraction."""
+
+    frame: Frame
+    isolated: bool = eqx.field(static=True)
+
+
+class AbstractKeplerSplitting(AbstractUnsynchronizedSolver):
+    r"""Compositions of Kepler orbits $e^{hA}$ and perturbations $e^{hB}$, B small.
+
+    Subclasses say what leads from the state to the first kick of a step, and what from
+    there to that of the next.
+    """
+
+    #: Frame of the orbits, a key of `FRAMES`.
+    coordinates: eqx.AbstractVar[str]
+
+    term_structure: ClassVar[Any] = Separable
+    time_symmetric: ClassVar[bool] = True
+
+    @property
+    @abc.abstractmethod
+    def entry(self) -> tuple[Stage, ...]:
+        """From the state to the first kick."""
+
+    @property
+    @abc.abstractmethod
+    def cycle(self) -> tuple[Stage, ...]:
+        """From the first kick of a step to that of the next."""
+
+    @property
+    def evaluations(self) -> int:
+        """Force evaluations a step."""
+        return sum(stage.flow != "drift" for stage in self.cycle)
+
+    def constants(self, args: Any) -> Constants:
+        check_bodies(self, args)
+        count = args.bodies.masses.size
+        x, _ = jax.eval_shape(args.initial_state)
+        frame = frame_of(
+            self.coordinates, args.bodies.masses, args.gravity.G, x.shape[1] - count
+        )
+        frame = jax.tree.map(lambda a: a.astype(x.dtype), frame)
+        isolated = all(isinstance(force, Gravity) for force in args.forces)
+        return Constants(frame, isolated)
+
+    def enter(self, constants, terms, t, length, y, args) -> Orbits:
+        x, v = y
+        frame = constants.frame
+        q, w = frame.positions(x), frame.velocities(v)
+        center, speed = frame.barycenter(x), frame.barycenter(v)
+        zero = jnp.zeros_like(q)
+        z = Orbits(q, w, zero, zero, center, speed)
+        return self._follow(self.entry, constants, terms, t, length, z, args)
+
+    def leave(self, constants, terms, t, length, z, args) -> PyTree[Array]:
+        stages = _reversed(self.entry)
+        start = t + _time(self.entry) * length
+        z = self._follow(stages, constants, terms, start, length, z, args)
+        frame = constants.frame
+        x = frame.inertial_positions(z.q) + z.center
+        return x, frame.inertial_velocities(z.w) + z.speed
+
+    def forth(self, constants, terms, t, length, z, args) -> Orbits:
+        start = t + _time(self.entry) * length
+        return self._follow(self.cycle, constants, terms, start, length, z, args)
+
+    def back(self, constants, terms, t, length, z, args) -> Orbits:
+        stages = _reversed(self.cycle)
+        start = t + (_time(self.entry) + _time(self.cycle)) * length
+        return self._follow(stages, constants, terms, start, length, z, args)
+
+    def _follow(self, stages, constants, terms, t, length, z, args) -> Orbits:
+        length = jnp.asarray(length, z.q.dtype)
+        for stage in stages:
+            h = stage.share * (jnp.abs(length) if stage.even else length)
+            if stage.flow == "drift":
+                z, t = _drift(constants.frame, z, h), t + h
+            else:
+                g = perturbation(
+                    constants.frame, terms, t, args, isolated=constants.isolated
+                )
+                z = _kick(constants, stage.flow, g, z, h)
+        return z
+
+
+def check_bodies(solver: Any, simulation: Any):
+    """Refuse simulations that are no bodies about a center of attraction."""
+    name = type(solver).__name__
+    bodies = getattr(simulation, "bodies", None)
+    if not isinstance(bodies, Bodies):
+        kind = type(simulation).__name__
+        raise ValueError(f"{name} needs the bodies of an nbody.NBody, got a {kind}")
+    if simulation.gravity is None:
+        raise ValueError(
+            f"{name} follows Kepler orbits and needs nbody.Gravity among the forces, "
+            "got none; take integrators.Leapfrog()"
+        )
+    more = simulation.test_particles
+    if bodies.masses.size + (0 if more is None else len(more.positions)) < 2:
+        raise ValueError(
+            f"{name} needs two bodies or more, got one, which has no orbit; take "
+            "integrators.Leapfrog()"
+        )
+
+
+def _time(stages: tuple[Stage, ...]) -> float:
+    """How much of a step passes; of even stages none does."""
+    return sum(s.share for s in stages if s.flow == "drift" and not s.even)
+
+
+def _reversed(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    return tuple(stage._replace(share=-stage.share) for stage in stages[::-1])
+
+
+def _drift(frame: Frame, z: Orbits, h: Array) -> Orbits:
+    dq, dw = kepler_drift(z.q, z.w, h, frame.gm)
+    q, q_low = add_compensated(z.q, z.q_low, dq)
+    w, w_low = add_compensated(z.w, z.w_low, dw)
+    return Orbits(q, w, q_low, w_low, z.center + h * z.speed, z.speed)
+
+
+def _kick(constants: Constants, flow: str, g, z: Orbits, h) -> Orbits:
+    z = _jump(constants.frame, z, h / 2)
+    kick = _KICKS[flow]
+    change = kick(g, Change(z.q, z.center), h)
+    w, w_low = add_compensated(z.w, z.w_low, change.orbits)
+    z = z._replace(w=w, w_low=w_low, speed=z.speed + change.center)
+    return _jump(constants.frame, z, h / 2)
+
+
+def _jump(frame: Frame, z: Orbits, h: Array) -> Orbits:
+    if frame.jump is None:
+        return z
+    q, q_low = add_compensated(z.q, z.q_low, h * frame.jump(z.w))
+    return z._replace(q=q, q_low=q_low)
