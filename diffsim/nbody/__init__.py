@@ -21,11 +21,12 @@ from ._semi_amplitude import planet_mass, semi_amplitude
 from ._sky_positions import sky_positions, sky_separations
 from ._transit_times import TransitTimes, transit_times
 from ._units import G
-from ._wisdom_holman import WisdomHolman
+from ._wisdom_holman import SABA, WisdomHolman
 
 
 __all__ = [
     "IAS15",
+    "SABA",
     "AbstractForce",
     "Bodies",
     "BodyAxes",

@@ -22,6 +22,7 @@ from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
 from ._rebound import particles_of, rebound_simulation
 from ._user_forces import callable_name, reads_velocities, user_acceleration
+from ._wisdom_holman._step_check import check_kepler_splitting
 
 
 if TYPE_CHECKING:
@@ -181,6 +182,9 @@ class NBody(AbstractSimulation):
         their dtype, never of values, so that it is the same under `jit`.
         """
         return _default_method(self)
+
+    def check_method(self, method: Method) -> None:
+        check_kepler_splitting(self, method)
 
     def locate(self, t: Any, y: PyTree) -> str | None:
         return closest_pair(self, t, y)

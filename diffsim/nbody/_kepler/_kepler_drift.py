@@ -14,8 +14,9 @@ from jaxtyping import Array, Float
 from ..._primitives import custom_derivative, linear
 from ._kepler_drift_jvp import drift_maps, shift_of_anomaly
 from ._orbit_units import orbit_units
+from ._starters import correction
 from ._stumpff import universal
-from ._universal_anomaly import universal_anomaly
+from ._universal_anomaly import ANOMALY_STEPS, anomaly_guess
 
 
 #: A step is short where |σ| h / 2r² and the root of |ζ| h² / 6r³ are below the first and
@@ -106,14 +107,25 @@ def _any(x, v, dt, gm, r, inverse, sigma, beta, zeta):
     del inverse, zeta
     length, speed = orbit_units(x.T, v.T, gm)
     time = length / speed
-    s = universal_anomaly(
-        dt / time,
-        r / length,
-        sigma / (length * speed),
-        gm / (length * speed * speed),
-        beta / (speed * speed),
-    )
-    g0, g1, g2, g3 = universal(beta / (speed * speed), s)
+    dt, near, slow = dt / time, r / length, sigma / (length * speed)
+    pull, energy = gm / (length * speed * speed), beta / (speed * speed)
+    start = anomaly_guess(dt, near, slow, pull, energy)
+
+    # As `universal_anomaly`, but in a loop: it is seldom run and often compiled.
+    def improved(_, found):
+        s, step, *_ = found
+        s = s + step
+        g0, g1, g2, g3 = universal(energy, s)
+        f = near * g1 + slow * g2 + pull * g3 - dt
+        bend = (pull - energy * near) * g0 - energy * slow * g1
+        slope = slow * g0 + (pull - energy * near) * g1
+        rate = near * g0 + slow * g1 + pull * g2
+        step = correction(f, rate, slope, bend, -energy * slope)
+        return s, step, g0, g1, g2, g3
+
+    zero = jnp.zeros_like(start)
+    first = (start, *(zero for _ in range(5)))
+    s, _, g0, g1, g2, g3 = jax.lax.fori_loop(0, ANOMALY_STEPS + 1, improved, first)
     unit = time / length
     g1, g2, g3 = unit * g1, unit**2 * g2, unit**3 * g3
     return unit * s, g1, g2, g3, r * g0 + sigma * g1 + gm * g2

@@ -11,7 +11,6 @@ All of it is made again from the state and s where it is needed, which is all th
 kept for the backward pass.
 """
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,11 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._primitives import HashablePartial, LinearMapRules
-from ._stumpff import stumpff
-
-
-#: The series of c₄ and c₅ serve below it, by these terms.
-_REACH, _TERMS = 0.8, 8
+from ._stumpff import stumpff_at_once
 
 
 def drift_maps(which: tuple[bool, ...]) -> LinearMapRules:
@@ -37,7 +32,7 @@ def drift_maps(which: tuple[bool, ...]) -> LinearMapRules:
 
 def _tangents(which: tuple[bool, ...], known, given) -> list[Array]:
     orbit = _Orbit.of(known)
-    return list(_changes(orbit, _all_moves(which, orbit, given))[:2])
+    return list(_changes(orbit, _all_moves(which, given))[:2])
 
 
 def _cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
@@ -49,7 +44,7 @@ def _cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
 def shift_of_anomaly(which, known: Sequence[Array], given: Sequence[Array]) -> Array:
     """The tangent of s."""
     orbit = _Orbit.of(known)
-    return _changes(orbit, _all_moves(which, orbit, given))[2]
+    return _changes(orbit, _all_moves(which, given))[2]
 
 
 class _Orbit(NamedTuple):
@@ -69,30 +64,12 @@ class _Orbit(NamedTuple):
         r = jnp.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
         sigma = x[0] * v[0] + x[1] * v[1] + x[2] * v[2]
         beta = 2 * gm / r - (v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
-        c = _stumpff(beta * s * s)
+        c = stumpff_at_once(5, beta * s * s)
         g, power = [c[0]], s
         for n in range(1, 6):
             g.append(power * c[n])
             power = power * s
         return cls(x, v, dt, gm, s, r, sigma, beta, tuple(g))
-
-
-def _stumpff(z: Array) -> list[Array]:
-    """c₀ to c₅, by series where every argument is small."""
-    small = jnp.all(jnp.abs(z) < _REACH)
-    return jax.lax.cond(small, _downwards, lambda z: stumpff(5, z), z)
-
-
-def _downwards(z):
-    found = []
-    for n in (5, 4):
-        total = jnp.full_like(z, 1 / math.factorial(2 * _TERMS + n - 2))
-        for k in reversed(range(_TERMS - 1)):
-            total = 1 / math.factorial(2 * k + n) - z * total
-        found.append(total)
-    for n in (3, 2, 1, 0):
-        found.append(1 / math.factorial(n) - z * found[-2])
-    return found[::-1]
 
 
 class _Moves(NamedTuple):
@@ -104,9 +81,8 @@ class _Moves(NamedTuple):
     gm: Array | float
 
 
-def _all_moves(which, orbit: _Orbit, given) -> _Moves:
+def _all_moves(which, given) -> _Moves:
     some = iter(given)
-    del orbit
     return _Moves(*(next(some) if moves else 0.0 for moves in which))
 
 

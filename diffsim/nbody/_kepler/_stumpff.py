@@ -53,6 +53,22 @@ def _tangent(last, primals, tangents):
     return c[: last + 1], [slope * dz for slope in slopes]
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def stumpff_at_once(last: int, z: Array) -> list[Array]:
+    """The same, by one form for all z: of short arcs the other one is not worked out."""
+    near = functools.partial(_downwards, last)
+    far = functools.partial(stumpff, last)
+    return jax.lax.cond(jnp.all(jnp.abs(z) < _REACH), near, far, z)
+
+
+@stumpff_at_once.defjvp
+def _tangent_at_once(last, primals, tangents):
+    (z,), (dz,) = primals, tangents
+    c = stumpff_at_once(last + 2, z)
+    slopes = [(n * c[n + 2] - c[n + 1]) / 2 for n in range(last + 1)]
+    return c[: last + 1], [slope * dz for slope in slopes]
+
+
 def universal(beta: Array, s: Array) -> tuple[Array, Array, Array, Array]:
     r"""$G_n = s^n c_n(\beta s^2)$, n = 0 ... 3: each is the derivative of the next."""
     c0, c1, c2, c3 = stumpff(3, beta * s * s)

@@ -13,7 +13,7 @@ from ._stumpff import universal
 
 #: Steps of fifth order. The guess is within 3e-4 on ellipses and 2 % on hyperbolas, so
 #: two leave up to five roundings of the equation, and three one.
-_STEPS = 3
+ANOMALY_STEPS = 3
 
 
 def universal_anomaly(
@@ -31,9 +31,9 @@ def universal_anomaly(
 
 
 def _found(dt, r, sigma, gm, beta):
-    s = _guess(dt, r, sigma, gm, beta)
+    s = anomaly_guess(dt, r, sigma, gm, beta)
     zeta = gm - beta * r
-    for _ in range(_STEPS):
+    for _ in range(ANOMALY_STEPS):
         g0, g1, g2, g3 = universal(beta, s)
         f = r * g1 + sigma * g2 + gm * g3 - dt
         radius = r * g0 + sigma * g1 + gm * g2
@@ -61,7 +61,7 @@ def _tangent(outputs, inputs, tangents):
     return [-forcing / (r * g0 + sigma * g1 + gm * g2)]
 
 
-def _guess(dt, r, sigma, gm, beta):
+def anomaly_guess(dt, r, sigma, gm, beta):
     """From the last pericenter to the present and on to the end, in s."""
     eps = float(jnp.finfo(dt.dtype).eps)
     h2 = jnp.maximum(r * (2 * gm - beta * r) - sigma * sigma, 0.0)

@@ -1,6 +1,7 @@
 """Wisdom and Holman's splitting into Kepler orbits and their perturbations."""
 
+from ._saba import SABA
 from ._wisdom_holman import WisdomHolman
 
 
-__all__ = ["WisdomHolman"]
+__all__ = ["SABA", "WisdomHolman"]

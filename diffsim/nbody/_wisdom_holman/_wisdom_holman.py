@@ -33,6 +33,54 @@ _KERNELS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 class WisdomHolman(AbstractKeplerSplitting):
+    r"""Wisdom and Holman's map: Kepler orbits, kicked by what perturbs them.
+
+    $$e^{\tfrac h2 A}\,e^{h B}\,e^{\tfrac h2 A}, \qquad
+      \text{error } O(\varepsilon h^2),\ \varepsilon = \text{perturbation} /
+      \text{attraction of the center}$$
+
+    ```python
+    system = problems.outer_solar_system()
+    method = ds.Method(nbody.WisdomHolman(corrector=17), step=3.5)  # Jupiter's P/21
+    trajectory = ds.simulate(system, jnp.linspace(0.0, 1e5, 50), method)
+    nbody.energy(system, trajectory.states)  # to 9 digits, and it does not drift
+    ```
+
+    Symplectic, and exact for two bodies at any step. Steps hand on the orbits behind
+    their first half, so that there is one Kepler step for each; corrector and half
+    steps are done where a state is wanted, and undone nowhere: outputs do not change a
+    run. Derivatives are exact in every mode and order, 2 to 3 times the run in reverse
+    mode; `simulations.Reversible()` steps back by the exact inverse of each step.
+
+    **Arguments**
+
+    - `coordinates`: `"jacobi"`, each body about the barycenter of those before it, so
+        list them from the inside out; `"democratic heliocentric"`, where the order of
+        bodies does not matter; `"whds"`, the same with an exact two-body problem.
+    - `corrector`: order of the symplectic corrector, 3, 5, 7, 11 or 17, which leaves
+        $O(\varepsilon h^{17} + \varepsilon^2 h^2)$; 0 is none. It costs nothing
+        between outputs.
+    - `kernel`: `"modified kick"`, `"lazy"` and `"composition"` take off ε²h² as well,
+        by a derivative of the kick, one evaluation of it more and four of everything
+        more; `"default"` is a plain kick. With Jacobi coordinates, and of use with a
+        corrector. `"composition"` is time-symmetric to order h⁴ only.
+
+    Test particles go about the barycenter of the bodies, or about the first of them.
+    Forces of position beside `Gravity` are part of the kick.
+
+    **Good values:** `corrector=17` at 20 steps of the shortest period: energies of
+    1e-9 for giant planets, 1e-7 without; `kernel="lazy"` for 1e-12. 100 steps a period
+    where pericenters are close. In single precision compensated sums hold energies to
+    1e-6 for 10⁴ orbits.
+
+    **Raises:** `ValueError` for a choice that is not there, and where it runs, for
+    forces that depend on velocity, softening, no `Gravity` or a single body; a warning
+    for a step longer than half the shortest period.
+
+    **Limits:** fixed steps; no close encounters between planets, where B is not small
+    (mathematics); a center, body 0 (mathematics).
+    """
+
     coordinates: str = eqx.field(static=True, default="jacobi", kw_only=True)
     corrector: int = eqx.field(static=True, default=0, kw_only=True)
     kernel: str = eqx.field(static=True, default="default", kw_only=True)
@@ -56,7 +104,7 @@ class WisdomHolman(AbstractKeplerSplitting):
 
     def order(self, terms: Any) -> int:
         del terms
-        return 2
+        return 4 if self.corrector and self.kernel != "default" else 2
 
     @property
     def entry(self) -> tuple[Stage, ...]:

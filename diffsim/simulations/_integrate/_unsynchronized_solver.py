@@ -11,7 +11,7 @@ from ._explicit_step import AbstractSplittingSolver
 
 
 class AbstractUnsynchronizedSolver(AbstractSplittingSolver):
-    r"""A splitting solver $\Psi^{-1} \circ \Phi^n \circ \Psi$ that is steps $\Phi$ inside.
+    r"""A splitting solver $\Psi^{-1} \circ \Phi^n \circ \Psi$, steps $\Phi$ inside.
 
     What ends one step and begins the next is done once: $\Psi$ goes over to the
     coordinates of the steps, takes the first part of a step and whatever correction
