@@ -1,0 +1,294 @@
+"""Wisdom and Holman's map: as REBOUND's, reversible, with exact derivatives."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import rebound
+
+from diffsim import nbody, problems
+from diffsim.integrators import Leapfrog
+from diffsim.simulations import AbstractSimulation, Checkpointed, Method, Reversible
+from diffsim.simulations import Separable, simulate
+
+
+#: Of Jupiter, in units of the outer Solar System below.
+PERIOD = 11.86 * 2 * np.pi
+NAMES = {
+    "jacobi": "jacobi",
+    "democratic heliocentric": "democraticheliocentric",
+    "whds": "whds",
+}
+
+
+def outer_planets():
+    simulation = rebound.Simulation()
+    simulation.add("outer solar system")
+    simulation.move_to_com()
+    return simulation
+
+
+def by_rebound(simulation, step, steps, **options):
+    """Positions after WHFast's steps."""
+    simulation.integrator = "whfast"
+    simulation.integrator.safe_mode = 0
+    for name, value in options.items():
+        setattr(simulation.integrator, name, value)
+    simulation.dt = step
+    simulation.steps(steps)
+    simulation.synchronize()
+    return np.array([p.xyz for p in simulation.particles])
+
+
+def after(system, step, steps, **options):
+    method = Method(nbody.WisdomHolman(**options), step=step)
+    return simulate(system, steps * step, method).states
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({}, {}),
+        ({"coordinates": "democratic heliocentric"}, {}),
+        ({"coordinates": "whds"}, {}),
+        *(
+            pytest.param({"corrector": n}, {"corrector": n}, marks=pytest.mark.slow)
+            for n in (3, 5, 7, 11, 17)
+        ),
+        *(
+            pytest.param(
+                {"kernel": name, "corrector": 17},
+                {"kernel": name.replace(" ", ""), "corrector": 17},
+                marks=pytest.mark.slow,
+            )
+            for name in ("modified kick", "lazy", "composition")
+        ),
+    ],
+)
+def test_steps_are_those_of_rebound(ours, theirs):
+    coordinates = ours.get("coordinates", "jacobi")
+    theirs = theirs | {"coordinates": NAMES[coordinates]}
+    step, steps = 0.0123 * PERIOD, 300
+    expected = by_rebound(outer_planets(), step, steps, **theirs)
+    found = after(nbody.NBody.from_rebound(outer_planets()), step, steps, **ours)
+    # roundings of 300 steps in 30 au; of the lazy kick, whose own are larger, 6e-12
+    np.testing.assert_allclose(found.positions, expected, rtol=0, atol=1e-11)
+
+
+def test_test_particles_are_those_of_rebound():
+    simulation = outer_planets()
+    simulation.N_active = 5
+    simulation.add(a=2.5, e=0.1, inc=0.2)
+    system = nbody.NBody.from_rebound(simulation)
+    found = after(system, 0.2, 200).positions
+    expected = by_rebound(simulation, 0.2, 200)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11)
+
+
+def energy_error(system, step, time, **options):
+    states = after(system, step, round(time / step), **options)
+    start = nbody.State(system.bodies.positions, system.bodies.velocities)
+    return abs(nbody.energy(system, states) / nbody.energy(system, start) - 1)
+
+
+@pytest.mark.parametrize(
+    ("share", "bound"),
+    [
+        (0.123, 1e-4),
+        (0.0123, 1e-6),
+        pytest.param(0.00123, 1e-8, marks=pytest.mark.slow),
+    ],
+)
+def test_energy_is_held_as_published(share, bound):
+    """REBOUND's own bounds over 1000 orbits of Jupiter."""
+    system = problems.outer_solar_system()
+    assert energy_error(system, share * PERIOD, 1000 * PERIOD) < bound
+
+
+def test_energy_error_falls_as_step_squared_and_as_the_perturbation():
+    def error(step, scale, **options):
+        system = problems.outer_solar_system()
+        masses = system.bodies.masses.at[1:].multiply(scale)
+        system = eqx.tree_at(lambda s: s.bodies.masses, system, masses)
+        times = 8.0 * np.arange(0, 200)
+        method = Method(nbody.WisdomHolman(**options), step=step)
+        energy = nbody.energy(system, simulate(system, times, method).states)
+        return np.ptp(energy / energy[0])
+
+    assert error(1.0, 1.0) / error(0.5, 1.0) == pytest.approx(4, rel=0.1)
+    # of the energy of planets, which is proportional to them itself
+    assert error(1.0, 1.0) / error(1.0, 0.1) == pytest.approx(10, rel=0.1)
+    # a corrector leaves what is proportional to the square
+    assert error(1.0, 1.0, corrector=17) < 1e-3 * error(1.0, 1.0)
+
+
+def test_hyperbolic_orbit_keeps_its_energy_to_machine_precision():
+    simulation = rebound.Simulation()
+    simulation.add(m=1.0)
+    simulation.add(m=1e-3, a=-1.0, e=2.5)
+    period = -simulation.particles[1].P
+    system = nbody.NBody.from_rebound(simulation)
+    assert energy_error(system, 0.00512 * period, 100 * period) < 1e-14
+
+
+def planets(masses=(1.0, 1e-3, 5e-4)):
+    """A star, not at rest, and two planets on eccentric, inclined orbits."""
+    positions = [[0.1, 0.0, 0.0], [1.1, 0.0, 0.1], [-0.3, 1.7, 0.0]]
+    velocities = [[0.0, -0.1, 0.02], [0.1, 0.95, 0.0], [-0.7, 0.0, 0.1]]
+    return nbody.NBody(nbody.Bodies(masses, positions, velocities))
+
+
+def test_outputs_off_the_grid_and_before_the_epoch_follow_the_orbits():
+    system = planets()
+    method = Method(nbody.WisdomHolman(corrector=17), step=0.05)
+    times = np.array([-1.013, -0.5, 0.021, 0.5, 1.234])
+    found = simulate(system, times, method).states.positions
+    exact = simulate(system, times).states.positions
+    # ε² h² of the corrected map
+    np.testing.assert_allclose(found, exact, rtol=0, atol=2e-8)
+
+
+@pytest.mark.parametrize("coordinates", list(NAMES))
+def test_run_back_returns_to_its_start(coordinates):
+    solver = nbody.WisdomHolman(coordinates=coordinates, corrector=5)
+    method, system = Method(solver, step=0.05), planets()
+    there = simulate(system, 2.0, method)
+    bodies = nbody.Bodies(
+        system.bodies.masses, there.states.positions, there.states.velocities
+    )
+    back = simulate(nbody.NBody(bodies, t0=2.0), 0.0, method).states
+    np.testing.assert_allclose(
+        back.positions, system.bodies.positions, rtol=0, atol=1e-13
+    )
+
+
+def end(system, method):
+    state = simulate(system, np.array([0.4, 1.0]), method).states
+    return jnp.sum(jnp.sin(3 * state.positions)) + jnp.sum(state.velocities**2)
+
+
+@pytest.fixture(scope="module")
+def gradient():
+    """By the default adjoint."""
+    return eqx.filter_jit(eqx.filter_grad(end))(
+        planets(), Method(nbody.WisdomHolman(corrector=3), step=0.1)
+    )
+
+
+@pytest.mark.parametrize("adjoint", [Reversible(), Checkpointed(2)])
+def test_adjoints_agree_with_the_stored_run(gradient, adjoint):
+    method = Method(nbody.WisdomHolman(corrector=3), step=0.1, adjoint=adjoint)
+    found = eqx.filter_jit(eqx.filter_grad(end))(planets(), method)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(gradient), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+
+
+def test_gradient_agrees_with_central_differences(gradient):
+    method = Method(nbody.WisdomHolman(corrector=3), step=0.1)
+    run = eqx.filter_jit(end)
+
+    def moved(sign, step=1e-5):
+        def shifted(a):
+            return a + sign * step * jnp.cos(jnp.arange(a.size)).reshape(a.shape)
+
+        bodies = jax.tree.map(shifted, planets().bodies)
+        return run(nbody.NBody(bodies), method)
+
+    slope = (moved(1) - moved(-1)) / 2e-5
+    products = jax.tree.map(
+        lambda g: jnp.sum(g * jnp.cos(jnp.arange(g.size)).reshape(g.shape)),
+        gradient.bodies,
+    )
+    # the third derivative times the square of the step
+    assert sum(jax.tree.leaves(products)) == pytest.approx(slope, rel=1e-7)
+
+
+@pytest.mark.parametrize("coordinates", list(NAMES))
+def test_derivatives_are_finite_at_singular_points(coordinates):
+    """Circular, coplanar orbits at pericenter, equal masses and zero ones."""
+    positions = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0]])
+    velocities = np.array([[0.0, 0, 0], [0, 1, 0], [0, 0.5**0.5, 0]])
+    method = Method(nbody.WisdomHolman(coordinates=coordinates), step=0.1)
+
+    @eqx.filter_jit
+    def derivatives(masses):
+        def total(masses):
+            bodies = nbody.Bodies(masses, positions, velocities)
+            return jnp.sum(simulate(nbody.NBody(bodies), 0.3, method).states.positions)
+
+        return jax.jvp(jax.grad(total), (masses,), (jnp.ones(3),))
+
+    for masses in ([1.0, 0.0, 0.0], [1.0, 1e-3, 1e-3], [1.0, 1.0, 1.0]):
+        assert all(np.isfinite(a).all() for a in derivatives(jnp.asarray(masses)))
+
+
+def test_forces_of_position_are_part_of_the_kick():
+    def pull(t, state):
+        return -0.05 * state.positions * (1 + 0.1 * jnp.sin(t))
+
+    plain = planets()
+    system = nbody.NBody(plain.bodies, [nbody.Gravity(), pull])
+    errors = []
+    exact = simulate(system, 1.0).states.positions
+    for step in (0.05, 0.025):
+        method = Method(nbody.WisdomHolman(coordinates="whds"), step=step)
+        found = simulate(system, 1.0, method).states.positions
+        errors.append(np.max(np.abs(found - exact)))
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.05)
+
+
+def test_unknown_variants_raise_value_error():
+    with pytest.raises(ValueError, match="corrector must be 0, 3, 5, 7, 11 or 17"):
+        nbody.WisdomHolman(corrector=4)
+    with pytest.raises(ValueError, match="coordinates must be 'jacobi', .* or 'whds'"):
+        nbody.WisdomHolman(coordinates="heliocentric")
+    with pytest.raises(ValueError, match="kernel must be 'default', "):
+        nbody.WisdomHolman(kernel="fast")
+    with pytest.raises(ValueError, match="kernel='lazy' needs coordinates='jacobi'"):
+        nbody.WisdomHolman(kernel="lazy", coordinates="whds")
+
+
+class Oscillator(AbstractSimulation):
+    t0: float = 0.0
+
+    def initial_state(self):
+        return jnp.ones(3), jnp.zeros(3)
+
+    def terms(self):
+        return Separable(lambda t, v, args: v, lambda t, x, args: -x)
+
+    def default_method(self):
+        return Method(Leapfrog(), step=0.1)
+
+
+def drag(t, state):
+    return -0.1 * state.velocities
+
+
+def test_systems_without_kepler_orbits_raise_value_error():
+    method, bodies = Method(nbody.WisdomHolman(), step=0.1), planets().bodies
+    one = nbody.Bodies([1.0], np.zeros((1, 3)), np.zeros((1, 3)))
+    cases = [
+        (nbody.NBody(bodies, [nbody.Gravity(), drag]), "do not depend on velocity"),
+        (nbody.NBody(bodies, nbody.Gravity(softening=0.1)), "take softening=0"),
+        (nbody.NBody(bodies, lambda t, s: -s.positions, gravity=False), "needs nbody"),
+        (nbody.NBody(one), "two bodies or more"),
+        (Oscillator(), "needs the bodies of an nbody.NBody, got a Oscillator"),
+    ]
+    for system, words in cases:
+        with pytest.raises(ValueError, match=words):
+            simulate(system, 1.0, method)
+
+
+def test_step_longer_than_half_the_shortest_period_warns():
+    method = Method(nbody.WisdomHolman(), step=40.0)
+    system = problems.outer_solar_system()
+    with pytest.warns(
+        UserWarning, match=r"shortest period, 74.*of Jupiter.* 3.7, 1/20"
+    ):
+        simulate(system, 40.0, method)
+    simulation = rebound.Simulation()
+    simulation.add(m=1.0)
+    simulation.add(m=1e-3, a=-1.0, e=2.5)
+    simulate(nbody.NBody.from_rebound(simulation), 40.0, method)
