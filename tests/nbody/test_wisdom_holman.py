@@ -9,8 +9,14 @@ import rebound
 
 from diffsim import nbody, problems
 from diffsim.integrators import Leapfrog
-from diffsim.simulations import AbstractSimulation, Checkpointed, Method, Reversible
-from diffsim.simulations import Separable, simulate
+from diffsim.simulations import (
+    AbstractSimulation,
+    Checkpointed,
+    Method,
+    Reversible,
+    Separable,
+    simulate,
+)
 
 
 #: Of Jupiter, in units of the outer Solar System below.
@@ -241,7 +247,7 @@ def test_forces_of_position_are_part_of_the_kick():
 def test_unknown_variants_raise_value_error():
     with pytest.raises(ValueError, match="corrector must be 0, 3, 5, 7, 11 or 17"):
         nbody.WisdomHolman(corrector=4)
-    with pytest.raises(ValueError, match="coordinates must be 'jacobi', .* or 'whds'"):
+    with pytest.raises(ValueError, match=r"coordinates must be 'jacobi', .* or"):
         nbody.WisdomHolman(coordinates="heliocentric")
     with pytest.raises(ValueError, match="kernel must be 'default', "):
         nbody.WisdomHolman(kernel="fast")

@@ -19,8 +19,8 @@ from ._stumpff import universal
 from ._universal_anomaly import ANOMALY_STEPS, anomaly_guess
 
 
-#: A step is short where |σ| h / 2r² and the root of |ζ| h² / 6r³ are below the first and
-#: |β| h² / r² is below the second. The series is within 1.3e-3 of s there, and the
+#: A step is short where |σ| h / 2r² and the root of |ζ| h² / 6r³ are below the first
+#: and |β| h² / r² is below the second. The series is within 1.3e-3 of s there, and the
 #: correction leaves 5e-17 of it (two million orbits of every eccentricity, in long
 #: double); at 0.12 it would leave 2e-14. An ellipse of e = 0.2 is so at P/16.
 _SHORT, _SHORT_SQUARED = 0.1, 0.6

@@ -55,7 +55,7 @@ def _tangent(last, primals, tangents):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def stumpff_at_once(last: int, z: Array) -> list[Array]:
-    """The same, by one form for all z: of short arcs the other one is not worked out."""
+    """The same, by one form for all z: none of the other one for short arcs."""
     near = functools.partial(_downwards, last)
     far = functools.partial(stumpff, last)
     return jax.lax.cond(jnp.all(jnp.abs(z) < _REACH), near, far, z)

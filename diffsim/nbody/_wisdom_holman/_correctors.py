@@ -59,9 +59,9 @@ def merged(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     found: list[Stage] = []
     for stage in stages:
         last = found[-1] if found else None
-        if last is not None and last.flow == stage.flow == "drift":
-            if last.even == stage.even:
-                found[-1] = last._replace(share=last.share + stage.share)
-                continue
+        alike = last is not None and last[::2] == stage[::2] == ("drift", stage.even)
+        if last is not None and alike:
+            found[-1] = last._replace(share=last.share + stage.share)
+            continue
         found.append(stage)
     return tuple(found)

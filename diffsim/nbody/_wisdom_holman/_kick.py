@@ -18,7 +18,7 @@ from ._frames import Frame
 
 
 class Change(NamedTuple):
-    """Of the velocities of orbits, and of the barycenter; of places where it says so."""
+    """Of velocities, or of places: of the orbits and of the barycenter."""
 
     orbits: Float[Array, "3 orbit"]
     center: Float[Array, "3 1"]
