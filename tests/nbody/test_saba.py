@@ -1,6 +1,5 @@
 """The SABA family: as REBOUND's, and the energy to its published bounds."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import rebound
@@ -121,5 +120,3 @@ def test_unknown_schemes_raise_value_error():
         nbody.SABA(corrector=True)
     with pytest.raises(ValueError, match="scheme must be"):
         nbody.SABA((10, 4), coordinates="whds")
-    with pytest.raises(ValueError, match="scheme must be"):
-        nbody.SABA(jnp.array([10, 6, 4]))

@@ -124,9 +124,9 @@ def test_energy_error_falls_as_step_squared_and_as_the_perturbation():
 
     assert error(1.0, 1.0) / error(0.5, 1.0) == pytest.approx(4, rel=0.1)
     # of the energy of planets, which is proportional to them itself
-    assert error(1.0, 1.0) / error(1.0, 0.1) == pytest.approx(10, rel=0.1)
+    assert error(1.0, 1.0) / error(1.0, 0.1) == pytest.approx(10, rel=0.15)
     # a corrector leaves what is proportional to the square
-    assert error(1.0, 1.0, corrector=17) < 1e-3 * error(1.0, 1.0)
+    assert error(1.0, 1.0, corrector=3) < 1e-2 * error(1.0, 1.0)
 
 
 def test_hyperbolic_orbit_keeps_its_energy_to_machine_precision():
@@ -147,17 +147,17 @@ def planets(masses=(1.0, 1e-3, 5e-4)):
 
 def test_outputs_off_the_grid_and_before_the_epoch_follow_the_orbits():
     system = planets()
-    method = Method(nbody.WisdomHolman(corrector=17), step=0.05)
+    method = Method(nbody.WisdomHolman(corrector=3), step=0.05)
     times = np.array([-1.013, -0.5, 0.021, 0.5, 1.234])
     found = simulate(system, times, method).states.positions
     exact = simulate(system, times).states.positions
     # ε² h² of the corrected map
-    np.testing.assert_allclose(found, exact, rtol=0, atol=2e-8)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("coordinates", list(NAMES))
 def test_run_back_returns_to_its_start(coordinates):
-    solver = nbody.WisdomHolman(coordinates=coordinates, corrector=5)
+    solver = nbody.WisdomHolman(coordinates=coordinates, corrector=3)
     method, system = Method(solver, step=0.05), planets()
     there = simulate(system, 2.0, method)
     bodies = nbody.Bodies(

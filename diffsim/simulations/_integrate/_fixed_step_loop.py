@@ -11,6 +11,7 @@ from ..._types import PyTree
 from ._explicit_step import AbstractSplittingSolver
 from ._fixed_stepper import Stepper, with_closures
 from ._segment_schedule import Schedule
+from ._unsynchronized_solver import AbstractUnsynchronizedSolver
 
 
 #: Steps written out per turn of the loop for one-evaluation solvers on small states:
@@ -82,6 +83,9 @@ def segment_length(stepper: Stepper, index: Array | None, count: Array | None) -
 
 def unroll_factor(stepper: Stepper, y: PyTree[Array]) -> int:
     """Steps per turn of the loop, so that its overhead does not show."""
+    if isinstance(stepper.solver, AbstractUnsynchronizedSolver):
+        # A Kepler step is long, to run and to compile.
+        return 1
     small = sum(x.size for x in jax.tree.leaves(y)) <= _SMALL
     if small and isinstance(stepper.solver, AbstractSplittingSolver):
         return max(1, _UNROLL // stepper.solver.evaluations)
@@ -128,7 +132,9 @@ def _block_size(stepper: Stepper, y: PyTree[Array], size: int) -> int:
     """Steps in a block, 1 where blocks do not pay."""
     largest = max(x.size * x.dtype.itemsize for x in jax.tree.leaves(y))
     block = _AT_ONCE // max(1, largest)
-    pays = isinstance(stepper.solver, AbstractSplittingSolver)
+    solver = stepper.solver
+    pays = isinstance(solver, AbstractSplittingSolver)
+    pays &= not isinstance(solver, AbstractUnsynchronizedSolver)
     return block if pays and _LEAST_BLOCK <= block < size else 1
 
 
