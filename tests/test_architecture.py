@@ -133,7 +133,6 @@ SHORT = {
     "_progress": "the one line of text on stderr, which fits and sweeps share",
     "_types": "types that everything imports, which imports nothing",
     "nbody._forces._force": "the abstract base of forces",
-    "nbody._kepler._vectors": "products of vectors that three files share",
 }
 
 

@@ -2,6 +2,7 @@
 
 from ._eccentric_anomaly import eccentric_anomaly
 from ._elements import Elements, elements
+from ._kepler_drift import kepler_drift
 from ._kepler_step import kepler_step
 from ._nonsingular_elements import NonsingularElements, nonsingular_elements
 from ._orbit import Orbit
@@ -13,6 +14,7 @@ __all__ = [
     "Orbit",
     "eccentric_anomaly",
     "elements",
+    "kepler_drift",
     "kepler_step",
     "nonsingular_elements",
 ]

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 
 from ..._primitives import custom_derivative, linear
 from ._kepler_drift_jvp import drift_maps, shift_of_anomaly
-from ._orbit_units import orbit_units
 from ._starters import correction
 from ._stumpff import universal
 from ._universal_anomaly import ANOMALY_STEPS, anomaly_guess
+from ._vectors import orbit_units
 
 
 #: A step is short where |σ| h / 2r² and the root of |ζ| h² / 6r³ are below the first

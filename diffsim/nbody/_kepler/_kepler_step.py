@@ -8,10 +8,9 @@ from jaxtyping import Array, Float
 
 from ..._types import Numbers
 from ._kepler_arguments import phase
-from ._orbit_units import orbit_units
 from ._stumpff import universal
 from ._universal_anomaly import universal_anomaly
-from ._vectors import dot, linear_combination
+from ._vectors import dot, linear_combination, orbit_units
 
 
 def kepler_step(

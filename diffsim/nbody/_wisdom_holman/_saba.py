@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
-from ._choices import check_choice
 from ._correctors import merged
 from ._frames import FRAMES
-from ._kepler_splitting import AbstractKeplerSplitting, Stage
+from ._kepler_splitting import AbstractKeplerSplitting, Stage, check_choice
 from ._saba_coefficients import (
     COMMUTATORS,
     SCHEMES,

@@ -4,10 +4,9 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 
-from ._choices import check_choice
 from ._correctors import CORRECTORS, corrector_stages, merged
 from ._frames import FRAMES
-from ._kepler_splitting import AbstractKeplerSplitting, Stage
+from ._kepler_splitting import AbstractKeplerSplitting, Stage, check_choice
 
 
 #: By name, the flow over each share of a step between the drifts at its ends, whose

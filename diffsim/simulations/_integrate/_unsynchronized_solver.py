@@ -20,8 +20,8 @@ class AbstractUnsynchronizedSolver(AbstractSplittingSolver):
     """
 
     @abc.abstractmethod
-    def constants(self, args: Any) -> Any:
-        """What all steps of a run need of the simulation `args`."""
+    def constants(self, args: Any) -> PyTree:
+        """Return the numbers that all steps of a run need of the simulation `args`."""
 
     @abc.abstractmethod
     def enter(
