@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,7 +32,8 @@ class Stage(NamedTuple):
     method and not to a direction.
     """
 
-    flow: Literal["drift", "kick", "modified kick", "lazy kick", "commutator"]
+    #: "drift", or a key of `_KICKS`.
+    flow: str
     share: float
     even: bool = False
 

@@ -131,7 +131,7 @@ SCHEMES_FOR_BOTH: dict[int | tuple[int, ...], Coefficients] = {
 }
 
 #: What a commutator takes at either end of SABA1 to SABA4, for order ε² h⁴.
-COMMUTATORS: dict[int, float] = {
+COMMUTATORS: dict[int | tuple[int, ...], float] = {
     1: 1 / 12,
     2: (2 - 3**0.5) / 24,
     3: (54 - 13 * 15**0.5) / 648,
