@@ -156,8 +156,9 @@ def test_first_result_of_a_fresh_process_matches_plain_jax(benchmarks):
     alternate = benchmarks("cases._fresh_processes").alternate
     (ours,), (by_hand,) = alternate(1, ["ours.ode"], ["by_hand.ode"])
     deviation = benchmarks("_harness").deviation
-    # The same steps of the same solver; measured 0, but compilers may round.
-    assert deviation(*map(_arrays, (ours, by_hand))) < 1e-9
+    # The same steps of the same solver. Outputs by hand are Diffrax's interpolant's,
+    # which is 5e-9 off here.
+    assert deviation(*map(_arrays, (ours, by_hand))) < 2e-8
     for one in ours, by_hand:
         assert 0 < len(one["programs"]) == one["compilations"]
         assert one["compilations_again"] == 0

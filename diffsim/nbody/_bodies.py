@@ -22,16 +22,16 @@ from ._bodies_from_elements import (
     groups_from_elements,
     is_grouped,
 )
-from ._frames import (
+from ._kepler import Elements, NonsingularElements, Orbit
+from ._names import checked_names
+from ._rebound import check_not_softened, particles_of
+from ._reference_frames import (
     about_barycenter,
     about_body,
     joined_bodies,
     replaced_body,
     test_particle_state,
 )
-from ._kepler import Elements, NonsingularElements, Orbit
-from ._names import checked_names
-from ._rebound import check_not_softened, particles_of
 
 
 class Bodies(eqx.Module):

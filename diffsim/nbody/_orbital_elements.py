@@ -12,10 +12,10 @@ from .._validation import is_traced
 from . import _kepler
 from ._bodies import State
 from ._bodies_from_elements import check_coordinates
-from ._frames import body_index
 from ._kepler import Elements, NonsingularElements
 from ._nbody import NBody
 from ._observables import checked_arguments
+from ._reference_frames import body_index
 
 
 @overload

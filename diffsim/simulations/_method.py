@@ -176,11 +176,13 @@ class ChoosesSteps(Protocol):
 
     @property
     def default_controller(self) -> diffrax.AbstractStepSizeController:
-        """What chooses them."""
+        """Their step-size control."""
         ...
 
 
-def controller_of(method: Method, dtype: Any) -> Any:
+def controller_of(
+    method: Method, dtype: Any
+) -> "diffrax.AbstractStepSizeController[Any, Any] | PrescribedSteps":
     """The step-size controller of an adaptive run of states of this type."""
     if method.controller is not None:
         return method.controller

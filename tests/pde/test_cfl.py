@@ -48,7 +48,9 @@ def test_steps_match_diffrax_with_the_same_controller():
         stepsize_controller=METHOD.controller,
     )
     assert found.stats["num_steps"] == known.stats["num_steps"]
-    np.testing.assert_allclose(found.states, known.ys, rtol=1e-13, atol=1e-13)
+    # Others than the last are steps of their own here, and there an interpolant's.
+    found, known = found.states[-1], known.ys[-1]
+    np.testing.assert_allclose(found, known, rtol=1e-13, atol=1e-13)
 
 
 def test_backward_run_measures_steps_at_its_own_time():

@@ -85,7 +85,7 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
 
     @property
     def default_controller(self) -> TimescaleControl:
-        """What chooses its steps."""
+        """Its step-size control, by the timescale of the motion."""
         return TimescaleControl(self.epsilon)
 
     def check_dynamics(self, terms: Any, t: Array, y: PyTree, simulation: Any):

@@ -26,7 +26,7 @@ _POWERS = np.arange(1, 8)
 
 
 class Guess(NamedTuple):
-    """What a step leaves to the next one.
+    """Memory of a step, for the next one.
 
     None of it changes more than the last digits: `powers` begin the iteration, in units
     of a step of `length`; `x`, `v` are what rounding left of the sums so far.

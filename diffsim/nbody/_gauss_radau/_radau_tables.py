@@ -21,7 +21,7 @@ _NODES = (
 
 
 class RadauTables(NamedTuple):
-    r"""What turns accelerations at the nodes into a step of length 1.
+    r"""Coefficients of a step of length 1, of accelerations at the nodes.
 
     Accelerations are that at the start, $a_0$, and $\Delta_i = a_i - a_0$ at the other
     seven: written so, rounding of the coefficients counts for less.

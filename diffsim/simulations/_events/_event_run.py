@@ -252,4 +252,7 @@ def _ends(rows: StepLog, events: tuple[Event, ...]) -> Array:
     # a run without events: the controller chose them.
     times, taken = jax.lax.stop_gradient((rows.times, rows.lengths > 0))
     ends = jnp.where(taken, jnp.roll(times, -1), jnp.inf)
-    return jnp.sort(ends) if any(event.modifies_run for event in events) else ends
+    if any(event.modifies_run for event in events):
+        return jnp.sort(ends)
+    # The first row is where the run begins, and no step.
+    return jnp.roll(ends, -1)

@@ -15,6 +15,7 @@ from .._events._detection import event_values, zero_crossings
 from .._events._event import Event
 from .._method import Method, with_root_tolerances
 from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_supported
+from ._adaptive_step import steps_to_outputs
 from ._forward_and_reverse_mode import Derivatives, with_forward_and_reverse_mode
 from ._replay import (
     Recorded,
@@ -127,13 +128,18 @@ def _run(
     along = _ALONG_STEPS if times is None else _BY_REPLAY
     if times is not None and not fits_in_memory(request.y0, side.max_steps):
         along = along._replace(again=None)
-    here = is_supported(solver, side.controller, terms)
+    replays = every is not None and is_replayable(solver, terms)
+    value = None
+    if is_supported(solver, side.controller, terms):
+        value = partial(_without_derivatives, side.max_steps, every)
+    elif replays and times is not None and steps_to_outputs(solver):
+        value = partial(_with_outputs_by_steps, run)
     return with_forward_and_reverse_mode(
         run,
         inputs,
         CHECKPOINTS if method.max_steps is None else None,
-        along if every is not None and is_replayable(solver, terms) else None,
-        partial(_without_derivatives, side.max_steps, every) if here else None,
+        along if replays else None,
+        value,
     )
 
 
@@ -159,6 +165,17 @@ def _without_derivatives(max_steps: int, every: int | None, inputs: _Inputs) -> 
         )
     )
     return found, RESULTS.promote(result), stats
+
+
+def _with_outputs_by_steps(run: Any, inputs: _Inputs) -> _Seen:
+    """A run by Diffrax's loop, whose outputs are not those of an interpolant."""
+    found, result, stats = seen = run(diffrax.ForwardMode(), inputs)
+    states = _push(inputs, seen)[0]["states"]
+    # Those that a run did not reach stay as they are.
+    states = jax.tree.map(
+        lambda a, b: jnp.where(jnp.isfinite(b), a, b), states, found["states"]
+    )
+    return found | {"states": states}, result, stats
 
 
 def _replay(inputs: _Inputs) -> Replay:

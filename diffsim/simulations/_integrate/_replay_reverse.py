@@ -110,7 +110,7 @@ class _Run(NamedTuple):
         return self.functions.begin(eqx.combine(consts, self.rest)[0], y, *ends)
 
     def step(self, consts: Any, at: At, *ends: Array) -> tuple[At, Any]:
-        """What is behind a step, and what an interpolant asks for."""
+        """The end of a step, and what an interpolant asks for."""
         return self.functions.step(eqx.combine(consts, self.rest)[1], at, *ends)
 
     def between(self, consts: Any, *inside: Any) -> PyTree[Array]:

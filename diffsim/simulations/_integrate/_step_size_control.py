@@ -64,7 +64,7 @@ def with_step_size_control(
         assert isinstance(side, DiffraxPlan)
         controller, steps = side.controller, side.max_steps
         if method.adaptive and not isinstance(method.controller, PrescribedSteps):
-            controller = controller_of(method, times.dtype)
+            controller: Any = controller_of(method, times.dtype)
             if method.controller is not None:
                 controller = controller_since(t0, controller, times.dtype)
         assert controller is not None
