@@ -44,7 +44,7 @@ class SABA(AbstractKeplerSplitting):
     - `corrector`: whether a commutator at either end of SABA1 to SABA4 takes off what
         is left of order ε²h², SABAC1 to SABAC4; Jacobi coordinates only.
 
-    **Good values:** the default at 10 to 20 steps a period for energies of 1e-12; a
+    **Good values:** the default at 20 steps a period for energies of 2e-14; a
     step has 8 Kepler steps and 8 force evaluations. `WisdomHolman` with a corrector
     where 1e-9 will do.
 

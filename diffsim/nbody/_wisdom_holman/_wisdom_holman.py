@@ -42,7 +42,7 @@ class WisdomHolman(AbstractKeplerSplitting):
     system = problems.outer_solar_system()
     method = ds.Method(nbody.WisdomHolman(corrector=17), step=3.5)  # Jupiter's P/21
     trajectory = ds.simulate(system, jnp.linspace(0.0, 1e5, 50), method)
-    nbody.energy(system, trajectory.states)  # to 9 digits, and it does not drift
+    nbody.energy(system, trajectory.states)  # to 8 digits, and it does not drift
     ```
 
     Symplectic, and exact for two bodies at any step. Steps hand on the orbits behind
@@ -68,8 +68,8 @@ class WisdomHolman(AbstractKeplerSplitting):
     Forces of position beside `Gravity` are part of the kick.
 
     **Good values:** `corrector=17` at 20 steps of the shortest period: energies of
-    1e-9 for giant planets, 1e-7 without; `kernel="lazy"` for 1e-12. 100 steps a period
-    where pericenters are close. In single precision energies drift by 5e-5 in
+    4e-9 for the giant planets, 1e-10 with `kernel="lazy"`, 2e-6 without either; at 100
+    steps 1e-10, 1e-13 and 1e-7. Those where pericenters are close. In single precision energies drift by 5e-5 in
     10⁴ orbits at 20 steps a period, by 6e-6 at 80.
 
     **Raises:** `ValueError` for a choice that is not there, and where it runs, for
