@@ -52,21 +52,6 @@ def test_energy_of_the_outer_planets_is_kept_for_a_thousand_orbits():
     assert abs(end / start - 1) < 1e-14
 
 
-@pytest.mark.slow
-def test_energy_error_grows_as_the_root_of_time():
-    """Brouwer's law: rounding errors that are random add up as a walk does."""
-    times = _PERIOD * np.logspace(1, 4, 13)
-    changes = []
-    for angle in np.linspace(0, 3, 8):
-        system, _ = turned(problems.outer_solar_system(), angle)
-        states = simulate(system, [0.0, *times], _IAS15).states
-        energies = np.asarray(nbody.energy(system, states))
-        changes.append(energies[1:] / energies[0] - 1)
-    spread = np.sqrt(np.mean(np.square(changes), axis=0))
-    slope = np.polyfit(np.log(times), np.log(spread), 1)[0]
-    assert slope == pytest.approx(0.5, abs=0.15)
-
-
 def test_rounding_in_close_passages_is_no_larger_than_that_of_rebound():
     system = problems.pythagorean()
     known = np.array(

@@ -69,8 +69,8 @@ class WisdomHolman(AbstractKeplerSplitting):
 
     **Good values:** `corrector=17` at 20 steps of the shortest period: energies of
     4e-9 for the giant planets, 1e-10 with `kernel="lazy"`, 2e-6 without either; at 100
-    steps 1e-10, 1e-13 and 1e-7. Those where pericenters are close. In single precision energies drift by 5e-5 in
-    10⁴ orbits at 20 steps a period, by 6e-6 at 80.
+    steps 1e-10, 1e-13 and 1e-7. Those where pericenters are close. In single precision
+    energies drift by 5e-5 in 10⁴ orbits at 20 steps a period, by 6e-6 at 80.
 
     **Raises:** `ValueError` for a choice that is not there, and where it runs, for
     forces that depend on velocity, softening, no `Gravity` or a single body; a warning
