@@ -104,9 +104,6 @@ def advanced(
     sped = first_sum(RADAU.velocities[-1], found.nodes)
     x1, low_x = _compensated(x, h * v + h * h * (found.first / 2 + moved), guess.x)
     v1, low_v = _compensated(v, h * (found.first + sped), guess.v)
-    # Rounded coefficients are wrong by the same in every step, and energies drift.
-    still = jax.lax.stop_gradient(found.nodes)
-    low_v = low_v + h * first_sum(RADAU.rounded, still)
     powers = weighted(RADAU.shift, weighted(RADAU.powers, found.nodes))
     return x1, v1, Guess(powers, h, low_x, low_v)
 

@@ -29,7 +29,6 @@ class RadauTables(NamedTuple):
     - `nodes`: the seven.
     - `positions`, `velocities`: rows of the nodes and of the end, columns of the Δ; a₀
         adds c²/2 and c.
-    - `rounded`: what rounding takes from the last row of the velocities.
     - `powers`: the b of $a(s) = a_0 + \sum_k b_k s^k$, k = 1 ... 7, from the Δ.
     - `values`: the Δ from the b.
     - `shift`: the b of the next step of the same length, by extrapolation.
@@ -38,23 +37,19 @@ class RadauTables(NamedTuple):
     nodes: np.ndarray
     positions: np.ndarray
     velocities: np.ndarray
-    rounded: np.ndarray
     powers: np.ndarray
     values: np.ndarray
     shift: np.ndarray
 
 
 def _tables() -> RadauTables:
-    # As steps know them: those of a rule by other nodes let energies drift.
-    nodes = [Fraction(float(node)) for node in _NODES]
+    nodes = [Fraction(node) for node in _NODES]
     basis = [_lagrange(nodes, j) for j in range(1, len(nodes))]
     ends, degrees = [*nodes[1:], Fraction(1)], range(1, len(nodes))
-    velocities = [[_integrated(p, c) for p in basis] for c in ends]
     return RadauTables(
         _floats([nodes[1:]])[0],
         _floats([[_twice_integrated(p, c) for p in basis] for c in ends]),
-        _floats(velocities),
-        np.array([float(x - Fraction(float(x))) for x in velocities[-1]]),
+        _floats([[_integrated(p, c) for p in basis] for c in ends]),
         _floats([[p[k] for p in basis] for k in degrees]),
         _floats([[c**k for k in degrees] for c in nodes[1:]]),
         np.array([[float(comb(k, j)) for k in degrees] for j in degrees]),
