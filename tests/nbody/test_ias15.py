@@ -148,6 +148,27 @@ def test_derivatives_are_those_of_rebounds_variations(transform):
     assert np.max(np.abs(found - known) / scale) < 1e-11
 
 
+def test_frozen_steps_and_batches_repeat_the_run_and_its_derivatives():
+    system = problems.variations()
+    times = np.array([3.0, 10.0])
+    frozen = _IAS15.freeze_steps(simulate(system, times, _IAS15))
+
+    def final(masses, method):
+        run = eqx.tree_at(lambda s: s.bodies.masses, system, masses)
+        return simulate(run, times, method).states.positions
+
+    masses = system.bodies.masses
+    heavier = jnp.stack([masses, 1.1 * masses])
+    slope = jax.jacfwd(final)
+    known = slope(masses, _IAS15)
+    np.testing.assert_allclose(
+        final(masses, frozen), final(masses, _IAS15), rtol=0, atol=1e-15
+    )
+    np.testing.assert_allclose(slope(masses, frozen), known, rtol=0, atol=1e-12)
+    together = jax.vmap(lambda m: slope(m, _IAS15))(heavier)
+    np.testing.assert_allclose(together[0], known, rtol=0, atol=1e-12)
+
+
 def test_bodies_at_rest_between_others_and_free_ones_take_finite_steps():
     line = nbody.Bodies(
         [1.0, 1.0, 1.0], [[0.0, 0, 0], [1, 0, 0], [-1, 0, 0]], np.zeros((3, 3))

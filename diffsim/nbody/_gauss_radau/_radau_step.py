@@ -112,6 +112,7 @@ def _compensated(y: Array, change: Array, low: Array) -> tuple[Array, Array]:
     """The sum, and what rounding takes from it: a digit, which has no derivative."""
     change = change + low
     total = y + change
+    # Its derivative is zero but for rounding, which would be carried along.
     return total, jax.lax.stop_gradient(change - (total - y))
 
 

@@ -50,12 +50,14 @@ class TimescaleControl(diffrax.AbstractStepSizeController[Any, Any]):
             a = terms.vf(t0, y0, args)[1]
             whole = jnp.asarray(t1 - t0)
             dt0 = jnp.minimum(_first_length(x, v, a, whole), whole)
+        # Held, as all that steps are chosen by.
         return t0 + jax.lax.stop_gradient(dt0), jnp.asarray(True)
 
     def adapt_step_size(
         self, t0, t1, y0, y1_candidate, args, y_error, error_order, controller_state
     ):
         del y0, y1_candidate, args, error_order
+        # Held, as all that steps are chosen by.
         inverse, lost = jax.lax.stop_gradient(jax.tree.leaves(y_error))
         ratio = relative_step(self.epsilon) / inverse
         ratio = jnp.where(lost > 0, jnp.minimum(ratio, _SHORTER), ratio)
