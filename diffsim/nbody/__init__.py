@@ -21,7 +21,7 @@ from ._semi_amplitude import planet_mass, semi_amplitude
 from ._sky_positions import sky_positions, sky_separations
 from ._transit_times import TransitTimes, transit_times
 from ._units import G
-from ._wisdom_holman import SABA, WisdomHolman
+from ._wisdom_holman import SABA, HybridWisdomHolman, WisdomHolman
 
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Elements",
     "G",
     "Gravity",
+    "HybridWisdomHolman",
     "Megno",
     "NBody",
     "NonsingularElements",

@@ -8,6 +8,7 @@ from ._integrate._checkpointed_adjoint import (
     Reversible,
 )
 from ._integrate._explicit_step import AbstractSplittingSolver
+from ._integrate._substeps import adaptive_substeps
 from ._integrate._unsynchronized_solver import AbstractUnsynchronizedSolver
 from ._method import Method
 from ._serialization._save_and_load import load, save
@@ -42,6 +43,7 @@ __all__ = [
     "SplitFlows",
     "StateAxes",
     "Trajectory",
+    "adaptive_substeps",
     "failures_as_nan",
     "load",
     "refined_steps",

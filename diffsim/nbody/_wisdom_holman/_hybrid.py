@@ -1,0 +1,166 @@
+"""`HybridWisdomHolman`: Wisdom and Holman's map, and IAS15 where bodies meet."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from ..._types import PyTree
+from ..._validation import as_floating, check_positive
+from ...simulations import AbstractUnsynchronizedSolver, Separable, adaptive_substeps
+from .._gauss_radau import IAS15
+from ._frames import FRAMES
+from ._kepler_splitting import Constants, Orbits, check_bodies, check_choice
+from ._wisdom_holman import WisdomHolman
+
+
+#: Steps by IAS15 in one step of the map, of which it takes a few.
+_MOST_STEPS = 4096
+
+
+class _Known(eqx.Module):
+    """What the map needs, and G times all masses, those of test particles among them."""
+
+    map: Constants
+    gm: Array
+
+
+class HybridWisdomHolman(AbstractUnsynchronizedSolver):
+    r"""Wisdom and Holman's map, whose steps IAS15 takes over in close encounters.
+
+    A step of length h is IAS15's, with as many steps of its own as it wants and all
+    forces as they are, if two bodies come within `hill_radii` mutual Hill radii
+
+    $$r_H = \left(\frac{m_i + m_j}{3 m_0}\right)^{1/3} \frac{r_i + r_j}{2}$$
+
+    of each other on their way through it, or one of them so close to the center that
+    a circle there takes less than `steps_per_turn` steps. All others are those of
+    `WisdomHolman`, so that a run costs what that costs until bodies meet.
+
+    ```python
+    inner = nbody.Elements(semi_major_axis=[1.0, 1.1], eccentricity=0.1)
+    bodies = nbody.Bodies.from_elements([1.0, 1e-4, 1e-4], inner)
+    method = ds.Method(nbody.HybridWisdomHolman(), step=0.1)
+    trajectory = ds.simulate(nbody.NBody(bodies), jnp.linspace(0.0, 200.0, 50), method)
+    jnp.ptp(nbody.energy(nbody.NBody(bodies), trajectory.states))
+    ```
+
+    Which steps are whose is decided by the state alone and is held in derivatives: they
+    are those of the map that was run, exact between switches. Where a parameter moves a
+    switch to another step, a run jumps by what the two maps differ, an error of the map
+    and of no derivative; parameters that a chaotic encounter amplifies have the
+    derivatives that it amplifies.
+
+    **Arguments**
+
+    - `hill_radii`: from which distance on bodies meet, dimensionless.
+    - `steps_per_turn`: of a circle at the distance from the center, dimensionless.
+    - `coordinates`, `corrector`: of the map, see `WisdomHolman`.
+
+    **Good values:** a step of 1/20 of the shortest period. The map's coordinates are
+    about the center, so that bodies may change their order.
+
+    **Raises:** `ValueError` as `WisdomHolman`.
+
+    **Limits:** fixed steps; forces that do not depend on velocity (convenience: take
+    `IAS15`). Not symplectic where it switches: energies move by the error of the map
+    there (mathematics). Both kinds of steps are run for each system of a batch under
+    `vmap` (mathematics of compiled code); `ds.sweep` with one system a batch does not.
+    """
+
+    hill_radii: float = eqx.field(
+        default=3.0, kw_only=True, converter=lambda x: _positive("hill_radii", x)
+    )
+    steps_per_turn: float = eqx.field(
+        default=8.0, kw_only=True, converter=lambda x: _positive("steps_per_turn", x)
+    )
+    coordinates: str = eqx.field(
+        static=True, default="democratic heliocentric", kw_only=True
+    )
+    corrector: int = eqx.field(static=True, default=0, kw_only=True)
+
+    term_structure: ClassVar[Any] = Separable
+    references: ClassVar[tuple[str, ...]] = (
+        "10.1046/j.1365-8711.1999.02379.x",
+        "10.1093/mnras/stz769",
+        "arXiv:2405.03800",
+    )
+
+    def __check_init__(self) -> None:
+        check_choice("coordinates", self.coordinates, FRAMES)
+
+    @property
+    def map(self) -> WisdomHolman:
+        """The map of all other steps."""
+        return WisdomHolman(coordinates=self.coordinates, corrector=self.corrector)
+
+    @property
+    def evaluations(self) -> int:
+        """Force evaluations of a step of the map."""
+        return self.map.evaluations
+
+    def order(self, terms: Any) -> int:
+        return self.map.order(terms)
+
+    def constants(self, args: Any) -> _Known:
+        check_bodies(self, args)
+        known = self.map.constants(args)
+        x, _ = jax.eval_shape(args.initial_state)
+        gm = (args.gravity.G * args.bodies.masses).astype(x.dtype)
+        return _Known(known, jnp.pad(gm, (0, x.shape[1] - gm.size)))
+
+    def enter(self, constants, terms, t, length, y, args) -> Orbits:
+        return self.map.enter(constants.map, terms, t, length, y, args)
+
+    def leave(self, constants, terms, t, length, z, args) -> PyTree[Array]:
+        return self.map.leave(constants.map, terms, t, length, z, args)
+
+    def forth(self, constants, terms, t, length, z, args) -> Orbits:
+        given = constants, terms, args
+
+        def by_map(z):
+            return self.map.forth(constants.map, terms, t, length, z, args)
+
+        def by_ias15(z):
+            constants, terms, args = given
+            y = self.leave(constants, terms, t, length, z, args)
+            y = adaptive_substeps(
+                IAS15(), terms, t, length, y, args, max_steps=_MOST_STEPS
+            )
+            return self.enter(constants, terms, t + length, length, y, args)
+
+        return jax.lax.cond(self._meet(constants, length, z), by_ias15, by_map, z)
+
+    def back(self, constants, terms, t, length, z, args) -> Orbits:
+        raise NotImplementedError("steps by IAS15 are not undone by the same ones")
+
+    def _meet(self, constants: _Known, length: Array, z: Orbits) -> Bool[Array, ""]:
+        """Whether bodies come close to each other or to the center in a step."""
+        frame, gm = constants.map.frame, constants.gm
+        # In the middle of the step, as the first drift left them.
+        x, v = frame.inertial_positions(z.q), frame.inertial_velocities(z.w)
+        apart2 = _least_distances2(x, v, jnp.abs(length) / 2)
+        r = jnp.sqrt(apart2[0, 1:])
+        hill = jnp.cbrt((gm[1:] + gm[1:, None]) / (3 * gm[0])) * (r + r[:, None]) / 2
+        others = ~np.eye(r.size, dtype=bool)
+        close = (apart2[1:, 1:] < jnp.square(self.hill_radii * hill)) & others
+        turn2 = (2 * np.pi) ** 2 * r**3 / (gm[0] + gm[1:])
+        low = turn2 < jnp.square(self.steps_per_turn * length)
+        return jnp.any(close) | jnp.any(low)
+
+
+def _least_distances2(x: Array, v: Array, reach: Array) -> Array:
+    """Squares of the least distances of all pairs on straight ways, `reach` each way."""
+    d, u = x[:, None] - x[:, :, None], v[:, None] - v[:, :, None]
+    u2 = jnp.sum(u * u, 0)
+    s = -jnp.sum(d * u, 0) / jnp.where(u2 > 0, u2, 1)
+    there = d + jnp.clip(s, -reach, reach) * u
+    return jnp.sum(there * there, 0)
+
+
+def _positive(name: str, value: Any) -> float:
+    check_positive(name, as_floating(name, value))
+    return float(value)

@@ -1,0 +1,73 @@
+"""Adaptive steps inside of a step of another solver."""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ..._results import RESULTS, nan_unless
+from ..._types import PyTree
+from .._elapsed_time import Epoch
+from .._method import Method, controller_of
+from ._diffrax_backend import diffrax_outputs
+from ._run_plan import DiffraxPlan, Plan, RunSpec
+from ._step_size_control import with_minimum_step
+
+
+class _Inner(eqx.Module):
+    """Dynamics by terms that are known, as runs ask simulations for them."""
+
+    rate: Any
+
+    def terms(self) -> diffrax.ODETerm:
+        return diffrax.ODETerm(self.rate)
+
+
+class _Rate(eqx.Module):
+    """The rate of a state by `terms`, of whatever simulation they ask."""
+
+    dynamics: Any
+    args: Any
+
+    def __call__(self, t, y, args):
+        del args
+        return self.dynamics.vf(t, y, self.args)
+
+
+def adaptive_substeps(
+    solver: diffrax.AbstractSolver[Any],
+    terms: Any,
+    t: Array,
+    length: Array,
+    y: PyTree[Array],
+    args: Any,
+    *,
+    max_steps: int,
+) -> PyTree[Array]:
+    """The state `length` after y at t, by as many steps as `solver` chooses.
+
+    For solvers that hand a step over to another one where it is too long. NaN where
+    `max_steps` do not lead there. Differentiated along the steps that were taken, in
+    every mode, inside of scans and branches as well.
+    """
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
+    method, epoch = Method(solver, max_steps=max_steps), Epoch(0.0, dtype)
+    t, length = jnp.asarray(t, dtype), jnp.asarray(length, dtype)
+    controller = with_minimum_step(controller_of(method, dtype), dtype)
+    request = RunSpec(
+        _Inner(_Rate(terms, args)),
+        Plan(method, None, 0),
+        epoch,
+        t,
+        t,
+        y,
+        diffrax.NoProgressMeter(),
+    )
+    end = t + length
+    side = DiffraxPlan(1, max_steps, controller)
+    run = diffrax_outputs(request, side, span=(t, end), times=end[None])
+    state = jax.tree.map(lambda a: a[0], run.states)
+    return nan_unless(state, jnp.asarray(run.result == RESULTS.successful))
