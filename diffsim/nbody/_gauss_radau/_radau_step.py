@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compensated_sum import add_compensated
 from ._radau_tables import RADAU
 
 
@@ -102,18 +103,10 @@ def advanced(
     """The end of a step, and the guess for the next, sums compensated."""
     moved = first_sum(RADAU.positions[-1], found.nodes)
     sped = first_sum(RADAU.velocities[-1], found.nodes)
-    x1, low_x = _compensated(x, h * v + h * h * (found.first / 2 + moved), guess.x)
-    v1, low_v = _compensated(v, h * (found.first + sped), guess.v)
+    x1, low_x = add_compensated(x, guess.x, h * v + h * h * (found.first / 2 + moved))
+    v1, low_v = add_compensated(v, guess.v, h * (found.first + sped))
     powers = weighted(RADAU.shift, weighted(RADAU.powers, found.nodes))
     return x1, v1, Guess(powers, h, low_x, low_v)
-
-
-def _compensated(y: Array, change: Array, low: Array) -> tuple[Array, Array]:
-    """The sum, and what rounding takes from it: a digit, which has no derivative."""
-    change = change + low
-    total = y + change
-    # Its derivative is zero but for rounding, which would be carried along.
-    return total, jax.lax.stop_gradient(change - (total - y))
 
 
 def scaled_powers(powers: Array, ratio: Array) -> Array:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from ..._types import PyTree
 from ...simulations import AbstractUnsynchronizedSolver, Separable
 from .._bodies import Bodies
+from .._compensated_sum import add_compensated
 from .._forces import Gravity
 from .._kepler import kepler_drift
 from ._frames import Frame, frame_of
@@ -218,8 +219,8 @@ def _reversed(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
 
 def _drift(frame: Frame, z: Orbits, h: Array) -> Orbits:
     dq, dw = kepler_drift(z.q, z.w, h, frame.gm)
-    q, q_low = _add_compensated(z.q, z.q_low, dq)
-    w, w_low = _add_compensated(z.w, z.w_low, dw)
+    q, q_low = add_compensated(z.q, z.q_low, dq)
+    w, w_low = add_compensated(z.w, z.w_low, dw)
     return Orbits(q, w, q_low, w_low, z.center + h * z.speed, z.speed)
 
 
@@ -227,7 +228,7 @@ def _kick(constants: Constants, flow: str, g, z: Orbits, h) -> Orbits:
     z = _jump(constants.frame, z, h / 2)
     kick = _KICKS[flow]
     change = kick(g, Change(z.q, z.center), h)
-    w, w_low = _add_compensated(z.w, z.w_low, change.orbits)
+    w, w_low = add_compensated(z.w, z.w_low, change.orbits)
     z = z._replace(w=w, w_low=w_low, speed=z.speed + change.center)
     return _jump(constants.frame, z, h / 2)
 
@@ -235,17 +236,5 @@ def _kick(constants: Constants, flow: str, g, z: Orbits, h) -> Orbits:
 def _jump(frame: Frame, z: Orbits, h: Array) -> Orbits:
     if frame.jump is None:
         return z
-    q, q_low = _add_compensated(z.q, z.q_low, h * frame.jump(z.w))
+    q, q_low = add_compensated(z.q, z.q_low, h * frame.jump(z.w))
     return z._replace(q=q, q_low=q_low)
-
-
-def _add_compensated(high: Array, low: Array, change: Array) -> tuple[Array, Array]:
-    """`high + low + change`, as its rounded value and the rest (Knuth's two-sum).
-
-    The rest is rounding, which has no derivative: that of the sum is in its value.
-    """
-    change = change + low
-    total = high + change
-    high, change, rounded = jax.lax.stop_gradient((high, change, total))
-    part = rounded - high
-    return total, (high - (rounded - part)) + (change - part)
