@@ -12,7 +12,18 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import integrators, pde
-from ..nbody import Bodies, Gravity, NBody, PostNewtonian, State, TestParticles
+from ..nbody import (
+    IAS15,
+    SABA,
+    Bodies,
+    Gravity,
+    HybridWisdomHolman,
+    NBody,
+    PostNewtonian,
+    State,
+    TestParticles,
+    WisdomHolman,
+)
 from ..problems import kaps, kepler, kepler_orbit
 from ..simulations import AbstractSimulation, Method, simulate
 from ..verify import TaylorReport, convergence, taylor_test
@@ -102,6 +113,7 @@ SUBJECTS = (
         _relative_orbit,
         kepler_orbit(_END, 0.2),
     ),
+    Subject("Gravity, a star and planets", lambda: _planets()),
     Subject("Gravity, softened", lambda: _planets(Gravity(softening=_SOFT))),
     Subject(
         "Gravity and test particles",
@@ -134,6 +146,12 @@ SOLVERS = (
     (integrators.KahanLi8(), 12),
     (diffrax.Tsit5(), 128),
     (diffrax.Dopri8(), 10),
+    (IAS15(), 6),
+    (WisdomHolman(), 64),
+    (WisdomHolman(corrector=17, kernel="lazy"), 32),
+    (SABA(), 16),
+    # Bodies meet within one Hill radius, or these would be met all the way.
+    (HybridWisdomHolman(hill_radii=1.0), 64),
     (integrators.Kvaerno3(), 64),
     (integrators.Kvaerno5(), 32),
     (integrators.KenCarp3(), 64),
@@ -146,6 +164,8 @@ SOLVERS = (
     (integrators.ETDRK2(), 128),
     (integrators.ETDRK4(), 64),
 )
+#: Those that follow Kepler orbits, of bodies that are not softened.
+_BY_ORBITS = (WisdomHolman, SABA, HybridWisdomHolman)
 #: One of each kind, for forces behind the first: all others step those alike.
 _EVERY_FORCE = (integrators.Leapfrog, integrators.KahanLi8, diffrax.Dopri8)
 
@@ -206,8 +226,9 @@ def measured(subject: Subject, solver: diffrax.AbstractSolver, steps: int) -> Ro
 def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
     """Whether a pair is one that fits.
 
-    Two bodies try every solver, other forces one of each kind; stiff and exponential
-    solvers have problems of their own, and the symplectic ones no force by velocity.
+    Two bodies try every solver, other forces one of each kind; solvers by orbits,
+    stiff and exponential ones have problems of their own, and the symplectic ones no
+    force by velocity.
     """
     modes = subject.name.endswith("modes")
     if modes or isinstance(solver, integrators.AbstractExponentialSolver):
@@ -216,6 +237,8 @@ def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:
     if stiff or isinstance(solver, integrators.AbstractImplicitRungeKutta):
         fits = isinstance(solver, integrators.AbstractImplicitRungeKutta)
         return stiff and fits and solver.split == split
+    if isinstance(solver, _BY_ORBITS) or subject.name.endswith("planets"):
+        return subject.name.endswith("planets") and isinstance(solver, _BY_ORBITS)
     if subject.exact is None and not isinstance(solver, _EVERY_FORCE):
         return False
     relativistic = subject.name.startswith("PostNewtonian")
