@@ -116,9 +116,7 @@ def test_derivatives_through_an_encounter_are_those_of_ias15(transform):
         (lambda: nbody.HybridWisdomHolman(hill_radii=0.0), "hill_radii must be posi"),
         (lambda: nbody.HybridWisdomHolman(coordinates="x"), "coordinates must be"),
         (
-            lambda: Method(
-                nbody.HybridWisdomHolman(), step=0.1, adjoint=Reversible()
-            ),
+            lambda: Method(nbody.HybridWisdomHolman(), step=0.1, adjoint=Reversible()),
             "Reversible needs a time-symmetric solver",
         ),
     ],

@@ -22,7 +22,7 @@ _MOST_STEPS = 4096
 
 
 class _Known(eqx.Module):
-    """What the map needs, and G times all masses, those of test particles among them."""
+    """What the map needs, and G times all masses, test particles' among them."""
 
     map: Constants
     gm: Array
@@ -60,8 +60,9 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
     - `steps_per_turn`: of a circle at the distance from the center, dimensionless.
     - `coordinates`, `corrector`: of the map, see `WisdomHolman`.
 
-    **Good values:** a step of 1/20 of the shortest period. The map's coordinates are
-    about the center, so that bodies may change their order.
+    **Good values:** a step of 1/20 of the shortest period or less, in coordinates
+    about the center, as these are, so that bodies may change their order; Jacobi
+    coordinates with a corrector where they keep it.
 
     **Raises:** `ValueError` as `WisdomHolman`.
 
@@ -77,9 +78,7 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
     steps_per_turn: float = eqx.field(
         default=8.0, kw_only=True, converter=lambda x: _positive("steps_per_turn", x)
     )
-    coordinates: str = eqx.field(
-        static=True, default="democratic heliocentric", kw_only=True
-    )
+    coordinates: str = eqx.field(static=True, default="whds", kw_only=True)
     corrector: int = eqx.field(static=True, default=0, kw_only=True)
 
     term_structure: ClassVar[Any] = Separable
@@ -153,7 +152,7 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
 
 
 def _least_distances2(x: Array, v: Array, reach: Array) -> Array:
-    """Squares of the least distances of all pairs on straight ways, `reach` each way."""
+    """Squares of least distances of all pairs, on straight ways of `reach` each way."""
     d, u = x[:, None] - x[:, :, None], v[:, None] - v[:, :, None]
     u2 = jnp.sum(u * u, 0)
     s = -jnp.sum(d * u, 0) / jnp.where(u2 > 0, u2, 1)

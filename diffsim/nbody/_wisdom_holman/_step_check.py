@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._validation import is_traced
 from ...simulations import Method
+from ._hybrid import HybridWisdomHolman
 from ._kepler_splitting import AbstractKeplerSplitting, check_bodies
 
 
@@ -17,13 +18,14 @@ _GOOD, _LONGEST = 1 / 20, 1 / 2
 
 def check_kepler_splitting(system: Any, method: Method):
     """Refuse systems that solvers by Kepler orbits do not take, warn of long steps."""
-    solver = method.solver
+    solver, name = method.solver, type(method.solver).__name__
+    if isinstance(solver, HybridWisdomHolman):
+        solver = solver.map
     if not isinstance(solver, AbstractKeplerSplitting):
         return
-    check_bodies(solver, system)
+    check_bodies(method.solver, system)
     if any(is_traced(leaf) for leaf in jax.tree.leaves((system, method.step))):
         return
-    name = type(solver).__name__
     softening = float(system.gravity.softening)
     if softening != 0:
         raise ValueError(

@@ -47,11 +47,33 @@ def adaptive_substeps(
     *,
     max_steps: int,
 ) -> PyTree[Array]:
-    """The state `length` after y at t, by as many steps as `solver` chooses.
+    r"""Return the state `length` after y at t, by as many steps as `solver` chooses.
 
-    For solvers that hand a step over to another one where it is too long. NaN where
-    `max_steps` do not lead there. Differentiated along the steps that were taken, in
-    every mode, inside of scans and branches as well.
+    $$y(t + \ell), \qquad y' = f(t, y)$$
+
+    For solvers that hand a step over to another one where it is too long. It is
+    differentiated along the steps that were taken, in every mode, inside of scans and
+    branches as well.
+
+    ```python
+    rate = diffrax.ODETerm(lambda t, y, args: -args * y)
+    start = 0.0, jnp.asarray(1.0), jnp.ones(2)  # t, how far, y
+    simulations.adaptive_substeps(diffrax.Tsit5(), rate, *start, 3.0, max_steps=64)
+    ```
+
+    **Arguments**
+
+    - `solver`, `terms`, `args`: as `solver.step` takes them.
+    - `t`, `length`, `y`: where it begins, how far it goes, and the state there.
+    - `max_steps`: bound of the number of steps.
+
+    **Returns**
+
+    The state there; NaN where `max_steps` do not lead there.
+
+    **Good values:** `max_steps` of a few thousand: they cost memory for derivatives.
+
+    **Limits:** explicit terms, `diffrax.ODETerm` and what is made one by a simulation.
     """
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
     method, epoch = Method(solver, max_steps=max_steps), Epoch(0.0, dtype)
