@@ -37,6 +37,13 @@ def two_planets(eccentricity=0.1, outer=1.7):
     return nbody.NBody(nbody.Bodies.from_elements([1.0, 1e-3, 3e-4], planets))
 
 
+def moon():
+    """A star, a planet and its moon."""
+    x = np.array([[0.0, 0, 0], [1.0, 0, 0], [1.0, 0.02, 0]])
+    v = np.array([[0.0, 0, 0], [0.0, 1, 0], [-np.sqrt(1e-3 / 0.02), 1, 0]])
+    return nbody.NBody(nbody.Bodies([1.0, 1e-3, 1e-6], x, v))
+
+
 def ias15(system):
     simulation = rebound.Simulation()
     simulation.G, simulation.integrator = float(system.gravity.G), "ias15"
@@ -190,20 +197,36 @@ def test_default_method_runs_for_coincident_and_single_bodies(positions, softeni
     assert simulate(system, 0.1).result == ds.RESULTS.successful
 
 
-def test_the_recommended_method_is_closer_than_the_default(capsys):
-    system = two_planets()
+@pytest.mark.parametrize(
+    ("system", "pair", "solver", "bound"),
+    [
+        pytest.param(
+            two_planets(),
+            (0, 1),
+            nbody.WisdomHolman(corrector=17, kernel="lazy"),
+            1e-8,
+            id="two planets",
+        ),
+        pytest.param(moon(), (1, 2), KahanLi8(), 1e-9, id="a moon"),
+    ],
+)
+def test_recommended_fixed_steps_are_as_close_as_promised(
+    system, pair, solver, bound, capsys
+):
     method = nbody.recommend_method(system)
-    assert isinstance(method.solver, KahanLi8)
+    assert method.solver == solver
     line = capsys.readouterr().out
     assert line.count("\n") == 1
-    assert f"KahanLi8 at step {method.step:g}" in line
-    assert "bodies 0 and 1" in line
-    assert "method=None, for close encounters" in line
-    reference = ias15(system)
-    reference.integrate(200 * np.pi)
-    positions = simulate(system, 200 * np.pi, method).states.positions
-    expected = [p.xyz for p in reference.particles]
-    np.testing.assert_allclose(positions, expected, rtol=0, atol=2e-10)
+    assert f"{type(solver).__name__} at step {method.step:g}" in line
+    assert "bodies {} and {}".format(*pair) in line and "no close encounters" in line
+    reference, periods = ias15(system), 100
+    first, second = (reference.particles[i] for i in pair)
+    span = periods * second.orbit(primary=first).P
+    reference.integrate(span)
+    positions = simulate(system, span, method).states.positions
+    expected = np.array([p.xyz for p in reference.particles])
+    error = np.max(np.abs(positions - expected))
+    assert error < bound * innermost(system)
 
 
 def test_recommended_step_is_a_fraction_of_the_shortest_pericenter_passage():
@@ -211,13 +234,28 @@ def test_recommended_step_is_a_fraction_of_the_shortest_pericenter_passage():
     method = nbody.recommend_method(two_planets(e))
     time = 2 * np.pi * np.sqrt(q**3 / (1.001 * (1 + e)))
     # rounded down to two digits
-    assert 0.9 * time / 60 < method.step <= time / 60
+    assert 0.9 * time / 40 < method.step <= time / 40
 
 
 def test_recommended_step_of_the_solar_system_is_set_by_mercury(capsys):
     method = nbody.recommend_method(sun_and_nine_planets())
-    assert method.step == pytest.approx(0.95, abs=0.1)
-    assert "Sun and Mercury" in capsys.readouterr().out
+    assert method.step == pytest.approx(1.4, abs=0.1)
+    line = capsys.readouterr().out
+    # Pluto crosses the orbit of Neptune.
+    assert "Sun and Mercury" in line and "HybridWisdomHolman" in line
+
+
+def test_a_hybrid_is_recommended_where_orbits_come_close(capsys):
+    method = nbody.recommend_method(two_planets(outer=1.3))
+    assert method.solver == nbody.HybridWisdomHolman(corrector=17)
+    assert "come within 1.6 mutual Hill radii" in capsys.readouterr().out
+
+
+def test_planets_listed_in_any_order_are_followed_about_the_star(capsys):
+    outside_in = two_planets(0.1, outer=0.5)
+    method = nbody.recommend_method(outside_in)
+    assert method.solver == nbody.WisdomHolman(coordinates="whds", corrector=17)
+    capsys.readouterr()
 
 
 def _drag(t, state):

@@ -61,8 +61,10 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
     - `coordinates`, `corrector`: of the map, see `WisdomHolman`.
 
     **Good values:** a step of 1/20 of the shortest period or less, in coordinates
-    about the center, as these are, so that bodies may change their order; Jacobi
-    coordinates with a corrector where they keep it.
+    about the center, as these are, so that bodies may change their order.
+    `corrector=17` costs nothing between outputs and encounters: with it the Sun and
+    nine planets, 40 steps a period of Mercury, are off by 3e-8 of its distance after 50
+    years, and by 2e-4 without.
 
     **Raises:** `ValueError` as `WisdomHolman`.
 

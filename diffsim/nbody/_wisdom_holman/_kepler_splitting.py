@@ -152,6 +152,10 @@ class AbstractKeplerSplitting(AbstractUnsynchronizedSolver):
                 continue
             flows.append(stage.flow)
             lengths.append(h)
+        if len(flows) > 2 and flows[-2:] == [flows[1], flows[0]]:
+            # Of no length, so that the last flow is one of a pair as all others are.
+            flows.append(flows[1])
+            lengths.append(jnp.zeros_like(length))
         rolled = _repeated_pairs(flows)
         if rolled:
             pairs = jnp.stack(lengths[: 2 * rolled]).reshape(rolled, 2)
