@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Transit times
-# Two planets pass before their star and pull at each other, so the transits of one are
-# early or late by the mass of the other. A transit is an event: found on the way, and
-# differentiated like everything else.
+# Two planets pass in front of their star and pull at each other, so the transits of one
+# are early or late by the mass of the other. Times of transits have exact derivatives.
 
 # %%
 import diffrax
@@ -18,43 +17,34 @@ jax.config.update("jax_enable_x64", True)
 
 # %% [markdown]
 # Orbits by their elements, near a resonance of 2 : 1, in units of AU, solar masses and
-# days. The observer is far out on the x axis, and the elements are those without a
-# singularity at circles.
+# days. The elements are those without a singularity at circles, and the observer is far
+# out on the x axis.
 
 # %%
-G = 2.959122082855911e-4
+G = nbody.G["au, Msun, day"]
 MINUTE = 1 / 1440
+NAMES = ["star", "inner", "outer"]
 
 
 def planets(masses, h, k, longitudes):
     orbits = nbody.NonsingularElements(
         semi_major_axis=[0.1, 0.16], h=h, k=k, mean_longitude=longitudes
     )
-    return nbody.Bodies.from_elements(
-        jnp.concatenate([jnp.ones(1), masses]), orbits, G=G
-    )
+    masses = jnp.concatenate([jnp.ones(1), masses])
+    return nbody.Bodies.from_elements(masses, orbits, G=G, names=NAMES)
 
 
-def passes(planet):
-    """Where a planet crosses the line to the observer, on the near side."""
-
-    def before(t, state, system):
-        star, other = state.positions[0], state.positions[planet]
-        return other[1] - star[1]
-
-    return ds.simulations.Event(before, direction="up", limit=12)
-
-
+EPOCHS = {"inner": range(12), "outer": range(6)}
 METHOD = ds.Method(diffrax.Dopri8(), step=0.1)
 
 
 def transits(model):
     """Twelve of the inner planet and six of the outer one."""
     system = nbody.NBody(planets(**model), nbody.Gravity(G))
-    events = (passes(1), passes(2))
-    run = ds.simulate(system, 140.0, METHOD, events=events)
-    inner, outer = (found.times for found in run.events)
-    return {"inner": inner, "outer": outer[:6]}
+    found = nbody.transit_times(
+        system, EPOCHS, until=145.0, observer=(1, 0, 0), method=METHOD
+    )
+    return found.times
 
 
 # %%
