@@ -20,6 +20,7 @@ from ..._validation import (
 from .._forces import inverse_unit
 from ._anomalies import eccentric_of_true, mean_anomaly, true_anomaly
 from ._conic_checks import (
+    check_all_finite,
     check_apart,
     check_bound,
     check_conic,
@@ -137,6 +138,11 @@ class Elements(eqx.Module):
 
         **Raises:** `ValueError` for e = 1, whose pericenter passage has no n.
         """
+        if "true_anomaly" in others:
+            raise TypeError(
+                "true_anomaly is already in mean_anomaly; leave one of them out, and "
+                "for the true one write Elements(true_anomaly=...)"
+            )
         m, e = promote_to_common_dtype(
             mean_anomaly=mean_anomaly, eccentricity=eccentricity
         )
@@ -222,8 +228,10 @@ class Elements(eqx.Module):
         **Arguments:** `gm`, shape (...): G times the sum of both masses; None is the
         one that the elements hold.
 
-        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a.
+        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a, and
+            for elements that are not finite.
         """
+        check_all_finite(vars(self))
         check_curved(self.eccentricity)
         return _state(self, self._with_gm("state", gm))
 
