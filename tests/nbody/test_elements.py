@@ -238,6 +238,30 @@ def test_bodies_have_gradients_by_masses_and_elements():
     assert found.passed, found
 
 
+def test_derivatives_of_elements_are_finite_at_circles_in_a_plane_and_parabolas():
+    c, s = np.cos(0.5), np.sin(0.5)
+    speeds = [[0, 1.0, 0], [0, c, s], [0, 1.2, 0], [0, 1.2 * c, 1.2 * s]]
+
+    def found(v):
+        orbit = nbody.elements(jnp.array([1.0, 0, 0]), v, 1.0)
+        return orbit.semi_major_axis, jnp.stack(jax.tree.leaves(orbit)[1:])
+
+    def derivatives(v):
+        return jax.jacfwd(found)(v), jax.jacrev(found)(v), jax.hessian(found)(v)
+
+    v = jnp.array(speeds)
+    forward, reverse, second = jax.jit(jax.vmap(derivatives))(v)
+    a = 1 / (2 - jnp.sum(v * v, 1, keepdims=True))
+    for size, others in (forward, reverse):
+        np.testing.assert_allclose(size, 2 * a**2 * v, rtol=1e-13, atol=1e-14)
+        assert np.isfinite(others).all()
+    np.testing.assert_allclose(forward[1], reverse[1], rtol=1e-12, atol=1e-12)
+    assert all(np.isfinite(leaf).all() for leaf in second)
+    # Of a parabola a is infinite; the rest is not.
+    _, parabola = jax.jit(jax.jacfwd(found))(jnp.array([0, np.sqrt(2.0), 0]))
+    assert np.isfinite(parabola).all()
+
+
 def test_states_of_elements_that_are_not_finite_raise_value_error():
     with pytest.raises(ValueError, match="eccentricity must be finite, got nan"):
         nbody.Elements(semi_major_axis=1.0, eccentricity=np.nan).state(1.0)

@@ -83,6 +83,30 @@ def test_coincident_bodies_without_softening_give_the_result_non_finite():
     assert trajectory.result == ds.RESULTS.non_finite
 
 
+def test_velocities_of_singular_orbits_have_finite_derivatives():
+    """Circles, at pericenter, face-on, of massless, equal and unbound bodies."""
+
+    def velocity(masses, e, i, m):
+        orbits = nbody.Elements.from_mean_anomaly(
+            m,
+            semi_major_axis=jnp.where(e < 1, 1.0, -1.0),
+            eccentricity=e,
+            inclination=i,
+        )
+        bodies = nbody.Bodies.from_elements(masses, orbits, coordinates="jacobi")
+        state = nbody.State(bodies.positions, bodies.velocities)
+        seen = nbody.radial_velocity(nbody.NBody(bodies), state, observer=[1, 2, 2])
+        return jnp.sin(seen)
+
+    which = 0, 1, 2, 3
+    gradient, hessian = jax.grad(velocity, which), jax.hessian(velocity, which)
+    derivatives = jax.jit(lambda *at: (gradient(*at), hessian(*at)))
+    zero = jnp.zeros(2)
+    for masses in ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0]):
+        for e in (zero, jnp.array([0.5, 1.5])):
+            assert finite(derivatives(jnp.asarray(masses), e, zero, zero))
+
+
 _CROSSING = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
 
 

@@ -29,7 +29,7 @@ def check_conic(semi_major_axis: Array, eccentricity: Array):
     a, e = np.ravel(semi_major_axis), np.ravel(eccentricity)
     if np.any(a == 0):
         raise ValueError(
-            "semi_major_axis must not be 0, got 0 of an orbit; it is a length, negative "
+            "semi_major_axis must not be 0, got 0 of an orbit; it is a length, below 0 "
             "for hyperbolas"
         )
     if np.any(e < 0):

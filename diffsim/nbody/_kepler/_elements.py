@@ -35,7 +35,15 @@ from ._kepler_arguments import (
     phase,
     warn_of_degrees,
 )
-from ._vectors import dot, linear_combination, stack_components, unstacked, wrap_angle
+from ._vectors import (
+    dot,
+    linear_combination,
+    planar_angle,
+    planar_length,
+    stack_components,
+    unstacked,
+    wrap_angle,
+)
 
 
 class Elements(eqx.Module):
@@ -77,8 +85,9 @@ class Elements(eqx.Module):
     `TypeError` for the short names of other programs, with the long one.
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
-    angles ω and Ω are arbitrary, and the elements have no derivative by the state: what
-    comes there means nothing (mathematics); `NonsingularElements` has neither.
+    angles ω and Ω are arbitrary, and e, i and the angles have no derivative by the
+    state: zero is taken, which means nothing (mathematics); `NonsingularElements` has
+    neither.
     """
 
     semi_major_axis: Float[Array, "*shape"]
@@ -283,17 +292,16 @@ def _elements(x, v, gm):
     p = h2 / gm
     # e cos f and e sin f
     radial, transverse = p / r - 1, jnp.sqrt(p / gm) * sigma / r
-    anomaly = jnp.arctan2(transverse, radial)
+    anomaly = planar_angle(radial, transverse)
     hx, hy, hz = unstacked(momentum)
-    planar = (hx == 0) & (hy == 0)
-    node = jnp.arctan2(jnp.where(planar, 0.0, hx), jnp.where(planar, 1.0, -hy))
+    node = planar_angle(-hy, hx)
     to_node = stack_components(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
     ahead = jnp.cross(momentum, to_node) / jnp.sqrt(h2)[..., None]
     latitude = jnp.arctan2(dot(x, ahead), dot(x, to_node))
     return {
         "semi_major_axis": 1 / (2 / r - dot(v, v) / gm) / s,
-        "eccentricity": jnp.hypot(radial, transverse),
-        "inclination": jnp.arctan2(jnp.hypot(hx, hy), hz),
+        "eccentricity": planar_length(radial, transverse),
+        "inclination": jnp.arctan2(planar_length(hx, hy), hz),
         "longitude_of_ascending_node": node,
         "argument_of_pericenter": wrap_angle(latitude - anomaly),
         "true_anomaly": anomaly,
