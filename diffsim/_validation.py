@@ -116,6 +116,8 @@ def check_type(name: str, given: Any, kind: Any, example: str):
     if isinstance(given, kind):
         return
     got = f"{given!r:.60}"
+    if "\n" in got:  # a table
+        got = f"a {type(given).__name__}"
     if isinstance(given, type):
         got = f"the class {given.__name__}; {given.__name__}(...) makes one"
     raise ValueError(f"{name} must be an object such as {example}, got {got}")

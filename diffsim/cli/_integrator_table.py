@@ -136,6 +136,8 @@ SUBJECTS = (
     Subject("Korteweg–de Vries, Fourier", lambda: _ripples(), lambda state: state),
 )
 
+_SUZUKI = integrators.SymmetricComposition.from_half([1 / (4 - 4 ** (1 / 3))] * 2)
+
 #: Solvers, and steps of the coarsest run: the finer ones reach down to rounding.
 SOLVERS = (
     (integrators.Leapfrog(), 128),
@@ -144,6 +146,7 @@ SOLVERS = (
     (integrators.Yoshida8(), 32),
     (integrators.KahanLi6(), 32),
     (integrators.KahanLi8(), 12),
+    (_SUZUKI, 96),
     (diffrax.Tsit5(), 128),
     (diffrax.Dopri8(), 10),
     (IAS15(), 6),

@@ -57,7 +57,11 @@ class Bodies(eqx.Module):
     Fields cannot be assigned: `eqx.tree_at(lambda s: s.bodies.masses, system, masses)`
     is `system` with other masses, instead of `system.bodies.masses = masses`.
 
-    **Raises:** `ValueError` if shapes or names do not agree, and for negative masses.
+    **Raises:** `ValueError` if shapes or names do not agree, for negative masses, and
+    for numbers that are not finite.
+
+    **Limits:** traced masses are not looked at, and a negative one repels
+    (convenience: a fit may pass through zero).
     """
 
     masses: Float[Array, " body"]
@@ -118,7 +122,8 @@ class Bodies(eqx.Module):
         - `names`: one a body, the center's as well; where bodies are grouped, one for
             each entry that is a mass.
 
-        **Raises:** `ValueError` for another number of orbits, and other coordinates.
+        **Raises:** `ValueError` for another number of orbits, other coordinates, and
+            masses that are negative or all zero.
         """
         how = {"G": G, "jacobi": jacobi, "coordinates": coordinates}
         if not is_grouped(masses):

@@ -20,8 +20,23 @@ def checked_masses(masses: Any) -> Array:
             f"masses must have shape (body,), got {masses.shape}; one mass a body, "
             "and the order is Bodies(masses, positions, velocities)"
         )
+    _check_each_finite("masses", masses)
     _check_not_negative(masses)
     return masses
+
+
+def _check_each_finite(name: str, values: Array):
+    """Refuse NaN and infinity, and say of which body."""
+    if is_traced(values) or should_return_nan(None):
+        return
+    known = np.asarray(values)
+    lost = np.argwhere(~np.isfinite(known))
+    if lost.size:
+        at = tuple(lost[0])
+        raise ValueError(
+            f"{name} must be finite, got {known[at]} of body {at[0]}; look at what it "
+            "is made of, or leave that body out"
+        )
 
 
 def _check_not_negative(masses: Array):
@@ -45,6 +60,8 @@ def checked_phase(
     check_shape("positions", positions, (count, 3), _hint(positions, count))
     count = len(positions)
     check_shape("velocities", velocities, (count, 3), _hint(velocities, count))
+    _check_each_finite("positions", positions)
+    _check_each_finite("velocities", velocities)
     dtype = jnp.result_type(positions, velocities)
     if dtype in (jnp.float16, jnp.bfloat16):
         raise ValueError(

@@ -4,11 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .._linalg import matmul
+from .._results import should_return_nan
 from .._types import Numbers
-from .._validation import as_floating, check_positive, check_shape
+from .._validation import (
+    as_floating,
+    check_number,
+    check_positive,
+    check_shape,
+    is_traced,
+)
+from ._bodies_arguments import checked_masses
 from ._kepler import Elements, NonsingularElements, Orbit
 from ._names import check_different
 
@@ -30,24 +39,41 @@ def bodies_from_elements(
     The first body is the center; the others move on `orbits`, one each.
     """
     coordinates = _chosen(coordinates, jacobi=jacobi)
-    masses = jnp.atleast_1d(as_floating("masses", masses))
+    masses = checked_masses(masses)
+    _check_some_mass(masses)
     count = masses.size - 1
-    check_shape("masses", masses, (None,), "one mass a body")
     if not isinstance(orbits, Elements | NonsingularElements | Orbit):
         raise ValueError(
             "elements must be Elements or NonsingularElements that hold an array, one "
-            f"entry an orbit, or an Orbit that does, got {type(orbits).__name__}; "
+            f"entry an orbit, or an Orbit that does, got {_kind_of(orbits)}; "
             "write Elements(semi_major_axis=[1.0, 5.2])"
         )
     hint = "one orbit a body after the first, semi_major_axis=[1.0] for one"
     shape = orbits.shape if isinstance(orbits, Orbit) else orbits.semi_major_axis.shape
     if shape != (count,):
         raise ValueError(f"elements must have shape ({count},), got {shape}; {hint}")
+    check_number("G", G)
     G = as_floating("G", G)
     inner = _attracting(masses, coordinates)
     relative = orbits.state(G * inner[1:])
     x, v = (_from_center(a, masses, inner, coordinates) for a in relative)
     return masses, x, v
+
+
+def _kind_of(orbits: Any) -> str:
+    if isinstance(orbits, type):
+        return f"the class {orbits.__name__}"
+    return f"a {type(orbits).__name__}"
+
+
+def _check_some_mass(masses: Array):
+    """Refuse bodies of which none attracts: nothing is an orbit, or its center."""
+    if is_traced(masses) or should_return_nan(None) or np.any(np.asarray(masses)):
+        return
+    raise ValueError(
+        f"masses must not all be zero, got {masses.size} of no mass, which have no "
+        "barycenter and no orbits; the first is the center, 1.0 say"
+    )
 
 
 def _chosen(coordinates: str | None, *, jacobi: bool) -> str:

@@ -201,8 +201,12 @@ def _tangent(simulation: NBody, tangent: Any, seed: int) -> tuple[Array, Array]:
 def _check_after(simulation: NBody, times: Any):
     if any_traced(times, simulation.t0):
         return
-    if np.min(np.asarray(times, float)) <= float(simulation.t0):
+    try:
+        first = float(np.min(np.asarray(times, float)))
+    except (TypeError, ValueError):
+        return  # no times at all: `simulate` says why
+    if np.isfinite(first) and first <= float(simulation.t0):
         raise ValueError(
             f"times must lie after t0 = {float(simulation.t0):.10g}, where the tangent "
-            f"has not grown yet, got {np.min(np.asarray(times, float)):.10g}"
+            f"has not grown yet, got {first:.10g}"
         )

@@ -21,6 +21,7 @@ from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
 from ._rebound import particles_of, rebound_simulation
+from ._start_check import check_apart_at_start
 from ._user_forces import callable_name, reads_velocities, user_acceleration
 from ._wisdom_holman._step_check import check_kepler_splitting
 
@@ -185,6 +186,7 @@ class NBody(AbstractSimulation):
 
     def check_method(self, method: Method) -> None:
         check_kepler_splitting(self, method)
+        check_apart_at_start(self, method)
 
     def locate(self, t: Any, y: PyTree) -> str | None:
         return closest_pair(self, t, y)

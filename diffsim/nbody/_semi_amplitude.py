@@ -4,11 +4,18 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._primitives import custom_derivative
 from .._types import Numbers
-from .._validation import check_broadcast, check_positive, promote_to_common_dtype
+from .._validation import (
+    check_broadcast,
+    check_finite,
+    check_positive,
+    is_traced,
+    promote_to_common_dtype,
+)
 
 
 #: Newton's iterations from above: of any masses the root to 2 ulp.
@@ -45,10 +52,11 @@ def semi_amplitude(
 
     **Returns:** K, length / time; the shapes broadcast.
 
-    **Raises:** `ValueError` for a period or a mass of the star that is not positive.
+    **Raises:** `ValueError` for a period or a mass of the star that is not positive,
+        an e outside [0, 1), and numbers that are not finite.
     """
     m, scale, star = _scaled(
-        star_mass, period, eccentricity, inclination, G, planet_mass
+        star_mass, period, eccentricity, inclination, G, planet_mass=planet_mass
     )
     share = m / star
     return share / (scale * jnp.cbrt(1 + share) ** 2)
@@ -90,24 +98,49 @@ def planet_mass(
 
     **Returns:** m; the shapes broadcast.
 
-    **Raises:** `ValueError` for a period or a mass of the star that is not positive.
+    **Raises:** `ValueError` for a period or a mass of the star that is not positive,
+        an e outside [0, 1), numbers that are not finite, and i = 0.
     """
+    _check_seen(inclination)
     K, scale, star = _scaled(
-        star_mass, period, eccentricity, inclination, G, semi_amplitude
+        star_mass, period, eccentricity, inclination, G, semi_amplitude=semi_amplitude
     )
     return star * custom_derivative(_found, _tangent, K * scale)[0]
 
 
-def _scaled(star_mass, period, eccentricity, inclination, G, other):
+def _scaled(star_mass, period, eccentricity, inclination, G, **last):
     """The last argument, m/M / (K (1 + m/M)^(2/3)) at given elements, and M."""
     given = {"star_mass": star_mass, "period": period, "eccentricity": eccentricity}
-    given |= {"inclination": inclination, "G": G, "planet": other}
-    star, P, e, i, G, other = promote_to_common_dtype(**given)
-    check_broadcast(star_mass=star.shape, period=P.shape, planet=other.shape)
+    given |= {"inclination": inclination, "G": G, **last}
+    star, P, e, i, G, other = arrays = promote_to_common_dtype(**given)
+    check_broadcast(**{k: a.shape for k, a in zip(given, arrays, strict=True)})
     check_positive("star_mass", star)
     check_positive("period", P)
+    _check_bound(e)
+    for name, value in zip(given, arrays, strict=True):
+        check_finite(name, value)
     speed = jnp.cbrt(2 * math.pi * (G * star / P))
     return other, jnp.sqrt(1 - e * e) / (speed * jnp.sin(i)), star
+
+
+def _check_bound(e: Array):
+    if is_traced(e):
+        return
+    known = np.ravel(e)
+    unbound = known[(known < 0) | (known >= 1)]
+    if unbound.size:
+        raise ValueError(
+            f"eccentricity must be from 0 to below 1, got {unbound[0]:g}: a period is "
+            "of bound orbits"
+        )
+
+
+def _check_seen(inclination: Numbers):
+    if not is_traced(inclination) and np.any(np.equal(inclination, 0)):
+        raise ValueError(
+            "inclination must not be 0, where the orbit is face-on and moves the star "
+            "across the line of sight alone; edge-on is numpy.pi / 2"
+        )
 
 
 @jax.jit

@@ -1,16 +1,18 @@
 """The transits that are asked for, in numbers."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
-from .._validation import is_traced
+from .._validation import check_unitless, is_traced
 from ._line_of_sight import any_traced, body_label, body_number
 
 
 #: Of a planet whose period nobody knows, and room beyond what its period says.
-_UNKNOWN, _SPARE = 16, 4
+_UNKNOWN, _SPARE = 16.0, 4
 
 
 class Request(NamedTuple):
@@ -97,13 +99,44 @@ def _checked_until(simulation: Any, until: Any) -> float:
             "until is traced, and how many steps there are follows from it; give a "
             "Python float beyond the last transit"
         )
-    until = float(until)
+    check_unitless("until", until)
+    try:
+        until = float(until)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "until must be one number, a time beyond the last transit, got "
+            f"{until!r:.60}"
+        ) from error
+    if until == np.inf:
+        raise ValueError(
+            "until must be finite, got inf; give a time beyond the last transit"
+        )
     if not is_traced(simulation.t0) and not until > float(simulation.t0):
         raise ValueError(
             f"until must lie after t0 = {float(simulation.t0):.10g}, where the system "
             f"begins, got {until:.10g}"
         )
+    _warn_of_coarse_dates(simulation.t0, until)
     return until
+
+
+#: Of the way from the epoch to `until`, what times of transits may be rounded by.
+_COARSE = 1e-5
+
+
+def _warn_of_coarse_dates(t0: Any, until: float):
+    """Warns of dates that come back in single precision, a quarter of a day apart."""
+    if is_traced(t0) or jnp.result_type(float) != np.float32:
+        return
+    way, apart = until - float(t0), float(np.spacing(np.float32(abs(until))))
+    if abs(until) > 10 * way and apart > _COARSE * way:
+        warnings.warn(
+            f"times of transits near {until:.8g} come back in float32, which resolves "
+            f"{apart:.2g} there; count them from a date of your choice, subtracted "
+            "from t0 and until, or ds.configure(enable_x64=True) before any array",
+            # this function, both of this file that call it, transit_times, the caller
+            stacklevel=5,
+        )
 
 
 def estimated_limits(simulation: Any, request: Request) -> tuple[int, ...]:
@@ -123,7 +156,8 @@ def _count(simulation: Any, x, v, star: int, planet: int, span: float) -> float:
     _check_bound(simulation, x, v, gm, planet)
     total = gm[star] + gm[planet]
     d, w = x[planet] - x[star], v[planet] - v[star]
-    if not total > 0:
+    # Of bodies in one place the run itself says that.
+    if not total > 0 or not np.any(d):
         return _UNKNOWN
     inverse_a = 2 / np.linalg.norm(d) - np.sum(w * w) / total
     if not inverse_a > 0:
@@ -140,6 +174,8 @@ def _check_bound(simulation: Any, x, v, gm, planet: int):
         return
     w = v[planet] - (gm[others, None] * v[others]).sum(0) / mass
     distances = np.linalg.norm(x[others] - x[planet], axis=1)
+    if not np.all(distances):
+        return
     if np.sum(w * w) / 2 > (gm[others] / distances).sum():
         raise ValueError(
             f"planets must be bound to have transits again and again, and "

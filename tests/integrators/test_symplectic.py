@@ -11,6 +11,7 @@ from diffsim.integrators import (
     KahanLi6,
     KahanLi8,
     Leapfrog,
+    SymmetricComposition,
     Yoshida4,
     Yoshida6,
     Yoshida8,
@@ -25,7 +26,11 @@ _ENERGY = -0.5  # of an orbit of axis 1
 _TERMS = Separable(
     lambda t, v, args: v, lambda t, x, args: -x / jnp.linalg.norm(x) ** 3
 )
-_SOLVERS = (Leapfrog(), Yoshida4(), Yoshida6(), KahanLi6(), Yoshida8(), KahanLi8())
+_SUZUKI = SymmetricComposition.from_half([1 / (4 - 4 ** (1 / 3))] * 2)
+_SOLVERS = (
+    *(Leapfrog(), Yoshida4(), _SUZUKI),
+    *(Yoshida6(), KahanLi6(), Yoshida8(), KahanLi8()),
+)
 every_solver = pytest.mark.parametrize(
     "solver", _SOLVERS, ids=lambda s: type(s).__name__
 )
@@ -119,7 +124,7 @@ def test_weights_sum_to_one_and_are_palindromic(solver):
     assert solver.evaluations == len(solver.weights)
 
 
-@pytest.mark.parametrize("solver", _SOLVERS[2:], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("solver", _SOLVERS[3:], ids=lambda s: type(s).__name__)
 def test_weights_satisfy_the_order_conditions(solver):
     # Conditions of order 4 and 6 on a symmetric composition of leapfrogs (Yoshida
     # 1990): the sums of third and of fifth powers vanish.

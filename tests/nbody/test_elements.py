@@ -238,6 +238,42 @@ def test_bodies_have_gradients_by_masses_and_elements():
     assert found.passed, found
 
 
+def test_derivatives_of_elements_are_finite_at_circles_in_a_plane_and_parabolas():
+    c, s = np.cos(0.5), np.sin(0.5)
+    speeds = [[0, 1.0, 0], [0, c, s], [0, 1.2, 0], [0, 1.2 * c, 1.2 * s]]
+
+    def found(v):
+        orbit = nbody.elements(jnp.array([1.0, 0, 0]), v, 1.0)
+        return orbit.semi_major_axis, jnp.stack(jax.tree.leaves(orbit)[1:])
+
+    def derivatives(v):
+        return jax.jacfwd(found)(v), jax.jacrev(found)(v), jax.hessian(found)(v)
+
+    v = jnp.array(speeds)
+    forward, reverse, second = jax.jit(jax.vmap(derivatives))(v)
+    a = 1 / (2 - jnp.sum(v * v, 1, keepdims=True))
+    for size, others in (forward, reverse):
+        np.testing.assert_allclose(size, 2 * a**2 * v, rtol=1e-13, atol=1e-14)
+        assert np.isfinite(others).all()
+    np.testing.assert_allclose(forward[1], reverse[1], rtol=1e-12, atol=1e-12)
+    assert all(np.isfinite(leaf).all() for leaf in second)
+    # Of a parabola a is infinite; the rest is not.
+    _, parabola = jax.jit(jax.jacfwd(found))(jnp.array([0, np.sqrt(2.0), 0]))
+    assert np.isfinite(parabola).all()
+
+
+def test_states_of_elements_that_are_not_finite_raise_value_error():
+    with pytest.raises(ValueError, match="eccentricity must be finite, got nan"):
+        nbody.Elements(semi_major_axis=1.0, eccentricity=np.nan).state(1.0)
+    with pytest.raises(ValueError, match="mean_longitude must be finite, got nan"):
+        nbody.NonsingularElements(semi_major_axis=1.0, mean_longitude=np.nan).state(1.0)
+    # Elements of a parabola can be looked at, and do not say where the body is.
+    parabola = nbody.elements([2.0, 0, 0], [0, 1.0, 0], 1.0)
+    assert parabola.eccentricity == 1 and np.isinf(parabola.semi_major_axis)
+    with pytest.raises(ValueError, match="got inf; of a parabola give the position"):
+        parabola.state(1.0)
+
+
 def test_invalid_elements_raise_value_error():
     with pytest.raises(
         ValueError, match=r"semi_major_axis \(2,\), eccentricity \(3,\)"
@@ -260,6 +296,10 @@ def test_invalid_elements_raise_value_error():
         nbody.Elements(semi_major_axis=-1.0, eccentricity=2.0, true_anomaly=2.1)
     with pytest.raises(ValueError, match="eccentricity must not be 1, where a finite"):
         nbody.Elements(semi_major_axis=1.0, eccentricity=1.0).state(1.0)
+    with pytest.raises(ValueError, match="semi_major_axis must not be 0"):
+        nbody.Elements(semi_major_axis=0.0)
+    with pytest.raises(TypeError, match="true_anomaly is already in mean_anomaly"):
+        nbody.Elements.from_mean_anomaly(1.0, semi_major_axis=1.0, true_anomaly=1.0)
     for a, e in ((2.0, 1.5), (-2.0, 0.5)):
         with pytest.raises(ValueError, match=f"got {a} at eccentricity {e}"):
             nbody.Elements(semi_major_axis=a, eccentricity=e)

@@ -55,6 +55,33 @@ def test_drift_agrees_with_kepler_step_on_every_conic(dt):
     assert np.max(np.abs(np.concatenate(one, 1) - exact) / scale) < 2e-12
 
 
+def test_drifts_of_a_batch_are_those_of_each_system_and_take_one_branch():
+    x, v = states()
+    gm = jnp.ones(x.shape[1])
+
+    def total(dt, x):
+        return jnp.sum(jnp.sin(drifted(x, v, dt, gm)))
+
+    def both(dt, x):
+        return drifted(x, v, dt, gm), jax.grad(total, (0, 1))(dt, x)
+
+    # A batch of short steps, and one of which a system takes a long one.
+    many, alone = jax.jit(jax.vmap(jax.vmap(both, (None, 0)), (0, None))), jax.jit(both)
+    systems = jnp.stack([x, 1.01 * x])
+    for steps in (jnp.array([1e-6, 2e-6]), jnp.array([1e-6, 1.7])):
+        found = many(steps, systems)
+        for i, j in np.ndindex(2, 2):
+            exact = alone(steps[i], systems[j])
+            pairs = zip(jax.tree.leaves(found), jax.tree.leaves(exact), strict=True)
+            for a, b in pairs:
+                scale = np.maximum(np.max(np.abs(b), 0), 1)
+                np.testing.assert_allclose(a[i, j] / scale, b / scale, atol=2e-11)
+    program = jax.jit(jax.vmap(drifted, (0, None, None, None))).lower(
+        systems, v, 0.1, gm
+    )
+    assert "stablehlo.case" in program.as_text()
+
+
 def test_drift_without_attraction_is_a_straight_line():
     x, v = states()
     found = drifted(x, v, 0.1, jnp.zeros(x.shape[1]))

@@ -82,9 +82,13 @@ def test_circular_orbits_and_apsides_are_exact():
 
 
 @pytest.mark.parametrize("e", [-1e-9, 1.0, 1.5, np.nan, np.inf])
-def test_eccentricities_outside_zero_to_one_are_nan(e):
+def test_eccentricities_outside_zero_to_one_raise_or_are_nan(e):
     value, slopes = jax.value_and_grad(nbody.eccentric_anomaly, (0, 1))(0.3, e)
     assert np.isnan([value, *slopes]).all()
+    among = nbody.eccentric_anomaly(0.0, [0.5, e])
+    np.testing.assert_array_equal(among, [0.0, np.nan])
+    with pytest.raises(ValueError, match="eccentricity must be from 0 to below 1, got"):
+        nbody.eccentric_anomaly(0.3, e)
 
 
 def test_shapes_broadcast_and_single_precision_is_kept():

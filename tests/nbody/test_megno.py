@@ -106,6 +106,8 @@ def test_megno_has_a_derivative():
     ("options", "sentence"),
     [
         ({"times": 0.0}, "times must lie after t0 = 0"),
+        ({"times": [2.0, 1.0]}, "times must ascend, got 2.0 before 1.0"),
+        ({"times": []}, "times must have shape"),
         ({"tangent": 3.0}, "tangent must be a pair"),
         ({"tangent": (np.zeros((1, 3)),) * 2}, "tangent must not be zero"),
     ],

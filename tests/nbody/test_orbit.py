@@ -305,6 +305,10 @@ _FLOAT32 = {"time_of_transit": np.float32(2459000.5), "inclination": 1.5}
         ),
         ({"semi_major_axis": 4.0, **_FLOAT32}, ValueError, "count times from a date"),
         ({"period": 1.0, "omega_of": "both"}, ValueError, "omega_of must be"),
+        ({"period": np.inf}, ValueError, "period must be finite, got inf"),
+        ({"period": 1.0, "epoch": np.nan}, ValueError, "epoch must be finite, got nan"),
+        ({"period": 1.0, "mass": 1e-3}, TypeError, r"of Bodies\.from_elements"),
+        ({"semi_major_axis": 0.0}, ValueError, "semi_major_axis must not be 0"),
     ],
 )
 def test_contradictory_and_impossible_orbits_raise_a_sentence(given, error, sentence):

@@ -322,6 +322,31 @@ _ONE = nbody.Elements(semi_major_axis=[1.0])
             ValueError,
             "masses must not be negative, got -0.1 of body 1",
         ),
+        (
+            lambda: nbody.Bodies.from_elements([-1.0, 0.1], _ONE),
+            ValueError,
+            "masses must not be negative, got -1 of body 0",
+        ),
+        (
+            lambda: nbody.Bodies.from_elements([0.0, 0.0], _ONE),
+            ValueError,
+            "masses must not all be zero, got 2 of no mass",
+        ),
+        (
+            lambda: nbody.Bodies.from_elements([1.0, 0.0], _ONE, G=[1.0, 2.0]),
+            ValueError,
+            r"G must be one number, got shape \(2,\)",
+        ),
+        (
+            lambda: nbody.Bodies([1.0, np.nan], np.eye(3)[:2], np.eye(3)[:2]),
+            ValueError,
+            "masses must be finite, got nan of body 1",
+        ),
+        (
+            lambda: nbody.TestParticles([[0.0, np.inf, 0.0]], [[0.0, 0.0, 0.0]]),
+            ValueError,
+            "positions must be finite, got inf of body 0",
+        ),
         (lambda: _NAMED.join(_BODIES), ValueError, "names must be on both sides"),
         (lambda: _NAMED.join(_NAMED), ValueError, "names must differ, got a"),
         (lambda: _NAMED.relative_to("b"), ValueError, "body must be a body, got 'b'"),

@@ -64,3 +64,9 @@ def test_impossible_masses_and_periods_raise_value_error():
         nbody.planet_mass(1.0, 0.1, period=0.0)
     with pytest.raises(ValueError, match="star_mass must be positive, got -1"):
         nbody.semi_amplitude(-1.0, 0.1, period=1.0)
+    with pytest.raises(ValueError, match=r"below 1, got 1\.5: a period is of bound"):
+        nbody.planet_mass(1.0, 0.1, period=1.0, eccentricity=[0.1, 1.5])
+    with pytest.raises(ValueError, match="planet_mass must be finite, got nan"):
+        nbody.semi_amplitude(1.0, np.nan, period=1.0)
+    with pytest.raises(ValueError, match=r"inclination must not be 0, .* face-on"):
+        nbody.planet_mass(1.0, 0.1, period=1.0, inclination=0.0)

@@ -83,6 +83,50 @@ def test_coincident_bodies_without_softening_give_the_result_non_finite():
     assert trajectory.result == ds.RESULTS.non_finite
 
 
+def test_velocities_of_singular_orbits_have_finite_derivatives():
+    """Circles, at pericenter, face-on, of massless, equal and unbound bodies."""
+
+    def velocity(masses, e, i, m):
+        orbits = nbody.Elements.from_mean_anomaly(
+            m,
+            semi_major_axis=jnp.where(e < 1, 1.0, -1.0),
+            eccentricity=e,
+            inclination=i,
+        )
+        bodies = nbody.Bodies.from_elements(masses, orbits, coordinates="jacobi")
+        state = nbody.State(bodies.positions, bodies.velocities)
+        seen = nbody.radial_velocity(nbody.NBody(bodies), state, observer=[1, 2, 2])
+        return jnp.sin(seen)
+
+    which = 0, 1, 2, 3
+    gradient, hessian = jax.grad(velocity, which), jax.hessian(velocity, which)
+    derivatives = jax.jit(lambda *at: (gradient(*at), hessian(*at)))
+    zero = jnp.zeros(2)
+    for masses in ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0]):
+        for e in (zero, jnp.array([0.5, 1.5])):
+            assert finite(derivatives(jnp.asarray(masses), e, zero, zero))
+
+
+_CROSSING = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("solver", [Leapfrog(), nbody.WisdomHolman(), nbody.SABA()])
+def test_splittings_refuse_bodies_that_would_drift_out_of_one_place(solver):
+    method, moving = Method(solver, 0.1), [[0, 0, 0.0], [0, 1.0, 0], [0, 0, 1.0]]
+    bodies = nbody.Bodies([1.0, 1e-3, 1e-3], _CROSSING, moving, names=["a", "b", "c"])
+    with pytest.raises(ValueError, match="must differ, got b and c in one place at t0"):
+        simulate(nbody.NBody(bodies), 0.3, method)
+
+
+def test_softened_bodies_and_test_particles_may_begin_in_one_place():
+    moving = [[0, 0, 0.0], [0, 1.0, 0], [0, 0, 1.0]]
+    bodies = nbody.Bodies([1.0, 1e-3, 1e-3], _CROSSING, moving)
+    simulate(nbody.NBody(bodies, nbody.Gravity(softening=0.1)), 0.3, _METHOD)
+    star = nbody.Bodies([1.0], [[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0]])
+    light = nbody.TestParticles(_CROSSING[1:], moving[1:])
+    simulate(nbody.NBody(star, test_particles=light), 0.3, _METHOD)
+
+
 def test_single_body_moves_in_a_straight_line():
     bodies = nbody.Bodies([2.0], [[1.0, 2, 3]], [[0.1, 0.2, 0.3]])
     system = nbody.NBody(bodies)

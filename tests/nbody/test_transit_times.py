@@ -297,6 +297,7 @@ def unbound():
         ({"b": [0.5]}, {}, "epochs of planet 'b' must be integers"),
         ({"b": [-1]}, {}, "epochs of planet 'b' must ascend from 0"),
         ("b", {"until": -1.0}, "until must lie after t0 = 0"),
+        ("b", {"until": np.inf}, "until must be finite, got inf"),
         ("b", {"star_radius": 0.0}, "star_radius must be positive, got 0"),
         ("b", {"star_radius": 1.0, "planet_radius": -1.0}, "planet_radius must not be"),
         ("b", {"planet_radius": {"c": 0.1}}, "planet_radius must have every planet"),
@@ -309,7 +310,23 @@ def test_invalid_arguments_of_transit_times_raise_value_error(given, options, se
         nbody.transit_times(inclined(), given, **{"until": 10.0, **options})
 
 
+def test_julian_dates_in_single_precision_warn():
+    dated = eqx.tree_at(lambda s: s.t0, inclined(), 2459000.0)
+    with (
+        jax.enable_x64(False),
+        pytest.warns(
+            UserWarning,
+            match=r"transits near 2459010 come back in float32, .* 0\.25 there",
+        ),
+        pytest.raises(ValueError, match="planets must be one of"),
+    ):
+        nbody.transit_times(dated, "d", until=2459010.0)
+
+
 def test_what_has_no_transits_is_said():
+    together = nbody.Bodies([1.0, 0.1], np.zeros((2, 3)), np.zeros((2, 3)))
+    with pytest.raises(RuntimeError, match="bodies 0 and 1, were 0 apart at t = 0"):
+        nbody.transit_times(nbody.NBody(together), until=10.0)
     with pytest.raises(ValueError, match="planets must be bound"):
         nbody.transit_times(unbound(), until=10.0)
     seen_from_above = pair([1.0, 1e-3], inclination=0.0)

@@ -210,21 +210,52 @@ def test_gradient_agrees_with_central_differences(gradient):
 
 @pytest.mark.parametrize("coordinates", list(NAMES))
 def test_derivatives_are_finite_at_singular_points(coordinates):
-    """Circular, coplanar orbits at pericenter, equal masses and zero ones."""
-    positions = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0]])
-    velocities = np.array([[0.0, 0, 0], [0, 1, 0], [0, 0.5**0.5, 0]])
+    """Circles, parabolas and falls, at pericenter in a plane, equal and no masses."""
+    positions = jnp.array([[0.0, 0, 0], [2, 0, 0], [4, 0, 0]])
     method = Method(nbody.WisdomHolman(coordinates=coordinates), step=0.1)
 
     @eqx.filter_jit
-    def derivatives(masses):
-        def total(masses):
-            bodies = nbody.Bodies(masses, positions, velocities)
-            return jnp.sum(simulate(nbody.NBody(bodies), 0.3, method).states.positions)
+    def derivatives(*start):
+        def total(start):
+            system = nbody.NBody(nbody.Bodies(*start))
+            return jnp.sum(simulate(system, 0.3, method).states.positions)
 
-        return jax.jvp(jax.grad(total), (masses,), (jnp.ones(3),))
+        return jax.jvp(jax.grad(total), (start,), (jax.tree.map(jnp.ones_like, start),))
 
     for masses in ([1.0, 0.0, 0.0], [1.0, 1e-3, 1e-3], [1.0, 1.0, 1.0]):
-        assert all(np.isfinite(a).all() for a in derivatives(jnp.asarray(masses)))
+        for speeds in ([0.5**0.5, 0.5], [1.0, 0.5**0.5], [0.0, 0.0]):
+            velocities = jnp.zeros((3, 3)).at[1:, 1].set(jnp.array(speeds))
+            found = derivatives(jnp.array(masses), positions, velocities)
+            assert all(np.isfinite(a).all() for a in jax.tree.leaves(found))
+
+
+@pytest.mark.slow
+def test_second_derivatives_on_every_conic_are_those_of_ias15():
+    # An ellipse, a parabola, a hyperbola, a fall. Of massless planets the map is exact.
+    x = [[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [2, 0, 0.5], [0, 0, 2]]
+    v = [[0.0, 0, 0], [0, 1.2, 0.1], [0, 1, 0], [0, 1.7, 0], [0, 0, 0.5]]
+    masses, at = jnp.eye(5)[0], (jnp.array(x), jnp.array(v))
+    rng = np.random.default_rng(1)
+    along = tuple(jnp.asarray(rng.normal(size=(5, 3))) for _ in range(2))
+
+    def slope(method):
+        def total(phase):
+            states = simulate(nbody.NBody(nbody.Bodies(masses, *phase)), 1.0, method)
+            states = states.states
+            return jnp.sum(jnp.sin(states.positions)) + jnp.sum(states.velocities**3)
+
+        return jax.grad(total)
+
+    ours = slope(Method(nbody.WisdomHolman(), step=0.05))
+    _, found = jax.jit(lambda at: jax.jvp(ours, (at,), (along,)))(at)
+    theirs, step = jax.jit(slope(Method(nbody.IAS15()))), 3e-5
+    sides = (
+        theirs(jax.tree.map(lambda a, b, s=s: a + s * b, at, along))
+        for s in (step, -step)
+    )
+    for a, plus, minus in zip(found, *sides, strict=True):
+        # Third derivatives, which step² multiplies, are up to a few hundred.
+        np.testing.assert_allclose(a, (plus - minus) / (2 * step), rtol=0, atol=2e-6)
 
 
 def test_forces_of_position_are_part_of_the_kick():
@@ -272,12 +303,14 @@ def drag(t, state):
 
 def test_systems_without_kepler_orbits_raise_value_error():
     method, bodies = Method(nbody.WisdomHolman(), step=0.1), planets().bodies
+    light = eqx.tree_at(lambda b: b.masses, bodies, bodies.masses.at[0].set(0))
     one = nbody.Bodies([1.0], np.zeros((1, 3)), np.zeros((1, 3)))
     cases = [
         (nbody.NBody(bodies, [nbody.Gravity(), drag]), "do not depend on velocity"),
         (nbody.NBody(bodies, nbody.Gravity(softening=0.1)), "take softening=0"),
         (nbody.NBody(bodies, lambda t, s: -s.positions, gravity=False), "needs nbody"),
         (nbody.NBody(one), "two bodies or more"),
+        (nbody.NBody(light), r"masses\[0\] is 0; put the most massive body first"),
         (Oscillator(), "needs the bodies of an nbody.NBody, got a Oscillator"),
     ]
     for system, words in cases:

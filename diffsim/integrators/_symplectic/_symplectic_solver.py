@@ -20,7 +20,7 @@ class AbstractSymplecticSolver(AbstractSplittingSolver):
     """
 
     #: Lengths of the leapfrog steps in units of the whole step; they add up to 1.
-    weights: eqx.AbstractClassVar[tuple[float, ...]]
+    weights: eqx.AbstractVar[tuple[float, ...]]
 
     time_symmetric: ClassVar[bool] = True
 

@@ -1,5 +1,6 @@
 """Refusal of elements that no conic has."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,6 +27,11 @@ def check_conic(semi_major_axis: Array, eccentricity: Array):
     if is_unchecked(semi_major_axis, eccentricity):
         return
     a, e = np.ravel(semi_major_axis), np.ravel(eccentricity)
+    if np.any(a == 0):
+        raise ValueError(
+            "semi_major_axis must not be 0, got 0 of an orbit; it is a length, below 0 "
+            "for hyperbolas"
+        )
     if np.any(e < 0):
         raise ValueError(
             f"eccentricity must not be negative, got {np.min(e)}; turn "
@@ -33,12 +39,32 @@ def check_conic(semi_major_axis: Array, eccentricity: Array):
         )
     # An orbit that falls through the center has e = 1, to rounding.
     rounding = np.finfo(e.dtype).eps ** 0.5
-    wrong = a * (1 - e) < -rounding * np.abs(a)
+    with np.errstate(invalid="ignore"):  # of a parabola a is infinite
+        wrong = a * (1 - e) < -rounding * np.abs(a)
     if np.any(wrong):
         raise ValueError(
             "semi_major_axis must be positive below eccentricity 1 and negative above, "
             f"got {a[wrong][0]} at eccentricity {e[wrong][0]}"
         )
+
+
+def check_all_finite(leaves: Mapping[str, Any]):
+    """Refuse elements that are infinite or not a number."""
+    for name, leaf in leaves.items():
+        if leaf is None or is_unchecked(leaf):
+            continue
+        known = np.ravel(leaf)
+        lost = known[~np.isfinite(known)]
+        if lost.size:
+            parabola = name == "semi_major_axis" and np.isinf(lost[0])
+            raise ValueError(
+                f"{name} must be finite, got {lost[0]}; "
+                + (
+                    "of a parabola give the position and velocity themselves"
+                    if parabola
+                    else "look at what it is made of, or leave that orbit out"
+                )
+            )
 
 
 def check_reached(anomaly: Array, eccentricity: Array):
@@ -72,6 +98,18 @@ def check_bound(semi_major_axis: Array):
         raise ValueError(
             f"period is of bound orbits, got semi_major_axis {a[0]:g}, an unbound one; "
             "take mean_motion, which hyperbolas have as well"
+        )
+
+
+def check_elliptic(eccentricity: Array):
+    """Refuse eccentricities of which none is an ellipse's."""
+    if is_unchecked(eccentricity):
+        return
+    e = np.ravel(eccentricity)
+    if e.size and not np.any((e >= 0) & (e < 1)):
+        raise ValueError(
+            f"eccentricity must be from 0 to below 1, got {e[0]:g}; of hyperbolas "
+            "nbody.Elements.from_mean_anomaly has the true anomaly"
         )
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from ..._primitives import custom_derivative
 from ..._types import Numbers
 from ..._validation import check_broadcast, promote_to_common_dtype
+from ._conic_checks import check_elliptic
 from ._starters import correction, elliptic_starter
 from ._stumpff import series
 
@@ -37,15 +38,17 @@ def eccentric_anomaly(
     **Returns:** E. It satisfies the equation to 4 ulp of max(|E|, 1), and near
     pericenter it is right to a few ulp of itself up to e = 1 − 1e-9.
 
-    **Raises:** `ValueError` for shapes that do not broadcast.
+    **Raises:** `ValueError` for shapes that do not broadcast, and where no e is in
+    [0, 1).
 
-    **Limits:** NaN for e outside [0, 1) (mathematics: other conics have another
-    equation; `kepler_step` serves them all).
+    **Limits:** NaN for e outside [0, 1) among others, and where it is traced
+    (mathematics: other conics have another equation; `kepler_step` serves them all).
 
     Guess by Markley 1995, 10.1007/BF00691917, and one step of fifth order.
     """
     m, e = promote_to_common_dtype(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
     check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
+    check_elliptic(e)
     return _eccentric_anomaly(m, e)
 
 

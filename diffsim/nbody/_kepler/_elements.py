@@ -20,6 +20,7 @@ from ..._validation import (
 from .._forces import inverse_unit
 from ._anomalies import eccentric_of_true, mean_anomaly, true_anomaly
 from ._conic_checks import (
+    check_all_finite,
     check_apart,
     check_bound,
     check_conic,
@@ -34,7 +35,15 @@ from ._kepler_arguments import (
     phase,
     warn_of_degrees,
 )
-from ._vectors import dot, linear_combination, stack_components, unstacked, wrap_angle
+from ._vectors import (
+    dot,
+    linear_combination,
+    planar_angle,
+    planar_length,
+    stack_components,
+    unstacked,
+    wrap_angle,
+)
 
 
 class Elements(eqx.Module):
@@ -76,8 +85,9 @@ class Elements(eqx.Module):
     `TypeError` for the short names of other programs, with the long one.
 
     **Limits:** no parabolas, whose a is infinite (mathematics). At e = 0 and i = 0 the
-    angles ω and Ω are arbitrary, and the elements have no derivative by the state: what
-    comes there means nothing (mathematics); `NonsingularElements` has neither.
+    angles ω and Ω are arbitrary, and e, i and the angles have no derivative by the
+    state: zero is taken, which means nothing (mathematics); `NonsingularElements` has
+    neither.
     """
 
     semi_major_axis: Float[Array, "*shape"]
@@ -137,6 +147,11 @@ class Elements(eqx.Module):
 
         **Raises:** `ValueError` for e = 1, whose pericenter passage has no n.
         """
+        if "true_anomaly" in others:
+            raise TypeError(
+                "true_anomaly is already in mean_anomaly; leave one of them out, and "
+                "for the true one write Elements(true_anomaly=...)"
+            )
         m, e = promote_to_common_dtype(
             mean_anomaly=mean_anomaly, eccentricity=eccentricity
         )
@@ -222,8 +237,10 @@ class Elements(eqx.Module):
         **Arguments:** `gm`, shape (...): G times the sum of both masses; None is the
         one that the elements hold.
 
-        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a.
+        **Raises:** `ValueError` for e = 1, a fall through the center by a finite a, and
+            for elements that are not finite.
         """
+        check_all_finite(vars(self))
         check_curved(self.eccentricity)
         return _state(self, self._with_gm("state", gm))
 
@@ -275,17 +292,16 @@ def _elements(x, v, gm):
     p = h2 / gm
     # e cos f and e sin f
     radial, transverse = p / r - 1, jnp.sqrt(p / gm) * sigma / r
-    anomaly = jnp.arctan2(transverse, radial)
+    anomaly = planar_angle(radial, transverse)
     hx, hy, hz = unstacked(momentum)
-    planar = (hx == 0) & (hy == 0)
-    node = jnp.arctan2(jnp.where(planar, 0.0, hx), jnp.where(planar, 1.0, -hy))
+    node = planar_angle(-hy, hx)
     to_node = stack_components(jnp.cos(node), jnp.sin(node), jnp.zeros_like(node))
     ahead = jnp.cross(momentum, to_node) / jnp.sqrt(h2)[..., None]
     latitude = jnp.arctan2(dot(x, ahead), dot(x, to_node))
     return {
         "semi_major_axis": 1 / (2 / r - dot(v, v) / gm) / s,
-        "eccentricity": jnp.hypot(radial, transverse),
-        "inclination": jnp.arctan2(jnp.hypot(hx, hy), hz),
+        "eccentricity": planar_length(radial, transverse),
+        "inclination": jnp.arctan2(planar_length(hx, hy), hz),
         "longitude_of_ascending_node": node,
         "argument_of_pericenter": wrap_angle(latitude - anomaly),
         "true_anomaly": anomaly,

@@ -53,11 +53,25 @@ def _drift(x, v, dt, gm):
         & (jnp.abs(b * u * u) < _SHORT**2)
         & (jnp.abs(beta * u * u) < _SHORT_SQUARED)
     )
-    s, g1, g2, g3, after = jax.lax.cond(jnp.all(short), _short, _any, *given)
+    s, g1, g2, g3, after = jax.lax.cond(_all_of(short), _short, _any, *given)
     inverse_after = 1 / after
     f, g = -gm * g2 * inverse, dt - gm * g3
     df, dg = -gm * g1 * inverse * inverse_after, -gm * g2 * inverse_after
     return [f * x + g * v, df * x + dg * v, s]
+
+
+@jax.custom_batching.custom_vmap
+def _all_of(flags):
+    """Whether all flags hold, of all systems of a batch together."""
+    return jnp.all(flags)
+
+
+@_all_of.def_vmap
+def _all_of_batch(axis_size, in_batched, flags):
+    # One answer a batch keeps the branch a branch: of one answer a system `vmap` runs
+    # both and selects, six times as long for 64 systems.
+    del axis_size, in_batched
+    return _all_of(flags), False
 
 
 def _short(x, v, dt, gm, r, inverse, sigma, beta, zeta):

@@ -18,7 +18,7 @@ from ..._validation import (
     promote_to_common_dtype,
 )
 from .._forces import inverse_unit
-from ._conic_checks import check_apart, leaves_of
+from ._conic_checks import check_all_finite, check_apart, leaves_of
 from ._ellipse import ellipse_state, mean_longitude_at, tilted_frame
 from ._kepler_arguments import GM_HINT, check_named, phase, warn_of_degrees
 from ._vectors import dot, unstacked, wrap_angle
@@ -100,6 +100,7 @@ class NonsingularElements(eqx.Module):
 
         **Arguments:** `gm`, shape (...): G times the sum of both masses.
         """
+        check_all_finite(vars(self))
         gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
         check_not_negative("gm", gm, GM_HINT)

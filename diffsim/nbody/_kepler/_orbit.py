@@ -11,11 +11,13 @@ from jaxtyping import Array, Float
 from ..._types import Numbers
 from ..._validation import (
     check_broadcast,
+    check_finite,
     check_not_negative,
     check_positive,
     is_traced,
     promote_to_common_dtype,
 )
+from ._conic_checks import check_all_finite
 from ._elements import Elements
 from ._kepler_arguments import GM_HINT, warn_of_degrees
 from ._orbit_arguments import (
@@ -85,7 +87,7 @@ class Orbit(eqx.Module):
     **Raises:** `TypeError` for two ways to say one thing, none to say the size, and
     other names; `ValueError` for values that no orbit has: a period that is not
     positive or of an unbound orbit, e = 1, e² of vectors from 1 on, dates that float32
-    does not hold.
+    does not hold, and those that are not finite.
 
     **Limits:** vectors and a period are of ellipses (mathematics); NaN where such
     values are traced. At e = 0 the anomalies and `time_of_pericenter` beside a vector
@@ -163,6 +165,7 @@ class Orbit(eqx.Module):
         for name in _ELEMENTS:
             setattr(self, name, given.get(name))
         check_broadcast(**{name: leaf.shape for name, leaf in given.items()})
+        check_all_finite(given)
         check_values(given)
         if turns := turns_of(given):
             warn_of_degrees(**turns)
@@ -227,9 +230,11 @@ def _given(orbit: Orbit) -> dict[str, Array]:
 
 def _checked_epoch(epoch: Any) -> float:
     try:
-        return float(epoch)
+        epoch = float(epoch)
     except (TypeError, ValueError, jax.errors.ConcretizationTypeError) as error:
         raise ValueError(
             f"epoch must be one number that is known, got {epoch!r:.60}; one time for "
             "all orbits, and derivatives by the time of transit or pericenter"
         ) from error
+    check_finite("epoch", epoch)
+    return epoch

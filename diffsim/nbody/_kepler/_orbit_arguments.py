@@ -59,6 +59,9 @@ _ALIASES = {
     "b": "impact_parameter, with star_radius",
     "K": "a mass: nbody.planet_mass(star_mass, semi_amplitude, period=...)",
     "k1": "a mass: nbody.planet_mass(star_mass, semi_amplitude, period=...)",
+    "semi_amplitude": "a mass: nbody.planet_mass(star_mass, semi_amplitude, ...)",
+    "m": "one of the masses of Bodies.from_elements(masses, orbit)",
+    "mass": "one of the masses of Bodies.from_elements(masses, orbit)",
 }
 
 
@@ -102,7 +105,8 @@ def _check_one_of(given, ways, least):
     found = [way for way in ways if any(name in given for name in way)]
     if len(found) > 1:
         got = [next(name for name in way if name in given) for way in found]
-        raise TypeError(f"Orbit takes one of {' and '.join(got)}, got both")
+        count = "both" if len(got) == 2 else f"all {len(got)}"
+        raise TypeError(f"Orbit takes one of {' and '.join(got)}, got {count}")
     if len(found) < least:
         raise TypeError(
             f"Orbit needs {' or '.join(way[0] for way in ways)}, a time or a length"

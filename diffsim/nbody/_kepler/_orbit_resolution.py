@@ -14,7 +14,7 @@ from ._ellipse import (
     mean_of_true_longitude,
     tilted_frame,
 )
-from ._vectors import wrap_angle
+from ._vectors import planar_angle, planar_length, wrap_angle
 
 
 #: An orbit is in front of what it surrounds a quarter turn before its ascending node.
@@ -95,7 +95,7 @@ def _ellipse_of(orbit, gm) -> _Ellipse:
     if orbit.ix is None and orbit.iy is None:
         node = _or_zero(orbit.longitude_of_ascending_node)
     else:
-        node = _direction(_or_zero(orbit.ix), _or_zero(orbit.iy))
+        node = planar_angle(_or_zero(orbit.ix), _or_zero(orbit.iy))
     h, k = _eccentricity_vector(orbit, node)
     e_sin_omega = h * jnp.cos(node) - k * jnp.sin(node)
     inclination = _inclination(orbit, a, h * h + k * k, e_sin_omega)
@@ -105,7 +105,7 @@ def _ellipse_of(orbit, gm) -> _Ellipse:
 
 def _conic_of_ellipse(ellipse: _Ellipse) -> dict[str, Array]:
     a, h, k, inclination, node, longitude = ellipse
-    e, pericenter = _length(h, k), _direction(k, h)
+    e, pericenter = planar_length(h, k), planar_angle(k, h)
     return {
         "semi_major_axis": a,
         "eccentricity": e,
@@ -132,7 +132,7 @@ def _eccentricity_vector(orbit, node):
     cosine, sine = orbit.e_cos_omega, orbit.e_sin_omega
     if orbit.sqrt_e_cos_omega is not None or orbit.sqrt_e_sin_omega is not None:
         cosine, sine = orbit.sqrt_e_cos_omega, orbit.sqrt_e_sin_omega
-        root = _length(_or_zero(cosine), _or_zero(sine))
+        root = planar_length(_or_zero(cosine), _or_zero(sine))
         cosine, sine = root * _or_zero(cosine), root * _or_zero(sine)
     if cosine is None and sine is None:
         e, pericenter = (
@@ -154,7 +154,7 @@ def _inclination(orbit, a, e2, e_sin_omega):
         return jnp.arccos(orbit.impact_parameter * orbit.star_radius / apart)
     if orbit.ix is None and orbit.iy is None:
         return _or_zero(orbit.inclination)
-    return 2 * jnp.arcsin(_length(_or_zero(orbit.ix), _or_zero(orbit.iy)) / 2)
+    return 2 * jnp.arcsin(planar_length(_or_zero(orbit.ix), _or_zero(orbit.iy)) / 2)
 
 
 def _true_anomaly(orbit, e, omega, node, n):
@@ -178,10 +178,10 @@ def _mean_longitude(orbit, h, k, node, n):
     angles = orbit.argument_of_pericenter, orbit.longitude_of_pericenter
     by_angle = orbit.eccentricity is not None or any(a is not None for a in angles)
     given = _longitude_of_pericenter(orbit, node) if by_angle else None
-    pericenter = _direction(k, h) if given is None else given
+    pericenter = planar_angle(k, h) if given is None else given
     if orbit.eccentric_anomaly is not None:
         anomaly = orbit.eccentric_anomaly
-        return pericenter + anomaly - _length(h, k) * jnp.sin(anomaly)
+        return pericenter + anomaly - planar_length(h, k) * jnp.sin(anomaly)
     mean = _mean_anomaly(orbit, n)
     if mean is None:
         return mean_of_true_longitude(pericenter + _or_zero(orbit.true_anomaly), h, k)
@@ -198,16 +198,3 @@ def _mean_anomaly(orbit, n):
 def _or_zero(value: Array | None) -> Array:
     # Weakly typed, as a number of Python's: it decides no dtype.
     return jnp.asarray(0.0) if value is None else value
-
-
-def _length(x, y):
-    """√(x² + y²), whose derivative at 0 is taken as zero."""
-    square = x * x + y * y
-    some = square > 0
-    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1.0)), 0.0)
-
-
-def _direction(x, y):
-    """The angle of (x, y), zero with all its derivatives where there is none."""
-    some = (x != 0) | (y != 0)
-    return jnp.arctan2(jnp.where(some, y, 0.0), jnp.where(some, x, 1.0))

@@ -48,3 +48,16 @@ def orbit_units(x: Array, v: Array, gm: Array) -> tuple[Array, Array]:
         for a in jax.lax.stop_gradient((r, speed))
     )
     return length, speed
+
+
+def planar_length(x: Array, y: Array) -> Array:
+    """√(x² + y²), whose derivative at 0 is taken as zero."""
+    square = x * x + y * y
+    some = square > 0
+    return jnp.where(some, jnp.sqrt(jnp.where(some, square, 1.0)), 0.0)
+
+
+def planar_angle(x: Array, y: Array) -> Array:
+    """The angle of (x, y), zero with all its derivatives where there is none."""
+    some = (x != 0) | (y != 0)
+    return jnp.arctan2(jnp.where(some, y, 0.0), jnp.where(some, x, 1.0))

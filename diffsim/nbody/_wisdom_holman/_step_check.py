@@ -32,8 +32,17 @@ def check_kepler_splitting(system: Any, method: Method):
             f"{name} follows Kepler orbits, which Gravity(softening={softening:g}) has "
             "none of; take softening=0, or integrators.Leapfrog()"
         )
+    _check_center(name, np.asarray(system.bodies.masses))
     if method.step is not None:
         _warn_of_a_long_step(system, solver, float(method.step))
+
+
+def _check_center(name: str, masses: np.ndarray):
+    if masses[0] == 0 and np.any(masses):
+        raise ValueError(
+            f"{name} follows orbits about the first body, and masses[0] is 0; put the "
+            "most massive body first, or take nbody.IAS15()"
+        )
 
 
 def _warn_of_a_long_step(system, solver, step: float):
