@@ -131,3 +131,13 @@ def test_weights_satisfy_the_order_conditions(solver):
     for power in (3, 5):
         # Yoshida's fifteen are published to 15 digits of numbers up to 2.
         assert abs(sum(w**power for w in solver.weights)) < 1e-12
+
+
+def test_a_composition_of_many_stages_is_a_program_of_one():
+    def accelerations(solver):
+        program = jax.make_jaxpr(lambda h: one_step(solver, jnp.asarray(_START), h))(
+            0.1
+        )
+        return str(program).count(" div ")
+
+    assert accelerations(KahanLi8()) == accelerations(Leapfrog()) == 1
