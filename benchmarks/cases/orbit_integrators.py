@@ -226,7 +226,7 @@ def _gradients(effort: Effort) -> list[Row]:
 
 def _sweep(effort: Effort, system: nbody.NBody) -> Row:
     """Many systems of five bodies by the map, and REBOUND's loop over them."""
-    runs, steps = effort.size(256, 8), effort.size(1000, 50)
+    runs, steps = effort.size(256, 8), effort.size(5000, 50)
     end = steps * PERIOD / 20
     method = _method(nbody.WisdomHolman())
     random = np.random.default_rng(0)

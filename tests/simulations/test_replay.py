@@ -112,7 +112,7 @@ def _close(a, b, rtol=1e-10):
 @pytest.mark.parametrize("times", _TIMES.values(), ids=_TIMES)
 def test_replayed_derivatives_agree_with_diffrax_in_both_modes(times, traced):
     run, leaves = _run(_method(diffrax.Dopri5()), times, traced=traced)
-    theirs = _method(diffrax.Dopri5(), adjoint=diffrax.DirectAdjoint())
+    theirs = _method(diffrax.Dopri5(), adjoint=diffrax.ForwardMode())
     expected = jax.jacfwd(_one_by_one(theirs, times, traced=traced))(leaves)
     _close(jax.jacfwd(run)(leaves), expected)
     _close(jax.jacrev(run)(leaves), expected)
@@ -122,7 +122,7 @@ def test_replayed_derivatives_agree_with_diffrax_in_both_modes(times, traced):
 def test_derivatives_of_every_explicit_solver_agree_with_diffrax(solver):
     times = _TIMES["several in a step"]
     run, leaves = _run(_method(solver, tolerance=1e-5), times)
-    theirs = _method(solver, diffrax.DirectAdjoint(), tolerance=1e-5)
+    theirs = _method(solver, diffrax.ForwardMode(), tolerance=1e-5)
     expected = jax.jacfwd(_one_by_one(theirs, times))(leaves)
     _close(jax.jacfwd(run)(leaves), expected)
     _close(jax.jacrev(run)(leaves), expected)
@@ -171,7 +171,7 @@ def test_derivatives_of_implicit_solvers_agree_with_diffrax(solver, times):
         return states
 
     point = jnp.asarray(2.0), jnp.array([1.0, -0.3])
-    expected = jax.jacfwd(run(diffrax.DirectAdjoint()))(point)
+    expected = jax.jacfwd(run(diffrax.ForwardMode()))(point)
     _close(jax.jacfwd(run(None))(point), expected, rtol=1e-9)
     _close(jax.jacrev(run(None))(point), expected, rtol=1e-9)
 

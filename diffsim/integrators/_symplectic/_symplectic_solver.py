@@ -13,7 +13,8 @@ from ...simulations import AbstractSplittingSolver
 
 
 #: Stages that are written out. A loop of more takes as long to run, and of KahanLi8 and
-#: five bodies a sixteenth to compile: a gradient 0.44 s for 7.0, a Jacobian 0.24 for 5.7.
+#: five bodies a sixteenth to compile: a gradient 0.44 s for 7.0, a Jacobian 0.24 s for
+#: 5.7.
 _FEW_STAGES = 4
 
 
