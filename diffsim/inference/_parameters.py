@@ -173,10 +173,14 @@ def _by_path(model: PyTree, free: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _with_arrays(model: PyTree, parts: Sequence[LeafSelection]) -> PyTree:
-    """The model with free Python floats as arrays: another start compiles nothing."""
+    """The model with free numbers as arrays: another start compiles nothing.
+
+    Of their own dtype, as those of a fitted model are: a Python float has none.
+    """
     leaves, structure = jax.tree.flatten(model)
     for part in parts:
-        leaves[part.leaf] = jnp.asarray(leaves[part.leaf])
+        leaf = jnp.asarray(leaves[part.leaf])
+        leaves[part.leaf] = jnp.asarray(leaf, leaf.dtype)
     return jax.tree.unflatten(structure, leaves)
 
 

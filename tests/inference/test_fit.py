@@ -385,3 +385,17 @@ def test_fit_is_a_pytree_of_arrays(best):
     rebuilt = jax.tree.unflatten(jax.tree.structure(best), leaves)
     assert isinstance(rebuilt, Fit) and str(rebuilt) == str(best)
     assert eqx.tree_equal(rebuilt.values, best.values)
+
+
+def test_a_fit_that_goes_on_from_another_compiles_nothing(compilations):
+    def line(m):
+        return m["a"] + m["b"] * np.linspace(0.0, 1.0, 5)
+
+    def fitted(start):
+        return fit(line, start, np.arange(5.0), noise=Gaussian(0.1))
+
+    # Python floats have no dtype, and those of a fitted model have one.
+    found = fitted({"a": 1.0, "b": 1.0})
+    before = compilations()
+    fitted(found.model)
+    assert compilations() == before
