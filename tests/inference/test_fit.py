@@ -392,10 +392,12 @@ def test_a_fit_that_goes_on_from_another_compiles_nothing(compilations):
         return m["a"] + m["b"] * np.linspace(0.0, 1.0, 5)
 
     def fitted(start):
-        return fit(line, start, np.arange(5.0), noise=Gaussian(0.1))
+        return fit(line, start, np.sin(np.arange(5.0)), noise=Gaussian(0.1))
 
     # Python floats have no dtype, and those of a fitted model have one.
     found = fitted({"a": 1.0, "b": 1.0})
+    assert not found.model["a"].weak_type
+    near = {name: value + 1.0 for name, value in found.model.items()}
     before = compilations()
-    fitted(found.model)
+    fitted(near)
     assert compilations() == before
