@@ -77,7 +77,9 @@ class WisdomHolman(AbstractKeplerSplitting):
     for a step longer than half the shortest period.
 
     **Limits:** fixed steps; no close encounters between planets, where B is not small
-    (mathematics); a center, body 0 (mathematics).
+    (mathematics); a center, body 0 (mathematics). Events ask for the state behind every
+    step, for which a corrector is undone and done again: of order 17 that is 130 Kepler
+    steps more, so take none, or the default method.
     """
 
     coordinates: str = eqx.field(static=True, default="jacobi", kw_only=True)
