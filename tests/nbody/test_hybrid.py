@@ -86,7 +86,7 @@ def test_a_test_particle_exchanged_by_a_planet_keeps_the_jacobi_constant():
 
 
 def meeting(moved=(0.0, 0.0, 0.0)):
-    """Two planets of which the inner one overtakes the other at 1.3 Hill radii."""
+    """Two planets of which the inner one passes the other at 0.3 Hill radii."""
     dm, dx, dv = moved
     orbits = nbody.Elements(semi_major_axis=[1.0, 1.06], true_anomaly=[0.0, 0.25])
     bodies = nbody.Bodies.from_elements([1.0, 1e-4, 1e-4], orbits)

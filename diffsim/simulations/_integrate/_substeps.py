@@ -1,6 +1,6 @@
 """Adaptive steps inside of a step of another solver."""
 
-from typing import Any
+from typing import Any, cast
 
 import diffrax
 import equinox as eqx
@@ -78,9 +78,9 @@ def adaptive_substeps(
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
     method, epoch = Method(solver, max_steps=max_steps), Epoch(0.0, dtype)
     t, length = jnp.asarray(t, dtype), jnp.asarray(length, dtype)
-    controller = with_minimum_step(controller_of(method, dtype), dtype)
+    controller = cast(Any, controller_of(method, dtype))
     request = RunSpec(
-        _Inner(_Rate(terms, args)),
+        cast(Any, _Inner(_Rate(terms, args))),
         Plan(method, None, 0),
         epoch,
         t,
@@ -89,7 +89,7 @@ def adaptive_substeps(
         diffrax.NoProgressMeter(),
     )
     end = t + length
-    side = DiffraxPlan(1, max_steps, controller)
+    side = DiffraxPlan(1, max_steps, with_minimum_step(controller, dtype))
     run = diffrax_outputs(request, side, span=(t, end), times=end[None])
     state = jax.tree.map(lambda a: a[0], run.states)
     return nan_unless(state, jnp.asarray(run.result == RESULTS.successful))
