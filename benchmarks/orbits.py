@@ -105,7 +105,7 @@ def draw(record: dict[str, Any]) -> None:
     ax.set_ylabel("energy error")
     ax.grid(alpha=0.3)
     handles, labels = ax.get_legend_handles_labels()
-    handles.append(plt.Line2D([], [], ls="", marker="s", color="gray", mfc="white"))
+    handles += ax.plot([], [], "s", color="gray", mfc="white")
     ax.legend(handles, [*labels, "REBOUND's"], fontsize=8, loc="best")
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=110)

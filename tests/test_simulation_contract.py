@@ -52,7 +52,7 @@ _CENTRAL = [_SOFT, nbody.PostNewtonian(9.0, primary=0)]
             for row in (
                 (
                     system(_RELATIVE, test_particles=True),
-                    _TIMES,
+                    [0.1, 0.2],
                     Method(diffrax.Heun(), 0.1),
                     "all pairs relativistic, driven",
                 ),

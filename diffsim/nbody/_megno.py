@@ -77,7 +77,9 @@ def megno(
     - `tangent`: positions and velocities of δ at `t0`, each (body, 3); None draws
         normal numbers by `seed`. What it is matters for short runs alone.
     - `method`: None is adaptive, at the tolerance of the default method for the bodies
-        and 1e-9 for the tangent. Any method of velocity-dependent forces will do.
+        and 1e-9 for the tangent; through close encounters `diffrax.Dopri8()` with a
+        controller of your own goes on where that stops. Not `IAS15`: the tangent is no
+        pair of positions and velocities.
     - `throw`: as of `simulate`.
 
     **Returns:** a `Megno`, with `values` and `lyapunov_times`.

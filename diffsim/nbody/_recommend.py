@@ -59,8 +59,9 @@ def recommend_method(system: Any) -> Method:
 
     **Raises:** `ValueError` while tracing.
 
-    **Limits:** it knows the orbits at `t0` alone. For transit times in a fit, which
-    compile the step of a solver several times, the default is ready soonest.
+    **Limits:** it knows the orbits at `t0` alone (mathematics). For transit times in a
+    fit, which compile the step of a solver several times, the default is ready soonest
+    (convenience).
     """
     check_type("system", system, NBody, "nbody.NBody(bodies)")
     if is_traced(system.bodies.positions) or is_traced(system.bodies.masses):

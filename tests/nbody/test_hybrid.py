@@ -125,3 +125,14 @@ def test_derivatives_through_an_encounter_are_those_of_ias15(transform):
 def test_what_it_cannot_do_is_said(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.slow
+def test_an_encounter_is_seen_whatever_the_corrector_makes_of_it():
+    """Two planets that fall upon each other nearly head-on."""
+    orbits = nbody.Elements(semi_major_axis=[1.0, 1.12], true_anomaly=[0.0, 0.6])
+    system = nbody.NBody(nbody.Bodies.from_elements([1.0, 3e-4, 3e-4], orbits))
+    method = Method(nbody.HybridWisdomHolman(corrector=17), step=0.1)
+    # On the grid and off it, before, in and behind the encounter at 45.7.
+    times = np.concatenate([[0.0], np.linspace(45.003, 46.503, 31), [60.0]])
+    assert _energy_change(system, simulate(system, times, method).states) < 1e-5

@@ -116,6 +116,9 @@ def test_coefficients_add_up(table):
 def test_unknown_schemes_raise_value_error():
     with pytest.raises(ValueError, match=r"scheme must be .*\(10, 6, 4\)"):
         nbody.SABA((6, 4))
+    with pytest.raises(ValueError, match=r"corrector must be True or False.* got 17"):
+        nbody.SABA(2, corrector=17)
+    assert nbody.SABA([8, 6, 4]) == nbody.SABA((8, 6, 4))
     with pytest.raises(ValueError, match="corrector=True is there for the schemes"):
         nbody.SABA(corrector=True)
     with pytest.raises(ValueError, match="scheme must be"):

@@ -322,10 +322,22 @@ def test_step_longer_than_half_the_shortest_period_warns():
     method = Method(nbody.WisdomHolman(), step=40.0)
     system = problems.outer_solar_system()
     with pytest.warns(
-        UserWarning, match=r"shortest period, 74.*of Jupiter.* 3.7, 1/20"
+        UserWarning, match=r"half of 67.57, the time in which Jupiter.* 3.4, 1/20"
     ):
         simulate(system, 40.0, method)
     simulation = rebound.Simulation()
     simulation.add(m=1.0)
     simulation.add(m=1e-3, a=-1.0, e=2.5)
     simulate(nbody.NBody.from_rebound(simulation), 40.0, method)
+
+
+def test_a_step_too_long_for_the_pericenter_warns_and_so_does_the_wrong_center():
+    orbits = nbody.Elements(semi_major_axis=[5.2, 20.0], eccentricity=[0.05, 0.99])
+    comet = nbody.NBody(nbody.Bodies.from_elements([1.0, 1e-3, 0.0], orbits))
+    with pytest.warns(UserWarning, match="body 2 turns about the center"):
+        simulate(comet, 0.0, Method(nbody.WisdomHolman(), step=3.0))
+    masses, *rest = comet.bodies.masses, comet.bodies.positions, comet.bodies.velocities
+    order = np.array([1, 0, 2])
+    wrong = nbody.NBody(nbody.Bodies(masses[order], *(a[order] for a in rest)))
+    with pytest.raises(ValueError, match=r"masses\[1\] is larger than masses\[0\]"):
+        simulate(wrong, 0.0, Method(nbody.WisdomHolman(coordinates="whds"), step=0.01))

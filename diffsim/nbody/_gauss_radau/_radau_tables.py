@@ -100,7 +100,7 @@ def _rounded_together(weights: list[Fraction]) -> np.ndarray:
     tries = np.array(list(product(*errors)))
     k = np.arange(1, 8)
     sizes = _TURN**k / np.array([factorial(i) for i in k])
-    missed = tries @ (np.array(_NODES[1:])[:, None] ** k * sizes)
+    missed = np.dot(tries, np.array(_NODES[1:])[:, None] ** k * sizes)
     best = np.argmin(np.sum(missed**2, axis=1))
     return np.array(list(product(*choices))[best])
 

@@ -13,6 +13,9 @@ import math
 from ._kepler_splitting import Stage
 
 
+#: Of the drifts of a corrector, in steps.
+_APART = math.sqrt(7 / 40)
+
 #: By order, b for i = 1 ... n.
 CORRECTORS: dict[int, tuple[float, ...]] = {
     0: (),
@@ -43,9 +46,14 @@ CORRECTORS: dict[int, tuple[float, ...]] = {
 }
 
 
+def corrector_reach(order: int) -> float:
+    """How far a corrector follows orbits, in steps."""
+    return _APART * len(CORRECTORS[order])
+
+
 def corrector_stages(order: int) -> tuple[Stage, ...]:
     """The corrector, applied before the first step; nothing for 0."""
-    outwards = [(i * math.sqrt(7 / 40), b) for i, b in enumerate(CORRECTORS[order], 1)]
+    outwards = [(i * _APART, b) for i, b in enumerate(CORRECTORS[order], 1)]
     inwards = [(-a, -b) for a, b in outwards[::-1]]
     stages = []
     for a, b in inwards + outwards:

@@ -53,7 +53,11 @@ class SABA(AbstractKeplerSplitting):
     **Limits:** as `WisdomHolman`.
     """
 
-    scheme: int | tuple[int, ...] = eqx.field(static=True, default=(10, 6, 4))
+    scheme: int | tuple[int, ...] = eqx.field(
+        static=True,
+        default=(10, 6, 4),
+        converter=lambda s: tuple(s) if isinstance(s, list) else s,
+    )
     coordinates: str = eqx.field(static=True, default="jacobi", kw_only=True)
     corrector: bool = eqx.field(static=True, default=False, kw_only=True)
 
@@ -67,6 +71,11 @@ class SABA(AbstractKeplerSplitting):
     def __check_init__(self) -> None:
         check_choice("coordinates", self.coordinates, FRAMES)
         check_choice("scheme", self.scheme, self._schemes)
+        if not isinstance(self.corrector, bool):
+            raise ValueError(
+                "corrector must be True or False, a commutator at either end of SABA1 "
+                f"to SABA4, got {self.corrector!r:.60}; orders belong to WisdomHolman"
+            )
         if self.corrector and self.scheme not in COMMUTATORS:
             raise ValueError(
                 f"corrector=True is there for the schemes 1 to 4, got {self.scheme!r}"

@@ -73,7 +73,7 @@ def adaptive_substeps(
 
     **Good values:** `max_steps` of a few thousand: they cost memory for derivatives.
 
-    **Limits:** explicit terms, `diffrax.ODETerm` and what is made one by a simulation.
+    **Limits:** terms of one rate, `diffrax.ODETerm`s and separable ones (convenience).
     """
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y))).dtype
     method, epoch = Method(solver, max_steps=max_steps), Epoch(0.0, dtype)
