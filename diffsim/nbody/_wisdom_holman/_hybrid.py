@@ -23,7 +23,7 @@ _MOST_STEPS = 4096
 
 
 class _Known(eqx.Module):
-    """What the map needs, and G times all masses, test particles' among them."""
+    """Constants of the maps, and G times all masses, those of test particles too."""
 
     map: Constants
     gm: Array
