@@ -20,6 +20,7 @@ jax.config.update("jax_enable_x64", True)
 # %% [markdown]
 # Orbits as observers give them: period, √e cos ω, √e sin ω and time of conjunction. The
 # star has 0.956 solar masses, the planets are in Earth masses. Units are AU and days.
+# Steps of one length, 27 a period of b, make all of it smooth in the parameters.
 
 # %%
 G = nbody.G["au, Msun, day"]

@@ -83,8 +83,8 @@ def recommend_method(system: Any) -> Method:
     steps = _STEPS[type(solver)]
     step = _rounded_down(time / steps)
     print(
-        f"{type(solver).__name__} at step {step:g}, {steps} a pericenter time of "
-        f"{time:.4g} ({pair}): {why}"
+        f"{type(solver).__name__} at step {step:g}, {steps} in the {time:.4g} in which "
+        f"{pair} turn at pericenter: {why}"
     )
     return Method(solver, step=step)
 
@@ -100,7 +100,10 @@ def _solver(system: NBody) -> tuple[diffrax.AbstractSolver[Any], str]:
     """The solver of fixed steps, and why."""
     about = _planets(system)
     if about is None:
-        return KahanLi8(), "no body is the center of all others; no close encounters"
+        return (
+            KahanLi8(),
+            "the first body is not the center of all; no close encounters",
+        )
     near = _nearest(about)
     if near < _APART:
         why = f"orbits about the center come within {near:.2g} mutual Hill radii"

@@ -24,7 +24,12 @@ from .._validation import (
     is_traced,
 )
 from ..integrators import AbstractExponentialSolver
-from ..simulations import AbstractSimulation, AbstractSplittingSolver, Method
+from ..simulations import (
+    AbstractSimulation,
+    AbstractSplittingSolver,
+    AbstractUnsynchronizedSolver,
+    Method,
+)
 from ._boundaries import AbstractBoundary
 from ._discretizations import AbstractDiscretization, FiniteVolume, Fourier
 from ._domain import Domain, sides_of
@@ -298,6 +303,8 @@ def _check_solver(evolution: Evolution, solver: Any):
     waves = isinstance(equation, AbstractSecondOrderInTime | AbstractSplitStepEquation)
     if isinstance(solver, AbstractExponentialSolver) and not modes:
         steps = "semilinear equations in Fourier space (pde.Fourier, periodic)"
+    elif isinstance(solver, AbstractUnsynchronizedSolver):
+        steps = "the bodies of an nbody.NBody"
     elif isinstance(solver, AbstractSplittingSolver) and not waves:
         steps = "waves, pde.Wave or pde.Schrodinger"
     else:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import rebound
 
-from diffsim import nbody, problems
+from diffsim import nbody, pde, problems
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import (
     AbstractSimulation,
@@ -306,7 +306,10 @@ def test_systems_without_kepler_orbits_raise_value_error():
     light = eqx.tree_at(lambda b: b.masses, bodies, bodies.masses.at[0].set(0))
     one = nbody.Bodies([1.0], np.zeros((1, 3)), np.zeros((1, 3)))
     cases = [
-        (nbody.NBody(bodies, [nbody.Gravity(), drag]), "do not depend on velocity"),
+        (
+            nbody.NBody(bodies, [nbody.Gravity(), drag]),
+            "one of these depends on velocity",
+        ),
         (nbody.NBody(bodies, nbody.Gravity(softening=0.1)), "take softening=0"),
         (nbody.NBody(bodies, lambda t, s: -s.positions, gravity=False), "needs nbody"),
         (nbody.NBody(one), "two bodies or more"),
@@ -341,3 +344,9 @@ def test_a_step_too_long_for_the_pericenter_warns_and_so_does_the_wrong_center()
     wrong = nbody.NBody(nbody.Bodies(masses[order], *(a[order] for a in rest)))
     with pytest.raises(ValueError, match=r"masses\[1\] is larger than masses\[0\]"):
         simulate(wrong, 0.0, Method(nbody.WisdomHolman(coordinates="whds"), step=0.01))
+
+
+def test_fields_are_no_orbits():
+    heat = pde.Evolution(pde.Diffusion(1.0), jnp.zeros(8), pde.Grid(8))
+    with pytest.raises(ValueError, match="WisdomHolman steps the bodies of an nbody"):
+        simulate(heat, 0.1, Method(nbody.WisdomHolman(), step=0.1))

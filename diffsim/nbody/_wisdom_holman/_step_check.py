@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from ..._validation import is_traced
-from ...simulations import Method
+from ...simulations import Method, Separable
 from ._hybrid import HybridWisdomHolman
 from ._kepler_splitting import AbstractKeplerSplitting, check_bodies
 
@@ -24,6 +24,11 @@ def check_kepler_splitting(system: Any, method: Method):
     if not isinstance(solver, AbstractKeplerSplitting):
         return
     check_bodies(method.solver, system)
+    if not isinstance(system.terms(), Separable):
+        raise ValueError(
+            f"{name} needs forces that depend on positions alone, and one of these "
+            "depends on velocity (PostNewtonian and drag do); take nbody.IAS15()"
+        )
     if any(is_traced(leaf) for leaf in jax.tree.leaves((system, method.step))):
         return
     softening = float(system.gravity.softening)
