@@ -136,7 +136,8 @@ def test_pde_derivative_table_covers_every_equation_and_integrator():
     fields = {type(solver).__name__ for solver, _ in _integrator_table.SOLVERS}
     # Compositions of a leapfrog go as the one that is tried.
     composed = {"Yoshida6", "Yoshida8", "KahanLi6", "KahanLi8", "SymmetricComposition"}
-    assert fields - tried == {*composed, "Tsit5"}
+    of_orbits = {"HybridWisdomHolman", "IAS15", "SABA", "WisdomHolman"}
+    assert fields - tried == {*composed, *of_orbits, "Tsit5"}
     laws = set()
     for name, _ in cases:
         system = PDE_PROBLEMS[name]()

@@ -8,7 +8,10 @@ import pytest
 
 
 FOLDER = pathlib.Path(__file__).parents[2] / "tools/peers"
-PEERS = ("celerite2", "derivkit", "gaspery", "iminuit", "lmfit", "pyhf", "radvel")
+PEERS = (
+    *("celerite2", "derivkit", "gaspery", "gradsolve"),
+    *("iminuit", "lmfit", "pyhf", "radvel"),
+)
 
 
 def numbers(entry):

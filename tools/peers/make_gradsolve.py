@@ -22,6 +22,7 @@ from diffsim.simulations import AbstractSimulation
 
 
 RTOL, ATOL, END, MAX_STEPS = 1e-6, 1e-9, 10.0, 4096
+FORMULA = "d/dρ Σ y(10)², x' = 10 (y − x), y' = ρx − y − xz, z' = xy − 8z/3"
 TOLERANCES = diffrax.PIDController(RTOL, ATOL)
 
 
@@ -112,6 +113,7 @@ def compare(count: int) -> dict:
     scale = np.max(np.abs(known))
     found = np.asarray(replayed(args[0][:, None]))[:, 0]
     return {
+        "formula": FORMULA,
         "trajectories": count,
         "seconds": times,
         "diffsim_over_gradsolve_replay": times["diffsim"] / times["gradsolve_replay"],

@@ -59,7 +59,9 @@ class SABA(AbstractKeplerSplitting):
         converter=lambda s: tuple(s) if isinstance(s, list) else s,
     )
     coordinates: str = eqx.field(static=True, default="jacobi", kw_only=True)
-    corrector: bool = eqx.field(static=True, default=False, kw_only=True)
+    corrector: bool = eqx.field(
+        static=True, default=False, kw_only=True, converter=lambda c: _yes_or_no(c)
+    )
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1023/A:1012098603882",
@@ -71,11 +73,6 @@ class SABA(AbstractKeplerSplitting):
     def __check_init__(self) -> None:
         check_choice("coordinates", self.coordinates, FRAMES)
         check_choice("scheme", self.scheme, self._schemes)
-        if not isinstance(self.corrector, bool):
-            raise ValueError(
-                "corrector must be True or False, a commutator at either end of SABA1 "
-                f"to SABA4, got {self.corrector!r:.60}; orders belong to WisdomHolman"
-            )
         if self.corrector and self.scheme not in COMMUTATORS:
             raise ValueError(
                 f"corrector=True is there for the schemes 1 to 4, got {self.scheme!r}"
@@ -114,6 +111,15 @@ class SABA(AbstractKeplerSplitting):
         if self.corrector:
             stages.append(_commutator(2, COMMUTATORS[self.scheme]))
         return merged((*stages, Stage("drift", drifts[0])))
+
+
+def _yes_or_no(corrector: Any) -> bool:
+    if isinstance(corrector, bool):
+        return corrector
+    raise ValueError(
+        "corrector must be True or False, a commutator at either end of SABA1 to "
+        f"SABA4, got {corrector!r:.60}; orders belong to WisdomHolman"
+    )
 
 
 def _commutator(times: int, share: float) -> Stage:
