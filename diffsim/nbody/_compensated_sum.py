@@ -34,7 +34,7 @@ def add_compensated(high: Array, low: Array, change: Array) -> tuple[Array, Arra
     """
     change = change + low
     total = high + change
-    # The exact derivative of what follows is zero, and its computed one rounding.
+    # Held, as what follows has the exact derivative zero, and computed a rounding's.
     high, change, rounded = jax.lax.stop_gradient((high, change, total))
     part = rounded - high
     return total, (high - (rounded - part)) + (change - part)

@@ -180,7 +180,8 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
         met = self._meet(constants, length, z.orbits) | (z.plain > 0)
         return jax.lax.cond(met, by_ias15, by_map, z)
 
-    def back(self, constants, terms, t, length, z, args) -> Orbits:
+    def back(self, constants, terms, t, length, z, args) -> _Inside:
+        # Nobody asks: `Reversible` refuses what is not time-symmetric, as this is not.
         raise NotImplementedError("steps by IAS15 are not undone by the same ones")
 
     def _meet(self, constants: _Known, length: Array, z: Orbits) -> Bool[Array, ""]:
