@@ -44,7 +44,8 @@ import json, os, sys
 import jax
 flags, environment = dict(jax.config.values), dict(os.environ)
 import diffsim
-from diffsim import inference, integrators, nbody, simulations, sweeps, verify
+from diffsim import cli, inference, integrators, nbody, plots, problems, simulations
+from diffsim import pde, sweeps, verify
 print(json.dumps({
     "flags": [k for k, v in jax.config.values.items() if flags.get(k) != v],
     "environment": os.environ != environment,
