@@ -200,22 +200,12 @@ def measured(
     subject: Subject, solver: diffrax.AbstractSolver, steps: int | float
 ) -> Row:
     """Taylor slopes in both modes, order and gradient cost of one pair."""
-    simulation, step = subject.make(), _END / steps
-
-    def run(system, step):
-        return simulate(system, _END, Method(solver, step=step)).states
-
-    taylor = taylor_test(lambda system: run(system, step), simulation, scale=_SOFT)
-    orders = convergence(
-        lambda step: subject.observe(run(simulation, step)),
-        [step / _SHORTER**n for n in range(_RUNS)],
-        exact=subject.exact,
-        floor=_FLOOR,
-    ).orders
-    # The finest above rounding: coarser ones are not yet in the limit of small steps.
-    order = float([np.nan, *orders[np.isfinite(orders)]][-1])
+    simulation = subject.make()
+    taylor = taylor_test(
+        lambda system: _end(system, solver, _END / steps), simulation, scale=_SOFT
+    )
+    order, expected = order_of(subject, solver, steps)
     slopes = {mode: furthest(taylor, mode) for mode in ("forward", "reverse")}
-    expected = solver.order(simulation.terms())
     failures = [f"Taylor slope of {x.name}" for x in taylor.leaves if not x.passed]
     # Written so that NaN fails.
     if expected is None or not order > expected - _SHORT_OF_ORDER:
@@ -230,6 +220,26 @@ def measured(
         cost=_gradient_cost(simulation, solver),
         failures=tuple(failures),
     )
+
+
+def order_of(
+    subject: Subject, solver: diffrax.AbstractSolver, steps: int | float
+) -> tuple[float, int | None]:
+    """The order of a solver where it shows, and what the solver says it is."""
+    simulation = subject.make()
+    orders = convergence(
+        lambda step: subject.observe(_end(simulation, solver, step)),
+        [_END / steps / _SHORTER**n for n in range(_RUNS)],
+        exact=subject.exact,
+        floor=_FLOOR,
+    ).orders
+    # The finest above rounding: coarser ones are not yet in the limit of small steps.
+    order = float([np.nan, *orders[np.isfinite(orders)]][-1])
+    return order, solver.order(simulation.terms())
+
+
+def _end(simulation: AbstractSimulation, solver: Any, step: float) -> Any:
+    return simulate(simulation, _END, Method(solver, step=step)).states
 
 
 def _runs(subject: Subject, solver: diffrax.AbstractSolver) -> bool:

@@ -179,7 +179,9 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
             return self.enter(constants, terms, t + length, length, y, args)
 
         met = self._meet(constants, length, z.orbits) | (z.plain > 0)
-        return jax.lax.cond(met, by_ias15, by_map, z)
+        # Run again for a gradient: else every step of the map would keep room for all
+        # that thousands of steps by IAS15 leave to it.
+        return jax.lax.cond(met, jax.checkpoint(by_ias15), by_map, z)
 
     def back(self, constants, terms, t, length, z, args) -> _Inside:
         # Nobody asks: `Reversible` refuses what is not time-symmetric, as this is not.
