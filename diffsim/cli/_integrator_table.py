@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .. import integrators, pde
+from .._types import PyTree
 from ..nbody import (
     IAS15,
     SABA,
@@ -238,7 +239,9 @@ def order_of(
     return order, solver.order(simulation.terms())
 
 
-def _end(simulation: AbstractSimulation, solver: Any, step: float) -> Any:
+def _end(
+    simulation: AbstractSimulation, solver: diffrax.AbstractSolver, step: float
+) -> PyTree[Array]:
     return simulate(simulation, _END, Method(solver, step=step)).states
 
 

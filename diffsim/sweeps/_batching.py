@@ -12,16 +12,18 @@ from .._jit._fresh_jit import fresh_jit
 from .._parameter_selection import Selection, with_selected_values
 from .._primitives import ClosedJaxpr
 from .._types import PyTree
-from ._batch_last import batch_last, supports_batch_last
-from ._jaxpr_inspection import largest_in_loops, operations
+from ._batch_axis import obstacles
+from ._batch_last import batch_last
+from ._jaxpr_inspection import largest_in_loops
 from ._sweep_result import solver_error, sweep_outcome
 
 
 #: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
 #: of 5 bodies (600 B): tiles of 16 and 32 take 0.045 µs per step and run, of 64 0.10.
+#: Wisdom and Holman's map of them, which has more small arrays (120 B): 0.25 and 0.33.
 _CACHE = 24 * 1024
 #: Larger tiles win nothing more; arrays above the second bound gain from no tile.
-_LARGEST_TILE, _LARGEST_ARRAY = 64, 8 * 1024
+_LARGEST_TILE, _LARGEST_ARRAY = 32, 8 * 1024
 
 
 class BatchLayout(NamedTuple):
@@ -75,14 +77,15 @@ def batch_layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[BatchL
     """
     if batch is None:
         return [BatchLayout("first", runs)]
-    order = "last" if supports_batch_last(jaxpr) else "first"
+    against = obstacles(jaxpr)
+    order = "first" if against else "last"
     if batch == "auto" and jax.default_backend() != "cpu":
         return [BatchLayout(order, runs)]
     if not isinstance(batch, str):
         return [BatchLayout("single" if batch == 1 else order, min(batch, runs))]
     # Steps that lanes decide on their own make each wait for the slowest: 9.9 ms for an
     # adaptive Dopri8 run of 5 bodies on its own, 13.2 in tiles of 16.
-    alone = bool({"while", "cond"} & operations(jaxpr))
+    alone = bool({"while", "cond"} & set(against))
     tile = 1 if alone else _tile_in_cache(largest_in_loops(jaxpr))
     wide = max(tile, 16)
     found = [

@@ -22,7 +22,7 @@ from .._text_table import (
 from .._types import PyTree
 from .._validation import check_signature
 from ..simulations import AbstractStateAxes
-from ._batch_last import equations_left_to_vmap
+from ._batch_axis import equations_left_to_vmap
 from ._batching import Task, batch_layouts
 from ._chunked_run import Chunks
 from ._sweep_options import SweepOptions, is_positive_integer

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from jax.interpreters import batching, mlir
 
-from diffsim.sweeps import _batch_last, _jaxpr_inspection
-from diffsim.sweeps._batch_last import (
-    batch_last,
-    equations_left_to_vmap,
-    supports_batch_last,
-)
+from diffsim._primitives import custom_derivative
+from diffsim.sweeps import _batch_axis, _jaxpr_inspection
+from diffsim.sweeps._batch_axis import equations_left_to_vmap, supports_batch_last
+from diffsim.sweeps._batch_last import batch_last
 from diffsim.sweeps._jaxpr_inspection import largest_in_loops
 
 
@@ -90,6 +88,47 @@ def _with_rule(row):
     return jax.lax.scan(step, row, None, length=3)[0]
 
 
+@jax.custom_batching.custom_vmap
+def _all_large(x):
+    return jnp.all(x > 0.6)
+
+
+@_all_large.def_vmap
+def _all_large_of_batch(axis_size, in_batched, x):
+    return _all_large(x), False
+
+
+@jax.custom_batching.custom_vmap
+def _doubled(x):
+    return 2 * x
+
+
+@_doubled.def_vmap
+def _doubled_batch(axis_size, in_batched, x):
+    return 2 * x, True
+
+
+def _branching(row):
+    """Branches that all runs take together, one of which knows of no run."""
+
+    def step(carry, n):
+        c = jax.lax.cond(_all_large(row), lambda c: c + row, lambda c: 3 * c, carry)
+        by_turn = [lambda c: 1.1 * c, _doubled, lambda c: jnp.ones(3)]
+        return jax.lax.switch(n % 3, by_turn, c), jax.lax.cond(
+            n > 2, lambda: n * 1.0, lambda: 0.5
+        )
+
+    return jax.lax.scan(step, row, jnp.arange(5))
+
+
+def _sealed(row):
+    def step(carry, _):
+        one = custom_derivative(lambda x, r: [x * r], lambda y, x, dx: dx, carry, row)
+        return one[0], None
+
+    return jax.lax.scan(step, row, None, length=3)[0]
+
+
 def _scanned(operation):
     return lambda row: jax.lax.scan(
         lambda c, r: (operation(c), c + r), row, jnp.linspace(0, 1, 4)
@@ -115,7 +154,8 @@ def _assert_equals_vmap(function, rates=_RATES):
 
 
 @pytest.mark.parametrize(
-    "function", [_leapfrog, _nested, _operations, _with_gradient, _with_rule]
+    "function",
+    [_leapfrog, _nested, _operations, _with_gradient, _with_rule, _branching, _sealed],
 )
 def test_batch_last_equals_vmap(function):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
@@ -167,9 +207,9 @@ def test_unsupported_operations_are_batched_by_vmap(function, reasons):
 
 def test_operations_with_unknown_parameters_are_batched_by_vmap(monkeypatch):
     """Every operation and loop, as if one of its parameters had never been seen."""
-    monkeypatch.setattr(_batch_last, "_OF_AN_ELEMENT", frozenset())
+    monkeypatch.setattr(_batch_axis, "_OF_AN_ELEMENT", frozenset())
     monkeypatch.setattr(
-        _batch_last, "_SHAPES", dict.fromkeys(_batch_last._SHAPES, frozenset())
+        _batch_axis, "_SHAPES", dict.fromkeys(_batch_axis._SHAPES, frozenset())
     )
     _assert_equals_vmap(_operations)
     monkeypatch.setattr(_jaxpr_inspection, "_SCAN_PARAMETERS", frozenset(["jaxpr"]))
@@ -197,6 +237,16 @@ def test_loop_independent_of_the_batch_is_not_batched():
     assert scan.outvars[0].aval.shape == ()
 
 
+def test_branch_of_all_runs_stays_one():
+    jaxpr = jax.make_jaxpr(batch_last(_branching))(jnp.asarray(_RATES.T))
+    conds = [
+        e for e in _jaxpr_inspection.equations(jaxpr) if e.primitive.name == "cond"
+    ]
+    assert [eqn.invars[0].aval.shape for eqn in conds] == [(), (), ()]
+    # A number that no run changes.
+    assert conds[-1].outvars[0].aval.shape == ()
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -204,8 +254,9 @@ def test_loop_independent_of_the_batch_is_not_batched():
         lambda row: jax.lax.while_loop(lambda x: x[0] < 9, lambda x: 2 * x, row),
         lambda row: jax.lax.scan(lambda c, _: (jnp.fft.fft(c).real, 0), row, length=3),
         lambda row: jax.lax.scan(lambda c, _: (c, jax.debug.print("x")), row, length=3),
+        _scanned(lambda c: jax.lax.cond(c[0] > 1, lambda: 1.1 * c, lambda: c - 0.1)),
     ],
-    ids=["no loop", "while", "fft", "effect"],
+    ids=["no loop", "while", "fft", "effect", "cond"],
 )
 def test_functions_without_benefit_are_left_to_vmap(function, request):
     jaxpr = jax.make_jaxpr(function)(_RATES[0])
