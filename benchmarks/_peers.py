@@ -19,11 +19,17 @@ def peer(package: str) -> ModuleType:
 
 def rebound_leapfrog(masses, positions, velocities, *, step, softening=0.0) -> Any:
     """A `rebound.Simulation` with leapfrog and the plain double loop over pairs."""
-    simulation = peer("rebound").Simulation()
+    simulation = rebound_of(masses, positions, velocities)
     simulation.integrator = "leapfrog"
     simulation.gravity = "basic"
     simulation.dt = step
     simulation.softening = softening
+    return simulation
+
+
+def rebound_of(masses, positions, velocities) -> Any:
+    """A `rebound.Simulation` of these bodies with G = 1, as it comes."""
+    simulation = peer("rebound").Simulation()
     arrays = (np.asarray(a, float) for a in (masses, positions, velocities))
     for mass, x, v in zip(*arrays, strict=True):
         simulation.add(m=mass, x=x[0], y=x[1], z=x[2], vx=v[0], vy=v[1], vz=v[2])

@@ -12,7 +12,7 @@ import diffsim as ds
 from diffsim import nbody, problems
 
 from .._harness import Case, Effort, Program, Row, Times, compiled, contest, ratio
-from .._peers import peer, states_of
+from .._peers import rebound_of, states_of
 
 
 #: Of Jupiter, with G = 1, au and solar masses.
@@ -132,15 +132,8 @@ def _row(what: str, program: Program, times: dict[str, Times], **rest: Any) -> R
 
 def rebound(system: nbody.NBody) -> Any:
     """The same bodies for REBOUND."""
-    simulation = peer("rebound").Simulation()
     bodies = system.bodies
-    arrays = (
-        np.asarray(bodies.masses),
-        np.asarray(bodies.positions),
-        np.asarray(bodies.velocities),
-    )
-    for m, x, v in zip(*arrays, strict=True):
-        simulation.add(m=m, x=x[0], y=x[1], z=x[2], vx=v[0], vy=v[1], vz=v[2])
+    simulation = rebound_of(bodies.masses, bodies.positions, bodies.velocities)
     simulation.dt = PERIOD / 20
     return simulation
 

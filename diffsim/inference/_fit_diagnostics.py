@@ -14,7 +14,7 @@ from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
 from .._validation import as_array
 from ..simulations import refined_steps
-from ._fit_loop import linearize_at
+from ._fit_loop import evaluate, linearize_at
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._posterior import Posterior
 
@@ -35,7 +35,9 @@ def solver_error(
     finer = at_finer_steps(_predictions, experiment, z)
     if finer is None or experiment.shift is None:
         return jnp.full(z.shape, jnp.nan, z.dtype)
-    pairs = zip(finer, predictions(experiment, z), strict=True)
+    # By the program that has judged the steps of the fit.
+    _, predictions = evaluate(experiment, z)
+    pairs = zip(finer, predictions, strict=True)
     shift = tuple(np.asarray(new) - np.asarray(old) for new, old in pairs)
     if any(a.shape != b.shape for a, b in zip(shift, experiment.shift, strict=True)):
         return jnp.full(z.shape, jnp.nan, z.dtype)
@@ -65,9 +67,6 @@ def at_finer_steps(
 
 def _predictions(experiment: Posterior, z: Array) -> tuple[Array, ...]:
     return experiment.compared(experiment.parameters.values(z)).masked_predictions
-
-
-predictions = fresh_jit(_predictions)
 
 
 # An error bar so many times a parameter and its start is looked at.

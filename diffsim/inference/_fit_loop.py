@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
@@ -137,7 +137,7 @@ def fit_step(
     if bool(state.done):
         return z, state
     trial = _propose(solver, z, bounds, state)
-    found = evaluate(experiment, trial.point)
+    found, _ = evaluate(experiment, trial.point)
     return _accept_or_reject(solver, z, trial, found, state)
 
 
@@ -169,13 +169,18 @@ def _linearize(
 
 
 @fresh_jit
-def evaluate(experiment: Posterior, z: Array) -> Evaluation:
-    """Evaluate `z`: the loss, without a Jacobian."""
-    if experiment.curvature == "observed":  # which a trial does not need
-        aux = experiment.objective_at(z)
-        return evaluation(z, aux, z.size)
-    rows, aux = experiment.rows(z)
-    return evaluation(rows, aux, z.size)
+def evaluate(
+    experiment: Posterior, z: Array
+) -> tuple[Evaluation, tuple[Float[Array, " number"], ...]]:
+    """Evaluate `z` without a Jacobian: the loss, and the predictions behind it."""
+    if experiment.curvature == "observed":
+        # The second derivative is nothing that a trial needs.
+        values = experiment.parameters.values(z)
+        found = experiment.compared(values)
+        rows, aux = z, experiment.objective_of(found, values)
+    else:
+        rows, aux, found = experiment.evaluated(z)
+    return evaluation(rows, aux, z.size), found.masked_predictions
 
 
 @eqx.filter_jit

@@ -152,6 +152,11 @@ class Posterior(eqx.Module):
             hold = jax.lax.stop_gradient
             e, jacobian, objective = self.rows_and_jacobian(hold(z))
             return hold(e) + matmul(hold(jacobian), z - hold(z)), objective
+        rows, objective, _ = self.evaluated(z)
+        return rows, objective
+
+    def evaluated(self, z: Array) -> tuple[Array, Objective, Compared]:
+        """Rows of the expected information, the loss, and what they are made of."""
         values = self.parameters.values(z)
         numbers, found = self.numbers(values)
         rows = self._rows_of(found)
@@ -160,7 +165,7 @@ class Posterior(eqx.Module):
             hold = jax.lax.stop_gradient
             away = self.whiten(hold(found), numbers - hold(numbers))
             rows = hold(rows) + away
-        return rows, self._objective(found, values)
+        return rows, self.objective_of(found, values), found
 
     @property
     def is_plain(self) -> bool:
@@ -189,7 +194,7 @@ class Posterior(eqx.Module):
         _, jacobian, found = value_and_jacobian(numbers, z, **options)
         values = self.parameters.values(z)
         jacobian = self.whiten_columns(found, jacobian)
-        return self._rows_of(found), jacobian, self._objective(found, values)
+        return self._rows_of(found), jacobian, self.objective_of(found, values)
 
     def numbers(self, values: Array) -> tuple[Array, Compared]:
         """The numbers of all likelihoods, and whitened priors."""
@@ -216,7 +221,8 @@ class Posterior(eqx.Module):
         rows = [one.rows(self.expected) for one in found.comparisons]
         return jnp.concatenate([*rows, found.prior.rows()])
 
-    def _objective(self, found: Compared, values: Array) -> Objective:
+    def objective_of(self, found: Compared, values: Array) -> Objective:
+        """The loss and the statistics of what was compared at `values`."""
         known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
         return Objective(self._loss(found), known, FitStatistics.of(found))
 
@@ -241,7 +247,7 @@ class Posterior(eqx.Module):
     def objective_at(self, z: Array) -> Objective:
         """The loss and the statistics of `z`."""
         values = self.parameters.values(z)
-        return self._objective(self.compared(values), values)
+        return self.objective_of(self.compared(values), values)
 
     def _loss(self, found: Compared) -> Array:
         losses = jnp.asarray(sum(one.loss() for one in found.comparisons))
