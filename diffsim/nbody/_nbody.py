@@ -22,8 +22,8 @@ from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._names import check_different
 from ._rebound import particles_of, rebound_simulation
 from ._start_check import check_apart_at_start
+from ._step_check import check_steps_by_orbits
 from ._user_forces import callable_name, reads_velocities, user_acceleration
-from ._wisdom_holman._step_check import check_kepler_splitting
 
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class NBody(AbstractSimulation):
         return _default_method(self)
 
     def check_method(self, method: Method) -> None:
-        check_kepler_splitting(self, method)
+        check_steps_by_orbits(self, method)
         check_apart_at_start(self, method)
 
     def locate(self, t: Any, y: PyTree) -> str | None:

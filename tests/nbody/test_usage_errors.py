@@ -3,6 +3,7 @@
 import os
 import warnings
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -283,3 +284,39 @@ def test_system_without_bodies_raises_value_error():
     nothing = np.zeros((0, 3))
     with pytest.raises(ValueError, match="bodies must hold at least one"):
         nbody.NBody(nbody.Bodies([], nothing, nothing))
+
+
+def _star_and_comet():
+    orbits = nbody.Elements(semi_major_axis=[1.0, 2.0], eccentricity=[0.0, 0.9])
+    both = nbody.Bodies.from_elements([1.0, 1e-3, 0.0], orbits)
+    bodies = nbody.Bodies([1.0, 1e-3], both.positions[:2], both.velocities[:2])
+    return bodies, nbody.TestParticles(both.positions[2:], both.velocities[2:])
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [Leapfrog(), nbody.IAS15(), diffrax.Tsit5()],
+    ids=lambda s: type(s).__name__,
+)
+def test_a_step_that_follows_no_orbit_warns_with_one_that_does(solver):
+    bodies, light = _star_and_comet()
+    planet, comet = nbody.NBody(bodies), nbody.NBody(bodies, test_particles=light)
+    with pytest.warns(UserWarning, match=r"half of 6.28, .* body 1 .* 0.31, 1/20"):
+        simulate(planet, 0.0, Method(solver, step=3.2))
+    with pytest.warns(UserWarning, match="body 2 turns about the center where"):
+        simulate(comet, 0.0, Method(solver, step=0.4))
+    simulate(planet, 0.0, Method(solver, step=0.4))
+
+
+def test_no_step_is_too_long_where_no_orbits_are_known():
+    bodies, _ = _star_and_comet()
+    method = Method(Leapfrog(), step=4.0)
+    simulate(nbody.NBody(bodies, nbody.Gravity(softening=0.1)), 0.0, method)
+    simulate(
+        nbody.NBody(bodies, gravity=False, forces=lambda t, s: -s.positions),
+        0.0,
+        method,
+    )
+    pair = nbody.Bodies([1.0, 0.5], bodies.positions, bodies.velocities)
+    simulate(nbody.NBody(pair), 0.0, method)
+    eqx.filter_jit(lambda x: simulate(x, 0.0, method))(nbody.NBody(bodies))

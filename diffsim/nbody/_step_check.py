@@ -1,27 +1,33 @@
 """Checks of a system and a step before a run, where their values are known."""
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
-from ..._validation import is_traced
-from ...simulations import Method, Separable
-from ._hybrid import HybridWisdomHolman
-from ._kepler_splitting import AbstractKeplerSplitting, check_bodies
+from .._validation import is_traced
+from ..simulations import Method, Separable
+from ._wisdom_holman import HybridWisdomHolman
+from ._wisdom_holman._kepler_splitting import AbstractKeplerSplitting, check_bodies
 
 
 #: A step to start with, and the longest that follows an orbit at all, in periods.
 _GOOD, _LONGEST = 1 / 20, 1 / 2
 
+#: Of how many times the mass of all others the first body is their center.
+_DOMINANT = 10
 
-def check_kepler_splitting(system: Any, method: Method):
-    """Refuse systems that solvers by Kepler orbits do not take, warn of long steps."""
+
+def check_steps_by_orbits(system: Any, method: Method):
+    """Warn of steps too long for orbits; refuse what Kepler solvers do not take."""
     solver, name = method.solver, type(method.solver).__name__
     if isinstance(solver, HybridWisdomHolman):
         solver = solver.map
     if not isinstance(solver, AbstractKeplerSplitting):
+        if not method.adaptive and _has_center(system, method.step):
+            turns = _turns(*_about_the_first(system))
+            _warn_of_a_long_step(system, turns, float(cast(float, method.step)))
         return
     check_bodies(method.solver, system)
     if not isinstance(system.terms(), Separable):
@@ -41,7 +47,8 @@ def check_kepler_splitting(system: Any, method: Method):
     if method.step is not None:
         # Passages of pericenter are IAS15's in a hybrid.
         hybrid = solver is not method.solver
-        times = _periods(system, solver) if hybrid else _turns(system, solver)
+        orbits = _orbits(system, solver)
+        times = _periods(*orbits) if hybrid else _turns(*orbits)
         _warn_of_a_long_step(system, times, float(method.step))
 
 
@@ -76,16 +83,15 @@ def _warn_of_a_long_step(system, times: np.ndarray, step: float):
     )
 
 
-def _periods(system, solver) -> np.ndarray:
-    """Of bound orbits in the frame of the solver, infinite of the others."""
-    gm, beta, _ = _orbits(system, solver)
+def _periods(gm: np.ndarray, beta: np.ndarray, h2: np.ndarray) -> np.ndarray:
+    """Of bound orbits, infinite of the others."""
+    del h2
     with np.errstate(all="ignore"):
         return _positive(np.where(beta > 0, 2 * np.pi * gm / beta**1.5, np.inf))
 
 
-def _turns(system, solver) -> np.ndarray:
+def _turns(gm: np.ndarray, beta: np.ndarray, h2: np.ndarray) -> np.ndarray:
     """Times of a turn at the angular speed of the pericenter, of bound orbits."""
-    gm, beta, h2 = _orbits(system, solver)
     with np.errstate(all="ignore"):
         e = np.sqrt(np.maximum(1 - beta * h2 / gm**2, 0))
         q = h2 / (gm * (1 + e))
@@ -94,12 +100,41 @@ def _turns(system, solver) -> np.ndarray:
 
 
 def _orbits(system, solver) -> tuple[np.ndarray, ...]:
-    """GM, GM / a and the square of the angular momentum of every orbit."""
+    """GM, GM / a and the square of the angular momentum of orbits of the solver."""
     with jax.ensure_compile_time_eval():
         frame = solver.constants(system).frame
         x, v = system.initial_state()
         q, w, gm = frame.positions(x), frame.velocities(v), frame.gm
-    q, w, gm = (np.asarray(a, float) for a in (q, w, gm))
+    return _invariants(*(np.asarray(a, float) for a in (q, w, gm)))
+
+
+def _has_center(system, step: Any) -> bool:
+    """Whether it is known what orbits there are, about the first body."""
+    if system.gravity is None or step is None:
+        return False
+    if any(is_traced(leaf) for leaf in jax.tree.leaves((system, step))):
+        return False
+    masses, others = np.asarray(system.bodies.masses), system.test_particles
+    count = masses.size + (0 if others is None else len(others.positions))
+    softened = np.any(np.asarray(system.gravity.softening))
+    heavy = masses[0] > _DOMINANT * masses[1:].sum()
+    return bool(heavy and count > 1 and not softened)
+
+
+def _about_the_first(system) -> tuple[np.ndarray, ...]:
+    """As `_orbits`, with NumPy, as nothing else has to be compiled for a run."""
+    some = [system.bodies, system.test_particles]
+    parts = [part for part in some if part is not None]
+    x = np.concatenate([np.asarray(part.positions, float) for part in parts]).T
+    v = np.concatenate([np.asarray(part.velocities, float) for part in parts]).T
+    masses = np.asarray(system.bodies.masses, float)
+    pairs = np.zeros(x.shape[1])
+    pairs[: masses.size] = masses
+    gm = float(system.gravity.G) * (masses[0] + pairs[1:])
+    return _invariants(x[:, 1:] - x[:, :1], v[:, 1:] - v[:, :1], gm)
+
+
+def _invariants(q: np.ndarray, w: np.ndarray, gm: np.ndarray) -> tuple[np.ndarray, ...]:
     r = np.linalg.norm(q, axis=0)
     h2 = np.sum(np.cross(q, w, axis=0) ** 2, axis=0)
     with np.errstate(all="ignore"):
