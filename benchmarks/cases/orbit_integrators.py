@@ -168,6 +168,7 @@ def _gradients(effort: Effort) -> list[Row]:
     steps = effort.size(2800, 40)
     end = steps * step
     by_map = ds.Method(nbody.WisdomHolman(corrector=17), step=step)
+    by_hybrid = ds.Method(nbody.HybridWisdomHolman(corrector=17), step=step)
     by_ias15 = ds.Method(nbody.IAS15(), max_steps=20_000)
     tight = diffrax.PIDController(rtol=1e-13, atol=1e-13)
     by_dopri = ds.Method(
@@ -188,6 +189,8 @@ def _gradients(effort: Effort) -> list[Row]:
     runs = {
         "map": program(value, by_map),
         "map_gradient": program(gradient, by_map),
+        "hybrid": program(value, by_hybrid),
+        "hybrid_gradient": program(gradient, by_hybrid),
         "ias15": program(value, by_ias15),
         "ias15_gradient": program(gradient, by_ias15),
         "dopri8_gradient": program(gradient, by_dopri),
@@ -206,6 +209,13 @@ def _gradients(effort: Effort) -> list[Row]:
 
     return [
         row("gradient, WisdomHolman", "map_gradient", "map", 4.0, "its own run"),
+        row(
+            "gradient, HybridWisdomHolman",
+            "hybrid_gradient",
+            "hybrid",
+            4.0,
+            "its own run",
+        ),
         row("gradient, IAS15", "ias15_gradient", "ias15", 5.0, "its own run"),
         row(
             "gradient, IAS15",
