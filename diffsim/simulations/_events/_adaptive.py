@@ -13,6 +13,7 @@ from ..._types import PyTree
 from ._detection import EventDetector, ahead, zero_crossings
 from ._fixed_step import EventLoopState, TruncatedStep, acted
 from ._records import StepLog
+from ._row_states import of_rows_taken
 
 
 #: `solve(t, y)`: ends of the steps from t on, padded with infinity, the states there, a
@@ -96,9 +97,14 @@ def _append_log(
         (ends, states),
     )
     lengths = jnp.append(jnp.diff(times), 0)
-    values = jax.vmap(watch.values)(times, states).at[0].set(here.values)
+    values, counting = of_rows_taken(
+        lambda t, y: (watch.values(t, y), watch.counting(t, y)),
+        (times, states),
+        count + 2,
+    )
+    values = values.at[0].set(here.values)
     crossed = zero_crossings(watch.events, values, jnp.roll(values, -1, axis=0))
-    crossed &= (lengths > 0)[:, None] & jax.vmap(watch.counting)(times, states)
+    crossed &= (lengths > 0)[:, None] & counting
     nothing = jnp.zeros_like(values)
     since = nothing.at[0].set(here.since)
     return StepLog(times, states, lengths, since, nothing, crossed), values

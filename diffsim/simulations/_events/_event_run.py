@@ -29,7 +29,7 @@ from ._detection import EventDetector
 from ._event import Event, EventRecord
 from ._fixed_step import fixed_step_log
 from ._records import StepLog, interpolate_outputs
-from ._row_states import hides_arrays, with_derivative_of
+from ._row_states import hides_arrays, of_rows_taken, with_derivative_of
 
 
 def integrate_with_events(
@@ -81,10 +81,13 @@ def _with_result(
     fine = result == RESULTS.successful
     in_time = rows.times <= last
     begun = (rows.lengths > 0) & in_time
-    values = jax.vmap(watch.values)(rows.times, rows.states)
-    # Of a state that is no number the run says so itself.
-    known = begun & jax.vmap(is_finite)(rows.states)
-    lost = jnp.any(jnp.isnan(values) & known[:, None])
+
+    def is_lost(t, y):
+        # Of a state that is no number the run says so itself.
+        return jnp.any(jnp.isnan(watch.values(t, y))) & is_finite(y)
+
+    taken = jnp.sum(rows.lengths > 0) + 1
+    lost = jnp.any(begun & of_rows_taken(is_lost, (rows.times, rows.states), taken))
     result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
     # Fixed steps go on behind the last output; one that acts ends its step.
     behind = watch.modifies_run() & (rows.times + rows.lengths > last)[:, None]

@@ -1,4 +1,4 @@
-"""States at the beginnings of a few steps, with the derivative of the run to there."""
+"""What is asked of the rows of a log: of those that were taken, of a few of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,62 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+
+# For loops that write into large arrays, which `lax.while_loop` copies under `vmap`.
+from equinox import internal as loops
+from jaxtyping import Array, Int
 
 from ..._primitives import closure_convert, custom_derivative
 from ..._types import PyTree
 from ..._validation import is_traced
 from .._integrate._run_plan import RunSpec
+
+
+#: Rows that are looked at together.
+_BLOCK = 512
+
+
+def of_rows_taken(
+    function: Callable[..., PyTree[Array]], rows: PyTree[Array], count: Int[Array, ""]
+) -> PyTree[Array]:
+    """`function(*row)` of the first `count` rows and zeros behind, without derivative.
+
+    A log has room for all steps that there may be, of which most are not taken: of
+    65536 rows the conditions of three planets take twice as long as 2757 steps do.
+    """
+    first = jax.tree.map(lambda a: a[0], rows)
+    opened, consts = closure_convert(function, *first)
+    # What the function closes over, hidden from its simulation or not.
+    consts, rows = jax.tree.map(_held, (consts, rows))
+    size = jax.tree.leaves(rows)[0].shape[0]
+    width = min(_BLOCK, size)
+    blocks = -(-size // width)
+
+    def one_more(carry):
+        k, found = carry
+        places = jnp.minimum(k * width + jnp.arange(width), size - 1)
+        some = jax.tree.map(lambda a: a[places], rows)
+        here = jax.tree.leaves(jax.vmap(lambda *row: opened(consts, *row))(*some))
+        pairs = zip(found, here, strict=True)
+        return k + 1, [a.at[k].set(b) for a, b in pairs]
+
+    shapes, structure = jax.tree.flatten(jax.eval_shape(function, *first))
+    empty = [jnp.zeros((blocks, width, *x.shape), x.dtype) for x in shapes]
+    _, found = loops.while_loop(
+        lambda carry: carry[0] * width < count,
+        one_more,
+        (jnp.zeros_like(count), empty),
+        max_steps=blocks,
+        buffers=lambda carry: carry[1],
+        kind="lax",
+    )
+    whole = [a.reshape(-1, *a.shape[2:])[:size] for a in found]
+    return jax.tree.unflatten(structure, whole)
+
+
+def _held(a: Array) -> Array:
+    inexact = jnp.issubdtype(a.dtype, jnp.inexact)
+    return jax.lax.stop_gradient(a) if inexact else a
 
 
 def with_derivative_of(
