@@ -59,7 +59,8 @@ def of_rows_taken(
     return jax.tree.unflatten(structure, whole)
 
 
-def _held(a: Array) -> Array:
+def _held(a: Any) -> Array:
+    a = jnp.asarray(a)
     inexact = jnp.issubdtype(a.dtype, jnp.inexact)
     return jax.lax.stop_gradient(a) if inexact else a
 
