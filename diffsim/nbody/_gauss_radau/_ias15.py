@@ -54,7 +54,8 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
 
     Steps are $h = (5040\,\epsilon)^{1/7}\,\tau$ of the shortest timescale of any body,
     $\tau^2 = 2 |a|^2 / (|\dot a|^2 + |a| |\ddot a|)$: about 35 a circular period. The
-    energy error is rounding at random, $10^{-16} \sqrt{n}$ after n periods.
+    energy error is rounding at random, $10^{-16} \sqrt{n}$ after n periods; behind some
+    10⁴ a drift of 1e-18 a period outgrows it, 1e-13 after 10⁵.
 
     **Arguments**
 
