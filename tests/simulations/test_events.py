@@ -332,6 +332,13 @@ def test_nan_condition_during_the_run_fails_it():
         ds.simulate(BALL, 1.0, METHODS["fixed"], events=rooted)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_nan_condition_behind_a_reset_fails_the_run(method):
+    rooted = Event(lambda t, y, args: jnp.sqrt(1.5 - t) + 1)
+    found = ds.simulate(BALL, 2.0, METHODS[method], events=(FLOOR, rooted), throw=False)
+    assert found.result == ds.RESULTS.event_not_finite
+
+
 @pytest.mark.parametrize("end", [2.4, 2.48])
 def test_nan_condition_after_the_last_output_does_not_fail_the_run(end):
     """Fixed steps go on there: to a third bounce at 2.487, and to a root of t - 2.5."""

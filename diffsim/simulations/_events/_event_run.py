@@ -86,7 +86,9 @@ def _with_result(
         # Of a state that is no number the run says so itself.
         return jnp.any(jnp.isnan(watch.values(t, y))) & is_finite(y)
 
-    taken = jnp.sum(rows.lengths > 0) + 1
+    # Those of several runs, where events reset them, have gaps.
+    number = jnp.arange(rows.lengths.size) + 1
+    taken = jnp.max(jnp.where(rows.lengths > 0, number, 0))
     lost = jnp.any(begun & of_rows_taken(is_lost, (rows.times, rows.states), taken))
     result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
     # Fixed steps go on behind the last output; one that acts ends its step.
