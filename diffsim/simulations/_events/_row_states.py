@@ -1,4 +1,4 @@
-"""What is asked of the rows of a log: of those that were taken, of a few of them."""
+"""Rows of a log: those that were taken are asked, of a few the derivative is known."""
 
 from collections.abc import Callable
 from typing import Any
