@@ -31,8 +31,10 @@ def of_rows_taken(
     """
     first = jax.tree.map(lambda a: a[0], rows)
     opened, consts = closure_convert(function, *first)
-    # What the function closes over, hidden from its simulation or not.
-    consts, rows = jax.tree.map(_held, (consts, rows))
+    # On which side of zero a condition is has no derivative, and the loop has none in
+    # reverse. What the function closes over is held too, hidden from its simulation or
+    # not.
+    consts, rows = jax.lax.stop_gradient((consts, rows))
     size = jax.tree.leaves(rows)[0].shape[0]
     width = min(_BLOCK, size)
     blocks = -(-size // width)
@@ -57,12 +59,6 @@ def of_rows_taken(
     )
     whole = [a.reshape(-1, *a.shape[2:])[:size] for a in found]
     return jax.tree.unflatten(structure, whole)
-
-
-def _held(a: Any) -> Array:
-    a = jnp.asarray(a)
-    inexact = jnp.issubdtype(a.dtype, jnp.inexact)
-    return jax.lax.stop_gradient(a) if inexact else a
 
 
 def with_derivative_of(
