@@ -1,0 +1,228 @@
+"""Ranges of parameters as quantile functions: of bounds, of priors, of both."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .._validation import as_floating, check_positive, is_traced
+from ._sampled_distribution import SampledDistribution, is_distribution
+
+
+#: From numbers in (0, 1), shape (run, *shape), to values of the same shape.
+Quantile = Callable[[np.ndarray], np.ndarray]
+
+
+class SampledRange(NamedTuple):
+    """The values that a path may take, `shape` numbers a run.
+
+    `quantile` maps the unit cube to them, None where nothing does; `draw` makes so
+    many independent ones from a generator.
+    """
+
+    shape: tuple[int, ...]
+    quantile: Quantile | None
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+def sampled_ranges(free: Any) -> dict[str, SampledRange]:
+    """A range for every path of `free`; a sentence for what is none."""
+    if not isinstance(free, Mapping) or not free:
+        got = free if isinstance(free, Mapping) else f"{type(free).__name__} {free!r}"
+        raise ValueError(
+            "free must map paths to ranges, {'length': (0.1, 2.0)} say, got "
+            f"{got!s:.60}"
+        )
+    if any(map(is_traced, jax.tree.leaves(dict(free)))):
+        raise ValueError(
+            "free is traced, and samples are made by Python from known numbers; make "
+            "them outside of jit, vmap or grad"
+        )
+    found = {path: _as_range(path, given) for path, given in free.items()}
+    for path, one in found.items():
+        if one.size == 0:
+            raise ValueError(f"free[{path!r}] is a range of no numbers: {one.shape}")
+    return found
+
+
+def _as_range(path: Any, given: Any) -> SampledRange:
+    """The range that `Free`, a pair (lower, upper) or a distribution is."""
+    if not isinstance(path, str) or not path:
+        raise ValueError(
+            f"free must be keyed by paths as 'bodies.masses[5]', got {path!r:.60}"
+        )
+    name = f"free[{path!r}]"
+    if is_distribution(given):
+        return _distribution_range(name, given, -np.inf, np.inf)
+    # Told by its fields: `inference` stands above.
+    if all(hasattr(given, x) for x in ("bounds", "prior", "transform", "tied")):
+        if given.tied is not None:
+            raise ValueError(
+                f"{name} is tied, and samples do not know the model that it follows; "
+                "leave it out, and add its values to the samples of the others"
+            )
+        return _range_within(name, given.bounds, given.prior, given.transform)
+    if isinstance(given, tuple | list) and len(given) == 2:
+        return _range_within(name, given, None, None)
+    raise ValueError(
+        f"{name} must be a range: a pair (lower, upper), a ds.Free with bounds or a "
+        f"prior, or a distribution with log_prob, got {given!r:.60}"
+    )
+
+
+def _range_within(name: str, bounds: Any, prior: Any, transform: Any) -> SampledRange:
+    lower, upper = (
+        np.full((), missing) if x is None else _numbers(f"{name}: {side}", x)
+        for x, missing, side in zip(
+            bounds, (-np.inf, np.inf), ("lower", "upper"), strict=True
+        )
+    )
+    _common_shape(name, lower=lower.shape, upper=upper.shape)
+    if not np.all(lower < upper):
+        raise ValueError(
+            f"{name} must have lower < upper, got lower {bounds[0]!r:.30} and upper "
+            f"{bounds[1]!r:.30}"
+        )
+    if prior is not None and transform is not None:
+        first, last = _domain(transform)
+        lower, upper = np.fmax(lower, first), np.fmin(upper, last)
+        if not np.all(lower < upper):
+            raise ValueError(
+                f"{name}: bounds must overlap ({first}, {last}), where the transform "
+                f"is defined, got lower {bounds[0]!r:.30} and upper {bounds[1]!r:.30}"
+            )
+    if isinstance(prior, list):
+        return _ranges_of_entries(name, (lower, upper), prior, transform)
+    if prior is None:
+        return _uniform_range(name, lower, upper, transform)
+    if isinstance(prior, tuple):
+        return _gaussian_range(name, lower, upper, prior)
+    return _distribution_range(name, prior, lower, upper)
+
+
+def _domain(transform: Any) -> tuple[Any, Any]:
+    """Where a parameter is optimized by `fit`: all positive numbers for a log."""
+    with np.errstate(all="ignore"):
+        ends = [np.asarray(transform.inverse(z), float) for z in (-np.inf, np.inf)]
+    first, last = np.minimum(*ends), np.maximum(*ends)
+    # Of 1/z both ends are 0, which says nothing.
+    known = first < last
+    return np.where(known, first, -np.inf), np.where(known, last, np.inf)
+
+
+def _uniform_range(name: str, lower: Any, upper: Any, transform: Any) -> SampledRange:
+    """Between two bounds, uniform in the coordinate that `transform` makes."""
+    for side, bound in (("a lower", lower), ("an upper", upper)):
+        if not np.all(np.isfinite(bound)):
+            raise ValueError(
+                f"{name} needs {side} bound to be sampled, a finite number, or a "
+                "prior: as the pair (lower, upper), Free(bounds=(lower, upper)) or "
+                "Free(prior=(mean, standard deviation))"
+            )
+    shape = _common_shape(name, lower=lower.shape, upper=upper.shape)
+    if transform is None:
+        return _range_of_quantile(shape, lambda u: lower + (upper - lower) * u)
+    first, last = (np.asarray(transform.forward(x), float) for x in (lower, upper))
+    if not np.all(np.isfinite(first) & np.isfinite(last)):
+        raise ValueError(
+            f"{name}: the transform must be finite at the bounds, got ({first}, "
+            f"{last}) at ({lower}, {upper}); a log needs lower > 0"
+        )
+
+    def quantile(u: np.ndarray) -> np.ndarray:
+        found = np.asarray(transform.inverse(first + (last - first) * u), float)
+        return np.clip(found, lower, upper)
+
+    return _range_of_quantile(shape, quantile)
+
+
+def _gaussian_range(name: str, lower: Any, upper: Any, prior: tuple) -> SampledRange:
+    # Imported by those who sample: SciPy's statistics take half a second.
+    from scipy.stats import truncnorm
+
+    mean, sd = (_numbers(f"{name}: prior", x) for x in prior)
+    check_positive(f"{name}: prior", sd, "it is (mean, standard deviation)")
+    shape = _common_shape(
+        name, lower=lower.shape, upper=upper.shape, mean=mean.shape, sd=sd.shape
+    )
+    a, b = (lower - mean) / sd, (upper - mean) / sd
+    return _range_of_quantile(
+        shape, lambda u: np.clip(mean + sd * truncnorm.ppf(u, a, b), lower, upper)
+    )
+
+
+def _distribution_range(name: str, given: Any, lower: Any, upper: Any) -> SampledRange:
+    """A distribution within bounds: by its quantile function, or by rejection."""
+    prior = SampledDistribution(name, given)
+    shape = _common_shape(
+        name, lower=np.shape(lower), upper=np.shape(upper), prior=prior.shape
+    )
+    quantile = prior.quantile_within(lower, upper)
+    if quantile is not None:
+        return _range_of_quantile(shape, quantile)
+
+    def draw(random: np.random.Generator, runs: int) -> np.ndarray:
+        return prior.draw_within(lower, upper, random, (runs, *shape))
+
+    return SampledRange(shape, None, draw)
+
+
+def _ranges_of_entries(
+    name: str, bounds: tuple[Any, Any], priors: list, transform: Any
+) -> SampledRange:
+    """A prior for each entry of an array, None for one that only has bounds."""
+    shape = np.broadcast_shapes(*(x.shape for x in bounds)) or (len(priors),)
+    if np.prod(shape, dtype=int) != len(priors):
+        raise ValueError(
+            f"{name} must have a prior for each entry, got {len(priors)} of them and "
+            f"bounds of shape {shape}"
+        )
+    lower, upper = (np.broadcast_to(x, shape).reshape(-1) for x in bounds)
+    entries = [
+        _range_within(f"{name}, entry {i}", (lower[i], upper[i]), prior, transform)
+        for i, prior in enumerate(priors)
+    ]
+    if any(entry.shape for entry in entries):
+        raise ValueError(f"{name} must have a prior of one number for each entry")
+    quantiles = [x.quantile for x in entries if x.quantile is not None]
+
+    def quantile(u: np.ndarray) -> np.ndarray:
+        columns = u.reshape(len(u), -1).T
+        found = [f(column) for f, column in zip(quantiles, columns, strict=True)]
+        return np.stack(found, axis=1).reshape(u.shape)
+
+    def draw(random: np.random.Generator, runs: int) -> np.ndarray:
+        found = [entry.draw(random, runs) for entry in entries]
+        return np.stack(found, axis=1).reshape(runs, *shape)
+
+    known = len(quantiles) == len(entries)
+    return SampledRange(shape, quantile if known else None, draw)
+
+
+def _range_of_quantile(shape: tuple[int, ...], quantile: Quantile) -> SampledRange:
+    def draw(random: np.random.Generator, runs: int) -> np.ndarray:
+        return quantile(clip_to_open_interval(random.random((runs, *shape))))
+
+    return SampledRange(shape, quantile, draw)
+
+
+def clip_to_open_interval(u: np.ndarray) -> np.ndarray:
+    """Without the ends, where quantiles are infinite."""
+    return np.clip(u, 2.0**-54, 1 - 2.0**-53)
+
+
+def _numbers(name: str, given: Any) -> np.ndarray:
+    return np.asarray(as_floating(name, given), np.float64)
+
+
+def _common_shape(name: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError as error:
+        got = ", ".join(f"{part} {shape}" for part, shape in shapes.items())
+        raise ValueError(f"{name}: shapes must broadcast, got {got}") from error
