@@ -40,7 +40,9 @@ class SampledDistribution:
         self._quantile = _scalar_function(single, "icdf") or _scalar_function(
             single, "ppf"
         )
-        self._cdf = _scalar_function(single, "cdf")
+        # That of a joint distribution is none of single numbers.
+        known = self._quantile is not None
+        self._cdf = _scalar_function(single, "cdf") if known else None
         self.shape = (
             *getattr(given, "batch_shape", ()),
             *getattr(given, "event_shape", ()),

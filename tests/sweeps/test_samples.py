@@ -451,6 +451,7 @@ def test_points_of_a_prior_without_quantile_function_raise_value_error(sample, p
 def test_draws_that_cannot_be_made_raise_value_error():
     for prior, message in (
         (Rayleigh(), r"Rayleigh must have sample\(key"),
+        (scipy.stats.multivariate_normal([0.0, 0.0]), r".* must have sample\(key"),
         (RayleighOfWrongShape(), r"sample\(key, \(1000,\)\).* must have shape \(1000,"),
         (ds.Free(prior=RayleighByKey(), bounds=(8, 9)), "fewer than one draw in 100"),
     ):
