@@ -54,7 +54,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         if permissions not in (None, stat.S_IMODE(part.stat().st_mode)):
             part.chmod(permissions)
         part.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 @contextlib.contextmanager
@@ -66,8 +66,11 @@ def _removed_if_it_fails(part: Path) -> Iterator[None]:
         raise
 
 
-def _sync_folder(folder: Path):
-    """Else the name of a file may be lost with the power, its content safe."""
+def sync_folder(folder: Path):
+    """Bring the names in a folder onto the disk.
+
+    Else the name of a file may be lost with the power, its content safe.
+    """
     if os.name != "posix":  # elsewhere folders cannot be opened
         return
     try:

@@ -61,6 +61,7 @@ def select(
     *,
     argument: str = "free",
     passing: tuple[str, ...] = (),
+    integers: bool = False,
 ) -> Selection:
     """The floating-point numbers of `tree` that `paths` name.
 
@@ -77,6 +78,7 @@ def select(
         commas and brackets. `*` stands for any one step.
     - `argument`: what the error messages call `paths`.
     - `passing`: leaves that a node does not stand for; only their own path names them.
+    - `integers`: whether a path of a leaf of integers, or of its entries, is one, too.
 
     **Returns:** a `Selection`; each number is named by its own path, `leaf[i, j]`, with
     the label in place of `i` where there is one: `bodies.positions[Jupiter, 0]`.
@@ -92,7 +94,7 @@ def select(
         parts = tuple(
             part
             for path in several(paths, argument)
-            for part in _parts(leaves, path, argument, passing)
+            for part in _parts(leaves, path, argument, passing, integers)
         )
     if not any(part.size for part in parts):
         raise ValueError(
@@ -170,11 +172,7 @@ def one_name(known: Sequence[str], name: str) -> int:
 
 def integers(tree: PyTree) -> list[str]:
     """Names of the leaves of `tree` that hold integers."""
-    return [
-        leaf.name
-        for leaf in _leaves(tree)
-        if jnp.issubdtype(getattr(leaf.value, "dtype", type(leaf.value)), jnp.integer)
-    ]
+    return [leaf.name for leaf in _leaves(tree) if leaf.integer]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,6 +192,11 @@ class _Leaf:
             hasattr(self.value, "dtype")
             and jnp.issubdtype(self.value.dtype, jnp.floating)
         )
+
+    @property
+    def integer(self) -> bool:
+        kind = getattr(self.value, "dtype", type(self.value))
+        return jnp.issubdtype(kind, jnp.integer)
 
 
 def _leaves(tree: PyTree) -> list[_Leaf]:
@@ -227,7 +230,11 @@ def _labels(tree: PyTree, keys: Sequence[Any], value: Any) -> tuple[str, ...]:
 
 
 def _parts(
-    leaves: list[_Leaf], path: str, argument: str, passing: tuple[str, ...]
+    leaves: list[_Leaf],
+    path: str,
+    argument: str,
+    passing: tuple[str, ...],
+    integers: bool,
 ) -> list[LeafSelection]:
     tokens = steps_of(path)
     if not tokens or joined(tokens) != path:
@@ -238,7 +245,8 @@ def _parts(
     if found:
         chosen = [x for x in found if x.floating and x.name not in passing]
         chosen = chosen or [x for x in found if x.floating and x.name == path]
-        if not chosen:
+        chosen = chosen or [x for x in found if integers and x.integer][:1]
+        if not chosen or (chosen[0].integer and len(found) > 1):
             _object_to_kind(found[0], argument)
         return [
             LeafSelection(path, x.position, np.shape(x.value), None) for x in chosen
@@ -246,7 +254,8 @@ def _parts(
     if tokens and tokens[-1].startswith("["):
         owners = [leaf for leaf in leaves if matches(tokens[:-1], leaf.tokens)]
         if owners:
-            return [_entries(leaf, path, tokens[-1], argument) for leaf in owners]
+            last = tokens[-1]
+            return [_entries(x, path, last, argument, integers) for x in owners]
     raise _wrong_path(leaves, path, argument)
 
 
@@ -273,8 +282,10 @@ def _object_to_kind(leaf: _Leaf, argument: str):
     )
 
 
-def _entries(leaf: _Leaf, path: str, index: str, argument: str) -> LeafSelection:
-    if not leaf.floating:
+def _entries(
+    leaf: _Leaf, path: str, index: str, argument: str, integers: bool
+) -> LeafSelection:
+    if not leaf.floating and not (integers and leaf.integer):
         _object_to_kind(leaf, argument)
     shape = np.shape(leaf.value)
     steps = split_index(index[1:-1], leaf.labels)

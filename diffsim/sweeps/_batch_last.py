@@ -41,17 +41,18 @@ class _BatchedValue(NamedTuple):
     batched: bool
 
 
-def batch_last(function: Callable[[Array], PyTree[Array]]):
+def batch_last(function: Callable[[PyTree[Array]], PyTree[Array]]):
     """`function` for arrays with a trailing batch axis, on arguments and results.
 
     Only for functions whose jaxpr `supports_batch_last`.
     """
 
-    def batched(x: Array) -> PyTree[Array]:
-        one = jax.ShapeDtypeStruct(x.shape[:-1], x.dtype)
+    def batched(tree: PyTree[Array]) -> PyTree[Array]:
+        one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[:-1], x.dtype), tree)
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(one)
-        size = x.shape[-1]
-        lanes = _evaluate(closed, [_BatchedValue(x, True)], size)
+        arrays = jax.tree.leaves(tree)
+        size = arrays[0].shape[-1]
+        lanes = _evaluate(closed, [_BatchedValue(x, True) for x in arrays], size)
         values = [_as_batched(lane, size) for lane in lanes]
         return jax.tree.unflatten(jax.tree.structure(shapes), values)
 

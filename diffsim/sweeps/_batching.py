@@ -1,21 +1,25 @@
 """A chunk of runs as one compiled program: a loop over tiles of runs side by side."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, Int
 
 from .._jit._fresh_jit import fresh_jit
-from .._parameter_selection import Selection, with_selected_values
 from .._primitives import ClosedJaxpr
 from .._types import PyTree
 from ._batch_axis import obstacles
 from ._batch_last import batch_last
 from ._jaxpr_inspection import largest_in_loops
-from ._sweep_result import solver_error, sweep_outcome
+from ._run_derivative import run_derivative
+from ._sweep_result import RunOutcome, solver_error, sweep_outcome
+from ._swept_parameters import Rows, RowSelection
 
 
 #: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
@@ -43,55 +47,76 @@ class Task(eqx.Module):
 
     predict: Callable[[Any], Any]
     model: PyTree
-    selection: Selection
+    selection: RowSelection
     error_estimate: bool = eqx.field(static=True, default=False)
+    derivative: str | None = eqx.field(static=True, default=None)
 
-    def __call__(self, row: Float[Array, " number"]) -> PyTree[Array]:
-        """Outputs, how the run went, and the error of its solver, if that is asked."""
-        model = with_selected_values(self.model, self.selection, row)
-        found = sweep_outcome(self.predict, model)
-        if not self.error_estimate:
-            return *found, None
-        return *found, solver_error(self.predict, model, *found)
+    def __call__(self, row: Rows) -> RunOutcome:
+        """Outputs, how the run went, and what else was asked of it."""
 
-    def jaxpr(self, row: Array) -> ClosedJaxpr:
+        def run(floats):
+            return sweep_outcome(self.predict, self._model(row._replace(floats=floats)))
+
+        if self.derivative is None:
+            found, derivative = run(row.floats), None
+        else:
+            found, derivative = run_derivative(
+                self.derivative, run, jnp.asarray(row.floats)
+            )
+        error = None
+        if self.error_estimate:
+            error = solver_error(self.predict, self._model(row), *found)
+        return RunOutcome(*found, error, derivative)
+
+    def _model(self, row: Rows) -> PyTree:
+        return self.selection.put(self.model, row)
+
+    def jaxpr(self, row: Rows) -> ClosedJaxpr:
         """The jaxpr of one run."""
         arrays, rest = eqx.partition(self, eqx.is_array)
         return jax.make_jaxpr(lambda a, x: _trace(eqx.combine(a, rest), x))(arrays, row)
 
-    def shapes(self, row: Array) -> PyTree[jax.ShapeDtypeStruct]:
+    @property
+    def arrays(self) -> list[Array]:
+        """The inputs of `jaxpr` before those of a row."""
+        return jax.tree.leaves(eqx.filter(self, eqx.is_array))
+
+    def shapes(self, row: Rows) -> RunOutcome:
         """Shapes that one run returns."""
         return eqx.filter_eval_shape(_trace, self, row)
 
 
 @fresh_jit
-def _trace(task: Task, row: Array) -> PyTree[Array]:
+def _trace(task: Task, row: Rows) -> RunOutcome:
     """One run, traced once and not in every call of `sweep`."""
     return task(row)
 
 
-def batch_layouts(jaxpr: Any, runs: int, batch: int | str | None) -> list[BatchLayout]:
+def batch_layouts(
+    jaxpr: Any, runs: int, batch: int | str | None, devices: int = 1
+) -> list[BatchLayout]:
     """The layouts worth trying of a task that is known by its operations.
 
     The most promising first; one if `batch` says which.
     """
+    share = -(-runs // devices)
     if batch is None:
-        return [BatchLayout("first", runs)]
+        return [BatchLayout("first", share)]
     against = obstacles(jaxpr)
     order = "first" if against else "last"
     if batch == "auto" and jax.default_backend() != "cpu":
-        return [BatchLayout(order, runs)]
+        return [BatchLayout(order, share)]
     if not isinstance(batch, str):
-        return [BatchLayout("single" if batch == 1 else order, min(batch, runs))]
+        return [BatchLayout("single" if batch == 1 else order, min(batch, share))]
     # Steps that lanes decide on their own make each wait for the slowest: 9.9 ms for an
     # adaptive Dopri8 run of 5 bodies on its own, 13.2 in tiles of 16.
     alone = bool({"while", "cond"} & set(against))
     tile = 1 if alone else _tile_in_cache(largest_in_loops(jaxpr))
     wide = max(tile, 16)
     found = [
-        BatchLayout("single", 1) if tile == 1 else _even_tiles(order, tile, runs),
-        _even_tiles("first", wide, runs),
-        _even_tiles(order, 4 * wide, runs),
+        BatchLayout("single", 1) if tile == 1 else _even_tiles(order, tile, share),
+        _even_tiles("first", wide, share),
+        _even_tiles(order, 4 * wide, share),
         BatchLayout("single", 1),
     ]
     return list(dict.fromkeys(found))
@@ -112,34 +137,76 @@ def _even_tiles(order: str, tile: int, runs: int) -> BatchLayout:
 @fresh_jit
 def run_tiles(
     task: Task,
-    table: Float[Array, "tile run number"],
-    count: Int[Array, ""],
+    table: Rows,
+    counts: Int[Array, " device"],
     layout: BatchLayout,
-) -> PyTree[Array]:
-    """The outcomes of the first `count` tiles of `table`, with a leading run axis.
+    mesh: Mesh | None = None,
+) -> RunOutcome:
+    """The outcomes of the first tiles of `table`, with a leading run axis.
 
     Those of other tiles are zeros: how many tiles are run is decided without compiling.
+    Of a mesh each device has its part of the table, and runs as many of the tiles in it
+    as `counts` says; none waits for another before all are done.
     """
-    together = _side_by_side(task, layout)
-    if len(table) == 1:
-        return together(table[0])
-    shapes = jax.eval_shape(together, table[0])
-    empty = jax.tree.map(lambda x: jnp.zeros((len(table), *x.shape), x.dtype), shapes)
+    if mesh is None:
+        return _tiles(task, table, counts[0], layout)
+    # Traced out here: inside, all that a user's code makes would belong to the mesh.
+    row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype), table)
+    closed, shapes = jax.make_jaxpr(task, return_shape=True)(row)
+    structure = jax.tree.structure(shapes)
+
+    def one(consts, row):
+        found = jax.core.eval_jaxpr(closed.jaxpr, consts, *jax.tree.leaves(row))
+        return jax.tree.unflatten(structure, found)
+
+    def on_device(consts, table, counts):
+        run = functools.partial(one, consts)
+        return _tiles(run, table, counts[0], layout)
+
+    along = PartitionSpec(mesh.axis_names[0])
+    return jax.shard_map(
+        on_device,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), along, along),
+        out_specs=along,
+        check_vma=False,
+    )(closed.consts, table, counts)
+
+
+def _tiles(
+    run: Callable[[Rows], RunOutcome],
+    table: Rows,
+    count: Int[Array, ""],
+    layout: BatchLayout,
+) -> RunOutcome:
+    """The outcomes of `count` tiles on one device."""
+    together, tiles = _side_by_side(run, layout), len(table.floats)
+    if tiles == 1:
+        return together(table.take(0))
+    shapes = jax.eval_shape(together, table.take(0))
+    empty = jax.tree.map(lambda x: jnp.zeros((tiles, *x.shape), x.dtype), shapes)
 
     def one_more(i, filled):
         return jax.tree.map(
-            lambda all_, x: all_.at[i].set(x), filled, together(table[i])
+            lambda all_, x: all_.at[i].set(x), filled, together(table.take(i))
         )
 
     filled = jax.lax.fori_loop(0, count, one_more, empty)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), filled)
 
 
-def _side_by_side(task: Task, layout: BatchLayout) -> Callable[[Array], PyTree[Array]]:
-    """`task` for the rows of one tile."""
+def _side_by_side(
+    run: Callable[[Rows], RunOutcome], layout: BatchLayout
+) -> Callable[[Rows], RunOutcome]:
+    """`run` for the rows of one tile."""
     if layout.order == "single":
-        return lambda rows: jax.tree.map(lambda x: x[None], task(rows[0]))
+        return lambda rows: jax.tree.map(lambda x: x[None], run(rows.take(0)))
     if layout.order == "first":
-        return jax.vmap(task)
-    batched = batch_last(task)
-    return lambda rows: jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), batched(rows.T))
+        return jax.vmap(run)
+    batched = batch_last(run)
+
+    def last(rows):
+        found = batched(jax.tree.map(jnp.transpose, rows))
+        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), found)
+
+    return last

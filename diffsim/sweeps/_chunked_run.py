@@ -1,18 +1,20 @@
-"""The host loop of a sweep: chunks that fit into memory, a short trial of layouts."""
+"""The host loop of a sweep: chunks on all devices, after a short trial of layouts."""
 
 import dataclasses
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from .._types import PyTree
-from ._batching import BatchLayout, Task, run_tiles
+from ._batching import BatchLayout, Task
+from ._chunk_memory import ChunkMemory, Fitting
+from ._devices import answering
+from ._sweep_result import RunOutcome, failures_in
+from ._swept_parameters import Rows
 
 
 #: Another layout is tried if the runs that remain take so many times its compilation:
@@ -23,53 +25,67 @@ _LEAST_TIME = 1e-5
 #: A chunk tells the speed of its runs if it takes so many times as long as an empty
 #: one; else the next has so many times as many tiles.
 _TELLING, _MORE = 3.0, 8
-#: Runs that a chunk of many tiles has place for. All of its outputs are made, fetched
-#: and copied, whatever is run: of 10^6 that is half a second, in each chunk.
-_MOST_RUNS = 2**16
 #: Seconds to compile, at least.
 _LEAST_COST = 0.5
 #: Seconds of a chunk once the speed is known, so that progress is seen.
 _CHUNK = 3.0
 
 
-class Fitting(NamedTuple):
-    """A layout that fits into memory, compiled.
+class _UnderWay(NamedTuple):
+    """A chunk that the devices compute."""
 
-    - `capacity`: how many tiles do.
-    - `overhead`: seconds that a chunk takes of which no tile is run. All of its outputs
-        are made and fetched; taken for the time of runs, a first chunk of one tile in
-        10^5 would seem so slow that three other layouts were compiled.
-    """
-
-    layout: BatchLayout
-    capacity: int
-    overhead: float = 0.0
+    found: RunOutcome
+    """on the devices"""
+    runs: np.ndarray
+    """which runs of the table"""
+    places: np.ndarray
+    """where their outcomes are"""
+    lanes: int
+    """how many runs it takes the time of, with places that stay empty"""
+    fitting: Fitting
+    begun: float
 
 
 @dataclasses.dataclass
 class Chunks:
-    """A sweep under way: what is done, what came out, what it took."""
+    """A sweep under way: what is done, what it took.
+
+    - `keep`: is given numbers of runs and their outcomes, in the memory of the host.
+    - `whole`: chunks that are as large hold multiples of so many runs.
+    - `order`: the runs in the order in which they are done.
+    """
 
     task: Task
-    table: Float[np.ndarray, "run number"]
+    table: Rows
     memory: int
+    keep: Callable[[np.ndarray, RunOutcome], None]
+    devices: tuple[Any, ...] = dataclasses.field(
+        default_factory=lambda: tuple(jax.local_devices()[:1])
+    )
+    whole: int = 1
+    order: np.ndarray = dataclasses.field(init=False)
+    sizes: ChunkMemory = dataclasses.field(init=False)
+    begun: int = 0
     done: int = 0
+    failed: int = 0
     chunks: int = 0
-    compile_seconds: float = 0.0
     run_seconds: float = 0.0
-    most: int | None = None
-    """largest number of runs in a chunk, once the device ran out of memory"""
-    collected: PyTree = None
-    """outcomes, in arrays of the host with a leading axis for all runs"""
-    compiling: Callable[[], None] = lambda: None
-    """called before a layout is compiled"""
-    sizes: dict[BatchLayout, Fitting] = dataclasses.field(default_factory=dict)
-    """by layout that was asked for"""
+    ended: float = 0.0
+    """when the last chunk was over"""
+
+    def __post_init__(self):
+        self.order = np.arange(self.table.runs)
+        self._size_for(self.devices)
+
+    def _size_for(self, devices: tuple[Any, ...]):
+        self.devices = devices
+        row, runs = self.table.take(0), self.table.runs
+        self.sizes = ChunkMemory(self.task, row, runs, self.memory, devices)
 
     @property
     def remaining(self) -> int:
         """Runs to be done."""
-        return len(self.table) - self.done
+        return self.table.runs - self.done
 
     def complete(
         self, candidates: Sequence[BatchLayout], tell: Callable[[], None]
@@ -78,12 +94,23 @@ class Chunks:
         layout, speed = candidates[0], math.inf
         if len(candidates) > 1:
             layout, speed = self._fastest_layout(candidates, tell)
+        under_way = None
         while self.remaining:
             # One tile while nothing is known, or after the memory did not suffice.
-            tiles = max(1, int(_CHUNK / (speed * layout.tile)))
-            speed = self.advance(layout, tiles=tiles)
-            tell()
-        return self.sizes.get(layout, Fitting(layout, 1)).layout
+            tiles = self._tiles(_CHUNK / (speed * layout.tile))
+            try:
+                following = self._start(layout, tiles)
+                if under_way is not None:
+                    speed = self._finish(under_way)
+                    tell()
+                elif math.isinf(speed) and following is not None:
+                    speed, following = self._finish(following), None
+                    tell()
+                under_way = following
+            except jax.errors.JaxRuntimeError as error:
+                self._recover(layout, error)
+                under_way, speed = None, math.inf
+        return self.sizes.sizes.get(layout, Fitting(layout, 1)).layout
 
     def _fastest_layout(
         self, candidates: Sequence[BatchLayout], tell: Callable[[], None]
@@ -91,15 +118,20 @@ class Chunks:
         """Times layouts on runs that are to be done anyway, while that is worth it."""
         speeds: dict[BatchLayout, float] = {}
         for layout in candidates:
-            before, best = self.compile_seconds, min(speeds.values(), default=math.inf)
-            tiles = max(1, int(_TRIAL / (best * layout.tile)))
+            before, best = self.sizes.seconds, min(speeds.values(), default=math.inf)
+            tiles = self._tiles(_TRIAL / (best * layout.tile))
             speeds[layout] = self._timed(layout, tiles, tell)
             # What is compiled already says nothing about the next layout.
-            cost = max(_LEAST_COST, self.compile_seconds - before)
+            cost = max(_LEAST_COST, self.sizes.seconds - before)
             if self.remaining * min(speeds.values()) < _WORTH_TRYING * cost:
                 break
         fastest = min(speeds, key=speeds.__getitem__)
         return fastest, speeds[fastest]
+
+    def _tiles(self, tiles: float) -> int:
+        """So many, as many on each device."""
+        devices = len(self.devices)
+        return max(1, int(tiles) // devices) * devices
 
     def _timed(
         self, layout: BatchLayout, tiles: int, tell: Callable[[], None]
@@ -113,8 +145,8 @@ class Chunks:
             before = self.run_seconds
             speed = self.advance(layout, tiles=tiles)
             tell()
-            seconds = self.run_seconds - before
-            overhead = self.sizes[layout].overhead if layout in self.sizes else 0.0
+            seconds, known = self.run_seconds - before, self.sizes.sizes
+            overhead = known[layout].overhead if layout in known else 0.0
             if not self.remaining or seconds >= _TELLING * overhead:
                 return speed
             tiles *= _MORE
@@ -122,124 +154,74 @@ class Chunks:
     def advance(self, layout: BatchLayout, *, tiles: int) -> float:
         """Does one chunk of at most so many tiles; seconds per run.
 
-        Infinite if the device ran out of memory; the next chunk is then half as large.
+        Infinite if a device ran out of memory; the next chunk is then half as large.
         """
         try:
-            fitting = self._fitting(layout)
-            return self._do(fitting, min(tiles, fitting.capacity))
+            under_way = self._start(layout, tiles)
+            return math.inf if under_way is None else self._finish(under_way)
         except jax.errors.JaxRuntimeError as error:
-            fitting = self.sizes.get(layout, Fitting(layout, 1))
-            size = fitting.layout.tile * fitting.capacity
-            if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
-                raise
-            self.most = size // 2
-            self.sizes.clear()
+            self._recover(layout, error)
             return math.inf
 
-    def _do(self, fitting: Fitting, tiles: int) -> float:
-        layout, capacity, overhead = fitting
-        rows = self.table[self.done : self.done + tiles * layout.tile]
-        count = -(-len(rows) // layout.tile)
-        # The places that stay empty repeat a run, so that nothing new is compiled.
-        empty = capacity * layout.tile - len(rows)
-        padded = np.concatenate(
-            [rows, np.broadcast_to(rows[-1], (empty, rows.shape[1]))]
-        )
-        start = time.perf_counter()
-        found = run_tiles(self.task, *_inputs(padded, capacity, layout, count))
-        self._collect(jax.device_get(found), len(rows))
-        seconds = time.perf_counter() - start
-        self.run_seconds += seconds
-        self.chunks += 1
-        return max(seconds - overhead, _LEAST_TIME) / (count * layout.tile)
-
-    def _collect(self, found: PyTree, runs: int):
-        if self.collected is None:
-            self.collected = jax.tree.map(
-                lambda x: np.empty((len(self.table), *x.shape[1:]), x.dtype), found
+    def _recover(self, layout: BatchLayout, error: Exception):
+        """Shorter chunks, or fewer devices, for what was begun and is not done."""
+        if "RESOURCE_EXHAUSTED" in str(error):
+            if not self.sizes.halve(layout):
+                raise error
+        else:
+            left = answering(self.devices)
+            if len(left) in (0, len(self.devices)):
+                raise error
+            lost = ", ".join(str(d) for d in self.devices if d not in left)
+            warnings.warn(
+                f"device {lost} failed ({error!s:.200}); the sweep goes on with "
+                f"{len(left)} of {len(self.devices)} devices",
+                stacklevel=4,
             )
-        here = slice(self.done, self.done + runs)
-        for all_, new in zip(
-            *map(jax.tree.leaves, (self.collected, found)), strict=True
-        ):
-            all_[here] = new[:runs]
-        self.done += runs
+            compiling = self.sizes.compiling
+            self._size_for(left)
+            self.sizes.compiling = compiling
+        self.begun = self.done
 
-    def _fitting(self, layout: BatchLayout) -> Fitting:
-        """How the layout fits into memory, compiled and tried without a run."""
-        if layout not in self.sizes:
-            self.compiling()
-            start = time.perf_counter()
-            fitting = self.sizes[layout] = self._searched(layout)
-            # A single tile is run whatever the count says, and then all is its time.
-            if fitting.capacity > 1:
-                overhead = self._overhead(fitting)
-                self.sizes[layout] = fitting._replace(overhead=overhead)
-            self.compile_seconds += time.perf_counter() - start
-        return self.sizes[layout]
-
-    def _overhead(self, fitting: Fitting) -> float:
-        """Seconds that a chunk takes of which no tile is run."""
-        layout, capacity, _ = fitting
-        rows, seconds = self._empty(layout, capacity), 0.0
-        for _ in range(2):  # what the first one prepares the second one has
-            start = time.perf_counter()
-            jax.device_get(run_tiles(self.task, *_inputs(rows, capacity, layout, 0)))
-            seconds = time.perf_counter() - start
-        return seconds
-
-    def _searched(self, layout: BatchLayout) -> Fitting:
-        tile, runs = layout.tile, len(self.table)
-        most = min(
-            self.most or runs, max(1, self.memory // (2 * self._bytes_per_run()))
+    def _start(self, layout: BatchLayout, tiles: int) -> _UnderWay | None:
+        """Begins the next runs, dealt to the devices tile by tile; None if all are."""
+        runs = self.order[self.begun :]
+        if not len(runs):
+            return None
+        fitting = self.sizes.fitting(layout)
+        tile, capacity, devices = (
+            fitting.layout.tile,
+            fitting.capacity,
+            len(self.devices),
         )
-        measured: list[tuple[int, int]] = []
-        while True:
-            layout = BatchLayout(layout.order, min(tile, most))
-            places = min(most, _MOST_RUNS)
-            capacity = max(1, min(-(-runs // layout.tile), places // layout.tile))
-            size = capacity * layout.tile
-            needed = self._needed(layout, capacity)
-            if needed <= self.memory or size == 1:
-                return Fitting(layout, capacity)
-            measured.append((size, needed))
-            most = min(size - 1, _size_that_fits(measured, self.memory))
+        most = min(tiles, devices * capacity) * tile
+        runs = runs[: most if most < self.whole else most - most % self.whole]
+        # Devices have the same number of tiles, but for one; neighbours, whose steps
+        # may be as many, are on different ones.
+        count = -(-len(runs) // tile)
+        dealt = np.arange(count)
+        slots = dealt % devices * capacity + dealt // devices
+        places = (slots[:, None] * tile + np.arange(tile)).reshape(-1)[: len(runs)]
+        # The places that stay empty repeat a run, so that nothing new is compiled.
+        filled = np.full(devices * capacity * tile, runs[-1])
+        filled[places] = runs
+        counts = np.bincount(dealt % devices, minlength=devices).astype(np.int32)
+        begun = time.perf_counter()
+        found = self.sizes.start(self.table.take(filled), fitting, counts)
+        self.begun += len(runs)
+        lanes = int(counts.max()) * devices * tile
+        return _UnderWay(found, runs, places, lanes, fitting, begun)
 
-    def _bytes_per_run(self) -> int:
-        shapes = self.task.shapes(jnp.asarray(self.table[0]))
-        found = [math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(shapes)]
-        return sum(found) + self.table[0].nbytes
-
-    def _empty(self, layout: BatchLayout, capacity: int) -> np.ndarray:
-        return np.zeros((capacity * layout.tile, self.table.shape[1]), self.table.dtype)
-
-    def _needed(self, layout: BatchLayout, capacity: int) -> int:
-        """Bytes of the compiled program, with what goes in and comes out."""
-        rows = self._empty(layout, capacity)
-        lowered = run_tiles.lower(self.task, *_inputs(rows, capacity, layout, 1))
-        found = lowered.compile().compiled.memory_analysis()
-        if found is None:  # a backend that does not say: RESOURCE_EXHAUSTED will
-            return 0
-        return (
-            found.temp_size_in_bytes
-            + found.argument_size_in_bytes
-            + found.output_size_in_bytes
-        )
-
-
-def _inputs(
-    rows: np.ndarray, capacity: int, layout: BatchLayout, count: int
-) -> tuple[Array, Array, BatchLayout]:
-    table = jnp.asarray(rows).reshape(capacity, layout.tile, -1)
-    return table, jnp.asarray(count), layout
-
-
-def _size_that_fits(measured: Sequence[tuple[int, int]], memory: int) -> int:
-    """Runs for which m0 + m1 runs = memory, from the last two sizes measured."""
-    (size, needed), *before = reversed(measured)
-    guess = int(0.9 * size * memory / needed)
-    if before:
-        (other, other_needed) = before[0]
-        slope = (other_needed - needed) / (other - size)
-        guess = int((memory - needed) / slope) + size if slope > 0 else guess
-    return max(1, guess)
+    def _finish(self, chunk: _UnderWay) -> float:
+        """Hands over what a chunk found; seconds per run."""
+        found = jax.device_get(chunk.found)
+        found = jax.tree.map(lambda x: x[chunk.places], found)
+        end = time.perf_counter()
+        seconds = end - max(chunk.begun, self.ended)
+        self.failed += failures_in(found)
+        self.keep(chunk.runs, found)
+        self.run_seconds += seconds
+        self.ended = end
+        self.chunks += 1
+        self.done += len(chunk.runs)
+        return max(seconds - chunk.fitting.overhead, _LEAST_TIME) / chunk.lanes

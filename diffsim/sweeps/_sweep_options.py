@@ -2,10 +2,9 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._progress import progress_text, show_line
@@ -30,19 +29,43 @@ class SweepOptions:
     - `progress`: True for a line on stderr that moves, and says so while programs are
         compiled, or a function that is called after every chunk with a dict: `done`,
         `runs`, `failed`, `seconds`.
-    - `memory`: bytes that one chunk may take on the device; None takes 1 GiB or a
-        quarter of the machine's memory, whichever is less, and one half of the memory
-        that a GPU has of its own. Outputs are collected in the memory of the machine
-        whatever this says.
+    - `memory`: bytes that one chunk may take on a device; None takes 1 GiB or a
+        quarter of the machine's memory, whichever is less, divided among the devices of
+        a CPU, and one half of the memory that a GPU has of its own. Outputs are
+        collected in the memory of the machine whatever this says, if there is no
+        `store`.
+    - `part`: (i, n) for the i-th of n jobs, from 0, each with its share of the runs:
+        `(int(os.environ["SLURM_ARRAY_TASK_ID"]), 16)` say. They may share a store.
+    - `retry`: `"failed"` repeats the runs of a store that failed; those that were not
+        run are run in any case.
+    - `engine`: a `dask.distributed.Client`, whose workers compute the chunks; one that
+        dies is replaced by another.
+    - `chunk`: runs of a chunk, the unit that is stored, that a part owns and that a
+        worker is given; None divides a sweep into about 128, of 64 MiB at most.
     """
 
     progress: bool | Callable[[dict[str, Any]], None] | None = None
     memory: Any = None
+    part: Any = None
+    retry: str | None = None
+    engine: Any = None
+    chunk: Any = None
 
     def __post_init__(self) -> None:
-        if self.memory is not None and not is_positive_integer(self.memory):
+        for name, unit in (("memory", ", in bytes"), ("chunk", " of runs")):
+            value = getattr(self, name)
+            if value is not None and not is_positive_integer(value):
+                raise ValueError(
+                    f"{name} must be a positive integer{unit}, got {value!r}"
+                )
+        if self.retry not in (None, "failed"):
+            raise ValueError(f"retry must be 'failed' or None, got {self.retry!r}")
+        if self.part is not None:
+            _check_part(self.part)
+        if self.engine is not None and not hasattr(self.engine, "submit"):
             raise ValueError(
-                f"memory must be a positive integer, in bytes, got {self.memory!r}"
+                "engine must be a dask.distributed.Client(...), got "
+                f"{type(self.engine).__name__}"
             )
 
     def show(self, state: dict[str, Any]) -> None:
@@ -61,18 +84,31 @@ class SweepOptions:
         if self.progress is True:
             show_line(progress_text("sweep", _done(state), "compiling"))
 
-    def budget(self) -> int:
-        """Bytes that a chunk may take."""
+    def budget(self, devices: Sequence[Any]) -> int:
+        """Bytes that a chunk may take on each of the devices."""
         if self.memory is not None:
             return self.memory
-        stats = jax.local_devices()[0].memory_stats()
+        stats = devices[0].memory_stats()
         if stats and "bytes_limit" in stats:
             return stats["bytes_limit"] // 2
-        return min(2**30, _physical_memory() // 4)
+        return min(2**30, _physical_memory() // 4) // len(devices)
 
 
 def _done(state: dict[str, Any]) -> str:
     return f"{state['done']} of {state['runs']} runs"
+
+
+def _check_part(part: Any):
+    pair = isinstance(part, tuple | list) and len(part) == 2
+    if not pair or not all(
+        isinstance(x, int | np.integer) and not isinstance(x, bool) for x in part
+    ):
+        raise ValueError(f"part must be (i, n), two integers, got {part!r}")
+    if not 0 <= part[0] < part[1]:
+        raise ValueError(
+            f"part must be (i, n) with i from 0 to n - 1, got {tuple(part)}; the first "
+            "of 16 jobs is (0, 16), the last (15, 16)"
+        )
 
 
 def is_positive_integer(x: Any) -> bool:

@@ -1,11 +1,12 @@
 """One run of a sweep: what `predict` returns, and whether it can be used."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .._linalg import largest_difference
@@ -13,6 +14,17 @@ from .._results import RESULTS, failures_as_nan, is_finite
 from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from ..simulations import Trajectory, refined_steps
+
+
+class RunOutcome(NamedTuple):
+    """Outcome of one run, or of many along a leading axis."""
+
+    outputs: PyTree[Array]
+    status: RESULTS
+    error: Any
+    """of the solver, where that is asked"""
+    derivative: PyTree[Array]
+    """of the outputs, where that is asked, with the parameters along the last axis"""
 
 
 def sweep_outcome(
@@ -35,7 +47,7 @@ def sweep_outcome(
     for trajectory in filter(_is_trajectory, found):
         earlier = jnp.asarray(status != RESULTS.successful)
         status = RESULTS.where(earlier, status, trajectory.result)
-    usable = jnp.asarray(status != RESULTS.successful) | is_finite(_numbers(found))
+    usable = jnp.asarray(status != RESULTS.successful) | is_finite(numbers_in(found))
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
     return jax.tree.map(_keep, returned, is_leaf=_is_trajectory), status
 
@@ -52,12 +64,13 @@ def solver_error(
         finer, result = sweep_outcome(predict, model)
     if not methods:
         return None
-    error = largest_difference(_numbers(outputs), _numbers(finer))
+    error = largest_difference(numbers_in(outputs), numbers_in(finer))
     error = jnp.where(jnp.asarray(result == RESULTS.successful), error, jnp.inf)
     return jnp.where(jnp.asarray(status == RESULTS.successful), error, jnp.nan)
 
 
-def _numbers(outputs: PyTree) -> PyTree:
+def numbers_in(outputs: PyTree) -> PyTree:
+    """The outputs themselves; of trajectories the states."""
     return jax.tree.map(
         lambda x: x.states if _is_trajectory(x) else x, outputs, is_leaf=_is_trajectory
     )
@@ -83,3 +96,26 @@ def _array(x: Any) -> Array:
         f"predict must return arrays or a Trajectory, got {type(x).__name__} among "
         "what it returned"
     )
+
+
+def failures_in(found: RunOutcome) -> int:
+    """How many runs failed."""
+    return int(np.sum(np.asarray(found.status != RESULTS.successful)))
+
+
+class KeptInMemory:
+    """Arrays with a leading axis for `runs` runs, filled as these are done."""
+
+    def __init__(self, runs: int, shapes: RunOutcome):
+        self.found: RunOutcome = jax.tree.map(
+            lambda x: np.empty((runs, *x.shape), x.dtype), shapes
+        )
+
+    def keep(self, runs: np.ndarray, found: RunOutcome):
+        """Take over the outcomes of some runs, by their numbers."""
+        # A slice is copied in one go.
+        first, last = runs[0], runs[-1]
+        in_a_row = len(runs) == last - first + 1 and bool(np.all(np.diff(runs) == 1))
+        here = slice(first, last + 1) if in_a_row else runs
+        for all_, new in zip(*map(jax.tree.leaves, (self.found, found)), strict=True):
+            all_[here] = new

@@ -1,6 +1,6 @@
 """Tables of runs: what `Sweep` gives to pandas and xarray."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,6 +10,8 @@ from .._extras import Variable, dataframe, dataset
 from .._results import RESULTS
 from .._types import PyTree
 from ..simulations import AbstractStateAxes, StateAxes, Trajectory
+from ._run_derivative import Differentiated
+from ._sweep_result import RunOutcome
 
 
 if TYPE_CHECKING:
@@ -17,47 +19,101 @@ if TYPE_CHECKING:
     import xarray
 
 
-def sweep_dataset(sweep: Any, axes: AbstractStateAxes | None) -> "xarray.Dataset":
+class Tabled(NamedTuple):
+    """All that is known of some runs, and tables are made of."""
+
+    parameters: dict[str, np.ndarray]
+    outcome: RunOutcome
+    differentiated: Differentiated | None
+
+
+def sweep_dataset(of: Tabled, axes: AbstractStateAxes | None) -> "xarray.Dataset":
     """Outputs along runs and their own axes, with parameters as coordinates."""
-    variables, places = _outputs(sweep.outputs, axes)
-    runs: dict[str, Any] = {"run": np.arange(len(sweep)), **_parameters(sweep)}
-    runs |= {name: (("run",), x) for name, x in _about_runs(sweep).items()}
+    variables, places = _outputs(of.outcome.outputs, axes)
+    if of.differentiated is not None:
+        variables |= _derivatives(of, of.differentiated.kind, axes)
+        names = list(of.differentiated.selection.names)
+        places |= {"parameter": names}
+        if of.differentiated.kind == "fisher":
+            places |= {"parameter_2": names}
+    status = _code(of.outcome.status)
+    runs: dict[str, Any] = {"run": np.arange(len(status)), **_parameters(of)}
+    runs |= {name: (("run",), x) for name, x in _about_runs(of).items()}
     found = dataset(variables, places | runs, {})
-    found["status"] = ("run",), _code(sweep.status)
-    # As the conventions for climate and forecast metadata have it for integer codes.
-    outcomes = RESULTS._name_to_item
-    found["status"].attrs = {
-        "flag_values": np.array([_code(item) for item in outcomes.values()]),
-        "flag_meanings": " ".join(outcomes),
-    }
+    found["status"] = ("run",), status, status_attributes()
     return found
 
 
-def sweep_dataframe(sweep: Any, axes: AbstractStateAxes | None) -> "pandas.DataFrame":
+def status_attributes() -> dict[str, Any]:
+    """Codes and names, as the conventions for climate and forecast metadata have it."""
+    outcomes = RESULTS._name_to_item
+    return {
+        "flag_values": np.array([_code(item) for item in outcomes.values()]),
+        "flag_meanings": " ".join(outcomes),
+    }
+
+
+def sweep_dataframe(of: Tabled, axes: AbstractStateAxes | None) -> "pandas.DataFrame":
     """A row for each run: parameters, outputs that are numbers, how it went."""
-    variables, _ = _outputs(sweep.outputs, axes)
-    columns = _parameters(sweep) | variables
-    large = [name for name, (of, _) in columns.items() if len(of) > 1]
+    variables, _ = _outputs(of.outcome.outputs, axes)
+    columns = _parameters(of) | variables
+    large = [name for name, (dims, _) in columns.items() if len(dims) > 1]
     if large:
         raise ValueError(
             f"to_dataframe needs one number a run, got arrays in {large}; to_xarray() "
             "has them, and its own .to_dataframe() a row for each of their numbers"
         )
-    about = {name: (("run",), x) for name, x in _about_runs(sweep).items()}
+    if of.differentiated is not None and of.differentiated.kind == "gradient":
+        names = of.differentiated.selection.names
+        slopes = np.moveaxis(jax.tree.leaves(of.outcome.derivative)[0], -1, 0)
+        columns |= {
+            f"gradient[{name}]": (("run",), slope)
+            for name, slope in zip(names, slopes, strict=True)
+        }
+    about = {name: (("run",), x) for name, x in _about_runs(of).items()}
     return dataframe(columns | about, {})
 
 
-def _about_runs(sweep: Any) -> dict[str, np.ndarray]:
-    about = {"successful": sweep.successful}
-    if sweep.error_estimate is not None:
-        about["error_estimate"] = sweep.error_estimate
+def _about_runs(of: Tabled) -> dict[str, np.ndarray]:
+    status = _code(of.outcome.status)
+    about = {"successful": status == _code(RESULTS.successful)}
+    if of.outcome.error is not None:
+        about["error_estimate"] = of.outcome.error
     return about
 
 
-def _parameters(sweep: Any) -> dict[str, Variable]:
+def _derivatives(
+    of: Tabled, kind: str, axes: AbstractStateAxes | None
+) -> dict[str, Variable]:
+    """By the names of the outputs, along `parameter`."""
+    derivative = of.outcome.derivative
+    if kind == "fisher":
+        return {"fisher": (("run", "parameter", "parameter_2"), derivative)}
+    if kind == "gradient":
+        (values,) = jax.tree.leaves(derivative)
+        return {"gradient": (("run", "parameter"), values)}
+    outputs = of.outcome.outputs
+    in_front = jax.tree.map(lambda x: np.moveaxis(np.asarray(x), -1, 1), derivative)
+    time = ()
+    if axes is None and isinstance(outputs, Trajectory):
+        time = ("time",)[: np.ndim(outputs.times) - 1]
+        axes = outputs.axes
+        if axes is not None:
+            axes = jax.tree.map(lambda x: x[0], axes)
+    if axes is None:
+        alone = "state" if isinstance(outputs, Trajectory) else "output"
+        axes = StateAxes.from_pytree(derivative, alone=alone)
+    variables = axes.variables(in_front, 2 + len(time))
+    return {
+        f"jacobian_{name}": (("run", "parameter", *time, *dims), x)
+        for name, (dims, x) in variables.items()
+    }
+
+
+def _parameters(of: Tabled) -> dict[str, Variable]:
     return {
         path: (("run", *(f"{path}_axis_{i}" for i in range(x.ndim - 1))), x)
-        for path, x in sweep.parameters.items()
+        for path, x in of.parameters.items()
     }
 
 
@@ -73,8 +129,8 @@ def _outputs(
     if any(map(_is_trajectory, apart)):
         raise ValueError(
             "to_xarray makes a dataset of one trajectory a run or of arrays, got "
-            f"{len(apart)} outputs with a trajectory among them; make one of each by "
-            "dataclasses.replace(sweep, outputs=sweep.outputs[0])"
+            f"{len(apart)} outputs with a trajectory among them; return the trajectory "
+            "alone, or its states"
         )
     named = StateAxes.from_pytree(outputs, alone="output")
     return _along_runs(named.variables(outputs, 1)), {}

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps import SweepOptions, _chunked_run, sweep
+from diffsim.sweeps import SweepOptions, _chunk_memory, _chunked_run, sweep
 from diffsim.sweeps._batching import BatchLayout, Task, batch_layouts
 from diffsim.sweeps._chunked_run import Chunks
-from diffsim.sweeps._swept_parameters import swept_parameters
+from diffsim.sweeps._swept_parameters import Rows, swept_parameters
 
 
 _ROWS = np.arange(100.0)
@@ -24,7 +24,8 @@ def _ramp(x):
 
 def _chunks_of(predict, memory, rows=_ROWS):
     runs = swept_parameters(jnp.ones(1), {"[0]": rows})
-    return Chunks(Task(predict, jnp.ones(1), runs.selection), runs.table, memory)
+    task = Task(predict, jnp.ones(1), runs.selection)
+    return Chunks(task, runs.table, memory, lambda runs, found: None)
 
 
 def _spring(x):
@@ -53,10 +54,10 @@ def test_chunks_stay_within_the_memory_limit(batch):
 
 def test_chunk_size_follows_the_memory_of_the_compiled_program():
     chunks = _chunks_of(_ramp, 200_000)
-    layout, capacity, _ = chunks._fitting(BatchLayout("first", 100))
-    assert chunks._needed(layout, capacity) <= 200_000
+    fitting = chunks.sizes.fitting(BatchLayout("first", 100))
+    assert chunks.sizes.needed(fitting) <= 200_000
     # not needlessly small: a quarter of what the outputs alone would allow
-    assert layout.tile * capacity >= 200_000 / 8000 / 4
+    assert fitting.layout.tile * fitting.capacity >= 200_000 / 8000 / 4
 
 
 def test_memory_below_that_of_one_run_gives_chunks_of_one_run():
@@ -72,7 +73,7 @@ def test_overhead_of_an_empty_chunk_is_not_counted_as_run_time(monkeypatch):
     worth its compilation.
     """
     chunks = _chunks_of(_spring, 10**9, np.ones(100_000))
-    clock, run_tiles = [0.0], _chunked_run.run_tiles
+    clock, run_tiles = [0.0], _chunk_memory.run_tiles
     monkeypatch.setattr(_chunked_run.time, "perf_counter", lambda: clock[0])
 
     def slow(*inputs):
@@ -80,14 +81,14 @@ def test_overhead_of_an_empty_chunk_is_not_counted_as_run_time(monkeypatch):
         return run_tiles(*inputs)
 
     slow.lower = run_tiles.lower
-    monkeypatch.setattr(_chunked_run, "run_tiles", slow)
+    monkeypatch.setattr(_chunk_memory, "run_tiles", slow)
     candidates = [
         BatchLayout("first", 16),
         BatchLayout("first", 64),
         BatchLayout("single", 1),
     ]
     assert chunks.complete(candidates, lambda: None) == candidates[0]
-    assert set(chunks.sizes) == {candidates[0]}
+    assert set(chunks.sizes.sizes) == {candidates[0]}
 
 
 def test_timing_noise_of_an_empty_chunk_does_not_choose_the_layout(monkeypatch):
@@ -95,25 +96,25 @@ def test_timing_noise_of_an_empty_chunk_does_not_choose_the_layout(monkeypatch):
     other 2 ms, so that a tile is over within the noise of an empty chunk.
     """
     chunks = _chunks_of(_spring, 10**9, np.ones(100_000))
-    clock, run_tiles = [0.0], _chunked_run.run_tiles
+    clock, run_tiles = [0.0], _chunk_memory.run_tiles
     noise = iter(np.tile([0.0, 0.0, 0.3, 0.0, 0.3, 0.0], 100).tolist())
     monkeypatch.setattr(_chunked_run.time, "perf_counter", lambda: clock[0])
 
-    def slow(task, table, count, layout):
+    def slow(task, table, counts, layout, mesh):
         each = {16: 1e-3, 1: 2e-3}[layout.tile]
-        clock[0] += 1.0 + next(noise) + each * layout.tile * int(count)
-        return run_tiles(task, table, count, layout)
+        clock[0] += 1.0 + next(noise) + each * layout.tile * int(counts.sum())
+        return run_tiles(task, table, counts, layout, mesh)
 
     slow.lower = run_tiles.lower
-    monkeypatch.setattr(_chunked_run, "run_tiles", slow)
+    monkeypatch.setattr(_chunk_memory, "run_tiles", slow)
     candidates = [BatchLayout("first", 16), BatchLayout("single", 1)]
     assert chunks.complete(candidates, lambda: None) == candidates[0]
 
 
 def test_chunk_size_is_extrapolated_linearly_from_two_measurements():
     # m0 = 1000, m1 = 10
-    assert _chunked_run._size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
-    assert _chunked_run._size_that_fits([(100, 2000)], 1000) == 45
+    assert _chunk_memory.size_that_fits([(100, 2000), (60, 1600)], 1200) == 20
+    assert _chunk_memory.size_that_fits([(100, 2000)], 1000) == 45
 
 
 class _Small:
@@ -178,7 +179,7 @@ def _candidates(predict, runs=100, batch="auto", model=None):
     task = Task(
         predict, model, swept_parameters(model, {"[0]": np.ones(runs)}).selection
     )
-    return batch_layouts(task.jaxpr(jnp.ones(1)), runs, batch)
+    return batch_layouts(task.jaxpr(Rows(jnp.ones(1), None)), runs, batch)
 
 
 def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():
@@ -214,12 +215,19 @@ def _with_speeds(monkeypatch, speeds):
     chunks = _chunks_of(_spring, 2**30, rows=np.ones(1000))
     used = []
 
-    def advance(self, layout, *, tiles):
+    def start(self, layout, tiles):
         used.append(layout)
-        self.done = min(len(self.table), self.done + tiles * layout.tile)
+        runs = min(self.table.runs - self.begun, tiles * layout.tile)
+        self.begun += runs
+        return (layout, runs) if runs else None
+
+    def finish(self, chunk):
+        layout, runs = chunk
+        self.done += runs
         return speeds[layout]
 
-    monkeypatch.setattr(Chunks, "advance", advance)
+    monkeypatch.setattr(Chunks, "_start", start)
+    monkeypatch.setattr(Chunks, "_finish", finish)
     return chunks, used
 
 

@@ -1,0 +1,109 @@
+"""Stores opened for a sweep: made if there are none, and refused if of another one."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._hosts import Share
+from ._store import Store
+from ._store_contents import StoreContents, contents_of
+from ._store_files import create, modules
+from ._store_identity import identity_of
+from ._store_manifest import claimed, entries, read_description
+from ._sweep_plan import Plan
+
+
+@contextlib.contextmanager
+def open_store(
+    path: Any, plan: Plan, parameters: dict[str, np.ndarray], share: Share | None
+) -> Iterator[Store]:
+    """The store at `path`, made if there is none, while runs are computed."""
+    path = _checked_path(path)
+    modules()
+    contents = contents_of(plan, parameters)
+    with _explained(path):
+        if not path.exists():
+            _create(path, plan, contents, parameters)
+        _check_identity(path, read_description(path)["identity"], identity_of(plan))
+        _remove_abandoned(path)
+        name = "all" if share is None else f"part {share.index} of {share.count}"
+        with claimed(path, name):
+            store = Store(path, plan, contents, share)
+            try:
+                yield store
+                store.write_all()
+            finally:
+                # What is computed is written, whatever ended the sweep.
+                store.writer.shutdown()
+
+
+def _create(
+    path: Path, plan: Plan, contents: StoreContents, parameters: dict[str, np.ndarray]
+):
+    layout = plan.layouts()[0]
+    description = {
+        "identity": identity_of(plan),
+        "runs": plan.table.runs,
+        "chunk": plan.chunk(layout.tile),
+        "layout": list(layout),
+        "parameters": list(parameters),
+    }
+    create(path, contents, parameters, description)
+
+
+def _checked_path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"store must be a path, 'runs.zarr' say, got {path!r:.60}")
+    if "://" in str(path):
+        raise ValueError(
+            f"store must be a folder of this machine or a disk that it mounts, got "
+            f"{str(path)!r}; copy the store there when the sweep is done"
+        )
+    path = Path(path).absolute()
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"store {str(path)!r}: the folder {str(path.parent)!r} does not exist; "
+            "make it first"
+        )
+    return path
+
+
+def _check_identity(path: Path, there: dict[str, str], here: dict[str, str]):
+    differ = [name for name in here if there.get(name) != here[name]]
+    if not differ:
+        return
+    told = ""
+    if "versions" in differ:
+        told = f" ({there.get('versions')} there, {here['versions']} here)"
+    raise ValueError(
+        f"store {str(path)!r} is of another sweep: its {', '.join(differ)} "
+        f"{'differs' if len(differ) == 1 else 'differ'}{told}; name another store, or "
+        "delete it to begin anew"
+    )
+
+
+def _remove_abandoned(path: Path):
+    """Delete stores of this name that killed processes had begun to make."""
+    for part in path.parent.glob(f"{path.name}.????????.partial"):
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say of a disk that is full, or may not be written to, what stays."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        done = len(list(entries(path)))
+        raise OSError(
+            error.errno,
+            f"store {str(path)!r} cannot be written ({reason}); {done} chunks are in "
+            "it and stay. Make room or give leave, and the same call goes on from "
+            "there",
+        ) from error

@@ -1,0 +1,192 @@
+"""Contents of a store: under which names the numbers of outcomes are written.
+
+A store is read without diffsim, by `xarray.open_zarr`, so it holds the variables that
+`Sweep.to_xarray` makes: positions and velocities, or a variable a field. What is none
+of them, as counts of steps, is there under its path. What is the same in all runs, as
+times are, is kept once, as a coordinate.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.core
+import numpy as np
+
+from .._paths import joined, step_to
+from .._types import PyTree
+from ._batch_axis import reach
+from ._sweep_plan import Plan
+from ._sweep_result import RunOutcome
+from ._sweep_tables import Tabled, sweep_dataset
+
+
+#: How a run went, and the value where it was not run.
+STATUS, NOT_RUN = "status", -1
+
+
+class StoredVariable(NamedTuple):
+    """One array of a store, without the axis of runs.
+
+    - `leaf`: which array of the outcomes its numbers are of.
+    - `entries`: where in it; None if it is all of them, in order.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    leaf: int
+    entries: np.ndarray | None
+
+
+@dataclasses.dataclass
+class StoreContents:
+    """Arrays written of each run, and outcomes put together from them.
+
+    - `constants`: arrays of the outcomes that are the same in all runs.
+    - `coordinates`: an `xarray.Dataset` of the coordinates of other axes than `run`.
+    """
+
+    shapes: RunOutcome
+    variables: list[StoredVariable]
+    constants: dict[int, np.ndarray]
+    coordinates: Any
+
+    def dtype(self, variable: StoredVariable) -> np.dtype:
+        """The type of its numbers."""
+        return jax.tree.leaves(self.shapes)[variable.leaf].dtype
+
+    def written(self, found: RunOutcome) -> dict[str, np.ndarray]:
+        """Arrays by name, of the outcomes of some runs."""
+        leaves, arrays = jax.tree.leaves(found), {}
+        for variable in self.variables:
+            x = leaves[variable.leaf]
+            if variable.entries is not None:
+                x = x.reshape(len(x), -1)[:, variable.entries]
+            arrays[variable.name] = x.reshape(len(x), *variable.shape)
+        return arrays
+
+    def outcome(self, read: Callable[[str], np.ndarray], runs: int) -> RunOutcome:
+        """The outcomes, from a function that reads an array by its name."""
+        return RunOutcome(*(self.part(x, read, runs) for x in RunOutcome._fields))
+
+    def part(self, part: str, read: Callable[[str], np.ndarray], runs: int) -> PyTree:
+        """As `outcome`, one field of it."""
+        leaves, structure = jax.tree.flatten(self.shapes)
+        places = jax.tree.unflatten(structure, range(len(leaves)))
+
+        def array(leaf: int) -> np.ndarray:
+            like = leaves[leaf]
+            if leaf in self.constants:
+                return np.broadcast_to(self.constants[leaf], (runs, *like.shape))
+            values = np.empty((runs, *like.shape), like.dtype)
+            self._fill(leaf, values.reshape(runs, -1), read)
+            return values
+
+        return jax.tree.map(array, getattr(places, part))
+
+    def _fill(self, leaf: int, values: np.ndarray, read: Callable):
+        for variable in self.variables:
+            if variable.leaf == leaf:
+                here = slice(None) if variable.entries is None else variable.entries
+                values[:, here] = read(variable.name).reshape(len(values), -1)
+
+
+def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
+    """Find out which arrays a store of these runs holds, without running one.
+
+    Numbers of outcomes are replaced by labels, and the labels looked for in a dataset.
+    """
+    leaves, structure = jax.tree.flatten(plan.shapes)
+    constants = _constants(plan)
+    sizes = [int(np.prod(x.shape)) for x in leaves]
+    starts = np.cumsum([0, *sizes])
+    labels = [
+        _labels(constants.get(i), starts[i], starts[-1], x.shape)
+        for i, x in enumerate(leaves)
+    ]
+    two = {path: np.resize(x, (2, *x.shape[1:])) for path, x in parameters.items()}
+    labeled = Tabled(two, jax.tree.unflatten(structure, labels), plan.differentiated)
+    dataset = sweep_dataset(labeled, None)
+    variables = []
+    for name, x in dataset.variables.items():
+        if "run" in x.dims and name != "run" and name not in parameters:
+            variables += _found(str(name), x, starts)
+    variables += _left_over(variables, constants, plan.shapes, set(dataset.variables))
+    along_runs = [name for name, x in dataset.variables.items() if "run" in x.dims]
+    coordinates = dataset.drop_vars(along_runs)
+    return StoreContents(plan.shapes, variables, constants, coordinates)
+
+
+def _constants(plan: Plan) -> dict[int, np.ndarray]:
+    """Arrays of the outcomes that no swept number reaches."""
+    closed, row = plan.jaxpr, jax.tree.leaves(plan.row)
+    inputs = len(closed.jaxpr.invars)
+    known = [False] * (inputs - len(row)) + [True] * len(row)
+    same = [i for i, wide in enumerate(reach(closed, known)) if not wide]
+    if not same:
+        return {}
+    arrays = plan.task.arrays
+
+    def evaluate(*values):
+        found = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *values)
+        return [found[i] for i in same]
+
+    values = jax.device_get(jax.jit(evaluate)(*arrays, *row))
+    return dict(zip(same, map(np.asarray, values), strict=True))
+
+
+def _labels(
+    constant: np.ndarray | None, start: int, total: int, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Of two runs: a constant as it is, else another number for every entry."""
+    if constant is not None:
+        return np.broadcast_to(constant, (2, *shape))
+    one = start + np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    return np.stack([one, one + total])
+
+
+def _found(name: str, x: Any, starts: np.ndarray) -> list[StoredVariable]:
+    """The variable, if its numbers are those of one array of the outcomes."""
+    values = np.asarray(x.values)
+    if values.dtype != np.int64 or x.dims[0] != "run" or not values[0].size:
+        return []
+    entries, total = values[0].reshape(-1), starts[-1]
+    leaf = int(np.searchsorted(starts, entries[0], "right")) - 1
+    first, end = starts[leaf], starts[leaf + 1]
+    if not np.all((first <= entries) & (entries < end)):
+        return []
+    if not np.array_equal(values[1], values[0] + total):
+        return []
+    entries, all_ = entries - first, np.arange(end - first)
+    where = None if np.array_equal(entries, all_) else entries
+    return [
+        StoredVariable(
+            name.replace("/", "_"), x.dims[1:], values.shape[1:], leaf, where
+        )
+    ]
+
+
+def _left_over(
+    variables: list[StoredVariable],
+    constants: dict[int, np.ndarray],
+    shapes: RunOutcome,
+    taken: set[Any],
+) -> Iterable[StoredVariable]:
+    """Arrays of which numbers are in no variable, under their own paths."""
+    for leaf, (keys, x) in enumerate(jax.tree_util.tree_flatten_with_path(shapes)[0]):
+        size = int(np.prod(x.shape))
+        seen = np.zeros(size, bool)
+        for variable in variables:
+            if variable.leaf == leaf:
+                seen[slice(None) if variable.entries is None else variable.entries] = 1
+        if leaf in constants or seen.all():
+            continue
+        path = joined([step_to(key) for key in keys[1:]]) or keys[0].name
+        name = path.replace("/", "_")
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        dims = tuple(f"{name}_axis_{i}" for i in range(len(x.shape)))
+        yield StoredVariable(name, dims, tuple(x.shape), leaf, None)

@@ -1,0 +1,144 @@
+"""Arrays of a store on the disk: made all at once, written chunk by chunk."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._extras import optional_module
+from ._store_contents import NOT_RUN, STATUS, StoreContents, StoredVariable
+from ._store_manifest import FOLDER, sync, write_description
+from ._sweep_tables import status_attributes
+
+
+_KINDS = {"f": np.nan, "c": np.nan, "i": 0, "u": 0, "b": False}
+
+
+def modules() -> tuple[Any, Any]:
+    """Return zarr and xarray; a sentence where one is not installed."""
+    purpose = "store= writes by"
+    return optional_module("zarr", purpose), optional_module("xarray", purpose)
+
+
+def create(
+    path: Path,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    description: dict[str, Any],
+):
+    """Make a store without outcomes; none is left where that fails.
+
+    Of several processes that do so at once, one is first, and all use its store.
+    """
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        _fill(part, contents, parameters, description)
+        os.rename(part, path)
+    except OSError:
+        # Another process was first, and has removed what others had begun.
+        if not (path / FOLDER).is_dir():
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _fill(
+    path: Path,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    description: dict[str, Any],
+):
+    zarr, xarray = modules()
+    runs, chunk = description["runs"], description["chunk"]
+    along = {
+        name: (("run", *(f"{name}_axis_{i}" for i in range(x.ndim - 1))), x)
+        for name, x in parameters.items()
+    }
+    coordinates = {"run": np.arange(runs), **along}
+    dataset = xarray.Dataset(contents.coordinates.variables).assign_coords(coordinates)
+    dataset = dataset.set_coords(list(contents.coordinates.variables))
+    with _without_warnings_of_zarr():
+        dataset.to_zarr(path, mode="w-", zarr_format=3, consolidated=False)
+        group = zarr.open_group(path, mode="r+")
+        for variable in contents.variables:
+            _create_array(group, variable, contents.dtype(variable), runs, chunk)
+        group.create_group(FOLDER)
+        zarr.consolidate_metadata(path)
+    write_description(path, description)
+    sync(path.parent, [x for x in path.rglob("*") if x.is_file()])
+
+
+def _create_array(
+    group: Any, variable: StoredVariable, dtype: np.dtype, runs: int, chunk: int
+):
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    if dtype.kind not in _KINDS:
+        raise ValueError(
+            f"store: {variable.name} is {dtype}, which Zarr has no type for; return "
+            "float32 or float64 from predict"
+        )
+    status = variable.name == STATUS
+    group.create_array(
+        variable.name,
+        shape=(runs, *variable.shape),
+        chunks=(chunk, *variable.shape),
+        dtype=dtype,
+        fill_value=NOT_RUN if status else dtype.type(_KINDS[dtype.kind]),
+        dimension_names=("run", *variable.dims),
+        # Readers see by the checksum that a file was damaged.
+        compressors=[ZstdCodec(level=1), Crc32cCodec()],
+        attributes=_about_status() if status else {},
+    )
+
+
+@contextlib.contextmanager
+def _without_warnings_of_zarr() -> Iterator[None]:
+    """Nothing that users could do about what Zarr says of its own format."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Zarr format 3.*")
+        warnings.filterwarnings("ignore", message=".*Zarr V3 specification.*")
+        warnings.filterwarnings("ignore", message=".*has a space in its name.*")
+        yield
+
+
+def _about_status() -> dict[str, Any]:
+    attributes = status_attributes()
+    values = attributes["flag_values"].tolist()
+    return {**attributes, "flag_values": values, "not_run": NOT_RUN}
+
+
+class ChunkFiles:
+    """The arrays of a store, to write and read chunks of runs."""
+
+    def __init__(self, path: Path, chunk: int):
+        self.zarr, _ = modules()
+        self.path, self.chunk = path, chunk
+        self.group = self.zarr.open_group(path, mode="r+")
+
+    def write(self, chunk: int, arrays: dict[str, np.ndarray]) -> list[Path]:
+        """Write a chunk of every array, how the runs went last; the files of it."""
+        names = sorted(arrays, key=lambda name: name == STATUS)
+        first = chunk * self.chunk
+        files = []
+        # What is all zeros is written as well: a file that is missing was lost.
+        with self.zarr.config.set({"array.write_empty_chunks": True}):
+            for name in names:
+                values = arrays[name]
+                self.group[name][first : first + len(values)] = values
+                inner = ["0"] * (values.ndim - 1)
+                files.append(self.path.joinpath(name, "c", str(chunk), *inner))
+        return files
+
+    def discard_unfinished(self, chunks: set[int]):
+        """Delete what a process that was killed had begun to write of these chunks."""
+        for path in self.path.glob("*/c/**/*.partial"):
+            under = path.relative_to(self.path).parts
+            if int(under[2].partition(".")[0]) in chunks:
+                path.unlink(missing_ok=True)

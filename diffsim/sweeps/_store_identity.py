@@ -1,0 +1,78 @@
+"""Identity of a sweep: a digest of each part that its outcomes depend on."""
+
+import hashlib
+import importlib.metadata
+import re
+from typing import Any
+
+import jax
+import numpy as np
+
+from ._jaxpr_inspection import equations
+from ._sweep_plan import Plan
+from ._swept_parameters import is_key
+
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
+
+def identity_of(plan: Plan) -> dict[str, str]:
+    """A digest of every part of a sweep, by what users call it; versions in words.
+
+    The function counts by the program that it is traced to, so that another process,
+    and a script that was edited elsewhere, has the same.
+    """
+    task, empty = plan.task, jax.tree.map(np.zeros_like, plan.row)
+    model = jax.tree.leaves(task.selection.put(task.model, empty))
+    numbers = [leaf for leaf in model if hasattr(leaf, "dtype")]
+    return {
+        "predict": _digest(*_program(plan.jaxpr)),
+        "model": _digest(*map(_bytes, numbers)),
+        "over": _digest(
+            repr(task.selection.floats.names).encode(),
+            repr(task.selection.integers.names).encode(),
+            *map(_bytes, jax.tree.leaves(plan.table)),
+        ),
+        "derivative": str(task.derivative),
+        "error_estimate": str(task.error_estimate),
+        "versions": _versions(),
+    }
+
+
+def _versions() -> str:
+    try:
+        version = importlib.metadata.version("diffsim")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout
+        version = "not installed"
+    return f"diffsim {version}, JAX {jax.__version__}"
+
+
+def _program(closed: Any) -> list[bytes]:
+    """Operations, without addresses of what they hold, and the numbers in them."""
+    found = [_ADDRESS.sub("", str(closed.jaxpr)).encode()]
+    found += map(_bytes, closed.consts)
+    for eqn in equations(closed):
+        for atom in eqn.invars:
+            if hasattr(atom, "val"):
+                found.append(_bytes(atom.val))
+        for value in eqn.params.values():
+            found += map(_bytes, getattr(value, "consts", ()))
+    return found
+
+
+def _bytes(x: Any) -> bytes:
+    if is_key(x):
+        x = jax.random.key_data(x)
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError):
+        return repr(type(x)).encode()
+    return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+
+
+def _digest(*parts: bytes) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.hexdigest()

@@ -1,0 +1,168 @@
+"""Runs to be done, by whom, and how: what a sweep hands to devices or to an engine."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._primitives import ClosedJaxpr
+from ._batch_axis import equations_left_to_vmap
+from ._batching import BatchLayout, Task, batch_layouts
+from ._chunked_run import Chunks
+from ._dask_engine import by_dask
+from ._run_derivative import Differentiated
+from ._sweep_options import SweepOptions
+from ._sweep_result import RunOutcome
+from ._swept_parameters import Rows
+
+
+#: Chunks that a sweep is divided into for stores and parts, about, and the most bytes
+#: and runs of one: a job that is killed loses one, and to write one takes some
+#: milliseconds.
+_CHUNKS, _MOST_BYTES, _MOST_RUNS = 128, 2**26, 2**16
+#: Chunks hold whole tiles that are not larger.
+_WHOLE_TILE = 64
+
+Keep = Callable[[np.ndarray, RunOutcome], None]
+
+
+@dataclasses.dataclass
+class Plan:
+    """All runs of a sweep, and what may compute them."""
+
+    task: Task
+    table: Rows
+    batch: int | str | None
+    devices: tuple[Any, ...]
+    options: SweepOptions
+
+    @property
+    def row(self) -> Rows:
+        """The first run."""
+        return jax.tree.map(jnp.asarray, self.table.take(0))
+
+    @functools.cached_property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The operations of one run."""
+        return self.task.jaxpr(self.row)
+
+    @functools.cached_property
+    def shapes(self) -> RunOutcome:
+        """Shapes of what comes out of one run."""
+        return self.task.shapes(self.row)
+
+    @property
+    def differentiated(self) -> Differentiated | None:
+        """Which derivative is asked for."""
+        kind = self.task.derivative
+        if kind is None:
+            return None
+        return Differentiated(kind, self.task.selection.floats)
+
+    def layouts(self) -> list[BatchLayout]:
+        """The layouts worth trying, the most promising first."""
+        runs, devices = self.table.runs, len(self.devices)
+        return batch_layouts(self.jaxpr, runs, self.batch, devices)
+
+    def chunk(self, tile: int) -> int:
+        """Runs of a chunk, the unit of what is stored and of what a part owns."""
+        if self.options.chunk is not None:
+            return min(self.options.chunk, self.table.runs)
+        leaves = jax.tree.leaves(self.shapes)
+        size = sum(x.dtype.itemsize * int(np.prod(x.shape)) for x in leaves)
+        most = max(1, min(_MOST_RUNS, _MOST_BYTES // max(1, size)))
+        chunk = min(most, -(-self.table.runs // _CHUNKS))
+        if tile <= min(_WHOLE_TILE, most):
+            chunk = -(-chunk // tile) * tile
+        return min(chunk, self.table.runs)
+
+    def compute(
+        self,
+        todo: np.ndarray,
+        keep: Keep,
+        *,
+        layouts: list[BatchLayout],
+        whole: int = 1,
+        before: int = 0,
+    ) -> dict[str, Any]:
+        """Does the runs `todo`; `keep` takes their places in it and their outcomes.
+
+        **Arguments:** `whole`, of which number chunks hold multiples where they are so
+        large; `before`, runs that were done earlier.
+
+        **Returns:** what it took, as `Sweep.stats` has it.
+        """
+        stats = {
+            "batch": layouts[0].tile,
+            "order": layouts[0].order,
+            "devices": len(self.devices),
+            "chunks": 0,
+            "computed": len(todo),
+            "compile_seconds": 0.0,
+            "run_seconds": 0.0,
+            "by_vmap": equations_left_to_vmap(self.jaxpr),
+        }
+        if not len(todo):
+            return stats
+        if self.options.engine is not None:
+            return stats | self._by_engine(todo, keep, layouts[0], whole, before)
+        options = self.options
+        chunks = Chunks(
+            self.task,
+            self.table.take(todo),
+            options.budget(self.devices),
+            keep,
+            self.devices,
+            whole,
+        )
+
+        def state():
+            return {
+                "done": before + chunks.done,
+                "runs": before + len(todo),
+                "failed": chunks.failed,
+                "seconds": chunks.sizes.seconds + chunks.run_seconds,
+            }
+
+        chunks.sizes.compiling = lambda: options.compiling(state())
+        layout = chunks.complete(layouts, lambda: options.show(state()))
+        return stats | {
+            "batch": layout.tile,
+            "order": layout.order,
+            "devices": len(chunks.devices),
+            "chunks": chunks.chunks,
+            "compile_seconds": chunks.sizes.seconds,
+            "run_seconds": chunks.run_seconds,
+        }
+
+    def _by_engine(
+        self,
+        todo: np.ndarray,
+        keep: Keep,
+        layout: BatchLayout,
+        whole: int,
+        before: int,
+    ) -> dict[str, Any]:
+        """As `compute`, elsewhere."""
+        options = self.options
+
+        def tell(state):
+            earlier = {key: state[key] + before for key in ("done", "runs")}
+            options.show({**state, **earlier})
+
+        rows, chunks = self.table.take(todo), todo // whole
+        return by_dask(
+            options.engine,
+            self.task,
+            rows,
+            chunks,
+            keep,
+            layout,
+            self.shapes,
+            options.memory,
+            tell,
+        )
