@@ -7,6 +7,7 @@ states and is the same in all runs, as times are, is kept once, as a coordinate.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -69,7 +70,7 @@ class StoreContents:
         for variable in self.variables:
             x = leaves[variable.leaf]
             if variable.entries is not None:
-                x = x.reshape(len(x), -1)[:, variable.entries]
+                x = x.reshape(len(x), math.prod(x.shape[1:]))[:, variable.entries]
             arrays[variable.name] = x.reshape(len(x), *variable.shape)
         return arrays
 
@@ -87,7 +88,7 @@ class StoreContents:
             if leaf in self.constants:
                 return np.broadcast_to(self.constants[leaf], (runs, *like.shape))
             values = np.empty((runs, *like.shape), like.dtype)
-            self._fill(leaf, values.reshape(runs, -1), read)
+            self._fill(leaf, values.reshape(runs, math.prod(like.shape)), read)
             return values
 
         return jax.tree.map(array, getattr(places, part))
@@ -96,7 +97,8 @@ class StoreContents:
         for variable in self.variables:
             if variable.leaf == leaf:
                 here = slice(None) if variable.entries is None else variable.entries
-                values[:, here] = read(variable.name).reshape(len(values), -1)
+                read_ = read(variable.name)
+                values[:, here] = read_.reshape(len(values), math.prod(variable.shape))
 
 
 def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
@@ -106,8 +108,8 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
     """
     leaves, structure = jax.tree.flatten(plan.shapes)
     constants = _constants(plan)
-    sizes = [int(np.prod(x.shape)) for x in leaves]
-    starts = np.cumsum([0, *sizes])
+    sizes = [math.prod(x.shape) for x in leaves]
+    starts = np.cumsum([0, *sizes]).tolist()
     labels = [
         _labels(constants.get(i), starts[i], starts[-1], x.shape)
         for i, x in enumerate(leaves)
@@ -168,11 +170,11 @@ def _labels(
     """Of two runs: a constant as it is, else another number for every entry."""
     if constant is not None:
         return np.broadcast_to(constant, (2, *shape))
-    one = start + np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    one = start + np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     return np.stack([one, one + total])
 
 
-def _found(name: str, x: Any, starts: np.ndarray) -> list[StoredVariable]:
+def _found(name: str, x: Any, starts: list[int]) -> list[StoredVariable]:
     """The variable, if its numbers are those of one array of the outcomes."""
     values = np.asarray(x.values)
     if values.dtype != np.int64 or x.dims[0] != "run" or not values[0].size:
@@ -199,7 +201,7 @@ def _left_over(
     """Arrays of which numbers are in no variable, and names for them: their paths."""
     leaves = jax.tree.leaves(shapes)
     for leaf, ((part, *keys), x) in enumerate(zip(_paths(shapes), leaves, strict=True)):
-        seen = np.zeros(int(np.prod(x.shape)), bool)
+        seen = np.zeros(math.prod(x.shape), bool)
         for variable in variables:
             if variable.leaf == leaf:
                 seen[slice(None) if variable.entries is None else variable.entries] = 1
