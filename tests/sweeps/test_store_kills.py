@@ -1,7 +1,8 @@
 """Stores outlive SIGKILLs and full disks, and what is too large for the memory."""
 
-import json
+import errno
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,12 +11,11 @@ import sys
 import textwrap
 import time
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim.sweeps import SweepOptions, sweep
+from diffsim.sweeps import sweep
 
 
 zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
@@ -177,10 +177,202 @@ def test_store_killed_twenty_times_equals_the_uninterrupted_one(tmp_path):
     lost = [part.lost for part in parts]
     print(f"{kills} kills; lost by each: {lost}; {time.perf_counter() - began:.0f} s")
     assert lost[0].pop() == lost[1].pop() == 0
-    assert max(sum(lost, [])) <= 5
+    assert max(map(max, lost)) <= 5
     assert files_of(tmp_path / "runs.zarr") == files_of(whole)
     dataset = xarray.open_zarr(tmp_path / "runs.zarr")
     assert dataset.x.chunks[0] == (SIZE,) * (RUNS // SIZE)
     assert (dataset.status == 0).all()
     computed = sum(len(part.log.read_text().split()) for part in parts) // SIZE
     assert computed == RUNS // SIZE + sum(map(sum, lost))
+
+
+LARGE = """
+    import resource, sys, jax, jax.numpy as jnp, numpy as np
+    jax.config.update("jax_enable_x64", True)
+    from diffsim.sweeps import SweepOptions, sweep
+
+    def predict(model):
+        def step(x, _):
+            return 0.5 * x + model["rate"], None
+
+        x = jax.lax.scan(step, model["rate"], None, length=10)[0]
+        return x * jnp.ones(2500)
+
+    found = sweep(
+        predict,
+        {"rate": jnp.array(0.0)},
+        {"rate": np.arange(1e5)},
+        store=sys.argv[1],
+        options=SweepOptions(memory=2**27),
+    )
+    assert found.stats["computed"] == 100_000
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in bytes elsewhere")
+def test_2_gb_of_outputs_are_streamed_through_less_than_1_gb(tmp_path):
+    """Chunks of 128 MiB; 0.23 GB are taken by what is imported, 0.58 in all."""
+    peak = 1024 * int(finish(start(LARGE, tmp_path / "runs.zarr")))
+    output = xarray.open_zarr(tmp_path / "runs.zarr").output
+    assert output.nbytes == 100_000 * 20_000
+    assert peak <= 1e9
+    # 1 + 1/2 + ..., of ten halvings
+    last = output[-1].values
+    np.testing.assert_array_equal(last, (2 - 2**-10) * 99_999)
+    print(f"{peak / 1e9:.2f} GB")
+
+
+@pytest.mark.slow
+def test_million_runs_of_which_one_in_a_hundred_fails():
+    rates = np.arange(1e6)
+    rates[7::100] *= -1
+
+    def predict(model):
+        return jnp.sqrt(model["rate"])
+
+    found = sweep(predict, {"rate": jnp.array(0.0)}, {"rate": rates})
+    assert len(found) == 10**6
+    fails = np.arange(10**6) % 100 == 7
+    np.testing.assert_array_equal(found.successful, ~fails)
+    np.testing.assert_allclose(found.outputs[~fails] ** 2, rates[~fails], rtol=1e-15)
+    assert np.isnan(found.outputs[fails]).all()
+    failures = found.failures
+    assert [one.run for one in failures] == np.flatnonzero(fails).tolist()
+    assert [one.parameters["rate"] for one in failures] == rates[fails].tolist()
+    assert "990000 successful, 10000 failed" in str(found)
+    assert "run 7: rate = -7.\n" in str(found)
+
+
+HOST = """
+    import sys, jax, numpy as np
+    port, index, count, path = sys.argv[1:]
+    jax.config.update("jax_enable_x64", True)
+    if int(count) > 1:
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(f"localhost:{port}", int(count), int(index))
+    from diffsim.sweeps import SweepOptions, sweep
+    import jax.numpy as jnp
+
+    def predict(model):
+        def step(carry, _):
+            x, v = carry
+            v = v - 0.1 * model["rate"] * x
+            return (x + 0.1 * v, v), None
+
+        x, v = jax.lax.scan(step, (jnp.ones(2), jnp.zeros(2)), None, length=50)[0]
+        return {"x": x, "low": model["rate"] < 1, "v": v.astype(jnp.float32)}
+
+    model, over = {"rate": jnp.array(1.0)}, {"rate": np.linspace(0.5, 1.5, 101)}
+    over["rate"][3] = np.nan
+    options = SweepOptions(chunk=8)
+    for name in ("memory", "store"):
+        store = None if name == "memory" else path + ".zarr"
+        found = sweep(predict, model, over, batch=4, store=store, options=options)
+        leaves = jax.tree.leaves((found.outputs, found.status, found.parameters))
+        np.savez(f"{path}-{name}-{index}-{count}.npz", *leaves)
+        print(found.stats["computed"])
+"""
+
+
+def free_port():
+    with socket.socket() as opened:
+        opened.bind(("localhost", 0))
+        return opened.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_processes_of_jax_distributed_return_all_runs_as_one_does(tmp_path):
+    port, path = free_port(), tmp_path / "runs"
+    processes = [start(HOST, port, i, 2, path) for i in range(2)]
+    # Gloo says on the same stream to whom it is connected.
+    printed = [finish(process).split()[-2:] for process in processes]
+    # 13 chunks of 8 runs, the last of 5
+    assert printed == [["53", "53"], ["48", "48"]]
+    shutil.move(f"{path}.zarr", f"{path}-of-two.zarr")
+    assert finish(start(HOST, port, 0, 1, path)).split() == ["101", "101"]
+    with np.load(f"{path}-memory-0-1.npz") as expected:
+        assert len(expected["arr_0"]) == 101
+        for name in ("memory-0-2", "memory-1-2", "store-0-2", "store-1-2", "store-0-1"):
+            with np.load(f"{path}-{name}.npz") as found:
+                assert list(found) == list(expected)
+                for key in expected:
+                    assert found[key].dtype == expected[key].dtype
+                    assert found[key].tobytes() == expected[key].tobytes()
+    of_two = tmp_path / "runs-of-two.zarr"
+    assert files_of(of_two) == files_of(tmp_path / "runs.zarr")
+
+
+DISK = """
+    import os, subprocess, sys, jax, jax.numpy as jnp, numpy as np
+    jax.config.update("jax_enable_x64", True)
+    from diffsim.sweeps import SweepOptions, sweep
+
+    disk, other = sys.argv[1:]
+
+    def mount(*options):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", *options, disk], check=True)
+
+    def run(path):
+        def predict(model):  # 8 kB that do not become less by being compressed
+            return jax.random.uniform(model["key"], 1000)
+
+        keys = jax.random.split(jax.random.key(0), 400)
+        options = SweepOptions(chunk=4, memory=100_000)
+        model = {"key": jax.random.key(0)}
+        found = sweep(
+            predict, model, {"key": keys}, batch=4, store=path, options=options
+        )
+        return found.stats["computed"]
+
+    def attempt(kind):
+        try:
+            run(disk + "/runs.zarr")
+        except OSError as error:
+            print(kind, error.errno, error)
+
+    mount("size=2m", "disk")
+    attempt("full")
+    mount("remount,ro,size=2m", "disk")
+    attempt("read-only")
+    mount("remount,rw,size=64m", "disk")
+    print(run(disk + "/runs.zarr"), run(other + "/whole.zarr"))
+    subprocess.run(["cp", "-r", disk + "/runs.zarr", other], check=True)
+"""
+
+
+def may_mount():
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return (
+        shutil.which("unshare")
+        and not subprocess.run(command, capture_output=True, check=False).returncode
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not may_mount(), reason="disks may not be mounted here")
+def test_full_and_read_only_disks_are_explained_and_what_is_there_stays(tmp_path):
+    """A disk of 2 MB in the memory, for 3.2 MB; then there is room."""
+    disk, other = tmp_path / "disk", tmp_path / "other"
+    disk.mkdir(), other.mkdir()
+    own = ["unshare", "-rm", sys.executable, "-W", "error", "-c"]
+    found = subprocess.run(
+        [*own, textwrap.dedent(DISK), disk, other],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    full, read_only, computed = found.stdout.splitlines()
+    assert full.startswith(f"full {errno.ENOSPC} ")
+    assert "cannot be written (No space left on device)" in full
+    assert read_only.startswith(f"read-only {errno.EROFS} ")
+    assert "cannot be written (Read-only file system)" in read_only
+    chunks = [
+        int(re.search(r"(\d+) chunks are in it", x)[1]) for x in (full, read_only)
+    ]
+    assert chunks[0] == chunks[1] > 20
+    assert [int(x) for x in computed.split()] == [400 - 4 * chunks[0], 400]
+    assert files_of(other / "runs.zarr") == files_of(other / "whole.zarr")
