@@ -39,7 +39,7 @@ WITHOUT_SNIPPET = {
     "simulations.EventRecord": "returned in trajectory.events, see Event",
     "simulations.FinalState": "returned in trajectory.final, see Trajectory",
     "simulations.unwrap_imex": "called inside of a Diffrax solver that one writes",
-    "sweeps.Failure": "returned in Sweep.failures, see Sweep",
+    "sweeps.Failure", "sweeps.StoreStatus": "returned in Sweep.failures, see Sweep",
     "verify.Check": "returned in CheckReport.laws",
     "verify.CheckReport": "returned by check_simulation, whose snippet reads it",
     "verify.Convergence": "returned by convergence, whose snippet reads it",
