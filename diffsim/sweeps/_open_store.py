@@ -1,6 +1,7 @@
 """Stores opened for a sweep: made if there are none, and refused if of another one."""
 
 import contextlib
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from ._store import Store
 from ._store_contents import StoreContents, contents_of
 from ._store_files import create, modules
 from ._store_identity import identity_of
-from ._store_manifest import claimed, entries, read_description
+from ._store_manifest import claimed, read_description, written_or_explained
 from ._sweep_plan import Plan
 
 
@@ -25,29 +26,33 @@ def open_store(
     """The store at `path`, made if there is none, while runs are computed."""
     path = _checked_path(path)
     modules()
-    contents = contents_of(plan, parameters)
-    with _explained(path):
+    contents, identity = contents_of(plan, parameters), identity_of(plan)
+    with written_or_explained(path):
         if not path.exists():
-            _create(path, plan, contents, parameters)
-        _check_identity(path, read_description(path)["identity"], identity_of(plan))
+            _create(path, plan, contents, parameters, identity)
+        _check_identity(path, read_description(path)["identity"], identity)
         _remove_abandoned(path)
-        name = "all" if share is None else f"part {share.index} of {share.count}"
-        with claimed(path, name):
-            store = Store(path, plan, contents, share)
-            try:
-                yield store
-                store.write_all()
-            finally:
-                # What is computed is written, whatever ended the sweep.
-                store.writer.shutdown()
+    name = "all" if share is None else f"part {share.index} of {share.count}"
+    with claimed(path, name):
+        store = Store(path, plan, contents, share)
+        try:
+            yield store
+            store.write_all()
+        finally:
+            # What is computed is written, whatever ended the sweep.
+            store.writer.shutdown()
 
 
 def _create(
-    path: Path, plan: Plan, contents: StoreContents, parameters: dict[str, np.ndarray]
+    path: Path,
+    plan: Plan,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    identity: dict[str, str],
 ):
     layout = plan.layouts()[0]
     description = {
-        "identity": identity_of(plan),
+        "identity": identity,
         "runs": plan.table.runs,
         "chunk": plan.chunk(layout.tile),
         "layout": list(layout),
@@ -89,21 +94,5 @@ def _check_identity(path: Path, there: dict[str, str], here: dict[str, str]):
 
 def _remove_abandoned(path: Path):
     """Delete stores of this name that killed processes had begun to make."""
-    for part in path.parent.glob(f"{path.name}.????????.partial"):
+    for part in path.parent.glob(f"{glob.escape(path.name)}.????????.partial"):
         shutil.rmtree(part, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Say of a disk that is full, or may not be written to, what stays."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        done = len(list(entries(path)))
-        raise OSError(
-            error.errno,
-            f"store {str(path)!r} cannot be written ({reason}); {done} chunks are in "
-            "it and stay. Make room or give leave, and the same call goes on from "
-            "there",
-        ) from error

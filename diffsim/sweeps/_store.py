@@ -20,6 +20,7 @@ from ._store_manifest import (
     read_description,
     sync,
     write_entry,
+    written_or_explained,
 )
 from ._stored_runs import StoredRuns
 from ._sweep_plan import Plan
@@ -51,15 +52,16 @@ class Store:
             self.own = share.runs(self.total, self.chunk)
         self.files = ChunkFiles(path, self.chunk)
         self.retry = plan.options.retry
+        self.repeated: set[int] = set()
         self.filling: dict[int, tuple[RunOutcome, np.ndarray]] = {}
         self.writer = concurrent.futures.ThreadPoolExecutor(1)
         self.waiting: list[concurrent.futures.Future] = []
-        self.done = 0
 
     def todo(self) -> np.ndarray:
         """Own runs that are not in the store, or that are to be repeated."""
         chunks = set((self.own // self.chunk).tolist())
-        self.files.discard_unfinished(chunks)
+        with written_or_explained(self.path):
+            self.files.discard_unfinished(chunks)
         unreadable: list[int] = []
         left = np.ones(self.total, bool)
         for entry in entries(self.path, unreadable):
@@ -69,11 +71,11 @@ class Store:
             if wrong:
                 self._tell(entry.chunk, wrong)
                 continue
-            self.done += 1
             runs = slice(entry.chunk * self.chunk, (entry.chunk + 1) * self.chunk)
             left[runs] = False
             if entry.failed and self.retry == "failed":
-                left[runs] = self._repeated(entry.chunk)
+                left[runs] = self._failed(entry.chunk)
+                self.repeated.add(entry.chunk)
         for chunk in chunks.intersection(unreadable):
             self._tell(chunk, "its entry in the manifest cannot be read")
         return self.own[left[self.own]]
@@ -85,27 +87,23 @@ class Store:
             stacklevel=5,
         )
 
-    def _repeated(self, chunk: int) -> np.ndarray:
-        """The runs of a chunk that failed; the others are filled in."""
-        runs = self._runs(chunk)
-        found = StoredRuns(self.path, self.contents, runs).outcome()
-        failed = np.asarray(found.status != RESULTS.successful)
-        self.filling[chunk] = jax.tree.map(np.array, found), ~failed
-        return failed
+    def _failed(self, chunk: int) -> np.ndarray:
+        """Which runs of a chunk that is in the store failed."""
+        status = StoredRuns(self.path, self.contents, self._runs(chunk)).status()
+        return np.asarray(status != RESULTS.successful)
 
     def _runs(self, chunk: int) -> np.ndarray:
         return np.arange(chunk * self.chunk, min((chunk + 1) * self.chunk, self.total))
 
     def keep(self, runs: np.ndarray, found: RunOutcome):
         """Take over outcomes; chunks that are whole by then are written."""
-        for chunk in np.unique(runs // self.chunk).tolist():
-            here = runs // self.chunk == chunk
-            size = len(self._runs(chunk))
+        numbers = runs // self.chunk
+        order = np.argsort(numbers, kind="stable")
+        borders = np.flatnonzero(np.diff(numbers[order])) + 1
+        for here in np.split(order, borders):
+            chunk = int(numbers[here[0]])
             if chunk not in self.filling:
-                empty = jax.tree.map(
-                    lambda x, size=size: np.empty((size, *x.shape[1:]), x.dtype), found
-                )
-                self.filling[chunk] = empty, np.zeros(size, bool)
+                self.filling[chunk] = self._begun(chunk, found)
             filled, known = self.filling[chunk]
             places = runs[here] - chunk * self.chunk
             pairs = zip(*map(jax.tree.leaves, (filled, found)), strict=True)
@@ -114,6 +112,18 @@ class Store:
             known[places] = True
             if known.all():
                 self._submit(chunk, self.filling.pop(chunk)[0])
+
+    def _begun(self, chunk: int, like: RunOutcome) -> tuple[RunOutcome, np.ndarray]:
+        """Outcomes of a chunk to be filled in, and which of its runs are known."""
+        runs = self._runs(chunk)
+        if chunk not in self.repeated:
+            empty = jax.tree.map(
+                lambda x: np.empty((len(runs), *x.shape[1:]), x.dtype), like
+            )
+            return empty, np.zeros(len(runs), bool)
+        # Read now, and not all of them at first: they need not fit into memory.
+        found = StoredRuns(self.path, self.contents, runs).outcome()
+        return jax.tree.map(np.array, found), ~self._failed(chunk)
 
     def _submit(self, chunk: int, found: RunOutcome):
         while len(self.waiting) >= _WAITING:
@@ -127,8 +137,8 @@ class Store:
 
     def _write(self, chunk: int, found: RunOutcome):
         """Write a chunk, and vouch for it once it is on the disk."""
-        paths = self.files.write(chunk, self.contents.written(found))
-        sync(self.path, paths)
-        failed = failures_in(found)
-        write_entry(self.path, Entry(chunk, failed, checksums(self.path, paths)))
-        self.done += 1
+        with written_or_explained(self.path):
+            paths = self.files.write(chunk, self.contents.written(found))
+            sync(self.path, paths)
+            failed = failures_in(found)
+            write_entry(self.path, Entry(chunk, failed, checksums(self.path, paths)))

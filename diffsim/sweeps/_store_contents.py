@@ -2,28 +2,35 @@
 
 A store is read without diffsim, by `xarray.open_zarr`, so it holds the variables that
 `Sweep.to_xarray` makes: positions and velocities, or a variable a field. What is none
-of them, as counts of steps, is there under its path. What is the same in all runs, as
-times are, is kept once, as a coordinate.
+of them, as counts of steps, is there under its path. What a trajectory has beside its
+states and is the same in all runs, as times are, is kept once, as a coordinate.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
-import jax.core
 import numpy as np
+from jaxtyping import Array
 
+from .._jit._fresh_jit import fresh_jit
 from .._paths import joined, step_to
 from .._types import PyTree
+from ..simulations import Trajectory
 from ._batch_axis import reach
+from ._batching import Task
 from ._sweep_plan import Plan
 from ._sweep_result import RunOutcome
 from ._sweep_tables import Tabled, sweep_dataset
+from ._swept_parameters import Rows
 
 
 #: How a run went, and the value where it was not run.
 STATUS, NOT_RUN = "status", -1
+#: Fields of trajectories that `Sweep.to_xarray` makes coordinates of.
+_PLACES = "times", "axes"
 
 
 class StoredVariable(NamedTuple):
@@ -63,7 +70,7 @@ class StoreContents:
         for variable in self.variables:
             x = leaves[variable.leaf]
             if variable.entries is not None:
-                x = x.reshape(len(x), -1)[:, variable.entries]
+                x = x.reshape(len(x), math.prod(x.shape[1:]))[:, variable.entries]
             arrays[variable.name] = x.reshape(len(x), *variable.shape)
         return arrays
 
@@ -81,7 +88,7 @@ class StoreContents:
             if leaf in self.constants:
                 return np.broadcast_to(self.constants[leaf], (runs, *like.shape))
             values = np.empty((runs, *like.shape), like.dtype)
-            self._fill(leaf, values.reshape(runs, -1), read)
+            self._fill(leaf, values.reshape(runs, math.prod(like.shape)), read)
             return values
 
         return jax.tree.map(array, getattr(places, part))
@@ -90,7 +97,8 @@ class StoreContents:
         for variable in self.variables:
             if variable.leaf == leaf:
                 here = slice(None) if variable.entries is None else variable.entries
-                values[:, here] = read(variable.name).reshape(len(values), -1)
+                read_ = read(variable.name)
+                values[:, here] = read_.reshape(len(values), math.prod(variable.shape))
 
 
 def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
@@ -100,8 +108,8 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
     """
     leaves, structure = jax.tree.flatten(plan.shapes)
     constants = _constants(plan)
-    sizes = [int(np.prod(x.shape)) for x in leaves]
-    starts = np.cumsum([0, *sizes])
+    sizes = [math.prod(x.shape) for x in leaves]
+    starts = np.cumsum([0, *sizes]).tolist()
     labels = [
         _labels(constants.get(i), starts[i], starts[-1], x.shape)
         for i, x in enumerate(leaves)
@@ -113,28 +121,47 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
     for name, x in dataset.variables.items():
         if "run" in x.dims and name != "run" and name not in parameters:
             variables += _found(str(name), x, starts)
-    variables += _left_over(variables, constants, plan.shapes, set(dataset.variables))
     along_runs = [name for name, x in dataset.variables.items() if "run" in x.dims]
     coordinates = dataset.drop_vars(along_runs)
+    for leaf, name in _left_over(variables, plan.shapes, set(dataset.variables)):
+        shape = leaves[leaf].shape
+        dims = tuple(f"{name}_axis_{i}" for i in range(len(shape)))
+        if leaf not in constants:
+            variables.append(StoredVariable(name, dims, shape, leaf, None))
+        elif name.partition(".")[0] not in _PLACES:
+            coordinates[name] = dims, constants[leaf]
     return StoreContents(plan.shapes, variables, constants, coordinates)
 
 
 def _constants(plan: Plan) -> dict[int, np.ndarray]:
-    """Arrays of the outcomes that no swept number reaches."""
+    """What no swept number reaches of a trajectory, beside its states."""
+    if not isinstance(plan.shapes.outputs, Trajectory):
+        return {}
     closed, row = plan.jaxpr, jax.tree.leaves(plan.row)
     inputs = len(closed.jaxpr.invars)
     known = [False] * (inputs - len(row)) + [True] * len(row)
-    same = [i for i, wide in enumerate(reach(closed, known)) if not wide]
+    wide, paths = reach(closed, known), _paths(plan.shapes)
+    same = tuple(
+        i
+        for i, (part, *path) in enumerate(paths)
+        if part.name == "outputs" and path[0].name != "states" and not wide[i]
+    )
     if not same:
         return {}
-    arrays = plan.task.arrays
-
-    def evaluate(*values):
-        found = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *values)
-        return [found[i] for i in same]
-
-    values = jax.device_get(jax.jit(evaluate)(*arrays, *row))
+    values = jax.device_get(_chosen_outcomes(plan.task, plan.row, same))
     return dict(zip(same, map(np.asarray, values), strict=True))
+
+
+@fresh_jit
+def _chosen_outcomes(task: Task, row: Rows, leaves: tuple[int, ...]) -> list[Array]:
+    """Some arrays of the outcomes of one run, compiled without all others."""
+    found = jax.tree.leaves(task(row))
+    return [found[i] for i in leaves]
+
+
+def _paths(shapes: RunOutcome) -> list[tuple[Any, ...]]:
+    """Of all arrays of the outcomes."""
+    return [path for path, _ in jax.tree_util.tree_flatten_with_path(shapes)[0]]
 
 
 def _labels(
@@ -143,11 +170,11 @@ def _labels(
     """Of two runs: a constant as it is, else another number for every entry."""
     if constant is not None:
         return np.broadcast_to(constant, (2, *shape))
-    one = start + np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    one = start + np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
     return np.stack([one, one + total])
 
 
-def _found(name: str, x: Any, starts: np.ndarray) -> list[StoredVariable]:
+def _found(name: str, x: Any, starts: list[int]) -> list[StoredVariable]:
     """The variable, if its numbers are those of one array of the outcomes."""
     values = np.asarray(x.values)
     if values.dtype != np.int64 or x.dims[0] != "run" or not values[0].size:
@@ -169,24 +196,19 @@ def _found(name: str, x: Any, starts: np.ndarray) -> list[StoredVariable]:
 
 
 def _left_over(
-    variables: list[StoredVariable],
-    constants: dict[int, np.ndarray],
-    shapes: RunOutcome,
-    taken: set[Any],
-) -> Iterable[StoredVariable]:
-    """Arrays of which numbers are in no variable, under their own paths."""
-    for leaf, (keys, x) in enumerate(jax.tree_util.tree_flatten_with_path(shapes)[0]):
-        size = int(np.prod(x.shape))
-        seen = np.zeros(size, bool)
+    variables: list[StoredVariable], shapes: RunOutcome, taken: set[Any]
+) -> Iterator[tuple[int, str]]:
+    """Arrays of which numbers are in no variable, and names for them: their paths."""
+    leaves = jax.tree.leaves(shapes)
+    for leaf, ((part, *keys), x) in enumerate(zip(_paths(shapes), leaves, strict=True)):
+        seen = np.zeros(math.prod(x.shape), bool)
         for variable in variables:
             if variable.leaf == leaf:
                 seen[slice(None) if variable.entries is None else variable.entries] = 1
-        if leaf in constants or seen.all():
+        if seen.all():
             continue
-        path = joined([step_to(key) for key in keys[1:]]) or keys[0].name
-        name = path.replace("/", "_")
+        name = (joined([step_to(key) for key in keys]) or part.name).replace("/", "_")
         while name in taken:
             name += "_"
         taken.add(name)
-        dims = tuple(f"{name}_axis_{i}" for i in range(len(x.shape)))
-        yield StoredVariable(name, dims, tuple(x.shape), leaf, None)
+        yield leaf, name

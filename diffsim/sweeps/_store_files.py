@@ -7,14 +7,19 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._atomic_file import sync_folder
 from .._extras import optional_module
 from ._store_contents import NOT_RUN, STATUS, StoreContents, StoredVariable
 from ._store_manifest import FOLDER, sync, write_description
 from ._sweep_tables import status_attributes
+
+
+if TYPE_CHECKING:
+    import zarr
 
 
 _KINDS = {"f": np.nan, "c": np.nan, "i": 0, "u": 0, "b": False}
@@ -40,8 +45,10 @@ def create(
     try:
         _fill(part, contents, parameters, description)
         os.rename(part, path)
-    except OSError:
-        # Another process was first, and has removed what others had begun.
+        sync_folder(path.parent)
+    except Exception:
+        # Another process was first, and has removed what others had begun, of which
+        # zarr says this or that.
         if not (path / FOLDER).is_dir():
             raise
     finally:
@@ -98,6 +105,17 @@ def _create_array(
     )
 
 
+def opened_group(path: Path, mode: str) -> "zarr.Group":
+    """The arrays of a store, as Zarr has them."""
+    try:
+        return modules()[0].open_group(path, mode=mode)
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        raise ValueError(
+            f"store {str(path)!r}: its description for Zarr, zarr.json, is damaged "
+            f"({error!s:.100}); put a copy back, or name another store"
+        ) from error
+
+
 @contextlib.contextmanager
 def _without_warnings_of_zarr() -> Iterator[None]:
     """Nothing that users could do about what Zarr says of its own format."""
@@ -118,9 +136,8 @@ class ChunkFiles:
     """The arrays of a store, to write and read chunks of runs."""
 
     def __init__(self, path: Path, chunk: int):
-        self.zarr, _ = modules()
         self.path, self.chunk = path, chunk
-        self.group = self.zarr.open_group(path, mode="r+")
+        self.group = opened_group(path, "r+")
 
     def write(self, chunk: int, arrays: dict[str, np.ndarray]) -> list[Path]:
         """Write a chunk of every array, how the runs went last; the files of it."""
@@ -128,10 +145,11 @@ class ChunkFiles:
         first = chunk * self.chunk
         files = []
         # What is all zeros is written as well: a file that is missing was lost.
-        with self.zarr.config.set({"array.write_empty_chunks": True}):
+        with modules()[0].config.set({"array.write_empty_chunks": True}):
             for name in names:
                 values = arrays[name]
-                self.group[name][first : first + len(values)] = values
+                array: Any = self.group[name]
+                array[first : first + len(values)] = values
                 inner = ["0"] * (values.ndim - 1)
                 files.append(self.path.joinpath(name, "c", str(chunk), *inner))
         return files
@@ -141,4 +159,7 @@ class ChunkFiles:
         for path in self.path.glob("*/c/**/*.partial"):
             under = path.relative_to(self.path).parts
             if int(under[2].partition(".")[0]) in chunks:
+                path.unlink(missing_ok=True)
+        for path in self.path.glob(f"{FOLDER}/[0-9]*.part"):
+            if int(path.name.partition(".")[0]) in chunks:
                 path.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ import importlib.metadata
 import re
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -20,13 +21,16 @@ def identity_of(plan: Plan) -> dict[str, str]:
     """A digest of every part of a sweep, by what users call it; versions in words.
 
     The function counts by the program that it is traced to, so that another process,
-    and a script that was edited elsewhere, has the same.
+    and a script that was edited elsewhere, has the same. What a callback of JAX does,
+    which is not traced, does not count.
     """
     task, empty = plan.task, jax.tree.map(np.zeros_like, plan.row)
     model = jax.tree.leaves(task.selection.put(task.model, empty))
     numbers = [leaf for leaf in model if hasattr(leaf, "dtype")]
+    # Arrays in the fields of a module that is called are inputs of its program.
+    fields = jax.tree.leaves(eqx.filter(task.predict, eqx.is_array))
     return {
-        "predict": _digest(*_program(plan.jaxpr)),
+        "predict": _digest(*_program(plan.jaxpr), *map(_bytes, fields)),
         "model": _digest(*map(_bytes, numbers)),
         "over": _digest(
             repr(task.selection.floats.names).encode(),

@@ -10,12 +10,13 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from .._atomic_file import sync_folder, whole_file
 
 
 FOLDER, DESCRIPTION = "manifest", "sweep.json"
+_DESCRIBED = {"identity", "runs", "chunk", "layout", "parameters"}
 
 
 class Entry(NamedTuple):
@@ -48,7 +49,7 @@ def read_description(store: Path) -> dict[str, Any]:
         )
     try:
         found = json.loads((store / FOLDER / DESCRIPTION).read_bytes())
-        if not isinstance(found, dict) or "identity" not in found:
+        if not isinstance(found, dict) or not set(found) >= _DESCRIBED:
             raise ValueError("no description of a sweep")
     except FileNotFoundError:
         raise ValueError(
@@ -128,26 +129,47 @@ def claimed(store: Path, name: str) -> Iterator[None]:
     The lock goes with the process, however it ends. Where a disk has none, two that do
     the same write the same.
     """
-    path = store / FOLDER / f"{name}.lock"
+    with contextlib.ExitStack() as stack:
+        with written_or_explained(store):
+            file = stack.enter_context((store / FOLDER / f"{name}.lock").open("a+"))
+            _lock(file, store, name)
+        yield
+
+
+def _lock(file: TextIO, store: Path, name: str):
+    """Lock the file, and say in it by whom."""
     try:
         import fcntl
-    except ImportError:  # no such thing on Windows
-        yield
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise ValueError(
+            f"store {str(store)!r}: {name} of this sweep is being run by "
+            f"{file.read().strip() or 'another process'}; give every job a part of "
+            "its own, or wait until that one has ended"
+        ) from None
+    except (ImportError, OSError):  # no such thing on Windows, and on some disks
         return
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ValueError(
-                f"store {str(store)!r}: {name} of this sweep is being run by "
-                f"{file.read().strip() or 'another process'}; give every job a part of "
-                "its own, or wait until that one has ended"
-            ) from None
-        except OSError:
-            yield
-            return
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {os.uname().nodename}")
-        file.flush()
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {os.uname().nodename}")
+    file.flush()
+
+
+@contextlib.contextmanager
+def written_or_explained(store: Path) -> Iterator[None]:
+    """Say of a disk that is full, or may not be written to, what stays.
+
+    Around what the store itself does: predict may read files, and lack one.
+    """
+    try:
         yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        done = len(list(entries(store)))
+        raise OSError(
+            error.errno,
+            f"store {str(store)!r} cannot be written ({reason}); {done} chunks are in "
+            "it and stay. Make room or give leave, and the same call goes on from "
+            "there",
+        ) from error

@@ -2,12 +2,13 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .._extras import optional_module
 from .._results import RESULTS
 from ._store_contents import StoreContents
+from ._store_files import opened_group
 from ._sweep_result import RunOutcome
 
 
@@ -32,8 +33,7 @@ class StoredRuns:
         return self.contents.part("error", self._read, len(self.runs))
 
     def _read(self, name: str) -> np.ndarray:
-        zarr = optional_module("zarr", "store= reads by")
-        array = zarr.open_group(self.path, mode="r")[name]
+        array: Any = opened_group(self.path, "r")[name]
         runs = self.runs
         # A part owns every n-th chunk: one slice for each that is in a row.
         ends = np.flatnonzero(np.diff(runs) != 1) + 1

@@ -39,6 +39,12 @@ def sweep_dataset(of: Tabled, axes: AbstractStateAxes | None) -> "xarray.Dataset
     status = _code(of.outcome.status)
     runs: dict[str, Any] = {"run": np.arange(len(status)), **_parameters(of)}
     runs |= {name: (("run",), x) for name, x in _about_runs(of).items()}
+    twice = sorted({*variables, *places} & set(runs) | {"status"} & set(variables))
+    if twice:
+        raise ValueError(
+            f"outputs {twice} have the names of parameters or of what is known of each "
+            "run; return them under others"
+        )
     found = dataset(variables, places | runs, {})
     found["status"] = ("run",), status, status_attributes()
     return found
