@@ -40,6 +40,7 @@ WITHOUT_SNIPPET = {
     "simulations.FinalState": "returned in trajectory.final, see Trajectory",
     "simulations.unwrap_imex": "called inside of a Diffrax solver that one writes",
     "sweeps.Failure": "returned in Sweep.failures, see Sweep",
+    "sweeps.StoreStatus": "returned by store_status, see there",
     "verify.Check": "returned in CheckReport.laws",
     "verify.CheckReport": "returned by check_simulation, whose snippet reads it",
     "verify.Convergence": "returned by convergence, whose snippet reads it",

@@ -57,14 +57,14 @@ _CENTRAL = [_SOFT, nbody.PostNewtonian(9.0, primary=0)]
                     "all pairs relativistic, driven",
                 ),
                 (
-                    system(_CENTRAL, test_particles=True),
+                    system(_CENTRAL),
                     [0.2, 0.4],
                     Method(diffrax.Bosh3(), 0.1, adjoint=Checkpointed()),
                     "relativistic, checkpointed",
                 ),
                 (
                     system(_SOFT),
-                    _TIMES,
+                    [0.2, 0.4],
                     Method(Yoshida4(), 0.1, adjoint=Checkpointed(2)),
                     "composed, checkpointed",
                 ),

@@ -7,6 +7,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from .._configure import configure
 from ._convergence_table import orders
@@ -14,17 +15,19 @@ from ._demo import demo
 from ._derivative_table import derivatives
 from ._info import info
 from ._integrator_table import verify
+from ._sweep_command import run_sweep
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `diffsim demo`, `diffsim verify` or `diffsim info`.
+    """Run `diffsim demo`, `diffsim sweep`, `diffsim verify` or `diffsim info`.
 
     **Arguments:** `arguments`, words of the command line; None takes those of the
     process.
 
-    **Returns:** the exit code: 0 if all is well, 1 if the demo or a check failed (what
-    failed is said), 2 for a command that makes no sense or cannot run, 130 where it was
-    stopped, and 141 where nobody reads on, as in `diffsim verify | head -1`.
+    **Returns:** the exit code: 0 if all is well, 1 if the demo, a check or a run of a
+    sweep failed (what failed is said), 2 for a command that makes no sense or cannot
+    run, 130 where it was stopped, and 141 where nobody reads on, as in
+    `diffsim verify | head -1`.
     """
     # Until here the process has done nothing but import, on one core.
     importing = time.process_time() if arguments is None else 0.0
@@ -67,6 +70,8 @@ def _command(given: argparse.Namespace, importing: float) -> int:
         print(info())
         return 0
     _configure_process()
+    if given.command == "sweep":
+        return run_sweep(given)
     if given.command == "verify":
         command = {"orders": orders, "derivatives": derivatives}.get(given.what, verify)
         return command(markdown=given.markdown)
@@ -134,8 +139,60 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--markdown", action="store_true", help="as a table for the documentation"
     )
+    _add_sweep(commands)
     commands.add_parser("info", help="versions, devices, settings")
     return parser
+
+
+def _add_sweep(commands: Any):
+    command = commands.add_parser(
+        "sweep",
+        help="many runs of a function of yours, kept in a store as they come",
+        description=(
+            "Computes module:function for every run that a TOML file describes, and "
+            "keeps the outcomes in a Zarr store. Stopped or killed, the same command "
+            "goes on where it was. Exits with 1 if runs failed."
+        ),
+    )
+    command.add_argument(
+        "predict",
+        nargs="?",
+        metavar="MODULE:FUNCTION",
+        help="the function of a model, looked for from the current folder on",
+    )
+    command.add_argument(
+        "file",
+        nargs="?",
+        type=pathlib.Path,
+        metavar="SWEEP.TOML",
+        help="model, samples of its parameters, settings",
+    )
+    command.add_argument("--store", metavar="RUNS.ZARR", help="where outcomes are kept")
+    command.add_argument(
+        "--part",
+        type=_part,
+        metavar="I/N",
+        help="the I-th of N jobs that share the store, from 0: 0/16 to 15/16",
+    )
+    command.add_argument(
+        "--cpu-devices",
+        type=int,
+        metavar="N",
+        help="cores that compute side by side, each with its share of the runs",
+    )
+    command.add_argument(
+        "--retry-failed", action="store_true", help="repeat the runs that failed"
+    )
+    command.add_argument(
+        "--status", metavar="RUNS.ZARR", help="only say how far the sweep is"
+    )
+
+
+def _part(word: str) -> tuple[int, int]:
+    index, slash, count = word.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal()):
+        raise argparse.ArgumentTypeError(f"must be I/N, as 0/16, got {word!r}")
+    return int(index), int(count)
 
 
 def _seed(word: str) -> int:

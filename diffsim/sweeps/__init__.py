@@ -3,17 +3,20 @@
 from ._completed_sweep import Failure, Sweep
 from ._grid_samples import grid
 from ._random_samples import from_prior, latin_hypercube, sobol
+from ._store_status import StoreStatus, store_status
 from ._sweep import sweep
 from ._sweep_options import SweepOptions
 
 
 __all__ = [
     "Failure",
+    "StoreStatus",
     "Sweep",
     "SweepOptions",
     "from_prior",
     "grid",
     "latin_hypercube",
     "sobol",
+    "store_status",
     "sweep",
 ]

@@ -16,7 +16,8 @@ from .._primitives import ClosedJaxpr
 from .._types import PyTree
 from ._batch_axis import obstacles
 from ._batch_last import batch_last
-from ._jaxpr_inspection import largest_in_loops
+from ._jaxpr_inspection import largest_in_loops, operations
+from ._run_costs import counted
 from ._run_derivative import run_derivative
 from ._sweep_result import RunOutcome, solver_error, sweep_outcome
 from ._swept_parameters import Rows, RowSelection
@@ -28,6 +29,8 @@ from ._swept_parameters import Rows, RowSelection
 _CACHE = 24 * 1024
 #: Larger tiles win nothing more; arrays above the second bound gain from no tile.
 _LARGEST_TILE, _LARGEST_ARRAY = 32, 8 * 1024
+#: Tiles of runs on a GPU whose steps differ, and the fewest runs in one.
+_BUCKETS, _FEWEST_LANES = 8, 1024
 
 
 class BatchLayout(NamedTuple):
@@ -105,7 +108,9 @@ def batch_layouts(
     against = obstacles(jaxpr)
     order = "first" if against else "last"
     if batch == "auto" and jax.default_backend() != "cpu":
-        return [BatchLayout(order, share)]
+        # Runs that differ in their steps, sorted by them, end together.
+        lanes = max(_FEWEST_LANES, -(-share // _BUCKETS))
+        return [BatchLayout(order, min(share, lanes) if "while" in against else share)]
     if not isinstance(batch, str):
         return [BatchLayout("single" if batch == 1 else order, min(batch, share))]
     # Steps that lanes decide on their own make each wait for the slowest: 9.9 ms for an
@@ -202,7 +207,7 @@ def _side_by_side(
     if layout.order == "single":
         return lambda rows: jax.tree.map(lambda x: x[None], run(rows.take(0)))
     if layout.order == "first":
-        return jax.vmap(run)
+        return jax.vmap(_with_cost(run))
     batched = batch_last(run)
 
     def last(rows):
@@ -210,3 +215,16 @@ def _side_by_side(
         return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), found)
 
     return last
+
+
+def _with_cost(run: Callable[[Rows], RunOutcome]) -> Callable[[Rows], RunOutcome]:
+    """`run`, and how often its loops go round, if that is decided as they go."""
+
+    def one(row: Rows) -> RunOutcome:
+        closed, shapes = jax.make_jaxpr(run, return_shape=True)(row)
+        if "while" not in operations(closed):
+            return run(row)
+        found, cost = counted(closed)(*jax.tree.leaves(row))
+        return jax.tree.unflatten(jax.tree.structure(shapes), found)._replace(cost=cost)
+
+    return one

@@ -13,6 +13,7 @@ import numpy as np
 from ._batching import BatchLayout, Task
 from ._chunk_memory import ChunkMemory, Fitting
 from ._devices import answering
+from ._run_costs import RunCosts
 from ._sweep_result import RunOutcome, failures_in
 from ._swept_parameters import Rows
 
@@ -52,7 +53,6 @@ class Chunks:
 
     - `keep`: is given numbers of runs and their outcomes, in the memory of the host.
     - `whole`: chunks that are as large hold multiples of so many runs.
-    - `order`: the runs in the order in which they are done.
     """
 
     task: Task
@@ -63,7 +63,7 @@ class Chunks:
         default_factory=lambda: tuple(jax.local_devices()[:1])
     )
     whole: int = 1
-    order: np.ndarray = dataclasses.field(init=False)
+    costs: RunCosts = dataclasses.field(init=False)
     sizes: ChunkMemory = dataclasses.field(init=False)
     begun: int = 0
     done: int = 0
@@ -74,7 +74,7 @@ class Chunks:
     """when the last chunk was over"""
 
     def __post_init__(self):
-        self.order = np.arange(self.table.runs)
+        self.costs = RunCosts(self.table)
         self._size_for(self.devices)
 
     def _size_for(self, devices: tuple[Any, ...]):
@@ -185,8 +185,7 @@ class Chunks:
 
     def _start(self, layout: BatchLayout, tiles: int) -> _UnderWay | None:
         """Begins the next runs, dealt to the devices tile by tile; None if all are."""
-        runs = self.order[self.begun :]
-        if not len(runs):
+        if self.begun == self.table.runs:
             return None
         fitting = self.sizes.fitting(layout)
         tile, capacity, devices = (
@@ -195,7 +194,9 @@ class Chunks:
             len(self.devices),
         )
         most = min(tiles, devices * capacity) * tile
-        runs = runs[: most if most < self.whole else most - most % self.whole]
+        most = most if most < self.whole else most - most % self.whole
+        runs = np.arange(self.begun, min(self.begun + most, self.table.runs))
+        runs = self.costs.sorted(runs) if tile > 1 else runs
         # Devices have the same number of tiles, but for one; neighbours, whose steps
         # may be as many, are on different ones.
         count = -(-len(runs) // tile)
@@ -219,7 +220,9 @@ class Chunks:
         end = time.perf_counter()
         seconds = end - max(chunk.begun, self.ended)
         self.failed += failures_in(found)
-        self.keep(chunk.runs, found)
+        if found.cost is not None:
+            self.costs.learn(chunk.runs, found.cost)
+        self.keep(chunk.runs, found._replace(cost=None))
         self.run_seconds += seconds
         self.ended = end
         self.chunks += 1

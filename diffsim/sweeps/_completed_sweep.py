@@ -22,7 +22,7 @@ from ..simulations import AbstractStateAxes
 from ._run_derivative import Differentiated
 from ._stored_runs import StoredRuns
 from ._sweep_result import RunOutcome
-from ._sweep_tables import Tabled, sweep_dataframe, sweep_dataset
+from ._sweep_tables import Tabled, sbi_arrays, sweep_dataframe, sweep_dataset
 
 
 if TYPE_CHECKING:
@@ -188,6 +188,32 @@ class Sweep(eqx.Module):
         `to_xarray` holds.
         """
         return sweep_dataframe(self._tabled(), axes)
+
+    def to_sbi(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""Parameters, outputs and which runs succeeded, as the package sbi has them.
+
+        ```python
+        def period(pendulum):
+            return 2 * np.pi * jnp.sqrt(pendulum["length"] / pendulum["g"])
+
+        free = {"length": (0.1, 2.0), "g": (1.0, 25.0)}
+        over = sweeps.from_prior(free, 1000, seed=1)
+        found = ds.sweep(period, {"length": jnp.array(1.0), "g": jnp.array(9.8)}, over)
+        theta, x, mask = found.to_sbi()  # float32, shapes (1000, 2), (1000, 1), (1000,)
+        ```
+
+        With PyTorch and sbi (arXiv:2411.17337), which are no dependencies:
+        `inference.append_simulations(torch.from_numpy(theta[mask]),
+        torch.from_numpy(x[mask]))`.
+
+        **Returns:** `theta`, shape (run, parameter), in the order of `over`; `x`, shape
+        (run, number), the outputs of a run in a row, of trajectories their states;
+        `mask`, shape (run,), False for runs that failed, whose `x` are NaN. In float32,
+        which neural networks are trained in.
+
+        **Raises:** `ValueError` for complex outputs.
+        """
+        return sbi_arrays(self._tabled())
 
     def plot(self, **options: Any) -> "matplotlib.axes.Axes":
         """Draw an output over one parameter or two; see `plots.sweep`."""

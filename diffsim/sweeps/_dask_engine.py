@@ -44,6 +44,7 @@ def by_dask(
     pieces = iter(np.split(np.arange(rows.runs), borders))
     # As a task, and not data, it is made anew if the worker that holds it dies.
     job = client.submit(bytes, _pickled(task, layout, memory), pure=False)
+    precision = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
     limit = _AHEAD * max(1, len(client.scheduler_info()["workers"]))
     results, under_way, structure = (
         distributed.as_completed(),
@@ -55,7 +56,8 @@ def by_dask(
     try:
         while True:
             for places in itertools.islice(pieces, limit - len(under_way)):
-                future = client.submit(_run_chunk, job, rows.take(places), pure=False)
+                mine = rows.take(places)
+                future = client.submit(_run_chunk, job, mine, precision, pure=False)
                 under_way[future] = places
                 results.add(future)
             if not under_way:
@@ -77,9 +79,8 @@ def by_dask(
 def _pickled(task: Task, layout: BatchLayout, memory: int | None) -> bytes:
     """All that a worker needs to compute runs, the same for every chunk."""
     pickle = optional_module("cloudpickle", "engine= sends predict to workers by")
-    precision = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        return pickle.dumps((task, layout, memory, precision))
+        return pickle.dumps((task, layout, memory))
     except Exception as error:  # of any kind, from what objects do to be pickled
         raise ValueError(
             "engine= sends predict and model to the workers, and they cannot be "
@@ -89,24 +90,27 @@ def _pickled(task: Task, layout: BatchLayout, memory: int | None) -> bytes:
 
 
 @functools.lru_cache(_KEPT)
-def _unpickled(job: bytes) -> tuple[Task, BatchLayout, int | None, bool, dict]:
+def _unpickled(job: bytes) -> tuple[Task, BatchLayout, int | None, dict]:
     """Once a worker, with the sizes of its chunks by their runs."""
     pickle = optional_module("cloudpickle", "engine= sends predict to workers by")
     return *pickle.loads(job), {}
 
 
-def _run_chunk(job: bytes, rows: Rows) -> tuple[list[np.ndarray], dict[str, float]]:
+def _run_chunk(
+    job: bytes, rows: Rows, precision: bool
+) -> tuple[list[np.ndarray], dict[str, float]]:
     """Outcomes of some runs, on a worker, and the time they took."""
-    task, layout, memory, precision, sizes = _unpickled(job)
     devices = tuple(jax.local_devices())
-    with jax.enable_x64(precision), reading(task):
+    with jax.enable_x64(precision):
+        task, layout, memory, sizes = _unpickled(job)
         first = jax.tree.map(np.asarray, rows.take(0))
-        kept = KeptInMemory(rows.runs, task.shapes(first))
         budget = SweepOptions(memory=memory).budget(devices)
-        chunks = Chunks(task, rows, budget, kept.keep, devices)
-        chunks.sizes = sizes.setdefault(rows.runs, chunks.sizes)
-        compiled = chunks.sizes.seconds
-        chunks.complete([layout], lambda: None)
+        with reading(task):
+            kept = KeptInMemory(rows.runs, task.shapes(first))
+            chunks = Chunks(task, rows, budget, kept.keep, devices)
+            chunks.sizes = sizes.setdefault(rows.runs, chunks.sizes)
+            compiled = chunks.sizes.seconds
+            chunks.complete([layout], lambda: None)
     spent = {
         "chunks": 1,
         "compile_seconds": chunks.sizes.seconds - compiled,

@@ -20,6 +20,10 @@ _SCAN_PARAMETERS = frozenset(
     ["jaxpr", "length", "reverse", "unroll", "num_consts", "num_carry", "linear"]
     + ["_split_transpose", "ft_in", "ft_out"]
 )
+#: Of a while loop, none of which may be missing.
+_WHILE_PARAMETERS = frozenset(
+    ["cond_jaxpr", "body_jaxpr", "cond_nconsts", "body_nconsts"]
+)
 
 
 def inner(eqn: Any) -> list[Any]:
@@ -98,6 +102,31 @@ def _leading_of_same_rank(outside: Sequence[Any], inside: Sequence[Any]) -> int 
 
 def _same_type(one: Any, other: Any) -> bool:
     return one.aval.shape == other.aval.shape and one.aval.dtype == other.aval.dtype
+
+
+class While(NamedTuple):
+    """A `lax.while_loop`: constants of condition and body, then the carry."""
+
+    condition: Any
+    body: Any
+    condition_constants: int
+    constants: int
+
+
+def while_of(eqn: Any) -> While | None:
+    """The loop that the equation is; None if that is not understood."""
+    given = eqn.params
+    if eqn.primitive.name != "while" or set(given) != _WHILE_PARAMETERS:
+        return None
+    found = While(
+        given["cond_jaxpr"],
+        given["body_jaxpr"],
+        given["cond_nconsts"],
+        given["body_nconsts"],
+    )
+    carry = len(eqn.outvars)
+    fits = len(eqn.invars) == found.condition_constants + found.constants + carry
+    return found if fits else None
 
 
 def largest_in_loops(jaxpr: Any) -> int:

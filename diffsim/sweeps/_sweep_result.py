@@ -25,6 +25,8 @@ class RunOutcome(NamedTuple):
     """of the solver, where that is asked"""
     derivative: PyTree[Array]
     """of the outputs, where that is asked, with the parameters along the last axis"""
+    cost: Any = None
+    """how often loops went round, where runs lie side by side that differ in it"""
 
 
 def sweep_outcome(

@@ -11,7 +11,7 @@ from .._results import RESULTS
 from .._types import PyTree
 from ..simulations import AbstractStateAxes, StateAxes, Trajectory
 from ._run_derivative import Differentiated
-from ._sweep_result import RunOutcome
+from ._sweep_result import RunOutcome, numbers_in
 
 
 if TYPE_CHECKING:
@@ -78,6 +78,22 @@ def sweep_dataframe(of: Tabled, axes: AbstractStateAxes | None) -> "pandas.DataF
         }
     about = {name: (("run",), x) for name, x in _about_runs(of).items()}
     return dataframe(columns | about, {})
+
+
+def sbi_arrays(of: Tabled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Parameters and outputs of runs as rows of numbers, and which are of use."""
+    numbers = jax.tree.leaves(numbers_in(of.outcome.outputs))
+    if any(np.iscomplexobj(x) for x in numbers):
+        raise ValueError(
+            "to_sbi needs real outputs, got complex ones; return their real and "
+            "imaginary parts from predict"
+        )
+    theta, x = (
+        np.concatenate([np.reshape(x, (len(x), -1)) for x in arrays], axis=1)
+        for arrays in (of.parameters.values(), numbers)
+    )
+    mask = _code(of.outcome.status) == _code(RESULTS.successful)
+    return theta.astype(np.float32), x.astype(np.float32), mask
 
 
 def _about_runs(of: Tabled) -> dict[str, np.ndarray]:

@@ -67,20 +67,25 @@ def shifted(case, act):
 
 @pytest.mark.parametrize(("name", "act"), TABLE)
 def test_derivatives_are_right_in_every_transformation(name, act):
-    """grad, jacfwd, hessian and vmap in one compiled program; the value eagerly."""
+    """grad and its jvp in a batch, and jacfwd, compiled; the value eagerly."""
     at = shifted(CASES[name], act)
+
+    def forward_over_reverse(c):
+        (value, slope), (_, second) = jax.jvp(
+            jax.value_and_grad(at), (c,), (jnp.ones_like(c),)
+        )
+        return value, slope, second
 
     @jax.jit
     def everything(c):
         batch = c + H * jnp.array([-1.0, 0.0, 1.0])
-        values, slopes = jax.vmap(at)(batch), jax.vmap(jax.grad(at))(batch)
-        return values, slopes, jax.jacfwd(at)(c), jax.hessian(at)(c)
+        return *jax.vmap(forward_over_reverse)(batch), jax.jacfwd(at)(c)
 
-    values, slopes, forward, second = map(np.asarray, everything(C))
+    values, slopes, seconds, forward = map(np.asarray, everything(C))
     np.testing.assert_allclose(values[1], at(jnp.array(C)), rtol=1e-7)
     np.testing.assert_allclose(slopes[1], forward, rtol=1e-7, atol=1e-9)
     first = -1.0 if act == "fit" else (values[2] - values[0]) / (2 * H)
     curvature = 0.0 if act == "fit" else (slopes[2] - slopes[0]) / (2 * H)
     size = 1 + np.max(np.abs(slopes)) + np.abs(curvature)
     assert abs(forward - first) <= 1e-5 * size
-    assert abs(second - curvature) <= 1e-5 * size
+    assert abs(seconds[1] - curvature) <= 1e-5 * size

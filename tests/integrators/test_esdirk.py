@@ -260,7 +260,10 @@ def test_second_derivatives_agree_in_every_nesting(kaps, controller):
 
     start, h = jnp.asarray([0.8, 1.0, 0.5]), 1e-4
     modes = [jax.jacfwd, jax.jacrev]
-    one, *others = (jax.jit(a(b(loss)))(start) for a in modes for b in modes)
+    # Of adaptive steps test_replay.py nests the modes in every way, and of stages the
+    # fixed steps here; one reverse mode shows that they go together.
+    outer = modes if controller is None else modes[:1]
+    one, *others = (jax.jit(a(b(loss)))(start) for a in outer for b in modes)
     for other in others:
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
     if controller is None:

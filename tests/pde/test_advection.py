@@ -212,13 +212,21 @@ def test_custom_derivative_of_van_albada_matches_its_formula():
 
 
 def test_custom_derivative_of_weno_matches_its_formula():
-    """By what counts as rounding too, where it is as large as the differences."""
+    """By what counts as rounding too, where it is large; of the second order, too."""
     point = tuple(jax.random.normal(jax.random.key(1), (4, 50)))
     point += (jnp.linspace(0.1, 2, 50),)
     steps = tuple(jax.random.normal(jax.random.key(2), (5, 50)))
     formula = _weno._change.__wrapped__
-    got, want = (jax.jvp(f, point, steps) for f in (_weno._change, formula))
-    np.testing.assert_allclose(got, want, rtol=1e-11)
+
+    def derivatives(f):
+        def slope(*point):
+            return jax.grad(lambda *x: jnp.sum(f(*x)), tuple(range(5)))(*point)
+
+        return jax.jvp(f, point, steps), jax.jvp(slope, point, steps)
+
+    found = map(jax.tree.leaves, map(derivatives, (_weno._change, formula)))
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
 def test_van_albada_in_float32_matches_float64_for_large_values():

@@ -50,7 +50,8 @@ def ring():
     grid = pde.Grid(6, 0.1, 1.2)
     walls = ((pde.Dirichlet(0.4), pde.Outflow()),)
     start = 1 + jnp.sin(5 * grid.centers[0])
-    return pde.Evolution(pde.Burgers(0.01), start, grid, walls)
+    law = pde.Burgers(0.01, scheme=pde.Central())
+    return pde.Evolution(law, start, grid, walls)
 
 
 @pytest.mark.slow

@@ -104,7 +104,9 @@ def test_bouncing_ball_has_the_derivative_of_its_closed_form(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_bouncing_ball_has_the_second_derivatives_of_its_closed_form(method):
-    modes = [jax.hessian, lambda f: jax.jacrev(jax.jacrev(f))]
+    modes = [jax.hessian]
+    if method == "fixed":  # the replay of adaptive steps has a test of this nesting
+        modes.append(lambda f: jax.jacrev(jax.jacrev(f)))
     for found, exact in bouncing(modes, method):
         np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-8)
 

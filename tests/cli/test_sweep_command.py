@@ -1,0 +1,186 @@
+"""`diffsim sweep`: a file describes runs, a store keeps them, a signal ends them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from diffsim import sweeps
+from diffsim.cli import main
+from diffsim.cli._sweep_file import read_sweep_file
+
+
+pytest.importorskip("zarr")
+
+_MODEL = """
+import time
+
+import jax
+import jax.numpy as jnp
+
+pendulum = {"length": jnp.array(1.0), "g": jnp.array(9.81)}
+
+
+def make():
+    return pendulum
+
+
+def period(model):
+    return 2 * jnp.pi * jnp.sqrt(model["length"] / model["g"])
+
+
+def slow(model):
+    def wait(x):
+        time.sleep(0.05)
+        return x
+
+    found = period(model)
+    shape = jax.ShapeDtypeStruct((), found.dtype)
+    return jax.pure_callback(wait, shape, found, vmap_method="sequential")
+"""
+_FILE = """
+model = "swept_pendulum:make"
+
+[grid]
+length = {start = 0.1, stop = 2.0, number = 20, spacing = "log"}
+g = [1.62, 3.71, 9.81]
+
+[settings]
+chunk = 4
+batch = 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "swept_pendulum.py").write_text(_MODEL)
+    (tmp_path / "sweep.toml").write_text(_FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "swept_pendulum", raising=False)
+    return tmp_path
+
+
+def _run(*words):
+    return main(["sweep", *words])
+
+
+def test_file_describes_the_sweep_that_is_stored(folder, capsys):
+    xarray = pytest.importorskip("xarray")
+    target = "swept_pendulum:period"
+    assert _run(target, "sweep.toml", "--store", "runs.zarr", "--part", "0/2") == 0
+    assert sweeps.store_status("runs.zarr").done == 32
+    assert _run("--status", "runs.zarr") == 0
+    assert "32 done, 0 of them failed, 28 left" in capsys.readouterr().out
+    assert _run(target, "sweep.toml", "--store", "runs.zarr") == 0
+    assert "60 successful, 0 failed" in capsys.readouterr().out
+    runs = xarray.open_zarr("runs.zarr", chunks=None)
+    expected = 2 * np.pi * np.sqrt(runs["length"] / runs["g"])
+    np.testing.assert_allclose(runs.output, expected, rtol=1e-14)
+    assert np.unique(runs.g).tolist() == [1.62, 3.71, 9.81]
+
+
+def test_exit_code_says_whether_runs_failed(folder, capsys):
+    text = 'model = "swept_pendulum:pendulum"\n[over]\nlength = [1.0, -1.0]\n'
+    (folder / "bad.toml").write_text(text)
+    assert _run("swept_pendulum:period", "bad.toml", "--store", "bad.zarr") == 1
+    shown = capsys.readouterr()
+    assert "1 successful, 1 failed" in shown.out
+    assert "sweep: 2 of 2 runs, 1 failed" in shown.err
+
+
+def test_interrupt_finishes_the_chunk_and_says_how_to_go_on(folder):
+    command = [sys.executable, "-m", "diffsim", "sweep", "swept_pendulum:slow"]
+    command += ["sweep.toml", "--store", "runs.zarr", "--cpu-devices", "1"]
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    running = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(
+        folder.glob("runs.zarr/manifest/0*")
+    ):
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    assert "finishing the chunk" in said
+    assert "The same command goes on from there" in said
+    done = sweeps.store_status("runs.zarr").done
+    assert 0 < done < 60
+    assert f"{done} done" in said
+
+
+_WRONG = [
+    ("[over]\nlength = [1.0]", 'must say model = "module:name"'),
+    ('model = "a:b"', "must have one of the tables"),
+    ('model = "a:b"\n[over]\nx = [1]\n[grid]\nx = [1]', "it has .'over', 'grid'."),
+    ('model = "a:b"\n[grid]\nx = {start = 1, stop = 2}', "'number' is missing"),
+    ('model = "a:b"\n[grid]\nx = {begin = 1}', "grid.x.begin means nothing"),
+    ('model = "a:b"\n[sobol]\nruns = 4', "must have runs, seed and free"),
+    ('model = "a:b"\n[over]\nx = [1]\n[settings]\nbatches = 3', "near are 'batch'"),
+    ('model = "a:b"\n[over]\nx = [1]\n[settings]\nbatch = "3"', "must be int"),
+    ("model = ", "is no TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), _WRONG)
+def test_file_that_cannot_be_meant_raises_value_error(tmp_path, text, message):
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_sweep_file(path)
+
+
+def test_files_draw_samples_as_functions_do(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        'model = "a:b"\n[sobol]\nruns = 8\nseed = 3\n[sobol.free]\nx = [1.0, 2.0]\n'
+        'y = {bounds = [0.1, 10.0], transform = "log"}\nz = {prior = [0.0, 1.0]}\n'
+    )
+    from diffsim import Free
+
+    free = {
+        "x": (1.0, 2.0),
+        "y": Free(bounds=(0.1, 10.0), transform="log"),
+        "z": Free(prior=(0.0, 1.0)),
+    }
+    found = read_sweep_file(path).over
+    for name, values in sweeps.sobol(free, 8, seed=3).items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "write diffsim sweep module:function"),
+        (["nowhere:f", "sweep.toml", "--store", "a.zarr"], "no module 'nowhere'"),
+        (
+            ["swept_pendulum:perod", "sweep.toml", "--store", "a.zarr"],
+            "near are 'period'",
+        ),
+        (["swept_pendulum", "sweep.toml", "--store", "a.zarr"], "write module:name"),
+        (["swept_pendulum:period", "no.toml", "--store", "a.zarr"], "no.toml"),
+        (["swept_pendulum:period", "sweep.toml", "--store", "x/a.zarr"], "not exist"),
+        (["--status", "none.zarr"], "does not exist"),
+    ],
+)
+def test_command_that_makes_no_sense_says_why(folder, capsys, words, message):
+    assert _run(*words) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["2/2", "x/2", "1"])
+def test_part_out_of_range_is_refused(folder, capsys, part):
+    words = ["swept_pendulum:period", "sweep.toml", "--store", "a.zarr", "--part", part]
+    if part == "2/2":
+        assert _run(*words) == 2
+        assert "from 0 to n - 1" in capsys.readouterr().err
+        return
+    with pytest.raises(SystemExit, match="2"):
+        _run(*words)
+    assert "must be I/N" in capsys.readouterr().err
