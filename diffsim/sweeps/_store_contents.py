@@ -134,7 +134,7 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
 
 
 def _constants(plan: Plan) -> dict[int, np.ndarray]:
-    """What no swept number reaches of a trajectory, beside its states."""
+    """Fields of a trajectory, beside its states, that no swept number reaches."""
     if not isinstance(plan.shapes.outputs, Trajectory):
         return {}
     closed, row = plan.jaxpr, jax.tree.leaves(plan.row)
