@@ -166,6 +166,7 @@ def _in_store(plan: Plan, runs: SweptParameters, path: Any) -> Sweep:
             layouts=[store.layout],
             whole=store.chunk,
             before=len(own) - len(todo),
+            stored=True,
         )
     if share is not None and share.is_of_hosts:
         share.wait_for_others()

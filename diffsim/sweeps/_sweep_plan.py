@@ -88,11 +88,13 @@ class Plan:
         layouts: list[BatchLayout],
         whole: int = 1,
         before: int = 0,
+        stored: bool = False,
     ) -> dict[str, Any]:
         """Does the runs `todo`; `keep` takes their places in it and their outcomes.
 
         **Arguments:** `whole`, of which number chunks hold multiples where they are so
-        large; `before`, runs that were done earlier.
+        large; `before`, runs that were done earlier; `stored`, whether the outcomes
+        are written.
 
         **Returns:** what it took, as `Sweep.stats` has it.
         """
@@ -114,7 +116,7 @@ class Plan:
         chunks = Chunks(
             self.task,
             self.table.take(todo),
-            options.budget(self.devices),
+            options.budget(self.devices, stored),
             keep,
             self.devices,
             whole,

@@ -1,6 +1,8 @@
 """`diffsim sweep`: a file describes runs, a store keeps them, a signal ends them."""
 
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -35,7 +37,7 @@ def period(model):
 
 def slow(model):
     def wait(x):
-        time.sleep(0.05)
+        time.sleep(0.2)
         return x
 
     found = period(model)
@@ -93,6 +95,7 @@ def test_exit_code_says_whether_runs_failed(folder, capsys):
     assert "sweep: 2 of 2 runs, 1 failed" in shown.err
 
 
+@pytest.mark.slow
 def test_interrupt_finishes_the_chunk_and_says_how_to_go_on(folder):
     command = [sys.executable, "-m", "diffsim", "sweep", "swept_pendulum:slow"]
     command += ["sweep.toml", "--store", "runs.zarr", "--cpu-devices", "1"]
@@ -113,6 +116,39 @@ def test_interrupt_finishes_the_chunk_and_says_how_to_go_on(folder):
     done = sweeps.store_status("runs.zarr").done
     assert 0 < done < 60
     assert f"{done} done" in said
+
+
+def _block(page, kind, mark):
+    """A block of code of a page, by its language and a word in it."""
+    blocks = re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)
+    (found,) = [block for block in blocks if mark in block]
+    return found
+
+
+@pytest.mark.slow
+def test_job_array_of_the_documentation_fills_one_store(tmp_path):
+    """The script, the file and the module of the page, as two jobs at a time."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "clusters.md").read_text()
+    (tmp_path / "pendulum.py").write_text(_block(page, "python", "def period"))
+    (tmp_path / "sweep.toml").write_text(_block(page, "toml", "[sobol]"))
+    (tmp_path / "job.sh").write_text(_block(page, "sh", "SBATCH"))
+    path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    jobs = [
+        subprocess.Popen(
+            ["bash", "job.sh"],
+            cwd=tmp_path,
+            env=os.environ
+            | {"PATH": path, "SLURM_ARRAY_TASK_ID": i, "SLURM_ARRAY_TASK_COUNT": "2"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in "01"
+    ]
+    for job in jobs:
+        _, said = job.communicate(timeout=120)
+        assert job.returncode == 0, said
+    status = sweeps.store_status(tmp_path / "runs.zarr")
+    assert (status.runs, status.done, status.failed) == (4096, 4096, 0)
 
 
 _WRONG = [

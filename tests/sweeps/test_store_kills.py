@@ -203,7 +203,6 @@ LARGE = """
         {"rate": jnp.array(0.0)},
         {"rate": np.arange(1e5)},
         store=sys.argv[1],
-        options=SweepOptions(memory=2**27),
     )
     assert found.stats["computed"] == 100_000
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
