@@ -129,3 +129,12 @@ def compilations():
     jax.monitoring.register_event_duration_secs_listener(listen)
     yield lambda: len(found)
     jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def one_nesting(monkeypatch):
+    """`check_simulation` takes Hessians forward over reverse: others try all four."""
+    from diffsim.verify import _simulation_checks
+
+    nestings = ((jax.jacfwd, jax.jacrev),)
+    monkeypatch.setattr(_simulation_checks, "_NESTINGS", nestings)

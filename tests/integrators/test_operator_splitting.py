@@ -129,6 +129,7 @@ def test_backward_steps_invert_forward_steps(hidden):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_split_flows_satisfy_the_simulation_contract():
     method = ds.Method(Yoshida4(), 0.1)
     check_simulation(duffing(), [0.13, 0.4], method).raise_if_failed()

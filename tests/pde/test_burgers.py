@@ -55,6 +55,7 @@ def ring():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(diffrax.Euler(), step=0.01)
     check_simulation(ring(), [0.02, 0.05], method).raise_if_failed()

@@ -176,6 +176,7 @@ def gusty():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(diffrax.Euler(), 0.02)
     check_simulation(gusty(), [0.04, 0.06], method).raise_if_failed()

@@ -175,6 +175,7 @@ def small(name):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(ETDRK2(), 0.02)
     check_simulation(small("allen-cahn"), [0.02, 0.04], method).raise_if_failed()

@@ -170,6 +170,7 @@ def test_reversible_adjoint_gives_derivative_by_potential():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(Yoshida4(), 0.02)
     check_simulation(small(), [0.02, 0.04], method).raise_if_failed()

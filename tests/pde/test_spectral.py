@@ -243,6 +243,7 @@ def small(name):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(ETDRK4(), 0.02)
     check_simulation(small("soliton"), TIMES, method).raise_if_failed()

@@ -271,6 +271,7 @@ def test_mean_decay_has_correct_derivatives_everywhere():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_nesting")
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(Leapfrog(), 0.02)
     check_simulation(small(damping=False), [0.04, 0.08], method).raise_if_failed()
