@@ -112,9 +112,9 @@ def _close(a, b, rtol=1e-10):
 @pytest.mark.parametrize(
     ("place", "traced"),
     [
-        # Both of what is most, and each other place once: on both sides of the epoch
-        # known times are those of "before" and of "one".
+        # Both kinds of what is most and of runs both ways, each other place once.
         ("several in a step", False),
+        ("before and after", False),
         ("before", False),
         ("one", False),
         ("several in a step", True),
