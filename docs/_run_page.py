@@ -23,7 +23,7 @@ import traceback
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 IMAGES = {".gif", ".png", ".svg", ".webp"}
 # What the build of the site runs; tests/test_docs.py runs the blocks of all others.
-EXECUTED = ("index.md", "tutorials/*.md")
+EXECUTED = ("index.md", "clusters.md", "tutorials/*.md")
 
 
 def is_executed(page: str) -> bool:

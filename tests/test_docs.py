@@ -1,8 +1,8 @@
 """The Python blocks of README and documentation run, each page from top to bottom.
 
-Those of the home page and the tutorials are run by the build of the site, which shows
-their output: `mkdocs build`, the stage `docs` of .ci/run. Those of the gallery stand
-each for itself, see tests/test_gallery.py.
+Those of the home page, the tutorials and the page on clusters are run by the build of
+the site, which shows their output: `mkdocs build`, the stage `docs` of .ci/run. Those
+of the gallery stand each for itself, see tests/test_gallery.py.
 """
 
 import pathlib

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import Any
 
+import equinox as eqx
+
 from .._configure import configure
 from .._progress import progress_text, show_line
 from ..sweeps import SweepOptions, store_status, sweep
@@ -35,7 +37,7 @@ def run_sweep(given: argparse.Namespace) -> int:
     predict, model = named_object(given.predict), named_object(described.model)
     if not callable(predict):
         raise ValueError(f"{given.predict} is no function but {predict!r:.60}")
-    if callable(model) and not hasattr(model, "__dataclass_fields__"):
+    if callable(model) and not isinstance(model, eqx.Module):
         model = model()
     limits = {name: settings.pop(name, None) for name in ("chunk", "memory")}
     options = SweepOptions(

@@ -44,6 +44,10 @@ class BatchLayout(NamedTuple):
     order: str
     tile: int
 
+    def within(self, runs: int) -> "BatchLayout":
+        """With tiles of at most so many runs."""
+        return self._replace(tile=min(self.tile, runs))
+
 
 class Task(eqx.Module):
     """Computation of a sweep for one row of its table."""

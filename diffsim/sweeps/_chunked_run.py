@@ -1,6 +1,7 @@
 """The host loop of a sweep: chunks on all devices, after a short trial of layouts."""
 
 import dataclasses
+import functools
 import math
 import time
 import warnings
@@ -41,7 +42,7 @@ class _UnderWay(NamedTuple):
     """which runs of the table"""
     places: np.ndarray
     """where their outcomes are"""
-    lanes: int
+    length: int
     """how many runs it takes the time of, with places that stay empty"""
     fitting: Fitting
     begun: float
@@ -52,7 +53,10 @@ class Chunks:
     """A sweep under way: what is done, what it took.
 
     - `keep`: is given numbers of runs and their outcomes, in the memory of the host.
-    - `whole`: chunks that are as large hold multiples of so many runs.
+    - `groups`: for every run the number of its group, of which no two share a tile, so
+        that a run comes to the same, to the last bit, whatever else is to be done; None
+        where all may lie side by side, in any order.
+    - `size_for`: how many runs programs are made for, the number of them by default.
     """
 
     task: Task
@@ -62,7 +66,8 @@ class Chunks:
     devices: tuple[Any, ...] = dataclasses.field(
         default_factory=lambda: tuple(jax.local_devices()[:1])
     )
-    whole: int = 1
+    groups: np.ndarray | None = None
+    size_for: int | None = None
     costs: RunCosts = dataclasses.field(init=False)
     sizes: ChunkMemory = dataclasses.field(init=False)
     begun: int = 0
@@ -79,7 +84,7 @@ class Chunks:
 
     def _size_for(self, devices: tuple[Any, ...]):
         self.devices = devices
-        row, runs = self.table.take(0), self.table.runs
+        row, runs = self.table.take(0), self.size_for or self.table.runs
         self.sizes = ChunkMemory(self.task, row, runs, self.memory, devices)
 
     @property
@@ -188,30 +193,52 @@ class Chunks:
         if self.begun == self.table.runs:
             return None
         fitting = self.sizes.fitting(layout)
-        tile, capacity, devices = (
-            fitting.layout.tile,
-            fitting.capacity,
-            len(self.devices),
-        )
-        most = min(tiles, devices * capacity) * tile
-        most = most if most < self.whole else most - most % self.whole
-        runs = np.arange(self.begun, min(self.begun + most, self.table.runs))
-        runs = self.costs.sorted(runs) if tile > 1 else runs
+        tile, capacity = fitting.layout.tile, fitting.capacity
+        devices = len(self.devices)
+        runs, tiles_of, lanes = self._next(tile, min(tiles, devices * capacity))
         # Devices have the same number of tiles, but for one; neighbours, whose steps
         # may be as many, are on different ones.
-        count = -(-len(runs) // tile)
-        dealt = np.arange(count)
+        dealt = np.arange(tiles_of[-1] + 1)
         slots = dealt % devices * capacity + dealt // devices
-        places = (slots[:, None] * tile + np.arange(tile)).reshape(-1)[: len(runs)]
-        # The places that stay empty repeat a run, so that nothing new is compiled.
-        filled = np.full(devices * capacity * tile, runs[-1])
+        places = slots[tiles_of] * tile + lanes
+        # The places that stay empty repeat a run, the last one of their tile, so that
+        # nothing new is compiled.
+        last = runs[np.flatnonzero(np.diff(tiles_of, append=-1))]
+        filled = np.full((devices * capacity, tile), runs[-1])
+        filled[slots] = last[:, None]
+        filled = filled.reshape(-1)
         filled[places] = runs
         counts = np.bincount(dealt % devices, minlength=devices).astype(np.int32)
         begun = time.perf_counter()
         found = self.sizes.start(self.table.take(filled), fitting, counts)
         self.begun += len(runs)
-        lanes = int(counts.max()) * devices * tile
-        return _UnderWay(found, runs, places, lanes, fitting, begun)
+        length = int(counts.max()) * devices * tile
+        return _UnderWay(found, runs, places, length, fitting, begun)
+
+    def _next(self, tile: int, tiles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The next runs, in at most so many tiles, and the tile and lane of each."""
+        end = min(self.begun + tiles * tile, self.table.runs)
+        runs = np.arange(self.begun, end)
+        if self.groups is None:
+            runs = self.costs.sorted(runs) if tile > 1 else runs
+            return runs, np.arange(len(runs)) // tile, np.arange(len(runs)) % tile
+        place = self.places_in_groups[runs]
+        is_new = np.diff(self.groups[runs], prepend=-1) != 0
+        tiles_of = np.cumsum(is_new | (place % tile == 0)) - 1
+        fitting = int(np.searchsorted(tiles_of, tiles))
+        # Whole groups if one is: they are what is kept.
+        ends = np.flatnonzero(np.diff(self.groups[self.begun : end + 1]) != 0) + 1
+        whole = ends[ends <= fitting]
+        if end < self.table.runs or fitting < len(runs):
+            fitting = int(whole[-1]) if len(whole) else fitting
+        return runs[:fitting], tiles_of[:fitting], place[:fitting] % tile
+
+    @functools.cached_property
+    def places_in_groups(self) -> np.ndarray:
+        """The place of every run in its group."""
+        groups = np.asarray(self.groups)
+        first = np.flatnonzero(np.diff(groups, prepend=-1) != 0)
+        return np.arange(len(groups)) - np.repeat(first, np.diff([*first, len(groups)]))
 
     def _finish(self, chunk: _UnderWay) -> float:
         """Hands over what a chunk found; seconds per run."""
@@ -227,4 +254,4 @@ class Chunks:
         self.ended = end
         self.chunks += 1
         self.done += len(chunk.runs)
-        return max(seconds - chunk.fitting.overhead, _LEAST_TIME) / chunk.lanes
+        return max(seconds - chunk.fitting.overhead, _LEAST_TIME) / chunk.length

@@ -28,6 +28,7 @@ def by_dask(
     task: Task,
     rows: Rows,
     chunks: np.ndarray,
+    chunk: int,
     keep: Callable[[np.ndarray, RunOutcome], None],
     layout: BatchLayout,
     shapes: RunOutcome,
@@ -43,7 +44,9 @@ def by_dask(
     borders = np.unique(chunks, return_index=True)[1][1:]
     pieces = iter(np.split(np.arange(rows.runs), borders))
     # As a task, and not data, it is made anew if the worker that holds it dies.
-    job = client.submit(bytes, _pickled(task, layout, memory), pure=False)
+    job = client.submit(
+        bytes, _pickled(task, layout.within(chunk), chunk, memory), pure=False
+    )
     precision = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
     limit = _AHEAD * max(1, len(client.scheduler_info()["workers"]))
     results, under_way, structure = (
@@ -76,11 +79,11 @@ def by_dask(
         client.cancel(list(under_way))
 
 
-def _pickled(task: Task, layout: BatchLayout, memory: int | None) -> bytes:
+def _pickled(task: Task, layout: BatchLayout, chunk: int, memory: int | None) -> bytes:
     """All that a worker needs to compute runs, the same for every chunk."""
     pickle = optional_module("cloudpickle", "engine= sends predict to workers by")
     try:
-        return pickle.dumps((task, layout, memory))
+        return pickle.dumps((task, layout, chunk, memory))
     except Exception as error:  # of any kind, from what objects do to be pickled
         raise ValueError(
             "engine= sends predict and model to the workers, and they cannot be "
@@ -90,8 +93,8 @@ def _pickled(task: Task, layout: BatchLayout, memory: int | None) -> bytes:
 
 
 @functools.lru_cache(_KEPT)
-def _unpickled(job: bytes) -> tuple[Task, BatchLayout, int | None, dict]:
-    """Once a worker, with the sizes of its chunks by their runs."""
+def _unpickled(job: bytes) -> tuple[Task, BatchLayout, int, int | None, dict]:
+    """Once a worker, with room for the sizes of chunks that it has compiled."""
     pickle = optional_module("cloudpickle", "engine= sends predict to workers by")
     return *pickle.loads(job), {}
 
@@ -102,18 +105,19 @@ def _run_chunk(
     """Outcomes of some runs, on a worker, and the time they took."""
     devices = tuple(jax.local_devices())
     with jax.enable_x64(precision):
-        task, layout, memory, sizes = _unpickled(job)
+        task, layout, chunk, memory, compiled = _unpickled(job)
         first = jax.tree.map(np.asarray, rows.take(0))
         budget = SweepOptions(memory=memory).budget(devices)
         with reading(task):
             kept = KeptInMemory(rows.runs, task.shapes(first))
-            chunks = Chunks(task, rows, budget, kept.keep, devices)
-            chunks.sizes = sizes.setdefault(rows.runs, chunks.sizes)
-            compiled = chunks.sizes.seconds
+            group = np.zeros(rows.runs, int)
+            chunks = Chunks(task, rows, budget, kept.keep, devices, group, chunk)
+            chunks.sizes = compiled.setdefault(chunk, chunks.sizes)
+            before = chunks.sizes.seconds
             chunks.complete([layout], lambda: None)
     spent = {
         "chunks": 1,
-        "compile_seconds": chunks.sizes.seconds - compiled,
+        "compile_seconds": chunks.sizes.seconds - before,
         "run_seconds": chunks.run_seconds,
     }
     return jax.tree.leaves(kept.found), spent

@@ -29,7 +29,8 @@ def open_store(
     contents, identity = contents_of(plan, parameters), identity_of(plan)
     with written_or_explained(path):
         if not path.exists():
-            _create(path, plan, contents, parameters, identity)
+            parts = 1 if share is None else share.count
+            _create(path, plan, contents, parameters, identity, parts)
         _check_identity(path, read_description(path)["identity"], identity)
         _remove_abandoned(path)
     name = "all" if share is None else f"part {share.index} of {share.count}"
@@ -49,13 +50,15 @@ def _create(
     contents: StoreContents,
     parameters: dict[str, np.ndarray],
     identity: dict[str, str],
+    parts: int,
 ):
-    layout = plan.layouts()[0]
+    layout = plan.layouts(len(plan.devices) * parts)[0]
+    chunk = plan.chunk(layout.tile)
     description = {
         "identity": identity,
         "runs": plan.table.runs,
-        "chunk": plan.chunk(layout.tile),
-        "layout": list(layout),
+        "chunk": chunk,
+        "layout": list(layout.within(chunk)),
         "parameters": list(parameters),
     }
     create(path, contents, parameters, description)

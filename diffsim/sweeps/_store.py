@@ -45,7 +45,7 @@ class Store:
         self.chunk = description["chunk"]
         self.layout = BatchLayout(*description["layout"])
         if plan.batch != "auto":
-            self.layout = plan.layouts()[0]
+            self.layout = plan.layouts()[0].within(self.chunk)
         self.total = plan.table.runs
         self.own = np.arange(self.total)
         if share is not None:

@@ -42,9 +42,8 @@ def store_status(store: str | os.PathLike[str]) -> StoreStatus:
 
     pendulum = {"length": jnp.array(1.0), "g": jnp.array(9.81)}
     over = {"length": np.linspace(0.1, 2.0, 100)}
-    with tempfile.TemporaryDirectory() as folder:
-        ds.sweep(period, pendulum, over, store=f"{folder}/runs.zarr")
-        print(sweeps.store_status(f"{folder}/runs.zarr"))  # 100 done, 0 of them failed
+    ds.sweep(period, pendulum, over, store="runs.zarr")
+    print(sweeps.store_status("runs.zarr"))  # 100 done, 0 of them failed
     ```
 
     It may be asked while processes write. Only the manifest is read, no outputs.

@@ -67,7 +67,7 @@ def sweep(
         the tile.
     - `devices`: what computes, a list of `jax.devices()`; None takes all local ones,
         each with its share of every chunk. The cores of a CPU are devices if JAX is
-        told so before it starts: `jax.config.update("jax_num_cpu_devices", 8)`.
+        told so before it starts: `ds.configure(num_cpu_devices=8)`.
     - `store`: a path for the outcomes, `"runs.zarr"`: whatever is in it stays there if
         the process ends, and the same call goes on where that was. Read it by
         `xarray.open_zarr`. Outputs are written as they come, and need not fit into
@@ -121,17 +121,19 @@ def sweep(
 
 def _in_memory(plan: Plan, runs: SweptParameters) -> Sweep:
     """All outcomes in the memory of the host."""
-    layouts, total = plan.layouts(), plan.table.runs
-    share, chunk = share_of(plan.options.part), plan.chunk(layouts[0].tile)
-    own = np.arange(total)
+    share, total = share_of(plan.options.part), plan.table.runs
+    own, chunk, layouts = np.arange(total), None, plan.layouts()
     if share is not None:
-        # Which layout is fastest one process may find out otherwise than another.
-        layouts, own = layouts[:1], share.runs(total, chunk)
+        # The same in all processes, whatever their devices; which layout is fastest
+        # one may find out otherwise than another.
+        chunk = plan.chunk(plan.layouts(share.count)[0].tile)
+        layouts = [plan.layouts(share.count * len(plan.devices))[0].within(chunk)]
+        own = share.runs(total, chunk)
     kept = KeptInMemory(len(own), plan.shapes)
-    whole = 1 if plan.options.engine is None else chunk
-    stats = plan.compute(own, kept.keep, layouts=layouts, whole=whole)
+    stats = plan.compute(own, kept.keep, layouts=layouts, chunk=chunk)
     found = kept.found
     if share is not None and share.is_of_hosts:
+        assert chunk is not None
         found = gathered(found, share, total, chunk)
         own = np.arange(total)
     parameters = {path: values[own] for path, values in runs.parameters.items()}
@@ -164,7 +166,7 @@ def _in_store(plan: Plan, runs: SweptParameters, path: Any) -> Sweep:
             todo,
             lambda places, found: store.keep(todo[places], found),
             layouts=[store.layout],
-            whole=store.chunk,
+            chunk=store.chunk,
             before=len(own) - len(todo),
             stored=True,
         )

@@ -24,8 +24,8 @@ from ._swept_parameters import Rows
 #: and runs of one: a job that is killed loses one, and to write one takes some
 #: milliseconds.
 _CHUNKS, _MOST_BYTES, _MOST_RUNS = 128, 2**26, 2**16
-#: Chunks hold whole tiles that are not larger.
-_WHOLE_TILE = 64
+#: Chunks hold whole tiles that are not larger; of wider ones there are so many chunks.
+_WHOLE_TILE, _WIDE_CHUNKS = 64, 16
 
 Keep = Callable[[np.ndarray, RunOutcome], None]
 
@@ -63,10 +63,13 @@ class Plan:
             return None
         return Differentiated(kind, self.task.selection.floats)
 
-    def layouts(self) -> list[BatchLayout]:
-        """The layouts worth trying, the most promising first."""
-        runs, devices = self.table.runs, len(self.devices)
-        return batch_layouts(self.jaxpr, runs, self.batch, devices)
+    def layouts(self, places: int | None = None) -> list[BatchLayout]:
+        """The layouts worth trying, the most promising first.
+
+        For runs that are divided among so many places, the devices by default.
+        """
+        places = len(self.devices) if places is None else places
+        return batch_layouts(self.jaxpr, self.table.runs, self.batch, places)
 
     def chunk(self, tile: int) -> int:
         """Runs of a chunk, the unit of what is stored and of what a part owns."""
@@ -78,6 +81,8 @@ class Plan:
         chunk = min(most, -(-self.table.runs // _CHUNKS))
         if tile <= min(_WHOLE_TILE, most):
             chunk = -(-chunk // tile) * tile
+        else:  # of a GPU, which few runs leave idle
+            chunk = max(chunk, min(most, tile, -(-self.table.runs // _WIDE_CHUNKS)))
         return min(chunk, self.table.runs)
 
     def compute(
@@ -86,15 +91,15 @@ class Plan:
         keep: Keep,
         *,
         layouts: list[BatchLayout],
-        whole: int = 1,
+        chunk: int | None = None,
         before: int = 0,
         stored: bool = False,
     ) -> dict[str, Any]:
         """Does the runs `todo`; `keep` takes their places in it and their outcomes.
 
-        **Arguments:** `whole`, of which number chunks hold multiples where they are so
-        large; `before`, runs that were done earlier; `stored`, whether the outcomes
-        are written.
+        **Arguments:** `chunk`, if runs of each chunk lie side by side with no others;
+        `before`, runs that were done earlier; `stored`, whether the outcomes are
+        written.
 
         **Returns:** what it took, as `Sweep.stats` has it.
         """
@@ -111,7 +116,8 @@ class Plan:
         if not len(todo):
             return stats
         if self.options.engine is not None:
-            return stats | self._by_engine(todo, keep, layouts[0], whole, before)
+            chunk = chunk or self.chunk(layouts[0].tile)
+            return stats | self._by_engine(todo, keep, layouts[0], chunk, before)
         options = self.options
         chunks = Chunks(
             self.task,
@@ -119,7 +125,8 @@ class Plan:
             options.budget(self.devices, stored),
             keep,
             self.devices,
-            whole,
+            None if chunk is None else todo // chunk,
+            None if chunk is None else self.table.runs,
         )
 
         def state():
@@ -146,7 +153,7 @@ class Plan:
         todo: np.ndarray,
         keep: Keep,
         layout: BatchLayout,
-        whole: int,
+        chunk: int,
         before: int,
     ) -> dict[str, Any]:
         """As `compute`, elsewhere."""
@@ -156,12 +163,13 @@ class Plan:
             earlier = {key: state[key] + before for key in ("done", "runs")}
             options.show({**state, **earlier})
 
-        rows, chunks = self.table.take(todo), todo // whole
+        rows = self.table.take(todo)
         return by_dask(
             options.engine,
             self.task,
             rows,
-            chunks,
+            todo // chunk,
+            chunk,
             keep,
             layout,
             self.shapes,

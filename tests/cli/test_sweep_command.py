@@ -21,6 +21,7 @@ pytest.importorskip("zarr")
 _MODEL = """
 import time
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -31,8 +32,17 @@ def make():
     return pendulum
 
 
+class Pendulum(eqx.Module):
+    length: float = 1.0
+    g: float = 9.81
+
+
 def period(model):
     return 2 * jnp.pi * jnp.sqrt(model["length"] / model["g"])
+
+
+def period_of_module(model):
+    return period(vars(model))
 
 
 def slow(model):
@@ -69,6 +79,19 @@ def folder(tmp_path, monkeypatch):
 
 def _run(*words):
     return main(["sweep", *words])
+
+
+def test_model_is_a_class_that_is_called(folder, capsys):
+    text = _FILE.replace(":make", ":Pendulum")
+    (folder / "sweep.toml").write_text(text)
+    arguments = (
+        "swept_pendulum:period_of_module",
+        "sweep.toml",
+        "--store",
+        "runs.zarr",
+    )
+    assert _run(*arguments) == 0
+    assert "60 successful, 0 failed" in capsys.readouterr().out
 
 
 def test_file_describes_the_sweep_that_is_stored(folder, capsys):
@@ -129,7 +152,7 @@ def _block(page, kind, mark):
 def test_job_array_of_the_documentation_fills_one_store(tmp_path):
     """The script, the file and the module of the page, as two jobs at a time."""
     page = (pathlib.Path(__file__).parents[2] / "docs" / "clusters.md").read_text()
-    (tmp_path / "pendulum.py").write_text(_block(page, "python", "def period"))
+    (tmp_path / "pendulum.py").write_text(_block(page, "python", "# pendulum.py"))
     (tmp_path / "sweep.toml").write_text(_block(page, "toml", "[sobol]"))
     (tmp_path / "job.sh").write_text(_block(page, "sh", "SBATCH"))
     path = f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

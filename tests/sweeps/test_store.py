@@ -1,7 +1,5 @@
 """A store holds what a sweep in memory returns, bit for bit, and is read by xarray."""
 
-import contextlib
-import json
 import warnings
 
 import diffrax
@@ -9,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from stored_springs import content
 
 import diffsim as ds
 from diffsim import pde, problems
@@ -86,23 +85,6 @@ def assert_same_sweep(found, expected):
     )
     structures = map(jax.tree.structure, (found.outputs, expected.outputs))
     assert len(set(structures)) == 1
-
-
-def _content(file):
-    """Bytes; of descriptions what they say, whose order older releases of Zarr vary."""
-    if file.suffix == ".json":
-        with contextlib.suppress(ValueError):  # one that is damaged
-            return json.loads(file.read_bytes())
-    return file.read_bytes()
-
-
-def files_of(path):
-    """All files of the arrays, and what is in them."""
-    return {
-        str(file.relative_to(path)): _content(file)
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.suffix != ".lock" and file.name != "sweep.json"
-    }
 
 
 def opened(path):
@@ -235,7 +217,7 @@ def test_parts_make_the_store_of_the_whole_in_any_order(order, tmp_path):
         np.testing.assert_array_equal(found.parameters["rate"], RATES[own])
         for name, values in all_.outputs.items():
             assert_same_bits(found.outputs[name], values[own])
-    assert files_of(parts) == files_of(whole)
+    assert content(parts) == content(whole)
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -1,8 +1,5 @@
-"""A sweep goes on where its store is; it refuses, or mends, what does not fit."""
+"""A sweep goes on where its store is, and mends what is damaged."""
 
-import contextlib
-import errno
-import json
 import os
 import runpy
 import subprocess
@@ -10,43 +7,25 @@ import sys
 import textwrap
 import warnings
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from stored_springs import (
+    CHUNKS,
+    RATES,
+    chunk_file,
+    content,
+    entry,
+    flip,
+    run,
+    spring,
+    truncate,
+)
 
 from diffsim._results import RESULTS
-from diffsim.sweeps import SweepOptions, sweep
 
 
 zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
-
-RATES = np.linspace(0.5, 1.5, 11)
-OVER = {"rate": RATES}
-#: Of three runs each: chunks 0 to 3, the last of two.
-CHUNKS = 4
-
-
-def model(**others):
-    return {"rate": jnp.array(1.0), "start": jnp.array([1.0, -0.5]), **others}
-
-
-def spring(model):
-    def step(carry, _):
-        x, v = carry
-        v = v - 0.1 * model["rate"] * x
-        return (x + 0.1 * v, v), None
-
-    return jax.lax.scan(step, (model["start"], jnp.zeros(2)), None, length=20)[0]
-
-
-def run(path, predict=spring, made=None, over=OVER, *, derivative=None, **options):
-    made = model() if made is None else made
-    options = SweepOptions(**{"chunk": 3, **options})
-    return sweep(
-        predict, made, over, batch=2, store=path, derivative=derivative, options=options
-    )
 
 
 @pytest.fixture
@@ -54,35 +33,6 @@ def store(tmp_path):
     """One that is complete, of `run(path)`."""
     run(tmp_path / "runs.zarr")
     return tmp_path / "runs.zarr"
-
-
-def _content(file):
-    """Bytes; of descriptions what they say, whose order older releases of Zarr vary."""
-    if file.suffix == ".json":
-        with contextlib.suppress(ValueError):  # one that is damaged
-            return json.loads(file.read_bytes())
-    return file.read_bytes()
-
-
-def content(path):
-    """What each chunk comes to: files of arrays, and entries."""
-    return {
-        str(file.relative_to(path)): _content(file)
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.suffix != ".lock"
-    }
-
-
-def entry(path, chunk):
-    return path / "manifest" / f"{chunk:08d}.json"
-
-
-def chunk_file(path, chunk):
-    """Of the first output, whose name is given by its place in the tuple."""
-    (name,) = [
-        x for x in json.loads(entry(path, chunk).read_text())["files"] if "[0]" in x
-    ]
-    return path / name
 
 
 def test_same_sweep_again_computes_and_compiles_nothing(store, compilations):
@@ -101,16 +51,6 @@ def test_chunks_without_an_entry_are_computed_and_no_others(store):
     again = run(store)
     assert again.stats["computed"] == 3 + 2
     assert content(store) == before
-
-
-def flip(file):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def truncate(file):
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
 @pytest.mark.parametrize(
@@ -195,90 +135,6 @@ def test_other_processes_go_on_with_the_same_store(tmp_path, monkeypatch, capsys
     assert found.stdout == "2\n"
 
 
-class Weighted(eqx.Module):
-    """A prediction with numbers of its own."""
-
-    weights: jax.Array
-
-    def __call__(self, model):
-        return model["rate"] * self.weights
-
-
-def scaled(constant):
-    return lambda model: model["rate"] * constant
-
-
-def branches(constant):
-    at_most = jnp.full(2, constant)
-
-    def predict(model):
-        above = model["rate"] > 1
-        return jax.lax.cond(above, lambda x: x * at_most, lambda x: x + at_most, 1.0)
-
-    return predict
-
-
-def without_description(store):
-    (store / "manifest" / "sweep.json").unlink()
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "named"),
-    [
-        ({}, {"predict": scaled(2.0)}, "predict differs"),
-        ({"predict": scaled(2.0)}, {"predict": scaled(2 + 1e-15)}, "predict differs"),
-        ({"predict": branches(2.0)}, {"predict": branches(3.0)}, "predict differs"),
-        (
-            {"predict": Weighted(jnp.ones(2))},
-            {"predict": Weighted(jnp.arange(2.0))},
-            "predict differs",
-        ),
-        ({}, {"made": model(start=jnp.array([1.0, 0.5]))}, "model differs"),
-        ({}, {"over": {"rate": RATES + 1e-15}}, "over differs"),
-        ({}, {"over": {"rate": RATES[:10]}}, "over differs"),
-        ({}, {"derivative": "jacobian"}, "predict, derivative differ"),
-        (
-            {},
-            {"predict": scaled(2.0), "over": {"rate": RATES[:10]}},
-            "predict, over differ;",
-        ),
-    ],
-    ids=[
-        "another predict",
-        "another constant",
-        "another constant in a branch",
-        "another array in a field",
-        "another number that is not swept",
-        "other values",
-        "fewer values",
-        "a derivative",
-        "two of these",
-    ],
-)
-def test_store_of_another_sweep_is_refused_and_stays(tmp_path, one, other, named):
-    run(tmp_path / "runs.zarr", **one)
-    before = content(tmp_path / "runs.zarr")
-    with pytest.raises(ValueError, match=f"is of another sweep: its {named}"):
-        run(tmp_path / "runs.zarr", **other)
-    assert content(tmp_path / "runs.zarr") == before
-
-
-def test_store_of_other_versions_is_refused_with_both_named(store):
-    file = store / "manifest" / "sweep.json"
-    description = json.loads(file.read_text())
-    description["identity"]["versions"] = "diffsim 0.1.0, JAX 0.8.0"
-    file.write_text(json.dumps(description))
-    here = f"diffsim .*, JAX {jax.__version__}"
-    with pytest.raises(
-        ValueError, match=rf"versions differs \(diffsim 0.1.*, {here} h"
-    ):
-        run(store)
-
-
-def test_base_value_of_what_is_swept_does_not_matter(store):
-    assert run(store, made=model(rate=jnp.array(7.0))).stats["computed"] == 0
-
-
 def predict_of_file(path):
     """Runs that fail as long as the file says from which rate on."""
 
@@ -340,118 +196,6 @@ def test_whole_chunks_are_stored_when_progress_interrupts(tmp_path):
     assert run(path).stats["computed"] == 5
     run(tmp_path / "new")
     assert content(path) == content(tmp_path / "new")
-
-
-def test_os_errors_of_others_are_not_taken_for_the_disk_of_the_store(tmp_path):
-    def progress(state):
-        raise ConnectionResetError(errno.ECONNRESET, "the terminal is gone")
-
-    with pytest.raises(ConnectionResetError, match="the terminal is gone"):
-        run(tmp_path / "runs.zarr", progress=progress)
-
-
-def full(*args, **kwargs):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-@pytest.mark.parametrize("what", ["fsync", "chunk"])
-def test_full_disk_is_explained_and_what_is_there_stays(store, monkeypatch, what):
-    whole = content(store)
-    for chunk in (1, 2):
-        entry(store, chunk).unlink()
-    before = content(store)
-    with monkeypatch.context() as patch:
-        if what == "fsync":
-            patch.setattr(os, "fsync", full)
-        else:
-            patch.setattr("zarr.storage._local._atomic_write", full)
-        with pytest.raises(
-            OSError, match=r"\(No space left.*; 2 chunks are in it"
-        ) as e:
-            run(store)
-    assert e.value.errno == errno.ENOSPC
-    assert content(store) == before
-    assert run(store).stats["computed"] == 6
-    assert content(store) == whole
-
-
-def test_full_disk_leaves_no_store_that_is_not_whole(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match=r"0 chunks are in it and stay. Make room"):
-            run(tmp_path / "runs.zarr")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_store_that_may_not_be_written_is_explained(store, monkeypatch):
-    """For root no permission binds, so opening its lock is refused here."""
-    before = content(store)
-    entered = type(store).open
-
-    def refused(self, mode="r", *args, **kwargs):
-        if "r" not in mode:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return entered(self, mode, *args, **kwargs)
-
-    monkeypatch.setattr("pathlib.Path.open", refused)
-    with pytest.raises(OSError, match=r"cannot be written \(Permission denied\); 4 ch"):
-        run(store)
-    assert content(store) == before
-
-
-def test_folder_that_is_no_store_and_files_are_refused(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").write_text("precious")
-    with pytest.raises(ValueError, match="is a folder that no sweep has made"):
-        run(tmp_path / "folder")
-    with pytest.raises(ValueError, match="is a file; a store is a folder"):
-        run(tmp_path / "file")
-    with pytest.raises(ValueError, match=r"folder '.*missing' does not exist; make it"):
-        run(tmp_path / "missing" / "runs.zarr")
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["file", "folder"]
-    assert (tmp_path / "file").read_text() == "precious"
-
-
-@pytest.mark.parametrize("name", ["manifest/sweep.json", "zarr.json"])
-def test_damaged_descriptions_are_named_and_arrays_stay(store, name):
-    truncate(store / name)
-    before = content(store)
-    with pytest.raises(ValueError, match=f"{name.split('/')[-1]}.* name another store"):
-        run(store)
-    assert content(store) == before
-
-
-def test_description_without_a_part_of_it_is_damaged(store):
-    (store / "manifest" / "sweep.json").write_text('{"identity": {}}')
-    with pytest.raises(ValueError, match="has a damaged manifest"):
-        run(store)
-
-
-HOLD = """
-    import fcntl, sys, time
-    with open(sys.argv[1], "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write("process 7 on node12")
-        file.flush()
-        print("held", flush=True)
-        time.sleep(60)
-"""
-
-
-def test_part_that_another_process_has_is_refused(store):
-    pytest.importorskip("fcntl")
-    before = content(store)
-    lock = store / "manifest" / "part 0 of 2.lock"
-    command = [sys.executable, "-c", textwrap.dedent(HOLD), str(lock)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout.readline() == "held\n"
-        named = "part 0 of 2 of this sweep is being run by process 7 on node12; give"
-        with pytest.raises(ValueError, match=named):
-            run(store, part=(0, 2))
-        assert run(store, part=(1, 2)).stats["computed"] == 0
-        holder.kill()
-    assert content(store) == before
-    assert run(store, part=(0, 2)).stats["computed"] == 0
 
 
 def test_what_killed_processes_left_is_deleted_of_own_chunks_alone(store):
