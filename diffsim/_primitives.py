@@ -338,6 +338,47 @@ batching.primitive_batchers[_linear] = _linear_batched
 mlir.register_lowering(_linear, mlir.lower_fun(_run_linear, multiple_results=True))
 
 
+_one_or_many = jax.extend.core.Primitive("one_or_many")
+
+
+def one_or_many(
+    one: Callable[..., Array], many: Callable[..., Array], *inputs: Array
+) -> Array:
+    """`one(*inputs)`, and `many` of a batch: the same in the code best for each.
+
+    Batched inputs are those of `jax.vmap` and of the tiles of a sweep. Neither function
+    may close over arrays. The derivative is that of `one`.
+    """
+    jaxpr = jax.make_jaxpr(many)(*inputs)
+    return _one_or_many.bind(*inputs, one=one, many=jaxpr)
+
+
+def _run_one(*inputs, one, many):
+    del many
+    return one(*inputs)
+
+
+def _one_or_many_jvp(inputs, tangents, *, one, many):
+    del many
+    return jax.jvp(one, tuple(inputs), tuple(map(ad.instantiate_zeros, tangents)))
+
+
+def _one_or_many_batched(inputs, axes, *, one, many):
+    del one
+
+    def run(*x):
+        return jax.core.eval_jaxpr(many.jaxpr, many.consts, *x)[0]
+
+    return jax.vmap(run, in_axes=tuple(axes))(*inputs), 0
+
+
+_one_or_many.def_impl(jax.jit(_run_one, static_argnames=("one", "many")))
+_one_or_many.def_abstract_eval(lambda *inputs, one, many: many.out_avals[0])
+ad.primitive_jvps[_one_or_many] = _one_or_many_jvp
+batching.primitive_batchers[_one_or_many] = _one_or_many_batched
+mlir.register_lowering(_one_or_many, mlir.lower_fun(_run_one, multiple_results=False))
+
+
 def tie_tangents(tree: PyTree[Array]) -> PyTree[Array]:
     """The same arrays, of which all have a tangent, and a cotangent, if any has one.
 

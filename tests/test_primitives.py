@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffsim._primitives import closure_convert, custom_derivative
+from diffsim._primitives import closure_convert, custom_derivative, one_or_many
 
 
 def by_bisection(a):
@@ -104,6 +104,29 @@ def test_derivative_through_vmap_is_that_of_the_closed_form():
         np.testing.assert_allclose(
             mode(total(root))(at), mode(total(cardano))(at), rtol=1e-11
         )
+
+
+def test_batches_run_the_code_that_is_meant_for_them():
+    """Told apart by a thousandth; derivatives are those of the code of one."""
+
+    def one(x, y):
+        return x * x * y
+
+    def many(x, y):
+        return 1.001 * one(x, y)
+
+    def either(x, y):
+        return one_or_many(one, many, jnp.asarray(x), jnp.asarray(y))
+
+    several = jnp.array([0.7, 1.3])
+    for run in (either, jax.jit(either)):
+        np.testing.assert_allclose(run(3.0, 2.0), 18.0, rtol=1e-15)
+        batch = jax.vmap(run, (0, None))(several, 2.0)
+        np.testing.assert_allclose(batch, 1.001 * 2 * several**2, rtol=1e-15)
+        np.testing.assert_allclose(jax.grad(run)(3.0, 2.0), 12.0, rtol=1e-15)
+        np.testing.assert_allclose(jax.hessian(run)(3.0, 2.0), 4.0, rtol=1e-15)
+        slopes = jax.vmap(jax.grad(run), (0, None))(several, 2.0)
+        np.testing.assert_allclose(slopes, 4 * several, rtol=1e-15)
 
 
 def test_gradient_through_shard_map_is_that_of_the_whole_batch():

@@ -21,6 +21,7 @@ from . import (
     sweep_64x5,
     sweep_devices,
     sweep_layouts,
+    sweep_one_core,
     transit_fit,
     weigh_the_planets,
 )
@@ -35,6 +36,7 @@ CASES = (
     sweep_64x5.CASE,
     sweep_devices.CASE,
     sweep_layouts.CASE,
+    sweep_one_core.CASE,
     weigh_the_planets.CASE,
     orbit_integrators.CASE,
     transit_fit.CASE,

@@ -1,6 +1,7 @@
 """A trailing batch axis: what it means to operations, and which values it reaches."""
 
 import collections
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -52,7 +53,8 @@ BY_VMAP = _words(
 #: Calls, which are evaluated in place; derivative rules have done their work by now.
 CALLS = _words(
     """
-    checkpoint closed_call custom_jvp_call custom_vjp_call jit linear pjit remat2 sealed
+    checkpoint closed_call custom_jvp_call custom_vjp_call jit linear one_or_many pjit
+    remat2 sealed
     """
 )
 
@@ -75,6 +77,7 @@ def equations_left_to_vmap(closed: Any) -> dict[str, int]:
     return obstacles(closed) or _count(map(why_by_vmap, equations(closed)))
 
 
+@functools.lru_cache(16)  # a tenth of a second for a long step, asked for twice
 def obstacles(closed: Any) -> dict[str, int]:
     """Reasons against the batch as last axis altogether, and how many."""
     every = list(equations(closed))

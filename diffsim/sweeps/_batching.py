@@ -24,11 +24,13 @@ from ._swept_parameters import Rows, RowSelection
 
 
 #: Arrays of a tile that together fit the 32 kB of a level-1 cache stay there. Leapfrog
-#: of 5 bodies (600 B): tiles of 16 and 32 take 0.045 µs per step and run, of 64 0.10.
-#: Wisdom and Holman's map of them, which has more small arrays (120 B): 0.25 and 0.33.
+#: of 8 bodies (1.5 kB): tiles of 16 take 0.096 µs per step and run, of 32 0.36. Loops
+#: over 64 numbers LLVM makes of whole vectors, where it writes out those over 32. Of
+#: 5 bodies (120 B): tiles of 16, 32, 64, 128 take 61, 33, 24, 27 ns by leapfrog, and
+#: by Wisdom and Holman's map 248, 191, 173, 232.
 _CACHE = 24 * 1024
 #: Larger tiles win nothing more; arrays above the second bound gain from no tile.
-_LARGEST_TILE, _LARGEST_ARRAY = 32, 8 * 1024
+_LARGEST_TILE, _LARGEST_ARRAY = 64, 8 * 1024
 #: Tiles of runs on a GPU whose steps differ, and the fewest runs in one.
 _BUCKETS, _FEWEST_LANES = 8, 1024
 

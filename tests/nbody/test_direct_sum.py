@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from diffsim import nbody
+from diffsim.nbody._forces._direct_sum import FEW
+from diffsim.sweeps._batch_last import batch_last
 
 
 def plain(x, gm, softening):
@@ -99,6 +101,24 @@ def test_direct_sum_and_its_derivatives_match_the_plain_formula(
             # rounding of sums of up to 512 terms
             scale = np.max(np.abs(b))
             np.testing.assert_allclose(a, b, rtol=0, atol=2e-13 * scale, err_msg=name)
+
+
+@pytest.mark.parametrize("order", ["first", "last"])
+@pytest.mark.parametrize("massive", sorted({1, *FEW, 8}))
+def test_systems_side_by_side_match_the_plain_formula(massive, order):
+    """Where systems lie side by side each pair of few bodies is worked out once."""
+    at = [case(massive, 0, seed)[0] for seed in range(3)]
+    batch = jax.tree.map(lambda *a: jnp.stack(a), *at)
+    expected = [plain(*one) for one in at]
+    if order == "first":
+        found = jax.jit(jax.vmap(lambda one: ours(*one)))(batch)
+    else:
+        one = batch_last(lambda one: ours(*one))
+        found = jax.jit(one)(jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), batch))
+        found = jnp.moveaxis(found, -1, 0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-14)
+    pull = jnp.einsum("sib,sb->si", found, batch[1], precision="highest")
+    np.testing.assert_allclose(pull, 0.0, atol=1e-15)
 
 
 @pytest.mark.parametrize(("massive", "test_particles"), [(3, 2), (70, 0)])

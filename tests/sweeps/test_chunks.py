@@ -184,7 +184,7 @@ def _candidates(predict, runs=100, batch="auto", model=None):
 
 def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():
     first, *others = _candidates(_spring)
-    assert first == BatchLayout("last", 25)  # four tiles, not three of 32 and one of 4
+    assert first == BatchLayout("last", 50)  # two tiles, not one of 64 and one of 36
     assert BatchLayout("single", 1) in others
     assert any(layout.order == "first" for layout in others)
 
