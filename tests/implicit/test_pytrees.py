@@ -6,6 +6,7 @@ tangent: a parameter in one equation of two was an AssertionError in reverse mod
 
 import functools
 import itertools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -62,7 +63,7 @@ class Relaxation(optx.AbstractRootFinder):
 
     rtol: float = 0.0
     atol: float = 1e-15
-    norm: object = eqx.field(static=True, default=optx.max_norm)
+    norm: Any = eqx.field(static=True, default=optx.max_norm)
 
     def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         return self.norm(y) + jnp.inf
