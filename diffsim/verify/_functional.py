@@ -38,7 +38,8 @@ class Functional:
         self._tangent = jax.jit(lambda xs, vs: jax.jvp(outputs, (xs,), (vs,))[1])
         self._cotangent = jax.jit(lambda xs, ys: jax.vjp(outputs, xs)[1](ys)[0])
         self._values = values
-        base = self._outputs(values, values, 0.0)
+        # With directions and Python floats, as ever after: anything else compiles anew.
+        base = self._outputs(values, directions, 0.0)
         self._base = [_double(y) for y in base]
         if not self._base or not all(np.all(np.isfinite(y)) for y in self._base):
             raise ValueError(
@@ -75,7 +76,7 @@ class Functional:
     @_quiet
     def change(self, along, h: float) -> float:
         """J at x + h v; it is 0 at x."""
-        moved = map(_double, self._outputs(self._values, along, h))
+        moved = map(_double, self._outputs(self._values, along, float(h)))
         total = 0.0
         for c, w, y, base in zip(
             self._linear, self._square, moved, self._base, strict=True

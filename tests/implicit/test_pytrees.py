@@ -6,7 +6,9 @@ tangent: a parameter in one equation of two was an AssertionError in reverse mod
 
 import functools
 import itertools
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +56,31 @@ def by_root(pattern, p, **options):
         return tuple(w * (a**3 + a) - 1 + b for w, a, b in given)
 
     return root(residual, GUESS[: len(pattern)], p, **options)
+
+
+class Relaxation(optx.AbstractRootFinder):
+    """y ← y − f/4 until that moves nothing: of all solvers the quickest to compile."""
+
+    rtol: float = 0.0
+    atol: float = 1e-15
+    norm: Any = eqx.field(static=True, default=optx.max_norm)
+
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+        return self.norm(y) + jnp.inf
+
+    def step(self, fn, y, args, options, state, tags):
+        f, aux = fn(y, args)
+        return jax.tree.map(lambda a, b: a - b / 4, y, f), self.norm(f), aux
+
+    def terminate(self, fn, y, args, options, state, tags):
+        return state <= self.atol, optx.RESULTS.successful
+
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+        return y, aux, {}
+
+
+#: Rules of derivatives do not ask who found the root.
+relaxed = functools.partial(by_root, solver=Relaxation())
 
 
 def cubic(w):
@@ -182,20 +209,21 @@ def test_linear_solve_is_differentiable_for_a_parameter_in_any_part(pattern):
 @each((1, 2, 3), 1)
 @pytest.mark.parametrize("wrap", [None, batched, jax.checkpoint, scanned])
 def test_every_mode_is_right_for_a_parameter_in_any_equations(pattern, wrap):
-    check(by_root, cubic, pattern, modes=MODES, wrap=wrap)
+    solve = by_root if wrap is None else relaxed
+    check(solve, cubic, pattern, modes=MODES, wrap=wrap)
 
 
 @pytest.mark.slow
 @each((1, 2, 3), 1)
 def test_every_mode_is_right_for_a_loss_of_all_unknowns(pattern):
-    check(by_root, cubic, pattern, loss=of_all, modes=MODES)
+    check(relaxed, cubic, pattern, loss=of_all, modes=MODES)
 
 
 @pytest.mark.slow
 @each((1, 2, 3), 2)
 def test_mixed_derivatives_are_right_for_parameters_in_different_equations(pattern):
     """One is differentiated by after the other."""
-    check(by_root, cubic, pattern)
+    check(relaxed, cubic, pattern)
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ import diffsim as ds
 from diffsim.simulations import Event
 
 
-#: Low orders are exact for a ball, and compile in half the time.
+#: Low orders are exact for a ball, and compile in half the time; so few steps are kept.
 METHODS = {
     "fixed": ds.Method(diffrax.Heun(), step=0.07),
-    "adaptive": ds.Method(diffrax.Bosh3()),
+    "adaptive": ds.Method(diffrax.Bosh3(), max_steps=200),
 }
 
 
