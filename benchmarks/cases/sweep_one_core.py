@@ -176,7 +176,7 @@ def _adaptive(effort: Effort) -> list[Row]:
         one=lambda: lambda: jax.block_until_ready(one(longest)),
     )
     # A step by the longest run, whose start and end weigh least.
-    factor = steps.sum() / steps.max()
+    factor = float(steps.sum() / steps.max())
     alone = found["one"]
     ideal = Times(alone.best * factor, alone.median * factor, alone.rounds, alone.away)
     what = f"{number} eccentric orbits of {steps.min()} to {steps.max()} adaptive steps"

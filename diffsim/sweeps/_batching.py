@@ -194,16 +194,19 @@ def _tiles(
     together, tiles = _side_by_side(run, layout), len(table.floats)
     if tiles == 1:
         return together(table.take(0))
-    shapes = jax.eval_shape(together, table.take(0))
-    empty = jax.tree.map(lambda x: jnp.zeros((tiles, *x.shape), x.dtype), shapes)
+    # Traced once: a tenth of the time of a first sweep.
+    closed, shapes = jax.make_jaxpr(together, return_shape=True)(table.take(0))
+    leaves, structure = jax.tree.flatten(shapes)
+    empty = [jnp.zeros((tiles, *x.shape), x.dtype) for x in leaves]
 
     def one_more(i, filled):
-        return jax.tree.map(
-            lambda all_, x: all_.at[i].set(x), filled, together(table.take(i))
-        )
+        row = jax.tree.leaves(table.take(i))
+        found = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *row)
+        return [all_.at[i].set(x) for all_, x in zip(filled, found, strict=True)]
 
     filled = jax.lax.fori_loop(0, count, one_more, empty)
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), filled)
+    every = [x.reshape(-1, *x.shape[2:]) for x in filled]
+    return jax.tree.unflatten(structure, every)
 
 
 def _side_by_side(
