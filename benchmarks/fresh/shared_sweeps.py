@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 
 #: Sizes by task: runs and steps, and those of a tiny run.
-SIZES = {"bodies": ((4096, 5000), (64, 50)), "field": ((64, 60), (4, 10))}
-_REPEATS = 5
+SIZES = {"bodies": ((4096, 10_000), (128, 50)), "field": ((64, 60), (4, 10))}
+_REPEATS = 3
 
 
 def main():
@@ -23,6 +23,7 @@ def main():
     parser.add_argument("task", choices=SIZES)
     parser.add_argument("devices", type=int)
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--tied", action="store_true", help="all devices on one core")
     parser.add_argument("--hosts", type=int, nargs=3, metavar=("PORT", "I", "N"))
     options = parser.parse_args()
     # What a benchmark on one core has set is not meant for this one.
@@ -31,7 +32,8 @@ def main():
     if hasattr(os, "sched_setaffinity"):
         every = sorted(range(os.cpu_count() or 1))
         first = options.hosts[1] if options.hosts else 0
-        here = every if options.devices > 1 else [every[first % len(every)]]
+        spread = options.devices > 1 and not options.tied
+        here = every if spread else [every[first % len(every)]]
         os.sched_setaffinity(0, here)
     _configure(options.devices, options.hosts)
     run = _sweeping(options.task, *SIZES[options.task][options.tiny])
@@ -77,7 +79,7 @@ def _bodies(runs: int, steps: int) -> Callable:
 
     def run():
         over = {"bodies.masses[1]": masses}
-        return np.asarray(ds.sweep(predict, model, over, batch=32).outputs)
+        return np.asarray(ds.sweep(predict, model, over, batch=64).outputs)
 
     return run
 

@@ -92,8 +92,8 @@ def sweep(
     `jax.distributed` every process computes its share of the runs, and returns all.
 
     **Good values:** `"auto"`. Fixed-step loops over small states gain most: leapfrog of
-    5 bodies takes half the time of REBOUND's loop over the runs, and 0.28 of that of
-    one `jax.vmap` over 64 (one core).
+    4096 systems of 5 bodies takes 0.14 of the time of REBOUND's loop over them, and
+    Wisdom and Holman's map 0.31 (one core; two as devices take half of it).
 
     **Raises:** `ValueError` for paths, shapes or values that do not fit, for a store of
     another sweep, and for being called inside jit; `OSError` for a store that cannot
