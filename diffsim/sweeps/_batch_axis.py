@@ -1,7 +1,6 @@
 """A trailing batch axis: what it means to operations, and which values it reaches."""
 
 import collections
-import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -77,7 +76,6 @@ def equations_left_to_vmap(closed: Any) -> dict[str, int]:
     return obstacles(closed) or _count(map(why_by_vmap, equations(closed)))
 
 
-@functools.lru_cache(16)  # a tenth of a second for a long step, asked for twice
 def obstacles(closed: Any) -> dict[str, int]:
     """Reasons against the batch as last axis altogether, and how many."""
     every = list(equations(closed))

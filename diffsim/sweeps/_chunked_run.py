@@ -225,13 +225,13 @@ class Chunks:
         place = self.places_in_groups[runs]
         is_new = np.diff(self.groups[runs], prepend=-1) != 0
         tiles_of = np.cumsum(is_new | (place % tile == 0)) - 1
-        fitting = int(np.searchsorted(tiles_of, tiles))
-        # Whole groups if one is: they are what is kept.
+        count = int(np.searchsorted(tiles_of, tiles))
+        # Whole groups, if one has room: they are what is kept.
         ends = np.flatnonzero(np.diff(self.groups[self.begun : end + 1]) != 0) + 1
-        whole = ends[ends <= fitting]
-        if end < self.table.runs or fitting < len(runs):
-            fitting = int(whole[-1]) if len(whole) else fitting
-        return runs[:fitting], tiles_of[:fitting], place[:fitting] % tile
+        whole = ends[ends <= count]
+        if self.begun + count < self.table.runs and len(whole):
+            count = int(whole[-1])
+        return runs[:count], tiles_of[:count], place[:count] % tile
 
     @functools.cached_property
     def places_in_groups(self) -> np.ndarray:
