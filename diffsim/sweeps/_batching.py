@@ -38,7 +38,8 @@ _BUCKETS, _FEWEST_LANES = 8, 1024
 class BatchLayout(NamedTuple):
     """How the runs of a tile lie beside each other.
 
-    - `order`: `"first"`, as `jax.vmap` puts them; `"last"`, see `batch_last`; or
+    - `order`: `"first"`, as `jax.vmap` puts them; `"last"`, see `batch_last`;
+        `"elements"`, last, and in small loops each number is an array by itself; or
         `"single"`, one run after the other.
     - `tile`: number of runs.
     """
@@ -116,6 +117,7 @@ def batch_layouts(
     if batch == "auto" and jax.default_backend() != "cpu":
         # Runs that differ in their steps, sorted by them, end together.
         lanes = max(_FEWEST_LANES, -(-share // _BUCKETS))
+        order = "first" if against else "elements"
         return [BatchLayout(order, min(share, lanes) if "while" in against else share)]
     if not isinstance(batch, str):
         return [BatchLayout("single" if batch == 1 else order, min(batch, share))]
@@ -217,7 +219,7 @@ def _side_by_side(
         return lambda rows: jax.tree.map(lambda x: x[None], run(rows.take(0)))
     if layout.order == "first":
         return jax.vmap(_with_cost(run))
-    batched = batch_last(run)
+    batched = batch_last(run, by_elements=layout.order == "elements")
 
     def last(rows):
         found = batched(jax.tree.map(jnp.transpose, rows))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax.interpreters import batching, mlir
 
+import diffsim as ds
 from diffsim._primitives import custom_derivative
 from diffsim.sweeps import _batch_axis, _jaxpr_inspection
 from diffsim.sweeps._batch_axis import equations_left_to_vmap, supports_batch_last
@@ -129,6 +130,16 @@ def _sealed(row):
     return jax.lax.scan(step, row, None, length=3)[0]
 
 
+def _five_bodies(row):
+    """What a GPU is given by the thousand: leapfrog at fixed steps."""
+    masses = jnp.array([1.0, 1e-3, 3e-4, 4e-5, 5e-5]).at[1].mul(row[0])
+    x = jnp.zeros((5, 3)).at[:, 0].set(jnp.array([0.0, 5.2, 9.5, 19.2, 30.0]))
+    v = jnp.zeros((5, 3)).at[1:, 1].set(x[1:, 0] ** -0.5)
+    system = ds.nbody.NBody(ds.nbody.Bodies(masses, x, v))
+    method = ds.Method(ds.integrators.Leapfrog(), step=0.5)
+    return ds.simulate(system, np.array([5.0, 10.0]), method, throw=False).states
+
+
 def _scanned(operation):
     return lambda row: jax.lax.scan(
         lambda c, r: (operation(c), c + r), row, jnp.linspace(0, 1, 4)
@@ -144,9 +155,9 @@ def _column_major(row):
     return jax.lax.scan(step, row, None, length=3)
 
 
-def _assert_equals_vmap(function, rates=_RATES):
+def _assert_equals_vmap(function, rates=_RATES, **how):
     expected = jax.jit(jax.vmap(function))(rates)
-    found = jax.jit(batch_last(function))(jnp.asarray(rates.T))
+    found = jax.jit(batch_last(function, **how))(jnp.asarray(rates.T))
     for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
         assert a.dtype == b.dtype
         # a few roundings in another order
@@ -162,6 +173,46 @@ def test_batch_last_equals_vmap(function):
     assert supports_batch_last(jaxpr)
     assert not equations_left_to_vmap(jaxpr)
     _assert_equals_vmap(function)
+
+
+def _of_few_numbers(row):
+    """Every rule of loops by elements, beside a counter that no run shares in."""
+
+    def step(carry, _):
+        x, n, even = carry
+        y = jnp.concatenate([x[:, 1:], x[:, :1]], 1).T.reshape(3, 2)[::-1]
+        d = jnp.stack([y[:, 0], row]) + jnp.arange(6.0).reshape(2, 3) * n
+        low, high = jnp.min(d, axis=1), jnp.max(d, axis=1)
+        some = jnp.all(d > 0, axis=0) | jnp.any(d > 2)
+        x = jnp.where(some, x + 0.1 * d / jnp.sum(d * d), 0.9 * x)
+        a, b = jnp.split(x, 2)
+        x = jnp.concatenate([a + low[0], b - jnp.prod(high) ** 0.2])
+        return (x, n + 1, ~even), None
+
+    start = jnp.arange(6.0).reshape(2, 3), 0, True
+    return jax.lax.scan(step, start, None, length=4)[0]
+
+
+def _carried_by_elements(function):
+    """Shapes of what each loop carries."""
+    closed = jax.make_jaxpr(batch_last(function, by_elements=True))(_RATES.T)
+    loops = [
+        e for e in _jaxpr_inspection.equations(closed) if e.primitive.name == "scan"
+    ]
+    return [{v.aval.shape for v in eqn.outvars} for eqn in loops]
+
+
+@pytest.mark.parametrize("function", [_of_few_numbers, _five_bodies])
+def test_loops_by_elements_equal_vmap(function):
+    assert {(7,), ()} in _carried_by_elements(function)
+    _assert_equals_vmap(function, by_elements=True)
+
+
+@pytest.mark.parametrize(
+    "function", [_leapfrog, _nested, _operations, _with_gradient, _branching, _sealed]
+)
+def test_other_loops_stay_whole_beside_those_by_elements(function):
+    _assert_equals_vmap(function, by_elements=True)
 
 
 # What a later release of JAX may bring: an operation that nobody here has heard of.

@@ -174,6 +174,11 @@ def test_no_run_is_repeated_and_the_last_tile_is_padded():
     assert sizes == [(4,)] * 3
 
 
+_of_a_cpu = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="tiles of a cache are those of a CPU"
+)
+
+
 def _candidates(predict, runs=100, batch="auto", model=None):
     model = jnp.ones(1) if model is None else model
     task = Task(
@@ -182,6 +187,7 @@ def _candidates(predict, runs=100, batch="auto", model=None):
     return batch_layouts(task.jaxpr(Rows(jnp.ones(1), None)), runs, batch)
 
 
+@_of_a_cpu
 def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():
     first, *others = _candidates(_spring)
     assert first == BatchLayout("last", 50)  # two tiles, not one of 64 and one of 36
@@ -189,6 +195,7 @@ def test_small_loops_start_batch_last_in_tiles_that_fit_the_cache():
     assert any(layout.order == "first" for layout in others)
 
 
+@_of_a_cpu
 def test_large_loops_start_with_single_runs():
     def predict(x):
         return _spring(x * jnp.ones(2000))
@@ -196,11 +203,23 @@ def test_large_loops_start_with_single_runs():
     assert _candidates(predict)[0] == BatchLayout("single", 1)
 
 
+@_of_a_cpu
 def test_while_loops_start_with_single_runs():
     def predict(x):
         return jax.lax.while_loop(lambda y: y[0] < 9, lambda y: y * 2, x)
 
     assert _candidates(predict)[0] == BatchLayout("single", 1)
+
+
+def test_a_gpu_has_all_runs_at_once_and_uneven_ones_in_buckets(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+    def uneven(x):
+        return jax.lax.while_loop(lambda y: y[0] < 9, lambda y: y * 2, x)
+
+    assert _candidates(_spring, runs=10**5) == [BatchLayout("elements", 10**5)]
+    assert _candidates(uneven, runs=10**5) == [BatchLayout("first", 12_500)]
+    assert _candidates(uneven, runs=4000) == [BatchLayout("first", 1024)]
 
 
 def test_batch_number_fixes_the_tile_and_none_takes_all_runs():
