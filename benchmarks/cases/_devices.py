@@ -9,27 +9,30 @@ import jax
 import jax.numpy as jnp
 
 
-#: Non-tensor FP32, dense, SXM where there are several: TFLOP/s.
-_FP32_TFLOPS = {
-    "H200": 66.9,
-    "H100": 66.9,
-    "A100": 19.5,
-    "V100": 15.7,
-    "L40S": 91.6,
-    "L4": 30.3,
-    "T4": 8.1,
-    "RTX 4090": 82.6,
-    "RTX 3090": 35.6,
+#: As the literature counts: a pair of the force is 20 floating-point operations.
+FLOPS_A_PAIR = 20
+
+#: Non-tensor FP32 and FP64, dense, SXM where there are several: TFLOP/s.
+_TFLOPS = {
+    "H200": (66.9, 33.5),
+    "H100": (66.9, 33.5),
+    "A100": (19.5, 9.7),
+    "V100": (15.7, 7.8),
+    "L40S": (91.6, 1.4),
+    "L4": (30.3, 0.47),
+    "T4": (8.1, 0.25),
+    "RTX 4090": (82.6, 1.3),
+    "RTX 3090": (35.6, 0.56),
 }
 
 
-def fp32_flops() -> float | None:
+def peak_flops(dtype: Any) -> float | None:
     """Peak of the device in use; None for one that is not in the table."""
     kind = jax.devices()[0].device_kind
     # The longest name first: L40S contains L4.
-    for name in sorted(_FP32_TFLOPS, key=len, reverse=True):
+    for name in sorted(_TFLOPS, key=len, reverse=True):
         if name in kind:
-            return 1e12 * _FP32_TFLOPS[name]
+            return 1e12 * _TFLOPS[name][jnp.dtype(dtype).itemsize == 8]
     return None
 
 

@@ -11,11 +11,9 @@ from diffsim import integrators, nbody
 
 from .._harness import Case, Effort, Row, compiled, contest, deviation
 from ._cluster import SOFTENING, cluster
-from ._devices import fp32_flops
+from ._devices import FLOPS_A_PAIR, peak_flops
 
 
-#: As the literature counts: a pair of the force is 20 floating-point operations.
-_FLOPS_A_PAIR = 20
 _CHECKED = 64
 
 
@@ -34,8 +32,8 @@ def _of_size(effort: Effort, bodies: int) -> list[Row]:
     gradient = compiled(jax.grad(_loss, (0, 1)), *start)
     times = contest(effort, force=force.turn, gradient=gradient.turn)
     exact = _some_accelerations(*(np.asarray(a, float) for a in start))
-    rate, peak = bodies**2 / times["force"].best, fp32_flops()
-    share = None if peak is None else rate * _FLOPS_A_PAIR / peak
+    rate, peak = bodies**2 / times["force"].best, peak_flops(jnp.float32)
+    share = None if peak is None else rate * FLOPS_A_PAIR / peak
     return [
         Row(
             f"direct sum, {bodies} bodies, float32",
@@ -47,7 +45,7 @@ def _of_size(effort: Effort, bodies: int) -> list[Row]:
             compile_seconds=force.compile_seconds,
             memory_bytes=force.memory_bytes,
             noise=times["force"].noise,
-            details={"share_of_fp32_peak": share, "flops_a_pair": _FLOPS_A_PAIR},
+            details={"share_of_fp32_peak": share, "flops_a_pair": FLOPS_A_PAIR},
         ),
         Row(
             f"gradient of direct sum, {bodies} bodies, float32",
