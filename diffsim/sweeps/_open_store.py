@@ -15,7 +15,8 @@ from ._store import Store
 from ._store_contents import StoreContents, contents_of
 from ._store_files import create, modules
 from ._store_identity import identity_of
-from ._store_manifest import claimed, read_description, written_or_explained
+from ._store_locks import claimed
+from ._store_manifest import read_description, written_or_explained
 from ._sweep_plan import Plan
 
 
@@ -33,8 +34,7 @@ def open_store(
             _create(path, plan, contents, parameters, identity, parts)
         _check_identity(path, read_description(path)["identity"], identity)
         _remove_abandoned(path)
-    name = "all" if share is None else f"part {share.index} of {share.count}"
-    with claimed(path, name):
+    with claimed(path, share):
         store = Store(path, plan, contents, share)
         try:
             yield store

@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from .._atomic_file import sync_folder, whole_file
 
@@ -120,40 +120,6 @@ def sync(store: Path, paths: list[Path]):
             parent = parent.parent
     for folder in sorted(folders, key=lambda path: -len(path.parts)):
         sync_folder(folder)
-
-
-@contextlib.contextmanager
-def claimed(store: Path, name: str) -> Iterator[None]:
-    """Inside, no other process has this part of the sweep.
-
-    The lock goes with the process, however it ends. Where a disk has none, two that do
-    the same write the same.
-    """
-    with contextlib.ExitStack() as stack:
-        with written_or_explained(store):
-            file = stack.enter_context((store / FOLDER / f"{name}.lock").open("a+"))
-            _lock(file, store, name)
-        yield
-
-
-def _lock(file: TextIO, store: Path, name: str):
-    """Lock the file, and say in it by whom."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        raise ValueError(
-            f"store {str(store)!r}: {name} of this sweep is being run by "
-            f"{file.read().strip() or 'another process'}; give every job a part of "
-            "its own, or wait until that one has ended"
-        ) from None
-    except (ImportError, OSError):  # no such thing on Windows, and on some disks
-        return
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {os.uname().nodename}")
-    file.flush()
 
 
 @contextlib.contextmanager

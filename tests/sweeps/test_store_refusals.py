@@ -1,5 +1,6 @@
 """What does not fit a store, or keeps it from being written, is said in a sentence."""
 
+import contextlib
 import errno
 import json
 import os
@@ -108,6 +109,23 @@ def test_base_value_of_what_is_swept_does_not_matter(store):
     assert run(store, made=model(rate=jnp.array(7.0))).stats["computed"] == 0
 
 
+def test_addresses_of_functions_do_not_matter(tmp_path):
+    def made():
+        def double(x):
+            return 2 * x
+
+        def predict(model):
+            rate = model["rate"]
+            return jax.pure_callback(double, rate, rate, vmap_method="expand_dims")
+
+        return predict
+
+    one, other = made(), made()
+    assert "0x" in str(jax.make_jaxpr(one)(model()))
+    run(tmp_path / "runs.zarr", predict=one)
+    assert run(tmp_path / "runs.zarr", predict=other).stats["computed"] == 0
+
+
 def test_os_errors_of_others_are_not_taken_for_the_disk_of_the_store(tmp_path):
     def progress(state):
         raise ConnectionResetError(errno.ECONNRESET, "the terminal is gone")
@@ -196,25 +214,50 @@ def test_description_without_a_part_of_it_is_damaged(store):
 HOLD = """
     import fcntl, sys, time
     with open(sys.argv[1], "a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write("process 7 on node12")
+        fcntl.flock(file, getattr(fcntl, sys.argv[2]))
+        file.truncate(0)
+        file.write(sys.argv[3])
         file.flush()
         print("held", flush=True)
         time.sleep(60)
 """
 
 
-def test_part_that_another_process_has_is_refused(store):
+@contextlib.contextmanager
+def held_by_another_process(lock, how, text):
     pytest.importorskip("fcntl")
-    before = content(store)
-    lock = store / "manifest" / "part 0 of 2.lock"
-    command = [sys.executable, "-c", textwrap.dedent(HOLD), str(lock)]
+    command = [sys.executable, "-c", textwrap.dedent(HOLD), str(lock), how, text]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
+        yield
+        holder.kill()
+
+
+def test_part_that_another_process_has_is_refused(store):
+    before, lock = content(store), store / "manifest" / "part 0 of 2.lock"
+    with held_by_another_process(lock, "LOCK_EX", "process 7 on node12"):
         named = "part 0 of 2 of this sweep is being run by process 7 on node12; give"
         with pytest.raises(ValueError, match=named):
             run(store, part=(0, 2))
         assert run(store, part=(1, 2)).stats["computed"] == 0
-        holder.kill()
     assert content(store) == before
     assert run(store, part=(0, 2)).stats["computed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("there", "mine", "named"),
+    [
+        ("2", None, "run in 2 parts, by process 7 on node12 among others, and the who"),
+        ("2", (0, 3), "in 2 parts, .*, and one of 3 parts has runs of theirs; divide"),
+        ("1", (0, 2), "as a whole, by process 7 on node12 .* wait until they have end"),
+    ],
+)
+def test_other_divisions_at_the_same_time_are_refused(store, there, mine, named):
+    before, lock = content(store), store / "manifest" / "division.lock"
+    with held_by_another_process(lock, "LOCK_SH", f"{there} process 7 on node12"):
+        with pytest.raises(ValueError, match=named):
+            run(store, part=mine)
+        same = None if there == "1" else (0, int(there))
+        assert run(store, part=same).stats["computed"] == 0
+    assert content(store) == before
+    assert run(store, part=mine).stats["computed"] == 0
