@@ -46,6 +46,8 @@ class _UnderWay(NamedTuple):
     """how many runs it takes the time of, with places that stay empty"""
     fitting: Fitting
     begun: float
+    seconds: float | None
+    """what it took, if it was over as soon as it was begun"""
 
 
 @dataclasses.dataclass
@@ -108,7 +110,9 @@ class Chunks:
                 if under_way is not None:
                     speed = self._finish(under_way)
                     tell()
-                elif math.isinf(speed) and following is not None:
+                elif following is not None and (
+                    math.isinf(speed) or following.seconds is not None
+                ):
                     speed, following = self._finish(following), None
                     tell()
                 under_way = following
@@ -211,9 +215,13 @@ class Chunks:
         counts = np.bincount(dealt % devices, minlength=devices).astype(np.int32)
         begun = time.perf_counter()
         found = self.sizes.start(self.table.take(filled), fitting, counts)
+        # What XLA takes for little work, a loop say whose length it does not know, a
+        # CPU does before the call returns.
+        is_over = all(x.is_ready() for x in jax.tree.leaves(found))
+        seconds = time.perf_counter() - begun if is_over else None
         self.begun += len(runs)
         length = int(counts.max()) * devices * tile
-        return _UnderWay(found, runs, places, length, fitting, begun)
+        return _UnderWay(found, runs, places, length, fitting, begun, seconds)
 
     def _next(self, tile: int, tiles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The next runs, in at most so many tiles, and the tile and lane of each."""
@@ -245,7 +253,9 @@ class Chunks:
         found = jax.device_get(chunk.found)
         found = jax.tree.map(lambda x: x[chunk.places], found)
         end = time.perf_counter()
-        seconds = end - max(chunk.begun, self.ended)
+        seconds = chunk.seconds
+        if seconds is None:
+            seconds = end - max(chunk.begun, self.ended)
         self.failed += failures_in(found)
         if found.cost is not None:
             self.costs.learn(chunk.runs, found.cost)

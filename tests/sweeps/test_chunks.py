@@ -2,6 +2,7 @@
 
 import os
 import time
+import types
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +65,27 @@ def test_memory_below_that_of_one_run_gives_chunks_of_one_run():
     run = SweepOptions(memory=1000)
     found = sweep(_ramp, jnp.ones(1), {"[0]": _ROWS[:3]}, options=run)
     assert found.stats["chunks"] == 3
+
+
+def test_chunk_that_is_over_when_it_is_begun_takes_no_time_of_others(monkeypatch):
+    """As a CPU does what looks like little work; else speeds are wrong by a factor."""
+    chunks = _chunks_of(_spring, 10**9, np.ones(1000))
+    layout = BatchLayout("first", 10)
+    clock, run_tiles = [0.0], _chunk_memory.run_tiles
+    chunks.sizes.fitting(layout)
+    monkeypatch.setattr(_chunked_run.time, "perf_counter", lambda: clock[0])
+
+    def at_once(*inputs):
+        clock[0] += 1.0
+        return jax.block_until_ready(run_tiles(*inputs))
+
+    monkeypatch.setattr(_chunk_memory, "run_tiles", at_once)
+    one, other = chunks._start(layout, 1), chunks._start(layout, 1)
+    clock[0] += 100.0
+    overhead = one.fitting.overhead
+    for chunk in (one, other):
+        assert chunks._finish(chunk) == (1.0 - overhead) / 10
+    assert chunks.run_seconds == 2.0
 
 
 def test_overhead_of_an_empty_chunk_is_not_counted_as_run_time(monkeypatch):
@@ -238,12 +260,12 @@ def _with_speeds(monkeypatch, speeds):
         used.append(layout)
         runs = min(self.table.runs - self.begun, tiles * layout.tile)
         self.begun += runs
-        return (layout, runs) if runs else None
+        found = types.SimpleNamespace(layout=layout, runs=runs, seconds=None)
+        return found if runs else None
 
     def finish(self, chunk):
-        layout, runs = chunk
-        self.done += runs
-        return speeds[layout]
+        self.done += chunk.runs
+        return speeds[chunk.layout]
 
     monkeypatch.setattr(Chunks, "_start", start)
     monkeypatch.setattr(Chunks, "_finish", finish)
