@@ -146,6 +146,12 @@ with warnings.catch_warnings():
             "equation, call that at these parameter values on its own: it raises the "
             "reason."
         )
+        derivative_not_finite = (
+            "The outputs are finite and their derivative is not: at these parameter "
+            "values there is none, as of a square root or a norm at 0, or a branch of "
+            "`jnp.where` that is not taken has none. Move them, or write it so that "
+            "what is not taken is finite too."
+        )
         no_progress = (
             "No step lowered the objective. The fit may be at its optimum to machine "
             "precision; otherwise try another start or `Free(scale=...)` for badly "

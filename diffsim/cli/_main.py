@@ -24,9 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     **Arguments:** `arguments`, words of the command line; None takes those of the
     process.
 
-    **Returns:** the exit code: 0 if all is well, 1 if the demo, a check or a run of a
-    sweep failed (what failed is said), 2 for a command that makes no sense or cannot
-    run, 130 where it was stopped, and 141 where nobody reads on, as in
+    **Returns:** the exit code: 0 if all is well, 1 if the demo or a check failed (what
+    failed is said), 2 for a command that makes no sense or cannot run, 3 if runs of a
+    sweep failed, 130 where it was stopped, and 141 where nobody reads on, as in
     `diffsim verify | head -1`.
     """
     # Until here the process has done nothing but import, on one core.
@@ -151,7 +151,7 @@ def _add_sweep(commands: Any):
         description=(
             "Computes module:function for every run that a TOML file describes, and "
             "keeps the outcomes in a Zarr store. Stopped or killed, the same command "
-            "goes on where it was. Exits with 1 if runs failed."
+            "goes on where it was. Exits with 3 if runs failed."
         ),
     )
     command.add_argument(

@@ -20,7 +20,10 @@ _PAUSE = 10.0
 
 
 def run_sweep(given: argparse.Namespace) -> int:
-    """Run `diffsim sweep`; 1 where runs failed, 130 where it was stopped."""
+    """Run `diffsim sweep`; 3 where runs failed, 130 where it was stopped.
+
+    What is wrong with the command, or with `predict`, ends in 1 or 2.
+    """
     if given.status is not None:
         print(store_status(given.status))
         return 0
@@ -70,7 +73,7 @@ def _run(
     line.end()
     print(found)
     print(f"in {store}: {store_status(store)}")
-    return 0 if found.successful.all() else 1
+    return 0 if found.successful.all() else 3
 
 
 class _ProgressLine:

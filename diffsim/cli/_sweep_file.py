@@ -32,7 +32,7 @@ class SweepFile(NamedTuple):
     """A sweep as its file says it."""
 
     model: str
-    over: dict[str, np.ndarray]
+    over: Mapping[str, Any]
     settings: dict[str, Any]
 
 
@@ -75,7 +75,7 @@ def _check_names(path: Path, table: Any, known: tuple[str, ...], under: str):
             )
 
 
-def _samples(path: Path, kind: str, table: Any) -> dict[str, np.ndarray]:
+def _samples(path: Path, kind: str, table: Any) -> Mapping[str, Any]:
     if kind in ("over", "grid"):
         _check_names(path, table, tuple(table), kind)
         axes = {name: _values(path, f"{kind}.{name}", x) for name, x in table.items()}
@@ -83,7 +83,10 @@ def _samples(path: Path, kind: str, table: Any) -> dict[str, np.ndarray]:
     _check_names(path, table, ("runs", "seed", "free"), f"{kind}.")
     missing = [name for name in ("runs", "seed", "free") if name not in table]
     if missing:
-        raise ValueError(f"{path}: {kind} must have runs, seed and free, not {missing}")
+        raise ValueError(
+            f"{path}: {kind} must have runs, seed and free; {', '.join(missing)} is "
+            "missing"
+        )
     free = {name: _free(path, name, x) for name, x in table["free"].items()}
     draw = getattr(sweeps, kind)
     return draw(free, table["runs"], seed=table["seed"])
@@ -93,6 +96,11 @@ def _values(path: Path, name: str, given: Any) -> np.ndarray:
     """A list of values, or a range of them."""
     if isinstance(given, list):
         return np.asarray(given)
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"{path}: {name} must be a list of values, or {{start = 0.1, stop = 2.0, "
+            f"number = 20}}, got {given!r}"
+        )
     _check_names(path, given, ("start", "stop", "number", "spacing"), f"{name}.")
     try:
         start, stop, number = given["start"], given["stop"], given["number"]

@@ -79,6 +79,7 @@ class Sweep(eqx.Module):
         Jacobian a dict, from each path in `over` to the outputs, with the axes of what
         the path names behind those of the output; of Fisher information an array of
         shape (run, parameter, parameter), parameters in the order of `over`.
+    - `runs`: the number of each run in the whole sweep, of which `part=` has some.
     - `status`: a RESULTS per run; `status == RESULTS.successful` is an array.
     - `stats`: `batch` and `order` of the tiles, `devices`, `chunks`, `compile_seconds`
         and `run_seconds` apart, how many runs were `computed` in this call, and
@@ -93,6 +94,7 @@ class Sweep(eqx.Module):
     parameters: dict[str, np.ndarray]
     status: RESULTS
     stats: dict[str, Any]
+    runs: np.ndarray
     error_estimate: Float[np.ndarray, " run"] | None
     _outputs: PyTree
     _derivative: PyTree
@@ -110,11 +112,13 @@ class Sweep(eqx.Module):
         derivative: PyTree = None,
         differentiated: Differentiated | None = None,
         stored: StoredRuns | None = None,
+        runs: np.ndarray | None = None,
     ):
         self.parameters, self.status, self.stats = parameters, status, stats
         self.error_estimate = error_estimate
         self._outputs, self._derivative = outputs, derivative
         self._differentiated, self._stored = differentiated, stored
+        self.runs = np.arange(len(self)) if runs is None else runs
 
     @property
     def outputs(self) -> PyTree:
@@ -135,7 +139,8 @@ class Sweep(eqx.Module):
         return RunOutcome(self._outputs, self.status, error, self._derivative)
 
     def _tabled(self) -> Tabled:
-        return Tabled(self.parameters, self._outcome(), self._differentiated)
+        outcome = self._outcome()
+        return Tabled(self.parameters, outcome, self._differentiated, self.runs)
 
     def __len__(self) -> int:
         return len(next(iter(self.parameters.values())))
@@ -149,7 +154,7 @@ class Sweep(eqx.Module):
     def failures(self) -> tuple[Failure, ...]:
         """The runs that failed, with their parameter values."""
         return tuple(
-            Failure(i, self._at(i), RESULTS[runs_of(self.status, np.asarray(i))])
+            self._failure(i, RESULTS[runs_of(self.status, np.asarray(i))])
             for i in np.flatnonzero(~self.successful).tolist()
         )
 
@@ -206,7 +211,8 @@ class Sweep(eqx.Module):
         `inference.append_simulations(torch.from_numpy(theta[mask]),
         torch.from_numpy(x[mask]))`.
 
-        **Returns:** `theta`, shape (run, parameter), in the order of `over`; `x`, shape
+        **Returns:** `theta`, shape (run, parameter), in the order of `over`, PRNG keys
+        left out; `x`, shape
         (run, number), the outputs of a run in a row, of trajectories their states;
         `mask`, shape (run,), False for runs that failed, whose `x` are NaN. In float32,
         which neural networks are trained in.
@@ -219,10 +225,9 @@ class Sweep(eqx.Module):
         """Draw an output over one parameter or two; see `plots.sweep`."""
         return pictures().sweep(self, **options)
 
-    def _at(self, run: int) -> dict[str, np.ndarray]:
-        return {
-            path: np.asarray(values[run]) for path, values in self.parameters.items()
-        }
+    def _failure(self, place: int, message: str) -> Failure:
+        values = {path: np.asarray(x[place]) for path, x in self.parameters.items()}
+        return Failure(int(self.runs[place]), values, message)
 
     def __repr__(self) -> str:
         return text_representation(self, _text)
@@ -250,7 +255,7 @@ class Sweep(eqx.Module):
             message = RESULTS[runs_of(self.status, alike[0])]
             shown = alike[: min(_SPELLED_OUT, left)].tolist()
             left -= len(shown)
-            found = [Failure(i, self._at(i), message) for i in shown]
+            found = [self._failure(i, message) for i in shown]
             yield message, found, alike.size - len(shown)
 
     def _solver_error(self) -> list[str]:
@@ -273,7 +278,7 @@ class Sweep(eqx.Module):
         return lines
 
     def _named(self, run: Any) -> str:
-        return str(Failure(int(run), self._at(int(run)), ""))
+        return str(self._failure(int(run), ""))
 
 
 def _text(found: Sweep) -> list[Block]:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array
+
+from ._swept_parameters import as_numpy, is_key
 
 
-def grid(
-    axes: Mapping[str, Any] | None = None, /, **named: Any
-) -> dict[str, np.ndarray]:
+def grid(axes: Any = None, /, **named: Any) -> dict[str, np.ndarray | Array]:
     """The product of axes: all combinations, the last axis varying fastest.
 
     ```python
@@ -29,10 +30,17 @@ def grid(
     **Raises:** `ValueError` for no axes, an axis named twice, or one that is not an
     array of at least one value.
     """
+    if not (axes is None or isinstance(axes, Mapping)):
+        raise ValueError(
+            f"grid needs a mapping of paths to values, got {type(axes).__name__}"
+        )
     repeated = set(axes or {}) & set(named)
     if repeated:
         raise ValueError(f"grid got {sorted(repeated)} in the mapping and as keywords")
-    columns = {path: np.asarray(x) for path, x in {**(axes or {}), **named}.items()}
+    columns = {
+        path: x if is_key(x) else as_numpy(f"grid axis {path!r}", x)
+        for path, x in {**(axes or {}), **named}.items()
+    }
     if not columns:
         raise ValueError("grid needs at least one axis, paths to arrays of values")
     for path, values in columns.items():

@@ -13,10 +13,15 @@ import numpy as np
 from ._hosts import Share
 from ._store import Store
 from ._store_contents import StoreContents, contents_of
-from ._store_files import create, modules
-from ._store_identity import identity_of
+from ._store_files import create, mend_parameters, modules
+from ._store_identity import IN_WORDS, identity_of
 from ._store_locks import claimed
-from ._store_manifest import read_description, written_or_explained
+from ._store_manifest import (
+    FOLDER,
+    entries,
+    read_description,
+    written_or_explained,
+)
 from ._sweep_plan import Plan
 
 
@@ -32,9 +37,11 @@ def open_store(
         if not path.exists():
             parts = 1 if share is None else share.count
             _create(path, plan, contents, parameters, identity, parts)
-        _check_identity(path, read_description(path)["identity"], identity)
+        description = read_description(path)
+        _check_identity(path, description["identity"], identity)
+        mend_parameters(path, parameters)
         _remove_abandoned(path)
-    with claimed(path, share):
+    with _read_only(path, description) or claimed(path, share):
         store = Store(path, plan, contents, share)
         try:
             yield store
@@ -42,6 +49,16 @@ def open_store(
         finally:
             # What is computed is written, whatever ended the sweep.
             store.writer.shutdown()
+
+
+def _read_only(
+    path: Path, description: dict[str, Any]
+) -> contextlib.AbstractContextManager[None] | None:
+    """A context in which nothing is written, if nothing can be, and all is there."""
+    chunks = -(-description["runs"] // description["chunk"])
+    if os.access(path / FOLDER, os.W_OK) or len(list(entries(path))) < chunks:
+        return None
+    return contextlib.nullcontext()
 
 
 def _create(
@@ -85,12 +102,15 @@ def _check_identity(path: Path, there: dict[str, str], here: dict[str, str]):
     differ = [name for name in here if there.get(name) != here[name]]
     if not differ:
         return
-    told = ""
-    if "versions" in differ:
-        told = f" ({there.get('versions')} there, {here['versions']} here)"
+    told = ", ".join(
+        f"{name} ({there.get(name)} there, {here[name]} here)"
+        if name in IN_WORDS
+        else name
+        for name in differ
+    )
     raise ValueError(
-        f"store {str(path)!r} is of another sweep: its {', '.join(differ)} "
-        f"{'differs' if len(differ) == 1 else 'differ'}{told}; name another store, or "
+        f"store {str(path)!r} is of another sweep: its {told} "
+        f"{'differs' if len(differ) == 1 else 'differ'}; name another store, or "
         "delete it to begin anew"
     )
 

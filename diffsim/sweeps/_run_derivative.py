@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._parameter_selection import Selection
-from .._results import RESULTS
+from .._results import RESULTS, is_finite
+from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, explain_derivative_errors
 from .._types import PyTree
 from ._sweep_result import numbers_in
 
@@ -20,7 +21,7 @@ DERIVATIVES = "gradient", "jacobian", "fisher"
 #: Runs that reverse mode takes for a number; forward mode takes one for a parameter, or
 #: less. Leapfrog of 5 bodies takes 2.5, adaptive steps 4.
 _REVERSE = 4
-_GRAM = "im,in->mn"
+_OTHER = "and elsewhere lacks the other one; write what lacks it as jax.custom_jvp"
 
 
 def check_derivative(derivative: Any, selection: Selection):
@@ -45,7 +46,8 @@ def run_derivative(
 ) -> tuple[tuple[PyTree, RESULTS], PyTree[Array]]:
     """Run, and differentiate the outputs, by the cheaper mode.
 
-    NaN where the run failed.
+    NaN where the run failed; one that is not finite is a failure of its own. A function
+    that has but the other mode is differentiated by that.
     """
 
     def numbers(vector):
@@ -55,15 +57,40 @@ def run_derivative(
     shapes = jax.tree.leaves(jax.eval_shape(numbers, floats)[0])
     size = sum(int(np.prod(x.shape)) for x in shapes)
     _check_outputs(kind, shapes)
-    mode = jax.jacfwd if floats.size <= _REVERSE * size else jax.jacrev
-    jacobian, found = mode(numbers, has_aux=True)(floats)
+    modes = [jax.jacfwd, jax.jacrev]
+    if floats.size > _REVERSE * size:
+        modes.reverse()
+    jacobian, found = _by_either(modes, numbers, floats)
     if kind == "fisher":
         rows = [x.reshape(-1, floats.size) for x in jax.tree.leaves(jacobian)]
         jacobian = sum(
             jnp.einsum("im,in->mn", x.conj(), x, precision="highest").real for x in rows
         )
     failed = ~jnp.asarray(found[1] == RESULTS.successful)
-    return found, jax.tree.map(lambda x: jnp.where(failed, jnp.nan, x), jacobian)
+    usable = failed | is_finite(jacobian)
+    status = RESULTS.where(usable, found[1], RESULTS.derivative_not_finite)
+    jacobian = jax.tree.map(lambda x: jnp.where(failed, jnp.nan, x), jacobian)
+    return (found[0], status), jacobian
+
+
+def _by_either(
+    modes: list[Any], numbers: Callable, floats: Array
+) -> tuple[PyTree[Array], tuple[PyTree, RESULTS]]:
+    """By the first mode, or by the second where a function lacks the first."""
+    first, second = modes
+    lacks = {"forward": REVERSE_ONLY, "reverse": FORWARD_ONLY}
+    try:
+        with explain_derivative_errors("predict", **lacks):
+            return first(numbers, has_aux=True)(floats)
+    except ValueError as error:
+        if not any(text in str(error) for text in lacks.values()):
+            raise
+    both = {
+        "forward": f"{REVERSE_ONLY}, {_OTHER}",
+        "reverse": f"{FORWARD_ONLY}, {_OTHER}",
+    }
+    with explain_derivative_errors("predict", **both):
+        return second(numbers, has_aux=True)(floats)
 
 
 def _check_outputs(kind: str, shapes: list[Any]):

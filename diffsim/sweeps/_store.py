@@ -53,13 +53,14 @@ class Store:
         self.files = ChunkFiles(path, self.chunk)
         self.retry = plan.options.retry
         self.repeated: set[int] = set()
+        self.failed = 0  # of the runs that are there and stay
         self.filling: dict[int, tuple[RunOutcome, np.ndarray]] = {}
         self.writer = concurrent.futures.ThreadPoolExecutor(1)
         self.waiting: list[concurrent.futures.Future] = []
 
     def todo(self) -> np.ndarray:
         """Own runs that are not in the store, or that are to be repeated."""
-        chunks = set((self.own // self.chunk).tolist())
+        chunks, damaged = set((self.own // self.chunk).tolist()), {}
         with written_or_explained(self.path):
             self.files.discard_unfinished(chunks)
         unreadable: list[int] = []
@@ -69,21 +70,28 @@ class Store:
                 continue
             wrong = damage(self.path, entry)
             if wrong:
-                self._tell(entry.chunk, wrong)
+                damaged[entry.chunk] = wrong
                 continue
             runs = slice(entry.chunk * self.chunk, (entry.chunk + 1) * self.chunk)
             left[runs] = False
             if entry.failed and self.retry == "failed":
                 left[runs] = self._failed(entry.chunk)
                 self.repeated.add(entry.chunk)
+            else:
+                self.failed += entry.failed
         for chunk in chunks.intersection(unreadable):
-            self._tell(chunk, "its entry in the manifest cannot be read")
+            damaged[chunk] = "its entry in the manifest cannot be read"
+        if damaged:
+            self._warn(damaged)
         return self.own[left[self.own]]
 
-    def _tell(self, chunk: int, wrong: str):
+    def _warn(self, damaged: dict[int, str]):
+        chunk, wrong = next(iter(damaged.items()))
+        more = f", and so are {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        runs = sum(len(self._runs(chunk)) for chunk in damaged)
         warnings.warn(
-            f"store {str(self.path)!r}: chunk {chunk} is damaged, {wrong}; its "
-            f"{self.chunk} runs are run again, all others stay",
+            f"store {str(self.path)!r}: chunk {chunk} is damaged, {wrong}{more}; their "
+            f"{runs} runs are run again, all others stay",
             stacklevel=5,
         )
 

@@ -33,6 +33,11 @@ STATUS, NOT_RUN = "status", -1
 _PLACES = "times", "axes"
 
 
+def stored_name(name: str) -> str:
+    """A name as it is in a store, in which "/" is a folder and " " ends a name."""
+    return "_".join(name.replace(", ", ",").replace("/", "_").split())
+
+
 class StoredVariable(NamedTuple):
     """One array of a store, without the axis of runs.
 
@@ -130,7 +135,18 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
             variables.append(StoredVariable(name, dims, shape, leaf, None))
         elif name.partition(".")[0] not in _PLACES:
             coordinates[name] = dims, constants[leaf]
+    _check_names(parameters, [variable.name for variable in variables])
     return StoreContents(plan.shapes, variables, constants, coordinates)
+
+
+def _check_names(parameters: dict[str, np.ndarray], variables: list[str]):
+    names = [*map(stored_name, parameters), *variables]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"a store has one array of a name, got several named {twice}, where spaces "
+            "and slashes are '_'; give parameters and outputs other names"
+        )
 
 
 def _constants(plan: Plan) -> dict[int, np.ndarray]:
@@ -188,11 +204,8 @@ def _found(name: str, x: Any, starts: list[int]) -> list[StoredVariable]:
         return []
     entries, all_ = entries - first, np.arange(end - first)
     where = None if np.array_equal(entries, all_) else entries
-    return [
-        StoredVariable(
-            name.replace("/", "_"), x.dims[1:], values.shape[1:], leaf, where
-        )
-    ]
+    shape = values.shape[1:]
+    return [StoredVariable(stored_name(name), x.dims[1:], shape, leaf, where)]
 
 
 def _left_over(
@@ -207,7 +220,7 @@ def _left_over(
                 seen[slice(None) if variable.entries is None else variable.entries] = 1
         if seen.all():
             continue
-        name = (joined([step_to(key) for key in keys]) or part.name).replace("/", "_")
+        name = stored_name(joined([step_to(key) for key in keys]) or part.name)
         while name in taken:
             name += "_"
         taken.add(name)

@@ -13,7 +13,13 @@ import numpy as np
 
 from .._atomic_file import sync_folder
 from .._extras import optional_module
-from ._store_contents import NOT_RUN, STATUS, StoreContents, StoredVariable
+from ._store_contents import (
+    NOT_RUN,
+    STATUS,
+    StoreContents,
+    StoredVariable,
+    stored_name,
+)
 from ._store_manifest import FOLDER, sync, write_description
 from ._sweep_tables import status_attributes
 
@@ -22,7 +28,12 @@ if TYPE_CHECKING:
     import zarr
 
 
-_KINDS = {"f": np.nan, "c": np.nan, "i": 0, "u": 0, "b": False}
+def _not_run(dtype: np.dtype) -> float:
+    """A value that no run comes to, nearly: of what is true or false there is none."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return limits.min if dtype.kind == "i" else limits.max
+    return {"f": np.nan, "c": np.nan, "b": False}[dtype.kind]
 
 
 def modules() -> tuple[Any, Any]:
@@ -63,10 +74,11 @@ def _fill(
 ):
     zarr, xarray = modules()
     runs, chunk = description["runs"], description["chunk"]
-    along = {
-        name: (("run", *(f"{name}_axis_{i}" for i in range(x.ndim - 1))), x)
-        for name, x in parameters.items()
-    }
+    along = {}
+    for parameter, x in parameters.items():
+        name = stored_name(parameter)
+        dims = ("run", *(f"{name}_axis_{i}" for i in range(x.ndim - 1)))
+        along[name] = dims, x, {"path": parameter}
     coordinates = {"run": np.arange(runs), **along}
     dataset = xarray.Dataset(contents.coordinates.variables).assign_coords(coordinates)
     dataset = dataset.set_coords(list(contents.coordinates.variables))
@@ -81,12 +93,34 @@ def _fill(
     sync(path.parent, [x for x in path.rglob("*") if x.is_file()])
 
 
+def mend_parameters(path: Path, parameters: dict[str, np.ndarray]):
+    """Write what the runs are over again where it is damaged."""
+    group = opened_group(path, "r")
+    for parameter, x in parameters.items():
+        name = stored_name(parameter)
+        try:
+            intact = np.asarray(group[name]).tobytes() == x.tobytes()
+        except (KeyError, ValueError, RuntimeError, OSError):
+            intact = False
+        if intact:
+            continue
+        warnings.warn(
+            f"store {str(path)!r}: {name}, which says what the runs are over, is "
+            "damaged, and written again",
+            stacklevel=6,
+        )
+        array: Any = opened_group(path, "r+")[name]
+        array[...] = x
+        files = [file for file in (path / name).rglob("*") if file.is_file()]
+        sync(path, files)
+
+
 def _create_array(
     group: Any, variable: StoredVariable, dtype: np.dtype, runs: int, chunk: int
 ):
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    if dtype.kind not in _KINDS:
+    if dtype.kind not in "fciub":
         raise ValueError(
             f"store: {variable.name} is {dtype}, which Zarr has no type for; return "
             "float32 or float64 from predict"
@@ -97,7 +131,7 @@ def _create_array(
         shape=(runs, *variable.shape),
         chunks=(chunk, *variable.shape),
         dtype=dtype,
-        fill_value=NOT_RUN if status else dtype.type(_KINDS[dtype.kind]),
+        fill_value=dtype.type(NOT_RUN if status else _not_run(dtype)),
         dimension_names=("run", *variable.dims),
         # Readers see by the checksum that a file was damaged.
         compressors=[ZstdCodec(level=1), Crc32cCodec()],

@@ -14,11 +14,13 @@ from ._sweep_plan import Plan
 from ._swept_parameters import is_key
 
 
+#: Parts that say something to a reader.
+IN_WORDS = {"precision", "versions", "runs", "derivative", "error_estimate"}
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 def identity_of(plan: Plan) -> dict[str, str]:
-    """A digest of every part of a sweep, by what users call it; versions in words.
+    """Every part of a sweep by what users call it, in words or as a digest.
 
     The function counts by the program that it is traced to, so that another process,
     and a script that was edited elsewhere, has the same. What a callback of JAX does,
@@ -30,6 +32,9 @@ def identity_of(plan: Plan) -> dict[str, str]:
     # Arrays in the fields of a module that is called are inputs of its program.
     fields = jax.tree.leaves(eqx.filter(task.predict, eqx.is_array))
     return {
+        "precision": "float64" if jax.config.jax_enable_x64 else "float32",
+        "versions": _versions(),
+        "runs": str(plan.table.runs),
         "predict": _digest(*_program(plan.jaxpr), *map(_bytes, fields)),
         "model": _digest(*map(_bytes, numbers)),
         "over": _digest(
@@ -39,7 +44,6 @@ def identity_of(plan: Plan) -> dict[str, str]:
         ),
         "derivative": str(task.derivative),
         "error_estimate": str(task.error_estimate),
-        "versions": _versions(),
     }
 
 

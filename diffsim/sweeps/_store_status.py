@@ -55,6 +55,8 @@ def store_status(store: str | os.PathLike[str]) -> StoreStatus:
 
     **Raises:** `ValueError` for what is no store of a sweep.
     """
+    if not isinstance(store, str | os.PathLike):
+        raise ValueError(f"store must be a path, 'runs.zarr' say, got {store!r:.60}")
     path = Path(store)
     if not path.exists():
         raise ValueError(f"store {str(path)!r} does not exist")

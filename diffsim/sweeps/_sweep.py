@@ -1,6 +1,8 @@
 """`sweep`: one prediction for many values of its parameters."""
 
-from collections.abc import Callable
+import contextlib
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -20,6 +22,10 @@ from ._sweep_options import SweepOptions, is_positive_integer
 from ._sweep_plan import Plan
 from ._sweep_result import KeptInMemory, RunOutcome
 from ._swept_parameters import SweptParameters, swept_parameters
+
+
+#: What Equinox raised, in the text that it or JAX makes of it.
+_RAISED = re.compile(r"EquinoxRuntimeError: (.*?)(?=\n\n|\n-{9}|\Z)", re.DOTALL)
 
 
 def sweep(
@@ -87,6 +93,8 @@ def sweep(
     inside, `simulate` turns failures into NaN. The status is that of the trajectories
     that `predict` returns, alone or with more; where these are fine, or it returns
     their states alone, and an output is not finite, `RESULTS.prediction_not_finite`.
+    Solutions of Diffrax and Optimistix, by `throw=False`, tell it as well; a derivative
+    that is not finite is `RESULTS.derivative_not_finite`.
 
     The second call with the same `predict` and shapes compiles nothing. Under
     `jax.distributed` every process computes its share of the runs, and returns all.
@@ -97,7 +105,8 @@ def sweep(
 
     **Raises:** `ValueError` for paths, shapes or values that do not fit, for a store of
     another sweep, and for being called inside jit; `OSError` for a store that cannot
-    be written; whatever `predict` raises while it is traced.
+    be written; `RuntimeError` where `eqx.error_if` or a library raises in a run, which
+    ends the sweep; whatever `predict` raises while it is traced.
 
     **Limits:** All runs have one structure, so shapes and static fields cannot vary
     (mathematics of compiling once). A run is on one device (convenience).
@@ -107,16 +116,40 @@ def sweep(
     options = SweepOptions() if options is None else options
     if not isinstance(options, SweepOptions):
         raise ValueError(f"options must be a sweeps.SweepOptions(...), got {options!r}")
+    if not isinstance(error_estimate, bool):
+        raise ValueError(
+            f"error_estimate must be True or False, got {error_estimate!r}"
+        )
+    if options.retry is not None and store is None:
+        raise ValueError("retry='failed' repeats runs of a store; give store= as well")
     check_signature("predict", predict, ("model",))
     runs = swept_parameters(model, over)
     check_derivative(derivative, runs.selection.floats)
-    task = Task(predict, model, runs.selection, bool(error_estimate), derivative)
+    task = Task(predict, model, runs.selection, error_estimate, derivative)
     batch = batch if batch in (None, "auto") else int(batch)
     plan = Plan(task, runs.table, batch, checked_devices(devices), options)
-    with reading(task):
+    with reading(task), _explained_errors():
         if store is None:
             return _in_memory(plan, runs)
         return _in_store(plan, runs, store)
+
+
+@contextlib.contextmanager
+def _explained_errors() -> Iterator[None]:
+    """Say of an error that Equinox raised in a run what lets that run fail alone."""
+    try:
+        yield
+    except RuntimeError as error:
+        found = _RAISED.search(str(error))
+        if found is None:
+            raise
+        what = found[1].rstrip(".")
+        raise RuntimeError(
+            f"predict raised an error in a run, which ends the sweep: {what}. Let such "
+            "a run fail by its outcome, which touches no other: return the "
+            "solution of diffrax.diffeqsolve(..., throw=False), call ds.simulate, or "
+            "make NaN by jnp.where for what eqx.error_if looks at"
+        ) from None
 
 
 def _in_memory(plan: Plan, runs: SweptParameters) -> Sweep:
@@ -137,11 +170,15 @@ def _in_memory(plan: Plan, runs: SweptParameters) -> Sweep:
         found = gathered(found, share, total, chunk)
         own = np.arange(total)
     parameters = {path: values[own] for path, values in runs.parameters.items()}
-    return _as_sweep(plan, parameters, found, stats)
+    return _as_sweep(plan, parameters, found, stats, own)
 
 
 def _as_sweep(
-    plan: Plan, parameters: dict[str, np.ndarray], found: RunOutcome, stats: Any
+    plan: Plan,
+    parameters: dict[str, np.ndarray],
+    found: RunOutcome,
+    stats: Any,
+    runs: np.ndarray,
 ) -> Sweep:
     error = found.error
     if plan.task.error_estimate and error is None:
@@ -154,6 +191,7 @@ def _as_sweep(
         error,
         derivative=found.derivative,
         differentiated=plan.differentiated,
+        runs=runs,
     )
 
 
@@ -167,7 +205,7 @@ def _in_store(plan: Plan, runs: SweptParameters, path: Any) -> Sweep:
             lambda places, found: store.keep(todo[places], found),
             layouts=[store.layout],
             chunk=store.chunk,
-            before=len(own) - len(todo),
+            before=(len(own) - len(todo), store.failed),
             stored=True,
         )
     if share is not None and share.is_of_hosts:
@@ -184,4 +222,5 @@ def _in_store(plan: Plan, runs: SweptParameters, path: Any) -> Sweep:
         error,
         differentiated=plan.differentiated,
         stored=stored,
+        runs=own,
     )

@@ -63,6 +63,13 @@ class SweepOptions:
                 raise ValueError(
                     f"{name} must be a positive integer{unit}, got {value!r}"
                 )
+        if not (self.progress is None or isinstance(self.progress, bool)) and not (
+            callable(self.progress)
+        ):
+            raise ValueError(
+                "progress must be True, False or a function of the state, got "
+                f"{self.progress!r}"
+            )
         if self.retry not in (None, "failed"):
             raise ValueError(f"retry must be 'failed' or None, got {self.retry!r}")
         if self.part is not None:

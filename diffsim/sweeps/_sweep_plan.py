@@ -92,14 +92,14 @@ class Plan:
         *,
         layouts: list[BatchLayout],
         chunk: int | None = None,
-        before: int = 0,
+        before: tuple[int, int] = (0, 0),
         stored: bool = False,
     ) -> dict[str, Any]:
         """Does the runs `todo`; `keep` takes their places in it and their outcomes.
 
         **Arguments:** `chunk`, if runs of each chunk lie side by side with no others;
-        `before`, runs that were done earlier; `stored`, whether the outcomes are
-        written.
+        `before`, runs that were done earlier, and how many failed; `stored`, whether
+        the outcomes are written.
 
         **Returns:** what it took, as `Sweep.stats` has it.
         """
@@ -118,7 +118,7 @@ class Plan:
         if self.options.engine is not None:
             chunk = chunk or self.chunk(layouts[0].tile)
             return stats | self._by_engine(todo, keep, layouts[0], chunk, before)
-        options = self.options
+        options, (done, failed) = self.options, before
         chunks = Chunks(
             self.task,
             self.table.take(todo),
@@ -131,9 +131,9 @@ class Plan:
 
         def state():
             return {
-                "done": before + chunks.done,
-                "runs": before + len(todo),
-                "failed": chunks.failed,
+                "done": done + chunks.done,
+                "runs": done + len(todo),
+                "failed": failed + chunks.failed,
                 "seconds": chunks.sizes.seconds + chunks.run_seconds,
             }
 
@@ -154,14 +154,15 @@ class Plan:
         keep: Keep,
         layout: BatchLayout,
         chunk: int,
-        before: int,
+        before: tuple[int, int],
     ) -> dict[str, Any]:
         """As `compute`, elsewhere."""
         options = self.options
 
         def tell(state):
-            earlier = {key: state[key] + before for key in ("done", "runs")}
-            options.show({**state, **earlier})
+            done, failed = before
+            counts = {"done": done, "runs": done, "failed": failed}
+            options.show(state | {key: state[key] + n for key, n in counts.items()})
 
         rows = self.table.take(todo)
         return by_dask(

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix
 from jaxtyping import Array
 
 from .._linalg import largest_difference
@@ -34,21 +36,24 @@ def sweep_outcome(
 ) -> tuple[PyTree[Array], RESULTS]:
     """The outputs of `predict(model)` as arrays, and how the run went.
 
-    The status is the first failure among the trajectories that were returned, else
-    whether all outputs are finite.
+    The status is the first failure among the trajectories that were returned, and
+    solutions of Diffrax and Optimistix, else whether all outputs are finite.
     """
     with failures_as_nan(), explain_tracer_errors("predict", predict):
         returned = predict(model)
-    found = jax.tree.leaves(returned, is_leaf=_is_trajectory)
+    found = jax.tree.leaves(returned, is_leaf=_has_result)
     if not found:
         raise ValueError(
             f"predict must return arrays or a Trajectory, got {returned!r:.60}, in "
             "which there are none; look whether its return is missing"
         )
     status: Any = RESULTS.successful
-    for trajectory in filter(_is_trajectory, found):
+    for solved in filter(_has_result, found):
         earlier = jnp.asarray(status != RESULTS.successful)
-        status = RESULTS.where(earlier, status, trajectory.result)
+        result = solved.result
+        if not _is_trajectory(solved):  # an outcome by the library's own name
+            result = RESULTS.promote(result)
+        status = RESULTS.where(earlier, status, result)
     usable = jnp.asarray(status != RESULTS.successful) | is_finite(numbers_in(found))
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
     return jax.tree.map(_keep, returned, is_leaf=_is_trajectory), status
@@ -72,10 +77,23 @@ def solver_error(
 
 
 def numbers_in(outputs: PyTree) -> PyTree:
-    """The outputs themselves; of trajectories the states."""
-    return jax.tree.map(
-        lambda x: x.states if _is_trajectory(x) else x, outputs, is_leaf=_is_trajectory
-    )
+    """The outputs themselves; of trajectories the states, of solutions the solution."""
+
+    def one(x):
+        match x:
+            case Trajectory():
+                return x.states
+            case diffrax.Solution():
+                return x.ys
+            case optimistix.Solution():
+                return x.value
+        return x
+
+    return jax.tree.map(one, outputs, is_leaf=_has_result)
+
+
+def _has_result(x: Any) -> bool:
+    return isinstance(x, Trajectory | diffrax.Solution | optimistix.Solution)
 
 
 def _is_trajectory(x: Any) -> bool:

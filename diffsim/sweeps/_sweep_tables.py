@@ -25,6 +25,8 @@ class Tabled(NamedTuple):
     parameters: dict[str, np.ndarray]
     outcome: RunOutcome
     differentiated: Differentiated | None
+    runs: np.ndarray | None = None
+    """their numbers, if these are not 0, 1, ..."""
 
 
 def sweep_dataset(of: Tabled, axes: AbstractStateAxes | None) -> "xarray.Dataset":
@@ -37,7 +39,8 @@ def sweep_dataset(of: Tabled, axes: AbstractStateAxes | None) -> "xarray.Dataset
         if of.differentiated.kind == "fisher":
             places |= {"parameter_2": names}
     status = _code(of.outcome.status)
-    runs: dict[str, Any] = {"run": np.arange(len(status)), **_parameters(of)}
+    numbers = np.arange(len(status)) if of.runs is None else of.runs
+    runs: dict[str, Any] = {"run": numbers, **_parameters(of)}
     runs |= {name: (("run",), x) for name, x in _about_runs(of).items()}
     twice = sorted({*variables, *places} & set(runs) | {"status"} & set(variables))
     if twice:
@@ -88,9 +91,18 @@ def sbi_arrays(of: Tabled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             "to_sbi needs real outputs, got complex ones; return their real and "
             "imaginary parts from predict"
         )
+    # Words of PRNG keys are no numbers that anything follows from.
+    of_keys = [x.dtype == np.uint32 and x.ndim > 1 for x in of.parameters.values()]
+    swept = [
+        x for x, key in zip(of.parameters.values(), of_keys, strict=True) if not key
+    ]
+    runs = len(next(iter(of.parameters.values())))
     theta, x = (
-        np.concatenate([np.reshape(x, (len(x), -1)) for x in arrays], axis=1)
-        for arrays in (of.parameters.values(), numbers)
+        np.concatenate(
+            [np.empty((runs, 0)), *(np.reshape(x, (len(x), -1)) for x in arrays)],
+            axis=1,
+        )
+        for arrays in (swept, numbers)
     )
     mask = _code(of.outcome.status) == _code(RESULTS.successful)
     return theta.astype(np.float32), x.astype(np.float32), mask

@@ -85,7 +85,8 @@ def swept_parameters(model: PyTree, over: Any) -> SweptParameters:
             "{'bodies.masses[5]': masses} say; got "
             f"{over if isinstance(over, Mapping) else type(over).__name__}"
         )
-    if any(map(is_traced, jax.tree.leaves((model, dict(over))))):
+    # Inside jit whatever JAX makes is traced.
+    if any(map(is_traced, jax.tree.leaves((model, dict(over), jnp.zeros(()) + 0.0)))):
         raise ValueError(
             "sweep runs chunk after chunk from Python and cannot be compiled; inside "
             "jit, vmap or grad use jax.vmap of predict"
@@ -124,7 +125,10 @@ def _table(
     runs = len(next(iter(parameters.values())))
     real = [np.empty((runs, 0))]
     for path in dict.fromkeys(part.path for part in floats):
-        real.append(_rows(path, parameters[path], floats).astype(np.float64))
+        rows = _rows(path, parameters[path], floats).astype(np.float64)
+        kinds = {dtypes[part.leaf] for part in floats if part.path == path}
+        _check_range(path, rows, min(kinds, key=lambda kind: kind.itemsize))
+        real.append(rows)
     dtype = jnp.result_type(*[dtypes[part.leaf] for part in floats] or [float])
     whole = [
         _integers(part.path, parameters[part.path], part, dtypes[part.leaf])
@@ -166,11 +170,21 @@ def _without_keys(model: PyTree, keys: tuple[tuple[int, Any], ...]) -> PyTree:
     return jax.tree.unflatten(structure, leaves)
 
 
+def as_numpy(name: str, values: Any) -> np.ndarray:
+    """The values as an array; a sentence for lists whose lengths differ."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be an array, or lists of the same lengths, got {values!r:.60}"
+        ) from None
+
+
 def _real(path: str, values: Any) -> np.ndarray:
     check_unitless(f"over[{path!r}]", values)
     if is_key(values):
         values = jax.random.key_data(values)
-    array = np.asarray(as_jax_takes(f"over[{path!r}]", values))
+    array = as_numpy(f"over[{path!r}]", as_jax_takes(f"over[{path!r}]", values))
     if array.dtype.kind not in "fiu":
         raise ValueError(f"over[{path!r}] must be real numbers, got {array.dtype}")
     if array.ndim == 0 or len(array) == 0:
@@ -190,6 +204,19 @@ def _rows(path: str, values: np.ndarray, parts: Sequence[LeafSelection]) -> np.n
             f"over[{path!r}] must have shape {('run', *shape)}, got {values.shape}"
         )
     return values.reshape(len(values), -1)
+
+
+def _check_range(path: str, rows: np.ndarray, dtype: np.dtype):
+    """Raise for numbers that are infinite or zero in the type of their leaf."""
+    with np.errstate(over="ignore", under="ignore"):
+        held = np.abs(rows.astype(dtype))
+    lost = np.isfinite(rows) & (np.isinf(held) | ((held == 0) & (rows != 0)))
+    if lost.any():
+        raise ValueError(
+            f"over[{path!r}] has {rows[lost][0]:g}, which is {held[lost][0]:g} in "
+            f"{dtype}, the type of that leaf of the model; make the model in float64, "
+            "after ds.configure(enable_x64=True), or give other values"
+        )
 
 
 def _integers(

@@ -112,7 +112,7 @@ def test_file_describes_the_sweep_that_is_stored(folder, capsys):
 def test_exit_code_says_whether_runs_failed(folder, capsys):
     text = 'model = "swept_pendulum:pendulum"\n[over]\nlength = [1.0, -1.0]\n'
     (folder / "bad.toml").write_text(text)
-    assert _run("swept_pendulum:period", "bad.toml", "--store", "bad.zarr") == 1
+    assert _run("swept_pendulum:period", "bad.toml", "--store", "bad.zarr") == 3
     shown = capsys.readouterr()
     assert "1 successful, 1 failed" in shown.out
     assert "sweep: 2 of 2 runs, 1 failed" in shown.err

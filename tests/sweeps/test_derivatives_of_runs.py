@@ -45,6 +45,54 @@ def test_jacobian_is_that_of_the_closed_form(batch, reverse, monkeypatch):
     np.testing.assert_allclose(found.derivative["a"], by_a, rtol=1e-12)
 
 
+def test_derivative_that_is_not_finite_fails_the_run():
+    def predict(model):
+        return jnp.linalg.norm(model["b"])
+
+    over = {"b": np.array([[3.0, 4.0], [0.0, 0.0]])}
+    found = sweep(predict, _MODEL, over, derivative="gradient")
+    np.testing.assert_array_equal(found.outputs, [5.0, 0.0])
+    np.testing.assert_allclose(found.derivative["b"][0], [0.6, 0.8])
+    (failure,) = found.failures
+    assert failure.run == 1
+    assert failure.message == ds.RESULTS[ds.RESULTS.derivative_not_finite]
+
+
+@jax.custom_vjp
+def _reverse_only(x):
+    return x**2
+
+
+_reverse_only.defvjp(lambda x: (x**2, x), lambda x, bar: (2 * x * bar,))
+
+
+def _forward_only(x):
+    return jax.lax.while_loop(lambda y: jnp.abs(y) < 100, lambda y: 2 * y, x)
+
+
+def test_functions_of_one_mode_are_differentiated_by_that():
+    a = np.array([3.0, 5.0, 200.0])
+    found = sweep(
+        lambda m: _reverse_only(m["a"]), _MODEL, {"a": a}, derivative="gradient"
+    )
+    np.testing.assert_array_equal(found.derivative["a"], 2 * a)
+    many = {"a": a, "w": np.ones((3, 8))}
+    found = sweep(
+        lambda m: _forward_only(m["a"]) * m["w"].sum(),
+        {"a": jnp.array(1.0), "w": jnp.ones(8)},
+        many,
+        derivative="gradient",
+    )
+    np.testing.assert_array_equal(found.derivative["a"], [8 * 64, 8 * 32, 8])
+    with pytest.raises(ValueError, match=r"predict.*mode only.*lacks the other one"):
+        sweep(
+            lambda m: _reverse_only(m["a"]) + _forward_only(m["a"]),
+            _MODEL,
+            {"a": a},
+            derivative="gradient",
+        )
+
+
 def test_gradient_has_the_shape_of_what_its_path_names():
     found = sweep(
         lambda m: jnp.sum(_curve(m) ** 2), _MODEL, _OVER, derivative="gradient"

@@ -2,6 +2,8 @@
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,6 +22,20 @@ def test_values_of_an_axis_may_be_arrays():
     np.testing.assert_array_equal(found["x"], vectors[[0, 0, 1, 1]])
 
 
+def test_keys_of_random_numbers_may_be_an_axis():
+    keys = jax.random.split(jax.random.key(0), 2)
+    found = sweeps.grid(key=keys, x=[0.0, 1.0])
+    assert bool(jnp.all(found["key"] == keys[jnp.array([0, 0, 1, 1])]))
+
+    def noise(model):
+        return jax.random.normal(model["key"]) + model["x"]
+
+    drawn = sweeps.sweep(noise, {"key": keys[0], "x": jnp.array(0.0)}, found)
+    theta, x, _ = drawn.to_sbi()  # keys are no parameters to be inferred
+    np.testing.assert_array_equal(theta[:, 0], [0, 1, 0, 1])
+    np.testing.assert_allclose(x[1::2], x[::2] + 1, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("axes", "named", "message"),
     [
@@ -27,6 +43,12 @@ def test_values_of_an_axis_may_be_arrays():
         ({"a": 1.0}, {}, "shape"),
         ({"a": []}, {}, "at least one value"),
         ({"a": [1.0]}, {"a": [1.0]}, "as keywords"),
+        (
+            {"a": [[1.0], [1.0, 2.0]]},
+            {},
+            "grid axis 'a' must be an array, or lists of t",
+        ),
+        (["a"], {}, "needs a mapping of paths to values, got list"),
     ],
 )
 def test_invalid_axes_raise_value_error(axes, named, message):

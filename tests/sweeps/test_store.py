@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from stored_springs import content
+from stored_springs import content, run
 
 import diffsim as ds
 from diffsim import pde, problems
@@ -195,6 +195,50 @@ def test_any_chunk_holds_all_runs(chunk, tmp_path):
     stored = sweep(spring, model(), over, batch=4, store=path, options=options)
     assert_same_sweep(stored, kept)
     assert opened(path).x.chunks[0][0] == min(chunk or 4, 11)
+
+
+def test_parameters_of_any_name_are_coordinates(tmp_path):
+    made = {"m/x": jnp.arange(3.0), "y": {"a b": jnp.array(1.0)}}
+
+    def predict(model):
+        return {"flux/density": model["m/x"].sum(), "of b": model["y"]["a b"]}
+
+    over = {"m/x[0]": RATES, "y.a b": RATES + 2}
+    run(tmp_path / "runs.zarr", predict, made, over)
+    found = xarray.open_zarr(tmp_path / "runs.zarr")
+    assert set(found.coords) == {"run", "m_x[0]", "y.a_b"}
+    assert set(found.data_vars) == {"flux_density", "of_b", "status"}
+    for path, values in over.items():
+        (stored,) = [x for x in found.coords.values() if x.attrs.get("path") == path]
+        np.testing.assert_array_equal(stored, values)
+
+
+def test_runs_that_were_not_run_hold_no_number_that_may_be_one(tmp_path):
+    def predict(model):
+        whole = (10 * model["rate"]).astype(int)
+        return {"i": whole, "u": whole.astype(jnp.uint8), "x": model["rate"]}
+
+    run(tmp_path / "runs.zarr", predict, part=(0, 2))
+    found = xarray.open_zarr(tmp_path / "runs.zarr")
+    missing = found.status.values == found.status.attrs["not_run"]
+    assert missing.sum() == 5
+    assert np.all(found.i[missing] == np.iinfo(np.int64).min)
+    assert np.all(found.u[missing] == 255)
+    assert np.all(np.isnan(found.x[missing]))
+    assert not np.isnan(found.x[~missing]).any()
+
+
+def test_runs_of_a_part_have_their_numbers_in_the_sweep(tmp_path):
+    def predict(model):
+        return jnp.where(model["rate"] > 1.2, jnp.nan, model["rate"])
+
+    numbers = [3, 4, 5, 9, 10]
+    for store in (None, tmp_path / "runs.zarr"):
+        found = run(store, predict, part=(1, 2))
+        assert found.runs.tolist() == numbers
+        assert found.to_xarray().run.values.tolist() == numbers
+        assert [failure.run for failure in found.failures] == [9, 10]
+        assert "run 9: rate = 1.4" in str(found)
 
 
 def test_one_run_can_be_stored(tmp_path):

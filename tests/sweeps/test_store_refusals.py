@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import pytest
 from stored_springs import RATES, content, entry, model, run, truncate
 
+from diffsim.sweeps import _open_store
+
 
 zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
 
@@ -65,12 +67,12 @@ def without_description(store):
         ),
         ({}, {"made": model(start=jnp.array([1.0, 0.5]))}, "model differs"),
         ({}, {"over": {"rate": RATES + 1e-15}}, "over differs"),
-        ({}, {"over": {"rate": RATES[:10]}}, "over differs"),
-        ({}, {"derivative": "jacobian"}, "predict, derivative differ"),
+        ({}, {"over": {"rate": RATES[:10]}}, r"runs \(11 there, 10 here\), over"),
+        ({}, {"derivative": "jacobian"}, r"predict, derivative \(None there"),
         (
             {},
             {"predict": scaled(2.0), "over": {"rate": RATES[:10]}},
-            "predict, over differ;",
+            r"runs \(11 there, 10 here\), predict, over differ;",
         ),
     ],
     ids=[
@@ -99,10 +101,29 @@ def test_store_of_other_versions_is_refused_with_both_named(store):
     description["identity"]["versions"] = "diffsim 0.1.0, JAX 0.8.0"
     file.write_text(json.dumps(description))
     here = f"diffsim .*, JAX {jax.__version__}"
-    with pytest.raises(
-        ValueError, match=rf"versions differs \(diffsim 0.1.*, {here} h"
-    ):
+    with pytest.raises(ValueError, match=rf"its versions \(diffsim 0.1.*, {here} h"):
         run(store)
+
+
+def test_store_of_another_precision_is_refused_with_both_named(store):
+    with (
+        jax.enable_x64(False),
+        pytest.raises(ValueError, match=r"its precision \(float6"),
+    ):
+        run(store, made=model(rate=jnp.array(1.0), start=jnp.ones(2)))
+
+
+def test_names_that_are_one_in_a_store_are_refused(tmp_path):
+    made = {"a/b": jnp.array(1.0), "c": jnp.array(1.0)}
+    over = {"a/b": RATES, "c": RATES}
+    with pytest.raises(ValueError, match=r"got several named \['a_b'\], where spaces"):
+        run(tmp_path / "runs.zarr", lambda m: {"a_b": m["a/b"]}, made, over)
+
+
+def test_complete_store_that_cannot_be_written_is_read(store, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(_open_store, "claimed", None)  # would write its lock
+    assert run(store).stats["computed"] == 0
 
 
 def test_base_value_of_what_is_swept_does_not_matter(store):

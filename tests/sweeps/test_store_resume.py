@@ -8,6 +8,7 @@ import textwrap
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from stored_springs import (
@@ -148,6 +149,26 @@ def predict_of_file(path):
         return x, v, found, rate**2
 
     return predict
+
+
+def test_progress_counts_failures_of_earlier_calls(tmp_path):
+    def predict(model):
+        return jnp.where(model["rate"] < 0.75, jnp.nan, model["rate"])
+
+    seen = []
+    run(tmp_path / "runs.zarr", predict, part=(0, 2))
+    run(tmp_path / "runs.zarr", predict, progress=seen.append)
+    assert (seen[-1]["done"], seen[-1]["failed"]) == (11, 3)
+
+
+def test_damaged_values_of_the_runs_are_written_again(store):
+    before, file = content(store), store / "rate" / "c" / "0"
+    values = file.read_bytes()
+    file.write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="rate, which says what the runs are over, is"):
+        assert run(store).stats["computed"] == 0
+    assert file.read_bytes() == values
+    assert content(store) == before
 
 
 def test_failed_runs_are_repeated_alone(tmp_path):

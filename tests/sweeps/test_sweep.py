@@ -5,6 +5,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix
 import pytest
 
 from diffsim import inference, sweeps
@@ -119,6 +120,65 @@ def test_failures_are_listed_by_parameter_value_with_what_to_try():
     assert "4 runs over rate: 2 successful, 2 failed" in summary
     assert "Try a shorter step" in summary
     assert "run 1: rate = inf" in summary
+
+
+def test_solutions_of_other_libraries_tell_how_the_run_went():
+    def decay(rate):
+        term = diffrax.ODETerm(lambda t, y, rate: -rate * y)
+        controller = diffrax.PIDController(1e-9, 1e-9)
+        return diffrax.diffeqsolve(
+            term,
+            diffrax.Tsit5(),
+            0.0,
+            1.0,
+            None,
+            jnp.ones(2),
+            rate,
+            max_steps=50,
+            throw=False,
+            stepsize_controller=controller,
+        )
+
+    def root(square):
+        newton = optimistix.Newton(1e-8, 1e-8)
+        step = lambda y, square: y**2 - square  # noqa: E731
+        return optimistix.root_find(
+            step, newton, 1.0, square, max_steps=20, throw=False
+        )
+
+    found = sweep(decay, jnp.array(1.0), {"value": [1e-3, 1.0, 1e4]})
+    (failure,) = found.failures
+    assert (failure.run, failure.message[:17]) == (2, "The maximum numbe")
+    found = sweep(root, jnp.array(1.0), {"value": [4.0, -1.0]})
+    assert [failure.run for failure in found.failures] == [1]
+    np.testing.assert_allclose(found.outputs.value[0], 2.0)
+
+
+@pytest.mark.parametrize("batch", ["auto", 1])
+def test_errors_in_a_run_say_how_it_fails_alone(batch):
+    def positive(x):
+        return eqx.error_if(x, x < 0, "a length is negative")
+
+    said = "ends the sweep: a length is negative. Let such a run fail by its outcome"
+    with pytest.raises(RuntimeError, match=said):
+        sweep(positive, jnp.array(1.0), {"value": [1.0, -1.0]}, batch=batch)
+
+
+def test_sweep_in_jit_of_nothing_raises_value_error():
+    def inside():
+        return sweep(jnp.sin, jnp.array(1.0), {"value": np.arange(3.0)}).outputs
+
+    with pytest.raises(ValueError, match="cannot be compiled; inside jit"):
+        jax.jit(inside)()
+
+
+@pytest.mark.parametrize("value", [1e300, -1e39, 1e-46])
+def test_values_beyond_the_type_of_their_leaf_raise_value_error(value):
+    single = jnp.array(1.0, jnp.float32)
+    with pytest.raises(
+        ValueError, match=r"over\['value'\] has .* in float32, the type"
+    ):
+        sweep(jnp.sin, single, {"value": np.array([1.0, value])})
 
 
 def test_nonfinite_output_fails_the_run():
