@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 #: From this ratio of neighbors on, an axis of even ratios is logarithmic.
 _LEAST_RATIO = 1.05
+#: How one number is taken of outputs, by their type.
+_FIRST = "output=lambda outputs: outputs[:, 0] takes the first"
+_EXAMPLES = {
+    "Trajectory": "output=lambda run: run.states.positions[:, -1, 0, 0]",
+    "dict": "output=lambda outputs: outputs['energy']",
+}
 
 
 def sweep(
@@ -29,8 +35,9 @@ def sweep(
 ) -> "matplotlib.axes.Axes":
     """Draw an output of a sweep: a line over one parameter, a heat map over two.
 
-    Runs that failed are crosses below the line, and hatched in the map. Values in even
-    ratios, `np.geomspace`, have a logarithmic axis.
+    Two parameters that are drawn, as by `sweeps.sobol`, make points in the plane. Runs
+    that failed are crosses below the line or in the plane, and hatched in the map.
+    Values in even ratios, `np.geomspace`, have a logarithmic axis.
 
     ```python
     def period(pendulum):
@@ -43,8 +50,8 @@ def sweep(
 
     **Arguments**
 
-    - `found`: what `sweep` returned, over one parameter that is a number, or over two
-        with every combination of their values, as `sweeps.grid` makes them.
+    - `found`: what `sweep` returned, over one parameter that is a number, or over two.
+        A map needs every combination of their values, as `sweeps.grid` makes them.
     - `output`: a function from `Sweep.outputs`, whose arrays have a leading run axis,
         to one number a run, shape (run,); None takes outputs that are this already.
     - `label`: the name and unit of that number.
@@ -55,8 +62,8 @@ def sweep(
         `ax.collections[0].colorbar.ax`.
 
     **Raises:** `ValueError` for an output of another shape, parameters that are no
-        numbers, three or more of them, or two without all combinations; `ImportError`
-        with what to install where Matplotlib is missing.
+        numbers, or three or more of them; `ImportError` with what to install where
+        Matplotlib is missing.
 
     **Limits:** two parameters at most (convenience: take some runs of the others).
     """
@@ -92,7 +99,7 @@ def _values(found: Sweep, output: Any) -> np.ndarray:
     if shape != (len(found),):
         raise ValueError(
             f"output must give one number a run, shape ({len(found)},), got {shape}; "
-            "output=lambda outputs: outputs[:, 0] takes the first, say"
+            f"{_EXAMPLES.get(type(taken).__name__, _FIRST)}, say"
         )
     values = np.asarray(taken)
     if values.dtype.kind not in "fiub":
@@ -138,10 +145,8 @@ def _draw_map(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labe
         np.unique(given, return_inverse=True) for given in found.parameters.values()
     )
     if len(found) != x.size * y.size or len(set(zip(i, j, strict=True))) != len(found):
-        raise ValueError(
-            "parameters must be all combinations of their values, as sweeps.grid makes "
-            f"them: {x.size} × {y.size} here, got {len(found)} runs"
-        )
+        _draw_points(ax, found, values, label, words)
+        return
     table = np.full((y.size, x.size), np.nan)
     table[j, i] = values
     lost, word = _lost(found, values)
@@ -155,6 +160,21 @@ def _draw_map(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labe
     ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     with look():
         ax.figure.colorbar(mesh, ax=ax, label=label).outline.set_visible(False)
+
+
+def _draw_points(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labels):
+    """Runs that are no product, such as draws: a point each."""
+    (one, x), (other, y) = found.parameters.items()
+    lost, word = _lost(found, values)
+    points = ax.scatter(x[~lost], y[~lost], s=14, c=values[~lost], cmap="cividis")
+    if np.any(lost):
+        cross = {"s": 18, "c": INK, "marker": "x", "linewidth": 0.8}
+        ax.scatter(x[lost], y[lost], label=word, **cross)
+        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+        ax.legend(fontsize="small", frameon=False, **above)
+    ax.set(xlabel=words[one], ylabel=words[other])
+    with look():
+        ax.figure.colorbar(points, ax=ax, label=label).outline.set_visible(False)
 
 
 def _edges(values: np.ndarray) -> np.ndarray:

@@ -119,6 +119,18 @@ def test_heat_map_has_the_outputs_at_their_parameters():
     assert mesh.colorbar.ax.get_ylabel() == "z [m]"
 
 
+def test_draws_of_two_parameters_are_points_with_crosses_for_failures():
+    failed = np.array([False, True, False, False])
+    values = np.where(failed, np.nan, [1.0, 2.0, 3.0, 4.0])
+    ax = plots.sweep(made_sweep(PAIRS, values, failed), label="z [m]")
+    points, crosses = ax.collections
+    np.testing.assert_array_equal(points.get_offsets()[:, 0], [0, 2, 3])
+    np.testing.assert_array_equal(points.get_array(), [1, 3, 4])
+    np.testing.assert_array_equal(crosses.get_offsets(), [[1, 1]])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "b")
+    assert points.colorbar.ax.get_ylabel() == "z [m]"
+
+
 def test_outputs_that_are_not_finite_are_marked_as_such():
     found = made_sweep({"a": np.arange(3.0)}, np.arange(3.0), np.zeros(3, bool))
     with np.errstate(divide="ignore"):
@@ -134,10 +146,13 @@ PAIRS = {"a": np.arange(4.0), "b": np.arange(4.0)}
     ("over", "outputs", "said"),
     [
         ({"a": np.ones((4, 2))}, np.ones(4), "parameters must be one number a run"),
-        (PAIRS, np.ones(4), "parameters must be all combinations"),
         (PAIRS | {"c": np.ones(4)}, np.ones(4), "found must be over one or two"),
         ({"a": np.ones(4)}, np.ones((4, 2)), "output must give one number a run"),
-        ({"a": np.ones(4)}, {"x": np.ones(4)}, "output must give one number a run"),
+        (
+            {"a": np.ones(4)},
+            {"x": np.ones(4)},
+            r"one number a run.*outputs\['energy'\]",
+        ),
         ({"a": np.ones(4)}, 1j * np.ones(4), "output must give real numbers"),
     ],
 )
