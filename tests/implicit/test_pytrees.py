@@ -6,14 +6,13 @@ tangent: a parameter in one equation of two was an AssertionError in reverse mod
 
 import functools
 import itertools
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
+from relaxation import Relaxation
 
 from diffsim.implicit import (
     GMRES,
@@ -58,28 +57,7 @@ def by_root(pattern, p, **options):
     return root(residual, GUESS[: len(pattern)], p, **options)
 
 
-class Relaxation(optx.AbstractRootFinder):
-    """y ← y − f/4 until that moves nothing: of all solvers the quickest to compile."""
-
-    rtol: float = 0.0
-    atol: float = 1e-15
-    norm: Any = eqx.field(static=True, default=optx.max_norm)
-
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
-        return self.norm(y) + jnp.inf
-
-    def step(self, fn, y, args, options, state, tags):
-        f, aux = fn(y, args)
-        return jax.tree.map(lambda a, b: a - b / 4, y, f), self.norm(f), aux
-
-    def terminate(self, fn, y, args, options, state, tags):
-        return state <= self.atol, optx.RESULTS.successful
-
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
-        return y, aux, {}
-
-
-#: Rules of derivatives do not ask who found the root.
+#: Quicker to compile; rules of derivatives do not ask who found the root.
 relaxed = functools.partial(by_root, solver=Relaxation())
 
 
@@ -185,6 +163,14 @@ def check(solve, closed_form, pattern, *, loss=of_last, modes=TELLING, wrap=None
         np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-13, err_msg=name)
 
 
+def every_other(pattern):
+    """All modes for half of the tables, where all but one entry are in every way.
+
+    For the others, what meets every rule.
+    """
+    return MODES if np.sum(pattern) % 2 else TELLING
+
+
 def named(pattern):
     return "-".join("".join(map(str, row)) for row in pattern)
 
@@ -209,8 +195,10 @@ def test_linear_solve_is_differentiable_for_a_parameter_in_any_part(pattern):
 @each((1, 2, 3), 1)
 @pytest.mark.parametrize("wrap", [None, batched, jax.checkpoint, scanned])
 def test_every_mode_is_right_for_a_parameter_in_any_equations(pattern, wrap):
-    solve = by_root if wrap is None else relaxed
-    check(solve, cubic, pattern, modes=MODES, wrap=wrap)
+    if wrap is None:
+        check(by_root, cubic, pattern, modes=MODES)
+    else:
+        check(relaxed, cubic, pattern, modes=every_other(pattern), wrap=wrap)
 
 
 @pytest.mark.slow
@@ -229,7 +217,7 @@ def test_mixed_derivatives_are_right_for_parameters_in_different_equations(patte
 @pytest.mark.slow
 @each((6,), 1)
 def test_every_mode_is_right_for_any_part_of_a_linear_system(pattern):
-    check(by_linear_solve, triangular, pattern, modes=MODES)
+    check(by_linear_solve, triangular, pattern, modes=every_other(pattern))
 
 
 @pytest.mark.slow

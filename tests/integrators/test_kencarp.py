@@ -82,7 +82,8 @@ def test_both_modes_agree_under_adaptive_steps(kaps):
         return simulate(simulation, np.array([-0.2, 0.3]), method).states
 
     start = jnp.asarray([0.8, 1.0, 0.5])
-    forward, reverse = jax.jacfwd(run)(start), jax.jacrev(run)(start)
+    both = jax.jit(lambda start: (jax.jacfwd(run)(start), jax.jacrev(run)(start)))
+    forward, reverse = both(start)
     np.testing.assert_allclose(forward, reverse, rtol=1e-10, atol=1e-12)
 
 
