@@ -46,9 +46,11 @@ def supports_elements(loop: Scan) -> bool:
     carries = loop.constants + loop.carry == len(inside.invars)
     if not carries or loop.carry < len(inside.outvars):
         return False
-    numbers = sum(math.prod(x.aval.shape) for eqn in every for x in eqn.outvars)
+    found = [x for eqn in every for x in eqn.outvars]
+    sizes = [math.prod(x.aval.shape) for x in (*inside.invars, *found)]
     gains = not operations(loop.body).isdisjoint(_REDUCTIONS)
-    return gains and numbers <= _MOST_NUMBERS and all(map(_is_understood, every))
+    few = all(sizes) and sum(sizes) <= _MOST_NUMBERS
+    return gains and few and all(map(_is_understood, every))
 
 
 def _is_understood(eqn: Any) -> bool:

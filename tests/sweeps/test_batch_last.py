@@ -208,8 +208,27 @@ def test_loops_by_elements_equal_vmap(function):
     _assert_equals_vmap(function, by_elements=True)
 
 
+def _of_nothing(row):
+    """A carry without a number beside one, and a sum over it."""
+
+    def step(carry, _):
+        x, none = carry
+        return (x + jnp.sum(x) + jnp.sum(none), none), None
+
+    return jax.lax.scan(step, (row, jnp.zeros((0, 3))), None, length=3)[0]
+
+
 @pytest.mark.parametrize(
-    "function", [_leapfrog, _nested, _operations, _with_gradient, _branching, _sealed]
+    "function",
+    [
+        _leapfrog,
+        _nested,
+        _operations,
+        _with_gradient,
+        _branching,
+        _sealed,
+        _of_nothing,
+    ],
 )
 def test_other_loops_stay_whole_beside_those_by_elements(function):
     _assert_equals_vmap(function, by_elements=True)
