@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import zarr
 
 
-def _not_run(dtype: np.dtype) -> float:
+def _not_run(dtype: np.dtype) -> np.generic:
     """A value that no run comes to, nearly: of what is true or false there is none."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        return limits.min if dtype.kind == "i" else limits.max
-    return {"f": np.nan, "c": np.nan, "b": False}[dtype.kind]
+        return dtype.type(limits.min if dtype.kind == "i" else limits.max)
+    return dtype.type({"f": np.nan, "c": np.nan, "b": False}[dtype.kind])
 
 
 def modules() -> tuple[Any, Any]:
@@ -131,7 +131,7 @@ def _create_array(
         shape=(runs, *variable.shape),
         chunks=(chunk, *variable.shape),
         dtype=dtype,
-        fill_value=dtype.type(NOT_RUN if status else _not_run(dtype)),
+        fill_value=dtype.type(NOT_RUN) if status else _not_run(dtype),
         dimension_names=("run", *variable.dims),
         # Readers see by the checksum that a file was damaged.
         compressors=[ZstdCodec(level=1), Crc32cCodec()],
