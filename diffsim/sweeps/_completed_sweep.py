@@ -211,11 +211,11 @@ class Sweep(eqx.Module):
         `inference.append_simulations(torch.from_numpy(theta[mask]),
         torch.from_numpy(x[mask]))`.
 
-        **Returns:** `theta`, shape (run, parameter), in the order of `over`, PRNG keys
-        left out; `x`, shape
-        (run, number), the outputs of a run in a row, of trajectories their states;
-        `mask`, shape (run,), False for runs that failed, whose `x` are NaN. In float32,
-        which neural networks are trained in.
+        **Returns:** `theta`, shape (run, parameter), in the order of `over`, without
+        PRNG keys (vectors of uint32); `x`, shape (run, number), the outputs of a run in
+        a row, of trajectories and solutions their states; `mask`, shape (run,), False
+        for runs that failed, whose `x` are NaN. In float32, which neural networks are
+        trained in.
 
         **Raises:** `ValueError` for complex outputs.
         """

@@ -63,9 +63,7 @@ class SweepOptions:
                 raise ValueError(
                     f"{name} must be a positive integer{unit}, got {value!r}"
                 )
-        if not (self.progress is None or isinstance(self.progress, bool)) and not (
-            callable(self.progress)
-        ):
+        if not (isinstance(self.progress, bool | None) or callable(self.progress)):
             raise ValueError(
                 "progress must be True, False or a function of the state, got "
                 f"{self.progress!r}"

@@ -50,10 +50,7 @@ def sweep_outcome(
     status: Any = RESULTS.successful
     for solved in filter(_has_result, found):
         earlier = jnp.asarray(status != RESULTS.successful)
-        result = solved.result
-        if not _is_trajectory(solved):  # an outcome by the library's own name
-            result = RESULTS.promote(result)
-        status = RESULTS.where(earlier, status, result)
+        status = RESULTS.where(earlier, status, _result_of(solved))
     usable = jnp.asarray(status != RESULTS.successful) | is_finite(numbers_in(found))
     status = RESULTS.where(usable, status, RESULTS.prediction_not_finite)
     return jax.tree.map(_keep, returned, is_leaf=_is_trajectory), status
@@ -94,6 +91,15 @@ def numbers_in(outputs: PyTree) -> PyTree:
 
 def _has_result(x: Any) -> bool:
     return isinstance(x, Trajectory | diffrax.Solution | optimistix.Solution)
+
+
+def _result_of(solved: Any) -> RESULTS:
+    """How it went; that an event ended a solution is no failure."""
+    if _is_trajectory(solved):
+        return solved.result
+    result = RESULTS.promote(solved.result)
+    ended = jnp.asarray(result == RESULTS.event_occurred)
+    return RESULTS.where(ended, RESULTS.successful, result)
 
 
 def _is_trajectory(x: Any) -> bool:

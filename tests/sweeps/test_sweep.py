@@ -154,6 +154,27 @@ def test_solutions_of_other_libraries_tell_how_the_run_went():
     np.testing.assert_allclose(found.outputs.value[0], 2.0)
 
 
+def test_solution_that_an_event_ended_is_no_failure():
+    def fall(height):
+        """From rest at this height; the ground ends it."""
+        event = diffrax.Event(lambda t, y, args, **_: y[0] < 0)
+        return diffrax.diffeqsolve(
+            diffrax.ODETerm(lambda t, y, args: jnp.stack([y[1], -1.0])),
+            diffrax.Tsit5(),
+            0.0,
+            3.0,
+            0.01,
+            jnp.stack([height, 0.0]),
+            event=event,
+            throw=False,
+        )
+
+    found = sweep(fall, jnp.array(1.0), {"value": [0.5, 2.0, 100.0]})
+    assert found.successful.all()
+    ends = np.minimum(np.sqrt(2 * np.array([0.5, 2.0, 100.0])), 3.0)
+    np.testing.assert_allclose(found.outputs.ts[:, 0], ends, atol=0.011)
+
+
 @pytest.mark.parametrize("batch", ["auto", 1])
 def test_errors_in_a_run_say_how_it_fails_alone(batch):
     def positive(x):
