@@ -5,12 +5,10 @@ through a private path from another package; files and functions stay small.
 """
 
 import ast
-import pathlib
 
-import pytest
+from loops import FILES, PACKAGE as ROOT, for_each_file, parsed
 
 
-ROOT = pathlib.Path(__file__).resolve().parents[1] / "diffsim"
 FOUNDATION = {
     "_atomic_file",
     "_citations",
@@ -75,8 +73,6 @@ MAY_IMPORT_INSIDE = {
 }
 MIN_FILE, MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 40, 400, 60, 3
 
-FILES = sorted(ROOT.rglob("*.py"))
-
 
 def name_of(path):
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
@@ -90,7 +86,7 @@ def imports(path, *, lazy=True):
     """Every diffsim module that `path` imports; without function bodies if not lazy."""
     package = name_of(path).split(".")
     package = package if path.name == "__init__.py" else package[:-1]
-    pending, found = [ast.parse(path.read_text())], set()
+    pending, found = [parsed(path)], set()
     while pending:
         node = pending.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not lazy:
@@ -107,7 +103,7 @@ def imports(path, *, lazy=True):
     return {m for m in found if m.split(".")[0] == ROOT.name} - {name_of(path)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each_file
 def test_imports_respect_the_layers(path):
     """Imports go down the table, and across packages only through the front door."""
     here = name_of(path).split(".")[1:2]
@@ -146,7 +142,7 @@ def test_files_are_not_crumbs():
     assert short == SHORT.keys()
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each_file
 def test_sub_packages_are_entered_by_their_front_doors(path):
     """A sub-package is imported as a whole, by those that the table lists."""
     package, *inside = name_of(path).split(".")[1:] or [""]
@@ -186,25 +182,24 @@ def test_imports_have_no_cycles():
         visit(module)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each_file
 def test_files_and_functions_stay_within_their_size_limits(path):
-    text = path.read_text()
-    assert text.count("\n") <= MAX_FILE, "split the concept, not the file"
+    assert path.read_text().count("\n") <= MAX_FILE, "split the concept, not the file"
     assert len(path.relative_to(ROOT).parts) <= MAX_DEPTH
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             docstring = ast.get_docstring(node, clean=False) or ""
             lines = node.end_lineno - node.lineno + 1 - docstring.count("\n")
             assert lines <= MAX_FUNCTION, f"{node.name} has {lines} lines"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@for_each_file
 def test_matrix_products_are_in_full_precision(path):
     """A GPU rounds others to TF32; pictures and tables are not computed there."""
     if path.relative_to(ROOT).parts[0] in {"cli", "plots"}:
         return
     contractions = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         operator = getattr(node, "op", None)
         assert not isinstance(operator, ast.MatMult), f"write product, {node.lineno}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

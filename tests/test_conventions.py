@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
+from loops import PACKAGE, for_each_file, parsed
 
 import diffsim._validation
 from diffsim import (
@@ -35,8 +36,6 @@ from diffsim.problems import load_de440
 
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
-PACKAGE = REPOSITORY / "diffsim"
-FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: What a user imports, and JAX's state before and after.
 IMPORTING = """
@@ -158,10 +157,10 @@ def test_changelog_starts_with_this_version():
     assert headings[0] == diffsim.__version__
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each_file
 def test_names_and_docstrings_follow_the_conventions(path):
     """Modules open with one sentence; nouns, no accessors, no inheritance by super."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     assert not {"utils", "helpers", "misc", "common"} & set(path.stem.split("_"))
     if tree.body:
         docstring = ast.get_docstring(tree) or ""
@@ -197,12 +196,12 @@ BRITISH = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each_file
 def test_no_name_is_given_twice_in_a_module(path):
     """The second constant would silently be that of the first one's readers as well."""
     names = [
         target.id
-        for node in ast.parse(path.read_text()).body
+        for node in parsed(path).body
         for target in getattr(node, "targets", [getattr(node, "target", None)])
         if isinstance(target, ast.Name)
     ]
@@ -220,10 +219,10 @@ def test_subjects_of_commits_name_a_component_and_say_what_is_done():
     assert "72" in objection(f"pde: Add {70 * 'a'}")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each_file
 def test_names_are_words_of_the_field(path):
     """Of modules and classes; what stands inside a function is its own business."""
-    pending = list(ast.parse(path.read_text()).body)
+    pending = list(parsed(path).body)
     while pending:
         node = pending.pop()
         if isinstance(node, ast.ClassDef):
@@ -234,37 +233,28 @@ def test_names_are_words_of_the_field(path):
             assert not BRITISH.search(name.lower()), f"{node.name}, line {node.lineno}"
 
 
-#: Folders whose annotations are still to come.
-_UNTYPED: set[str] = set()
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each_file
 def test_no_function_returns_any(path):
     """A return of `Any` says nothing; `object` is whatever is only passed on."""
-    if path.relative_to(PACKAGE).parts[0] in _UNTYPED:
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef) and node.returns is not None:
             named = ast.unparse(node.returns).replace("typing.", "").split(" | ")
             assert "Any" not in named, f"{node.name}, line {node.lineno}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each_file
 def test_pytrees_are_known_to_type_checkers(path):
     """Those of jaxtyping are not, and what holds one is not either."""
-    parts = path.relative_to(PACKAGE).parts
-    if parts[0] in {"_types.py", *_UNTYPED}:
+    if path == PACKAGE / "_types.py":
         return
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module == "jaxtyping":
             assert "PyTree" not in {alias.name for alias in node.names}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+@for_each_file
 def test_what_prints_is_what_a_prompt_shows(path):
-    if path.relative_to(PACKAGE).parts[0] in _UNTYPED:
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ClassDef):
             methods = {x.name for x in node.body if isinstance(x, ast.FunctionDef)}
             assert "__str__" not in methods or "__repr__" in methods, node.name

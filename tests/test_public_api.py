@@ -9,6 +9,7 @@ import types
 
 import equinox as eqx
 import pytest
+from loops import for_each
 
 import diffsim as ds
 from diffsim import integrators, nbody
@@ -47,11 +48,12 @@ _TOP = (
     "sweep",
 )
 _PUBLIC = [
-    pytest.param(getattr(package, name), id=f"{package.__name__[8:]}.{name}")
+    getattr(package, name)
     for package in _PACKAGES
     for name in package.__all__
     if callable(getattr(package, name))
-] + [pytest.param(ds.configure, id="configure")]
+] + [ds.configure]
+for_each_public = for_each(_PUBLIC, lambda thing: thing.__qualname__)
 
 
 def sections(thing):
@@ -102,7 +104,7 @@ def test_importing_the_library_does_not_load_lazy_packages():
     assert not loaded & set(later)
 
 
-@pytest.mark.parametrize("thing", _PUBLIC)
+@for_each_public
 def test_docstring_starts_with_a_sentence(thing):
     docstring = thing.__doc__
     assert docstring and docstring is not type(thing).__doc__
@@ -111,7 +113,7 @@ def test_docstring_starts_with_a_sentence(thing):
     assert first.endswith((".", ":")), "a sentence, or what an equation completes"
 
 
-@pytest.mark.parametrize("thing", _PUBLIC)
+@for_each_public
 def test_every_argument_of_a_function_is_explained(thing):
     if inspect.isclass(thing):
         return
@@ -119,7 +121,7 @@ def test_every_argument_of_a_function_is_explained(thing):
     assert set(parameters) <= explained(inspect.getdoc(thing) or "")
 
 
-@pytest.mark.parametrize("thing", _PUBLIC)
+@for_each_public
 def test_docstring_of_a_class_explains_every_constructor_argument(thing):
     found = sections(thing)
     if not inspect.isclass(thing) or not {"Arguments", "Fields"} & set(found):
@@ -128,7 +130,7 @@ def test_docstring_of_a_class_explains_every_constructor_argument(thing):
     assert set(parameters) <= explained(inspect.getdoc(thing) or "")
 
 
-@pytest.mark.parametrize("thing", _PUBLIC)
+@for_each_public
 def test_limits_are_marked_mathematics_or_convenience(thing):
     limits = sections(thing).get("Limits")
     if limits is not None:
@@ -145,13 +147,13 @@ def test_integrator_docstring_has_good_values_limits_and_references(name):
     assert solver.references
 
 
-@pytest.mark.parametrize("thing", _PUBLIC)
+@for_each_public
 def test_references_are_digital_identifiers(thing):
     for key in getattr(thing, "references", ()):
         assert re.fullmatch(r"10\.\d{4,9}/\S+|arXiv:\d{4}\.\d{4,5}", key), key
 
 
-@pytest.mark.parametrize("thing", _PUBLIC)
+@for_each_public
 def test_classes_are_abstract_or_final(thing):
     if not inspect.isclass(thing) or not issubclass(thing, eqx.Module):
         return
