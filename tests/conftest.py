@@ -5,10 +5,12 @@ Checks take a sixth of the time; DIFFSIM_UNCHECKED=1 leaves them to others.
 
 import gc
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 
 
 # Most of the time is compilation, of which XLA's older emitters take 0.7 where there
@@ -22,10 +24,10 @@ _QUICK = (
 )
 
 
-def _is_known(flag):
+def _are_known(*flags):
     trial = subprocess.run(
         [sys.executable, "-c", "import jax; jax.devices()"],
-        env=os.environ | {_FLAGS: flag},
+        env=os.environ | {_FLAGS: " ".join(flags)},
         capture_output=True,
         check=False,
     )
@@ -33,7 +35,8 @@ def _is_known(flag):
 
 
 if _FLAGS not in os.environ:
-    os.environ[_FLAGS] = " ".join(filter(_is_known, _QUICK))
+    known = _QUICK if _are_known(*_QUICK) else filter(_are_known, _QUICK)
+    os.environ[_FLAGS] = " ".join(known)
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
@@ -86,15 +89,32 @@ def pytest_configure(config):
     if _COMPILED not in os.environ:
         _created.append(tempfile.mkdtemp(prefix="diffsim-tests-"))
         os.environ[_COMPILED] = _created[0]
+    elif not hasattr(config, "workerinput"):
+        _delete_unreadable(pathlib.Path(os.environ[_COMPILED]))
     jax.config.update("jax_compilation_cache_dir", os.environ[_COMPILED])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
+def _delete_unreadable(folder):
+    """Delete what a process left half written: JAX would never write it again."""
+    decompress, errors = zlib.decompress, zlib.error
+    if sys.version_info >= (3, 14):  # as JAX itself decides
+        from compression import zstd
+
+        decompress, errors = zstd.decompress, zstd.ZstdError
+    for entry in folder.glob("*-cache"):
+        try:
+            decompress(entry.read_bytes())
+        except errors:
+            entry.unlink(missing_ok=True)
+
+
 def pytest_collection_modifyitems(items):
-    """Marks the rows of `_CORE`, but for the slow ones."""
+    """Mark the plain rows of `_CORE`."""
     for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
         listed = item.path.stem in _CORE.get(item.path.parent.name, ())
-        if listed and item.get_closest_marker("slow") is None:
+        if listed and not marks & {"slow", "release"}:
             item.add_marker("core")
 
 

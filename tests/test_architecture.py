@@ -6,7 +6,7 @@ through a private path from another package; files and functions stay small.
 
 import ast
 
-from loops import FILES, PACKAGE as ROOT, for_each_file, parsed
+from rows import FILES, PACKAGE as ROOT, for_each_file, parsed
 
 
 FOUNDATION = {

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
-from loops import PACKAGE, for_each_file, parsed
+from rows import PACKAGE, for_each_file, parsed
 
 import diffsim._validation
 from diffsim import (

@@ -29,7 +29,17 @@ WITH_CODE = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            marks=pytest.mark.about(page.relative_to(REPOSITORY).as_posix()),
+            id=page.relative_to(REPOSITORY).as_posix(),
+        )
+        for page in WITH_CODE
+    ],
+)
 def test_examples_of_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}

@@ -111,8 +111,14 @@ def test_lines_of_a_snippet_are_those_of_its_file():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
-    WITH_SNIPPETS,
-    ids=lambda path: "/".join(path.with_suffix("").relative_to(ROOT).parts),
+    [
+        pytest.param(
+            path,
+            marks=pytest.mark.about(path.relative_to(ROOT.parent).as_posix()),
+            id=path.relative_to(ROOT).with_suffix("").as_posix(),
+        )
+        for path in WITH_SNIPPETS
+    ],
 )
 def test_snippets_of_docstrings_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files

@@ -9,7 +9,7 @@ import types
 
 import equinox as eqx
 import pytest
-from loops import for_each
+from rows import for_each
 
 import diffsim as ds
 from diffsim import integrators, nbody

@@ -10,6 +10,9 @@ import diffsim as ds
 from diffsim import integrators, pde
 
 
+pytestmark = pytest.mark.optimized
+
+
 def gas(scheme, riemann_solver):
     grid = pde.Grid((7, 6), 0.1, (1.2, 0.9))
     law, (x, y) = (

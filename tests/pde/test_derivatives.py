@@ -5,6 +5,9 @@ import pytest
 from diffsim.cli._derivative_table import slopes
 
 
+pytestmark = pytest.mark.optimized
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

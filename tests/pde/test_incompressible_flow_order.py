@@ -10,6 +10,9 @@ import diffsim as ds
 from diffsim import pde
 
 
+pytestmark = pytest.mark.optimized
+
+
 NU = 0.05
 
 

@@ -15,6 +15,9 @@ from diffsim.sweeps._chunked_run import Chunks
 from diffsim.sweeps._swept_parameters import Rows, swept_parameters
 
 
+pytestmark = pytest.mark.optimized
+
+
 _ROWS = np.arange(100.0)
 
 

@@ -15,6 +15,9 @@ from diffsim import nbody, problems
 from diffsim.sweeps import SweepOptions, sweep
 
 
+pytestmark = pytest.mark.optimized
+
+
 pytest.importorskip("zarr"), pytest.importorskip("xarray")
 
 

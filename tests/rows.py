@@ -1,8 +1,10 @@
-"""One row for what only reads: a loop costs less than hundreds of rows."""
+"""Rows of tests: one for many items that are only read, and which are slow."""
 
 import ast
 import functools
 import pathlib
+
+import pytest
 
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "diffsim"
@@ -38,3 +40,13 @@ def for_each(items, name=str):
 def for_each_file(check):
     """Make a test of one file of the library a test of all."""
     return for_each(FILES, lambda path: str(path.relative_to(PACKAGE)))(check)
+
+
+def first_plain(values, count=1):
+    """Rows of which the first are plain, and all others of the slow tier.
+
+    A tuple holds a value for each of several parameters.
+    """
+    values = [value if isinstance(value, tuple) else (value,) for value in values]
+    slow = [pytest.param(*value, marks=pytest.mark.slow) for value in values[count:]]
+    return [pytest.param(*value) for value in values[:count]] + slow
