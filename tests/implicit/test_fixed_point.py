@@ -64,10 +64,3 @@ def test_map_without_a_fixed_point_fails_with_nan():
     found = fixed_point(lambda y, _: y + 1, 0.0, throw=False, full=True)
     assert found.status != RESULTS.successful
     assert np.isnan(found.value)
-
-
-def test_invalid_map_or_memory_raises_value_error():
-    with pytest.raises(ValueError, match="function must return as many numbers"):
-        fixed_point(lambda y, _: y[:2], np.ones(3))
-    with pytest.raises(ValueError, match="memory must be 1 or more, got 0"):
-        Anderson(memory=0)

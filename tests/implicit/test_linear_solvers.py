@@ -24,7 +24,6 @@ from diffsim.implicit import (
     LaggedLU,
     LineaxSolver,
     MinimumNorm,
-    Newton,
     Tridiagonal,
     root,
 )
@@ -316,24 +315,6 @@ def test_residual_with_reverse_mode_only_has_a_gradient():
         np.testing.assert_allclose(pull(jnp.ones(3))[0], 1 / (3 * y**2 + 2), rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("linear_solver", "guess", "sentence"),
-    [
-        (Tridiagonal(), jnp.zeros(2), "needs 3 unknowns or more, got 2"),
-        (Tridiagonal(), (jnp.zeros(3), jnp.zeros(3)), "solves for one array of shape"),
-        (BlockTridiagonal(), jnp.zeros(3), r"shape \(\.\.\., n, m\), got"),
-    ],
-)
-def test_unsupported_shape_of_the_unknown_raises_value_error(
-    linear_solver, guess, sentence
-):
-    def residual(y, _):
-        return jax.tree.map(lambda a: a - 1, y)
-
-    with pytest.raises(ValueError, match=sentence):
-        root(residual, guess, adjoint=ImplicitAdjoint(linear_solver))
-
-
 def test_row_scales_have_no_derivative_and_solutions_the_right_one():
     """A maximum that is computed anew may be none: 0/0 where unoptimized code ran."""
     matrix, b = jnp.eye(4) + jnp.arange(16.0).reshape(4, 4) / 30, jnp.arange(4.0)
@@ -347,18 +328,3 @@ def test_row_scales_have_no_derivative_and_solutions_the_right_one():
     exact = jax.jacfwd(lambda a: jnp.linalg.solve(a, b))(matrix)
     for mode in (jax.jacfwd, jax.jacrev):
         np.testing.assert_allclose(mode(answer)(matrix), exact, rtol=1e-12, atol=1e-14)
-
-
-def test_invalid_arguments_raise_value_error():
-    with pytest.raises(ValueError, match="lower and upper must be 0 or more, and not"):
-        Banded(0, 0)
-    with pytest.raises(ValueError, match="refinement_steps must be 1 or more, got 0"):
-        LaggedLU(refinement_steps=0)
-    with pytest.raises(
-        ValueError, match="linear_solver must factor for Newton's steps"
-    ):
-        root(
-            lambda y, _: y**3 - 1,
-            2.0,
-            solver=Newton(linear_solver=Krylov(), backward=True),
-        )

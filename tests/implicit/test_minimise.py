@@ -116,10 +116,3 @@ def test_newton_refinement_reaches_machine_precision():
     )
     assert abs(rough - 1 / 3) < 1e-6
     assert abs(fine - 1 / 3) < 1e-15
-
-
-def test_invalid_arguments_raise_value_error():
-    with pytest.raises(ValueError, match="objective must return one number, got"):
-        minimise(lambda y, _: y, jnp.zeros(2))
-    with pytest.raises(ValueError, match=r"hessian must be one of .*, got 'exact'"):
-        least_squares(lambda y, _: y, 1.0, hessian="exact")

@@ -111,14 +111,3 @@ def test_max_steps_of_optimistix_is_respected():
     )
     assert found.result == optx.RESULTS.nonlinear_max_steps_reached
     assert found.stats["num_steps"] == 2
-
-
-def test_refinements_raise_value_error():
-    with pytest.raises(ValueError, match="refinements=0 in a function of Optimistix"):
-        optx.root_find(
-            CALLS["root_find"][0],
-            optx.Newton(1e-11, 1e-11),
-            0.3,
-            0.4,
-            adjoint=ImplicitAdjoint(refinements=1),
-        )

@@ -272,13 +272,6 @@ def test_condition_number_has_the_derivative_of_the_closed_form():
     assert abs(slope + 0.5 / np.sin(0.5) ** 2) < 1e-12
 
 
-def test_unknown_kind_raises_value_error(oscillator):
-    with pytest.raises(
-        ValueError, match="kind must be 'expected', 'observed' or 'sampled'"
-    ):
-        fisher(oscillator.predict, oscillator.truth, noise=Gaussian(1.0), kind="both")
-
-
 def test_fisher_matrix_is_a_pytree_of_arrays(line):
     leaves = jax.tree.leaves(line)
     assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves)
@@ -300,3 +293,33 @@ def test_derivative_of_error_bars_beside_an_undetermined_parameter_is_nan(mode):
     assert np.all(np.isnan(mode(lambda s: stderr(s, fixed=False))(1.0)))
     found = mode(lambda s: stderr(s, fixed=True))(2.0)
     np.testing.assert_allclose(found, -stderr(2.0, fixed=True) / 2, rtol=1e-12)
+
+
+def test_fisher_information_adds_by_parameter_name():
+    def known(sigma, free):
+        model, x = {"a": 1.0, "b": 2.0}, jnp.linspace(0, 1, 5)
+        noise = Gaussian(sigma)
+        return fisher(lambda m: m["a"] + m["b"] * x, model, noise=noise, free=free)
+
+    one, other = known(0.1, ["a", "b"]), known(0.3, ["b", "a"])
+    found = one + other
+    assert found.names == ("a", "b")
+    exact = one.matrix + other.matrix[::-1, ::-1]
+    np.testing.assert_allclose(found.matrix, exact, rtol=1e-12)
+
+
+def test_fisher_information_adds_and_scales_as_its_matrix():
+    x, model = jnp.linspace(0, 1, 5), {"a": 1.0, "k": 2.0}
+    found = fisher(lambda m: m["a"] + m["k"] * x, model, noise=Gaussian(0.1))
+    matrix, prior = np.asarray(found.matrix), np.diag([4.0, 0.0])
+    for either, expected in (
+        (sum([found, found]), 2 * matrix),
+        (3 * found, 3 * matrix),
+        (found * np.float64(3), 3 * matrix),
+        (found + prior, matrix + prior),
+        (prior + found, matrix + prior),
+        (jnp.asarray(prior) + found, matrix + prior),
+        (0 * found, 0 * matrix),
+    ):
+        # roots of sums of squares, squared again: some roundings of the largest entry
+        np.testing.assert_allclose(either.matrix, expected, rtol=1e-12, atol=1e-10)

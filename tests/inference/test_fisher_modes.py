@@ -353,15 +353,6 @@ def test_another_vector_compiles_nothing(compilations):
     assert compilations() == before
 
 
-def test_dense_matrix_of_ten_thousand_parameters_is_refused_before_it_runs():
-    def predict(x):
-        raise AssertionError
-
-    words = r"^free: the Fisher matrix of 10000 parameters would take 0\.8 GB.*modes\(k"
-    with pytest.raises(ValueError, match=words):
-        fisher(predict, jnp.zeros((100, 100)), noise=Gaussian(1.0))
-
-
 # What is refused ------------------------------------------------------------------
 
 

@@ -401,3 +401,21 @@ def test_a_fit_that_goes_on_from_another_compiles_nothing(compilations):
     before = compilations()
     fitted(near)
     assert compilations() == before
+
+
+def test_whitened_data_give_generalized_least_squares():
+    x, data = np.linspace(0, 1, 5), np.array([1.0, 1.7, 2.4, 2.2, 3.1])
+    covariance = np.exp(-np.abs(x[:, None] - x))
+    whiten = np.linalg.inv(np.linalg.cholesky(covariance))
+
+    def predict(model):
+        return whiten @ (model["a"] + model["k"] * x)
+
+    start = {"a": 1.0, "k": 2.0}
+    found = fit(predict, start, whiten @ data, noise=Gaussian(1.0))
+    A = np.stack([np.ones(5), x], axis=1)
+    matrix = A.T @ np.linalg.solve(covariance, A)
+    exact = np.linalg.solve(matrix, A.T @ np.linalg.solve(covariance, data))
+    # the default tolerance of a fit
+    np.testing.assert_allclose(found.values, exact, rtol=1e-8)
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(matrix), rtol=1e-8)

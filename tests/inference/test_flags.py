@@ -3,11 +3,11 @@
 import json
 import pathlib
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from diffsim._results import RESULTS
 from diffsim.inference import Free, Gaussian, fit
 
 
@@ -59,12 +59,8 @@ def test_active_bound_and_misfit_are_flagged():
     assert found.flags["at_bound"] == "a ended at a bound"
 
 
-def test_flags_of_a_batch_of_fits_raise_value_error():
-    def fitted(data):
-        return fit(lambda m: m["a"] * X, {"a": 0.4}, data, noise=Gaussian(1.0))
-
-    assert fitted(X).flags == {}
-    batch = jax.vmap(fitted)(jnp.stack([X, 2 * X]))
-    with pytest.raises(ValueError, match="flags are those of one fit outside jit"):
-        _ = batch.flags
-    assert jax.tree.map(lambda x: x[0], batch).flags == {}
+def test_too_small_sigma_sets_the_status_chi2_not_finite():
+    sigma = np.array([1, 1, 1e-300, 1, 1])
+    found = fit(lambda m: m["a"] * X, {"a": 0.4}, np.ones(5), noise=Gaussian(sigma))
+    assert found.status == RESULTS.chi2_not_finite
+    assert "a sigma is too small" in str(found)

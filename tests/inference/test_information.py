@@ -7,7 +7,7 @@ import pytest
 from likelihood_cases import CASES, Laplace, X, line
 
 import diffsim as ds
-from diffsim.inference import Fisher, Gaussian, Poisson, Prior, StudentT, fisher
+from diffsim.inference import Fisher, Gaussian, Prior, fisher
 
 
 MODEL = {"a": 1.5, "b": 0.8, "s": 0.3}
@@ -130,35 +130,6 @@ def test_dali_of_a_quadratic_prediction_is_its_likelihood():
         exact = -0.5 * np.sum((np.asarray(away) / 0.1) ** 2)
         found = bent.log_prob(bent.values + jnp.array(step))
         np.testing.assert_allclose(found, exact, rtol=1e-12)
-
-
-@pytest.mark.parametrize("noise", [Poisson(), StudentT(0.1, dof=3.0)])
-def test_dali_of_other_noise_is_refused(noise):
-    found = fisher(lambda m: 2 + m["a"] * X, {"a": 1.0}, noise=noise)
-    with pytest.raises(ValueError, match="dali is for Gaussian noise"):
-        found.dali()
-
-
-def test_what_a_result_no_longer_knows_is_said(straight):
-    copied = jax.tree.map(lambda x: x, straight)
-    with pytest.raises(ValueError, match="dali needs predict and the data, and this"):
-        copied.dali()
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda f: Fisher.from_matrix(np.eye(2), ["a"]), "matrix must have shape"),
-        (lambda f: Fisher.from_matrix(np.eye(2), ["a", "a"]), "names must differ"),
-        (lambda f: Fisher.from_matrix(-np.eye(1), ["a"]), "positive semidefinite"),
-        (lambda f: f.ellipse("a", "b", 2.0), "probability must be between 0 and 1"),
-        (lambda f: f.ellipse("a", "q"), "is no parameter"),
-        (lambda f: f.reparametrize(lambda n: {"a": n["u"]}, {"u": 1.0}), "a dict of"),
-    ],
-)
-def test_invalid_arguments_of_information_raise_value_error(straight, change, words):
-    with pytest.raises(ValueError, match=words):
-        change(straight)
 
 
 def test_prior_on_a_function_adds_its_information(straight):

@@ -8,7 +8,7 @@ import pytest
 from likelihood_cases import CASES, NOISE, SIGMA, TRUTH, X, line
 
 import diffsim as ds
-from diffsim.inference import Binomial, Categorical, Gaussian, Poisson, StudentT, fisher
+from diffsim.inference import Gaussian, StudentT, fisher
 from diffsim.inference._posterior import posterior
 
 
@@ -185,17 +185,3 @@ def test_outliers_pull_a_fit_by_students_t_less():
 
 
 MEAN_LINE = TRUTH["a"] + TRUTH["b"] * X + SIGMA * NOISE
-
-
-@pytest.mark.parametrize(
-    ("noise", "data", "words"),
-    [
-        (Poisson(), -np.ones(12), "counts, 0 or more.*got -1"),
-        (Binomial(5), np.full(12, 7.0), "at most trials, 5, got 7"),
-        (Binomial(5), np.full(12, -2.0), "0 or more, got -2"),
-        (Categorical(), np.full(12, 0.5), "labels 0, 1, 2.*got 0.5"),
-    ],
-)
-def test_impossible_data_are_named(noise, data, words):
-    with pytest.raises(ValueError, match=words):
-        posterior(line, {"a": 1.0, "b": 1.0}, data, noise=noise, free=None)

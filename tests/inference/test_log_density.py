@@ -440,38 +440,6 @@ def test_single_precision_is_kept_and_near_double():
     assert value == -np.inf and np.all(gradient == 0)
 
 
-WRONG = {
-    "sigma a parameter: noise=lambda model": lambda: of_case("plain", Gaussian()),
-    "data must be arrays as predict returns them, got None": lambda: log_density(
-        value_of, {"x": 0.5}, None, noise=Gaussian(0.1)
-    ),
-    "model: x is 0.5, at or beyond one of its bounds": lambda: log_density(
-        value_of,
-        {"x": 0.5},
-        DATA,
-        noise=Gaussian(0.1),
-        free={"x": Free(bounds=(0.5, None))},
-    ),
-    "values: x is 2.5, at or beyond one of its bounds": lambda: of_case(
-        "both", Gaussian(0.1)
-    ).coordinates([2.5]),
-    "values: x is -1, at or beyond": lambda: of_case(
-        "log, both", Gaussian(0.1)
-    ).coordinates([-1.0]),
-    "u must have shape": lambda: of_case("plain", Gaussian(0.1))([0.1, 0.2]),
-    "u must be real numbers": lambda: of_case("plain", Gaussian(0.1))({"x": 1.0}),
-    "write log_density": lambda: log_density(
-        lambda x: x[:2], DATA, np.zeros(3), noise=Gaussian(0.1), free="*"
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", WRONG)
-def test_mistakes_are_named_in_a_sentence(sentence):
-    with pytest.raises(ValueError, match=sentence.replace("[", r"\[")):
-        WRONG[sentence]()
-
-
 def test_numpyro_model_has_the_density_and_a_site_for_each_parameter():
     numpyro = pytest.importorskip("numpyro")
     density, _ = decay_density()

@@ -64,3 +64,19 @@ def test_doubles_and_integers_raise_no_warning(act):
             jax.jit(lambda m: fisher(line, m, noise=Gaussian(0.1), free=free).stderr)(
                 model
             )
+
+
+@pytest.mark.parametrize("act", [fit, fisher])
+def test_single_precision_session_warns_once_and_names_the_flag(act):
+    x = np.arange(5.0)
+    given, words = (x,) if act is fit else (), f"{act.__name__}.*jax_enable_x64"
+    with jax.enable_x64(False), pytest.warns(match=words) as seen:
+        act(lambda m: m["a"] * x, {"a": 1.0}, *given, noise=Gaussian(0.1))
+    assert len(seen) == 1
+
+
+def test_integer_data_are_fitted():
+    model, free = {"a": 1.0, "b": [2.0], "n": 3}, ["a", "b"]
+    whole = fit(line, model, np.arange(5), noise=Gaussian(0.1), free=free)
+    np.testing.assert_allclose(whole.values, [0, 1], atol=1e-8)
+    assert isinstance(whole.model["n"], int) and jnp.isfinite(whole.loss)

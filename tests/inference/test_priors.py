@@ -159,35 +159,6 @@ def test_start_outside_of_a_prior_is_named():
     assert found.status == RESULTS.prior_not_finite
 
 
-@pytest.mark.parametrize(
-    ("free", "words"),
-    [
-        (lambda: {"a": Free(tied=3.0)}, "tied must be the path"),
-        (lambda: {"a": Free(tied="b", scale=1.0)}, "tied cannot be combined"),
-        (lambda: {"a": Free(tied="q"), "b": Free()}, "tied='q' names nothing"),
-        (lambda: {"a": Free(tied="b")}, "must have a parameter that is not tied"),
-        (lambda: {"a": Free(tied=lambda m: X), "b": Free()}, "must give one number"),
-        (lambda: {"a": Free(prior="normal")}, "prior must be"),
-        (
-            lambda: {"a": Free(prior=[(0.0, 1.0)] * 2)},
-            "a list of one for each",
-        ),
-    ],
-)
-def test_invalid_options_raise_value_error(free, words):
-    with pytest.raises(ValueError, match=words):
-        ds.fit(line, START, DATA, noise=NOISE, free=free())
-
-
-def test_invalid_priors_on_functions_raise_value_error():
-    with pytest.raises(ValueError, match=r"priors must be a list of inference\.Prior"):
-        ds.fit(line, START, DATA, noise=NOISE, priors=[(1.0, 2.0)])
-    with pytest.raises(ValueError, match=r"prior must be \(mean, standard deviation"):
-        Prior(lambda m: m["a"], None)
-    with pytest.raises(ValueError, match="fixed must leave a parameter free"):
-        ds.fit(line, START, DATA, noise=NOISE, options=FitOptions(fixed=["a", "b"]))
-
-
 @pytest.mark.parametrize("start", [(0.0, 0.0), (0.9, 0.6)])
 def test_own_likelihood_without_curvature_far_away_is_fitted(start):
     """Huber's loss is straight where all residuals are large."""

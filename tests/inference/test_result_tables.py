@@ -73,15 +73,3 @@ def test_tables_of_a_forecast_have_its_error_bars_and_matrix(fit, tmp_path):
     assert dataset.attrs["kind"] == "expected"
     dataset.to_netcdf(tmp_path / "forecast.nc")
     assert xarray.load_dataset(tmp_path / "forecast.nc").identical(dataset)
-
-
-def test_batch_of_fits_raises_value_error():
-    def one(data):
-        start = Line(jnp.array(1.0), jnp.array(1.0))
-        return ds.fit(predict, start, data, noise=inference.Gaussian(0.1))
-
-    many = jax.vmap(one)(jnp.stack([jnp.asarray(DATA), 1 + jnp.asarray(DATA)]))
-    with pytest.raises(ValueError, match="fit must be one, got a batch"):
-        many.to_dataframe()
-    with pytest.raises(ValueError, match="fisher must be one, got a batch"):
-        many.fisher.to_xarray()

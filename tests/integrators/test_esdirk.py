@@ -329,8 +329,3 @@ def test_single_precision_stays_single(kaps):
 
 
 _ROUGH = diffrax.PIDController(rtol=1e-4, atol=1e-4)
-
-
-def test_too_few_iterations_raise_value_error():
-    with pytest.raises(ValueError, match="iterations must be 2 or more"):
-        Kvaerno5(iterations=1)

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -133,13 +132,3 @@ def test_derivatives_of_phi_functions_are_right_across_zero():
 
 def _factorial(n):
     return float(np.prod(np.arange(1.0, n + 1)))
-
-
-def test_terms_without_a_linear_part_raise_value_error():
-    class Plain(type(logistic())):
-        def terms(self):
-            return diffrax.ODETerm(lambda t, y, args: -y)
-
-    given = (jnp.asarray(K), jnp.asarray(0.7), jnp.ones(4))
-    with pytest.raises(ValueError, match="ETDRK4 needs Semilinear dynamics"):
-        ds.simulate(Plain(*given), 1.0, ds.Method(ETDRK4(), 0.1))

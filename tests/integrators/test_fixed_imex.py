@@ -301,21 +301,6 @@ def test_fourier_mode_decays_by_the_stability_function(solver, space):
         np.testing.assert_allclose(derivative, slope, atol=atol)
 
 
-@pytest.mark.parametrize("solver", EVERY)
-def test_adaptive_steps_raise_value_error(solver):
-    with pytest.raises(ValueError, match=f"{solver.__name__} has no error estimate"):
-        ds.Method(solver())
-    with pytest.raises(ValueError, match=f"{solver.__name__} runs at fixed steps only"):
-        ds.Method(solver(), controller=diffrax.PIDController(1e-6, 1e-6))
-
-
-def test_ars_without_two_terms_raises_value_error():
-    with pytest.raises(ValueError, match="ARS443 needs MultiTerm dynamics"):
-        ds.simulate(
-            growth(CrankNicolson, plain=True), 1.0, ds.Method(ARS443(), step=0.1)
-        )
-
-
 @pytest.mark.slow
 def test_dense_output_in_diffrax_has_the_order_of_the_solver():
     adjoint = diffrax.RecursiveCheckpointAdjoint()

@@ -138,8 +138,3 @@ def test_linear_solver_sees_the_jacobian_of_the_implicit_part_alone(kaps):
     ]
     for a, b in zip(*map(jax.tree.leaves, runs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-def test_terms_that_are_not_multiterm_raise_value_error(kaps):
-    with pytest.raises(ValueError, match="KenCarp4 needs MultiTerm dynamics"):
-        simulate(kaps(), 1.0, Method(KenCarp4(), 0.1))

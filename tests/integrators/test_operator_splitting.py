@@ -133,14 +133,3 @@ def test_backward_steps_invert_forward_steps(hidden):
 def test_split_flows_satisfy_the_simulation_contract():
     method = ds.Method(Yoshida4(), 0.1)
     check_simulation(duffing(), [0.13, 0.4], method).raise_if_failed()
-
-
-def test_terms_that_are_not_separable_or_flows_raise_value_error():
-    class Plain(type(duffing())):
-        def terms(self):
-            return diffrax.ODETerm(lambda t, y, args: -y)
-
-    with pytest.raises(
-        ValueError, match=r"Leapfrog needs Separable .* or SplitFlows; got O"
-    ):
-        ds.simulate(Plain(*jax.tree.leaves(duffing())), 1.0, ds.Method(Leapfrog(), 0.1))

@@ -122,29 +122,3 @@ def test_weights_of_yoshida_give_the_run_of_yoshida_in_every_way():
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(ours[1], ours[2], rtol=1e-10, atol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("weights", "sentence"),
-    [
-        ([0.3, 0.6], r"add up to 1, got 0\.9 of 2; .*from_half"),
-        (
-            [0.3, 0.7],
-            r"same backwards, got weights\[0\] = 0\.3 and weights\[-1\] = 0\.7",
-        ),
-        ([0.25, 0.5, 0.25], r"cubes that add up to 0, got 0\.156: their order is 2"),
-        ([1.3512, -1.7024, 1.3512], "check their digits, 11 at least"),
-        ([], r"list of numbers.*got \[\]"),
-        ([[1.0]], r"list of numbers.*got \[\[1\.0\]\]"),
-        ([np.nan], "list of numbers.*got"),
-        ("Suzuki", "known while Python runs, .*got 'Suzuki'"),
-    ],
-)
-def test_weights_that_compose_nothing_raise_value_error(weights, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        SymmetricComposition(weights)
-
-
-def test_traced_weights_raise_value_error():
-    with pytest.raises(ValueError, match="weights must be known while Python runs"):
-        jax.jit(lambda w: SymmetricComposition(w).weights)(jnp.ones(3))

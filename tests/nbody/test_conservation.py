@@ -58,18 +58,6 @@ def test_energy_is_kinetic_plus_potential():
     np.testing.assert_allclose(nbody.distances(state), [[0, 5], [5, 0]], rtol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "observable", [nbody.energy, nbody.momentum, nbody.angular_momentum]
-)
-def test_trajectory_in_place_of_a_state_raises_value_error(observable):
-    system = cluster(2, 0.1)
-    trajectory = simulate(system, [0.1], Method(Leapfrog(), 0.1))
-    with pytest.raises(ValueError, match=r"got a Trajectory; .* is trajectory\.states"):
-        observable(system, trajectory)
-    with pytest.raises(ValueError, match=r"state must be an nbody\.State"):
-        nbody.distances(trajectory)
-
-
 def test_force_is_minus_the_gradient_of_the_energy():
     system = cluster(5, 0.2)
     x, v = system.initial_state()
@@ -109,3 +97,23 @@ def test_virial_is_the_potential_energy():
     virial = jnp.sum(m * jnp.sum(x * acceleration, 0)[:6])
     state = nbody.State(x.T, jnp.zeros_like(x.T))
     assert float(virial) == pytest.approx(float(nbody.energy(system, state)), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "measure", [nbody.energy, nbody.angular_momentum, nbody.momentum]
+)
+def test_state_with_another_number_of_bodies_raises_value_error(measure):
+    test_particles = nbody.TestParticles([[2.0, 0, 0]], [[0, 0.7, 0]])
+    system = nbody.NBody(nbody.Bodies([1.0, 1e-3], np.eye(3)[:2], np.eye(3)[:2]))
+    with_tracer = nbody.NBody(system.bodies, test_particles=test_particles)
+
+    def states(n):
+        return nbody.State(jnp.eye(4, 3)[:n], jnp.ones((n, 3)))
+
+    for n in (1, 3):
+        with pytest.raises(ValueError, match=r"of the 2 bodies of the system, got"):
+            measure(system, states(n))
+    with pytest.raises(ValueError, match="of the 2 bodies and 1 test particles"):
+        measure(with_tracer, states(4))
+    alone, both = (measure(with_tracer, states(n)) for n in (2, 3))
+    np.testing.assert_array_equal(alone, both)

@@ -282,10 +282,3 @@ def test_adaptive_method_is_recommended_where_fixed_steps_are_unsuitable(
     method = nbody.recommend_method(system)
     assert method.adaptive
     assert why in capsys.readouterr().out
-
-
-def test_a_method_is_recommended_for_concrete_bodies_only():
-    with pytest.raises(ValueError, match="recommend_method needs concrete bodies"):
-        eqx.filter_jit(nbody.recommend_method)(two_planets())
-    with pytest.raises(ValueError, match="system must be an object such as nbody"):
-        nbody.recommend_method(two_planets().bodies)

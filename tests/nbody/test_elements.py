@@ -7,7 +7,6 @@ import pytest
 import rebound
 
 from diffsim import nbody
-from diffsim.nbody._bodies_from_elements import bodies_from_elements
 from diffsim.verify import taylor_test
 
 
@@ -274,32 +273,56 @@ def test_states_of_elements_that_are_not_finite_raise_value_error():
         parabola.state(1.0)
 
 
-def test_invalid_elements_raise_value_error():
-    with pytest.raises(
-        ValueError, match=r"semi_major_axis \(2,\), eccentricity \(3,\)"
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"semi_major_axis": -1.0, "h": 0.2}, "semi_major_axis must be positive"),
+        ({"semi_major_axis": [1.0, 0.0]}, "semi_major_axis must be positive, got 0"),
+        ({"semi_major_axis": 1.0, "h": 0.8, "k": 0.6}, "below 1, got 1:"),
+        ({"semi_major_axis": 1.0, "ix": 2.0, "iy": 1.0}, "of at most 4, got 5"),
+    ],
+)
+def test_nonsingular_elements_of_unbound_orbits_raise_or_are_nan(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        nbody.NonsingularElements(**given).state(1.0)
+    for part in jax.jit(lambda g: nbody.NonsingularElements(**g).state(1.0))(
+        jax.tree.map(jnp.asarray, given, is_leaf=lambda x: isinstance(x, list))
     ):
-        nbody.Elements(semi_major_axis=[1.0, 2.0], eccentricity=[0.1, 0.2, 0.3])
-    with pytest.raises(
-        ValueError, match=r"elements must have shape \(2,\), got \(1,\)"
+        assert np.all(np.isnan(np.atleast_2d(part)[-1]))
+
+
+@pytest.mark.parametrize(
+    ("a", "e", "f"), [(1.0, 1.2, 0.0), (-1.0, 0.2, 0.0), (-1.0, 2.0, 3.0), (1, -0.1, 0)]
+)
+def test_traced_elements_of_impossible_orbits_are_nan(a, e, f):
+    @jax.jit
+    def state(a, e, f):
+        orbit = nbody.Elements(semi_major_axis=a, eccentricity=e, true_anomaly=f)
+        return orbit.state(1.0)
+
+    assert np.all(np.isnan(state(a, e, f)))
+    assert np.all(np.isnan(jax.jacfwd(state)(float(a), e, f)[0]))
+
+
+def test_traced_negative_gm_is_nan():
+    for orbit in (
+        nbody.Elements(semi_major_axis=1.0),
+        nbody.NonsingularElements(semi_major_axis=1.0),
     ):
-        nbody.Bodies.from_elements([1, 2, 3], nbody.Elements(semi_major_axis=[1.0]))
-    with pytest.raises(ValueError, match=r"shapes must broadcast, got gm \(3,\)"):
-        nbody.Elements(semi_major_axis=[1.0, 2.0]).state([1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="must be Elements or NonsingularElements"):
-        # What users meet, who do not check annotations.
-        bodies_from_elements(
-            [1, 2], [nbody.Elements(semi_major_axis=1.0)], G=1.0, jacobi=False
-        )
-    with pytest.raises(ValueError, match="eccentricity must not be negative, got -0"):
-        nbody.Elements(semi_major_axis=1.0, eccentricity=-0.1)
-    with pytest.raises(ValueError, match=r"within 2\.0944 of .* 2\.0, .* got 2\.1"):
-        nbody.Elements(semi_major_axis=-1.0, eccentricity=2.0, true_anomaly=2.1)
-    with pytest.raises(ValueError, match="eccentricity must not be 1, where a finite"):
-        nbody.Elements(semi_major_axis=1.0, eccentricity=1.0).state(1.0)
-    with pytest.raises(ValueError, match="semi_major_axis must not be 0"):
-        nbody.Elements(semi_major_axis=0.0)
-    with pytest.raises(TypeError, match="true_anomaly is already in mean_anomaly"):
-        nbody.Elements.from_mean_anomaly(1.0, semi_major_axis=1.0, true_anomaly=1.0)
-    for a, e in ((2.0, 1.5), (-2.0, 0.5)):
-        with pytest.raises(ValueError, match=f"got {a} at eccentricity {e}"):
-            nbody.Elements(semi_major_axis=a, eccentricity=e)
+        assert np.all(np.isnan(jax.jit(lambda gm, orbit=orbit: orbit.state(gm))(-1.0)))
+        with pytest.raises(ValueError, match="gm must not be negative, got -1"):
+            orbit.state(-1.0)
+
+
+def test_large_mean_anomaly_is_not_taken_for_degrees(recwarn):
+    orbit = nbody.Elements.from_mean_anomaly(
+        1e6, semi_major_axis=[1.0, 2.0], eccentricity=0.1
+    )
+    assert not recwarn.list
+    np.testing.assert_allclose(orbit.mean_anomaly, [1e6, 1e6], rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_inclination_of_pi_is_allowed(dtype):
+    nbody.Elements(semi_major_axis=1.0, inclination=jnp.asarray(np.pi, dtype))
+    nbody.elements([1.0, 0, 0], [0, -1.0, 0], 1.0)

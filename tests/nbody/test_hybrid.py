@@ -7,7 +7,7 @@ import pytest
 import rebound
 
 from diffsim import nbody, problems
-from diffsim.simulations import Method, Reversible, simulate
+from diffsim.simulations import Method, simulate
 
 
 _YEAR = 2 * np.pi
@@ -124,23 +124,6 @@ def test_a_step_leaves_little_to_its_gradient_where_nobody_meets(corrector):
     state = system.initial_state()
     kept = jax.tree.leaves(jax.eval_shape(left, state))
     assert sum(a.size for a in kept) < 20 * sum(a.size for a in state)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: nbody.HybridWisdomHolman(hill_radii=0.0), "hill_radii must be posi"),
-        (lambda: nbody.HybridWisdomHolman(coordinates="x"), "coordinates must be"),
-        (
-            lambda: Method(nbody.HybridWisdomHolman(), step=0.1, adjoint=Reversible()),
-            "Reversible needs a time-symmetric solver",
-        ),
-    ],
-    ids=["radii", "coordinates", "reversible"],
-)
-def test_what_it_cannot_do_is_said(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import pytest
 
 from diffsim import nbody, problems
 from diffsim.nbody._gauss_radau._radau_tables import RADAU
-from diffsim.simulations import AbstractSimulation, Method, simulate
+from diffsim.simulations import Method, simulate
 
 
 _IAS15 = Method(nbody.IAS15())
@@ -235,38 +234,3 @@ def test_error_estimate_is_that_of_half_the_steps():
     system = problems.kepler(eccentricity=0.3)
     found = simulate(system, 20.0, _IAS15, error_estimate=True)
     assert 0 < found.error_estimate < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: nbody.IAS15(epsilon=0.0), "epsilon must be positive"),
-        (
-            lambda: Method(nbody.IAS15(), controller=diffrax.PIDController(1e-8, 1e-8)),
-            "IAS15 chooses its steps by the timescale",
-        ),
-        (
-            lambda: simulate(Decay(), 1.0, _IAS15),
-            r"IAS15 integrates accelerations.*\(x, v\)",
-        ),
-    ],
-    ids=["epsilon", "controller", "dynamics"],
-)
-def test_what_it_cannot_do_is_said(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()
-
-
-class Decay(AbstractSimulation):
-    """No pair of positions and velocities."""
-
-    t0: float = 0.0
-
-    def initial_state(self):
-        return jnp.ones(3)
-
-    def terms(self):
-        return diffrax.ODETerm(lambda t, y, args: -y)
-
-    def default_method(self):
-        return Method(diffrax.Dopri5())

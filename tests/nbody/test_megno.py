@@ -100,18 +100,3 @@ def test_megno_has_a_derivative():
     slope = jax.jit(jax.jacfwd(indicator))(1.0)
     differences = (indicator(1.0 + 1e-5) - indicator(1.0 - 1e-5)) / 2e-5
     np.testing.assert_allclose(slope, differences, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"times": 0.0}, "times must lie after t0 = 0"),
-        ({"times": [2.0, 1.0]}, "times must ascend, got 2.0 before 1.0"),
-        ({"times": []}, "times must have shape"),
-        ({"tangent": 3.0}, "tangent must be a pair"),
-        ({"tangent": (np.zeros((1, 3)),) * 2}, "tangent must not be zero"),
-    ],
-)
-def test_invalid_arguments_of_megno_raise_value_error(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        nbody.megno(alone(gravity=True), **{"times": 1.0, **options})

@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import rebound
@@ -260,113 +259,6 @@ def test_test_particles_orbit_a_body_or_the_barycenter():
         )
         found = nbody.elements(whole, **about)
         np.testing.assert_allclose(found.semi_major_axis[-2:], [0.1, 0.2], rtol=1e-12)
-
-
-_BODIES = nbody.Bodies([1.0, 0.1], [[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [0, 1, 0]])
-_SYSTEM = nbody.NBody(_BODIES)
-_NAMED = nbody.Bodies([1.0], [[0, 0, 0]], [[0, 0, 0]], names=["a"])
-_STATE = nbody.State(jnp.zeros((2, 3)), jnp.eye(3)[:2])
-#: What users call who do not check annotations.
-_elements: Any = nbody.elements
-_ONE = nbody.Elements(semi_major_axis=[1.0])
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "sentence"),
-    [
-        (lambda: _elements(_SYSTEM, body="x"), ValueError, "bodies have no names"),
-        (lambda: _elements(_SYSTEM, body=2), ValueError, "from 0 to 1, got 2"),
-        (
-            lambda: _elements(_SYSTEM, body=0),
-            ValueError,
-            "is what the others orbit",
-        ),
-        (
-            lambda: _elements(_SYSTEM, coordinates="astrocentric"),
-            ValueError,
-            "got 'astrocentric'; astrocentric is heliocentric",
-        ),
-        (
-            lambda: _elements(_SYSTEM, coordinates="jacobi", primary=0),
-            ValueError,
-            "contradicts coordinates",
-        ),
-        (lambda: _elements(_SYSTEM, _STATE), ValueError, "body 1 is in the place"),
-        (lambda: _elements(_STATE, _SYSTEM, 1.0), ValueError, "need their system"),
-        (lambda: _elements([1, 0, 0], [0, 1, 0]), TypeError, "need x, v and gm"),
-        (
-            lambda: _elements([1, 0, 0], [0, 1, 0], 1.0, primary=0),
-            TypeError,
-            "primary choose among the bodies of a system",
-        ),
-        (
-            lambda: _elements([0, 0, 0], [0, 1, 0], 1.0),
-            ValueError,
-            "x must not be zero, got two bodies in one place",
-        ),
-        (
-            lambda: nbody.Elements(semi_major_axis=-1.0, eccentricity=2.0).period(1.0),
-            ValueError,
-            "period is of bound orbits, got semi_major_axis -1",
-        ),
-        (lambda: nbody.Elements(semi_major_axis=1.0).period(), ValueError, "needs gm"),
-        (
-            lambda: nbody.Elements.from_mean_anomaly(
-                1.0, semi_major_axis=1.0, eccentricity=1.0
-            ),
-            ValueError,
-            "eccentricity must not be 1",
-        ),
-        (
-            lambda: nbody.Bodies([1.0, -0.1], np.eye(3)[:2], np.eye(3)[:2]),
-            ValueError,
-            "masses must not be negative, got -0.1 of body 1",
-        ),
-        (
-            lambda: nbody.Bodies.from_elements([-1.0, 0.1], _ONE),
-            ValueError,
-            "masses must not be negative, got -1 of body 0",
-        ),
-        (
-            lambda: nbody.Bodies.from_elements([0.0, 0.0], _ONE),
-            ValueError,
-            "masses must not all be zero, got 2 of no mass",
-        ),
-        (
-            lambda: nbody.Bodies.from_elements([1.0, 0.0], _ONE, G=[1.0, 2.0]),
-            ValueError,
-            r"G must be one number, got shape \(2,\)",
-        ),
-        (
-            lambda: nbody.Bodies([1.0, np.nan], np.eye(3)[:2], np.eye(3)[:2]),
-            ValueError,
-            "masses must be finite, got nan of body 1",
-        ),
-        (
-            lambda: nbody.TestParticles([[0.0, np.inf, 0.0]], [[0.0, 0.0, 0.0]]),
-            ValueError,
-            "positions must be finite, got inf of body 0",
-        ),
-        (lambda: _NAMED.join(_BODIES), ValueError, "names must be on both sides"),
-        (lambda: _NAMED.join(_NAMED), ValueError, "names must differ, got a"),
-        (lambda: _NAMED.relative_to("b"), ValueError, "body must be a body, got 'b'"),
-        (
-            lambda: nbody.Bodies.from_elements([1.0, _NAMED], _ONE),
-            ValueError,
-            "names must be one for each of the 1 entries",
-        ),
-        (
-            lambda: nbody.Bodies.from_elements(
-                [1.0, 1.0], _ONE, jacobi=True, coordinates="barycentric"
-            ),
-            ValueError,
-            "jacobi=True contradicts",
-        ),
-    ],
-)
-def test_what_no_system_has_raises_a_sentence(call, error, sentence):
-    with pytest.raises(error, match=sentence):
-        call()
 
 
 def test_periods_of_unbound_orbits_among_others_are_nan():

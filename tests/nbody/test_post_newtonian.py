@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from diffsim import nbody
-from diffsim.integrators import Leapfrog
-from diffsim.simulations import Method, simulate
 
 
 def einstein_infeld_hoffmann(x, v, mu, c):
@@ -103,23 +101,3 @@ def test_the_correction_falls_as_the_inverse_square_of_c(system):
         acceleration(nbody.PostNewtonian(c), x, v, jnp.asarray(mu)) for c in (1.0, 3.0)
     )
     np.testing.assert_allclose(one, 9 * three, rtol=1e-14)
-
-
-def test_symplectic_solvers_are_refused_with_a_sentence(system):
-    x, v, mu = system
-    forces = nbody.Gravity(), nbody.PostNewtonian(7.0)
-    with pytest.raises(ValueError, match="accelerations do not depend on velocity"):
-        simulate(
-            nbody.NBody(nbody.Bodies(mu, x, v), forces), 1.0, Method(Leapfrog(), 0.1)
-        )
-
-
-def test_c_that_is_no_scalar_raises_value_error():
-    with pytest.raises(ValueError, match=r"c must have shape \(\), got \(2,\)"):
-        nbody.PostNewtonian([1.0, 2.0])
-
-
-@pytest.mark.parametrize("primary", [-1, "Sun", 0.0])
-def test_primary_that_is_no_index_raises_value_error(primary):
-    with pytest.raises(ValueError, match="primary must be the index of a body, 0 or"):
-        nbody.PostNewtonian(1.0, primary=primary)

@@ -104,33 +104,3 @@ def test_sky_separations_are_the_lengths_of_positions_from_any_side():
         return jnp.sum(nbody.sky_separations(system, moved, observer=n))
 
     assert np.all(np.isfinite(jax.grad(total)(state.positions)))
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda s, y: nbody.radial_velocity(s, y, "x"), "one of star, b, c, got 'x'"),
-        (lambda s, y: nbody.radial_velocity(s, y, 3), "from 0 to 2, got 3"),
-        (
-            lambda s, y: nbody.radial_velocity(s, y, observer=(0, 0, 0)),
-            "observer must not be zero",
-        ),
-        (
-            lambda s, y: nbody.radial_velocity(s, y, observer=(0, 1)),
-            "three numbers such as .* got shape",
-        ),
-        (
-            lambda s, y: nbody.sky_positions(s, y, observer=(1, 0, 0)),
-            "north must not lie along the line of sight",
-        ),
-        (
-            lambda s, y: nbody.sky_separations(s, y, distance=0.0),
-            "distance must be positive",
-        ),
-        (lambda s, y: nbody.sky_positions(s, y.positions), "state must be"),
-    ],
-)
-def test_invalid_arguments_of_what_is_seen_raise_value_error(call, sentence):
-    system = two_planets()
-    with pytest.raises(ValueError, match=sentence):
-        call(system, state_of(system))

@@ -110,14 +110,6 @@ def test_velocities_of_singular_orbits_have_finite_derivatives():
 _CROSSING = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
 
 
-@pytest.mark.parametrize("solver", [Leapfrog(), nbody.WisdomHolman(), nbody.SABA()])
-def test_splittings_refuse_bodies_that_would_drift_out_of_one_place(solver):
-    method, moving = Method(solver, 0.1), [[0, 0, 0.0], [0, 1.0, 0], [0, 0, 1.0]]
-    bodies = nbody.Bodies([1.0, 1e-3, 1e-3], _CROSSING, moving, names=["a", "b", "c"])
-    with pytest.raises(ValueError, match="must differ, got b and c in one place at t0"):
-        simulate(nbody.NBody(bodies), 0.3, method)
-
-
 def test_softened_bodies_and_test_particles_may_begin_in_one_place():
     moving = [[0, 0, 0.0], [0, 1.0, 0], [0, 0, 1.0]]
     bodies = nbody.Bodies([1.0, 1e-3, 1e-3], _CROSSING, moving)

@@ -1,7 +1,6 @@
-"""Common mistakes of users, and the errors they raise."""
+"""What is wrong in a call of `nbody` is said in one sentence."""
 
-import os
-import warnings
+import functools
 
 import diffrax
 import equinox as eqx
@@ -9,20 +8,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sentences import Quantity, of, options, pairs, raises, table, warns
 
-import diffsim as ds
-from diffsim import nbody
+from diffsim import nbody, pde, problems
 from diffsim.integrators import Leapfrog
-from diffsim.simulations import Method, simulate
+from diffsim.nbody import Bodies, Elements, Gravity, NBody
+from diffsim.simulations import (
+    AbstractSimulation,
+    Method,
+    Reversible,
+    Separable,
+    simulate,
+)
 
 
-class Quantity(np.ndarray):
-    """As Astropy has it: an array that knows its unit, and loses it silently."""
-
-    unit = "km"
-
-    def to_value(self, unit):
-        return np.asarray(self)
+_X, _V = np.eye(3)[:2], np.eye(3)[1:]
+_BODIES = Bodies([1.0, 1e-3], _X, _V, names=["a", "b"])
+_SYSTEM, _NAMELESS = NBody(_BODIES), NBody(Bodies([1.0, 0.1], _X, _V))
+_STATE, _TOGETHER = (nbody.State(jnp.asarray(x), jnp.asarray(_V)) for x in (_X, 0 * _X))
+_STAR = Bodies([1.0], [[0, 0, 0]], [[0, 0, 0]], names=["a"])
+_EARTH = Bodies([1.0, 2.0], _X, _V, names=["Sun", "Earth"])
+_ROCKS = nbody.TestParticles(_X, _V, names=["rock", "Earth"])
+_THREE = Bodies(np.ones(3), np.eye(3), np.eye(3), names=["star", "b", "c"])
+_CROSSING = Bodies(
+    [1.0, 1e-3, 1e-3], np.eye(3)[[0, 1, 1]], np.eye(3), names=["a", "b", "c"]
+)
+_ORBIT, _ORBITS = (Elements(semi_major_axis=a) for a in (1.0, [1.0]))
+_METHOD, _MAP = Method(Leapfrog(), 0.1), Method(nbody.WisdomHolman(), step=0.1)
 
 
 class Magnitude:
@@ -37,289 +49,530 @@ class Magnitude:
         return np.ones(3)
 
 
+class Oscillator(AbstractSimulation):
+    t0: float = 0.0
+
+    def initial_state(self):
+        return jnp.ones(3), jnp.zeros(3)
+
+    def terms(self):
+        return Separable(lambda t, v, args: v, lambda t, x, args: -x)
+
+    def default_method(self):
+        return _METHOD
+
+
 def quantity(values):
     return np.asarray(values, float).view(Quantity)
 
 
-_X, _V = np.eye(3)[:2], np.eye(3)[1:]
-_BODIES = nbody.Bodies([1.0, 1e-3], _X, _V, names=["a", "b"])
-_SYSTEM = nbody.NBody(_BODIES)
-_METHOD = Method(Leapfrog(), 0.1)
+def drag(t, state):
+    return -0.5 * state.velocities
 
 
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("masses", lambda: nbody.Bodies(quantity([1, 2]), _X, _V)),
-        ("positions", lambda: nbody.Bodies([1.0, 2.0], quantity(_X), _V)),
-        ("velocities", lambda: nbody.Bodies([1.0, 2.0], _X, quantity(_V))),
-        ("positions", lambda: nbody.TestParticles([quantity(x) for x in _X], _V)),
-        ("G", lambda: nbody.Gravity(quantity(1.0))),
-        ("softening", lambda: nbody.Gravity(1.0, quantity(1.0))),
-        ("c", lambda: nbody.PostNewtonian(quantity(1.0))),
-        ("t0", lambda: nbody.NBody(_BODIES, t0=quantity(1.0))),
-        ("times", lambda: simulate(_SYSTEM, quantity([1.0]), _METHOD)),
-        ("times", lambda: simulate(_SYSTEM, [quantity(1.0)], _METHOD)),
-        ("semi_major_axis", lambda: nbody.Elements(semi_major_axis=quantity(1.0))),
-        ("mean_anomaly", lambda: nbody.Elements.from_mean_anomaly(quantity(1.0))),
-        ("x", lambda: nbody.elements(quantity(_X), _V, 1.0)),
-        ("gm", lambda: nbody.kepler_step(_X, _V, 1.0, gm=quantity(1.0))),
-        ("mean_anomaly", lambda: nbody.eccentric_anomaly(quantity(1.0), 0.1)),
-        (
-            "X",
-            lambda: nbody.Bodies.from_table(
-                {k: quantity([0.0]) for k in ("X", "Y", "Z", "VX", "VY", "VZ")}
-                | {"mass": [1.0]}
-            ),
-        ),
-    ],
-)
-def test_quantities_raise_value_error_and_lose_no_units(name, call):
-    sentence = rf"{name} must be plain numbers .* in km; take {name}\.to_value\(unit\)"
-    with pytest.raises(ValueError, match=sentence):
-        call()
+def spring(t, state):
+    return -4.0 * state.positions
 
 
-def test_quantities_of_pint_are_refused():
-    with pytest.raises(ValueError, match=r"masses\.m_as\(unit\)"):
-        nbody.Bodies([Magnitude(), Magnitude()], _X, _V)
-
-
-@pytest.mark.parametrize(
-    ("inclination", "sentence"),
-    [
-        (30.0, r"radians, got 30; if it is in degrees, take numpy\.deg2rad\(30\)"),
-        ([0.1, 7.0], "got 7; if it is in degrees"),
-        (-0.1, "got -0.1; turn longitude_of_ascending_node by pi instead"),
-        (-30.0, "if it is in degrees"),
-    ],
-)
-def test_inclinations_beyond_pi_raise_value_error(inclination, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        nbody.Elements(semi_major_axis=1.0, inclination=inclination)
-    with pytest.raises(ValueError, match=sentence):
-        nbody.Elements.from_mean_anomaly(
-            1.0, semi_major_axis=1.0, inclination=inclination
-        )
-
-
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_inclination_of_pi_is_allowed(dtype):
-    nbody.Elements(semi_major_axis=1.0, inclination=jnp.asarray(np.pi, dtype))
-    nbody.elements([1.0, 0, 0], [0, -1.0, 0], 1.0)
-
-
-def test_julian_dates_in_single_precision_warn():
-    system = nbody.NBody(_BODIES, t0=2459000.0)
-    method = Method(Leapfrog(), 0.125)
-    dates = np.array([2459000.5, 2459001.0], np.float32)
-    with pytest.warns(UserWarning, match=r"times near 2459001 are float32, .* 0\.25"):
-        simulate(system, dates, method)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        simulate(system, dates.astype(float), method)
-        simulate(nbody.NBody(_BODIES), np.array([0.5, 1.0], np.float32), method)
-
-
-@pytest.mark.parametrize(
-    "angles",
-    [
-        {"longitude_of_ascending_node": 48.3, "argument_of_pericenter": 29.1},
-        {"true_anomaly": [174.8, 50.1]},
-        {"mean_anomaly": 174.8, "argument_of_pericenter": 29.1},
-    ],
-)
-def test_angles_that_all_exceed_a_turn_warn(angles):
-    make = nbody.Elements
-    if "mean_anomaly" in angles:
-        make = nbody.Elements.from_mean_anomaly
-    with pytest.warns(UserWarning, match=r"all beyond 2 pi .* take numpy\.deg2rad"):
-        make(semi_major_axis=1.0, **angles)
-
-
-def test_some_angles_beyond_a_turn_do_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        nbody.Elements(
-            semi_major_axis=1.0, true_anomaly=[100.0, 0.3], argument_of_pericenter=9.0
-        )
-        nbody.Elements.from_mean_anomaly(
-            50.0, semi_major_axis=1.0, argument_of_pericenter=1.0
-        )
-        jax.jit(lambda f: nbody.Elements(semi_major_axis=1.0, true_anomaly=f))(100.0)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"a": 1.0}, "a is semi_major_axis"),
-        ({"a": 1.0, "e": 0.1, "inc": 0.2}, "e is eccentricity, inc is inclination"),
-        ({"P": 1.0}, r"P is semi_major_axis=\(gm \* P\*\*2"),
-        ({"M": 1.0}, r"M is Elements\.from_mean_anomaly"),
-        ({"colour": 1.0}, "colour is no element"),
-    ],
-)
-def test_short_names_of_elements_raise_type_error_naming_the_long_ones(given, sentence):
-    for kind in (nbody.Elements, nbody.NonsingularElements):
-        with pytest.raises(TypeError, match=sentence):
-            kind(semi_major_axis=1.0, **given)
-
-
-@pytest.mark.parametrize("kind", [nbody.Elements, nbody.NonsingularElements])
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"a": 1.0}, "a is semi_major_axis"),
-        ({"P": 1.0, "e": 0.1}, "P is semi_major_axis=.*, e is eccentricity"),
-        ({}, "need semi_major_axis"),
-    ],
-)
-def test_missing_semi_major_axis_raises_type_error(kind, given, sentence):
-    with pytest.raises(TypeError, match=sentence):
-        kind(**given)
-
-
-@pytest.mark.parametrize(
-    ("units", "sentence"),
-    [
-        ("AU, Msun, days", "did you mean 'au, Msun, day'.*'pc, Msun, km/s'"),
-        ("si", "did you mean 'SI'"),
-        ("furlong", r"G is not known in 'furlong': There are 'natural'"),
-    ],
-)
-def test_unknown_units_raise_key_error_with_suggestions(units, sentence):
-    with pytest.raises(KeyError, match=sentence):
-        nbody.G[units]
-    assert "au, Msun, day" in nbody.G
-    assert nbody.G.get("furlong") is None
-
-
-def test_a_trajectory_has_the_states_of_a_body_by_name():
-    test_particles = nbody.TestParticles([[3.0, 0, 0]], [[0, 0.5, 0]], names=["rock"])
-    system = nbody.NBody(_BODIES, test_particles=test_particles)
-    trajectory = simulate(system, [0.1, 0.5], _METHOD)
-    for row, name in enumerate(("a", "b", "rock")):
-        found = trajectory[name]
-        assert isinstance(found, nbody.State)
-        np.testing.assert_array_equal(
-            found.positions, trajectory.states.positions[:, row]
-        )
-        np.testing.assert_array_equal(
-            found.velocities, trajectory.states.velocities[:, row]
-        )
-    assert simulate(system, 0.1, _METHOD)["b"].positions.shape == (3,)
-    many = eqx.filter_vmap(
-        lambda t0: simulate(
-            nbody.NBody(_BODIES, t0=t0), 0.5, Method(Leapfrog(), 0.1, max_steps=9)
-        )
-    )(jnp.zeros(4))
-    assert many["b"].positions.shape == (4, 3)
-
-
-@pytest.mark.parametrize("name", ["c", 0, "states"])
-def test_unknown_body_raises_key_error_listing_the_known_ones(name):
-    trajectory = simulate(_SYSTEM, [0.1], _METHOD)
-    with pytest.raises(KeyError, match="trajectory has a, b, got"):
-        trajectory[name]
-    nameless = simulate(nbody.NBody(nbody.Bodies([1.0, 0.1], _X, _V)), [0.1], _METHOD)
-    with pytest.raises(KeyError, match="trajectory has no names, got 'a'"):
-        nameless["a"]
-    other = simulate(_SYSTEM, [0.1], _METHOD, observe=lambda t, y: y[0][0])
-    with pytest.raises(KeyError, match="trajectory has state, got 'a'"):
-        other["a"]
-
-
-def test_names_of_a_trajectory_are_saved_with_it(tmp_path):
-    trajectory = simulate(_SYSTEM, [0.1], _METHOD)
-    ds.save(tmp_path / "x.eqx", trajectory)
-    found = ds.load(tmp_path / "x.eqx")["b"]
-    np.testing.assert_array_equal(found.positions, trajectory["b"].positions)
-
-
-@pytest.mark.parametrize(
-    "observable", [nbody.energy, nbody.momentum, nbody.angular_momentum]
-)
-def test_swapped_arguments_of_observables_raise_value_error(observable):
-    state = nbody.State(jnp.asarray(_X), jnp.asarray(_V))
-    sentence = rf"got a State; write nbody\.{observable.__name__}\(system, trajectory"
-    with pytest.raises(ValueError, match=sentence):
-        observable(state, _SYSTEM)
+def uniform(t, state):
+    return jnp.zeros(3)
 
 
 def _none(t, state):
     return None
 
 
-@pytest.mark.parametrize(
-    ("force", "sentence"),
-    [
-        (_none, "the acceleration by _none must be real numbers.*got None"),
-        (lambda state: 0 * state.positions, r"must take \(t, state\), got a function"),
-        (lambda s, t: 0 * s.positions, r"reads .positions of the time.*force\(t, sta"),
-    ],
-)
-def test_force_with_invalid_signature_or_result_raises_value_error(force, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        simulate(nbody.NBody(_BODIES, (nbody.Gravity(), force)), 1.0, _METHOD)
+def run(system, method=_METHOD, times=1.0, **options):
+    return simulate(system, times, method, **options)
 
 
-# Where annotations are checked, they object first.
-@pytest.mark.slow
-@pytest.mark.skipif("DIFFSIM_UNCHECKED" not in os.environ, reason="types are checked")
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
+def forced(*forces, method=_METHOD):
+    return run(NBody(_BODIES, (Gravity(), *forces)), method)
+
+
+def orbit(given):
+    if given.keys() & {"eccentricity", "inclination", "semi_major_axis"}:
+        given = {k: jnp.asarray(v, jnp.float32) for k, v in given.items()}
+    return nbody.Orbit(**given).state(jnp.float32(1.0))
+
+
+@functools.cache
+def trajectory():
+    return run(_SYSTEM, times=[0.1])
+
+
+def seen(call):
+    system = NBody(_THREE)
+    return call(system, system.observe(0.0, system.initial_state()))
+
+
+_OBSERVABLES = nbody.energy, nbody.momentum, nbody.angular_momentum
+_FLOAT32 = {"time_of_transit": np.float32(2459000.5), "inclination": 1.5}
+_UNITS = [
+    (call, rf"{name} must be plain numbers .* in km; take {name}\.to_value\(unit\)")
+    for name, call in (
+        ("masses", lambda: Bodies(quantity([1, 2]), _X, _V)),
+        ("positions", lambda: Bodies([1.0, 2.0], quantity(_X), _V)),
+        ("velocities", lambda: Bodies([1.0, 2.0], _X, quantity(_V))),
+        ("positions", lambda: nbody.TestParticles([quantity(x) for x in _X], _V)),
+        ("G", lambda: Gravity(quantity(1.0))),
+        ("softening", lambda: Gravity(1.0, quantity(1.0))),
+        ("c", lambda: nbody.PostNewtonian(quantity(1.0))),
+        ("t0", lambda: NBody(_BODIES, t0=quantity(1.0))),
+        ("times", lambda: simulate(_SYSTEM, quantity([1.0]), _METHOD)),
+        ("times", lambda: simulate(_SYSTEM, [quantity(1.0)], _METHOD)),
+        ("semi_major_axis", lambda: Elements(semi_major_axis=quantity(1.0))),
+        ("mean_anomaly", lambda: Elements.from_mean_anomaly(quantity(1.0))),
+        ("x", lambda: nbody.elements(quantity(_X), _V, 1.0)),
+        ("gm", lambda: nbody.kepler_step(_X, _V, 1.0, gm=quantity(1.0))),
+        ("mean_anomaly", lambda: nbody.eccentric_anomaly(quantity(1.0), 0.1)),
+        ("X", lambda: Bodies.from_table(_TABLE | {"X": quantity([0.0])})),
+    )
+]
+_TABLE = {key: [1.0] for key in ("name", "GM", "X", "Y", "Z", "VX", "VY", "VZ")}
+_BODY_NAMES = [
+    (["Sun"], "names must be one a body, got 1 for 2"),
+    (["Sun", "Sun"], "names must differ, got Sun more than once"),
+    (["1", "a"], "names must not read as an index or a slice, got '1'"),
+    (["a", "-1"], "write 'asteroid -1'"),
+    (["a", "1:"], "names must not read as an index or a slice, got '1:'"),
+    (["a", ":"], "names must not read as an index or a slice, got ':'"),
+    (["a", " 4 "], "write 'asteroid 4'"),
+    (["a", "0, 1"], "names must not read as an index or a slice, got '0, 1'"),
+    (["a", "*"], r"names must not read as an index or a slice, got '\*'"),
+    ([1, 2], "names must be strings, got 1, which a path .* write 'body 1'"),
+    ([b"a", "b"], "names must be strings, got b'a'"),
+    (["a", "b]"], "brackets that close, .* got 'b]'"),
+    (["a", ""], "names must have a letter"),
+]
+_INCLINATIONS = [
+    (30.0, r"radians, got 30; if it is in degrees, take numpy\.deg2rad\(30\)"),
+    ([0.1, 7.0], "got 7; if it is in degrees"),
+    (-0.1, "got -0.1; turn longitude_of_ascending_node by pi instead"),
+    (-30.0, "if it is in degrees"),
+]
+
+
+@table(
+    _UNITS,
+    of(lambda names: Bodies([1.0, 2.0], _X, _V, names=names), *_BODY_NAMES),
+    of(lambda names: nbody.TestParticles(_X, _V, names=names), *_BODY_NAMES),
+    of(lambda x: Elements(semi_major_axis=1.0, inclination=x), *_INCLINATIONS),
+    of(
+        lambda x: Elements.from_mean_anomaly(1.0, semi_major_axis=1.0, inclination=x),
+        *_INCLINATIONS,
+    ),
+    of(
+        lambda given: Bodies(*given),
+        (([1.0, 2.0], _X[:, :2], _V), "for planar systems set z to zero"),
+        (([1.0, 2.0, 3.0], np.ones((3, 2)), np.ones((3, 2))), "for planar systems"),
+        (([1.0, 2.0], _X.T, _V), r"positions .* rows are bodies, so .* \.T"),
+        (([1.0, 2.0], _X, _V.T), r"velocities .* rows are bodies, so .* \.T"),
+        ((np.ones(5), np.ones((3, 5)), np.ones((3, 5))), r"got \(3, 5\); rows are"),
+        ((_X, _V, [1.0, 2.0]), r"order is Bodies\(masses, positions, velocities\)"),
+        (([[1.0, 2.0]], _X, _V), r"masses must have shape .* got \(1, 2\); one mass a"),
+        (("heavy", _X, _V), "masses must be real numbers, .* got 'heavy'"),
+        (([1.0, [2.0]], _X, _V), "masses must be real numbers, an array or nested"),
+        (([1j, 2.0], _X, _V), "masses must be real numbers, got dtype complex128"),
+        (([1.0, -0.1], _X, _V), "masses must not be negative, got -0.1 of body 1"),
+        (([1.0, np.nan], _X, _V), "masses must be finite, got nan of body 1"),
+    ),
+    of(
+        lambda missing: Bodies.from_table(
+            {key: column for key, column in _TABLE.items() if key != missing}
+        ),
+        ("GM", "table has no column GM; it has name"),
+        ("Z", "table has no column Z; it has name"),
+        ("VY", "table has no column VY; it has name"),
+    ),
+    of(
+        lambda forces: NBody(_BODIES, forces),
+        ((Gravity(), Gravity()), "at most one Gravity, got 2"),
+        ((nbody.PostNewtonian(1.0),), "PostNewtonian corrects Gravity .* add Gravity"),
+    ),
+    of(
+        lambda forces: NBody(_BODIES, forces, gravity=False),
+        (None, "gravity=False contradicts forces, which"),
+        (Gravity(), "gravity=False contradicts forces, which"),
+        ([Gravity(), drag], "gravity=False contradicts forces, which"),
+    ),
+    of(
+        lambda primary: nbody.PostNewtonian(1.0, primary=primary),
+        (-1, "primary must be the index of a body, 0 or"),
+        ("Sun", "primary must be the index of a body, 0 or"),
+        (0.0, "primary must be the index of a body, 0 or"),
+        (True, "primary must be the index"),
+    ),
+    *(
+        of(
+            functools.partial(find, [1.0, 0, 0], [0, 1.0, 0]),
+            (0.0, "gm must be positive, got 0.0"),
+            (-1.0, "gm must be positive, got -1.0"),
+        )
+        for find in (nbody.elements, nbody.nonsingular_elements)
+    ),
+    of(
+        lambda observable: observable(_SYSTEM, trajectory()),
+        *((f, r"got a Trajectory; .* is trajectory\.states") for f in _OBSERVABLES),
+    ),
+    of(
+        lambda observable: observable(_STATE, _SYSTEM),
+        *(
+            (f, rf"got a State; write nbody\.{f.__name__}\(system, trajectory")
+            for f in _OBSERVABLES
+        ),
+    ),
+    of(
+        orbit,
+        ({"period": 0.0}, "period must be positive, got 0"),
+        ({"period": 1.0, "eccentricity": 1.2}, "period is of bound orbits"),
+        ({"period": 1.0, "eccentricity": 1.0}, "eccentricity must not be 1"),
+        ({"period": 1.0, "eccentricity": -0.1}, "must not be negative"),
+        ({"period": 1.0, "inclination": 90.0}, r"numpy\.deg2rad\(90\)"),
+        ({"period": 10.0, **_FLOAT32}, "known to 0.25 only, and the period"),
+        ({"semi_major_axis": 4.0, **_FLOAT32}, "count times from a date"),
+        ({"period": 1.0, "omega_of": "both"}, "omega_of must be"),
+        ({"period": np.inf}, "period must be finite, got inf"),
+        ({"period": 1.0, "epoch": np.nan}, "epoch must be finite, got nan"),
+        ({"semi_major_axis": 0.0}, "semi_major_axis must not be 0"),
+    ),
+    of(
+        options(nbody.megno, NBody(_STAR), times=1.0),
+        ({"times": 0.0}, "times must lie after t0 = 0"),
+        ({"times": [2.0, 1.0]}, "times must ascend, got 2.0 before 1.0"),
+        ({"times": []}, "times must have shape"),
+        ({"tangent": 3.0}, "tangent must be a pair"),
+        ({"tangent": (np.zeros((1, 3)),) * 2}, "tangent must not be zero"),
+    ),
+    of(
+        seen,
+        (lambda s, y: nbody.radial_velocity(s, y, "x"), "one of star, b, c, got 'x'"),
+        (lambda s, y: nbody.radial_velocity(s, y, 3), "from 0 to 2, got 3"),
+        (lambda s, y: nbody.sky_positions(s, y.positions), "state must be"),
+    ),
+    of(
+        lambda observer: seen(
+            lambda s, y: nbody.radial_velocity(s, y, observer=observer)
+        ),
+        ((0, 0, 0), "observer must not be zero"),
+        ((0, 1), "three numbers such as .* got shape"),
+    ),
+    of(
+        options(nbody.WisdomHolman),
+        ({"corrector": 4}, "corrector must be 0, 3, 5, 7, 11 or 17"),
+        ({"coordinates": "heliocentric"}, r"coordinates must be 'jacobi', .* or"),
+        ({"kernel": "fast"}, "kernel must be 'default', "),
+        (
+            {"kernel": "lazy", "coordinates": "whds"},
+            "kernel='lazy' needs coordinates='jacobi'",
+        ),
+    ),
+    of(
+        lambda system: run(system, _MAP),
+        (NBody(_BODIES, [Gravity(), drag]), "one of these depends on velocity"),
+        (NBody(_BODIES, Gravity(softening=0.1)), "take softening=0"),
+        (NBody(_BODIES, spring, gravity=False), "needs nbody"),
+        (NBody(_STAR), "two bodies or more"),
+        (Oscillator(), "needs the bodies of an nbody.NBody, got a Oscillator"),
+    ),
+    of(
+        lambda solver: run(NBody(_CROSSING), Method(solver, 0.1)),
+        (Leapfrog(), "must differ, got b and c in one place at t0"),
+        (nbody.WisdomHolman(), "must differ, got b and c in one place at t0"),
+        (nbody.SABA(), "must differ, got b and c in one place at t0"),
+    ),
+    of(
+        options(simulate, _SYSTEM, 1.0),
         ({"max_steps": 10.0}, "max_steps must be an int, got 10.0"),
         ({"max_steps": True}, "max_steps must be an int, got True"),
         ({"rtol": "a"}, "rtol must be real numbers"),
         ({"throw": "no"}, "throw must be .*True, False or None, got 'no'"),
+    ),
+    [
+        (lambda: nbody.PostNewtonian(0.0), "c must be positive, got 0"),
+        (lambda: nbody.PostNewtonian(-1.0), "c must be positive, got -1"),
+        (lambda: nbody.PostNewtonian(np.inf), "c must be finite, got inf"),
+        (lambda: Gravity(np.nan), "G must be finite, got nan"),
+        (lambda: Gravity(1.0, -0.1), "softening must not be negative, got -0.1"),
+        (lambda: Gravity(1.0, np.nan), "softening must be finite, got nan"),
+        (lambda: Elements(semi_major_axis=0.0), "semi_major_axis must not be 0"),
+        (lambda: nbody.distances(trajectory()), r"state must be an nbody\.State"),
+        (lambda: forced(drag), "Leapfrog needs Separable dynamics"),
+        (lambda: _STAR.join(_NAMELESS.bodies), "names must be on both sides"),
+        (lambda: _STAR.join(_STAR), "names must differ, got a"),
+        (lambda: _STAR.relative_to("b"), "body must be a body, got 'b'"),
+        (lambda: nbody.elements(_NAMELESS, body="x"), "bodies have no names"),
+        (lambda: nbody.elements(_SYSTEM, body=2), "from 0 to 1, got 2"),
+        (lambda: nbody.elements(_SYSTEM, body=0), "is what the others orbit"),
+        (lambda: nbody.elements(_NAMELESS, _TOGETHER), "body 1 is in the place"),
+        (lambda: nbody.elements(_STATE, _SYSTEM, 1.0), "need their system"),
+        (lambda: _ORBIT.period(), "needs gm"),
+        (lambda: nbody.IAS15(epsilon=0.0), "epsilon must be positive"),
+        (lambda: nbody.HybridWisdomHolman(hill_radii=0.0), "hill_radii must be posi"),
+        (lambda: nbody.HybridWisdomHolman(coordinates="x"), "coordinates must be"),
+        (lambda: nbody.SABA((6, 4)), r"scheme must be .*\(10, 6, 4\)"),
+        (lambda: nbody.SABA((10, 4), coordinates="whds"), "scheme must be"),
     ],
+    pairs(
+        lambda: nbody.PostNewtonian([1.0, 2.0]),
+        r"c must have shape \(\), got \(2,\)",
+        lambda: Bodies([1.0, 2.0], _X[:, :2], _V),
+        r"positions must have shape \(2, 3\), got \(2, 2\)",
+        lambda: Bodies([1.0], _X, _V),
+        r"positions must have shape \(1, 3\), got \(2, 3\); one row x, y, z",
+        lambda: Bodies([1.0, 2.0], _X, _V[:1]),
+        r"velocities must have shape \(2, 3\), got \(1, 3\); one row x, y, z",
+        lambda: Bodies([Magnitude(), Magnitude()], _X, _V),
+        r"masses\.m_as\(unit\)",
+        lambda: NBody(Bodies([], np.zeros((0, 3)), np.zeros((0, 3)))),
+        "bodies must hold at least one",
+        lambda: NBody(_EARTH, test_particles=_ROCKS),
+        r"of bodies and test particles must differ.*Earth",
+        lambda: nbody.TestParticles([[0.0, np.inf, 0.0]], [[0.0, 0.0, 0.0]]),
+        "positions must be finite, got inf of body 0",
+        lambda: Bodies.from_elements([1.0, _STAR], _ORBITS),
+        "names must be one for each of the 1 entries",
+        lambda: Bodies.from_elements([-1.0, 0.1], _ORBITS),
+        "masses must not be negative, got -1 of body 0",
+        lambda: Bodies.from_elements([0.0, 0.0], _ORBITS),
+        "masses must not all be zero, got 2 of no mass",
+        lambda: Bodies.from_elements([1.0, 0.0], _ORBITS, G=[1.0, 2.0]),
+        r"G must be one number, got shape \(2,\)",
+        lambda: Bodies.from_elements([1, 2, 3], _ORBITS),
+        r"elements must have shape \(2,\), got \(1,\)",
+        lambda: Bodies.from_elements([1, 2], [_ORBIT]),
+        "must be Elements or NonsingularElements",
+        lambda: Bodies.from_elements(
+            [1, 1], _ORBITS, jacobi=True, coordinates="barycentric"
+        ),
+        "jacobi=True contradicts",
+        lambda: NBody(_BODIES, (Gravity(), nbody.PostNewtonian(1.0, primary=2))),
+        "PostNewtonian has primary=2, and there are 2 bodies, counted from 0",
+        lambda: Gravity("au, Msun, day"),
+        "G must be a number, got 'au, Msun, day'; nb",
+        lambda: Elements(semi_major_axis=[1.0, 2.0], eccentricity=[0.1, 0.2, 0.3]),
+        r"semi_major_axis \(2,\), eccentricity \(3,\)",
+        lambda: Elements(semi_major_axis=[1.0, 2.0]).state([1.0, 1.0, 1.0]),
+        r"shapes must broadcast, got gm \(3,\)",
+        lambda: Elements(semi_major_axis=1.0, eccentricity=-0.1),
+        "eccentricity must not be negative, got -0",
+        lambda: Elements(semi_major_axis=-1.0, eccentricity=2.0, true_anomaly=2.1),
+        r"within 2\.0944 of .* 2\.0, .* got 2\.1",
+        lambda: Elements(semi_major_axis=1.0, eccentricity=1.0).state(1.0),
+        "eccentricity must not be 1, where a finite",
+        lambda: Elements(semi_major_axis=2.0, eccentricity=1.5),
+        "got 2.0 at eccentricity 1.5",
+        lambda: Elements(semi_major_axis=-2.0, eccentricity=0.5),
+        "got -2.0 at eccentricity 0.5",
+        lambda: Elements(semi_major_axis=-1.0, eccentricity=2.0).period(1.0),
+        "period is of bound orbits, got semi_major_axis -1",
+        lambda: Elements.from_mean_anomaly(1.0, semi_major_axis=1.0, eccentricity=1.0),
+        "eccentricity must not be 1",
+        lambda: nbody.elements(_SYSTEM, coordinates="astrocentric"),
+        "got 'astrocentric'; astrocentric is heliocentric",
+        lambda: nbody.elements(_SYSTEM, coordinates="jacobi", primary=0),
+        "contradicts coordinates",
+        lambda: nbody.elements([0, 0, 0], [0, 1, 0], 1.0),
+        "x must not be zero, got two bodies in one place",
+        lambda: orbit({"period": 1.0, "h": 0.8, "k": 0.8, "mean_longitude": 0.0}),
+        "h and k must have squares that add to less than 1, got 1.28",
+        lambda: orbit(
+            {"semi_major_axis": 1.0, "impact_parameter": 1.0, "star_radius": 2.0}
+        ),
+        "0.00465 for the Sun in au",
+        lambda: nbody.planet_mass(1.0, 0.1, period=0.0),
+        "period must be positive, got 0",
+        lambda: nbody.semi_amplitude(-1.0, 0.1, period=1.0),
+        "star_mass must be positive, got -1",
+        lambda: nbody.planet_mass(1.0, 0.1, period=1.0, eccentricity=[0.1, 1.5]),
+        r"below 1, got 1\.5: a period is of bound",
+        lambda: nbody.semi_amplitude(1.0, np.nan, period=1.0),
+        "planet_mass must be finite, got nan",
+        lambda: nbody.planet_mass(1.0, 0.1, period=1.0, inclination=0.0),
+        r"inclination must not be 0, .* face-on",
+        lambda: seen(lambda s, y: nbody.sky_positions(s, y, observer=(1, 0, 0))),
+        "north must not lie along the line of sight",
+        lambda: seen(lambda s, y: nbody.sky_separations(s, y, distance=0.0)),
+        "distance must be positive",
+        lambda: eqx.filter_jit(nbody.recommend_method)(_SYSTEM),
+        "recommend_method needs concrete bodies",
+        lambda: nbody.recommend_method(_BODIES),
+        "system must be an object such as nbody",
+        lambda: forced(_none),
+        "the acceleration by _none must be real numbers.*got None",
+        lambda: forced(lambda state: 0 * state.positions),
+        r"must take \(t, state\), got a function",
+        lambda: forced(lambda s, t: 0 * s.positions),
+        r"reads .positions of the time.*force\(t, sta",
+        lambda: forced(uniform, method=Method(diffrax.Heun(), 0.1)),
+        r"acceleration by uniform must have shape \(2, 3\), got \(3,\)",
+        lambda: run(NBody(_BODIES, [spring, functools.partial(drag)], gravity=False)),
+        "Leapfrog needs Separable dynamics",
+        lambda: forced(nbody.PostNewtonian(7.0)),
+        "accelerations do not depend on velocity",
+        lambda: run(NBody(Bodies([0.0, 1e-3], _X, _V)), _MAP),
+        r"masses\[0\] is 0; put the most massive body first",
+        lambda: run(pde.Evolution(pde.Diffusion(1.0), jnp.zeros(8), pde.Grid(8)), _MAP),
+        "WisdomHolman steps the bodies of an nbody",
+        lambda: run(problems.kaps(), Method(nbody.IAS15())),
+        r"IAS15 integrates accelerations.*\(x, v\)",
+        lambda: Method(nbody.IAS15(), controller=diffrax.PIDController(1e-8, 1e-8)),
+        "IAS15 chooses its steps by the timescale",
+        lambda: Method(nbody.HybridWisdomHolman(), step=0.1, adjoint=Reversible()),
+        "Reversible needs a time-symmetric solver",
+        lambda: nbody.SABA(2, corrector=17),
+        r"corrector must be True or False.* got 17",
+        lambda: nbody.SABA(corrector=True),
+        "corrector=True is there for the schemes",
+    ),
 )
-def test_option_of_wrong_type_raises_value_error(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        simulate(_SYSTEM, 1.0, **options)
+def test_mistake_raises_value_error(call, words):
+    raises(ValueError, call, words)
 
 
-def test_system_without_bodies_raises_value_error():
-    nothing = np.zeros((0, 3))
-    with pytest.raises(ValueError, match="bodies must hold at least one"):
-        nbody.NBody(nbody.Bodies([], nothing, nothing))
+_SHORT_NAMES = [
+    ({"a": 1.0}, "a is semi_major_axis"),
+    ({"a": 1.0, "e": 0.1, "inc": 0.2}, "e is eccentricity, inc is inclination"),
+    ({"P": 1.0}, r"P is semi_major_axis=\(gm \* P\*\*2"),
+    ({"M": 1.0}, r"M is Elements\.from_mean_anomaly"),
+    ({"colour": 1.0}, "colour is no element"),
+]
+_MISSING = [
+    ({"a": 1.0}, "a is semi_major_axis"),
+    ({"P": 1.0, "e": 0.1}, "P is semi_major_axis=.*, e is eccentricity"),
+    ({}, "need semi_major_axis"),
+]
 
 
-def _star_and_comet():
-    orbits = nbody.Elements(semi_major_axis=[1.0, 2.0], eccentricity=[0.0, 0.9])
-    both = nbody.Bodies.from_elements([1.0, 1e-3, 0.0], orbits)
-    bodies = nbody.Bodies([1.0, 1e-3], both.positions[:2], both.velocities[:2])
-    return bodies, nbody.TestParticles(both.positions[2:], both.velocities[2:])
-
-
-@pytest.mark.parametrize(
-    "solver",
-    [Leapfrog(), nbody.IAS15(), diffrax.Tsit5()],
-    ids=lambda s: type(s).__name__,
+@table(
+    of(options(Elements, semi_major_axis=1.0), *_SHORT_NAMES),
+    of(options(nbody.NonsingularElements, semi_major_axis=1.0), *_SHORT_NAMES),
+    of(options(Elements), *_MISSING),
+    of(options(nbody.NonsingularElements), *_MISSING),
+    of(
+        orbit,
+        ({"P": 1.0}, "P is period"),
+        ({"secosw": 0.1}, 'sqrt_e_cos_omega, with omega_of="star"'),
+        ({"k1": 10.0}, r"k1 is a mass: nbody\.planet_mass"),
+        ({}, "needs period or semi_major_axis"),
+        ({"period": 1.0, "semi_major_axis": 1.0}, "one of period and semi"),
+        ({"period": 1.0, "h": 0.1, "eccentricity": 0.1}, "eccentricity and h"),
+        ({"period": 1.0, "true_anomaly": 1.0, "mean_anomaly": 1.0}, "got both"),
+        ({"period": 1.0, "h": 0.1}, "needs a place beside h"),
+        ({"period": 1.0, "time_of_transit": 0.1}, "pi / 2 is edge-on"),
+        ({"period": 1.0, "impact_parameter": 0.1}, "belong together"),
+        ({"period": 1.0, "mass": 1e-3}, r"of Bodies\.from_elements"),
+    ),
+    pairs(
+        lambda: nbody.elements([1, 0, 0], [0, 1, 0]),
+        "need x, v and gm",
+        lambda: nbody.elements([1, 0, 0], [0, 1, 0], 1.0, primary=0),
+        "primary choose among the bodies of a system",
+        lambda: Elements.from_mean_anomaly(1.0, semi_major_axis=1.0, true_anomaly=1.0),
+        "true_anomaly is already in mean_anomaly",
+    ),
 )
-def test_a_step_that_follows_no_orbit_warns_with_one_that_does(solver):
-    bodies, light = _star_and_comet()
-    planet, comet = nbody.NBody(bodies), nbody.NBody(bodies, test_particles=light)
-    with pytest.warns(UserWarning, match=r"half of 6.28, .* body 1 .* 0.31, 1/20"):
-        simulate(planet, 0.0, Method(solver, step=3.2))
-    with pytest.warns(UserWarning, match="body 2 turns about the center where"):
-        simulate(comet, 0.0, Method(solver, step=0.4))
-    simulate(planet, 0.0, Method(solver, step=0.4))
+def test_mistake_raises_type_error(call, words):
+    raises(TypeError, call, words)
 
 
-def test_no_step_is_too_long_where_no_orbits_are_known():
-    bodies, _ = _star_and_comet()
-    pair = nbody.Bodies([1.0, 0.5], bodies.positions, bodies.velocities)
-    systems = [
-        nbody.NBody(bodies, nbody.Gravity(softening=0.1)),
-        nbody.NBody(bodies, gravity=False, forces=lambda t, s: -s.positions),
-        nbody.NBody(pair),
-    ]
-    method = Method(Leapfrog(), step=4.0)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        for system in systems:
-            simulate(system, 0.0, method)
-        eqx.filter_jit(lambda x: simulate(x, 0.0, method))(nbody.NBody(bodies))
-    assert not said
+@table(
+    of(
+        nbody.G.__getitem__,
+        ("AU, Msun, days", "did you mean 'au, Msun, day'.*'pc, Msun, km/s'"),
+        ("si", "did you mean 'SI'"),
+        ("furlong", r"G is not known in 'furlong': There are 'natural'"),
+    ),
+    of(
+        lambda name: trajectory()[name],
+        ("c", "trajectory has a, b, got"),
+        (0, "trajectory has a, b, got"),
+        ("states", "trajectory has a, b, got"),
+    ),
+    pairs(
+        lambda: run(_NAMELESS)["a"],
+        "trajectory has no names, got 'a'",
+        lambda: run(_SYSTEM, observe=lambda t, y: y[0][0])["a"],
+        "trajectory has state, got 'a'",
+    ),
+)
+def test_mistake_raises_key_error(call, words):
+    raises(KeyError, call, words)
+
+
+_PAIR = Bodies.from_elements([1.0, 1e-3], _ORBITS)
+_FAR = Elements(semi_major_axis=[2.0], eccentricity=[0.9])
+_PLANET, _COMET = (
+    NBody(_PAIR, test_particles=light)
+    for light in (None, nbody.TestParticles.from_elements(_PAIR, _FAR))
+)
+_STARS = Bodies([1.0, 0.5], _PAIR.positions, _PAIR.velocities)
+_SOLVERS = Leapfrog(), nbody.IAS15(), diffrax.Tsit5()
+_DATES = np.array([2459000.5, 2459001.0], np.float32)
+_DEGREES = r"all beyond 2 pi .* take numpy\.deg2rad"
+_DATED = NBody(_BODIES, t0=2459000.0), Method(Leapfrog(), 0.125)
+
+
+def stepped(system, step, solver=_SOLVERS[0]):
+    return run(system, Method(solver, step=step), times=0.0)
+
+
+@table(
+    of(
+        lambda solver: stepped(_PLANET, 3.2, solver),
+        *((x, r"half of 6.28, .* body 1 .* 0.31, 1/20") for x in _SOLVERS),
+    ),
+    of(
+        lambda solver: stepped(_COMET, 0.4, solver),
+        *((x, "body 2 turns about the center where") for x in _SOLVERS),
+    ),
+    of(
+        options(Elements, semi_major_axis=1.0),
+        ({"true_anomaly": [174.8, 50.1]}, _DEGREES),
+        (
+            {"longitude_of_ascending_node": 48.3, "argument_of_pericenter": 29.1},
+            _DEGREES,
+        ),
+    ),
+    pairs(
+        lambda: Elements.from_mean_anomaly(
+            174.8, semi_major_axis=1.0, argument_of_pericenter=29.1
+        ),
+        _DEGREES,
+        lambda: nbody.Orbit(
+            period=1.0, argument_of_pericenter=90.0, mean_longitude=200.0
+        ),
+        r"all beyond 2 pi .* numpy\.deg2rad",
+        lambda: run(*_DATED, times=_DATES),
+        r"times near 2459001 are float32, .* 0\.25",
+    ),
+)
+def test_doubtful_call_warns(call, words):
+    warns(call, words)
+
+
+_QUIET = {
+    "Leapfrog": lambda: stepped(_PLANET, 0.4, Leapfrog()),
+    "IAS15": lambda: stepped(_PLANET, 0.4, nbody.IAS15()),
+    "Tsit5": lambda: stepped(_PLANET, 0.4, diffrax.Tsit5()),
+    "softened bodies": lambda: stepped(NBody(_PAIR, Gravity(softening=0.1)), 4.0),
+    "springs": lambda: stepped(NBody(_PAIR, spring, gravity=False), 4.0),
+    "two stars": lambda: stepped(NBody(_STARS), 4.0),
+    "traced bodies": lambda: eqx.filter_jit(stepped)(_PLANET, 4.0),
+    "double precision": lambda: run(*_DATED, times=_DATES.astype(float)),
+    "small times": lambda: run(_SYSTEM, _DATED[1], times=np.float32([0.5, 1.0])),
+    "one angle within a turn": lambda: Elements(
+        semi_major_axis=1.0, true_anomaly=[100.0, 0.3], argument_of_pericenter=9.0
+    ),
+    "mean anomaly of turns": lambda: Elements.from_mean_anomaly(
+        50.0, semi_major_axis=1.0, argument_of_pericenter=1.0
+    ),
+    "traced angle": lambda: jax.jit(
+        lambda f: Elements(semi_major_axis=1.0, true_anomaly=f)
+    )(100.0),
+}
+
+
+@pytest.mark.parametrize("name", _QUIET)
+def test_what_is_meant_does_not_warn(name):
+    _QUIET[name]()

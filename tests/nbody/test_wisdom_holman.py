@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 import rebound
 
-from diffsim import nbody, pde, problems
-from diffsim.integrators import Leapfrog
+from diffsim import nbody, problems
 from diffsim.simulations import (
-    AbstractSimulation,
     Checkpointed,
     Method,
     Reversible,
-    Separable,
     simulate,
 )
 
@@ -273,54 +270,6 @@ def test_forces_of_position_are_part_of_the_kick():
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.05)
 
 
-def test_unknown_variants_raise_value_error():
-    with pytest.raises(ValueError, match="corrector must be 0, 3, 5, 7, 11 or 17"):
-        nbody.WisdomHolman(corrector=4)
-    with pytest.raises(ValueError, match=r"coordinates must be 'jacobi', .* or"):
-        nbody.WisdomHolman(coordinates="heliocentric")
-    with pytest.raises(ValueError, match="kernel must be 'default', "):
-        nbody.WisdomHolman(kernel="fast")
-    with pytest.raises(ValueError, match="kernel='lazy' needs coordinates='jacobi'"):
-        nbody.WisdomHolman(kernel="lazy", coordinates="whds")
-
-
-class Oscillator(AbstractSimulation):
-    t0: float = 0.0
-
-    def initial_state(self):
-        return jnp.ones(3), jnp.zeros(3)
-
-    def terms(self):
-        return Separable(lambda t, v, args: v, lambda t, x, args: -x)
-
-    def default_method(self):
-        return Method(Leapfrog(), step=0.1)
-
-
-def drag(t, state):
-    return -0.1 * state.velocities
-
-
-def test_systems_without_kepler_orbits_raise_value_error():
-    method, bodies = Method(nbody.WisdomHolman(), step=0.1), planets().bodies
-    light = eqx.tree_at(lambda b: b.masses, bodies, bodies.masses.at[0].set(0))
-    one = nbody.Bodies([1.0], np.zeros((1, 3)), np.zeros((1, 3)))
-    cases = [
-        (
-            nbody.NBody(bodies, [nbody.Gravity(), drag]),
-            "one of these depends on velocity",
-        ),
-        (nbody.NBody(bodies, nbody.Gravity(softening=0.1)), "take softening=0"),
-        (nbody.NBody(bodies, lambda t, s: -s.positions, gravity=False), "needs nbody"),
-        (nbody.NBody(one), "two bodies or more"),
-        (nbody.NBody(light), r"masses\[0\] is 0; put the most massive body first"),
-        (Oscillator(), "needs the bodies of an nbody.NBody, got a Oscillator"),
-    ]
-    for system, words in cases:
-        with pytest.raises(ValueError, match=words):
-            simulate(system, 1.0, method)
-
-
 def test_step_longer_than_half_the_shortest_period_warns():
     method = Method(nbody.WisdomHolman(), step=40.0)
     system = problems.outer_solar_system()
@@ -344,9 +293,3 @@ def test_a_step_too_long_for_the_pericenter_warns_and_so_does_the_wrong_center()
     wrong = nbody.NBody(nbody.Bodies(masses[order], *(a[order] for a in rest)))
     with pytest.raises(ValueError, match=r"masses\[1\] is larger than masses\[0\]"):
         simulate(wrong, 0.0, Method(nbody.WisdomHolman(coordinates="whds"), step=0.01))
-
-
-def test_fields_are_no_orbits():
-    heat = pde.Evolution(pde.Diffusion(1.0), jnp.zeros(8), pde.Grid(8))
-    with pytest.raises(ValueError, match="WisdomHolman steps the bodies of an nbody"):
-        simulate(heat, 0.1, Method(nbody.WisdomHolman(), step=0.1))

@@ -59,15 +59,6 @@ def test_velocities_of_every_kind_run_by_default(velocity):
     assert np.all(np.isfinite(found.states))
 
 
-def test_invalid_velocities_raise():
-    grid = pde.Grid((5, 4))
-    law = pde.AdvectionDiffusion(0.1, jnp.ones(3))
-    with pytest.raises(ValueError, match="velocity must be a number"):
-        pde.Evolution(law, jnp.zeros((5, 4)), grid)
-    with pytest.raises(ValueError, match="diffusivity must not be negative"):
-        pde.AdvectionDiffusion(-0.1, 1.0)
-
-
 def test_a_velocity_may_be_a_function_that_returns_a_number():
     grid = pde.Grid(16)
     start = jnp.sin(2 * jnp.pi * grid.centers[0])

@@ -85,8 +85,3 @@ def test_single_precision_stays_single():
         )
     )
     assert slope(jnp.float32(0.01)).dtype == jnp.float32
-
-
-def test_negative_viscosity_raises():
-    with pytest.raises(ValueError, match="viscosity must not be negative"):
-        pde.Burgers(-0.1)

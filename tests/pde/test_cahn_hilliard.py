@@ -92,10 +92,3 @@ def test_etdrk4_steps_have_order_four():
         for one, two in itertools.pairwise(both)
     ]
     np.testing.assert_allclose(np.log2(np.divide(*changes)), 4, atol=0.2)
-
-
-def test_invalid_mobility_or_width_raises():
-    with pytest.raises(ValueError, match=r"mobility must be positive, got -1\.0"):
-        pde.CahnHilliard(-1.0, 0.1)
-    with pytest.raises(ValueError, match=r"width must be positive, got 0\.0"):
-        pde.CahnHilliard(1.0, 0.0)

@@ -145,15 +145,6 @@ def test_run_that_becomes_nan_fails_with_result():
     assert run.result != ds.RESULTS.successful
 
 
-def test_invalid_courant_numbers_raise():
-    with pytest.raises(ValueError, match="number must be positive"):
-        pde.CFL(0.0)
-    with pytest.raises(ValueError, match=r"number must be one number, got shape \(2,"):
-        pde.CFL(jnp.ones(2))
-    with pytest.raises(ValueError, match="number must be positive"):
-        pde.cfl_time_step(wave(), -1.0)
-
-
 LAWS = {
     "waves": pde.Wave(1.5),
     "heat": pde.Diffusion(lambda t, x, u: 0.02 + 0.01 * u),
@@ -257,15 +248,6 @@ def test_friction_of_flows_at_rest_decays_within_stability_limit(name):
     assert fastest <= limit * (1 + 1e-4)
     if name == "pipe":
         np.testing.assert_allclose(fastest, limit, rtol=1e-4)
-
-
-def test_equations_without_courant_rate_raise():
-    grid = pde.Grid(16, 0.0, 6.0)
-    alloy = pde.Evolution(pde.CahnHilliard(1.0, 0.5), jnp.sin(grid.centers[0]), grid)
-    with pytest.raises(ValueError, match="CahnHilliard defines no courant_rate"):
-        pde.cfl_time_step(alloy)
-    with pytest.raises(ValueError, match="CahnHilliard defines no courant_rate"):
-        ds.simulate(alloy, 0.1, METHOD)
 
 
 def test_stability_limits_of_solvers_match_known_values():

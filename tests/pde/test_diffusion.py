@@ -9,7 +9,6 @@ import scipy.linalg
 
 import diffsim as ds
 from diffsim import RESULTS, integrators, pde
-from diffsim.pde._evolution import _check_kinds
 from diffsim.verify import check_simulation
 
 
@@ -65,27 +64,6 @@ def test_default_method_agrees_with_small_steps():
     exact = ds.simulate(plate(), 0.3, EXPLICIT)
     found = ds.simulate(plate(), 0.3)
     np.testing.assert_allclose(found.states, exact.states, rtol=1e-6)
-
-
-def test_fields_and_coefficients_of_wrong_shape_raise():
-    grid = pde.Grid((4, 5))
-    # Types are checked before in these tests, which users do not have.
-    with pytest.raises(ValueError, match=r"equation must be .* pde.Diffusion\(0.1\)"):
-        _check_kinds(pde.Diffusion, grid, None)
-    with pytest.raises(ValueError, match=r"initial must have shape \(1, 4, 5\)"):
-        pde.Evolution(pde.Diffusion(1.0), jnp.zeros((2, 4, 5)), grid)
-    with pytest.raises(ValueError, match=r"diffusivity must be positive, got -0\.1"):
-        pde.Diffusion(-0.1)
-    with pytest.raises(ValueError, match=r"side of axis 0 must be a number, one for"):
-        pde.Evolution(
-            pde.Diffusion(1.0), jnp.zeros((4, 5)), grid, pde.Dirichlet(jnp.zeros(5))
-        )
-    hot = pde.Diffusion(1.0, source=jnp.ones(5))
-    with pytest.raises(ValueError, match=r"source must .* last axes, \(4, 5\), got"):
-        pde.Evolution(hot, jnp.zeros((4, 5)), grid)
-    layered = pde.Diffusion(jnp.ones((1, 4, 5)))
-    with pytest.raises(ValueError, match=r"diffusivity must be .* \(4, 5\), got"):
-        pde.Evolution(layered, jnp.zeros((4, 5)), grid)
 
 
 @pytest.mark.parametrize(

@@ -324,47 +324,10 @@ def test_failures_have_results(elliptic):
     assert found.residual < 1e-11
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"coefficient": -1.0}, r"coefficient must be positive, got -1\.0"),
-        ({"coefficient": np.ones((6, 8))}, r"a field of the grid, shape \(8, 6\), got"),
-        ({"alpha": -1.0}, r"alpha must not be negative, got -1\.0"),
-        ({"alpha": np.ones(6)}, r"alpha must be a number or a field"),
-        ({"f": np.ones((6, 8))}, r"a field must have shape .* got \(6, 8\)"),
-        ({"solver": "fft"}, "solver must be FastDiagonalization"),
-        (
-            {"solver": pde.TridiagonalElimination()},
-            "along one axis of at least 3 cells",
-        ),
-        (
-            {"solver": pde.FastDiagonalization(), "coefficient": np.ones((8, 6))},
-            r"take PreconditionedKrylov\(FastDiagonalization\(\)\)",
-        ),
-    ],
-)
-def test_invalid_arguments_raise(elliptic, given, sentence):
-    domain = elliptic.plate(elliptic.boundaries["DN"], elliptic.boundaries["periodic"])
-    given = {"f": np.ones((8, 6)), "alpha": 0.0} | given
-    with pytest.raises(ValueError, match=sentence):
-        pde.helmholtz(given.pop("f"), domain, **given)
-
-
-def test_unsupported_solvers_raise(elliptic):
-    odd = pde.Domain(pde.Grid((70, 70)), pde.Dirichlet())
-    with pytest.raises(
-        ValueError, match=r"down to \(35, 35\), which has more than 1024"
-    ):
-        pde.poisson(np.ones((70, 70)), odd, solver=pde.Multigrid())
+def test_fast_diagonalization_refuses_boundaries_that_are_not_symmetric(elliptic):
     wide = pde.Domain(pde.Grid((4, 6)), elliptic.Cubic())
     with pytest.raises(ValueError, match="take Preconditioned"):
         pde.poisson(np.ones((4, 6)), wide, solver=pde.FastDiagonalization())
-    with pytest.raises(ValueError, match="preconditioner must be FastDiagonalization"):
-        pde.PreconditionedKrylov(pde.PreconditionedKrylov())
-    with pytest.raises(ValueError, match="smoothing_steps must be 1 or more"):
-        pde.Multigrid(smoothing_steps=0)
-    with pytest.raises(ValueError, match="preconditioner of its own"):
-        pde.PreconditionedKrylov(krylov=Krylov(preconditioner=lambda v: v))
 
 
 def test_batched_problems_match_single_ones_without_jit():

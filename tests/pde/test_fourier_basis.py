@@ -131,8 +131,3 @@ def test_nyquist_mode_has_no_odd_derivative():
     assert modes.derivative(0)[-1] == 0
     assert modes.derivative(0, 2)[-1] != 0
     assert pde.FourierBasis(pde.Grid(7)).derivative(0)[-1] != 0
-
-
-def test_modes_beyond_the_grid_raise():
-    with pytest.raises(ValueError, match=r"max_mode must be .* got \(5,\)"):
-        pde.FourierBasis(pde.Grid(8), (5,))

@@ -288,57 +288,6 @@ def test_three_dimensions_reduce_to_two():
     np.testing.assert_allclose(found[2], 0, atol=1e-14)
 
 
-def test_invalid_flows_raise():
-    grid = pde.Grid((4, 5))
-    wall = pde.NoSlip()
-    cases = [
-        ((-0.1, grid, wall), {}, "viscosity must not be negative, got -0.1"),
-        (
-            (0.1, grid, (wall, (wall, None))),
-            {},
-            "the upper side of axis 1 has nothing in boundary",
-        ),
-        ((0.1, grid, (wall,)), {}, "boundary must be one for all sides or a tuple"),
-        ((0.1, grid, (wall, (pde.Periodic(), wall))), {}, "periodic at one side"),
-        (
-            (0.1, grid, (wall, (pde.Inflow((0.0, 1.0)), wall))),
-            {},
-            "an Inflow and no Outflow",
-        ),
-        ((0.1, grid, pde.NoSlip((1.0, 0.0))), {}, "must be 0 across the wall, got 1.0"),
-        ((0.1, grid, pde.NoSlip(jnp.zeros(3))), {}, "one for each of 2 axes"),
-        ((0.1, pde.Grid(5), wall), {}, "grid must have two or three axes"),
-        ((0.1, grid, wall), {"forcing": jnp.zeros((4, 5))}, "forcing must be a number"),
-        (
-            (0.1, grid, wall),
-            {"initial": (jnp.zeros((4, 5)), jnp.zeros((4, 5)))},
-            r"of shapes \(\(3, 5\), \(4, 4\)\)",
-        ),
-        (
-            (0.1, grid, wall),
-            {"obstacle": pde.Obstacle(lambda x: x)},
-            "obstacle must return one number a place",
-        ),
-        (
-            (0.1, grid, wall),
-            {"obstacle": pde.Obstacle(pde.Ball((3.0, 0.5), 0.2))},
-            "lies outside of the domain",
-        ),
-        (
-            (0.1, grid, wall),
-            {"obstacle": pde.Obstacle(pde.Ball((0.55, 0.55), 1e-3))},
-            "is smaller than a cell",
-        ),
-    ]
-    for arguments, options, sentence in cases:
-        with pytest.raises(ValueError, match=sentence):
-            pde.IncompressibleFlow(*arguments, **options)
-    with pytest.raises(ValueError, match="radius must be positive"):
-        pde.Ball((0.0, 0.0), -1.0)
-    with pytest.raises(ValueError, match="distance must be a function of x"):
-        pde.Obstacle(0.1)
-
-
 def test_obstacle_continues_through_periodic_side():
     """What it feels does not know where its period begins."""
     grid = pde.Grid((16, 8), upper=(2.0, 1.0))

@@ -1,4 +1,4 @@
-"""An initial field that is a module: its numbers are parameters of the run."""
+"""An initial field that is a function or a module, whose numbers are parameters."""
 
 import equinox as eqx
 import jax
@@ -111,3 +111,23 @@ def test_initial_module_without_parameters_is_its_values():
 
     made = pde.Evolution(pde.Diffusion(0.1), Step(), pde.Grid(16))
     np.testing.assert_array_equal(made.initial, made.initial_field)
+
+
+def test_initial_function_is_evaluated_at_cell_centers():
+    line, plane = pde.Grid(16), pde.Grid((8, 8))
+    x, y = plane.centers
+    law = pde.Diffusion(0.1)
+    made = pde.Evolution(law, lambda x: jnp.sin(x[0]) * x[1], plane)
+    np.testing.assert_array_equal(made.initial, (jnp.sin(x) * y)[None])
+    pair = pde.Evolution(pde.Wave(1.0), lambda x: jnp.stack([x[0], 0 * x[0]]), line)
+    np.testing.assert_array_equal(pair.initial[0], line.centers[0])
+    constant = pde.Evolution(law, lambda x: 2.0, line)
+    np.testing.assert_array_equal(constant.initial, 2.0)
+
+
+def test_closure_of_initial_function_is_differentiated():
+    def total(a):
+        law, grid = pde.Diffusion(0.1), pde.Grid(16)
+        return jnp.sum(pde.Evolution(law, lambda x: a * x, grid).initial)
+
+    np.testing.assert_allclose(jax.grad(total)(2.0), 8.0, rtol=1e-6)

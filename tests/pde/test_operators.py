@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from diffsim import pde
-from diffsim.pde._domain import check_domain
 
 
 def exact(x):
@@ -134,63 +133,9 @@ def test_diffusion_is_symmetric(kind):
     np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12, atol=1e-12)
 
 
-def test_operators_of_fields_of_wrong_shape_raise():
-    domain = pde.Domain(pde.Grid((4, 5)))
-    with pytest.raises(ValueError, match=r"field must have shape .* got \(5, 4\)"):
-        pde.laplacian(jnp.zeros((5, 4)), domain)
-    with pytest.raises(ValueError, match="order must be one of"):
-        pde.laplacian(jnp.zeros((4, 5)), domain, order=3)
-    # Types are checked before in these tests, which users do not have.
-    check_domain(domain)
-    with pytest.raises(ValueError, match=r"domain must be a pde.Domain\(grid, bound"):
-        check_domain(domain.grid)
-    coarse = pde.Domain(pde.Grid((2, 8)), pde.Neumann())
-    with pytest.raises(ValueError, match="at least 3 cells along each axis"):
-        pde.laplacian(jnp.zeros((2, 8)), coarse, order=4)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ((pde.Neumann(),), "an entry for each of 2 axes"),
-        (
-            (pde.Neumann(), (pde.Neumann(), None)),
-            "upper side of axis 1 has nothing in b",
-        ),
-        ((pde.Neumann(), (pde.Periodic(), pde.Neumann())), "periodic at one side"),
-        ((pde.Neumann(), (pde.Neumann(),) * 3), "axis 1 must be one for both sides"),
-    ],
-)
-def test_sides_without_a_boundary_raise(given, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        pde.Domain(pde.Grid((4, 5)), given)
-
-
-def test_robin_with_both_coefficients_zero_raises():
-    with pytest.raises(ValueError, match="alpha and beta must not both be 0"):
-        pde.Robin(0.0, 0.0, 1.0)
-    with pytest.raises(ValueError, match=r"alpha must be one number, got shape \(2,"):
-        pde.Robin([1.0, 2.0], 1.0)
-
-
 def test_pair_of_boundaries_serves_one_axis():
     pair = pde.Dirichlet(0.3), pde.Neumann(0.2)
     assert pde.Domain(pde.Grid(4), pair).boundary == (pair,)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (((3, 0),), "one to three positive ints"),
-        (((2, 2, 2, 2),), "one to three positive ints"),
-        (((4, 5), 0.0, (1.0, 2.0, 3.0)), r"upper must be one number or one an axis"),
-        ((4, 1.0, 0.0), "upper must lie above lower"),
-        ((4, 0.0, np.inf), "lower and upper must be finite"),
-    ],
-)
-def test_invalid_grids_raise(given, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        pde.Grid(*given)
 
 
 def test_coordinates_of_centers_and_faces():

@@ -181,17 +181,3 @@ def test_batched_probes_match_single_ones_and_keep_float32():
     single = probed(u.astype(jnp.float32))
     assert single.dtype == jnp.float32
     np.testing.assert_allclose(single, each, atol=1e-6)
-
-
-def test_invalid_probes_raise():
-    domain, u = pde.Domain(pde.Grid((5, 5)), pde.Neumann()), random(2, 5, 5)
-    cases = [
-        (([0.1], domain), {}, r"points must have shape \(point, 2\)"),
-        (([0.1, 0.2], domain), {"order": 3}, "order must be one of"),
-        (([0.1, 0.2], domain, jnp.zeros(3)), {}, "one for each of the leading axis"),
-        (([0.1, -0.2], domain), {}, "points must lie within the domain"),
-        (([0.1, 0.2], pde.Domain(pde.Grid((3, 5)))), {}, "a field must have shape"),
-    ]
-    for given, options, sentence in cases:
-        with pytest.raises(ValueError, match=sentence):
-            pde.probe(u, *given, **options)

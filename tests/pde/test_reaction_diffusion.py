@@ -179,11 +179,3 @@ def small(name):
 def test_gradients_are_correct_for_every_parameter():
     method = ds.Method(ETDRK2(), 0.02)
     check_simulation(small("allen-cahn"), [0.02, 0.04], method).raise_if_failed()
-
-
-def test_varying_coefficients_in_fourier_space_raise():
-    equation = pde.FisherKPP(lambda t, x, u: u, 1.0)
-    with pytest.raises(ValueError, match="diffusivities that are numbers, got a func"):
-        pde.Evolution(equation, jnp.zeros(8), pde.Grid(8), discretization=pde.Fourier())
-    with pytest.raises(ValueError, match="diffusivities must be a pair"):
-        pde.GrayScott(0.1, 0.1, 0.2)

@@ -181,13 +181,3 @@ def test_single_precision_stays_single():
     run = pde.Evolution(pde.Schrodinger(0.5), jnp.ones((2, 8), jnp.float32), grid)
     found = ds.simulate(run, 0.2, ds.Method(Yoshida4(), 0.1)).states
     assert found.dtype == jnp.float32
-
-
-def test_invalid_states_and_boundaries_raise():
-    wall = pde.Dirichlet()
-    with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
-        pde.Evolution(pde.Schrodinger(), jnp.zeros(8), pde.Grid(8))
-    with pytest.raises(ValueError, match="Schrodinger in Fourier space is periodic"):
-        pde.Evolution(pde.Schrodinger(), jnp.zeros((2, 8)), pde.Grid(8), wall)
-    with pytest.raises(ValueError, match=r"mass must be positive, got -1\.0"):
-        pde.Schrodinger(mass=-1.0)

@@ -78,17 +78,3 @@ def test_mass_is_conserved_between_walls():
     ).states
     before, after = np.sum(states[:, 0], (1, 2))
     np.testing.assert_allclose(after, before, rtol=1e-13)
-
-
-def test_invalid_water_raises():
-    grid = pde.Grid(8)
-    with pytest.raises(ValueError, match=r"positive depth everywhere, got -0\.5"):
-        pde.Evolution(pde.ShallowWater(), jnp.full((2, 8), -0.5), grid)
-    with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
-        pde.Evolution(pde.ShallowWater(), jnp.ones((3, 8)), grid)
-    with pytest.raises(ValueError, match="grids of 1 or 2 axes"):
-        pde.Evolution(pde.ShallowWater(), jnp.ones((4, 8, 8, 8)), pde.Grid((8, 8, 8)))
-    with pytest.raises(ValueError, match="gravity must be positive"):
-        pde.ShallowWater(0.0)
-    with pytest.raises(ValueError, match=r"bottom on faces, .* take its rate\(t, u"):
-        pde.flux_divergence(pde.ShallowWater(), jnp.ones((2, 8)), pde.Domain(grid))

@@ -180,22 +180,3 @@ def test_sine_gordon_kink_travels():
     value, slope = jax.jit(lambda v: jax.jvp(error, (v,), (1.0,)))(0.5)
     assert np.max(np.abs(value)) < 2e-3
     assert np.max(np.abs(slope)) < 2e-2
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: pde.Diffusion(0.1, lambda t, x: 0 * t), "source must take"),
-        (lambda: pde.Wave(lambda t, x: 1.0), "speed must take"),
-        (lambda: pde.AdvectionDiffusion(None, lambda x: x), "velocity must take"),
-    ],
-)
-def test_sources_of_wrong_signature_raise(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_sources_of_wrong_shape_raise():
-    law = pde.Diffusion(0.1, lambda t, x, u: jnp.stack([u, u]))
-    with pytest.raises(ValueError, match="source must be a number, or of shape"):
-        law.rate(0.0, jnp.ones((1, 16)), pde.Domain(RING))

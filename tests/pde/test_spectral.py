@@ -276,32 +276,3 @@ def test_single_precision_stays_single():
     start = jnp.ones(grid.shape, jnp.float32)
     run = pde.Evolution(equation, start, grid)
     assert ds.simulate(run, 0.1, ds.Method(ETDRK4(), 0.05)).states.dtype == jnp.float32
-
-
-def test_equations_without_such_a_form_raise():
-    wall, line, cube = pde.Dirichlet(), pde.Grid(8), pde.Grid((4, 4, 4))
-    with pytest.raises(ValueError, match="KortewegDeVries in Fourier space is periodi"):
-        pde.Evolution(pde.KortewegDeVries(), jnp.zeros(8), line, wall)
-    water = jnp.ones((2, 8))
-    with pytest.raises(ValueError, match="ShallowWater has no form in Fourier space"):
-        pde.Evolution(pde.ShallowWater(1.0), water, line, discretization=pde.Fourier())
-    with pytest.raises(ValueError, match="KortewegDeVries has no finite volume form"):
-        pde.Evolution(
-            pde.KortewegDeVries(), jnp.zeros(8), line, discretization=pde.FiniteVolume()
-        )
-    with pytest.raises(ValueError, match="NavierStokesVelocity has two or three dim"):
-        pde.Evolution(pde.NavierStokesVelocity(1.0), jnp.zeros(8), line)
-    with pytest.raises(ValueError, match="NavierStokesVorticity has two dimensions"):
-        pde.Evolution(pde.NavierStokesVorticity(1.0), jnp.zeros((4, 4, 4)), cube)
-    with pytest.raises(
-        ValueError, match="KuramotoSivashinsky with potential=False has"
-    ):
-        pde.Evolution(pde.KuramotoSivashinsky(), jnp.zeros((4, 4)), pde.Grid((4, 4)))
-    with pytest.raises(ValueError, match=r"viscosity must be positive, got -1\.0"):
-        pde.NavierStokesVorticity(-1.0)
-    with pytest.raises(
-        ValueError, match=r"fourth_order_coefficient must not be negative, got -1\.0"
-    ):
-        pde.KuramotoSivashinsky(fourth_order_coefficient=-1.0)
-    with pytest.raises(ValueError, match="degree must be an int from 1"):
-        pde.Fourier(degree=0)

@@ -270,22 +270,3 @@ def test_imex_steps_follow_advection_in_fourier_space():
     np.testing.assert_allclose(run.states, fixed.states, atol=1e-6)
     first = pde.cfl_time_step(swirls(), 0.5)
     np.testing.assert_allclose(np.asarray(run.steps)[0], first, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("solver", "space", "sentence"),
-    [
-        (
-            integrators.ETDRK4(),
-            None,
-            r"ETDRK4 steps .* Fourier space .* Diffusion in FiniteV",
-        ),
-        (integrators.Leapfrog(), None, "Leapfrog steps waves, .* takes KenCarp5"),
-        (integrators.Yoshida4(), pde.Fourier(), "Yoshida4 steps waves, .* in Fourier"),
-    ],
-)
-def test_solver_of_wrong_kind_raises_before_step_warning(solver, space, sentence):
-    wave = jnp.sin(2 * GRID.centers[0])
-    heat = pde.Evolution(pde.Diffusion(1.0), wave, GRID, discretization=space)
-    with pytest.raises(ValueError, match=sentence):
-        ds.simulate(heat, 1.0, ds.Method(solver, 0.5))

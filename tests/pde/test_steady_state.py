@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.optimize
 
 import diffsim as ds
-from diffsim import RESULTS, implicit, nbody, pde
+from diffsim import RESULTS, implicit, pde
 from diffsim.verify import taylor_test
 
 
@@ -127,45 +127,6 @@ def test_linear_steady_state_matches_poisson():
     exact = pde.poisson(s, plate.domain, coefficient=k)
     np.testing.assert_allclose(found.value[0], exact, rtol=1e-10)
     assert found.status == RESULTS.successful and found.iterations < 10
-
-
-def test_unsupported_simulations_raise():
-    grid = pde.Grid(16)
-    wave = pde.Evolution(pde.Wave(1.0), jnp.zeros((2, 16)), grid)
-    heat = pde.Evolution(
-        pde.Diffusion(0.1), jnp.zeros(16), grid, discretization=pde.Fourier()
-    )
-    still = pde.IncompressibleFlow(0.0, pde.Grid((4, 4)), pde.NoSlip())
-    sun = nbody.NBody(nbody.Bodies([1.0], [[0.0] * 3], [[0.0] * 3]))
-    led = implicit.Krylov(preconditioner=lambda v: v)
-    cases = [
-        (wave, {}, "Wave has no finite volume form"),
-        (
-            heat,
-            {},
-            "must be in finite volumes for a steady state, got discretization=Fourier",
-        ),
-        (still, {}, "viscosity of a steady flow must be positive, got 0"),
-        (sun, {}, "simulation must be a pde.Evolution or a pde.IncompressibleFlow"),
-        (rod(1.0, 8), {"observe": lambda u: u}, r"observe must take \(t, y\)"),
-        (
-            rod(1.0, 8),
-            {"solver": implicit.NewtonKrylov(linear_solver=led)},
-            "has a preconditioner of its own",
-        ),
-        (rod(1.0, 8), {"solver": 0.1}, "or another root-finder, got 0.1"),
-    ]
-    for simulation, options, sentence in cases:
-        with pytest.raises(ValueError, match=sentence):
-            pde.steady_state(simulation, **options)
-    with pytest.raises(ValueError, match="step must be positive"):
-        pde.PseudoTransient(0.0)
-    with pytest.raises(ValueError, match="rtol must be positive, got -1"):
-        pde.PseudoTransient(rtol=-1.0)
-    with pytest.raises(ValueError, match=r"norm must take \(y\), got a function of"):
-        pde.PseudoTransient(norm=lambda: 1.0)
-    with pytest.raises(ValueError, match=r"linear_solver must be an implicit\.Krylov"):
-        pde.PseudoTransient(linear_solver=implicit.Dense())  # pyright: ignore[reportArgumentType]
 
 
 class Power(eqx.Module):

@@ -284,21 +284,3 @@ def test_single_precision_stays_single():
     found = ds.simulate(run, 0.2, ds.Method(Leapfrog(), 0.05)).states
     assert found.dtype == jnp.float32
     assert found.shape == (2, 8)
-
-
-def test_invalid_arguments_raise():
-    grid = pde.Grid(8)
-    with pytest.raises(ValueError, match=r"speed must be positive, got 0\.0"):
-        pde.Wave(0.0)
-    with pytest.raises(ValueError, match=r"initial must have shape \(2, 8\)"):
-        pde.Evolution(pde.Wave(1.0), jnp.zeros(8), grid)
-    with pytest.raises(ValueError, match="Wave has no form in Fourier space"):
-        pde.Evolution(
-            pde.Wave(1.0), jnp.zeros((2, 8)), grid, discretization=pde.Fourier()
-        )
-    with pytest.raises(ValueError, match=r"sides must be among \[\(0, 0\), \(0, 1\)\]"):
-        pde.absorbing_layer(grid, 0.1, 1.0, sides=[(1, 0)])
-    with pytest.raises(ValueError, match="each of them once"):
-        pde.absorbing_layer(grid, 0.1, 1.0, sides=[(0, 0), (0, 0)])
-    with pytest.raises(ValueError, match=r"power must be positive, got -1\.0"):
-        pde.absorbing_layer(grid, 0.1, 1.0, power=-1)

@@ -285,62 +285,6 @@ def test_batches_are_refused_and_members_drawn():
     np.testing.assert_array_equal(line.get_ydata(), runs.states[1, 0])
 
 
-@pytest.mark.parametrize(
-    ("draw", "said"),
-    [
-        (lambda run: plots.field(run, "w"), "name must be one of u, v, which"),
-        (lambda run: plots.field(run, time=9), "time must be one time from 0 to 3"),
-        (lambda run: plots.field(run, time=[0, 1]), "time must be one time"),
-        (lambda run: plots.field(run, time="end"), "time must be one time from 0 to 3"),
-        (lambda run: plots.field(run, limits=(1, 0)), "limits must be two numbers"),
-        (lambda run: plots.field(run, labels={"w": "w"}), "labels has 'w', which is"),
-        (lambda run: plots.field(run, grid=run.axes.grid), "grid is for arrays"),
-        (lambda run: plots.field(run.states[0, 0]), r"an array is drawn on grid=, a"),
-        (
-            lambda run: plots.field(run.states, grid=run.axes.grid),
-            r"an array must have shape \(5, 7\), that of its grid",
-        ),
-        (
-            lambda run: plots.field(run.states[0, 0], grid=run.axes.grid, time=0),
-            "time chooses among outputs of a trajectory",
-        ),
-        (lambda run: plots.space_time(run.states), "trajectory must be what simulate"),
-        (lambda run: plots.field(1j * run.states[0], grid=run.axes.grid), "be real"),
-        (lambda run: plots.space_time(run), "space_time draws a trajectory of fields"),
-        (lambda run: plots.slices(run), "slices draws fields in three dimensions"),
-        (lambda run: plots.streamlines(run), "streamlines and vectors draw flows"),
-        (lambda run: plots.vectors(run, "u"), "streamlines and vectors draw flows"),
-        (lambda run: plots.spectrum(run, "energy"), "name must be one of u, v"),
-    ],
-)
-def test_invalid_arguments_raise_value_error(draw, said):
-    with pytest.raises(ValueError, match=said):
-        draw(fields(("u", "v"), (5, 7)))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"at": (0, 0)}, "at must be a place in the domain"),
-        ({"at": (0, 0, 9)}, r"from \[-1.0, -2.0, -3.0\] to \[1.0, 3.0, 5.0\]"),
-        ({"ax": []}, "ax must be three Matplotlib axes"),
-    ],
-)
-def test_invalid_slices_raise_value_error(options, said):
-    run = fields(("u",), (4, 5, 8))
-    with pytest.raises(ValueError, match=said):
-        plots.slices(run, **options)
-    with pytest.raises(ValueError, match=r"plots.slices draws the middle planes"):
-        plots.field(run)
-
-
-def test_trajectories_without_fields_are_refused_by_name():
-    states = {"angle": np.zeros(3), "rate": np.zeros(3)}
-    run = trajectory_of(states, np.arange(3.0), None)
-    with pytest.raises(ValueError, match="trajectory must have fields"):
-        plots.field(run)
-
-
 def test_drawing_into_given_axes_makes_no_figure_and_keeps_rcparams():
     before = dict(mpl.rcParams)
     figure, axes = plt.subplots(1, 2)

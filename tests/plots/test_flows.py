@@ -142,13 +142,6 @@ def test_vorticity_of_layers_at_walls_does_not_bleach_the_flow():
     assert image.colorbar.extend == "max"
 
 
-@pytest.mark.parametrize("density", [0, -1, [1, 2]])
-def test_invalid_density_raises_value_error(density):
-    for draw in (plots.streamlines, plots.vectors):
-        with pytest.raises((ValueError, TypeError), match="density"):
-            draw(rotation(), density=density)
-
-
 def test_flow_at_rest_is_drawn():
     run = rotation()
     rest = run_of(run.names, run.axes.grid, 0 * run.states)
@@ -212,23 +205,3 @@ def test_reference_line_has_its_slope_and_says_so():
     assert [text.get_text() for text in axes.texts] == ["$k^{-5/3}$"]
     power = np.interp(k, *axes.lines[0].get_data())
     assert np.all(line > power)
-
-
-def test_spectrum_is_refused_between_walls_and_of_what_has_none():
-    with pytest.raises(ValueError, match="periodic along every axis, got one between"):
-        plots.spectrum(rotation())
-    for value, said in ((np.nan, "be finite everywhere"), (1.0, "u must vary to have")):
-        with pytest.raises(ValueError, match=said):
-            plots.spectrum(np.full(8, value), "u", grid=pde.Grid(8))
-
-
-def test_vorticity_in_three_dimensions_is_refused_with_names():
-    grid = pde.Grid((4, 4, 4))
-    names = "velocity_x", "velocity_y", "velocity_z"
-    run = run_of(names, grid, np.ones((1, 3, 4, 4, 4)))
-    with pytest.raises(ValueError, match="name must be one of velocity_x, velocity_y"):
-        plots.field(run, "vorticity")
-    with pytest.raises(ValueError, match="draw flows on two axes"):
-        plots.streamlines(run)
-    with pytest.raises(ValueError, match="need two cells along each axis"):
-        plots.vectors(np.ones((2, 1, 5)), grid=pde.Grid((1, 5)))

@@ -67,22 +67,6 @@ def test_orbits_draw_into_given_axes(trajectory):
     assert plt.get_fignums() == [figure.number]
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "said"),
-    [
-        (np.zeros((4, 3)), {}, r"positions must have shape \(time, body, 3\)"),
-        (np.zeros((4, 2, 3)), {"names": ["one"]}, "names must be one a body"),
-        (np.zeros((4, 2, 3)), {"plane": "xx"}, "plane must be two of the letters"),
-        (np.zeros((4, 2, 3)), {"plane": "xw"}, "plane must be two of the letters"),
-        (np.zeros((4, 2, 3)), {"origin": "Sun"}, "origin must be a number below 2"),
-        (np.zeros((4, 2, 3)), {"origin": 2}, "origin must be a number below 2"),
-    ],
-)
-def test_invalid_arguments_of_orbits_raise_value_error(given, options, said):
-    with pytest.raises(ValueError, match=said):
-        plots.orbits(given, **options)
-
-
 def test_residuals_are_in_units_of_sigma_and_say_their_mean_square():
     times = np.arange(50.0)
     residuals = 3.0 * np.random.default_rng(0).normal(size=(50, 2, 3))
@@ -102,20 +86,6 @@ def test_residuals_are_in_units_of_sigma_and_say_their_mean_square():
 def test_residuals_take_every_shape(shape):
     sigma = np.ones(shape)
     assert is_drawn(plots.residuals(jnp.arange(5.0), sigma, sigma).figure)
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "said"),
-    [
-        ((4, 2), {}, "residuals must have shape"),
-        ((5, 2), {"sigma": np.ones(3)}, "sigma must be a number or broadcast"),
-        ((5, 2), {"names": ["a"]}, "names must be one a series"),
-    ],
-)
-def test_invalid_arguments_of_residuals_raise_value_error(shape, options, said):
-    options = {"sigma": 1.0} | options
-    with pytest.raises(ValueError, match=said):
-        plots.residuals(np.arange(5), np.zeros(shape), **options)
 
 
 def test_projections_of_ellipses_are_the_error_bars(line):
@@ -183,29 +153,6 @@ def test_outcomes_in_a_corner_plot_differ_by_dashes_as_well(line):
     assert styles == ["-", "--"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"ax": object()}, r"ax must be an empty figure, or axes of shape \(2, 2\)"),
-        ({"ax": [1, 2]}, r"ax must be an empty figure, or axes of shape \(2, 2\)"),
-        ({"labels": ["one"]}, "labels must be one a parameter"),
-        ({"names": []}, "names must choose one parameter at least"),
-        ({"names": 0}, "names must be a path or several"),
-        ({"truths": [1, 2, 3]}, "truths must be a number or one for each"),
-        ({"units": [1, 2, 3]}, "units must be a number or one for each"),
-    ],
-)
-def test_invalid_arguments_of_corner_raise_value_error(line, options, said):
-    with pytest.raises(ValueError, match=said):
-        plots.corner(line.fit, **options)
-
-
-@pytest.mark.parametrize("outcome", [[1, 2], {}, {"a": 3}, None])
-def test_unsupported_outcome_of_corner_raises_value_error(outcome):
-    with pytest.raises(ValueError, match="outcome must be a Fit, a Fisher, or a dict"):
-        plots.corner(outcome)
-
-
 def test_undetermined_parameter_of_corner_raises_value_error():
     open_ended = types.SimpleNamespace(
         names=("a", "b"), covariance=np.diag([1.0, np.inf])
@@ -266,3 +213,10 @@ def test_long_names_do_not_overlap_in_a_corner_plot():
         assert figure.bbox.contains(box.x0, box.y0)
         assert figure.bbox.contains(box.x1, box.y1)
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
+def test_lines_inside_of_look_have_its_colors():
+    with plots.look():
+        ax = plt.figure().add_subplot()
+        lines = ax.plot(np.ones((2, 12)))
+    assert {line.get_color() for line in lines} == set(plots.COLORS)

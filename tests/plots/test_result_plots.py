@@ -59,12 +59,6 @@ def test_errors_below_the_floor_are_hollow_and_apart():
     assert hollow.get_markerfacecolor() == "white" and floor.get_ydata()[0] == 0.1
 
 
-@pytest.mark.parametrize("found", [3.0, {}, {"a": [1, 2]}])
-def test_other_things_than_orders_raise_value_error(found):
-    with pytest.raises(ValueError, match=r"found must be a verify\.Convergence"):
-        plots.convergence(found)
-
-
 # Sweeps.
 
 
@@ -247,20 +241,7 @@ def test_runs_drawn_into_one_axes_have_colors_of_their_own():
     assert sorted(words) == ["first", "machine epsilon", "second"]
 
 
-@pytest.mark.parametrize(
-    ("trajectory", "simulation", "said"),
-    [
-        (MOVED, None, "simulation must be an NBody, an Evolution"),
-        (MOVED.states, SYSTEM, "trajectory must be what simulate returned"),
-        (
-            made_trajectory(np.zeros(1), nbody.State(X[:1], V[:1])),
-            SYSTEM,
-            "trajectory must have two times at least, got 1",
-        ),
-    ],
-)
-def test_invalid_arguments_of_conservation_raise_value_error(
-    trajectory, simulation, said
-):
-    with pytest.raises(ValueError, match=said):
-        plots.conservation(trajectory, simulation)
+def test_parameters_of_a_sweep_have_labels_with_units():
+    found = sweeps.sweep(lambda x: x["D"], {"D": jnp.ones(())}, {"D": [1.0, 2.0]})
+    ax = found.plot(labels={"D": "D [m²/s]"}, label="T [K]")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("D [m²/s]", "T [K]")

@@ -60,26 +60,6 @@ def test_instruments_in_the_same_axes_differ_by_color_and_marker():
     assert first.get_color() != second.get_color()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"period": 0.0}, "period must be a positive number"),
-        ({"period": np.ones(2)}, "period must be a positive number"),
-        ({"values": np.ones(3)}, r"values must have the shape of their times, \(40,\)"),
-        ({"values": np.full(40, np.nan)}, "times and values must be finite"),
-        ({"times": np.ones((2, 2))}, r"times must have shape \(time,\)"),
-        ({"sigma": np.ones(3)}, "sigma must be a number or one for each of 40"),
-        ({"sigma": 0.0}, "sigma must be positive"),
-        ({"model": 3.0}, "model must be a function of times, or a pair"),
-        ({"model": lambda t: 1.0}, r"model\(times\) must have the shape"),
-    ],
-)
-def test_invalid_arguments_of_phase_folded_raise_value_error(options, said):
-    given = {"times": TIMES, "values": signal(TIMES), "period": PERIOD} | options
-    with pytest.raises(ValueError, match=said):
-        plots.phase_folded(**given)
-
-
 def test_observed_minus_computed_of_a_linear_ephemeris_is_zero():
     epochs = np.array([0, 1, 4, 5, 9, 30])
     days = 2_460_000.25 + 3.5 * epochs
@@ -119,21 +99,3 @@ def test_given_ephemeris_counts_epochs_and_is_subtracted_from_the_model():
     curve = ax.lines[1].get_xydata()
     np.testing.assert_allclose(curve, np.stack([ahead, 0.048 * ahead], 1), atol=1e-11)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["planet b"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"times": [1.0, 2.0, 4.0]}, "epochs must be given where events are missing"),
-        ({"times": [1.0]}, "times must be of two epochs at least"),
-        ({"epochs": [0, 1, 1.5]}, "epochs must be whole numbers, got 1.5"),
-        ({"unit": "year"}, "unit must be None or one of"),
-        ({"ephemeris": (1.0, -1.0)}, "ephemeris must be two numbers"),
-        ({"model": np.ones(2)}, "times of model must have the shape"),
-        ({"model": (1, 2, 3)}, "model must be times or a pair"),
-    ],
-)
-def test_invalid_arguments_of_observed_minus_computed_raise_value_error(options, said):
-    given = {"times": [1.0, 2.0, 3.0]} | options
-    with pytest.raises(ValueError, match=said):
-        plots.observed_minus_computed(**given)

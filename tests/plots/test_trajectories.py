@@ -2,7 +2,6 @@
 
 import itertools
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -11,7 +10,7 @@ import pytest
 from PIL import Image
 
 import diffsim as ds
-from diffsim import nbody, pde, plots
+from diffsim import nbody, pde
 from diffsim.simulations import FinalState, StateAxes, Trajectory
 
 
@@ -114,28 +113,6 @@ def test_complex_states_many_numbers_and_scalar_times_are_drawn():
         run_of(np.ones((3, 600))).plot()
 
 
-@pytest.mark.parametrize(
-    ("run", "taker"),
-    [(fields((8,)), "field"), (orbit(), "orbits"), (run_of(np.ones(3)), "state_lines")],
-    ids=["field", "orbits", "other"],
-)
-def test_unknown_options_are_named_with_those_that_are_known(run, taker):
-    with pytest.raises(
-        TypeError, match=f"plots.{taker} draws this and has no option 'co"
-    ):
-        run.plot(colour="red")
-    with pytest.raises(TypeError, match=r"plots.animate draws this and has no option"):
-        run.animate(colour="red")
-
-
-def test_what_is_no_trajectory_is_refused():
-    for draw in (plots.trajectory, plots.animate):
-        with pytest.raises(
-            ValueError, match="must be what simulate returns, got a nda"
-        ):
-            draw(np.ones(3))
-
-
 def frames_of(path):
     with Image.open(path) as file:
         found = []
@@ -224,28 +201,3 @@ def test_video_without_ffmpeg_names_what_to_install(tmp_path, monkeypatch):
         RuntimeError, match=r"ffmpeg, which is not installed.*\.gif needs"
     ):
         fields((8, 6)).animate(tmp_path / "field.mp4")
-
-
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("field.png", "path must end with .gif or .mp4"),
-        ("nowhere/field.gif", "path must lie in a folder that exists"),
-        (".", "path must name a file, got the folder"),
-    ],
-)
-def test_invalid_path_raises_value_error(path, said, tmp_path):
-    with pytest.raises(ValueError, match=said):
-        fields((8, 6)).animate(tmp_path / path)
-
-
-def test_invalid_arguments_of_animate_raise_value_error():
-    one = eqx.tree_at(lambda run: run.times, orbit(1), np.zeros(()))
-    with pytest.raises(ValueError, match="animate needs two times at least"):
-        one.animate()
-    with pytest.raises(ValueError, match="name chooses a field, got 'Inner'"):
-        orbit().animate(name="Inner")
-    with pytest.raises(ValueError, match="fps must be positive"):
-        orbit().animate(fps=0)
-    with pytest.raises(ValueError, match="name must be one of u, which"):
-        fields((8, 6)).animate(name="v")

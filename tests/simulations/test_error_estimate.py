@@ -81,10 +81,3 @@ def test_estimate_refines_cfl_steps():
     exact = simulate(carried, 0.05, Method(SSPRK3(), controller=pde.CFL(0.03)))
     error = float(jnp.max(jnp.abs(found.states - exact.states)))
     assert 0.4 * error < float(found.error_estimate) < 2.5 * error
-
-
-def test_estimate_of_frozen_steps_raises_value_error(driven):
-    method = Method(diffrax.Tsit5())
-    frozen = method.freeze_steps(simulate(driven(), _TIMES, method))
-    with pytest.raises(ValueError, match="error_estimate=True repeats a run"):
-        simulate(driven(), _TIMES, frozen, error_estimate=True)

@@ -305,29 +305,6 @@ def test_outputs_after_the_limit_of_resets_are_nan(method):
     np.testing.assert_array_equal(np.isnan(found.states[0][:, 0]), [False, True, True])
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"direction": "left"}, "direction must be 'up', 'down' or None, got 'left'"),
-        ({"limit": 0}, "limit must be 1 or more, an int, got 0"),
-        ({"surplus": "drop"}, "surplus must be 'fail' or 'ignore', got 'drop'"),
-        (
-            {"surplus": "ignore", "terminal": True},
-            "leave where=None and surplus='fail'",
-        ),
-    ],
-)
-def test_invalid_options_of_an_event_raise_value_error(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Event(lambda t, y, args: t, **options)
-
-
-def test_reset_that_returns_no_state_raises_value_error():
-    lost = Event(FLOOR.condition, reset=lambda t, y, args: -y[1])
-    with pytest.raises(ValueError, match="reset must return a state like the one"):
-        ds.simulate(BALL, 1.0, METHODS["fixed"], events=lost)
-
-
 def test_nan_condition_during_the_run_fails_it():
     rooted = Event(lambda t, y, args: jnp.sqrt(0.5 - y[0][0]))
     with pytest.raises(RuntimeError, match="The condition of an event was not a"):
@@ -358,30 +335,6 @@ def test_nan_state_is_not_reported_as_a_nan_condition(method):
     found = ds.simulate(lost, 0.5, METHODS[method], events=FLOOR, throw=False)
     assert found.result != ds.RESULTS.successful
     assert found.result != ds.RESULTS.event_not_finite
-
-
-def test_runs_without_event_detection_raise_value_error():
-    spring = Spring(jnp.array(2.0))
-    with pytest.raises(ValueError, match="events need concrete times after"):
-        ds.simulate(spring, np.array([-1.0, 1.0]), events=TURNS)
-    adjoint = ds.simulations.Reversible()
-    method = ds.Method(integrators.Leapfrog(), step=0.1, adjoint=adjoint)
-    with pytest.raises(ValueError, match="events need all steps, which Reversible"):
-        ds.simulate(spring, 1.0, method, events=TURNS)
-    with pytest.raises(ValueError, match=r"events must be simulations\.Event"):
-        ds.simulate(spring, 1.0, events=lambda t, y, args: t)
-
-
-@pytest.mark.parametrize(
-    ("condition", "found"),
-    [
-        (lambda t, y, args: y[0][0] > 0, r"got bool of shape \(\)"),
-        (lambda t, y, args: y[0], r"got float64 of shape \(1,\)"),
-    ],
-)
-def test_condition_that_is_not_a_float_scalar_raises_value_error(condition, found):
-    with pytest.raises(ValueError, match=f"one floating number .* {found}"):
-        ds.simulate(Spring(jnp.array(2.0)), 1.0, events=Event(condition))
 
 
 class Free(ds.AbstractSimulation):
@@ -415,16 +368,3 @@ def test_events_that_do_not_happen_leave_derivatives_finite():
     np.testing.assert_allclose(slope[:3, :3], 2 * np.eye(3), atol=1e-12)
     exact = np.append(-p[3] / 27 * p[:3], 1 / 3)
     np.testing.assert_allclose(slope[3], exact, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"condition": lambda t, y: y[0]}, r"condition must take \(t, state, sim"),
-        ({"reset": lambda y: y}, r"reset must take \(t, y, simulation\), got"),
-        ({"limit": True}, "limit must be 1 or more, an int, got True"),
-    ],
-)
-def test_invalid_signatures_of_an_event_raise_value_error(given, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Event(**{"condition": END.condition} | given)

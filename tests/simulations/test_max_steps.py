@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import diffsim as ds
-from diffsim.integrators import Leapfrog
 from diffsim.simulations import Event, Method, _simulate, failures_as_nan, simulate
 from diffsim.simulations._integrate import _run_plan
 
@@ -150,23 +149,3 @@ def test_options_change_the_default_method(driven):
     assert int(fixed.stats["num_steps"]) == 100
     same = simulate(simulation, 5.0, Method(diffrax.Tsit5(), 0.05))
     np.testing.assert_array_equal(fixed.states, same.states)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rtol": 1e-3}, "rtol=0.001 changes the default method, and method=Leapfrog"),
-        ({"step": 0.1}, r"write it into that, Method\(..., step=...\)"),
-        ({"max_steps": 9}, "max_steps=9 changes the default method"),
-    ],
-)
-def test_options_beside_a_method_raise_value_error(driven, options, message):
-    with pytest.raises(ValueError, match=message):
-        simulate(driven(), 1.0, Method(Leapfrog(), 0.1), **options)
-
-
-def test_contradictory_options_raise_value_error(driven):
-    with pytest.raises(ValueError, match="give one"):
-        simulate(driven(), 1.0, step=0.1, rtol=1e-3)
-    with pytest.raises(ValueError, match="rtol must be positive"):
-        simulate(driven(), 1.0, rtol=0.0)

@@ -111,23 +111,6 @@ def test_integer_times_are_times(driven):
     assert jnp.issubdtype(integers.times.dtype, jnp.floating)
 
 
-@pytest.mark.parametrize(
-    ("times", "sentence"),
-    [
-        ([0.0, 2.0, 1.0], "times must ascend, got 2.0 before 1.0"),
-        ([0.0, np.nan], "times must be finite"),
-        ([0.0, np.inf], "times must be finite"),
-        ([], r"times must have shape .* one or more, got \(0,\)"),
-        ([[0.0, 1.0]], r"times must have shape .* one or more, got \(1, 2\)"),
-        ([1j], "times must be real numbers"),
-        (["now"], "times must be real numbers"),
-    ],
-)
-def test_invalid_times_raise_value_error(driven, times, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        simulate(driven(), times, Method(Leapfrog(), 0.1))
-
-
 def test_observe_replaces_the_recorded_states(driven):
     times = np.array([0.3, 0.55])
     plain = simulate(driven(), times, Method(Leapfrog(), 0.1))

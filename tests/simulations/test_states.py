@@ -48,18 +48,6 @@ def test_empty_leaves_are_carried_through_the_run(method):
     np.testing.assert_allclose(found[1], exact, rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", _METHODS[:2])
-def test_states_of_mixed_precision_raise_value_error(method):
-    start = (jnp.ones(2, jnp.float32), jnp.ones(2))
-    with pytest.raises(ValueError, match="of one precision, got float32 and float64"):
-        simulate(Decay(start), 1.0, method)
-
-
-def test_state_without_arrays_raises_value_error():
-    with pytest.raises(ValueError, match="must hold at least one array"):
-        simulate(Decay(()), 1.0)
-
-
 @pytest.mark.parametrize("solver", [diffrax.ImplicitEuler(), diffrax.Kvaerno3()])
 def test_implicit_solvers_of_diffrax_run_at_fixed_steps(solver):
     def run(y):

@@ -105,14 +105,6 @@ def test_times_in_a_list_may_be_traced_one_by_one(driven):
     np.testing.assert_allclose(found, [expected, 0.0], atol=2e-5)
 
 
-def test_traced_times_without_max_steps_raise_value_error(driven):
-    method = Method(Yoshida4(), _STEP)
-    with pytest.raises(ValueError, match=r"give Method\(max_steps=...\)"):
-        jax.jit(lambda t: simulate(driven(), t, method).states)(1.0)
-    with pytest.raises(ValueError, match="times or t0 are traced"):
-        jax.grad(lambda e: states(driven(), e, 1.0, method)[0])(0.5)
-
-
 def test_filter_jit_leaves_a_python_epoch_static(driven):
     run = eqx.filter_jit(lambda s: simulate(s, 1.0, Method(Yoshida4(), _STEP)).states)
     simulation = driven(t0=0.5)
@@ -132,15 +124,6 @@ def test_num_steps_counts_only_the_time_directions_that_are_run(driven):
     run = jax.jit(lambda times: simulate(driven(), times, _BOUNDED).stats["num_steps"])
     counts = [int(run(jnp.asarray([t, 0.1 + t]))) for t in (0.5, -0.5, -0.05)]
     assert counts == [40, 40, 80]
-
-
-def test_traced_times_that_diffrax_would_interpolate_linearly_raise_value_error(driven):
-    adjoint = diffrax.RecursiveCheckpointAdjoint()
-    method = Method(Yoshida4(), _STEP, adjoint=adjoint, max_steps=40)
-    with pytest.raises(ValueError, match=r"Yoshida4 under Recursive.*adjoint=None"):
-        jax.jit(lambda t: simulate(driven(), t, method).states)(0.51)
-    with pytest.raises(ValueError, match="a t0 that is an array, may lie off it"):
-        simulate(driven(t0=jnp.asarray(0.0)), 0.51, method)
 
 
 def test_array_epoch_runs_with_and_without_max_steps(driven):

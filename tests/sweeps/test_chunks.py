@@ -315,11 +315,6 @@ def test_without_progress_nothing_is_written(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_memory_must_be_positive():
-    with pytest.raises(ValueError, match="memory"):
-        SweepOptions(memory=0)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(
     "optimization_level=0" in os.environ["XLA_FLAGS"],

@@ -195,20 +195,3 @@ def test_gradients_are_columns_of_the_table():
     found = sweep(lambda m: m["a"] ** 2, _MODEL, over, derivative="gradient")
     table = found.to_dataframe()
     np.testing.assert_array_equal(table["gradient[a]"], [2.0, 4.0])
-
-
-_WRONG = [
-    ("hessian", "derivative must be one of"),
-    ("gradient", r"one number, got floats of shape \(5,\); derivative='jacobian'"),
-]
-
-
-@pytest.mark.parametrize(("kind", "message"), _WRONG)
-def test_derivative_that_there_is_not_raises_value_error(kind, message):
-    with pytest.raises(ValueError, match=message):
-        sweep(_curve, _MODEL, _OVER, derivative=kind)
-
-
-def test_derivative_by_integers_alone_raises_value_error():
-    with pytest.raises(ValueError, match="only integers or keys"):
-        sweep(lambda m: 1.0 * m["n"], _MODEL, {"n": [1, 2]}, derivative="gradient")

@@ -5,7 +5,6 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from diffsim import sweeps
 
@@ -34,23 +33,3 @@ def test_keys_of_random_numbers_may_be_an_axis():
     theta, x, _ = drawn.to_sbi()  # keys are no parameters to be inferred
     np.testing.assert_array_equal(theta[:, 0], [0, 1, 0, 1])
     np.testing.assert_allclose(x[1::2], x[::2] + 1, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("axes", "named", "message"),
-    [
-        (None, {}, "at least one axis"),
-        ({"a": 1.0}, {}, "shape"),
-        ({"a": []}, {}, "at least one value"),
-        ({"a": [1.0]}, {"a": [1.0]}, "as keywords"),
-        (
-            {"a": [[1.0], [1.0, 2.0]]},
-            {},
-            "grid axis 'a' must be an array, or lists of t",
-        ),
-        (["a"], {}, "needs a mapping of paths to values, got list"),
-    ],
-)
-def test_invalid_axes_raise_value_error(axes, named, message):
-    with pytest.raises(ValueError, match=message):
-        sweeps.grid(axes, **named)

@@ -419,25 +419,6 @@ def test_invalid_ranges_raise_value_error(sample, free, message):
         sample(free, 4, seed=0)
 
 
-@pytest.mark.parametrize("sample", ALL)
-@pytest.mark.parametrize(
-    ("runs", "seed", "message"),
-    [
-        (0, 0, "runs must be a positive integer, got 0"),
-        (2.5, 0, "runs must be a positive integer, got 2.5"),
-        (True, 0, "runs must be a positive integer"),
-        (4, -1, "seed must be a nonnegative integer, got -1"),
-        (4, 0.5, "seed must be a nonnegative integer, got 0.5"),
-        (4, None, "seed must be a nonnegative integer, got None"),
-    ],
-)
-def test_invalid_numbers_of_runs_and_seeds_raise_value_error(
-    sample, runs, seed, message
-):
-    with pytest.raises(ValueError, match=message):
-        sample({"a": (0.0, 1.0)}, runs, seed=seed)
-
-
 @pytest.mark.parametrize("sample", EVEN)
 @pytest.mark.parametrize(
     "prior",
@@ -457,13 +438,3 @@ def test_draws_that_cannot_be_made_raise_value_error():
     ):
         with pytest.raises(ValueError, match=rf"free\['a'\]: {message}"):
             sweeps.from_prior({"a": prior}, 4, seed=0)
-
-
-def test_more_numbers_than_sobol_points_have_raise_value_error():
-    with pytest.raises(ValueError, match=r"at most 21201 numbers.* got 30000"):
-        sweeps.sobol({"a": (np.zeros(30_000), 1.0)}, 4, seed=0)
-
-
-def test_ranges_that_are_traced_raise_value_error():
-    with pytest.raises(ValueError, match="free is traced"):
-        jax.jit(lambda x: sweeps.sobol({"a": (0.0, x)}, 4, seed=0))(1.0)

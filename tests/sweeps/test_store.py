@@ -281,12 +281,6 @@ def test_part_without_a_chunk_is_an_empty_sweep(stored, tmp_path):
     assert found.to_xarray().sizes["run"] == 0
 
 
-@pytest.mark.parametrize("part", [(2, 2), (-1, 2), (0, 0)])
-def test_part_out_of_range_raises_value_error(part):
-    with pytest.raises(ValueError, match=r"part must be .* with i from 0 to n - 1"):
-        SweepOptions(part=part)
-
-
 def test_outputs_without_a_type_in_zarr_raise_value_error(tmp_path):
     def predict(model):
         return model["rate"].astype(jnp.bfloat16)

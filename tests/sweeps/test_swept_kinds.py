@@ -68,24 +68,3 @@ def test_integers_decide_how_often_a_loop_goes_round():
 
     found = sweep(power, _model(jax.random.key(0)), {"m": np.arange(6)})
     np.testing.assert_array_equal(found.outputs, 2.0 ** np.arange(6))
-
-
-_WRONG = [
-    ({"m": [0.5, 1.0]}, r"over\['m'\] must be integers from .* got float64"),
-    ({"m": [2.0**70, 1.0]}, r"over\['m'\] must be integers"),
-    ({"n": [[1, 2, 3, 4]]}, r"over\['n'\] must have shape \('run', 3\)"),
-    ({"key": _KEYS[:2], "a": [1.0]}, "same number of runs"),
-    ({"key": np.arange(4)}, r"over\['key'\] must have shape \('run', 2\)"),
-]
-
-
-@pytest.mark.parametrize(("over", "message"), _WRONG)
-def test_values_that_are_none_of_the_kind_raise_value_error(over, message):
-    with pytest.raises(ValueError, match=message):
-        sweep(lambda m: m["a"], _model(jax.random.key(0)), over)
-
-
-def test_integers_beyond_the_type_of_their_leaf_raise_value_error():
-    model = {"small": jnp.array(1, jnp.int8)}
-    with pytest.raises(ValueError, match="from -128 to 127, as that leaf"):
-        sweep(lambda m: 1.0 * m["small"], model, {"small": [1, 300]})

@@ -175,6 +175,7 @@ def test_same_seed_gives_the_same_slopes():
         (jnp.sin, (0.3,), {"scale": {"inputs": 1.0}}, "the leaves are"),
         (jnp.log, (-1.0,), {}, "finite"),
         (lambda x: 3, (0.3,), {}, "finite float arrays"),
+        (np.sin, (jnp.ones(3),), {}, r"function.*NumPy.*jax\.numpy"),
     ],
 )
 def test_invalid_arguments_raise_value_error(function, inputs, options, message):
@@ -230,3 +231,8 @@ def test_wrong_derivative_at_a_zero_complex_output_is_detected():
     assert taylor_test(function, jnp.asarray(0j)).passed
     wrong = _with_derivative(function, lambda z: 7j * jnp.cos(z))
     assert not taylor_test(wrong, jnp.asarray(0j)).passed
+
+
+def test_floats_in_inputs_become_arrays():
+    found = taylor_test(lambda m: jnp.sin(m["a"] * m["b"]), {"a": 1.0, "b": 2.0})
+    assert found.passed and list(found.slopes) == ["a", "b"]
