@@ -32,6 +32,9 @@ def _is_known(flag):
     return trial.returncode == 0
 
 
+# Workers that share a GPU would each take three quarters of its memory.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
 if _FLAGS not in os.environ:
     os.environ[_FLAGS] = " ".join(filter(_is_known, _QUICK))
 
