@@ -24,7 +24,7 @@ def work(tiny: bool) -> None:
     """Answers until there is nothing more to read; an empty object ends a case."""
     jax.config.update("jax_enable_x64", True)
     # What is read from disk would be timed as if it had been compiled.
-    jax.config.update("jax_enable_compilation_cache", False)
+    jax.config.update("jax_enable_compilation_cache", tiny)
     for name in map(str.strip, sys.stdin):
         answers = [_head(tiny)] if name == "head" else _answers(CASES[name], tiny)
         for answer in answers:

@@ -178,11 +178,10 @@ def ensemble_rows(
     tiny: bool,
 ) -> dict[str, Callable[[], Row]]:
     """Runs, their gradients and their Fisher information; `steps`: fixed, adaptive."""
-    ends = dict.fromkeys(("gradient", "fisher"), end_of_derivatives)
-    ends = {"run": end, **ends}
+    ends = {"run": end, "gradient": end_of_derivatives, "fisher": end_of_derivatives}
     if tiny:
-        runs, few = 32, 10 * ensemble.methods["fixed"].step
-        ends = dict.fromkeys(ends, few) if steps == "fixed" else ends
+        runs, ten_steps = 32, 10 * ensemble.methods["fixed"].step
+        ends = dict.fromkeys(ends, ten_steps) if steps == "fixed" else ends
     row = functools.partial(_row, ensemble, steps, runs)
     return {kind: functools.partial(row, kind, end) for kind, end in ends.items()}
 
