@@ -200,8 +200,10 @@ def _row(ensemble: Ensemble, steps: str, runs: int, kind: str, end: float) -> Ro
         return sweep(predict, ensemble.model(), over, derivative=derivative)
 
     first = call()
-    if first.failures:
-        raise RuntimeError(f"{len(first.failures)} runs failed: {first.failures[0]!r}")
+    failed = np.flatnonzero(~first.successful)
+    if failed.size:  # `failures` would spell out each
+        status = jax.tree.map(lambda x: jnp.asarray(x[failed[0]]), first.status)
+        raise RuntimeError(f"{failed.size} of {runs} failed: {ds.RESULTS[status]}")
     begin = time.perf_counter()
     swept = call()
     seconds = time.perf_counter() - begin
