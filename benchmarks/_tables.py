@@ -9,14 +9,18 @@ from ._processes import SPREAD
 def line(row: dict[str, Any]) -> str:
     """One row for the terminal."""
     parts = [f"{row['what']}: {measured(row)}"]
-    if row["peer"]:
+    if row["peer"] and row["unit"] == "×":
         parts[0] += f" of {row['peer']}"
     parts += [
         f"{label} {text}"
         for label, text in (
             ("target", target(row)),
+            ("time", seconds(row["seconds"])),
+            (row["peer"], seconds(row["peer_seconds"])),
             ("error", scientific(row["error"])),
             ("compile", seconds(row["compile_seconds"])),
+            ("memory", memory(row["memory_bytes"])),
+            ("share", share(row)),
             ("noise", percent(row["noise"])),
             ("core away", percent(row["away"])),
         )
@@ -57,6 +61,16 @@ def error(row: dict[str, Any]) -> str:
     if row["error"] is None:
         return ""
     return f"{scientific(row['error'])} ({row['reference']})"
+
+
+def share(row: dict[str, Any]) -> str:
+    """Of what the device can do, if that is known."""
+    shares = [
+        f"{percent(value)} of {name.removeprefix('share_of_').replace('_', ' ')}"
+        for name, value in row["details"].items()
+        if name.startswith("share_of_") and value is not None
+    ]
+    return ", ".join(shares)
 
 
 def percent(value: float | None) -> str:

@@ -86,6 +86,7 @@ def _section(rows: list[dict[str, Any]]) -> str:
         "error reached",
         "compile",
         "memory",
+        "share",
     )
     cells = [
         (
@@ -98,6 +99,7 @@ def _section(rows: list[dict[str, Any]]) -> str:
             tables.error(row),
             tables.seconds(row["compile_seconds"]),
             tables.memory(row["memory_bytes"]),
+            tables.share(row),
         )
         for row in rows
     ]

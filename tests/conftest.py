@@ -35,6 +35,9 @@ def _are_known(*flags):
     return trial.returncode == 0
 
 
+# Workers that share a GPU would each take three quarters of its memory.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
 if _FLAGS not in os.environ:
     known = _QUICK if _are_known(*_QUICK) else filter(_are_known, _QUICK)
     os.environ[_FLAGS] = " ".join(known)

@@ -1,5 +1,6 @@
 """The benchmarks run, store their measurements and report missed targets."""
 
+import contextlib
 import importlib
 import json
 import pathlib
@@ -69,6 +70,61 @@ def test_tiny_case_runs_from_the_command_line(tmp_path):
     assert double["value"] > 0 and double["compile_seconds"] > 0
     # Rounding of sums of 128 terms, in either precision; measured 1e-15 and 3e-7.
     assert double["error"] < 1e-13 and 1e-9 < single["error"] < 1e-5
+
+
+def device_run(folder, *words):
+    """What `python -m benchmarks.device --tiny` writes, in which all is finite."""
+    command = [sys.executable, "-m", "benchmarks.device", "--tiny"]
+    done = subprocess.run(
+        [*command, *words, "--out", str(folder)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*-device.json")
+    text = path.read_text()
+    assert "NaN" not in text and "Infinity" not in text
+    assert str(REPOSITORY) not in text and str(folder) not in text
+    record = json.loads(text)
+    assert not record["failed"] and record["effort"]["tiny"]
+    return record
+
+
+def test_device_run_measures_rates_and_errors(tmp_path):
+    names = "direct_sum_65536_float64", "lorenz_100000_fixed"
+    record = device_run(tmp_path, "--only", *names)
+    assert not record["not_run"] and tuple(record["cases"]) == names
+    rows = [row for case in record["cases"].values() for row in case["rows"]]
+    assert len(rows) == 2 + 3
+    for row in rows:
+        assert row["seconds"] > 0 and row["value"] > 0
+        assert row["details"]["flops_per_second"] > 0
+        # Rounding; of ten fixed steps of order five also truncation.
+        assert row["error"] < (1e-10 if row["what"].startswith("run") else 1e-13)
+
+
+@pytest.mark.slow
+def test_device_run_goes_through_every_case(benchmarks, tmp_path):
+    record = device_run(tmp_path)
+    cases = benchmarks("cases._device_rows").CASES
+    assert not record["not_run"] and list(record["cases"]) == list(cases)
+    for name, case in cases.items():
+        assert len(record["cases"][name]["rows"]) == len(case.rows(True)), name
+    skipped = device_run(tmp_path, "--minutes", "0")
+    assert skipped["not_run"] == list(cases) and not skipped["cases"]
+
+
+@pytest.mark.slow
+def test_device_run_goes_on_after_a_process_that_ended(benchmarks):
+    with contextlib.closing(benchmarks("device")._workers(tiny=True)) as workers:
+        (answer,) = next(workers).answers("no such case", 100)
+        assert answer["failure"].endswith("KeyError: 'no such case'")
+        (answer,) = next(workers).answers("head", 1e-3)
+        assert answer["failure"] == "stopped after 0 s"
+        (answer,) = next(workers).answers("head", 100)
+        assert answer["record"]["machine"]["device"] == "cpu"
 
 
 def test_names_of_cases_are_checked(benchmarks):

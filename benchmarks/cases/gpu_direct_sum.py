@@ -1,20 +1,17 @@
 """Direct summation over 1e5 and 1e6 bodies on a GPU, float32, with its gradient."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-import diffsim as ds
-from diffsim import integrators, nbody
-
 from .._harness import Case, Effort, Row, compiled, contest, deviation
-from ._cluster import SOFTENING, cluster
+from ._cluster import (
+    accelerations,
+    cluster,
+    first_accelerations,
+    sum_of_squares,
+)
 from ._devices import FLOPS_A_PAIR, peak_flops
-
-
-_CHECKED = 64
 
 
 def measure(effort: Effort) -> list[Row]:
@@ -28,10 +25,10 @@ CASE = Case("gpu_direct_sum", __doc__ or "", measure, device="gpu")
 
 def _of_size(effort: Effort, bodies: int) -> list[Row]:
     start = [jnp.float32(a) for a in cluster(bodies)[:2]]
-    force = compiled(_accelerations, *start)
-    gradient = compiled(jax.grad(_loss, (0, 1)), *start)
+    force = compiled(accelerations, *start)
+    gradient = compiled(jax.grad(sum_of_squares, (0, 1)), *start)
     times = contest(effort, force=force.turn, gradient=gradient.turn)
-    exact = _some_accelerations(*(np.asarray(a, float) for a in start))
+    exact = first_accelerations(*start)
     rate, peak = bodies**2 / times["force"].best, peak_flops(jnp.float32)
     share = None if peak is None else rate * FLOPS_A_PAIR / peak
     return [
@@ -40,7 +37,7 @@ def _of_size(effort: Effort, bodies: int) -> list[Row]:
             rate,
             unit="pairs/s",
             seconds=times["force"].best,
-            error=deviation(np.asarray(force.value)[:_CHECKED], exact),
+            error=deviation(np.asarray(force.value)[: len(exact)], exact),
             reference="NumPy, float64",
             compile_seconds=force.compile_seconds,
             memory_bytes=force.memory_bytes,
@@ -58,25 +55,3 @@ def _of_size(effort: Effort, bodies: int) -> list[Row]:
             noise=times["gradient"].noise,
         ),
     ]
-
-
-def _accelerations(masses: Any, x: Any) -> Any:
-    """One leapfrog step of length 1 from rest ends with the accelerations as speeds."""
-    gravity = nbody.Gravity(softening=SOFTENING)
-    system = nbody.NBody(nbody.Bodies(masses, x, jnp.zeros_like(x)), gravity)
-    method = ds.Method(integrators.Leapfrog(), step=1.0)
-    return ds.simulate(system, 1.0, method, throw=False).states.velocities
-
-
-def _loss(masses: Any, x: Any) -> Any:
-    return jnp.sum(_accelerations(masses, x) ** 2)
-
-
-def _some_accelerations(masses: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Those of the first bodies."""
-    found = []
-    for one in x[:_CHECKED]:
-        d = x - one
-        r2 = (d**2).sum(1) + SOFTENING**2
-        found.append((masses / r2**1.5) @ d)
-    return np.array(found)

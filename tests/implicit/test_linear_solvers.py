@@ -94,6 +94,7 @@ def solutions(linear_solver, matrix, b, transposed):
     return ahead, back
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", TABLE)
 def test_system_and_transpose_are_solved(name, transposed):

@@ -136,6 +136,7 @@ def test_vmap_gives_single_roots_and_derivatives():
             np.testing.assert_allclose(row, mode(solve)(p), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.gpu
 def test_batch_member_without_a_root_leaves_the_others_unchanged():
     def solve(a):
         return root(lambda y, a: y**2 - a, 1.0, a, throw=False, full=True)

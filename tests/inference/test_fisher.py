@@ -23,6 +23,7 @@ def line():
     return fisher(linear, {"x": jnp.ones(4)}, noise=Gaussian(0.5))
 
 
+@pytest.mark.gpu
 def test_damped_oscillator_has_the_published_error_bars(oscillator):
     found = fisher(
         oscillator.predict,

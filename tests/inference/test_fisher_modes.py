@@ -232,6 +232,7 @@ def field():
     return fisher(snapshot, start, noise=noise, dense=False)
 
 
+@pytest.mark.gpu
 def test_leading_modes_of_a_field_that_diffuses_are_its_longest_waves(field):
     """Multiple eigenvalues, four and eight times, of which none is missed."""
     modes = field.modes(20)

@@ -13,6 +13,7 @@ from diffsim._results import RESULTS
 from diffsim.inference import Fit, FitOptions, Free, Gaussian, fisher, fit
 
 
+@pytest.mark.gpu
 def test_best_fit_is_that_of_scipy(oscillator, best):
     def residual(x):
         model = dict(zip(oscillator.order, x, strict=True))
@@ -285,6 +286,7 @@ def test_undetermined_parameters_have_infinite_error_bars_and_are_reported():
     assert "Undetermined directions (sigma = inf)" in text and "undetermined" in text
 
 
+@pytest.mark.gpu
 def test_single_precision_data_give_a_single_precision_fit(oscillator):
     start = {k: jnp.float32(v) for k, v in oscillator.start.items()}
     with pytest.warns(UserWarning, match="below float64 in a float64 session"):

@@ -50,6 +50,7 @@ def test_observed_order_is_the_order(kaps, solver, steps):
     assert found.order == pytest.approx(solver().order(None), abs=0.1)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_steps_and_states_are_those_of_diffrax(kaps, solver):
     simulation = kaps(1e-2, start=(0.5, 1.0, 0.5))

@@ -121,6 +121,7 @@ def test_systems_side_by_side_match_the_plain_formula(massive, order):
     np.testing.assert_allclose(pull, 0.0, atol=1e-15)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize(("massive", "test_particles"), [(3, 2), (70, 0)])
 def test_batched_systems_equal_single_systems(massive, test_particles):
     cases = [case(massive, test_particles, seed) for seed in range(3)]
@@ -147,6 +148,7 @@ def test_total_gravitational_force_vanishes(massive):
     np.testing.assert_allclose(total, np.zeros(3), atol=1e-16 * massive)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("massive", [5, 70])
 def test_single_precision_is_kept(massive):
     at, _, _ = case(massive, 3)

@@ -44,6 +44,7 @@ def residual(anomaly, m, e):
     return (1 - e) * anomaly + e * lag(anomaly) - m
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("largest", [0.999, 1 - 1e-9])
 def test_kepler_equation_holds_to_four_ulp(largest):
     m, e = pairs(1_000_000, largest)

@@ -188,6 +188,7 @@ def _two_bodies(x, v, gm):
     return [orbit.semi_major_axis for orbit in orbits], states
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("size", list(_SIZES))
 @pytest.mark.parametrize("units", list(_UNITS))
 def test_orbits_of_two_bodies_are_those_of_double_precision(units, size):

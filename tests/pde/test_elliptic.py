@@ -158,6 +158,7 @@ def test_precision_is_that_of_the_right_hand_side(elliptic):
     np.testing.assert_allclose(half, full, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize(
     "solver", [pde.FastDiagonalization(), pde.TridiagonalElimination()]
 )

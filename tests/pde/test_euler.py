@@ -147,6 +147,7 @@ def box(scheme=None, riemann_solver=None, boundary=None):
     return pde.Evolution(gas, gas.state(rho, v, 1 + 0.2 * x * y), grid, boundary)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("riemann_solver", [pde.HLLC(), pde.HLL(), pde.Rusanov()])
 def test_mass_momentum_and_energy_are_conserved(riemann_solver):
     ring = box(pde.WENO5(), riemann_solver)

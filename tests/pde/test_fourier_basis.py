@@ -15,6 +15,7 @@ def fields(grid, seed=0):
     return jnp.asarray(np.random.default_rng(seed).normal(size=(2, *grid.shape)))
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("grid", GRIDS)
 def test_transforms_match_numpy(grid):
     u, modes = fields(grid), pde.FourierBasis(grid)
@@ -55,6 +56,7 @@ def test_project_real_is_fft_of_ifft(grid, degree):
     np.testing.assert_allclose(modes.project_real(z), there_and_back, atol=1e-13)
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("degree", [1, 2])
 def test_transforms_have_correct_transposes(grid, degree):

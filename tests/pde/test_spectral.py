@@ -88,6 +88,7 @@ def vortices(t, nu):
     return 2 * jnp.cos(x) * jnp.cos(y) * jnp.exp(-2 * nu * t)
 
 
+@pytest.mark.gpu
 def test_taylor_green_vortices_decay_at_their_rate_with_derivative():
     def end(nu):
         return after(
@@ -174,6 +175,7 @@ def test_vorticity_form_agrees_with_velocity_form_in_three_dimensions():
     np.testing.assert_allclose(w, 0, atol=1e-12)
 
 
+@pytest.mark.gpu
 def test_beltrami_flow_decays_without_change_of_shape():
     """Arnold, Beltrami and Childress: curl u = u, so that u × ω vanishes."""
     grid = pde.Grid((8, 8, 8), 0.0, 2 * np.pi)

@@ -204,6 +204,7 @@ def test_run_out_of_steps_has_the_result_max_steps_reached():
     assert np.isinf(found.states[0][-1]) and np.isfinite(found.final.t)
 
 
+@pytest.mark.gpu
 def test_batched_runs_take_the_steps_of_single_runs():
     method = Method(diffrax.Dopri5(), controller=_controller())
     starts, times = jnp.array([[1.0, 0.3], [0.1, 0.0], [2.9, 1.0]]), [0.5, 0.6, 3.0]

@@ -253,6 +253,7 @@ def test_several_events_are_recorded_separately():
             np.testing.assert_allclose(a[i], b, rtol=1e-12)
 
 
+@pytest.mark.gpu
 def test_apsides_of_an_orbit_are_half_a_period_apart():
     sun = ds.nbody.Bodies(
         [1.0, 0.0], [[0, 0, 0], [0.7, 0, 0]], [[0, 0, 0], [0, np.sqrt(1.3 / 0.7), 0]]

@@ -202,6 +202,7 @@ def _carried_by_elements(function):
     return [{v.aval.shape for v in eqn.outvars} for eqn in loops]
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("function", [_of_few_numbers, _five_bodies])
 def test_loops_by_elements_equal_vmap(function):
     assert {(7,), ()} in _carried_by_elements(function)

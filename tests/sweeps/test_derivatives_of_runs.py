@@ -114,6 +114,7 @@ def test_fisher_information_is_the_gram_matrix_of_the_jacobian():
     np.testing.assert_allclose(found.derivative, expected, rtol=1e-12)
 
 
+@pytest.mark.gpu
 def test_fisher_information_of_a_run_is_that_of_fisher():
     found = sweep(_curve, _MODEL, _OVER, derivative="fisher")
     model = {"a": 2.0, "b": jnp.array([1.0, 0.1]), "n": 3}

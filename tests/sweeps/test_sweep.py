@@ -71,6 +71,7 @@ def _assert_same(found, expected):
 
 
 # 11 runs: tiles of 4 leave a place empty, of 1 and 11 none
+@pytest.mark.gpu
 @pytest.mark.parametrize("batch", ["auto", None, 1, 4])
 def test_sweep_equals_loop_in_values_and_gradients(batch):
     found = sweep(_slope, _model(), {"rate": _RATES}, batch=batch)
@@ -78,6 +79,7 @@ def test_sweep_equals_loop_in_values_and_gradients(batch):
     _assert_same(found.outputs, _loop(_slope, _RATES))
 
 
+@pytest.mark.gpu
 def test_adaptive_runs_equal_their_loop():
     found = sweep(_adaptive, _model(), {"rate": _RATES[:4]}, batch=2)
     alone = [
