@@ -86,10 +86,9 @@ def test_default_method_agrees_with_ias15_to_1e9_of_the_innermost_distance(
 @pytest.mark.parametrize(
     ("system", "span"),
     [
-        (two_planets(), 200 * np.pi),
-        pytest.param(
-            sun_and_nine_planets(), 50 * _YEAR, marks=pytest.mark.slow
-        ),  # minutes
+        pytest.param(two_planets(), 200 * np.pi, marks=pytest.mark.slow),
+        # minutes
+        pytest.param(sun_and_nine_planets(), 50 * _YEAR, marks=pytest.mark.release),
     ],
     ids=["two planets", "Solar System"],
 )

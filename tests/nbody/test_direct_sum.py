@@ -179,17 +179,6 @@ def test_total_gravitational_force_vanishes(massive):
     np.testing.assert_allclose(total, np.zeros(3), atol=1e-16 * massive)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("massive", [5, 70])
-def test_single_precision_is_kept(massive):
-    at, _, _ = case(massive, 3)
-    single = jax.tree.map(lambda a: a.astype(jnp.float32), at)
-    value = jax.jit(ours)(*single)
-    gradient = jax.eval_shape(jax.grad(lambda *at: jnp.sum(ours(*at)), 0), *single)
-    assert value.dtype == gradient.dtype == jnp.float32
-    np.testing.assert_allclose(value, plain(*at), rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("massive", first_plain([3, 70]))
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**40], ids=["large", "small"])
 def test_derivatives_do_not_depend_on_the_unit_of_length(massive, unit):

@@ -41,6 +41,7 @@ def test_megno_of_a_free_body_is_that_of_linear_growth():
     np.testing.assert_allclose(found.lyapunov_times, times / growth, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_megno_of_a_harmonic_oscillator_is_zero():
     """Its tangent turns, in phase space, and keeps its length."""
 
