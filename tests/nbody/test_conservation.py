@@ -24,6 +24,7 @@ def cluster(bodies, softening):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bodies", [4, 80])
 def test_momentum_and_angular_momentum_are_conserved_to_machine_precision(bodies):
     system = cluster(bodies, 0.1)
@@ -33,6 +34,7 @@ def test_momentum_and_angular_momentum_are_conserved_to_machine_precision(bodies
         assert worst < 1e-14
 
 
+@pytest.mark.slow
 def test_energy_error_falls_as_step_squared():
     system = cluster(4, 0.3)
     errors = []
@@ -66,7 +68,7 @@ def test_force_is_minus_the_gradient_of_the_energy():
         state = nbody.State(positions, jnp.zeros_like(positions))
         return nbody.energy(system, state)
 
-    gradient = jax.grad(potential)(x.T)
+    gradient = jax.jit(jax.grad(potential))(x.T)
     _, acceleration = system.terms().vf(0.0, (x, v), system)
     force = system.bodies.masses[:, None] * acceleration.T[:5]
     np.testing.assert_allclose(force, -gradient[:5], rtol=1e-12, atol=1e-14)
@@ -74,20 +76,22 @@ def test_force_is_minus_the_gradient_of_the_energy():
 
 def test_observables_take_one_state_or_many():
     system = outer_solar_system()
-    trajectory = simulate(system, [0.0, 1.0, 2.5], Method(Leapfrog(), 0.5))
+    state = system.observe(0.0, system.initial_state())
+    states = jax.tree.map(lambda a: jnp.stack([a, 2 * a, 3 * a]), state)
     shapes = {
         nbody.energy: (3,),
         nbody.momentum: (3, 3),
         nbody.angular_momentum: (3, 3),
     }
     for observable, shape in shapes.items():
-        many = observable(system, trajectory.states)
+        many = observable(system, states)
         assert many.shape == shape
-        last = jax.tree.map(lambda a: a[-1], trajectory.states)
+        last = jax.tree.map(lambda a: a[-1], states)
         np.testing.assert_allclose(observable(system, last), many[-1], rtol=1e-14)
-    assert nbody.distances(trajectory.states).shape == (3, 5, 5)
+    assert nbody.distances(states).shape == (3, 5, 5)
 
 
+@pytest.mark.slow
 def test_virial_is_the_potential_energy():
     # Clausius: the sum of x·a m over bodies is the potential energy, for ε = 0.
     system = cluster(6, 0.0)

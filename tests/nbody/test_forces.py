@@ -88,6 +88,7 @@ def test_neural_network_force_has_gradients_by_its_weights():
         )
 
 
+@pytest.mark.slow
 def test_reversible_adjoint_of_a_neural_network_force_has_the_stored_gradient():
     def loss(network, adjoint):
         system = nbody.NBody(_BODIES, [nbody.Gravity(), network])

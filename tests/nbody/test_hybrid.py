@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import rebound
+from rows import first_plain
 
 from diffsim import nbody, problems
 from diffsim.simulations import Method, simulate
@@ -29,6 +30,7 @@ def _from_rebound(*particles, fast=1.0):
     return nbody.NBody.from_rebound(simulation)
 
 
+@pytest.mark.slow
 def test_planets_that_do_not_meet_run_as_by_the_map():
     system, step = problems.outer_solar_system(), 11.86 * _YEAR / 1000
     method = Method(nbody.HybridWisdomHolman(), step=step)
@@ -85,10 +87,10 @@ def test_a_test_particle_exchanged_by_a_planet_keeps_the_jacobi_constant():
     assert abs(constant[1] / constant[0] - 1) < 1e-6
 
 
-def meeting(moved=(0.0, 0.0, 0.0)):
+def meeting(moved=(0.0, 0.0, 0.0), ahead=0.25):
     """Two planets of which the inner one passes the other at 0.3 Hill radii."""
     dm, dx, dv = moved
-    orbits = nbody.Elements(semi_major_axis=[1.0, 1.06], true_anomaly=[0.0, 0.25])
+    orbits = nbody.Elements(semi_major_axis=[1.0, 1.06], true_anomaly=[0.0, ahead])
     bodies = nbody.Bodies.from_elements([1.0, 1e-4, 1e-4], orbits)
     masses = bodies.masses.at[1].add(dm)
     x = bodies.positions.at[1, 0].add(dx)
@@ -110,7 +112,29 @@ def test_derivatives_through_an_encounter_are_those_of_ias15(transform):
     assert np.max(np.abs(found - known)) < 1e-6 * np.max(np.abs(known))
 
 
-@pytest.mark.parametrize("corrector", [0, 17])
+def test_a_step_is_that_of_the_map_until_bodies_meet_and_then_that_of_ias15():
+    solver, apart, close = nbody.HybridWisdomHolman(), meeting(), meeting(ahead=0.05)
+    terms, known = apart.terms(), solver.constants(apart)
+
+    @jax.jit
+    def step(y):
+        given = known, terms, jnp.zeros(()), jnp.asarray(0.1)
+        z = solver.forth(*given, solver.enter(*given, y, apart), apart)
+        return solver.leave(*given, z, apart)[0].T
+
+    for system, integrator in ((apart, "whfast"), (close, "ias15")):
+        peer = system.to_rebound()
+        peer.integrator = integrator
+        if integrator == "whfast":
+            peer.integrator.coordinates, peer.dt = solver.coordinates, 0.1
+            peer.steps(1)
+        peer.integrate(0.1)
+        exact = [p.xyz for p in peer.particles]
+        found = step(system.initial_state())
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("corrector", first_plain([17, 0]))
 def test_a_step_leaves_little_to_its_gradient_where_nobody_meets(corrector):
     """Room for as many steps by IAS15 as one may take made gradients cost 50 runs."""
     solver, system = nbody.HybridWisdomHolman(corrector=corrector), meeting()

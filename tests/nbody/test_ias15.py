@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim import nbody, problems
 from diffsim.nbody._gauss_radau._radau_tables import RADAU
@@ -28,6 +29,7 @@ def turned(system, angle):
     return nbody.NBody(nbody.Bodies(bodies.masses, x, v)), rotation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["figure-8", "Kepler", "Pythagorean"])
 def test_exact_answers_are_reached_to_rounding(name):
     (problem,) = (p for p in problems.NBODY_PROBLEMS if p.name == name)
@@ -90,6 +92,7 @@ def long_energies(masses, states):
     return np.sum(m * np.sum(v * v, -1), -1) / 2 - np.sum(m[i] * m[j] / r, -1)
 
 
+@pytest.mark.slow
 def test_rounding_in_close_passages_is_no_larger_than_that_of_rebound():
     system = problems.pythagorean()
     known = np.array(
@@ -113,6 +116,7 @@ def test_rounding_in_close_passages_is_no_larger_than_that_of_rebound():
     assert np.median(ours) < 3 * np.median(theirs)
 
 
+@pytest.mark.slow
 def test_a_run_forth_and_back_ends_where_it_began():
     system = problems.outer_solar_system()
     there = simulate(system, 10 * _PERIOD, _IAS15)
@@ -151,17 +155,17 @@ def test_forces_that_read_time_and_velocity_are_integrated_as_exactly():
 
 def test_fixed_steps_are_of_order_fifteen():
     system = problems.kepler(eccentricity=0.3)
-    exact = simulate(system, 6.0, _IAS15).states.positions
+    exact = problems.kepler_orbit(6.0, 0.3)[:2]
 
     def error(step):
-        found = simulate(system, 6.0, Method(nbody.IAS15(), step=step))
-        return float(jnp.max(jnp.abs(found.states.positions - exact)))
+        x = simulate(system, 6.0, Method(nbody.IAS15(), step=step)).states.positions
+        return np.max(np.abs((x[1] - x[0])[:2] - exact))
 
     coarse, fine = error(0.6), error(0.4)
     assert np.log(coarse / fine) / np.log(1.5) > 14
 
 
-@pytest.mark.parametrize("transform", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("transform", first_plain([jax.jacfwd, jax.jacrev]))
 def test_derivatives_are_those_of_rebounds_variations(transform):
     system = problems.variations()
     peer = system.to_rebound()
@@ -181,14 +185,21 @@ def test_derivatives_are_those_of_rebounds_variations(transform):
         run = nbody.NBody(nbody.Bodies(masses, x, v))
         return simulate(run, [11.0, 30.0], _IAS15).states.positions[-1]
 
-    found = jnp.moveaxis(transform(final)(jnp.zeros(5)), -1, 0)
+    found = jnp.moveaxis(jax.jit(transform(final))(jnp.zeros(5)), -1, 0)
     scale = np.max(np.abs(known), axis=(1, 2), keepdims=True)
     assert np.max(np.abs(found - known) / scale) < 1e-11
 
 
-def test_frozen_steps_and_batches_repeat_the_run_and_its_derivatives():
-    system = problems.variations()
-    times = np.array([3.0, 10.0])
+def test_frozen_steps_repeat_the_run():
+    system, times = problems.variations(), np.array([3.0, 10.0])
+    run = simulate(system, times, _IAS15)
+    found = simulate(system, times, _IAS15.freeze_steps(run)).states.positions
+    np.testing.assert_allclose(found, run.states.positions, rtol=0, atol=1e-15)
+
+
+@pytest.mark.slow
+def test_frozen_steps_and_batches_repeat_the_derivatives_of_a_run():
+    system, times = problems.variations(), np.array([3.0, 10.0])
     frozen = _IAS15.freeze_steps(simulate(system, times, _IAS15))
 
     def final(masses, method):
@@ -199,9 +210,6 @@ def test_frozen_steps_and_batches_repeat_the_run_and_its_derivatives():
     heavier = jnp.stack([masses, 1.1 * masses])
     slope = jax.jacfwd(final)
     known = slope(masses, _IAS15)
-    np.testing.assert_allclose(
-        final(masses, frozen), final(masses, _IAS15), rtol=0, atol=1e-15
-    )
     np.testing.assert_allclose(slope(masses, frozen), known, rtol=0, atol=1e-12)
     together = jax.vmap(lambda m: slope(m, _IAS15))(heavier)
     np.testing.assert_allclose(together[0], known, rtol=0, atol=1e-12)
@@ -219,6 +227,7 @@ def test_bodies_at_rest_between_others_and_free_ones_take_finite_steps():
     assert found.stats["num_steps"] < 100
 
 
+@pytest.mark.slow
 def test_single_precision_keeps_six_digits():
     system = problems.kepler(eccentricity=0.3)
     single = jax.tree.map(

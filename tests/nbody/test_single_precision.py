@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim import nbody
 from diffsim.integrators import Leapfrog
@@ -85,7 +86,12 @@ _FORCES = {
 }
 
 
-@pytest.fixture(scope="module", params=list(_FORCES))
+#: With test particles there are pairs as well.
+_PLAIN = ["test particles", "test particles in blocks", "post-Newtonian"]
+_OTHERS = [name for name in _FORCES if name not in _PLAIN]
+
+
+@pytest.fixture(scope="module", params=first_plain(_PLAIN + _OTHERS, len(_PLAIN)))
 def derivatives(request):
     """Acceleration, change along relative changes of all inputs, and gradient by them.
 
@@ -126,7 +132,13 @@ def test_forces_and_first_derivatives_are_those_of_double_precision(
 
 
 @pytest.mark.parametrize("units", list(_UNITS))
-@pytest.mark.parametrize("default", [False, True], ids=["leapfrog", "default"])
+@pytest.mark.parametrize(
+    "default",
+    [
+        pytest.param(False, id="leapfrog", marks=pytest.mark.slow),
+        pytest.param(True, id="default"),
+    ],
+)
 def test_an_orbit_at_80_au_is_that_of_double_precision(units, default):
     length, mass, _ = _UNITS[units]
     x = np.array([[0.0, 0, 0], [80 * _AU / length, 0, 0]])
