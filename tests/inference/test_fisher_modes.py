@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -53,18 +54,13 @@ class Sphere:
 
 SIZED = Prior(lambda m: m["x"][:2] * m["x"][2], (0.0, 0.3))
 CASES = {
-    "gaussian": {"noise": Gaussian(np.linspace(0.1, 0.4, DATA))},
-    "masked": {"noise": Gaussian(0.1, mask=np.arange(DATA) % 3 > 0)},
-    "poisson": {"noise": Poisson()},
     "correlated": {"noise": Gaussian(covariance=DENSE)},
-    "prior": {"noise": Gaussian(0.3), "free": PRIOR},
     "some priors": {"noise": Gaussian(0.3), "free": SOME},
     "priors of functions": {
         "noise": Gaussian(0.3),
         "free": PRIOR,
         "priors": [SIZED],
     },
-    "distribution": {"noise": Gaussian(0.3), "free": {"x": Free(prior=Quartic())}},
     "observed distribution": {
         "noise": Gaussian(0.3),
         "kind": "observed",
@@ -73,6 +69,11 @@ CASES = {
     },
     "varying": {"noise": lambda m: Gaussian(0.1 + m["x"][0] ** 2)},
     "unknown sigma": {"noise": Gaussian(), "data": OBSERVED},
+    "gaussian": {"noise": Gaussian(np.linspace(0.1, 0.4, DATA))},
+    "masked": {"noise": Gaussian(0.1, mask=np.arange(DATA) % 3 > 0)},
+    "poisson": {"noise": Poisson()},
+    "prior": {"noise": Gaussian(0.3), "free": PRIOR},
+    "distribution": {"noise": Gaussian(0.3), "free": {"x": Free(prior=Quartic())}},
     "observed": {
         "noise": Gaussian(0.5),
         "kind": "observed",
@@ -90,7 +91,8 @@ def as_matrix(operator):
     return np.stack([np.asarray(operator.mv(row)) for row in np.eye(operator.size)])
 
 
-@pytest.mark.parametrize("name", CASES)
+# Each kind of noise, of prior and of curvature whose products are made otherwise.
+@pytest.mark.parametrize("name", first_plain(CASES, 6))
 def test_products_are_those_of_the_matrix(name):
     dense, operator = experiment(name), experiment(name, dense=False)
     assert operator.names == dense.names and operator.size == SIZE
@@ -149,7 +151,7 @@ def test_error_bars_of_all_modes_are_those_of_the_inverse(name):
 
 def test_error_bars_of_some_modes_bound_those_of_all():
     operator, exact = experiment("prior", dense=False), experiment("prior").stderr
-    bars = [np.asarray(operator.modes(k).stderr) for k in range(1, SIZE + 1)]
+    bars = [np.asarray(operator.modes(k).stderr) for k in (1, 3, SIZE)]
     for more, fewer in zip(bars[1:], bars, strict=False):
         assert np.all(more <= fewer * (1 + 1e-12))
     assert np.all(bars[0] >= np.asarray(exact) * (1 - 1e-12))
@@ -232,6 +234,7 @@ def field():
     return fisher(snapshot, start, noise=noise, dense=False)
 
 
+@pytest.mark.slow
 def test_leading_modes_of_a_field_that_diffuses_are_its_longest_waves(field):
     """Multiple eigenvalues, four and eight times, of which none is missed."""
     modes = field.modes(20)
@@ -256,6 +259,7 @@ def test_leading_modes_of_a_field_are_those_of_the_dense_matrix(field):
     np.testing.assert_allclose(inside, 1, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_error_bars_of_a_field_are_those_of_its_waves():
     """With a prior of white noise the posterior variance is a mean over waves."""
     free, sd = {"[:]": Free(prior=(0.0, 0.3))}, 0.3
@@ -299,7 +303,7 @@ def sizes(jaxpr):
                 yield from sizes(inner)
 
 
-@pytest.mark.parametrize("kind", ["expected", "observed"])
+@pytest.mark.parametrize("kind", first_plain(["expected", "observed"]))
 def test_products_build_no_matrix_of_ten_thousand_parameters(kind):
     operator = large(kind)
     size = operator.size
