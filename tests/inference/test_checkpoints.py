@@ -308,6 +308,7 @@ def test_fingerprint_of_a_prediction_is_the_same_in_another_process(capsys):
     assert [name for name, one, another in pairs if one == another] == []
 
 
+@pytest.mark.slow
 def test_saved_fit_is_loaded_unchanged(tmp_path):
     arguments = given(free={"a": Free(transform="log"), "rate": Free(bounds=(0, 2))})
     first = [arguments.pop(name) for name in ("predict", "model", "data")]

@@ -77,6 +77,7 @@ def test_estimate_by_step_halving_is_three_quarters_of_a_second_order_error(foun
     )
 
 
+@pytest.mark.slow
 def test_the_estimate_of_adaptive_steps_is_the_error_within_a_factor():
     found = fisher(adaptive, _MODEL, noise=_NOISE, error_estimate=True)
     errors = true_errors(adaptive, found)
@@ -98,6 +99,7 @@ def test_estimate_is_the_same_under_jit_and_vmap(found):
     np.testing.assert_allclose(np.array(mapped)[..., 0], expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_previously_compiled_prediction_is_refined_too(found):
     compiled = eqx.filter_jit(fixed)
     compiled(_MODEL)

@@ -62,24 +62,6 @@ def test_information_criteria_are_those_of_the_full_likelihood(oscillator, best)
     assert abs(best.bic - (deviance + 4 * np.log(101))) < 1e-9
 
 
-@pytest.mark.slow
-def test_masking_data_equals_leaving_them_out(oscillator):
-    mask = np.arange(101) % 3 != 0
-    data = np.where(mask, oscillator.data, np.nan)
-    noise = Gaussian(np.linspace(0.03, 0.07, 101), mask=mask)
-    masked = fit(oscillator.predict, oscillator.start, data, noise=noise)
-
-    def kept(model):
-        return oscillator.predict(model)[mask]
-
-    short = Gaussian(noise.sigma[mask])
-    dropped = fit(kept, oscillator.start, data[mask], noise=short)
-    np.testing.assert_allclose(masked.values, dropped.values, rtol=1e-10)
-    np.testing.assert_allclose(masked.stderr, dropped.stderr, rtol=1e-10)
-    for name in ("chi2", "aic", "bic", "dof", "size"):
-        assert np.isclose(getattr(masked, name), getattr(dropped, name), rtol=1e-10)
-
-
 @pytest.mark.parametrize(
     "solver",
     [
@@ -211,6 +193,7 @@ def test_multistart_finds_the_optimum_that_a_single_start_misses():
     np.testing.assert_array_equal(again.history["starts_loss"], loss)
 
 
+@pytest.mark.slow
 def test_noise_parameters_are_fitted_by_maximum_likelihood():
     """Mean and spread of a sample: σ̂² = Σ(d − d̄)²/N, errors σ/√N and σ/√(2N)."""
     rng = np.random.default_rng(5)
@@ -258,6 +241,7 @@ def test_fit_out_of_steps_has_the_error_bars_of_its_last_point(oscillator):
     assert found.remaining_sigma > 1e-3 and abs(found.loss - found.chi2 / 2) < 1e-10
 
 
+@pytest.mark.slow
 def test_undetermined_parameters_have_infinite_error_bars_and_are_reported():
     times = np.linspace(0, 1, 20)
     found = fit(

@@ -151,26 +151,3 @@ def test_solver_error_is_nan_without_a_simulation():
     )
     assert np.all(np.isnan(line.solver_error))
     assert "Solver error" not in str(line)
-
-
-@pytest.mark.slow
-def test_masked_data_may_be_nan_where_sigma_is_a_parameter():
-    x = jnp.linspace(0, 1, 40)
-    truth = {"slope": jnp.array(2.0), "sigma": jnp.array(0.3)}
-    noise = 0.3 * np.random.default_rng(0).standard_normal(40)
-    data, good = np.array(2 * x + noise), np.arange(40) % 5 > 0
-
-    def fitted(data, mask):
-        return fit(
-            lambda p: p["slope"] * x[: data.size],
-            truth,
-            data,
-            noise=lambda p: Gaussian(p["sigma"], mask=mask),
-            solver=optax.adam(3e-2),
-        )
-
-    with_holes = fitted(np.where(good, data, np.nan), good)
-    with_zeros = fitted(np.where(good, data, 0.0), good)
-    assert with_holes.status == RESULTS.successful
-    np.testing.assert_array_equal(with_holes.values, with_zeros.values)
-    assert np.all(np.isfinite(with_holes.stderr))

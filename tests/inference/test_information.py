@@ -49,6 +49,7 @@ def test_likelihood_that_can_draw_has_a_sampled_information():
         fisher(line, model, noise=Laplace())
 
 
+@pytest.mark.slow
 def test_sampled_information_has_its_priors():
     model = {"a": 1.5, "b": 0.8}
     prior = {"free": {"a": ds.Free(), "b": ds.Free(prior=(0.8, 1e-3))}}

@@ -11,6 +11,7 @@ from diffsim._results import RESULTS
 from diffsim.inference import FitOptions, Gaussian, LevenbergMarquardt, fit
 
 
+@pytest.mark.slow
 def test_steps_are_invariant_to_parameter_scale(oscillator, best):
     units = dict(zip(oscillator.order, (3e-4, 1e7, 1.0, 1e-9), strict=True))
 

@@ -14,9 +14,8 @@ from diffsim.inference._posterior import posterior
 
 
 #: Those that share no code come first; the others are slow rows.
-ORDER = ("student_t_varies", "poisson", "banded", "dense_varies")
-ORDER += ("gaussian_sigma", "gaussian_jitter", "toeplitz_varies", "binomial")
-ORDER += ("log_normal_sigma", "categorical", "custom")
+ORDER = ("student_t_varies", "poisson", "gaussian_sigma", "dense_varies", "banded")
+ORDER += ("toeplitz_varies", "binomial", "categorical")
 ORDER += tuple(name for name in CASES if name not in ORDER)
 
 
@@ -43,7 +42,7 @@ def test_log_prob_is_scipys(name):
     np.testing.assert_allclose(found, case.log_prob(model), rtol=1e-11)
 
 
-@every(10)
+@every(8)
 def test_rows_are_the_gradient_of_the_loss_and_of_the_log_prob(name):
     """Aᵀe = ∇loss, where steps are taken and where error bars are."""
     case = CASES[name]
@@ -69,7 +68,7 @@ def test_rows_are_the_gradient_of_the_loss_and_of_the_log_prob(name):
     np.testing.assert_allclose(by_values, of_log_prob, rtol=1e-11, atol=1e-11)
 
 
-@every(4, without=("custom",))
+@every(5, without=("custom",))
 def test_expected_information_is_the_covariance_of_the_score(name):
     """Over 5000 drawn data sets; four standard errors of each entry."""
     case = CASES[name]
@@ -95,7 +94,7 @@ def test_expected_information_is_the_covariance_of_the_score(name):
     assert np.abs(scores.mean(axis=0) / scores.std(axis=0)).max() < 4 / np.sqrt(count)
 
 
-@every(10, without=("custom", "cholesky"))
+@every(8, without=("custom", "cholesky"))
 def test_masked_data_are_as_if_left_out(name):
     """Losses and scores do not depend on them, and their gradient is exactly 0."""
     case = CASES[name]

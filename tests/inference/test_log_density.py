@@ -435,6 +435,7 @@ def test_function_follows_what_predict_reads_without_compiling_again(compilation
     np.testing.assert_allclose([first, second], np.add(exact, np.log(0.5)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_single_precision_is_kept_and_near_double():
     single, double = decay_density(np.float32)[0], decay_density()[0]
     u = single.start + np.float32(0.1)

@@ -75,11 +75,3 @@ def test_bias_ignores_masked_data():
     delta = jnp.where(USED, 0.3 - 0.2 * TIMES, jnp.nan)
     np.testing.assert_allclose(forecast.bias(delta), [0.3, -0.2], atol=1e-12)
     assert np.all(np.isfinite(jax.jacrev(forecast.bias)(delta)))
-
-
-def test_checkpoint_ignores_masked_data(tmp_path):
-    data = np.where(USED, DATA, [0, 0, np.inf, 0, 0, -np.inf])
-    run = FitOptions(checkpoint=tmp_path / "fit.npz")
-    noise = Gaussian(0.1, mask=USED)
-    first, again = (fit(line, START, data, noise=noise, options=run) for _ in range(2))
-    np.testing.assert_array_equal(first.values, again.values)

@@ -81,8 +81,9 @@ def test_sigma_of_a_linear_fit_is_found_from_any_scale(transform, factor):
 LOST_OR_FOUND = -42.740563
 
 
-@pytest.mark.parametrize("transform", first_plain(["log", None]))
-@pytest.mark.parametrize("factor", first_plain(OFF_BY, 2))
+@pytest.mark.slow
+@pytest.mark.parametrize("transform", [None, "log"])
+@pytest.mark.parametrize("factor", OFF_BY)
 def test_lotka_volterra_fit_converges_from_any_scale_of_sigma(transform, factor):
     """Measured: 11 to 28 steps; the last from 1000 times too large without the log."""
     found = fit(
@@ -135,5 +136,3 @@ def test_error_bars_are_those_of_the_expected_information():
     np.testing.assert_allclose(found.stderr, known.stderr, rtol=1e-10)
     again = fit(line, model, data, noise=noise, options=FitOptions(covariance=False))
     np.testing.assert_allclose(again.stderr, known.stderr, rtol=1e-10)
-    traced = jax.jit(lambda d: fit(line, model, d, noise=noise).stderr)(data)
-    np.testing.assert_allclose(traced, known.stderr, rtol=1e-9)

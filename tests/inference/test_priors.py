@@ -65,21 +65,6 @@ def chi2(a, b):
     return jnp.sum((a + b * X - DATA) ** 2) / (2 * 0.2**2)
 
 
-def test_distribution_is_part_of_the_posterior():
-    free = {"a": Free(), "b": Free(prior=LOG_NORMAL)}
-    found = ds.fit(line, START, DATA, noise=NOISE, free=free)
-
-    def loss(x):
-        return chi2(*x) - LOG_NORMAL.log_prob(x[1])
-
-    values = best(loss, np.array([0.9, 0.5]))
-    np.testing.assert_allclose(found.values, values, rtol=1e-6)
-    # Its density is not concave here, which only the observed information knows.
-    errors = error_bars(loss, values)
-    np.testing.assert_allclose(found.observed().stderr, errors, rtol=1e-5)
-    assert found.lower[1] == 0
-
-
 def test_list_of_priors_is_one_for_each_entry():
     free = {"[:]": Free(prior=[(1.0, 0.02), LOG_NORMAL])}
 
@@ -94,6 +79,9 @@ def test_list_of_priors_is_one_for_each_entry():
 
     values = best(loss, np.array([0.9, 0.5]))
     np.testing.assert_allclose(found.values, values, rtol=1e-6)
+    # One density is not concave here, which only the observed information knows.
+    errors = error_bars(loss, values)
+    np.testing.assert_allclose(found.observed().stderr, errors, rtol=1e-5)
     np.testing.assert_array_equal(found.lower, [-np.inf, 0.0])
 
 
@@ -129,6 +117,7 @@ def test_prior_on_a_function_is_part_of_the_posterior(prior):
     np.testing.assert_allclose(found.values, values, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_fit_ends_at_the_end_of_a_support():
     """A half-normal has a finite density at 0, where this optimum lies."""
     free = {"a": Free(prior=HALF_NORMAL), "b": Free()}

@@ -25,6 +25,7 @@ def best():
     return ds.fit(decay, {"h": 1.0, "r": 1.0}, DATA, noise=Gaussian(0.3))
 
 
+@pytest.mark.slow
 def test_profile_of_a_linear_parameter_is_its_error_bar():
     """χ² is a parabola: both errors are the standard deviation, at any level."""
     found = ds.fit(
