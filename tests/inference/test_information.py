@@ -13,14 +13,8 @@ from diffsim.inference import Fisher, Gaussian, Prior, fisher
 MODEL = {"a": 1.5, "b": 0.8, "s": 0.3}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "gaussian_sigma",
-        pytest.param("dense_varies", marks=pytest.mark.slow),
-        pytest.param("gaussian_jitter", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gaussian_sigma", "dense_varies", "gaussian_jitter"])
 def test_curvature_at_data_without_noise_is_no_information(name):
     """−Hessian there has the wrong sign in the noise; the expected one is positive."""
     case = CASES[name]
@@ -55,6 +49,7 @@ def test_likelihood_that_can_draw_has_a_sampled_information():
         fisher(line, model, noise=Laplace())
 
 
+@pytest.mark.slow
 def test_sampled_information_has_its_priors():
     model = {"a": 1.5, "b": 0.8}
     prior = {"free": {"a": ds.Free(), "b": ds.Free(prior=(0.8, 1e-3))}}

@@ -6,23 +6,25 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from likelihood_cases import CASES, NOISE, SIGMA, TRUTH, X, line
+from rows import first_plain
 
 import diffsim as ds
 from diffsim.inference import Gaussian, StudentT, fisher
 from diffsim.inference._posterior import posterior
 
 
-EVERY = pytest.mark.parametrize("name", CASES)
-#: Those that share no code; the others are slow rows.
-PLAIN = ("gaussian_sigma", "dense_varies", "banded", "student_t_varies", "poisson")
-KNOWN = pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=() if n in PLAIN else pytest.mark.slow)
-        for n in CASES
-        if n != "custom"
-    ],
-)
+#: Those that share no code come first; the others are slow rows.
+ORDER = ("student_t_varies", "poisson", "gaussian_sigma", "dense_varies", "banded")
+ORDER += ("toeplitz_varies", "binomial", "categorical")
+ORDER += tuple(name for name in CASES if name not in ORDER)
+
+
+def every(count, without=()):
+    """All likelihoods but some, of which the first are plain."""
+    names = [name for name in ORDER if name not in without]
+    return pytest.mark.parametrize("name", first_plain(names, count))
+
+
 #: Parameters a little off the best ones, where scores are not 0.
 AWAY = np.array([1.4, 0.9, 0.35])
 
@@ -32,7 +34,7 @@ def experiment(case, data=None):
     return posterior(case.predict, case.model, given, noise=case.noise, free=case.start)
 
 
-@EVERY
+@pytest.mark.parametrize("name", CASES)
 def test_log_prob_is_scipys(name):
     case = CASES[name]
     model = dict(zip(case.start, AWAY, strict=False))
@@ -40,52 +42,50 @@ def test_log_prob_is_scipys(name):
     np.testing.assert_allclose(found, case.log_prob(model), rtol=1e-11)
 
 
-@EVERY
-def test_rows_are_the_gradient_of_the_loss(name):
+@every(8)
+def test_rows_are_the_gradient_of_the_loss_and_of_the_log_prob(name):
     """Aᵀe = ∇loss, where steps are taken and where error bars are."""
     case = CASES[name]
     found = experiment(case)
-    z = jnp.asarray(AWAY[: len(case.start)] / found.parameters.coordinates.scale)
-    exact, value = eqx.filter_jit(lambda f: (jax.grad(f.loss)(z), f.loss(z)))(found)
-    by_rows = eqx.filter_jit(lambda f: f.rows_and_jacobian(z))
-    for one in (found, found.with_expected_information()):
-        rows, jacobian, objective = by_rows(one)
+    values = jnp.asarray(AWAY[: len(case.start)])
+    z = values / found.parameters.coordinates.scale
+
+    def minus_log_prob(values):
+        model = dict(zip(case.start, values, strict=True))
+        return -case.likelihood(model).log_prob(case.predict(model), case.data)
+
+    @eqx.filter_jit
+    def numbers(found):
+        both = found, found.with_expected_information()
+        by_rows = [one.rows_and_jacobian(z) for one in both]
+        losses = jax.value_and_grad(found.loss)(z), jax.grad(found.loss_at)(values)
+        return by_rows, *losses, jax.grad(minus_log_prob)(values)
+
+    by_rows, (value, exact), by_values, of_log_prob = numbers(found)
+    for rows, jacobian, objective in by_rows:
         np.testing.assert_allclose(jacobian.T @ rows, exact, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(objective.value, value, rtol=1e-13)
+    np.testing.assert_allclose(by_values, of_log_prob, rtol=1e-11, atol=1e-11)
 
 
-@KNOWN
-def test_gradient_of_the_loss_is_that_of_the_log_prob(name):
-    case = CASES[name]
-    found = experiment(case)
-
-    def log_prob(values):
-        model = dict(zip(case.start, values, strict=True))
-        return case.likelihood(model).log_prob(case.predict(model), case.data)
-
-    values = jnp.asarray(AWAY[: len(case.start)])
-    exact = -jax.grad(log_prob)(values)
-    np.testing.assert_allclose(
-        jax.grad(found.loss_at)(values), exact, rtol=1e-11, atol=1e-11
-    )
-
-
-@KNOWN
+@every(5, without=("custom",))
 def test_expected_information_is_the_covariance_of_the_score(name):
-    """Over 20 000 drawn data sets; four standard errors of each entry."""
+    """Over 5000 drawn data sets; four standard errors of each entry."""
     case = CASES[name]
-    names, count = case.start, 20_000
+    names, count = case.start, 5000
     prediction = case.predict(case.model)
     likelihood = case.likelihood(case.model)
     keys = jax.random.split(jax.random.key(1), count)
-    data = jax.vmap(lambda key: likelihood.sample(key, prediction))(keys)
 
     def log_prob(values, drawn):
         model = dict(zip(names, values, strict=True))
         return case.likelihood(model).log_prob(case.predict(model), drawn)
 
     values = jnp.array([TRUTH[n] for n in names])
-    scores = np.asarray(jax.vmap(jax.grad(log_prob), (None, 0))(values, data))
+    draw = jax.jit(
+        jax.vmap(lambda k: jax.grad(log_prob)(values, likelihood.sample(k, prediction)))
+    )
+    scores = np.asarray(draw(keys))
     products = scores[:, :, None] * scores[:, None, :]
     error = products.std(axis=0) / np.sqrt(count)
     found = fisher(case.predict, case.model, noise=case.noise, free=names)
@@ -94,10 +94,7 @@ def test_expected_information_is_the_covariance_of_the_score(name):
     assert np.abs(scores.mean(axis=0) / scores.std(axis=0)).max() < 4 / np.sqrt(count)
 
 
-MASKED = [n for n in CASES if n not in ("custom", "cholesky")]
-
-
-@pytest.mark.parametrize("name", MASKED)
+@every(8, without=("custom", "cholesky"))
 def test_masked_data_are_as_if_left_out(name):
     """Losses and scores do not depend on them, and their gradient is exactly 0."""
     case = CASES[name]
@@ -111,13 +108,16 @@ def test_masked_data_are_as_if_left_out(name):
     bad = np.where(mask, case.data, 1e6 if name == "binomial" else np.nan)
     one = posterior(case.predict, case.model, bad, noise=given, free=case.start)
     values = jnp.asarray(AWAY[: len(case.start)])
-    found = jax.grad(one.loss_at)(values)
+    data = jnp.asarray(np.where(mask, case.data, 1.0), float)
+
+    @jax.jit
+    def gradients(values, data):
+        by_data = jax.grad(lambda d: loss_of(case, given, d, values))(data)
+        return jax.grad(one.loss_at)(values), left_out(case, mask, values), by_data
+
+    found, exact, by_data = gradients(values, data)
     assert np.isfinite(found).all()
-    exact = left_out(case, mask, values)
     np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
-    by_data = jax.grad(lambda d: loss_of(case, given, d, values))(
-        jnp.asarray(np.where(mask, case.data, 1.0), float)
-    )
     assert np.all(np.asarray(by_data)[~mask] == 0)
 
 
@@ -172,6 +172,7 @@ def test_samples_of_correlated_noise_have_its_covariance():
     assert np.max(np.abs(found - exact) / size) < 4.5
 
 
+@pytest.mark.slow
 def test_outliers_pull_a_fit_by_students_t_less():
     """Two readings 40σ off; the Gaussian fit is 20σ away and Student's within 3σ."""
     data = MEAN_LINE.copy()

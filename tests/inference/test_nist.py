@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+from rows import first_plain
 
 from diffsim._results import RESULTS
 from diffsim.inference import Gaussian, fit
@@ -22,17 +23,8 @@ exp, pi = jnp.exp, jnp.pi
 # MINPACK ends in the same flat corner, b2 → ∞, from the start that NIST calls far.
 LOST_FROM_START_1 = {"BoxBOD"}
 
-# "Higher level of difficulty" is what NIST calls these; the others are slow rows.
-DIFFICULT = {
-    "Bennett5",
-    "BoxBOD",
-    "Eckerle4",
-    "MGH09",
-    "MGH10",
-    "Rat42",
-    "Rat43",
-    "Thurber",
-}
+# Of those that NIST calls difficult; the others are slow rows.
+PLAIN = {"BoxBOD", "Eckerle4", "MGH10"}
 
 
 def rational(above, below):
@@ -134,13 +126,9 @@ def digits(found, certified):
     return min(11.0, -np.log10(max(error, 1e-11)))
 
 
-def rows():
-    for name in sorted(PROBLEMS):
-        slow = () if name in DIFFICULT else pytest.mark.slow
-        yield pytest.param(name, marks=slow)
-
-
-@pytest.mark.parametrize("name", list(rows()))
+@pytest.mark.parametrize(
+    "name", first_plain(sorted(PROBLEMS, key=lambda x: (x not in PLAIN, x)), len(PLAIN))
+)
 def test_nist_certified_values_and_error_bars_are_reached(name, record_property):
     entry = PROBLEMS[name]
     predict, data = problem(name)
@@ -165,6 +153,7 @@ def test_nist_certified_values_and_error_bars_are_reached(name, record_property)
         assert reached[0][0] >= 6 and reached[0][1] >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["start1", "start2"])
 def test_lanczos1_error_bars_are_reached_from_data_differences(start):
     entry = PROBLEMS["Lanczos1"]
@@ -190,7 +179,7 @@ def test_minpack_fails_from_the_same_start():
     assert digits(found.x, entry["certified"]) < 1
 
 
-@pytest.mark.parametrize("name", ["Misra1a", "Gauss1"])
+@pytest.mark.parametrize("name", first_plain(["Misra1a", "Gauss1"]))
 def test_scipy_finds_the_same_error_bars(name):
     entry = PROBLEMS[name]
     predict, data = problem(name)

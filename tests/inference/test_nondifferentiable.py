@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from rows import first_plain
 
 from diffsim.inference import FitOptions, Gaussian, LevenbergMarquardt, fisher, fit
 
@@ -93,11 +94,13 @@ def test_function_without_the_needed_mode_raises_value_error(row):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"solver": LevenbergMarquardt(mode="reverse")},
-        {"solver": LevenbergMarquardt(mode="reverse"), "starts": 2},
-        {"solver": ADAM, "options": FitOptions(covariance=False)},
-    ],
+    first_plain(
+        [
+            {"solver": LevenbergMarquardt(mode="reverse")},
+            {"solver": LevenbergMarquardt(mode="reverse"), "starts": 2},
+            {"solver": ADAM, "options": FitOptions(covariance=False)},
+        ]
+    ),
 )
 def test_reverse_mode_only_function_is_fitted_by_the_suggested_options(options):
     found = fit(by_rule, MODEL, np.sin(X), noise=NOISE, **options)

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim.inference import Gaussian, fisher, fit
 
@@ -15,9 +16,10 @@ KNOWN = np.linalg.inv(DESIGN.T @ DESIGN) * 0.01
 STDERR = np.sqrt(np.diag(KNOWN))
 CORRELATION = KNOWN / np.outer(STDERR, STDERR)
 
-UNITS = pytest.mark.parametrize(
+UNITS = (1e-300, 1e200, 1.0), (1e155, 1e-155, 1e-160), (1e300,) * 3, (1e-300,) * 3
+EVERY = pytest.mark.parametrize(
     "unit",
-    [(1e-300, 1e200, 1.0), (1e155, 1e-155, 1e-160), (1e300,) * 3, (1e-300,) * 3],
+    first_plain([(unit,) for unit in UNITS]),
     ids=lambda unit: f"{unit[0]:g} {unit[1]:g}",
 )
 
@@ -26,7 +28,7 @@ def parabola(unit):
     return lambda values: DESIGN @ (values / jnp.array(unit))
 
 
-@UNITS
+@EVERY
 def test_error_bars_scale_with_the_units_of_the_parameters(unit):
     start = jnp.array(START * unit)
     found = fit(parabola(unit), start, DATA, noise=Gaussian(0.1))
@@ -38,8 +40,8 @@ def test_error_bars_scale_with_the_units_of_the_parameters(unit):
     np.testing.assert_allclose(ratio, STDERR, rtol=1e-9)
 
 
-@UNITS
-@pytest.mark.parametrize("kind", ["expected", "observed"])
+@EVERY
+@pytest.mark.parametrize("kind", first_plain(["expected", "observed"]))
 def test_fisher_information_scales_with_the_units_of_the_parameters(unit, kind):
     values = jnp.array(START * unit)
     options = {"noise": Gaussian(0.1), "kind": kind, "data": DATA}
@@ -56,7 +58,7 @@ def test_fisher_information_scales_with_the_units_of_the_parameters(unit, kind):
     np.testing.assert_allclose(rest, STDERR[1:], rtol=1e-9)
 
 
-@UNITS
+@EVERY
 def test_bias_scales_with_the_units_of_the_parameters(unit):
     found = fisher(parabola(unit), jnp.array(START * unit), noise=Gaussian(0.1))
     shift = found.bias(0.3 * X) / np.array(unit)

@@ -9,6 +9,7 @@ import pytest
 
 import diffsim as ds
 from diffsim.inference import Fit, Free, Gaussian
+from diffsim.inference._constrained_fit import crossing
 
 
 T = np.linspace(0.0, 3.0, 12)
@@ -24,6 +25,7 @@ def best():
     return ds.fit(decay, {"h": 1.0, "r": 1.0}, DATA, noise=Gaussian(0.3))
 
 
+@pytest.mark.slow
 def test_profile_of_a_linear_parameter_is_its_error_bar():
     """χ² is a parabola: both errors are the standard deviation, at any level."""
     found = ds.fit(
@@ -36,6 +38,7 @@ def test_profile_of_a_linear_parameter_is_its_error_bar():
     assert "1 sigma, profile likelihood" in repr(found.profile("a"))
 
 
+@pytest.mark.slow
 def test_profile_does_not_depend_on_the_coordinates(best):
     free = {"h": Free(), "r": Free(transform="log")}
     other = ds.fit(decay, {"h": 1.0, "r": 1.0}, DATA, noise=Gaussian(0.3), free=free)
@@ -55,6 +58,11 @@ def test_profile_ends_at_a_bound(best):
     assert "the upper end is a bound" in repr(interval)
 
 
+def test_rise_that_never_reaches_its_level_ends_at_infinity():
+    assert crossing(lambda z: 0.0, 1.0, first=0.1, limit=np.inf) == (np.inf, False)
+
+
+@pytest.mark.slow
 def test_profile_of_what_data_leave_open_is_infinite():
     found = ds.fit(
         lambda m: (m["a"] + m["b"]) * T, {"a": 1.0, "b": 1.0}, DATA, noise=Gaussian(0.3)
@@ -117,7 +125,7 @@ def test_observed_error_bars_are_those_of_the_full_hessian(best):
         residual = (x[0] * jnp.exp(-x[1] * T) - DATA) / 0.3
         return jnp.sum(residual**2) / 2
 
-    exact = np.linalg.inv(np.asarray(jax.hessian(loss)(best.values)))
+    exact = np.linalg.inv(np.asarray(jax.jit(jax.hessian(loss))(best.values)))
     np.testing.assert_allclose(best.observed().covariance, exact, rtol=1e-9)
     options = ds.inference.FitOptions(observed=True)
     given = {"noise": Gaussian(0.3), "options": options}
