@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -53,7 +54,7 @@ def faces(grid):
     return tuple(0.5 + grid.faces(axis)[1 - axis] for axis in (0, 1))
 
 
-@pytest.mark.parametrize("velocity", [numbers, cells, faces])
+@pytest.mark.parametrize("velocity", first_plain([faces, numbers, cells]))
 def test_velocities_of_every_kind_run_by_default(velocity):
     found = ds.simulate(plate(velocity), 0.1)
     assert np.all(np.isfinite(found.states))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 from scipy.optimize import brentq
 
 import diffsim as ds
@@ -83,7 +84,7 @@ def exact_density(xi, left, right):
     return rho, (p, u, behind(p, left)[0], behind(p, right)[0])
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", first_plain(SCHEMES), ids=NAMES)
 @pytest.mark.parametrize("name", TUBES)
 def test_riemann_problems_have_exact_star_states(name, scheme):
     (left, right, t), (p, u, rho_left, rho_right) = TUBES[name]
@@ -147,7 +148,9 @@ def box(scheme=None, riemann_solver=None, boundary=None):
     return pde.Evolution(gas, gas.state(rho, v, 1 + 0.2 * x * y), grid, boundary)
 
 
-@pytest.mark.parametrize("riemann_solver", [pde.HLLC(), pde.HLL(), pde.Rusanov()])
+@pytest.mark.parametrize(
+    "riemann_solver", first_plain([pde.HLLC(), pde.HLL(), pde.Rusanov()])
+)
 def test_mass_momentum_and_energy_are_conserved(riemann_solver):
     ring = box(pde.WENO5(), riemann_solver)
     states = ds.simulate(

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import pde
@@ -44,10 +45,10 @@ def test_free_packet_is_exact_at_any_step():
         return parts(packet(1.0, mass))
 
     # What of the packet lies beyond the grid, 1e-13 where it is widest.
-    np.testing.assert_allclose(end(1.3), exact(1.3), atol=1e-11)
-    slope = jax.jacfwd(exact)(1.3)
-    for derivative in (jax.jacfwd, jax.jacrev):
-        np.testing.assert_allclose(derivative(end)(1.3), slope, atol=1e-10)
+    derivatives = jax.jit(lambda m: (*jax.jvp(end, (m,), (1.0,)), jax.jacrev(end)(m)))
+    found, *both = derivatives(1.3)
+    np.testing.assert_allclose(found, exact(1.3), atol=1e-11)
+    np.testing.assert_allclose(both, 2 * [jax.jacfwd(exact)(1.3)], atol=1e-10)
 
 
 HBAR, MASS = 0.9, 1.2
@@ -63,7 +64,7 @@ def swinging(t, omega, start=1.5):
 
 @pytest.mark.parametrize(
     ("solver", "order", "step"),
-    [(Leapfrog(), 2, 0.1), (Yoshida4(), 4, 0.1), (KahanLi6(), 6, 0.25)],
+    first_plain([(Yoshida4(), 4, 0.1), (Leapfrog(), 2, 0.1), (KahanLi6(), 6, 0.25)]),
 )
 def test_coherent_state_has_the_order_of_the_solver(solver, order, step):
     def end(omega, step):

@@ -3,13 +3,14 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
 
 
-SCHEMES = [pde.Upwind(), pde.MUSCL(), pde.WENO5()]
-NAMES = ["Upwind", "MUSCL", "WENO5"]
+SCHEMES = [pde.MUSCL(), pde.WENO5(), pde.Upwind()]
+NAMES = ["MUSCL", "WENO5", "Upwind"]
 
 
 def bumpy(x):
@@ -24,7 +25,7 @@ def bumpy(x):
         pytest.param(pde.Periodic(), marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", first_plain(SCHEMES), ids=NAMES)
 def test_a_lake_at_rest_stays_at_rest(scheme, boundary):
     """Over a bottom with a step, to the rounding of g η²/2."""
     grid = pde.Grid(40)
@@ -51,7 +52,7 @@ def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
 @pytest.mark.parametrize(
     "riemann_solver", [pde.HLL(), pytest.param(pde.Rusanov(), marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("scheme", SCHEMES[1:], ids=NAMES[1:])
+@pytest.mark.parametrize("scheme", first_plain(SCHEMES[:2]), ids=NAMES[:2])
 def test_dam_break_matches_stoker(scheme, riemann_solver):
     """g = 1, h = 1 | 0.1 (Stoker): h*, u* and the speed of the shock."""
     grid, t = pde.Grid(400, -1.0, 1.0), 0.5
