@@ -159,7 +159,14 @@ def test_limited_schemes_make_no_new_extrema_in_any_units(scheme, scale, dtype):
 
 @pytest.mark.parametrize(
     "scheme",
-    [*(pde.MUSCL(f) for f in (pde.van_albada, pde.van_leer, pde.minmod)), pde.WENO5()],
+    first_plain(
+        [
+            *(pde.MUSCL(f) for f in (pde.van_albada, pde.van_leer)),
+            pde.WENO5(),
+            pde.MUSCL(pde.minmod),
+        ],
+        3,
+    ),
 )
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)]
@@ -212,16 +219,15 @@ def test_custom_derivative_of_van_albada_matches_its_formula():
         return jnp.sum(pde.van_albada(*given))
 
     point, step = (a, b, rounding), (jnp.sin(a), jnp.cos(b), rounding)
-    for make in (
-        lambda f: jax.jvp(f, point, step),
-        lambda f: jax.value_and_grad(f, (0, 1, 2))(*point),
-        lambda f: jax.jvp(jax.grad(f, (0, 1, 2)), point, step),
-        lambda f: jax.grad(f, 1)(*point),
-    ):
-        for got, want in zip(
-            jax.tree.leaves(make(ours)), jax.tree.leaves(make(formula)), strict=True
-        ):
-            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+    def derivatives(f):
+        slope = jax.grad(f, (0, 1, 2))
+        both = jax.jvp(f, point, step), jax.jvp(slope, point, step)
+        return *both, jax.value_and_grad(f)(*point), jax.grad(f, 1)(*point)
+
+    found, exact = jax.jit(lambda: (derivatives(ours), derivatives(formula)))()
+    for got, want in zip(*map(jax.tree.leaves, (found, exact)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
 def test_custom_derivative_of_weno_matches_its_formula():

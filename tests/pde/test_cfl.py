@@ -34,6 +34,7 @@ def test_steps_have_the_given_courant_number():
     assert np.all(np.diff(ends) < 0.4 / 40 / 1.5)
 
 
+@pytest.mark.slow
 def test_steps_match_diffrax_with_the_same_controller():
     times = [0.05, 0.051, 0.2]
     found = ds.simulate(wave(2.0), times, METHOD)

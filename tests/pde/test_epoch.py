@@ -38,7 +38,7 @@ def evolution(law, t0, dtype):
 
 
 _METHODS = {
-    "implicit": Method(integrators.KenCarp5(), 0.02),
+    "implicit": Method(integrators.KenCarp3(), 0.02),
     "explicit": Method(integrators.SSPRK3(), controller=pde.CFL(0.4)),
     "modes": Method(integrators.ETDRK4(), 1e-4),
     "flows": Method(integrators.Leapfrog(), 0.01),

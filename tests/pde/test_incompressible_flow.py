@@ -38,20 +38,12 @@ def test_taylor_green_decays_at_discrete_rate_with_derivative(walls):
         return ds.simulate(flow, 0.5, ds.Method(diffrax.Heun(), 0.05)).final.y
 
     start = pde.IncompressibleFlow(nu, grid, walls, initial=vortices).initial_state()
-
-    @jax.jit
-    def derivatives(nu):
-        weights = jax.tree.map(lambda a: a / jnp.sum(a**2), start)
-        pull = jax.vjp(run, nu)[1]
-        return *jax.jvp(run, (nu,), (1.0,)), pull(weights)[0]
-
-    *both, back = derivatives(nu)
+    both = jax.jit(lambda nu: jax.jvp(run, (nu,), (1.0,)))(nu)
     for y, slope, y0 in zip(*both, start, strict=True):
         factor = 1 + z + z**2 / 2
         change = 10 * factor**9 * (1 + z) * z / nu
         np.testing.assert_allclose(y, factor**10 * y0, atol=1e-12)
         np.testing.assert_allclose(slope, change * y0, atol=1e-12)
-    np.testing.assert_allclose(back, 2 * change, atol=1e-12)
 
 
 def stream(t, x):

@@ -9,7 +9,7 @@ import scipy.linalg
 
 import diffsim as ds
 from diffsim import pde
-from diffsim.integrators import ETDRK2, ETDRK4, KenCarp4, Kvaerno5
+from diffsim.integrators import ETDRK2, ETDRK4, KenCarp4, Kvaerno3
 from diffsim.verify import check_simulation
 
 
@@ -48,6 +48,7 @@ def test_uniform_fields_only_react(space):
     np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_allen_cahn_interface_has_tanh_profile():
     """The steady profile of the discrete equation is that of order two in Δx."""
 
@@ -134,8 +135,8 @@ def test_implicit_steps_agree_with_many_explicit_ones(kind):
 
 def test_fully_implicit_solver_works_without_source():
     run = plate(KINDS["field"])
-    exact = ds.simulate(run, 0.2).states
-    found = ds.simulate(run, 0.2, ds.Method(Kvaerno5(), 0.02)).states
+    exact = ds.simulate(run, 0.2, ds.Method(diffrax.Heun(), 2e-4)).states
+    found = ds.simulate(run, 0.2, ds.Method(Kvaerno3(), 0.004)).states
     np.testing.assert_allclose(found, exact, atol=1e-6)
 
 

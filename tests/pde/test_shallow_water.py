@@ -1,5 +1,6 @@
 """Shallow water: the lake at rest, the dam break, what is kept, derivatives."""
 
+import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -72,8 +73,8 @@ def test_mass_is_conserved_between_walls():
     grid = pde.Grid((6, 7))
     x, y = grid.centers
     start = jnp.stack([1 + x * y, jnp.sin(3 * y), x])
-    water = pde.ShallowWater(9.81, 0.2 * jnp.sin(6 * x), scheme=pde.WENO5())
-    method = ds.Method(integrators.SSPRK3(), step=2e-3)
+    water = pde.ShallowWater(9.81, 0.2 * jnp.sin(6 * x), scheme=pde.Upwind())
+    method = ds.Method(diffrax.Euler(), step=2e-3)
     states = ds.simulate(
         pde.Evolution(water, start, grid, pde.ReflectingWall()), [0.0, 0.1], method
     ).states

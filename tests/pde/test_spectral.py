@@ -24,7 +24,7 @@ def after(equation, start, grid, t, step=0.01, solver=None, **options):
 
 
 @pytest.mark.parametrize("potential", [False, True])
-@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("k", first_plain([2, 1, 5]))
 def test_small_kuramoto_sivashinsky_waves_grow_at_linear_rate(k, potential):
     equation = pde.KuramotoSivashinsky(1.3, 0.7, potential=potential)
     wave = 1e-9 * jnp.cos(k * CIRCLE.centers[0])
@@ -38,12 +38,12 @@ def test_slope_of_potential_form_obeys_slope_form():
     x = CIRCLE.centers[0]
     height = jnp.sin(x) + jnp.cos(2 * x) / 2
     slope = jnp.cos(x) - jnp.sin(2 * x)
-    front = pde.KuramotoSivashinsky(potential=True)
-    found = after(front, height, CIRCLE, 0.3, 0.002)
+    front, method = pde.KuramotoSivashinsky(potential=True), (0.3, 0.002, ETDRK2())
+    found = after(front, height, CIRCLE, *method)
     modes = pde.FourierBasis(CIRCLE)
     found = modes.ifft(modes.derivative(0) * modes.fft(found))
     # Products are cut at the same modes in either form.
-    other = after(pde.KuramotoSivashinsky(), slope, CIRCLE, 0.3, 0.002)
+    other = after(pde.KuramotoSivashinsky(), slope, CIRCLE, *method)
     np.testing.assert_allclose(found, other, atol=1e-9)
 
 
@@ -57,11 +57,12 @@ def test_modes_of_no_real_field_do_not_grow_from_rounding():
     x = line.centers[0]
     wave = jnp.cos(k * x + 0.3) + 0.3 * jnp.sin(2 * k * x)
     wide = jnp.broadcast_to(wave[:, None], square.shape)
-    found = after(equation, wide, square, 400.0, 0.25)
-    exact = after(equation, wave, line, 400.0, 0.25)
+    found = after(equation, wide, square, 400.0, 0.25, ETDRK2())
+    exact = after(equation, wave, line, 400.0, 0.25, ETDRK2())
     np.testing.assert_allclose(found, np.broadcast_to(exact[..., None], found.shape))
 
 
+@pytest.mark.slow
 def test_solitons_keep_their_shape():
     grid = pde.Grid(256, -20.0, 20.0)
 
@@ -198,7 +199,8 @@ def test_beltrami_flow_decays_without_change_of_shape():
 
 
 @pytest.mark.parametrize(
-    ("form", "ndim"), [("vorticity", 2), ("velocity", 2), ("velocity", 3)]
+    ("form", "ndim"),
+    first_plain([("vorticity", 2), ("velocity", 3), ("velocity", 2)], 2),
 )
 def test_nonlinear_part_conserves_energy_and_is_solenoidal(form, ndim):
     grid = pde.Grid((9, 10, 12)[:ndim])
@@ -274,7 +276,9 @@ def test_single_precision_stays_single():
     equation, grid = SMALL["vorticity"]
     start = jnp.ones(grid.shape, jnp.float32)
     run = pde.Evolution(equation, start, grid)
-    assert ds.simulate(run, 0.1, ds.Method(ETDRK4(), 0.05)).states.dtype == jnp.float32
+    method = ds.Method(ETDRK4(), 0.05)
+    found = jax.eval_shape(lambda: ds.simulate(run, 0.1, method).states)
+    assert found.dtype == jnp.float32
 
 
 def test_equations_without_such_a_form_raise():

@@ -38,6 +38,7 @@ def test_blob_moves_with_a_wind_that_sets_in_late(method):
     np.testing.assert_allclose(np.sum(X * u) / np.sum(u), 0.5, atol=5e-4)
 
 
+@pytest.mark.slow
 def test_blob_moves_with_a_short_gust():
     """By √π/10, from 0.3, though the run takes 64 times as long as the gust."""
     law = pde.AdvectionDiffusion(None, lambda t, x: jnp.exp(-(((t - 3.4) / 0.1) ** 2)))
@@ -85,6 +86,7 @@ def test_source_of_a_hundredth_of_a_run_is_resolved(name, end):
     np.testing.assert_allclose(run.states[1], 1.0, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_boundary_pulse_of_a_hundredth_of_a_run_is_resolved():
     """What it lets in at a given slope stays: g Δt over the length."""
     wall = pde.Neumann(lambda t, x: jnp.where((t > 50) & (t < 51), 1.0, 0.0))
