@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -12,7 +13,8 @@ from diffsim.verify import check_simulation
 
 
 @pytest.mark.parametrize(
-    ("scheme", "tolerance"), [(pde.WENO5(), 2e-7), (pde.MUSCL(), 2e-4)]
+    ("scheme", "tolerance"),
+    first_plain([(pde.WENO5(), 2e-7), (pde.MUSCL(), 2e-4)]),
 )
 def test_steepening_wave_matches_cole_hopf_solution(scheme, tolerance):
     """u₀ = −sin πx, ν = 0.01/π, at t = 0.5."""
@@ -33,7 +35,9 @@ def test_steepening_wave_matches_cole_hopf_solution(scheme, tolerance):
         assert abs(found - exact) < tolerance
 
 
-@pytest.mark.parametrize("scheme", [pde.Upwind(), pde.MUSCL(), pde.WENO5()])
+@pytest.mark.parametrize(
+    "scheme", first_plain([pde.MUSCL(), pde.Upwind(), pde.WENO5()])
+)
 def test_shock_speed_is_the_mean_of_both_sides(scheme):
     grid = pde.Grid(100)
     x = grid.centers[0]
@@ -78,10 +82,11 @@ def test_single_precision_stays_single():
     grid = pde.Grid(16, jnp.float32(0.0), jnp.float32(1.0))
     law = pde.Burgers(jnp.float32(0.01))
     wave = pde.Evolution(law, jnp.sin(6 * grid.centers[0]), grid)
-    assert ds.simulate(wave, 0.1).states.dtype == jnp.float32
+    found = jax.eval_shape(lambda: ds.simulate(wave, 0.1).states)
+    assert found.dtype == jnp.float32
     slope = jax.grad(
         lambda v: jnp.sum(
             pde.flux_divergence(pde.Burgers(v), wave.initial, wave.domain) ** 2
         )
     )
-    assert slope(jnp.float32(0.01)).dtype == jnp.float32
+    assert jax.eval_shape(slope, jnp.float32(0.01)).dtype == jnp.float32

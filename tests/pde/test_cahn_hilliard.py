@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import pde
@@ -21,7 +22,8 @@ def after(equation, start, grid, t, step, solver=None):
 
 
 @pytest.mark.parametrize(
-    ("mean", "about", "step"), [(0.0, 0.0, 0.5), (0.4, 0.4, 0.5), (0.6, 0.0, 0.01)]
+    ("mean", "about", "step"),
+    first_plain([(0.4, 0.4, 0.5), (0.6, 0.0, 0.01), (0.0, 0.0, 0.5)], 2),
 )
 def test_small_waves_grow_at_linear_rate(mean, about, step):
     """About the mean they do at any step, elsewhere to the order of the solver."""
@@ -42,7 +44,7 @@ def free_energy(u, grid, width):
     return jnp.sum(density) * grid.volume
 
 
-@pytest.mark.parametrize("about", [0.0, 1.0])
+@pytest.mark.parametrize("about", first_plain([0.0, 1.0]))
 def test_mean_is_conserved_and_energy_decreases(about):
     grid = pde.Grid((32, 24), 0.0, (1.6, 1.2))
     rng = np.random.default_rng(0)
@@ -53,7 +55,7 @@ def test_mean_is_conserved_and_energy_decreases(about):
     mean = jnp.mean(u, axis=(1, 2))
     # 200 steps of rounding.
     np.testing.assert_allclose(mean, jnp.mean(start), rtol=1e-14)
-    energy = [free_energy(a, grid, 0.1) for a in u]
+    energy = jax.jit(jax.vmap(lambda a: free_energy(a, grid, 0.1)))(u)
     assert np.all(np.diff(energy) < 0)
     # It has come apart.
     assert jnp.max(u[-1]) > 0.8
@@ -74,6 +76,7 @@ def test_flat_interfaces_are_stationary():
     np.testing.assert_allclose(found, walls, atol=2e-9)
 
 
+@pytest.mark.slow
 def test_etdrk4_steps_have_order_four():
     """Of waves that are not stiff, in the value and in its derivative by the width."""
     grid = pde.Grid(14, 0.0, 2 * np.pi)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -33,6 +34,7 @@ def test_steps_have_the_given_courant_number():
     assert np.all(np.diff(ends) < 0.4 / 40 / 1.5)
 
 
+@pytest.mark.slow
 def test_steps_match_diffrax_with_the_same_controller():
     times = [0.05, 0.051, 0.2]
     found = ds.simulate(wave(2.0), times, METHOD)
@@ -96,17 +98,17 @@ def gust(t, x):
 
 STARTS = {
     "at rest, flooded": (pde.Burgers(), 0.0, (pde.Inflow(1.0), pde.Outflow())),
+    "eaten": (pde.AdvectionDiffusion(None, 0.1, source=lambda t, x, u: -90 * u), 1.0),
     "at rest, driven": (pde.Burgers(source=lambda t, x, u: jnp.sin(7 * x[0])), 0.0),
     "a gust": (pde.AdvectionDiffusion(None, gust), 1.0),
     "fed in turns": (
         pde.AdvectionDiffusion(None, 0.0, source=lambda t, x, u: jnp.cos(10 * t)),
         0.0,
     ),
-    "eaten": (pde.AdvectionDiffusion(None, 0.1, source=lambda t, x, u: -90 * u), 1.0),
 }
 
 
-@pytest.mark.parametrize("name", STARTS)
+@pytest.mark.parametrize("name", first_plain(STARTS, 2))
 def test_default_steps_follow_flow_from_rest(name):
     """Of a step that the start alone would choose nothing is left."""
     law, height, *walls = STARTS[name]
@@ -126,10 +128,15 @@ def test_derivatives_pass_through_rejected_steps():
     def total(speed):
         ends = (pde.Inflow(speed), pde.Outflow())
         run = ds.simulate(pde.Evolution(pde.Burgers(), jnp.zeros(16), grid, ends), 0.5)
-        return jnp.sum(run.states**2), run
+        return jnp.sum(run.states**2), run.stats["num_rejected_steps"]
 
-    assert total(1.0)[1].stats["num_rejected_steps"] > 0
-    forward, reverse = (d(lambda s: total(s)[0])(1.0) for d in (jax.jacfwd, jax.jacrev))
+    @jax.jit
+    def both(speed):
+        _, forward, rejected = jax.jvp(total, (speed,), (1.0,), has_aux=True)
+        return forward, jax.grad(total, has_aux=True)(speed)[0], rejected
+
+    forward, reverse, rejected = both(1.0)
+    assert rejected > 0
     assert np.isfinite(forward)
     np.testing.assert_allclose(forward, reverse, rtol=1e-10)
 
@@ -160,7 +167,7 @@ def ring(law, n=24):
     return pde.Evolution(law, start, grid)
 
 
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+@pytest.mark.parametrize("law", first_plain(LAWS.values(), 2), ids=LAWS)
 def test_fixed_step_above_stability_limit_warns_with_stable_step(law):
     system = ring(law)
     solver = integrators.Leapfrog() if isinstance(law, pde.Wave) else diffrax.Heun()
@@ -215,20 +222,20 @@ def test_implicit_and_adaptive_steps_do_not_warn():
     following = ds.Method(integrators.SSPRK3(), controller=pde.CFL(1.0))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        ds.simulate(system, 0.5, ds.Method(integrators.Kvaerno3(), step=0.5))
-        ds.simulate(system, 0.5, following)
+        for method in (ds.Method(integrators.Kvaerno3(), step=0.5), following):
+            jax.eval_shape(lambda m=method: ds.simulate(system, 0.5, m).states)
     assert not [w for w in said if "take a fixed step" in str(w.message)]
 
 
 WALLS = {
     "pipe": (pde.Periodic(), pde.NoSlip()),
+    "open": ((pde.Inflow((1.0, 0.0)), pde.Outflow()), pde.NoSlip()),
     "cavity": pde.NoSlip(),
     "basin": (pde.NoSlip(), pde.FreeSlip()),
-    "open": ((pde.Inflow((1.0, 0.0)), pde.Outflow()), pde.NoSlip()),
 }
 
 
-@pytest.mark.parametrize("name", WALLS)
+@pytest.mark.parametrize("name", first_plain(WALLS, 2))
 def test_friction_of_flows_at_rest_decays_within_stability_limit(name):
     """By all eigenvalues; and as fast along the walls of a pipe, where they count."""
     grid = pde.Grid((4, 12), 0.0, (50.0, 1.0)) if name == "pipe" else pde.Grid((8, 8))

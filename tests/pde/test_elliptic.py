@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.sparse.linalg
+from rows import first_plain
 
 from diffsim import RESULTS, pde
 from diffsim._results import failures_as_nan
@@ -27,9 +28,9 @@ def by_matrix(f, domain, alpha, k):
     def operator(u):
         return alpha * u - pde.diffusion(u, k, domain)
 
-    zero = jnp.zeros(shape)
-    matrix = np.asarray(jax.jacfwd(operator)(zero)).reshape(f.size, f.size)
-    right = np.ravel(f - operator(zero))
+    made = jax.jit(lambda u: (operator(u), jax.jacfwd(operator)(u)))(jnp.zeros(shape))
+    matrix = np.asarray(made[1]).reshape(f.size, f.size)
+    right = np.ravel(f - made[0])
     if np.all(matrix.sum(1) == 0) or np.abs(matrix.sum(1)).max() < 1e-10:
         # Only differences are determined: the mean is zero, by one more equation.
         one = np.ones((1, f.size))
@@ -90,7 +91,7 @@ def test_multigrid_solution_matches_sparse_matrix(elliptic, first, second, solve
     check(elliptic, domain, alpha, k, solver)
 
 
-@pytest.mark.parametrize("walls", ["periodic", "NN", "RD"])
+@pytest.mark.parametrize("walls", first_plain(["periodic", "RD", "NN"], 2))
 def test_lines_are_solved_by_tridiagonal_elimination(elliptic, walls):
     domain = pde.Domain(pde.Grid(7, 0.1, 0.9), (elliptic.boundaries[walls],))
     k, alpha = elliptic.coefficients(domain.grid)
@@ -148,7 +149,7 @@ def test_leading_axes_are_independent_problems(elliptic):
 
 
 def test_precision_is_that_of_the_right_hand_side(elliptic):
-    domain = elliptic.plate(elliptic.boundaries["DN"], elliptic.boundaries["RR"])
+    domain = elliptic.plate(elliptic.boundaries["periodic"], elliptic.boundaries["RD"])
     k, alpha = elliptic.coefficients(domain.grid)
     f = elliptic.source((8, 6))
     full = pde.helmholtz(f, domain, alpha=alpha, coefficient=k)
@@ -195,7 +196,7 @@ def test_incompatible_data_raise(elliptic):
     np.testing.assert_allclose(jnp.mean(u), jnp.mean(f + passing) / 1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("batch", [(3,), (1,), (2, 2)])
+@pytest.mark.parametrize("batch", first_plain([((2, 2),), ((3,),), ((1,),)]))
 def test_incompatible_field_leaves_the_rest_of_its_batch_alone(elliptic, batch):
     domain = elliptic.plate(elliptic.boundaries["NN"], elliptic.boundaries["periodic"])
     count = int(np.prod(batch))
@@ -234,14 +235,19 @@ def test_batch_axes_are_as_vmap(elliptic):
     def solve(f):
         return pde.poisson(f, domain, coefficient=k, throw=False, full=True)
 
-    together, each = solve(f), jax.vmap(solve)(f)
+    good = jnp.array([0, 3])
+
+    def total(f):
+        found = solve(f)
+        return jnp.sum(found.value[good] ** 2), found
+
+    (_, together), gradient = jax.jit(jax.value_and_grad(total, has_aux=True))(f)
+    each = jax.vmap(solve)(f)
     np.testing.assert_allclose(together.value, each.value, rtol=1e-10, atol=1e-12)
     for name in ("successful", "incompatible_data", "non_finite"):
         item = getattr(RESULTS, name)
         np.testing.assert_array_equal(together.status == item, each.status == item)
     assert list(map(bool, together.status == RESULTS.successful)) == [1, 0, 0, 1]
-    good = jnp.array([0, 3])
-    gradient = jax.grad(lambda f: jnp.sum(solve(f).value[good] ** 2))(f)
     assert np.all(np.isfinite(gradient[good]))
 
 
@@ -280,9 +286,10 @@ def test_derivative_of_singular_problem_uses_projected_operator(elliptic):
     def solved(alpha):
         return pde.helmholtz(f, domain, alpha=alpha, throw=False)
 
-    u, du = jax.jvp(solved, (jnp.zeros((4, 6)),), (change,))
+    u, du = jax.jit(lambda a: jax.jvp(solved, (a,), (change,)))(jnp.zeros((4, 6)))
     closed = elliptic.plate(pde.Neumann(), pde.Periodic(), (4, 6))
-    matrix = jax.jacfwd(lambda u: -pde.diffusion(u, 1.0, closed))(u).reshape(24, 24)
+    operator = jax.jit(jax.jacfwd(lambda u: -pde.diffusion(u, 1.0, closed)))
+    matrix = operator(u).reshape(24, 24)
     exact = -np.linalg.pinv(matrix, rcond=1e-10) @ np.ravel(change * u)
     np.testing.assert_allclose(np.ravel(du), exact, atol=1e-11)
 
@@ -301,12 +308,16 @@ def test_guess_saves_iterations_and_changes_no_derivative(elliptic):
     assert steps > 5 and fewer <= 1
     np.testing.assert_allclose(again, u, rtol=1e-10)
     guess, along = 0.9 * u, elliptic.source((8, 6), 1)
-    slopes = [
-        jax.jvp(lambda b, g=g: solved(b, g)[0], (b,), (along,))[1]
-        for g in (None, guess)
-    ]
-    np.testing.assert_allclose(*slopes, rtol=1e-9, atol=1e-12)
-    dead = jax.jvp(lambda g: solved(b, g)[0], (guess,), (along,))[1]
+
+    @jax.jit
+    def slopes(b, guess):
+        cold = jax.jvp(lambda b: solved(b, None)[0], (b,), (along,))
+        warm = jax.jvp(lambda b: solved(b, guess)[0], (b,), (along,))
+        dead = jax.jvp(lambda g: solved(b, g)[0], (guess,), (along,))
+        return cold[1], warm[1], dead[1]
+
+    cold, warm, dead = slopes(b, guess)
+    np.testing.assert_allclose(cold, warm, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(dead, 0)
 
 

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim import integrators, pde
 from diffsim.simulations import Method, simulate
@@ -37,15 +38,29 @@ def evolution(law, t0, dtype):
 
 
 _METHODS = {
-    "implicit": Method(integrators.KenCarp5(), 0.02),
+    "implicit": Method(integrators.KenCarp3(), 0.02),
     "explicit": Method(integrators.SSPRK3(), controller=pde.CFL(0.4)),
     "modes": Method(integrators.ETDRK4(), 1e-4),
     "flows": Method(integrators.Leapfrog(), 0.01),
 }
 
 
-@pytest.mark.parametrize("law", _METHODS)
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize(
+    ("dtype", "law"),
+    first_plain(
+        [
+            (jnp.float64, "implicit"),
+            (jnp.float32, "explicit"),
+            (jnp.float32, "modes"),
+            (jnp.float64, "flows"),
+            (jnp.float32, "implicit"),
+            (jnp.float64, "explicit"),
+            (jnp.float64, "modes"),
+            (jnp.float32, "flows"),
+        ],
+        4,
+    ),
+)
 def test_fields_at_julian_date_match_those_at_time_zero(law, dtype):
     steps = 0.25 if law == "modes" else 1.0
     times = steps * np.array([2.0**-6, 2.0**-4])

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 from scipy.optimize import brentq
 
 import diffsim as ds
@@ -83,7 +84,7 @@ def exact_density(xi, left, right):
     return rho, (p, u, behind(p, left)[0], behind(p, right)[0])
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", first_plain(SCHEMES), ids=NAMES)
 @pytest.mark.parametrize("name", TUBES)
 def test_riemann_problems_have_exact_star_states(name, scheme):
     (left, right, t), (p, u, rho_left, rho_right) = TUBES[name]
@@ -148,7 +149,9 @@ def box(scheme=None, riemann_solver=None, boundary=None):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("riemann_solver", [pde.HLLC(), pde.HLL(), pde.Rusanov()])
+@pytest.mark.parametrize(
+    "riemann_solver", first_plain([pde.HLLC(), pde.HLL(), pde.Rusanov()])
+)
 def test_mass_momentum_and_energy_are_conserved(riemann_solver):
     ring = box(pde.WENO5(), riemann_solver)
     states = ds.simulate(
@@ -188,7 +191,8 @@ def test_stationary_contact_is_preserved():
 
     def change(riemann_solver):
         case = tube(40, (1.0, 0.0, 1.0), (0.2, 0.0, 1.0), riemann_solver=riemann_solver)
-        states = ds.simulate(case, [0.0, 0.1]).states
+        method = ds.Method(diffrax.Euler(), step=0.002)
+        states = ds.simulate(case, [0.0, 0.1], method).states
         return np.max(np.abs(states[1] - states[0]))
 
     assert change(pde.HLLC()) < 1e-14
@@ -202,14 +206,12 @@ def test_fields_and_state_are_inverse_of_each_other():
         np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
-FEW = ds.Method(diffrax.Euler(), step=0.01)
-
-
 def test_single_precision_stays_single():
     numbers, rest = eqx.partition(box(pde.WENO5()), eqx.is_array)
     numbers = jax.tree.map(lambda a: a.astype(jnp.float32), numbers)
     case = eqx.combine(numbers, rest)
-    assert ds.simulate(case, 0.02).states.dtype == jnp.float32
+    found = jax.eval_shape(lambda: ds.simulate(case, 0.02).states)
+    assert found.dtype == jnp.float32
 
 
 def test_scalar_velocity_holds_along_every_axis():

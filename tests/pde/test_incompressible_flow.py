@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -36,15 +37,13 @@ def test_taylor_green_decays_at_discrete_rate_with_derivative(walls):
         flow = pde.IncompressibleFlow(nu, grid, walls, initial=vortices)
         return ds.simulate(flow, 0.5, ds.Method(diffrax.Heun(), 0.05)).final.y
 
-    both = jax.jit(lambda nu: jax.jvp(run, (nu,), (1.0,)))(nu)
-    backward = jax.jit(jax.jacrev(run))(nu)
     start = pde.IncompressibleFlow(nu, grid, walls, initial=vortices).initial_state()
-    for y, slope, other, y0 in zip(*both, backward, start, strict=True):
+    both = jax.jit(lambda nu: jax.jvp(run, (nu,), (1.0,)))(nu)
+    for y, slope, y0 in zip(*both, start, strict=True):
         factor = 1 + z + z**2 / 2
         change = 10 * factor**9 * (1 + z) * z / nu
         np.testing.assert_allclose(y, factor**10 * y0, atol=1e-12)
         np.testing.assert_allclose(slope, change * y0, atol=1e-12)
-        np.testing.assert_allclose(other, slope, atol=1e-12)
 
 
 def stream(t, x):
@@ -53,11 +52,12 @@ def stream(t, x):
 
 LID = pde.NoSlip((1.0, 0.0))
 WALLS = {
-    "cavity": (pde.NoSlip(), (pde.NoSlip(), LID)),
-    "channel": ((pde.Inflow(stream), pde.Outflow()), pde.NoSlip()),
-    "jet": ((pde.Inflow((1.0, 0.3)), pde.Outflow()), (pde.Outflow(), pde.FreeSlip())),
     "shear": (pde.Periodic(), (pde.FreeSlip(), LID)),
+    "channel": ((pde.Inflow(stream), pde.Outflow()), pde.NoSlip()),
+    "cavity": (pde.NoSlip(), (pde.NoSlip(), LID)),
+    "jet": ((pde.Inflow((1.0, 0.3)), pde.Outflow()), (pde.Outflow(), pde.FreeSlip())),
 }
+EULER = ds.Method(diffrax.Euler(), 0.01)
 HEUN = ds.Method(diffrax.Heun(), 0.01)
 
 
@@ -76,17 +76,11 @@ def outward(flow, t, y):
     return np.diff(u, axis=0) / dx + np.diff(v, axis=1) / dy
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(k, marks=[] if i % 2 else pytest.mark.slow)
-        for i, k in enumerate(WALLS)
-    ],
-)
+@pytest.mark.parametrize("name", first_plain(WALLS, 2))
 def test_velocity_is_divergence_free(name):
     grid = pde.Grid((8, 6), (0.0, 0.1), (1.5, 1.0))
     flow = pde.IncompressibleFlow(0.05, grid, WALLS[name], initial=swirl)
-    run = ds.simulate(flow, 0.3, HEUN)
+    run = ds.simulate(flow, 0.3, EULER)
     assert np.max(np.abs(outward(flow, 0.3, run.final.y))) < 1e-12
     # The rate itself keeps it, where nothing that is prescribed moves.
     if name != "channel":
@@ -97,8 +91,8 @@ def test_velocity_is_divergence_free(name):
 
 def test_inflow_equals_outflow():
     grid = pde.Grid((8, 6))
-    flow = pde.IncompressibleFlow(0.05, grid, WALLS["channel"])
-    run = ds.simulate(flow, 0.3, HEUN)
+    flow = pde.IncompressibleFlow(0.05, grid, WALLS["channel"], initial=swirl)
+    run = ds.simulate(flow, 0.3, EULER)
     u, v = flow.velocities(0.3, run.final.y)
     y = grid.centers[1, 0]
     np.testing.assert_allclose(u[0], 4 * y * (1 - y) * (1 + np.sin(0.9)), rtol=1e-14)
@@ -106,7 +100,7 @@ def test_inflow_equals_outflow():
     np.testing.assert_array_equal(v[:, [0, -1]], 0)
 
 
-@pytest.mark.parametrize("walls", [pde.Periodic(), pde.FreeSlip()])
+@pytest.mark.parametrize("walls", first_plain([pde.FreeSlip(), pde.Periodic()]))
 def test_inviscid_rate_conserves_energy(walls):
     grid = pde.Grid((7, 6), 0.0, (1.0, 1.3))
     flow = pde.IncompressibleFlow(0.0, grid, walls, initial=swirl)
@@ -123,7 +117,7 @@ def test_channel_flow_approaches_poiseuille_profile():
     grid = pde.Grid((4, n))
     walls = (pde.Periodic(), pde.NoSlip())
     flow = pde.IncompressibleFlow(0.5, grid, walls, forcing=(1.0, 0.0))
-    found = ds.simulate(flow, 8.0, ds.Method(diffrax.Tsit5(), 0.01)).states
+    found = ds.simulate(flow, 8.0, ds.Method(diffrax.Heun(), 0.01)).states
     y = (np.arange(n) + 0.5) / n
     np.testing.assert_allclose(found[0], np.tile(y * (1 - y), (4, 1)), rtol=1e-10)
     np.testing.assert_allclose(found[1], 0, atol=1e-14)
@@ -188,15 +182,21 @@ def test_forward_and_reverse_derivatives_agree_with_differences():
 
     def after(radius):
         other = eqx.tree_at(lambda f: f.obstacle.distance.radius, flow, radius)
-        return ds.simulate(other, 0.1, HEUN, observe=other.force, throw=False).states
+        return ds.simulate(other, 0.1, EULER, observe=other.force, throw=False).states
 
     radius, small = flow.obstacle.distance.radius, 1e-5
-    run = jax.jit(after)
-    slope = jax.jit(jax.jacfwd(after))(radius)
-    back = jax.jit(jax.jacrev(after))(radius)
-    np.testing.assert_allclose(back, slope, rtol=1e-10)
+    weights = jnp.array([1.0, -0.7])
+
+    @jax.jit
+    def derivatives(radius):
+        pull = jax.vjp(after, radius)[1]
+        return *jax.jvp(after, (radius,), (1.0,)), pull(weights)[0]
+
+    _, slope, back = derivatives(radius)
+    np.testing.assert_allclose(back, weights @ slope, rtol=1e-10)
     # What is left of a central difference is its third derivative and rounding.
-    apart = (run(radius + small) - run(radius - small)) / (2 * small)
+    ahead, behind = (derivatives(radius + s)[0] for s in (small, -small))
+    apart = (ahead - behind) / (2 * small)
     np.testing.assert_allclose(slope, apart, rtol=1e-7)
 
 
@@ -213,11 +213,14 @@ def test_initial_field_at_cell_centers_is_averaged_onto_faces():
 
 
 def test_precision_is_that_of_the_initial_field():
+    def dtypes(flow):
+        return {a.dtype for a in jax.eval_shape(flow.initial_state)}
+
     cells = jnp.zeros((2, 8, 8), jnp.float32)
     flow = pde.IncompressibleFlow(0.1, pde.Grid((8, 8)), pde.NoSlip(), initial=cells)
-    assert {a.dtype for a in flow.initial_state()} == {jnp.dtype(jnp.float32)}
+    assert dtypes(flow) == {jnp.dtype(jnp.float32)}
     flow = pde.IncompressibleFlow(0.1, pde.Grid((8, 8)), pde.NoSlip(), initial=(1, 0))
-    assert {a.dtype for a in flow.initial_state()} == {jnp.dtype(jnp.float64)}
+    assert dtypes(flow) == {jnp.dtype(jnp.float64)}
 
 
 @pytest.mark.slow
@@ -299,8 +302,7 @@ def test_obstacle_continues_through_periodic_side():
         flow = pde.IncompressibleFlow(
             0.05, grid, walls, forcing=(1.0, 0.0), obstacle=body
         )
-        heun = ds.Method(diffrax.Heun(), 0.01)
-        return ds.simulate(flow, 0.1, heun, observe=flow.force).states
+        return ds.simulate(flow, 0.1, EULER, observe=flow.force).states
 
     middle = felt(jnp.asarray(1.0))
     assert middle[0] > 0.1

@@ -35,6 +35,7 @@ def vortices(x):
     return jnp.stack([-jnp.cos(x[0]) * jnp.sin(x[1]), jnp.sin(x[0]) * jnp.cos(x[1])])
 
 
+@pytest.mark.slow
 def test_energy_and_enstrophy_of_vortices_decay_at_their_rate():
     grid, times = pde.Grid((12, 16), 0.0, TURN), np.array([0.0, 0.3, 1.0])
     start = 2 * jnp.cos(grid.centers[0]) * jnp.cos(grid.centers[1])

@@ -1,10 +1,10 @@
 """Wave functions beside closed forms: packets, oscillators, solitons."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import pde
@@ -44,10 +44,10 @@ def test_free_packet_is_exact_at_any_step():
         return parts(packet(1.0, mass))
 
     # What of the packet lies beyond the grid, 1e-13 where it is widest.
-    np.testing.assert_allclose(end(1.3), exact(1.3), atol=1e-11)
-    slope = jax.jacfwd(exact)(1.3)
-    for derivative in (jax.jacfwd, jax.jacrev):
-        np.testing.assert_allclose(derivative(end)(1.3), slope, atol=1e-10)
+    derivatives = jax.jit(lambda m: (*jax.jvp(end, (m,), (1.0,)), jax.jacrev(end)(m)))
+    found, *both = derivatives(1.3)
+    np.testing.assert_allclose(found, exact(1.3), atol=1e-11)
+    np.testing.assert_allclose(both, 2 * [jax.jacfwd(exact)(1.3)], atol=1e-10)
 
 
 HBAR, MASS = 0.9, 1.2
@@ -63,7 +63,7 @@ def swinging(t, omega, start=1.5):
 
 @pytest.mark.parametrize(
     ("solver", "order", "step"),
-    [(Leapfrog(), 2, 0.1), (Yoshida4(), 4, 0.1), (KahanLi6(), 6, 0.25)],
+    first_plain([(Yoshida4(), 4, 0.1), (Leapfrog(), 2, 0.1), (KahanLi6(), 6, 0.25)]),
 )
 def test_coherent_state_has_the_order_of_the_solver(solver, order, step):
     def end(omega, step):
@@ -161,9 +161,9 @@ def test_reversible_adjoint_gives_derivative_by_potential():
         y = ds.simulate(small(field), 1.0, method).states
         return jnp.sum(y[0] ** 2 * jnp.arange(8))
 
-    found, stored = (
-        eqx.filter_grad(cost)(field, adjoint) for adjoint in (Reversible(), None)
-    )
+    found, stored = jax.jit(
+        lambda field: [jax.grad(cost)(field, kind) for kind in (Reversible(), None)]
+    )(field)
     np.testing.assert_allclose(found, stored, rtol=1e-11)
     up, down = (cost(field.at[3].add(d), None) for d in (1e-5, -1e-5))
     np.testing.assert_allclose(stored[3], (up - down) / 2e-5, rtol=1e-7)
@@ -179,5 +179,6 @@ def test_gradients_are_correct_for_every_parameter():
 def test_single_precision_stays_single():
     grid = pde.Grid(8, 0.0, 5.0)
     run = pde.Evolution(pde.Schrodinger(0.5), jnp.ones((2, 8), jnp.float32), grid)
-    found = ds.simulate(run, 0.2, ds.Method(Yoshida4(), 0.1)).states
+    method = ds.Method(Yoshida4(), 0.1)
+    found = jax.eval_shape(lambda: ds.simulate(run, 0.2, method).states)
     assert found.dtype == jnp.float32

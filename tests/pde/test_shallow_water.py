@@ -1,15 +1,17 @@
 """Shallow water: the lake at rest, the dam break, what is kept, derivatives."""
 
+import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
 
 
-SCHEMES = [pde.Upwind(), pde.MUSCL(), pde.WENO5()]
-NAMES = ["Upwind", "MUSCL", "WENO5"]
+SCHEMES = [pde.MUSCL(), pde.WENO5(), pde.Upwind()]
+NAMES = ["MUSCL", "WENO5", "Upwind"]
 
 
 def bumpy(x):
@@ -24,7 +26,7 @@ def bumpy(x):
         pytest.param(pde.Periodic(), marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("scheme", first_plain(SCHEMES), ids=NAMES)
 def test_a_lake_at_rest_stays_at_rest(scheme, boundary):
     """Over a bottom with a step, to the rounding of g η²/2."""
     grid = pde.Grid(40)
@@ -51,7 +53,7 @@ def test_a_lake_at_rest_in_two_dimensions_stays_at_rest():
 @pytest.mark.parametrize(
     "riemann_solver", [pde.HLL(), pytest.param(pde.Rusanov(), marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("scheme", SCHEMES[1:], ids=NAMES[1:])
+@pytest.mark.parametrize("scheme", first_plain(SCHEMES[:2]), ids=NAMES[:2])
 def test_dam_break_matches_stoker(scheme, riemann_solver):
     """g = 1, h = 1 | 0.1 (Stoker): h*, u* and the speed of the shock."""
     grid, t = pde.Grid(400, -1.0, 1.0), 0.5
@@ -71,8 +73,8 @@ def test_mass_is_conserved_between_walls():
     grid = pde.Grid((6, 7))
     x, y = grid.centers
     start = jnp.stack([1 + x * y, jnp.sin(3 * y), x])
-    water = pde.ShallowWater(9.81, 0.2 * jnp.sin(6 * x), scheme=pde.WENO5())
-    method = ds.Method(integrators.SSPRK3(), step=2e-3)
+    water = pde.ShallowWater(9.81, 0.2 * jnp.sin(6 * x), scheme=pde.Upwind())
+    method = ds.Method(diffrax.Euler(), step=2e-3)
     states = ds.simulate(
         pde.Evolution(water, start, grid, pde.ReflectingWall()), [0.0, 0.1], method
     ).states

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -39,16 +40,7 @@ SYSTEMS = {
 }
 
 
-QUICK = "heat", "wave"
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-        for name in SYSTEMS
-    ],
-)
+@pytest.mark.parametrize("name", first_plain(SYSTEMS))
 def test_default_steps_in_float32_are_as_few_as_in_float64(name):
     single, double = (
         ds.simulate(SYSTEMS[name](dtype), 0.5) for dtype in (jnp.float32, jnp.float64)
@@ -59,7 +51,7 @@ def test_default_steps_in_float32_are_as_few_as_in_float64(name):
     np.testing.assert_allclose(single.states, double.states, atol=1e-4 * scale)
 
 
-@pytest.mark.parametrize("varies", [False, True])
+@pytest.mark.parametrize("varies", first_plain([False, True]))
 def test_many_short_implicit_steps_are_as_accurate_as_few(varies):
     """What is nearly right stays as it is, and the change alone is solved for."""
     grid = pde.Grid((12, 8), (0.0, 1.0), (2.0, 2.0))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import RESULTS, pde
@@ -66,7 +67,7 @@ def test_friction_eigenbasis_inverts_friction_for_all_boundaries(name):
         np.testing.assert_allclose(nu / 1.5**2 * b - c, a, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["cavity", "jet", "shear"])
+@pytest.mark.parametrize("name", first_plain(["jet", "cavity", "shear"]))
 def test_preconditioned_adjoints_match_tangents(name):
     """⟨Jv, w⟩ = ⟨v, Jᵀw⟩, of the rate and of its preconditioner."""
     flow = pde.IncompressibleFlow(0.05, pde.Grid((5, 4)), WALLS[name])
