@@ -1,10 +1,13 @@
 """Optimistix's own functions, differentiated by the adjoint of `implicit`."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
+from rows import first_plain
 
 from diffsim.implicit import ImplicitAdjoint, LaggedLU
 
@@ -60,19 +63,13 @@ def inverse(function):
     return solve
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "root_find",
-        "minimise",
-        # The layer is the same one.
-        pytest.param("fixed_point", marks=pytest.mark.slow),
-        pytest.param("least_squares", marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.parametrize(
-    "adjoint", [ImplicitAdjoint(), ImplicitAdjoint(LaggedLU(), "reverse")]
-)
+ADJOINTS = [ImplicitAdjoint(), ImplicitAdjoint(LaggedLU(), "reverse")]
+#: The layer is the same one, whichever function it is in.
+ROWS = [("root_find", ADJOINTS[0]), ("minimise", ADJOINTS[1])]
+ROWS += [row for row in itertools.product(CALLS, ADJOINTS) if row not in ROWS]
+
+
+@pytest.mark.parametrize(("name", "adjoint"), first_plain(ROWS, 2))
 def test_gradients_and_hessians_in_a_scan_are_right(name, adjoint):
     if adjoint.mode == "reverse":
         derivatives = (jax.grad,)

@@ -1,6 +1,7 @@
 """A root has the derivative of its equation, in every mode and transformation."""
 
 import dataclasses
+import functools
 import inspect
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 import optimistix as optx
 import pytest
 from jax.flatten_util import ravel_pytree
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import inference
@@ -89,52 +91,64 @@ ADJOINTS = {
 }
 
 
-def in_every_mode(solve):
+def in_modes(solve, names):
     def every(p):
-        return {name: mode(scanned(solve))(p) for name, mode in MODES.items()}
+        return {name: MODES[name](scanned(solve))(p) for name in names}
 
     return jax.jit(every)(P0)
 
 
-@pytest.fixture(scope="module")
-def exact():
-    return in_every_mode(closed_form)
+@functools.cache
+def exact(*names):
+    return in_modes(closed_form, names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "adjoint"),
     [
         (explicit, "dense"),
         *(
-            pytest.param(told, adjoint, marks=pytest.mark.slow)
+            (told, adjoint)
             for told in (explicit, closed_over)
             for adjoint in ("lineax", "attached", "polished")
         ),
     ],
 )
-def test_every_mode_is_right_inside_a_scan(exact, told, adjoint):
-    found = in_every_mode(told(ADJOINTS[adjoint]))
+def test_every_mode_is_right_inside_a_scan(told, adjoint):
+    """In plain rows two nestings are, of test_optimistix.py."""
+    found, known = in_modes(told(ADJOINTS[adjoint]), MODES), exact(*MODES)
     for name in MODES:
-        np.testing.assert_allclose(found[name], exact[name], rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(found[name], known[name], rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize(
     "adjoint",
-    [ImplicitAdjoint(mode="reverse"), optx.RecursiveCheckpointAdjoint()],
-    ids=["reverse", "unrolled"],
+    [
+        pytest.param(ImplicitAdjoint(mode="reverse"), id="reverse"),
+        pytest.param(
+            optx.RecursiveCheckpointAdjoint(), id="unrolled", marks=pytest.mark.slow
+        ),
+    ],
 )
-def test_reverse_mode_adjoints_have_the_same_gradient(exact, adjoint):
+def test_reverse_mode_adjoints_have_the_same_gradient(adjoint):
     found = jax.jit(jax.grad(scanned(explicit(adjoint))))(P0)
-    np.testing.assert_allclose(found, exact["reverse"], rtol=1e-10)
+    np.testing.assert_allclose(found, exact("reverse")["reverse"], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_vmap_gives_single_roots_and_derivatives():
+    """In plain rows "vmap of Hessian" of test_jax_transformations.py does."""
     points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
     solve = explicit(ImplicitAdjoint())
-    for mode in (lambda f: f, jax.jacfwd, jax.jacrev):
-        together = jax.jit(jax.vmap(mode(solve)))(points)
-        for row, p in zip(together, points, strict=True):
-            np.testing.assert_allclose(row, mode(solve)(p), rtol=1e-12, atol=1e-14)
+
+    def every(p):
+        return [mode(solve)(p) for mode in (lambda f: f, jax.jacfwd, jax.jacrev)]
+
+    together, single = jax.jit(jax.vmap(every))(points), jax.jit(every)
+    for at, p in enumerate(points):
+        for row, alone in zip(together, single(p), strict=True):
+            np.testing.assert_allclose(row[at], alone, rtol=1e-12, atol=1e-14)
 
 
 def test_batch_member_without_a_root_leaves_the_others_unchanged():
@@ -142,8 +156,11 @@ def test_batch_member_without_a_root_leaves_the_others_unchanged():
         return root(lambda y, a: y**2 - a, 1.0, a, throw=False, full=True)
 
     at = jnp.array([2.0, -1.0, 3.0])
-    found = jax.vmap(solve)(at)
-    slopes = jax.vmap(jax.grad(lambda a: solve(a).value))(at)
+
+    def both(a):
+        return solve(a), jax.grad(lambda a: solve(a).value)(a)
+
+    found, slopes = jax.jit(jax.vmap(both))(at)
     fine = np.array([True, False, True])
     np.testing.assert_array_equal(found.status == RESULTS.successful, fine)
     np.testing.assert_array_equal(np.isfinite(found.value), fine)
@@ -188,7 +205,7 @@ def test_ill_posed_equations_raise_an_error():
         root(plane, jnp.zeros(2))
 
 
-@pytest.mark.parametrize("adjoint", ["dense", "stale", "krylov"])
+@pytest.mark.parametrize("adjoint", first_plain(["stale", "dense", "krylov"]))
 def test_gradient_through_shard_map_is_that_of_the_whole_batch(adjoint):
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
@@ -203,7 +220,7 @@ def test_gradient_through_shard_map_is_that_of_the_whole_batch(adjoint):
         return lambda p: jnp.sum(wrap(jax.vmap(solve))(p) ** 2)
 
     found = jax.jit(jax.grad(total(explicit(ADJOINTS[adjoint]), shard)))(points)
-    expected = jax.grad(total(closed_form, lambda f: f))(points)
+    expected = jax.jit(jax.grad(total(closed_form, lambda f: f)))(points)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
