@@ -196,7 +196,7 @@ def test_two_steps_match_the_butcher_tableau(solver):
     np.testing.assert_allclose(found.states, y, rtol=1e-13)
 
 
-@pytest.mark.parametrize("solver", first_plain([ARS443, CrankNicolson, ARS222]))
+@pytest.mark.parametrize("solver", first_plain([CrankNicolson, ARS443, ARS222]))
 def test_newton_and_direct_stage_solves_give_the_same_steps(solver):
     method = ds.Method(solver(), 0.1)
     times = [-0.2, 0.13, 0.5]

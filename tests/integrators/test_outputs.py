@@ -73,12 +73,11 @@ def ends(times, controller=None):
 
 
 def test_steps_end_at_outputs_and_none_is_tiny():
-    found = ends(TIMES)
-    assert np.all(np.isin(TIMES[1:], found))
+    times = np.append([-1e-3, -5e-4], TIMES)
+    found = ends(times)
+    assert np.all(np.isin(times[times != 0], found))
     # Free ones grow by five at most.
-    assert np.min(np.diff(found)[5:]) > 1e-3
-    both = np.array([-1e-3, -5e-4, 5e-4, 1e-3])
-    assert np.all(np.isin(both, ends(both)))
+    assert np.min(np.diff(found[found >= 0])[5:]) > 1e-3
 
 
 PID = diffrax.PIDController(rtol=1e-8, atol=1e-8)

@@ -98,6 +98,7 @@ def test_half_with_or_without_the_middle_makes_the_same_weights():
     assert SymmetricComposition.from_half(half).weights == pytest.approx(2 * half)
 
 
+@pytest.mark.slow
 def test_weights_of_yoshida_give_the_run_of_yoshida_in_every_way():
     system = problems.figure_eight()
 
