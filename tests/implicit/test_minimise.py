@@ -76,6 +76,7 @@ def test_gauss_newton_derivative_is_exact_only_for_zero_residuals():
         np.testing.assert_allclose(both(True, hessian=hessian)[1], 1, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_derivative_by_a_datum_matches_finite_differences():
     """Influence of one datum, by the derivative and by central differences."""
     t = jnp.linspace(0, 2, 8)
@@ -109,6 +110,7 @@ def test_unbounded_objective_fails_with_nan():
     assert np.isnan(found.value)
 
 
+@pytest.mark.slow
 def test_newton_refinement_reaches_machine_precision():
     """f is flat to rounding over the root of the precision around its minimum."""
     rough, fine = (

@@ -13,23 +13,44 @@ from diffsim._results import RESULTS
 from diffsim.implicit import Newton, least_squares, minimise
 
 
-def found_by(solve, function, guess, args: Any = 1.0, **options):
-    # Arrays, so that what is compiled for one number serves for the next.
-    guess, args = jnp.asarray(guess), jnp.asarray(args)
-    return solve(function, guess, args, throw=False, full=True, **options)
-
-
 def well(y, scale):
     return scale * (y**2 - 1) ** 2
 
 
+def quartic(y, unit):
+    return (y / unit - 1) ** 2 + (y / unit - 1) ** 4
+
+
 def root_of_well(y, scale):
-    return jnp.stack([scale * (y**2 - 1)])
+    return jnp.stack([scale * (y**2 - 1), 0 * y])
 
 
 def bent(y, scale):
     """Least where exp(y) (exp(y) - 2) + (y / 10 - 3 / 10) / 10 vanishes."""
     return scale * jnp.stack([jnp.exp(y) - 2, 0.1 * y - 0.3])
+
+
+def bent_in(y, unit):
+    return bent(y / unit, 1.0)
+
+
+SCALAR = {minimise: [well, quartic], least_squares: [root_of_well, bent, bent_in]}
+#: Of one unknown and a number, for all of which a layer is compiled at once.
+ONE_OF_ALL = {
+    layer: lambda y, args, functions=functions: jax.lax.switch(
+        args[0], functions, y, args[1]
+    )
+    for layer, functions in SCALAR.items()
+}
+
+
+def found_by(solve, function, guess, args: Any = 1.0, **options):
+    # Arrays, so that what is compiled for one number serves for the next.
+    guess, args = jnp.asarray(guess), jnp.asarray(args)
+    if function in SCALAR[solve]:
+        args = jnp.asarray(SCALAR[solve].index(function)), args
+        function = ONE_OF_ALL[solve]
+    return solve(function, guess, args, throw=False, full=True, **options)
 
 
 SCALES = [1e-100, 1e-12, 1e-8, 1.0, 1e12]
@@ -70,18 +91,11 @@ def test_a_decay_is_fitted_in_few_steps_in_any_unit_of_the_data():
 @pytest.mark.parametrize("unit", [1e-20, 1e-5, 1.0, 1e20, 1e100])
 @pytest.mark.parametrize("guess", [0.0, 2.0])
 def test_minimum_is_accurate_in_any_unit(unit, guess):
-    def objective(y, unit):
-        return (y / unit - 1) ** 2 + (y / unit - 1) ** 4
-
-    found = found_by(minimise, objective, guess * unit, unit)
+    found = found_by(minimise, quartic, guess * unit, unit)
     assert found.status == RESULTS.successful
     np.testing.assert_allclose(found.value, unit, rtol=1e-14)
     assert found.iterations < 20
-
-    def residuals(y, unit):
-        return bent(y / unit, 1.0)
-
-    found = found_by(least_squares, residuals, guess * unit, unit)
+    found = found_by(least_squares, bent_in, guess * unit, unit)
     one = found_by(least_squares, bent, guess)
     np.testing.assert_allclose(found.value, unit * one.value, rtol=1e-14)
 

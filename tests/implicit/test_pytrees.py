@@ -187,16 +187,12 @@ def each(leaves, parameters, plain=None):
     return pytest.mark.parametrize("pattern", every, ids=named)
 
 
-#: Of one to three leaves, which the slow rows below try in every way.
-SOME = [np.array(table)[:, None] for table in ([1, 0], [0, 1], [0, 1, 0])]
-
-
-@pytest.mark.parametrize("pattern", SOME, ids=named)
+@pytest.mark.parametrize("pattern", [np.array([[0], [1], [0]])], ids=named)
 def test_root_is_differentiable_for_a_parameter_in_any_equations(pattern):
     check(relaxed, cubic, pattern)
 
 
-@each((2, 4), 1, plain=("1-0", "0-1", "1-0-0-1", "0-1-1-0"))
+@each((2, 4), 1, plain=("1-0", "0-1", "0-1-1-0"))
 def test_linear_solve_is_differentiable_for_a_parameter_in_any_part(pattern):
     """The upper half of the table is A, the lower one b."""
     check(by_linear_solve, triangular, pattern)
@@ -275,12 +271,12 @@ def _by_optimistix(a):
 
 
 LAYERS = {
-    "root": _by_root(),
     "refined": _by_root(adjoint=ImplicitAdjoint(LaggedLU())),
     "attached": _by_root(adjoint=ImplicitAdjoint(mode="attached")),
-    "linear solve": _by_linear_solve,
     "Optimistix": _by_optimistix,
-    # Each is a root of another function.
+    # Of these two are plain rows above; the others are roots of other functions.
+    "root": _by_root(),
+    "linear solve": _by_linear_solve,
     "fixed point": _by_fixed_point,
     "minimum": _by_minimise,
     "least squares": _by_least_squares,
@@ -288,7 +284,7 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("layer", first_plain(LAYERS, 5))
+@pytest.mark.parametrize("layer", first_plain(LAYERS, 3))
 def test_every_layer_is_differentiable_by_a_parameter_in_one_equation(layer):
     solve = LAYERS[layer]
 
@@ -307,6 +303,7 @@ def test_reverse_mode_adjoint_is_right_for_a_parameter_in_one_equation():
     np.testing.assert_allclose(jax.grad(lambda a: solve(a)[1])(4.0), 0.25, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradient_under_shard_map_is_right_for_a_parameter_in_one_equation():
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
@@ -327,7 +324,7 @@ def mixed(y, a):
     return (y[0] ** 2 - a).astype(jnp.float32), 2 * y[1] - a + 0.1 * y[0]
 
 
-@pytest.mark.parametrize("method", [GMRES(), BiCGStab()])
+@pytest.mark.parametrize("method", first_plain([BiCGStab(), GMRES()]))
 def test_krylov_solvers_handle_leaves_of_mixed_precision(method):
     def solve(a):
         return root(mixed, MIXED, a, adjoint=ImplicitAdjoint(Krylov(method)))

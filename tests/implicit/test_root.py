@@ -11,7 +11,6 @@ import numpy as np
 import optimistix as optx
 import pytest
 from jax.flatten_util import ravel_pytree
-from rows import first_plain
 
 import diffsim as ds
 from diffsim import inference
@@ -21,8 +20,6 @@ from diffsim.implicit import (
     Dense,
     Diagonal,
     ImplicitAdjoint,
-    Krylov,
-    LaggedLU,
     LineaxSolver,
     root,
 )
@@ -83,8 +80,6 @@ MODES = {
 }
 ADJOINTS = {
     "dense": ImplicitAdjoint(Dense()),
-    "stale": ImplicitAdjoint(LaggedLU()),
-    "krylov": ImplicitAdjoint(Krylov()),
     "lineax": ImplicitAdjoint(GMRES),
     "attached": ImplicitAdjoint(mode="attached"),
     "polished": ImplicitAdjoint(refinements=1),
@@ -134,21 +129,6 @@ def test_every_mode_is_right_inside_a_scan(told, adjoint):
 def test_reverse_mode_adjoints_have_the_same_gradient(adjoint):
     found = jax.jit(jax.grad(scanned(explicit(adjoint))))(P0)
     np.testing.assert_allclose(found, exact("reverse")["reverse"], rtol=1e-10)
-
-
-@pytest.mark.slow
-def test_vmap_gives_single_roots_and_derivatives():
-    """In plain rows "vmap of Hessian" of test_jax_transformations.py does."""
-    points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
-    solve = explicit(ImplicitAdjoint())
-
-    def every(p):
-        return [mode(solve)(p) for mode in (lambda f: f, jax.jacfwd, jax.jacrev)]
-
-    together, single = jax.jit(jax.vmap(every))(points), jax.jit(every)
-    for at, p in enumerate(points):
-        for row, alone in zip(together, single(p), strict=True):
-            np.testing.assert_allclose(row[at], alone, rtol=1e-12, atol=1e-14)
 
 
 def test_batch_member_without_a_root_leaves_the_others_unchanged():
@@ -203,25 +183,6 @@ def test_ill_posed_equations_raise_an_error():
 
     with pytest.raises(RuntimeError, match="is singular or not of"):
         root(plane, jnp.zeros(2))
-
-
-@pytest.mark.parametrize("adjoint", first_plain(["stale", "dense", "krylov"]))
-def test_gradient_through_shard_map_is_that_of_the_whole_batch(adjoint):
-    mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
-    spec = jax.sharding.PartitionSpec("run")
-    points = P0 + jnp.linspace(0, 0.4, 3)[:, None]
-
-    def shard(f):
-        return jax.shard_map(
-            f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
-        )
-
-    def total(solve, wrap):
-        return lambda p: jnp.sum(wrap(jax.vmap(solve))(p) ** 2)
-
-    found = jax.jit(jax.grad(total(explicit(ADJOINTS[adjoint]), shard)))(points)
-    expected = jax.jit(jax.grad(total(closed_form, lambda f: f)))(points)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_derivative_by_the_guess_is_zero():
@@ -312,6 +273,7 @@ def test_failed_root_in_a_sweep_leaves_other_runs_unchanged():
         ds.sweep(lambda a: square_root(a, throw=True), jnp.ones(1), given)
 
 
+@pytest.mark.slow
 def test_failed_root_in_a_fit_rejects_the_step():
     """From 4 the first step goes below zero, where there is no root."""
     noise, start = inference.Gaussian(1e-3), jnp.array([4.0])
@@ -367,6 +329,7 @@ def test_unsupported_adjoint_raises_value_error():
             )
 
 
+@pytest.mark.slow
 def test_factorization_is_reused_over_newton_steps():
     """Fewer factorizations than Newton's method takes, and the same root."""
     theta = jnp.linspace(0.5, 1.5, 6)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optimistix as optx
 import pytest
 import scipy.optimize
 from rows import first_plain
@@ -103,8 +104,9 @@ NOWHERE = {
     "small jump": lambda y: 1e-12 * (y + jnp.sign(y) - 0.5),
 }
 AT_INFINITY = (lambda y: jnp.exp(-y), lambda y: jnp.exp(-(y**2)))
+OTHERS = {"flat": jnp.arctan, "line": lambda y: y - 2, "never zero": lambda y: y**2 + 1}
 SCALAR = [*ZEROS.values(), *POWERS.values(), *(row[0] for row in FAR.values())]
-SCALAR += [*NOWHERE.values(), *AT_INFINITY]
+SCALAR += [*NOWHERE.values(), *AT_INFINITY, *OTHERS.values()]
 
 
 def one_of_all(y, which):
@@ -164,6 +166,26 @@ def test_step_halving_breaks_newton_cycles(shape):
         for a in np.linspace(0.1, 0.5, value.size)
     ]
     np.testing.assert_allclose(np.ravel(value), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("newton", NEWTONS)
+def test_line_search_converges_where_full_newton_steps_diverge(newton):
+    whole_steps = optx.Newton(rtol=1e-8, atol=1e-8)
+    _, status = solved(lambda y, _: jnp.arctan(y), 20.0, solver=whole_steps)
+    assert status != RESULTS.successful
+    assert abs(solved_by(newton, OTHERS["flat"], 20.0)[0]) < 1e-12
+
+
+def test_exact_guess_is_kept():
+    for function, guess in ((POWERS[3], 0.0), (OTHERS["line"], 2.0)):
+        value, _ = solved_by("Krylov", function, guess)
+        assert value == guess
+
+
+def test_equation_without_a_root_fails_with_nan():
+    value, status = solved_by("Krylov", OTHERS["never zero"], 0.7)
+    assert status == RESULTS.nonlinear_divergence
+    assert np.isnan(value)
 
 
 @pytest.mark.parametrize("case", FAR)
@@ -248,7 +270,7 @@ def test_bracketed_root_is_found(case):
     np.testing.assert_allclose(found.value, exact, rtol=1e-11, atol=2e-16)
 
 
-@pytest.mark.parametrize("solver", [Newton, NewtonKrylov])
+@pytest.mark.parametrize("solver", first_plain([Newton, NewtonKrylov]))
 def test_premature_convergence_is_not_reported_as_a_root(solver):
     """Tolerances of 1e-8 mean nothing to an unknown of 1e-10."""
     value, status = solved(exponential, 0.0, 1e-10, solver=solver(1e-8, 1e-8))
