@@ -13,7 +13,6 @@ from diffsim.implicit import (
     Diagonal,
     ImplicitAdjoint,
     Krylov,
-    Newton,
     NewtonKrylov,
     Tridiagonal,
     root,
@@ -51,6 +50,7 @@ def test_boundary_value_problem_is_solved_and_differentiated_matrix_free():
     assert f"{N},{N}" not in program
 
 
+@pytest.mark.slow
 def test_condition_number_of_an_unrolled_root_is_estimated_matrix_free():
     def condition(strength):
         unrolled = optx.RecursiveCheckpointAdjoint()
@@ -61,32 +61,6 @@ def test_condition_number_of_an_unrolled_root_is_estimated_matrix_free():
     assert f"{N},{N}" not in str(jax.make_jaxpr(condition)(0.2))
     # The Jacobian is 1 + 2 y times the identity.
     np.testing.assert_allclose(condition(0.2), 1.0, rtol=1e-6)
-
-
-def test_line_search_converges_where_full_newton_steps_diverge():
-    def flat(y, _):
-        return jnp.arctan(y)
-
-    whole_steps = optx.Newton(rtol=1e-8, atol=1e-8)
-    far = root(flat, 20.0, solver=whole_steps, throw=False, full=True)
-    assert far.status != RESULTS.successful
-    for solver in (Newton(), NewtonKrylov()):
-        assert abs(root(flat, 20.0, solver=solver)) < 1e-12
-
-
-def test_equation_without_a_root_fails_with_nan():
-    found = root(
-        lambda y, _: y**2 + 1, 0.7, solver=NewtonKrylov(), throw=False, full=True
-    )
-    assert found.status == RESULTS.nonlinear_divergence
-    assert np.isnan(found.value)
-
-
-def test_exact_guess_is_kept():
-    found = root(lambda y, _: y**3, 0.0, solver=NewtonKrylov(), throw=False, full=True)
-    assert found.value == 0
-    found = root(lambda y, _: y - 2.0, 2.0, solver=NewtonKrylov(), full=True)
-    assert found.value == 2
 
 
 def test_inexact_newton_needs_fewer_krylov_iterations():

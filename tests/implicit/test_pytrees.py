@@ -13,6 +13,7 @@ import numpy as np
 import optimistix as optx
 import pytest
 from relaxation import Relaxation
+from rows import first_plain
 
 from diffsim.implicit import (
     GMRES,
@@ -175,17 +176,23 @@ def named(pattern):
     return "-".join("".join(map(str, row)) for row in pattern)
 
 
-def each(leaves, parameters):
-    every = [table for n in leaves for table in patterns(n, parameters)]
+def each(leaves, parameters, plain=None):
+    """Every table, of which those of other names than `plain` are slow."""
+
+    def row(table):
+        slow = plain is not None and named(table) not in plain
+        return pytest.param(table, marks=[pytest.mark.slow] if slow else [])
+
+    every = [row(table) for n in leaves for table in patterns(n, parameters)]
     return pytest.mark.parametrize("pattern", every, ids=named)
 
 
-@each((1, 2, 3), 1)
+@pytest.mark.parametrize("pattern", [np.array([[0], [1], [0]])], ids=named)
 def test_root_is_differentiable_for_a_parameter_in_any_equations(pattern):
-    check(by_root, cubic, pattern)
+    check(relaxed, cubic, pattern)
 
 
-@each((2, 4), 1)
+@each((2, 4), 1, plain=("1-0", "0-1", "0-1-1-0"))
 def test_linear_solve_is_differentiable_for_a_parameter_in_any_part(pattern):
     """The upper half of the table is A, the lower one b."""
     check(by_linear_solve, triangular, pattern)
@@ -264,19 +271,20 @@ def _by_optimistix(a):
 
 
 LAYERS = {
-    "root": _by_root(),
     "refined": _by_root(adjoint=ImplicitAdjoint(LaggedLU())),
-    "by products": _by_root(adjoint=ImplicitAdjoint(Krylov())),
     "attached": _by_root(adjoint=ImplicitAdjoint(mode="attached")),
+    "Optimistix": _by_optimistix,
+    # Of these two are plain rows above; the others are roots of other functions.
+    "root": _by_root(),
+    "linear solve": _by_linear_solve,
     "fixed point": _by_fixed_point,
     "minimum": _by_minimise,
     "least squares": _by_least_squares,
-    "linear solve": _by_linear_solve,
-    "Optimistix": _by_optimistix,
+    "by products": _by_root(adjoint=ImplicitAdjoint(Krylov())),
 }
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", first_plain(LAYERS, 3))
 def test_every_layer_is_differentiable_by_a_parameter_in_one_equation(layer):
     solve = LAYERS[layer]
 
@@ -295,6 +303,7 @@ def test_reverse_mode_adjoint_is_right_for_a_parameter_in_one_equation():
     np.testing.assert_allclose(jax.grad(lambda a: solve(a)[1])(4.0), 0.25, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradient_under_shard_map_is_right_for_a_parameter_in_one_equation():
     mesh = jax.make_mesh((1,), ("run",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("run")
@@ -315,16 +324,19 @@ def mixed(y, a):
     return (y[0] ** 2 - a).astype(jnp.float32), 2 * y[1] - a + 0.1 * y[0]
 
 
-@pytest.mark.parametrize("method", [GMRES(), BiCGStab()])
+@pytest.mark.parametrize("method", first_plain([BiCGStab(), GMRES()]))
 def test_krylov_solvers_handle_leaves_of_mixed_precision(method):
     def solve(a):
         return root(mixed, MIXED, a, adjoint=ImplicitAdjoint(Krylov(method)))
 
-    found = jax.jit(solve)(4.0)
+    def last(a):
+        found = solve(a)
+        return found[1][0], found
+
+    modes = [mode(last, has_aux=True) for mode in (jax.jacfwd, jax.jacrev)]
+    (slope, found), (back, _) = jax.jit(lambda a: [both(a) for both in modes])(4.0)
     assert [leaf.dtype for leaf in found] == [jnp.float32, jnp.float64]
     # All of it to single precision, which each equation has its part of.
     np.testing.assert_allclose(found[0], 2, rtol=1e-5)
     np.testing.assert_allclose(found[1], 1.9, rtol=1e-5)
-    for mode in (jax.jacfwd, jax.jacrev):
-        slope = jax.jit(mode(lambda a: solve(a)[1][0]))(4.0)
-        np.testing.assert_allclose(slope, 0.4875, rtol=1e-5)
+    np.testing.assert_allclose([slope, back], 0.4875, rtol=1e-5)

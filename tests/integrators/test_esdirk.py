@@ -12,6 +12,7 @@ import numpy as np
 import optimistix as optx
 import pytest
 from jax.extend.core import jaxprs_in_params
+from rows import first_plain
 
 from diffsim.implicit import (
     AbstractLinearSolver,
@@ -27,9 +28,6 @@ from diffsim.implicit import (
 from diffsim.integrators import Kvaerno3, Kvaerno5
 from diffsim.simulations import Checkpointed, Method, simulate
 from diffsim.verify import convergence, taylor_test
-
-
-SOLVERS = [Kvaerno3, pytest.param(Kvaerno5, marks=pytest.mark.slow)]
 
 
 def final(simulation, time, method):
@@ -51,7 +49,8 @@ def test_observed_order_is_the_order(kaps, solver, steps):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [Kvaerno3, Kvaerno5])
 def test_steps_and_states_are_those_of_diffrax(kaps, solver):
     simulation = kaps(1e-2, start=(0.5, 1.0, 0.5))
     theirs = getattr(diffrax, solver.__name__)(root_finder=optx.Newton(1e-9, 1e-9))
@@ -135,13 +134,13 @@ def largest_array(function, *given):
 
 
 @pytest.mark.parametrize(
-    "linear_solver", [Tridiagonal(), Krylov(BiCGStab())], ids=["Tridiagonal", "Krylov"]
+    "linear_solver",
+    [
+        pytest.param(Tridiagonal(), id="Tridiagonal"),
+        pytest.param(Krylov(BiCGStab()), id="Krylov", marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize(
-    "step",
-    [0.01, pytest.param(None, marks=pytest.mark.slow)],
-    ids=["fixed", "adaptive"],
-)
+@pytest.mark.parametrize("step", first_plain([0.01, None]), ids=["fixed", "adaptive"])
 def test_structured_solvers_form_no_dense_matrix_in_run_or_gradient(
     diffusion, linear_solver, step
 ):
@@ -201,7 +200,7 @@ class Notes(list):
 @pytest.mark.parametrize(
     ("step", "most"),
     # 100 steps of a system that hardly changes, and about 150 adaptive ones.
-    [(0.01, 5), (None, 0.7)],
+    first_plain([(0.01, 5), (None, 0.7)]),
 )
 def test_factorization_is_reused_over_steps(kaps, step, most):
     notes = Notes()

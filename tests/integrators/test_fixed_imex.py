@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import pde
@@ -15,9 +16,9 @@ from diffsim.simulations import IMEXTerm
 
 ASCHER = [ARS222, ARS443]
 EVERY = [*ASCHER, CrankNicolson]
-#: The others are as much to compile and differ by coefficients alone.
+#: ARS222 is as much to compile and differs by coefficients alone.
 SOME = [pytest.param(ARS222, marks=pytest.mark.slow), ARS443, CrankNicolson]
-ORDERS = [(ARS222, 2), (ARS443, 3), (CrankNicolson, 2)]
+ORDERS = [(ARS443, 3), (CrankNicolson, 2), (ARS222, 2)]
 
 
 class Growth(ds.AbstractSimulation):
@@ -84,7 +85,7 @@ def ran(solver, s, t, step):
     return ds.simulate(run, t, ds.Method(solver(), step)).states
 
 
-@pytest.mark.parametrize(("solver", "order"), ORDERS)
+@pytest.mark.parametrize(("solver", "order"), first_plain(ORDERS, 2))
 def test_errors_of_values_and_derivatives_fall_at_the_order(solver, order):
     def errors(step):
         given = (0.8,), (1.0,)
@@ -195,7 +196,7 @@ def test_two_steps_match_the_butcher_tableau(solver):
     np.testing.assert_allclose(found.states, y, rtol=1e-13)
 
 
-@pytest.mark.parametrize("solver", SOME)
+@pytest.mark.parametrize("solver", first_plain([CrankNicolson, ARS443, ARS222]))
 def test_newton_and_direct_stage_solves_give_the_same_steps(solver):
     method = ds.Method(solver(), 0.1)
     times = [-0.2, 0.13, 0.5]
@@ -213,7 +214,7 @@ class Notes(list):
     __hash__ = object.__hash__
 
 
-@pytest.mark.parametrize("solver", EVERY)
+@pytest.mark.parametrize("solver", SOME)
 def test_step_evaluates_the_implicit_solve_once_a_stage(solver):
     """The last slopes of a step are the first ones of the next."""
     solved, moved = Notes(), Notes()
@@ -242,7 +243,7 @@ def test_step_evaluates_the_implicit_solve_once_a_stage(solver):
     assert len(moved) == (0 if given.whole else 10 * stages + 1)
 
 
-@pytest.mark.parametrize("solver", EVERY)
+@pytest.mark.parametrize("solver", SOME)
 def test_stage_derivatives_are_recomputed_after_a_jump(solver):
     run, y = growth(solver), jnp.asarray([1.0, 0.3, 2.0])
     t, terms = jnp.asarray([0.0, 0.1]), growth(solver).terms()
@@ -271,7 +272,7 @@ def heat(D, space, n=8):
         pytest.param(pde.Fourier(), id="modes", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("solver", SOME)
+@pytest.mark.parametrize("solver", first_plain([CrankNicolson, ARS443, ARS222]))
 def test_fourier_mode_decays_by_the_stability_function(solver, space):
     """(1 + z/2)/(1 − z/2) a step for Crank–Nicolson, value and derivative by D."""
     n, h, steps, D = 8, 0.3, 5, 0.7
@@ -288,7 +289,9 @@ def test_fourier_mode_decays_by_the_stability_function(solver, space):
         return multiplier(solver, z)
 
     z, wave = h * D * rate, heat(D, space).initial[0]
-    value, forward = jax.jvp(after, (D,), (1.0,))
+    (value, forward), reverse = jax.jit(
+        lambda D: (jax.jvp(after, (D,), (1.0,)), jax.jacrev(after)(D))
+    )(D)
     np.testing.assert_allclose(value, factor(z) ** steps * wave, atol=1e-12)
     small = 1e-6
     slope = (factor(z + small) - factor(z - small)) / (2 * small)
@@ -297,7 +300,7 @@ def test_fourier_mode_decays_by_the_stability_function(solver, space):
     slope = steps * factor(z) ** (steps - 1) * slope * z / D * wave
     # Of the others the multiplier is differentiated by differences.
     atol = 1e-10 if solver is CrankNicolson else 1e-8
-    for derivative in (forward, jax.jacrev(after)(D)):
+    for derivative in (forward, reverse):
         np.testing.assert_allclose(derivative, slope, atol=atol)
 
 
@@ -314,7 +317,7 @@ def test_dense_output_in_diffrax_has_the_order_of_the_solver():
     assert np.max(np.abs(errors[1])) < np.max(np.abs(errors[0])) / 6
 
 
-@pytest.mark.parametrize("solver", SOME)
+@pytest.mark.parametrize("solver", first_plain([CrankNicolson, ARS443, ARS222]))
 def test_single_precision_stays_single(solver):
     found = ran(solver, jnp.float32(0.8), 0.5, 0.05)
     assert found.dtype == jnp.float32

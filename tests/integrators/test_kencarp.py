@@ -133,7 +133,7 @@ def test_linear_solver_sees_the_jacobian_of_the_implicit_part_alone(kaps):
         return jnp.sum(final(simulation, 0.3, method) ** 2)
 
     runs = [
-        eqx.filter_value_and_grad(loss)(given, Method(solver, 0.05))
+        eqx.filter_jit(eqx.filter_value_and_grad(loss))(given, Method(solver, 0.05))
         for solver in (KenCarp3(), KenCarp3(linear_solver=Diagonal()))
     ]
     for a, b in zip(*map(jax.tree.leaves, runs), strict=True):

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
-from diffsim.integrators import KahanLi6, Leapfrog, Yoshida4
+from diffsim.integrators import KahanLi6, Leapfrog, SymmetricComposition, Yoshida4
 from diffsim.simulations import Reversible, Separable, SplitFlows
 from diffsim.verify import check_simulation
 
@@ -52,7 +53,8 @@ def exact(run, t):
 
 
 @pytest.mark.parametrize(
-    ("solver", "order"), [(Leapfrog(), 2), (Yoshida4(), 4), (KahanLi6(), 6)]
+    ("solver", "order"),
+    first_plain([(Yoshida4(), 4), (Leapfrog(), 2), (KahanLi6(), 6)]),
 )
 def test_errors_fall_at_the_order(solver, order):
     def end(b, step):
@@ -94,7 +96,7 @@ def test_vector_field_is_the_sum_of_those_of_the_flows():
     np.testing.assert_allclose(run.terms().vf(t, y, run), expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sign", first_plain([-1, 1]))
 def test_diffrax_takes_the_same_steps(sign):
     run, times = duffing(), sign * np.array([0.5, 1.0])
     theirs = diffrax.diffeqsolve(
@@ -111,17 +113,20 @@ def test_diffrax_takes_the_same_steps(sign):
     np.testing.assert_allclose(ours[::sign], theirs, rtol=1e-14)
 
 
-@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("hidden", first_plain([True, False]))
 def test_backward_steps_invert_forward_steps(hidden):
     """So that `Reversible` finds the derivative, of closed-over numbers too."""
 
+    own = SymmetricComposition(Yoshida4().weights)
+
     def end(run, adjoint):
-        method = ds.Method(Yoshida4(), 0.1, adjoint=adjoint)
+        method = ds.Method(own, 0.1, adjoint=adjoint)
         return jnp.sum(ds.simulate(run, 1.25, method).states ** 2)
 
     run = duffing(hidden=hidden)
     found, stored = (
-        eqx.filter_grad(end)(run, adjoint) for adjoint in (Reversible(), None)
+        eqx.filter_jit(eqx.filter_grad(end))(run, adjoint)
+        for adjoint in (Reversible(), None)
     )
     for a, b in zip(*map(jax.tree.leaves, (found, stored)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)

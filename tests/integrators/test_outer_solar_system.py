@@ -11,12 +11,12 @@ from diffsim.simulations import Method
     ("solver", "gate"),
     [
         (Leapfrog(), 1e-3),  # as REBOUND's, 1.3e-4
-        (Yoshida4(), 3e-6),  # as REBOUND's, 2.8e-6
+        pytest.param(Yoshida4(), 3e-6, marks=pytest.mark.slow),  # as REBOUND's, 2.8e-6
         # REBOUND's leapfrog of order 6 has the nine weights of Kahan and Li, and its
         # gate of 1e-9 is theirs (8.4e-11). Yoshida's seven steps are longer, up to 1.3
         # of the whole and back, and their error here is 1.8e-9.
         (KahanLi6(), 1e-9),
-        (Yoshida6(), 1e-8),
+        pytest.param(Yoshida6(), 1e-8, marks=pytest.mark.slow),
     ],
     ids=lambda x: type(x).__name__ if not isinstance(x, float) else None,
 )

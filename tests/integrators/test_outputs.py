@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -35,7 +36,7 @@ SOLVERS = {
 }
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", first_plain(SOLVERS))
 def test_outputs_and_their_derivatives_are_within_the_tolerance(name):
     solver, error = SOLVERS[name]
     method = rod(1.0).default_method() if solver is None else ds.Method(solver)
@@ -50,6 +51,7 @@ def test_outputs_and_their_derivatives_are_within_the_tolerance(name):
     np.testing.assert_allclose(slope, -RATE * TIMES * exact, atol=error)
 
 
+@pytest.mark.slow
 def test_derivative_by_traced_output_times_is_right():
     """By the slope of the dense output, of order 3."""
     method = ds.Method(integrators.KenCarp5(), max_steps=100)
@@ -71,22 +73,22 @@ def ends(times, controller=None):
 
 
 def test_steps_end_at_outputs_and_none_is_tiny():
-    found = ends(TIMES)
-    assert np.all(np.isin(TIMES[1:], found))
+    times = np.append([-1e-3, -5e-4], TIMES)
+    found = ends(times)
+    assert np.all(np.isin(times[times != 0], found))
     # Free ones grow by five at most.
-    assert np.min(np.diff(found)[5:]) > 1e-3
-    both = np.array([-1e-3, -5e-4, 5e-4, 1e-3])
-    assert np.all(np.isin(both, ends(both)))
+    assert np.min(np.diff(found[found >= 0])[5:]) > 1e-3
+
+
+PID = diffrax.PIDController(rtol=1e-8, atol=1e-8)
+MANY = np.linspace(0.0, 0.3, 1001)
 
 
 def test_clipped_controller_of_the_user_is_not_clipped_again():
-    pid = diffrax.PIDController(rtol=1e-8, atol=1e-8)
-    many = np.linspace(0.0, 0.3, 1001)
-    assert ends(many, diffrax.ClipStepSizeController(pid)).size < 100
-    assert ends(many, pid).size >= 1000
+    assert ends(MANY, diffrax.ClipStepSizeController(PID)).size < 100
 
 
 def test_more_outputs_than_max_steps_do_not_fail():
-    method = ds.Method(integrators.KenCarp5(), max_steps=50)
-    run = ds.simulate(rod(1.0), np.linspace(0.0, 0.3, 1001), method)
-    assert run.stats["num_steps"] >= 1000
+    """Where they clip the steps, as they do by any other controller of the user."""
+    method = ds.Method(integrators.KenCarp4(), controller=PID, max_steps=50)
+    assert ds.simulate(rod(1.0), MANY, method).stats["num_steps"] >= 1000

@@ -31,7 +31,7 @@ GROWTH = Logistic(jnp.asarray(1.3), jnp.asarray([0.1, 0.3]))
 
 
 def exact(t):
-    return 1 / (1 + (1 / GROWTH.u0 - 1) * np.exp(-GROWTH.r * t))
+    return 1 / (1 + (1 / np.asarray(GROWTH.u0) - 1) * np.exp(-float(GROWTH.r) * t))
 
 
 def errors(times, method):
