@@ -129,6 +129,7 @@ def test_derivatives_of_error_bars_by_the_data_are_right():
     np.testing.assert_allclose(second[1] @ away, exact[2][1] @ away, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_derivative_of_covariance_by_the_data_is_right():
     data = jnp.asarray(3 * np.exp(-2 * X) + WAVE)
 
