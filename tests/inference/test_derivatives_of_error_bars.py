@@ -7,6 +7,7 @@ import pytest
 from rows import first_plain
 
 from diffsim.inference import Gaussian, fisher, fit
+from diffsim.inference._information_factor import information_rows
 
 
 X = np.linspace(0, 1, 21)
@@ -128,6 +129,7 @@ def test_derivatives_of_error_bars_by_the_data_are_right():
     np.testing.assert_allclose(second[1] @ away, exact[2][1] @ away, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_derivative_of_covariance_by_the_data_is_right():
     data = jnp.asarray(3 * np.exp(-2 * X) + WAVE)
 
@@ -187,3 +189,19 @@ def test_derivatives_of_error_bars_by_a_prior_matrix_are_right(kind):
     for prior, terms in PRIORS.items():
         for one, other in zip(*both(terms), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12, err_msg=prior)
+
+
+def test_rows_of_a_singular_matrix_have_its_derivatives_where_its_range_turns():
+    """WᵀW is the matrix, of two rows for three parameters, to second order."""
+
+    def matrix(s):
+        rows = jnp.stack([jnp.stack([1.0, s, 0.0]), jnp.stack([0.5, 1.0, s**2])])
+        return in_line(rows.T @ rows)
+
+    def again(s):
+        rows = information_rows(matrix(s).reshape(3, 3))
+        return in_line(rows.T @ rows)
+
+    both = jax.jit(lambda s: [derivatives(of, s, 1.0) for of in (again, matrix)])
+    for one, other in zip(*both(0.3), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
