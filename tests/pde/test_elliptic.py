@@ -160,7 +160,7 @@ def test_precision_is_that_of_the_right_hand_side(elliptic):
 
 
 @pytest.mark.parametrize(
-    "solver", [pde.FastDiagonalization(), pde.TridiagonalElimination()]
+    "solver", first_plain([pde.FastDiagonalization(), pde.TridiagonalElimination()])
 )
 def test_direct_solvers_leave_residual_at_machine_precision(elliptic, solver):
     line = isinstance(solver, pde.TridiagonalElimination)
@@ -265,6 +265,7 @@ def test_residual_is_relative_to_each_field_of_a_batch(elliptic):
     np.testing.assert_allclose(found.residual[1], alone.residual, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_solution_of_singular_problem_has_zero_mean(elliptic):
     domain = elliptic.plate(elliptic.boundaries["NN"], elliptic.boundaries["periodic"])
     k, _ = elliptic.coefficients(domain.grid)
@@ -378,6 +379,7 @@ def test_unsupported_solvers_raise(elliptic):
         pde.PreconditionedKrylov(krylov=Krylov(preconditioner=lambda v: v))
 
 
+@pytest.mark.slow
 def test_batched_problems_match_single_ones_without_jit():
     """Where one of what is judged is batched and the other is not."""
     domain = pde.Domain(pde.Grid((4, 5)), pde.Dirichlet())

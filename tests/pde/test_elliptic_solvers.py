@@ -158,14 +158,15 @@ def iterations(n, solver, contrast, wave=5.0):
     return int(found.iterations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "contrast", "most"),
     [
         (pde.PreconditionedKrylov(), 1000.0, 24),
-        pytest.param(pde.Multigrid(), 1.0, 17, marks=pytest.mark.slow),
-        pytest.param(pde.Multigrid(), 1000.0, 25, marks=pytest.mark.slow),
-        pytest.param(MULTIGRID_CG, 1.0, 11, marks=pytest.mark.slow),
-        pytest.param(MULTIGRID_CG, 1000.0, 13, marks=pytest.mark.slow),
+        (pde.Multigrid(), 1.0, 17),
+        (pde.Multigrid(), 1000.0, 25),
+        (MULTIGRID_CG, 1.0, 11),
+        (MULTIGRID_CG, 1000.0, 13),
     ],
 )
 def test_iterations_are_independent_of_resolution(solver, contrast, most):

@@ -75,6 +75,7 @@ def test_replaced_coefficient_is_checked():
         ds.simulate(wrong, 0.1)
 
 
+@pytest.mark.slow
 def test_invalid_member_of_a_sweep_has_status_and_nan():
     plate = pde.Evolution(pde.Diffusion(0.1), _WAVE, _GRID)
     over = {"equation.diffusivity": np.array([0.1, -1e-3, 0.2])}

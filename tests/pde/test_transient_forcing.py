@@ -96,6 +96,7 @@ def test_boundary_pulse_of_a_hundredth_of_a_run_is_resolved():
     np.testing.assert_allclose(jnp.mean(found), 0.1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_wave_source_of_short_duration_is_resolved():
     law = pde.Wave(1.0, source=pulse)
     grid = pde.Grid(8)
