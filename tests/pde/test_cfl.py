@@ -108,7 +108,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("name", first_plain(STARTS, 2))
+@pytest.mark.parametrize("name", first_plain(STARTS))
 def test_default_steps_follow_flow_from_rest(name):
     """Of a step that the start alone would choose nothing is left."""
     law, height, *walls = STARTS[name]

@@ -219,6 +219,7 @@ def test_incompatible_field_leaves_the_rest_of_its_batch_alone(elliptic, batch):
         jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))
 
 
+@pytest.mark.slow
 def test_batch_axes_are_as_vmap(elliptic):
     """Values, derivatives and statuses; one field unbalanced, one not finite."""
     domain = elliptic.plate(elliptic.boundaries["NN"], elliptic.boundaries["periodic"])
@@ -379,7 +380,6 @@ def test_unsupported_solvers_raise(elliptic):
         pde.PreconditionedKrylov(krylov=Krylov(preconditioner=lambda v: v))
 
 
-@pytest.mark.slow
 def test_batched_problems_match_single_ones_without_jit():
     """Where one of what is judged is batched and the other is not."""
     domain = pde.Domain(pde.Grid((4, 5)), pde.Dirichlet())

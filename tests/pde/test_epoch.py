@@ -58,7 +58,7 @@ _METHODS = {
             (jnp.float64, "modes"),
             (jnp.float32, "flows"),
         ],
-        3,
+        2,
     ),
 )
 def test_fields_at_julian_date_match_those_at_time_zero(law, dtype):

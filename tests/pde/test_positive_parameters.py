@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
@@ -115,6 +116,7 @@ def test_flow_checks_viscosity_penalization_and_radius():
     assert [bool(proper(*case)) for case in cases] == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_steady_state_of_invalid_parameters_fails():
     def found(diffusivity):
         heated = pde.Diffusion(diffusivity, 1.0)
@@ -133,7 +135,7 @@ def test_steady_state_of_invalid_parameters_fails():
     assert np.isnan(slope)
 
 
-@pytest.mark.parametrize("upper", [-1.0, 0.0, np.inf, np.nan])
+@pytest.mark.parametrize("upper", first_plain([-1.0, np.nan, 0.0, np.inf], 2))
 def test_grid_with_reversed_corners_is_invalid(upper):
     """Of a run, a flow, a steady state and an elliptic problem."""
 

@@ -120,6 +120,10 @@ def test_undetermined_steady_state_fails_with_result():
     ]:
         found = pde.steady_state(heated(source), throw=False, full=True)
         assert np.all(np.isnan(found.value)) and found.status == status
+    at = lambda run: run.equation.diffusivity  # noqa: E731
+    wrong = eqx.tree_at(at, heated(0.0), jnp.asarray(-0.1))
+    found = pde.steady_state(wrong, throw=False, full=True)
+    assert found.status == RESULTS.invalid_parameter
     with pytest.raises(RuntimeError, match="Others may be right beside it"):
         pde.steady_state(heated(0.0))
 
