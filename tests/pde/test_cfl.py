@@ -108,7 +108,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("name", first_plain(STARTS, 2))
+@pytest.mark.parametrize("name", first_plain(STARTS))
 def test_default_steps_follow_flow_from_rest(name):
     """Of a step that the start alone would choose nothing is left."""
     law, height, *walls = STARTS[name]
@@ -235,7 +235,7 @@ WALLS = {
 }
 
 
-@pytest.mark.parametrize("name", first_plain(WALLS, 2))
+@pytest.mark.parametrize("name", first_plain(WALLS))
 def test_friction_of_flows_at_rest_decays_within_stability_limit(name):
     """By all eigenvalues; and as fast along the walls of a pipe, where they count."""
     grid = pde.Grid((4, 12), 0.0, (50.0, 1.0)) if name == "pipe" else pde.Grid((8, 8))

@@ -64,6 +64,7 @@ def barenblatt(mass, m, t, x):
     return t**-a * jnp.maximum(inside, 0) ** (1 / (m - 1))
 
 
+@pytest.mark.slow
 def test_porous_medium_equation_matches_barenblatt():
     def errors(n):
         grid = pde.Grid(n, -5.0, 5.0)

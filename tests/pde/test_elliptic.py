@@ -161,7 +161,7 @@ def test_precision_is_that_of_the_right_hand_side(elliptic):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "solver", [pde.FastDiagonalization(), pde.TridiagonalElimination()]
+    "solver", first_plain([pde.FastDiagonalization(), pde.TridiagonalElimination()])
 )
 def test_direct_solvers_leave_residual_at_machine_precision(elliptic, solver):
     line = isinstance(solver, pde.TridiagonalElimination)
@@ -220,6 +220,7 @@ def test_incompatible_field_leaves_the_rest_of_its_batch_alone(elliptic, batch):
         jax.block_until_ready(jax.jit(lambda f: pde.poisson(f, domain))(f))
 
 
+@pytest.mark.slow
 def test_batch_axes_are_as_vmap(elliptic):
     """Values, derivatives and statuses; one field unbalanced, one not finite."""
     domain = elliptic.plate(elliptic.boundaries["NN"], elliptic.boundaries["periodic"])
@@ -266,6 +267,7 @@ def test_residual_is_relative_to_each_field_of_a_batch(elliptic):
     np.testing.assert_allclose(found.residual[1], alone.residual, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_solution_of_singular_problem_has_zero_mean(elliptic):
     domain = elliptic.plate(elliptic.boundaries["NN"], elliptic.boundaries["periodic"])
     k, _ = elliptic.coefficients(domain.grid)

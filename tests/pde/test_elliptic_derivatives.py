@@ -23,9 +23,35 @@ def test_nonsymmetric_problem_has_correct_adjoint(elliptic):
     def total(k):
         return jnp.sum(w * pde.poisson(f, domain, coefficient=k) ** 2)
 
-    forward = jax.jvp(total, (k,), (w,))[1]
-    reverse = jnp.sum(w * jax.grad(total)(k))
+    slope = jax.jit(lambda k: (jax.jvp(total, (k,), (w,))[1], jax.grad(total)(k)))
+    forward, bars = slope(k)
+    reverse = jnp.sum(w * bars)
     np.testing.assert_allclose(forward, reverse, rtol=1e-10)
+
+
+def test_lines_have_correct_first_and_second_derivatives(elliptic):
+    """By k, α, a wall and f, in both modes, beside differences."""
+    grid = pde.Grid(7, 0.1, 0.9)
+    f, w, (x,) = elliptic.source((7,)), elliptic.source((7,), 1), grid.centers
+
+    def total(p):
+        line = pde.Domain(grid, ((pde.Robin(1.0, 0.4, p[2]), pde.Dirichlet(0.3)),))
+        k = jnp.exp(p[0] * x)
+        u = pde.helmholtz(p[3] * f, line, alpha=p[1], coefficient=k, throw=False)
+        return jnp.sum(w * u**3)
+
+    @jax.jit
+    def derivatives(p):
+        return total(p), jax.grad(total)(p), jax.hessian(total)(p)
+
+    p, h = jnp.array([0.4, 0.8, 0.1, 1.2]), 1e-5
+    ends = [[derivatives(p + s * h * e) for s in (1, -1)] for e in jnp.eye(4)]
+    slopes = [jax.tree.map(lambda a, b: (a - b) / (2 * h), *pair) for pair in ends]
+    for found, exact in zip(
+        derivatives(p)[1:], zip(*slopes, strict=True), strict=False
+    ):
+        # The differences are good to h² and to rounding over h.
+        np.testing.assert_allclose(found, jnp.stack(exact), rtol=1e-7, atol=1e-10)
 
 
 def manufactured_error(p, n):
@@ -69,6 +95,7 @@ def manufactured_error(p, n):
     return found - at(u)(x)
 
 
+@pytest.mark.slow
 def test_solutions_and_derivatives_have_order_two():
     def norms(n):
         both = jax.jit(

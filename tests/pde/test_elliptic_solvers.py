@@ -131,7 +131,9 @@ def test_restriction_is_transpose_of_prolongation():
     np.testing.assert_allclose(left, right, rtol=1e-12)
 
 
-@pytest.mark.parametrize("solver", [pde.Multigrid(), pde.FastDiagonalization()])
+@pytest.mark.parametrize(
+    "solver", first_plain([pde.FastDiagonalization(), pde.Multigrid()])
+)
 def test_preconditioners_are_symmetric_positive_definite(solver):
     grid = pde.Grid((16, 6), 0.0, (1.0, 0.7))
     walls = (pde.Dirichlet(), pde.Robin(1.0, 0.3))
@@ -158,14 +160,15 @@ def iterations(n, solver, contrast, wave=5.0):
     return int(found.iterations)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("solver", "contrast", "most"),
     [
         (pde.PreconditionedKrylov(), 1000.0, 24),
-        pytest.param(pde.Multigrid(), 1.0, 17, marks=pytest.mark.slow),
-        pytest.param(pde.Multigrid(), 1000.0, 25, marks=pytest.mark.slow),
-        pytest.param(MULTIGRID_CG, 1.0, 11, marks=pytest.mark.slow),
-        pytest.param(MULTIGRID_CG, 1000.0, 13, marks=pytest.mark.slow),
+        (pde.Multigrid(), 1.0, 17),
+        (pde.Multigrid(), 1000.0, 25),
+        (MULTIGRID_CG, 1.0, 11),
+        (MULTIGRID_CG, 1000.0, 13),
     ],
 )
 def test_iterations_are_independent_of_resolution(solver, contrast, most):

@@ -154,9 +154,8 @@ def box(scheme=None, riemann_solver=None, boundary=None):
 )
 def test_mass_momentum_and_energy_are_conserved(riemann_solver):
     ring = box(pde.WENO5(), riemann_solver)
-    states = ds.simulate(
-        ring, [0.0, 0.1], ds.Method(integrators.SSPRK3(), step=0.01)
-    ).states
+    method = ds.Method(diffrax.Euler(), step=0.01)
+    states = ds.simulate(ring, [0.0, 0.1], method).states
     before, after = np.sum(states, (2, 3))
     np.testing.assert_allclose(after, before, rtol=1e-13, atol=1e-13)
 

@@ -64,7 +64,8 @@ def test_parameter_of_initial_module_has_correct_derivative(made):
     np.testing.assert_allclose(many[1], 4 * exact, atol=1e-14)
 
 
-@pytest.mark.parametrize("made", first_plain([heat, flow]))
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [heat, flow])
 def test_parameter_of_initial_module_is_fitted_by_its_path(made):
     data = final(made(2.0))
     found = fit(final, made(1.5), data, noise=Gaussian(0.1), free="initial.amplitude")

@@ -1,7 +1,6 @@
 """Manufactured solutions: every equation, boundary and scheme has its order."""
 
 import pytest
-from rows import first_plain
 
 from diffsim import pde
 from diffsim.cli import _convergence_table
@@ -35,9 +34,8 @@ BY_NAME = {equation.name: equation for equation in MANUFACTURED_PROBLEMS}
 HIGHER = {("Euler", "ReflectingWall", "WENO5"): 5}
 
 
-@pytest.mark.parametrize(
-    "case", first_plain([(case,) for case in COVERED]), ids=" ".join
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", COVERED, ids=" ".join)
 def test_errors_and_their_derivatives_fall_with_the_order(case):
     name, *rest = case
     row = _convergence_table.measured_order(BY_NAME[name], *rest)

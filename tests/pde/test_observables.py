@@ -63,7 +63,9 @@ def test_energy_and_enstrophy_on_staggered_grid_have_discrete_values():
     np.testing.assert_allclose(pde.enstrophy(flow, state), enstrophy, rtol=1e-13)
 
 
-@pytest.mark.parametrize("shape", [(16, 12), (9, 8, 10)])
+@pytest.mark.parametrize(
+    "shape", [(16, 12), pytest.param((9, 8, 10), marks=pytest.mark.slow)]
+)
 def test_energy_decays_by_enstrophy_and_drag(shape):
     r"""$dE/dt = -2\nu Z - 2\mu E$: what a flow carries along makes none."""
     grid = pde.Grid(shape, 0.0, [TURN, 5.0, 4.0][: len(shape)])
@@ -194,6 +196,7 @@ def test_single_precision_stays_single():
         np.testing.assert_allclose(function(single), function(u), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_batched_observables_match_single_ones():
     grid = pde.Grid((8, 6), 0.0, TURN)
     u = random(3, 1, 8, 6)
@@ -282,7 +285,7 @@ def test_force_is_integral_of_penalization():
     """∫ χ/η (u − u_b) on the faces, along the stream where that is the faster one."""
     flow = channel()
     y = flow.initial_state()
-    force, volume = flow.force(0.0, y), np.prod(flow.grid.spacing)
+    force, volume = jax.jit(flow.force)(0.0, y), np.prod(flow.grid.spacing)
     for i, (a, own) in enumerate(zip(y, (0.1, -0.05), strict=True)):
         cut = (slice(1, None), slice(None)) if i == 0 else (slice(None), slice(1, -1))
         x = np.asarray(flow.grid.faces(i))[(slice(None), *cut)]

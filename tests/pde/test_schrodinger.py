@@ -152,6 +152,7 @@ def test_moving_potential_keeps_the_order_and_default_agrees():
     np.testing.assert_allclose(ds.simulate(small(), 1.0).states, best, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_reversible_adjoint_gives_derivative_by_potential():
     """Without a stored past, and it is that of finite differences."""
     field = moving(0.3, small().grid.centers)

@@ -62,6 +62,7 @@ def weighted(n):
     return lambda s: jnp.sum(w * pde.steady_state(rod(s, n), throw=False)[0]), w
 
 
+@pytest.mark.slow
 def test_bratu_solution_and_derivative_have_order_two():
     """Forward on the coarse and in reverse on the fine grid."""
     (coarse, _), (fine, _) = weighted(16), weighted(32)
@@ -81,13 +82,17 @@ def test_bratu_solution_and_derivative_have_order_two():
 
 
 def test_no_steady_state_beyond_fold_leaves_rest_of_batch_alone():
+    w = weighted(16)[1]
+
     def solve(strength):
         found = pde.steady_state(rod(strength, 16), throw=False, full=True)
-        return found.value[0], found.status, found.residual
+        return jnp.sum(w * found.value[0]), found
 
     # The fold is at 3.5138, 3.51 on so many cells.
     strengths = jnp.array([1.0, 3.4, 4.0])
-    values, statuses, residuals = jax.jit(jax.vmap(solve))(strengths)
+    solved = jax.jit(jax.vmap(jax.value_and_grad(solve, has_aux=True)))
+    (_, found), slopes = solved(strengths)
+    values, statuses, residuals = found.value[:, 0], found.status, found.residual
     np.testing.assert_array_equal(
         statuses == RESULTS.successful, np.array([True, True, False])
     )
@@ -97,6 +102,9 @@ def test_no_steady_state_beyond_fold_leaves_rest_of_batch_alone():
         # Nearer the fold what is left of a residual is 10 times as much of a state.
         exact = bratu_by_scipy(float(strength), 16)[0]
         np.testing.assert_allclose(value, exact, rtol=1e-10)
+    # All stop at a relative 2e-12.
+    np.testing.assert_allclose(slopes[0], w @ bratu_by_scipy(1.0, 16)[1], rtol=1e-10)
+    assert np.isnan(slopes[2])
     assert "as beyond a fold" in RESULTS[RESULTS.no_steady_state]
 
 
@@ -112,6 +120,10 @@ def test_undetermined_steady_state_fails_with_result():
     ]:
         found = pde.steady_state(heated(source), throw=False, full=True)
         assert np.all(np.isnan(found.value)) and found.status == status
+    at = lambda run: run.equation.diffusivity  # noqa: E731
+    wrong = eqx.tree_at(at, heated(0.0), jnp.asarray(-0.1))
+    found = pde.steady_state(wrong, throw=False, full=True)
+    assert found.status == RESULTS.invalid_parameter
     with pytest.raises(RuntimeError, match="Others may be right beside it"):
         pde.steady_state(heated(0.0))
 

@@ -75,7 +75,7 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", first_plain(LAWS, 2))
+@pytest.mark.parametrize("name", first_plain(LAWS))
 @pytest.mark.parametrize("end", [100.0, 97.0])
 def test_source_of_a_hundredth_of_a_run_is_resolved(name, end):
     law, method, tolerance = LAWS[name]
@@ -96,6 +96,7 @@ def test_boundary_pulse_of_a_hundredth_of_a_run_is_resolved():
     np.testing.assert_allclose(jnp.mean(found), 0.1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_wave_source_of_short_duration_is_resolved():
     law = pde.Wave(1.0, source=pulse)
     grid = pde.Grid(8)
@@ -158,6 +159,7 @@ def test_steps_are_bounded_on_both_sides_of_the_epoch_and_for_traced_times():
     assert steps_of(ds.simulate(tank, 0.0)) <= 1
 
 
+@pytest.mark.slow
 def test_dynamics_without_time_take_steps_of_any_length():
     law = pde.Diffusion(0.1, lambda t, x, u: x[0] - u)
     walls = pde.Dirichlet(lambda t, x: 1.0 + 0 * x[0])

@@ -44,6 +44,7 @@ def uneven(x):
     return 1 + 0.4 * jnp.sin(3 * x[0]) * jnp.cos(x[1])
 
 
+@pytest.mark.slow
 def test_energy_error_is_bounded():
     grid = pde.Grid((16, 12), 0.0, (1.6, 1.2))
     walls = (pde.Dirichlet(), (pde.Neumann(), pde.Robin(1.0, 0.5)))
