@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim.integrators import Kvaerno5, Yoshida4
 from diffsim.simulations import Event, Method, simulate
@@ -28,11 +29,13 @@ def free(driven, t0, dtype=jnp.float32):
     return driven(t0=t0, dtype=dtype, a=0.0)
 
 
-@pytest.mark.parametrize("method", _METHODS, ids=lambda m: type(m.solver).__name__)
-@pytest.mark.parametrize("times", [_STEPS, -_STEPS[::-1]], ids=["after", "before"])
+@pytest.mark.parametrize(
+    "method", first_plain(_METHODS, 3), ids=lambda m: type(m.solver).__name__
+)
+@pytest.mark.parametrize(
+    "times", first_plain([-_STEPS[::-1], _STEPS]), ids=["before", "after"]
+)
 def test_float32_states_keep_their_phase_at_a_julian_date(driven, method, times):
-    if method.solver.__class__ is Kvaerno5 and times[0] < 0:
-        pytest.skip("one direction is enough of what takes long to compile")
     near = simulate(free(driven, 0.0), times, method)
     far = simulate(free(driven, _DATE), _DATE + times, method)
     assert far.states.dtype == jnp.float32
@@ -50,7 +53,8 @@ def test_time_differences_at_a_julian_date_are_taken_in_float64(driven):
 
 
 @pytest.mark.parametrize(
-    "method", [Method(Yoshida4(), 0.1, max_steps=90), Method(diffrax.Tsit5())]
+    "method",
+    first_plain([Method(Yoshida4(), 0.1, max_steps=90), Method(diffrax.Tsit5())]),
 )
 def test_traced_doubles_keep_the_phase_of_float32_states(driven, method):
     def run(t0, times):
@@ -100,7 +104,7 @@ def test_forces_of_float32_states_receive_the_absolute_time_rounded_once(driven)
     assert float(found.states[0]) == np.float32(date + 0.2)
 
 
-@pytest.mark.parametrize("method", [_METHODS[0], _METHODS[2]])
+@pytest.mark.parametrize("method", first_plain([_METHODS[2], _METHODS[0]]))
 def test_times_of_events_steps_and_final_state_are_float64_dates(driven, method):
     passes = Event(lambda t, y, args: y[0], limit=4)
     times = np.array([8.0])

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators
@@ -111,7 +112,7 @@ def test_bouncing_ball_has_the_second_derivatives_of_its_closed_form(method):
         np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["fixed", "adaptive"]))
 def test_every_bounce_is_recorded_at_its_time(method):
     times = np.linspace(0.1, 2.6, 11)
     found = ds.simulate(BALL, times, METHODS[method], events=FLOOR)
@@ -139,7 +140,7 @@ def turns_of(method):
     return turns
 
 
-@pytest.mark.parametrize("method", [None, ADAPTIVE])
+@pytest.mark.parametrize("method", first_plain([ADAPTIVE, None]))
 def test_derivative_of_an_event_time_is_that_of_its_equation(method):
     """dt/dk = −π/(4 k^1.5) at the first turn, and thrice that at the next."""
     k, turns, n = 0.456, turns_of(method), np.array([1.0, 3.0])
@@ -186,7 +187,7 @@ def test_steps_of_a_run_with_events_can_be_frozen(tmp_path):
 END = Event(lambda t, y, args: y[0][0], direction="down", terminal=True)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["adaptive", "fixed"]))
 def test_a_terminal_event_ends_the_run(method):
     found = ds.simulate(BALL, np.array([0.5, 1.0, 1.5]), METHODS[method], events=END)
     flown = 2 * 5.0 / 9.81
@@ -220,7 +221,7 @@ def test_condition_that_is_zero_at_the_epoch_does_not_trigger():
     assert found.events[0].count == 1
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["fixed", "adaptive"]))
 def test_terminal_event_has_the_derivative_of_its_closed_form(method):
     def landing(p):
         run = ds.simulate(ball(p), 1.5, METHODS[method], events=END, throw=False)
@@ -243,6 +244,7 @@ def test_several_events_are_recorded_separately():
 
     points = P0 + jnp.array([[0.0, 0, 0], [0.5, 0.2, -0.05]])
     (tops, floors), _ = together = jax.jit(jax.vmap(run))(points)
+    run = jax.jit(run)
     for i, p in enumerate(points):
         up = p[1] / p[0]
         np.testing.assert_allclose(tops[i, 0], up, rtol=1e-12)
@@ -312,14 +314,14 @@ def test_nan_condition_during_the_run_fails_it():
         ds.simulate(BALL, 1.0, METHODS["fixed"], events=rooted)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["adaptive", "fixed"]))
 def test_nan_condition_behind_a_reset_fails_the_run(method):
     rooted = Event(lambda t, y, args: jnp.sqrt(1.5 - t) + 1)
     found = ds.simulate(BALL, 2.0, METHODS[method], events=(FLOOR, rooted), throw=False)
     assert found.result == ds.RESULTS.event_not_finite
 
 
-@pytest.mark.parametrize("end", [2.4, 2.48])
+@pytest.mark.parametrize("end", first_plain([2.48, 2.4]))
 def test_nan_condition_after_the_last_output_does_not_fail_the_run(end):
     """Fixed steps go on there: to a third bounce at 2.487, and to a root of t - 2.5."""
     two = Event(FLOOR.condition, direction="down", reset=bounced, limit=2)
@@ -330,7 +332,7 @@ def test_nan_condition_after_the_last_output_does_not_fail_the_run(end):
     np.testing.assert_allclose(found.states[0][0], expected[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["fixed", "adaptive"]))
 def test_nan_state_is_not_reported_as_a_nan_condition(method):
     lost = eqx.tree_at(lambda b: b.gravity, BALL, jnp.array(jnp.nan))
     found = ds.simulate(lost, 0.5, METHODS[method], events=FLOOR, throw=False)
@@ -365,7 +367,7 @@ def test_events_that_do_not_happen_leave_derivatives_finite():
         return jnp.append(found.states[0], found.events[0].times[0])
 
     p = jnp.array([1.0, 2.0, 2.0, 1.5])
-    slope = jax.jacrev(run)(p)
+    slope = jax.jit(jax.jacrev(run))(p)
     np.testing.assert_allclose(slope[:3, :3], 2 * np.eye(3), atol=1e-12)
     exact = np.append(-p[3] / 27 * p[:3], 1 / 3)
     np.testing.assert_allclose(slope[3], exact, rtol=1e-12)

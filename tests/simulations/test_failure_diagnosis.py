@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, nbody, pde
@@ -49,8 +50,8 @@ def test_blow_up_in_finite_time_has_the_result_dt_min_reached():
     np.testing.assert_allclose(found.states[0], 4.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("times", [1.0, -1.0])
+@pytest.mark.parametrize("dtype", first_plain([jnp.float32, jnp.float64]))
+@pytest.mark.parametrize("times", first_plain([-1.0, 1.0]))
 def test_blow_up_is_diagnosed_in_both_precisions_and_time_directions(dtype, times):
     start = jnp.asarray(2.0 * np.sign(times), dtype)
     found = simulate(Square(start), times, throw=False)
@@ -122,7 +123,7 @@ def test_error_of_a_single_diverging_body_names_no_pair():
         simulate(lost, 4.0, _DOPRI)
 
 
-@pytest.mark.parametrize("mode", [jax.grad, jax.jacfwd])
+@pytest.mark.parametrize("mode", first_plain([jax.grad, jax.jacfwd]))
 def test_gradient_of_a_failed_run_raises_the_same_error(mode):
     def fallen(distance):
         return jnp.sum(simulate(falling(distance), 4.0, _DOPRI).states.positions)

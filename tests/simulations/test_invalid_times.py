@@ -74,14 +74,6 @@ def test_step_beyond_the_outputs_is_clipped_to_them(driven, step, bound):
     np.testing.assert_allclose(run(times), exact, rtol=1e-13)
 
 
-def test_frozen_steps_serve_both_directions(driven):
-    method = Method(diffrax.Tsit5())
-    run = simulate(driven(t0=0.2), [-1.0, 1.0], method)
-    again = simulate(driven(t0=0.2), [-0.9, -0.3, 0.9], method.freeze_steps(run))
-    exact = [driven(t0=0.2).exact(t) for t in (-0.9, -0.3, 0.9)]
-    np.testing.assert_allclose(again.states, exact, atol=1e-7)
-
-
 def test_epoch_far_from_all_outputs_warns(driven, recwarn):
     with pytest.warns(UserWarning, match=r"far from t0 = 0.*give it .* as t0="):
         warn_of_a_far_start(0.0, np.array([2451545.0, 2451546.0]))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim.simulations import Event, Method, _simulate, failures_as_nan, simulate
@@ -26,8 +27,8 @@ def exact(simulation, times):
     return [simulation.exact(t) for t in times]
 
 
-@pytest.mark.parametrize("times", [_TIMES, -_TIMES[::-1], 9.0])
-@pytest.mark.parametrize("t0", [0.0, 100.0])
+@pytest.mark.parametrize("times", first_plain([-_TIMES[::-1], _TIMES, 9.0]))
+@pytest.mark.parametrize("t0", first_plain([100.0, 0.0]))
 def test_default_run_continues_beyond_the_initial_step_bound(
     driven, few_steps, times, t0
 ):
@@ -78,7 +79,7 @@ def interrupted(monkeypatch):
     monkeypatch.setattr(_simulate, "_simulate", counted)
 
 
-@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("side", first_plain([-1, 1]))
 def test_very_long_run_warns_once_and_can_be_interrupted(
     driven, few_steps, interrupted, side
 ):

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim.integrators import KahanLi6, Leapfrog, Yoshida4
 from diffsim.simulations import Method, simulate
@@ -20,12 +21,15 @@ def exact_at(simulation, times):
 
 @pytest.mark.parametrize(
     ("solver", "order", "steps"),
-    [
-        (Leapfrog(), 2, (0.05, 0.025)),
-        (KahanLi6(), 6, (0.2, 0.1)),
-        (diffrax.Heun(), 2, (0.05, 0.025)),
-        (diffrax.Dopri8(), 8, (0.5, 0.25)),
-    ],
+    first_plain(
+        [
+            (Leapfrog(), 2, (0.05, 0.025)),
+            (diffrax.Dopri8(), 8, (0.5, 0.25)),
+            (KahanLi6(), 6, (0.2, 0.1)),
+            (diffrax.Heun(), 2, (0.05, 0.025)),
+        ],
+        2,
+    ),
 )
 def test_outputs_off_the_grid_have_the_order_of_the_solver(
     driven, solver, order, steps

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim.integrators import Kvaerno5
 from diffsim.simulations import AbstractSimulation, Event, FinalState, Method, simulate
@@ -48,7 +49,9 @@ def test_empty_leaves_are_carried_through_the_run(method):
     np.testing.assert_allclose(found[1], exact, rtol=1e-6)
 
 
-@pytest.mark.parametrize("solver", [diffrax.ImplicitEuler(), diffrax.Kvaerno3()])
+@pytest.mark.parametrize(
+    "solver", first_plain([diffrax.ImplicitEuler(), diffrax.Kvaerno3()])
+)
 def test_implicit_solvers_of_diffrax_run_at_fixed_steps(solver):
     def run(y):
         return simulate(Decay(y), 1.0, Method(solver, 0.1)).states
@@ -80,7 +83,7 @@ def test_start_in_another_precision_raises_value_error():
     np.testing.assert_allclose(found.states, np.exp(-2) * np.ones(2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", _METHODS[:2])
+@pytest.mark.parametrize("method", first_plain(_METHODS[:2]))
 def test_integers_observed_at_events_stay_integers(method):
     class Counted(eqx.Module):
         value: jax.Array
