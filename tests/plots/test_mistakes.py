@@ -2,6 +2,7 @@
 
 import warnings
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -12,16 +13,10 @@ import diffsim as ds
 from diffsim import pde, plots, problems
 
 
-@pytest.fixture(autouse=True)
-def _no_figure_stays_open():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def heat():
     plate = pde.Evolution(pde.Diffusion(0.1), np.eye(4), pde.Grid((4, 4)))
-    return ds.simulate(plate, [0.0, 0.1])
+    return ds.simulate(plate, [0.0, 0.1], ds.Method(diffrax.Euler(), step=0.1))
 
 
 class Quantity(np.ndarray):
