@@ -50,6 +50,7 @@ def benchmarks(monkeypatch):
     return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
+@pytest.mark.slow
 def test_tiny_case_runs_from_the_command_line(tmp_path):
     command = [sys.executable, "-m", "benchmarks.run", "--tiny"]
     chosen = ["--only", "direct_sum_4096", "gpu_sweep", "--out", str(tmp_path)]
@@ -208,6 +209,7 @@ def test_compile_phases_exclude_nested_phases(benchmarks, monkeypatch):
     assert events.programs == ["f", "f"]
 
 
+@pytest.mark.slow
 def test_first_result_of_a_fresh_process_matches_plain_jax(benchmarks):
     alternate = benchmarks("cases._fresh_processes").alternate
     (ours,), (by_hand,) = alternate(1, ["ours.ode"], ["by_hand.ode"])

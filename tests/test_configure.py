@@ -206,6 +206,7 @@ def test_precision_and_cache_directory_may_change_after_jax_has_started(session)
     assert session["kept late"]
 
 
+@pytest.mark.slow
 def test_second_process_compiles_nothing(tmp_path):
     """By the lines of the documentation, in a home of its own."""
     page = (REPOSITORY / "docs" / "choose.md").read_text()

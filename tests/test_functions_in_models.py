@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import implicit, nbody, pde
@@ -67,8 +68,14 @@ def test_fit_recovers_a_parameter_of_a_model_that_holds_a_function():
     np.testing.assert_allclose(forecast.stderr, found.stderr, rtol=1e-6)
 
 
-def heated(rod):
-    return ds.simulate(rod, 0.3).states[0]
+_METHODS = {
+    "explicit": ds.Method(diffrax.Heun(), step=0.05),
+    "by default": None,
+}
+
+
+def heated(rod, method=_METHODS["explicit"]):
+    return ds.simulate(rod, 0.3, method).states[0]
 
 
 def rod(source, wall=0.0, diffusivity=0.05):
@@ -89,22 +96,26 @@ class Heater:
 
 _SOURCES = {
     "lambda": lambda t, x, u: 2.0 * jnp.sin(x[0]),
-    "of the field": lambda t, x, u: 1 - u,
     "bound method": Heater(2.0).method,
     "object": Heater(2.0),
+    "of the field": lambda t, x, u: 1 - u,
     "with a root inside": lambda t, x, u: (
         implicit.root(lambda y, a: y**3 - a, 1.0, 2.0) * jnp.sin(x[0])
     ),
 }
 
 
-@pytest.mark.parametrize("source", _SOURCES.values(), ids=_SOURCES.keys())
-def test_every_kind_of_callable_source_is_swept_and_fitted(source):
-    path, noise = "equation.diffusivity", Gaussian(1e-3)
-    alone = [heated(rod(source, diffusivity=d)) for d in (0.05, 0.1)]
-    found = ds.sweep(heated, rod(source), {path: [0.05, 0.1]}).outputs
+@pytest.mark.parametrize("method", first_plain(_METHODS))
+@pytest.mark.parametrize("source", first_plain(_SOURCES, 3))
+def test_every_kind_of_callable_source_is_swept_and_fitted(source, method):
+    def predict(rod):
+        return heated(rod, _METHODS[method])
+
+    source, path = _SOURCES[source], "equation.diffusivity"
+    alone = [predict(rod(source, diffusivity=d)) for d in (0.05, 0.1)]
+    found = ds.sweep(predict, rod(source), {path: [0.05, 0.1]}).outputs
     np.testing.assert_allclose(found, alone, rtol=1e-12, atol=1e-14)
-    fit = ds.fit(heated, rod(source), alone[1], noise=noise, free=path)
+    fit = ds.fit(predict, rod(source), alone[1], noise=Gaussian(1e-3), free=path)
     np.testing.assert_allclose(fit.values, [0.1], rtol=1e-6)
 
 

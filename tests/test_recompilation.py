@@ -15,6 +15,7 @@ from diffsim.simulations import Event
 _X = np.linspace(0.0, 1.0, 8)
 _DATA = 2 * np.exp(-1.3 * _X)
 _TIMES = np.linspace(0.0, 2.0, 5)
+_EXPLICIT = ds.Method(diffrax.Heun(), step=0.1)
 
 
 class Decay(ds.AbstractSimulation):
@@ -31,7 +32,7 @@ class Decay(ds.AbstractSimulation):
         return diffrax.ODETerm(lambda t, y, args: -self.factor * self.rate * y)
 
     def default_method(self):
-        return ds.Method(diffrax.Heun(), step=0.1)
+        return _EXPLICIT
 
 
 def _rod(source=None, wall=None):
@@ -41,7 +42,7 @@ def _rod(source=None, wall=None):
 
 def source(k):
     rod = _rod(lambda t, x, u: k * jnp.sin(x[0]) * jnp.exp(-t))
-    return ds.simulate(rod, 0.1).states
+    return ds.simulate(rod, 0.1, _EXPLICIT).states
 
 
 def wall(k):
@@ -97,8 +98,7 @@ def force(k):
 
     bodies = nbody.Bodies([1.0], [[0.0, 0, 0]], [[0.0, 1, 0]])
     alone = nbody.NBody(bodies, drag, gravity=False)
-    method = ds.Method(diffrax.Heun(), step=0.1)
-    return ds.simulate(alone, 1.0, method).states.positions
+    return ds.simulate(alone, 1.0, _EXPLICIT).states.positions
 
 
 def root(k):
@@ -114,7 +114,7 @@ def fisher(k):
 
 
 def _heated(rod):
-    return ds.simulate(rod, 0.1).states[0]
+    return ds.simulate(rod, 0.1, _EXPLICIT).states[0]
 
 
 def sweep_of_a_source(k):

@@ -1,4 +1,7 @@
-"""The demo on a short arc, and its reports of failure; `.ci/run` runs all of it."""
+"""The demo on a short arc, and its reports of failure; `.ci/run` runs all of it.
+
+So rows of the short arc are slow.
+"""
 
 import contextlib
 import dataclasses
@@ -42,6 +45,7 @@ def short(tmp_path_factory):
     return Outcome(code, printed.getvalue(), folder)
 
 
+@pytest.mark.slow
 def test_short_demo_recovers_the_masses_its_data_determine(short):
     assert short.code == 0, short.printed
     assert "All masses within 4 σ of JPL's" in short.printed
@@ -49,24 +53,28 @@ def test_short_demo_recovers_the_masses_its_data_determine(short):
     assert "noise of 500 km (seed 4)" in short.printed
 
 
+@pytest.mark.slow
 def test_undetermined_masses_are_reported_as_undetermined(short):
     assert "Pluto is undetermined: its error bar is" in short.printed
     pluto = next(x for x in short.printed.splitlines() if x.startswith("  Pluto"))
     assert pluto.split()[1] == "undetermined"
 
 
+@pytest.mark.slow
 def test_forecast_is_better_than_the_fit_for_every_mass(short):
     table = short.printed.split("Forecast:")[1].split("Sweep:")[0].splitlines()
     gains = [float(x.split()[-2]) for x in table if x.endswith("×")]
     assert len(gains) == 10 and min(gains) > 1
 
 
+@pytest.mark.slow
 def test_sweep_is_best_at_the_fit(short):
     rows = [x.split() for x in short.printed.splitlines() if x.startswith("  × ")]
     chi2 = {float(row[1]): float(row[2]) for row in rows}
     assert min(chi2, key=chi2.__getitem__) == 1.0
 
 
+@pytest.mark.slow
 def test_figures_are_written_where_the_demo_reports(short):
     files = sorted(short.folder.iterdir())
     assert len(files) == 2
@@ -170,6 +178,7 @@ def test_values_are_rounded_to_two_digits_of_their_error(value, error, expected)
     assert _demo_text.rounded(value, error) == expected
 
 
+@pytest.mark.slow
 def test_wall_times_of_the_stages_add_up_to_the_total(short):
     table = short.printed.split("wall time [s]")[1].split("\n\n")[0].splitlines()[1:]
     *parts, total = (float(line.split()[-1]) for line in table)

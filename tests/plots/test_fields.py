@@ -1,5 +1,6 @@
 """Pictures of fields show the numbers of a trajectory where its grid says they are."""
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import matplotlib as mpl
@@ -11,12 +12,6 @@ from matplotlib.colors import LogNorm
 import diffsim as ds
 from diffsim import pde, plots
 from diffsim.simulations import FinalState, Trajectory
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_stays_open():
-    yield
-    plt.close("all")
 
 
 def trajectory_of(states, times, axes):
@@ -268,7 +263,7 @@ def batch():
         equation = pde.Diffusion(0.1)
         start = lambda x: amplitude * jnp.cos(x[0])  # noqa: E731
         evolution = pde.Evolution(equation, start, pde.Grid(8, 0.0, 2 * np.pi))
-        return ds.simulate(evolution, 0.1)
+        return ds.simulate(evolution, 0.1, ds.Method(diffrax.Euler(), step=0.1))
 
     return jax.vmap(run)(jnp.array([1.0, 2.0]))
 

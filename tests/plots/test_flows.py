@@ -1,20 +1,14 @@
 """Streamlines, arrows and spectra of flows with a known answer."""
 
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import pde, plots
 from diffsim.simulations import FinalState, Trajectory
-
-
-@pytest.fixture(autouse=True)
-def _no_figure_stays_open():
-    yield
-    plt.close("all")
 
 
 TURN = 2 * np.pi
@@ -92,7 +86,7 @@ def test_arrows_are_the_velocity_in_the_cells_below_them():
     assert 1.5 * 0.1 < longest <= 3 * 0.1, "in distances of arrows, 2.4 / 24"
 
 
-@pytest.mark.parametrize("draw", [plots.streamlines, plots.vectors])
+@pytest.mark.parametrize("draw", first_plain([plots.vectors, plots.streamlines]))
 def test_nothing_flows_in_an_obstacle(draw):
     x, y = rotation().axes.grid.centers
     inside = jnp.hypot(x - 0.3, y) < 0.45

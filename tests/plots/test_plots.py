@@ -175,6 +175,7 @@ def test_missing_matplotlib_raises_import_error(monkeypatch):
         _style.sheet((1, 1))
 
 
+@pytest.mark.slow
 def test_plots_need_no_display(tmp_path):
     code = (
         "import numpy as np; from diffsim import plots; "

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import AbstractSimulation, Method, Separable, simulate
@@ -53,7 +54,9 @@ def true_errors(positions):
     return np.max(np.abs(np.asarray(positions) - exact), axis=1)
 
 
-@pytest.mark.parametrize(("method", "batch"), [(_FIXED, 2), (_ADAPTIVE, None)])
+@pytest.mark.parametrize(
+    ("method", "batch"), first_plain([(_FIXED, 2), (_ADAPTIVE, None)])
+)
 def test_estimate_of_each_run_is_its_true_error_within_a_factor(method, batch):
     found = sweep(
         lambda model: position(model, method),
@@ -103,7 +106,7 @@ def test_previously_compiled_prediction_is_refined_too(found):
     np.testing.assert_allclose(again.error_estimate, found.error_estimate, rtol=1e-10)
 
 
-@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.parametrize("batch", first_plain([2, None]))
 def test_estimate_of_failed_runs_is_nan(found, batch):
     rates = np.append(_RATES, np.nan)
     run = SweepOptions(memory=10**6)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 from stored_springs import (
     CHUNKS,
     RATES,
@@ -119,14 +120,25 @@ SCRIPT = """
 """
 
 
-def test_other_processes_go_on_with_the_same_store(tmp_path, monkeypatch, capsys):
-    """Whatever the order of sets is there, and the addresses of functions."""
+@pytest.mark.parametrize("itself", first_plain([True, False]))
+def test_other_processes_go_on_with_the_same_store(
+    itself, tmp_path, monkeypatch, capsys
+):
+    """Whatever the order of sets is there, and the addresses of functions.
+
+    Those are others, too, where a process reads the script once more itself.
+    """
     script, path = tmp_path / "script.py", tmp_path / "runs.zarr"
     script.write_text(textwrap.dedent(SCRIPT))
     monkeypatch.setattr(sys, "argv", [str(script), str(path), "1"])
     runpy.run_path(str(script))
     assert capsys.readouterr().out == "6\n"
     entry(path, 1).unlink()
+    if itself:
+        monkeypatch.setattr(sys, "argv", [str(script), str(path), "2"])
+        runpy.run_path(str(script))
+        assert capsys.readouterr().out == "2\n"
+        return
     command = [sys.executable, "-W", "error", str(script), str(path), "2"]
     environment = os.environ | {"PYTHONHASHSEED": "3", "DIFFSIM_UNCHECKED": "1"}
     found = subprocess.run(

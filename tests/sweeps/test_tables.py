@@ -1,5 +1,6 @@
 """Sweeps as datasets and tables: runs, parameters, outputs and outcomes by name."""
 
+import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -80,13 +81,16 @@ def test_arrays_a_run_make_no_table(product):
     assert pair.to_xarray()["slope"].dims == ("run", "slope_axis_0")
 
 
+EULER = ds.Method(diffrax.Euler(), step=0.05)
+
+
 def rod(length=1.0):
     grid = pde.Grid(4, 0.0, length)
     return pde.Evolution(pde.Diffusion(0.1), jnp.ones(4), grid, pde.Dirichlet(0.0))
 
 
 def trajectory(model):
-    return ds.simulate(model, [0.0, 0.1])
+    return ds.simulate(model, [0.0, 0.1], EULER)
 
 
 def test_trajectories_of_a_sweep_keep_their_axes(tmp_path):
@@ -108,7 +112,8 @@ def test_places_that_differ_from_run_to_run_are_no_coordinates():
     assert "x" not in dataset.coords and "time" in dataset.coords
 
     def half_way(model):
-        return ds.simulate(model, model.grid.upper, max_steps=64)
+        method = ds.Method(diffrax.Euler(), step=0.05, max_steps=64)
+        return ds.simulate(model, model.grid.upper, method)
 
     varied = ds.sweep(half_way, rod(), {"grid.upper": np.array([[1.0], [2.0]])})
     np.testing.assert_array_equal(varied.to_xarray().times, [[1.0], [2.0]])
