@@ -93,7 +93,7 @@ def _by_diffrax(simulation, times, method, max_steps=4096):
             there = jnp.abs(t) <= last
             return jax.tree.map(lambda a: jnp.where(there, a, jnp.inf), found)
 
-        found.ys["states"] = jax.vmap(state)(times, jnp.maximum(at, 0))
+        found.ys["states"] = jax.jit(jax.vmap(state))(times, np.maximum(at, 0))
     return found
 
 
@@ -117,7 +117,7 @@ def _assert_alike(found, known, order, tolerance=1e-12, of_steps=1e-6):
 @pytest.mark.parametrize(
     "solver", first_plain(_SOLVERS, 2), ids=lambda s: type(s).__name__
 )
-@pytest.mark.parametrize("place", first_plain(_TIMES, 2))
+@pytest.mark.parametrize("place", first_plain(_TIMES))
 def test_adaptive_run_takes_the_steps_of_diffrax(place, solver):
     times = _TIMES[place]
     method, order = Method(solver, controller=_controller()), np.argsort(times)
@@ -137,7 +137,7 @@ def test_outputs_between_steps_are_as_good_as_the_steps(solver):
     """Diffrax's dense output loses up to a thousand times what the steps do."""
     system = problems.kepler(eccentricity=0.3)
     method = Method(solver, controller=_controller(rtol=1e-8, atol=1e-8))
-    start = simulate(system, 0.0).states
+    start, kepler_step = system.bodies, jax.jit(nbody.kepler_step)
 
     def errors(times):
         found = simulate(system, times, method)
@@ -145,7 +145,7 @@ def test_outputs_between_steps_are_as_good_as_the_steps(solver):
             a[..., 1, :] - a[..., 0, :]
             for a in (start.positions, start.velocities, found.states.positions)
         )
-        exact, _ = nbody.kepler_step(x0, v0, times, system.bodies.masses.sum())
+        exact, _ = kepler_step(x0, v0, times, system.bodies.masses.sum())
         return found.steps, np.linalg.norm(x - exact, axis=-1)
 
     steps, between = errors(np.linspace(0.01, 20.0, 300))
@@ -170,7 +170,7 @@ def test_large_states_take_the_steps_of_diffrax():
     decay = Decay(jnp.zeros(1))
     method = Method(diffrax.Dopri5(), controller=_controller())
     found = simulate(decay, _TIMES["several in a step"], method)
-    known = _by_diffrax(decay, _TIMES["several in a step"], method)
+    known = _by_diffrax(decay, _TIMES["several in a step"], method, 64)
     _assert_alike(found, known, slice(None))
 
 

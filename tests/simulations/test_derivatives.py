@@ -122,7 +122,8 @@ def gradients(function, method, *arguments):
         yield jax.jit(jax.grad(lambda p, m=m: function(p, m, *arguments)))(_AT)
 
 
-@pytest.mark.parametrize("solver", first_plain([Leapfrog(), Yoshida4()]))
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [Leapfrog(), Yoshida4()])
 def test_reversible_adjoint_has_the_gradient_of_the_stored_run(functional, solver):
     run, _ = functional
     stored, back = gradients(run, Method(solver, 0.1))

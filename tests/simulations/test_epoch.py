@@ -127,6 +127,7 @@ def test_event_conditioned_on_time_happens_at_its_date(driven):
     np.testing.assert_allclose(found.events[0].times, _DATE + 0.7, rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_frozen_steps_at_a_julian_date_repeat_the_run(driven):
     method = Method(diffrax.Tsit5())
     simulation = free(driven, _DATE)
@@ -163,6 +164,7 @@ def test_step_times_of_controllers_are_absolute(driven, controller):
     np.testing.assert_allclose(found.states[0], exact, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_derivatives_by_epoch_and_time_are_right_at_a_julian_date(driven):
     method = Method(Yoshida4(), 0.05, max_steps=40)
 

@@ -96,7 +96,7 @@ def bouncing(derivatives, method):
     return zip(every(run), every(lambda p: flight(*p, t, 3)), strict=True)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["adaptive", "fixed"]))
 def test_bouncing_ball_has_the_derivative_of_its_closed_form(method):
     for found, exact in bouncing([jax.jacfwd, jax.jacrev], method):
         np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
@@ -234,7 +234,7 @@ def test_terminal_event_has_the_derivative_of_its_closed_form(method):
 
 
 def test_several_events_are_recorded_separately():
-    """Apex and floor of one flight, in turn; a batch is its members."""
+    """Apex and floor of each flight, in turn, of all members of a batch."""
     apex = Event(lambda t, y, args: y[1][0], direction="down")
 
     def run(p):
@@ -243,16 +243,14 @@ def test_several_events_are_recorded_separately():
         return [event.times[:3] for event in found.events], found.states
 
     points = P0 + jnp.array([[0.0, 0, 0], [0.5, 0.2, -0.05]])
-    (tops, floors), _ = together = jax.jit(jax.vmap(run))(points)
-    run = jax.jit(run)
+    (tops, floors), states = jax.jit(jax.vmap(run))(points)
     for i, p in enumerate(points):
         up = p[1] / p[0]
         np.testing.assert_allclose(tops[i, 0], up, rtol=1e-12)
         np.testing.assert_allclose(floors[i, 0], 2 * up, rtol=1e-12)
         np.testing.assert_allclose(tops[i, 1], 2 * up + p[2] * up, rtol=1e-12)
-        alone = run(p)
-        for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_allclose(a[i], b, rtol=1e-12)
+        state = jnp.concatenate(states, axis=1)[i]
+        np.testing.assert_allclose(state, flight(*p, 2.2, 2), rtol=1e-12)
 
 
 @pytest.mark.gpu
@@ -297,7 +295,7 @@ def test_surplus_events_can_be_passed_over():
     np.testing.assert_allclose(found.times, [np.pi / 2, 3 * np.pi / 2], rtol=1e-9)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_plain(["adaptive", "fixed"]))
 def test_outputs_after_the_limit_of_resets_are_nan(method):
     """The bounces of this ball pile up before 0.72 s, more than steps allow for."""
     few = Event(FLOOR.condition, direction="down", reset=bounced, limit=2)

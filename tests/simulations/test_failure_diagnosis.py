@@ -59,6 +59,7 @@ def test_blow_up_is_diagnosed_in_both_precisions_and_time_directions(dtype, time
     assert float(found.final.t) == pytest.approx(0.5 * times, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_failure_before_the_epoch_is_reported_with_its_time():
     with pytest.raises(RuntimeError, match=r"at t = -0\.5\."):
         simulate(Square(jnp.asarray(-2.0)), [-1.0, 1.0])
@@ -152,6 +153,7 @@ def test_error_under_jit_has_no_numbers():
         jax.jit(lambda y: simulate(Square(y), 1.0).states)(2.0)
 
 
+@pytest.mark.slow
 def test_failed_run_in_a_batch_leaves_the_others_unchanged():
     with ds.simulations.failures_as_nan():
         run = jax.vmap(lambda y: simulate(Square(y), 0.4).states)

@@ -15,6 +15,8 @@ from diffsim import nbody, pde, simulations
 pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
 
 TIMES = np.array([0.0, 0.05, 0.1])
+#: To compile.
+QUICK = ds.Method(diffrax.Euler(), 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def orbit():
         names=("Star", "b"),
     )
     dust = nbody.TestParticles([[2.0, 0, 0]], [[0, 0.7, 0]], names=("dust",))
-    return ds.simulate(nbody.NBody(bodies, test_particles=dust), TIMES)
+    return ds.simulate(nbody.NBody(bodies, test_particles=dust), TIMES, QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def gas():
     law = pde.Euler(1.4)
     density = 1 + 0.1 * jnp.sin(2 * jnp.pi * grid.centers[0] / 3)
     start = law.state(density, 0.0, 1.0)
-    return ds.simulate(pde.Evolution(law, start, grid, pde.Outflow()), TIMES)
+    return ds.simulate(pde.Evolution(law, start, grid, pde.Outflow()), TIMES, QUICK)
 
 
 def test_dataset_of_bodies_has_their_names_and_numbers(orbit):
@@ -212,7 +214,7 @@ def test_axes_pass_through_jit_and_vmap():
         start = pde.Evolution(
             model.equation, scale * model.initial, grid, model.boundary
         )
-        return ds.simulate(start, TIMES, max_steps=64)
+        return ds.simulate(start, TIMES, QUICK)
 
     many = jax.jit(jax.vmap(run))(jnp.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="trajectory must be one, got a batch"):
@@ -227,7 +229,9 @@ def test_axes_pass_through_jit_and_vmap():
 
 def test_other_observables_have_no_axes(orbit):
     bodies = nbody.Bodies([1.0], [[0.0, 0, 0]], [[0.0, 0, 0]], names=("Star",))
-    found = ds.simulate(nbody.NBody(bodies), TIMES, observe=lambda t, y: y[0][0, :2])
+    found = ds.simulate(
+        nbody.NBody(bodies), TIMES, QUICK, observe=lambda t, y: y[0][0, :2]
+    )
     assert found.axes is None
     assert found.to_xarray().state.dims == ("time", "state_axis_0")
 

@@ -59,6 +59,7 @@ def test_concrete_run_under_failures_as_nan_continues(driven, few_steps):
     np.testing.assert_allclose(found.states, exact(driven(), _TIMES), atol=2e-7)
 
 
+@pytest.mark.slow
 def test_float32_run_continues_beyond_the_initial_step_bound(driven, few_steps):
     found = simulate(driven(dtype=jnp.float32), _TIMES)
     assert found.states.dtype == jnp.float32

@@ -75,7 +75,10 @@ def test_first_adaptive_step_may_be_given(driven):
     [
         diffrax.ReversibleHeun(),  # carries a second state along
         diffrax.LeapfrogMidpoint(),  # carries its last step along
-        diffrax.Kvaerno3(root_finder=diffrax.VeryChord(1e-10, 1e-10)),  # implicit
+        pytest.param(  # implicit
+            diffrax.Kvaerno3(root_finder=diffrax.VeryChord(1e-10, 1e-10)),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda solver: type(solver).__name__,
 )

@@ -96,7 +96,8 @@ def test_one_time_has_no_time_axis(driven):
 
 def test_the_epoch_itself_is_the_initial_state(driven):
     simulation = driven(t0=0.4)
-    for method in (Method(Leapfrog(), 0.1), _ADAPTIVE):
+    interpolated = Method(diffrax.HalfSolver(diffrax.Midpoint()), max_steps=64)
+    for method in (Method(Leapfrog(), 0.1), _ADAPTIVE, interpolated):
         states = simulate(simulation, [0.4], method).states
         np.testing.assert_array_equal(states[0], simulation.start)
 

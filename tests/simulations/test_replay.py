@@ -188,7 +188,7 @@ class Relaxing(AbstractSimulation):
         return _method(integrators.KenCarp4())
 
 
-@pytest.mark.parametrize("times", [[0.1, 0.11, 0.9], [-0.1, -0.02]])
+@pytest.mark.parametrize("times", first_plain([[0.1, 0.11, 0.9], [-0.1, -0.02]]))
 @pytest.mark.parametrize(
     "solver", first_plain(_IMPLICIT), ids=lambda s: type(s).__name__
 )
@@ -208,7 +208,7 @@ def test_derivatives_of_implicit_solvers_agree_with_diffrax(solver, times):
         _close(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("max_steps", first_plain([1, 3, 2, 40], 2))
+@pytest.mark.parametrize("max_steps", first_plain([1, 2, 3, 40]))
 def test_derivatives_are_right_for_any_max_steps(max_steps):
     """Where the steps do not suffice what was reached has its derivative."""
     method = _method(diffrax.Dopri5(), max_steps=max_steps, tolerance=1e-2)

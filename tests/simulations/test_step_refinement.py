@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 from diffsim.integrators import Leapfrog
 from diffsim.simulations import Method, refined_steps, simulate
@@ -16,12 +17,14 @@ LOOSE = diffrax.PIDController(rtol=1e-4, atol=1e-4)
 
 @pytest.mark.parametrize(
     ("method", "ratio"),
-    [
-        # second order: half the step, a quarter of the error
-        (Method(Leapfrog(), 0.1), 4),
-        # its local error is held to a tenth of the tolerance
-        (Method(diffrax.Tsit5(), controller=LOOSE), 10),
-    ],
+    first_plain(
+        [
+            # second order: half the step, a quarter of the error
+            (Method(Leapfrog(), 0.1), 4),
+            # its local error is held to a tenth of the tolerance
+            (Method(diffrax.Tsit5(), controller=LOOSE), 10),
+        ]
+    ),
     ids=["half the step", "a tenth of the tolerance"],
 )
 def test_refined_errors_are_smaller_by_the_order_of_the_solver(driven, method, ratio):
