@@ -253,7 +253,6 @@ def test_several_events_are_recorded_separately():
         np.testing.assert_allclose(state, flight(*p, 2.2, 2), rtol=1e-12)
 
 
-@pytest.mark.slow
 def test_apsides_of_an_orbit_are_half_a_period_apart():
     sun = ds.nbody.Bodies(
         [1.0, 0.0], [[0, 0, 0], [0.7, 0, 0]], [[0, 0, 0], [0, np.sqrt(1.3 / 0.7), 0]]
