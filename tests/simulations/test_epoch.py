@@ -103,6 +103,15 @@ def test_forces_of_float32_states_receive_the_absolute_time_rounded_once(driven)
     assert told[0] == jnp.float32
     assert float(found.states[0]) == np.float32(date + 0.2)
 
+    class Clock(type(driven())):
+        def terms(self):
+            return diffrax.ODETerm(lambda t, y, args: (t - _DATE, 0 * y[1]))
+
+    # Singles are quarters there: of 0.2 and of 0.35 the nearest is 0.25.
+    single = Clock(*jnp.zeros((2, 1), "f4"), jnp.zeros(2, "f4"), _DATE + 0.2)
+    found = simulate(single, _DATE + 0.5, Method(diffrax.Euler(), 0.15))
+    np.testing.assert_allclose(found.states[0], 2 * 0.15 * 0.25, rtol=1e-6)
+
 
 @pytest.mark.parametrize("method", first_plain([_METHODS[2], _METHODS[0]]))
 def test_times_of_events_steps_and_final_state_are_float64_dates(driven, method):
