@@ -1,7 +1,5 @@
 """The Taylor test passes right derivatives and fails wrong ones."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -205,19 +203,8 @@ _AT_ZERO = {
 }
 
 
-_WRONG = [
-    ("sine at 0", 0.0),
-    ("sine at pi", 1 + 1e-4),
-    ("a line", -1.0),
-    ("a small line", 7.0),
-    ("a difference", 1 + 1e-4),
-]
-_ALL = set(itertools.product(_AT_ZERO, (-1.0, 0.0, 1 + 1e-4, 7.0)))
-
-
-@pytest.mark.parametrize(
-    ("name", "factor"), first_plain([*_WRONG, *sorted(_ALL - {*_WRONG})], len(_WRONG))
-)
+@pytest.mark.parametrize("factor", first_plain([1 + 1e-4, 0.0, -1.0, 7.0], 2))
+@pytest.mark.parametrize("name", _AT_ZERO)
 def test_wrong_derivative_at_a_zero_output_is_detected(name, factor):
     function, derivative, at = _AT_ZERO[name]
     wrong = _with_derivative(function, lambda x: factor * derivative(x))
