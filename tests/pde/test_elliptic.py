@@ -148,6 +148,7 @@ def test_leading_axes_are_independent_problems(elliptic):
         np.testing.assert_allclose(found[i], one, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_precision_is_that_of_the_right_hand_side(elliptic):
     domain = elliptic.plate(elliptic.boundaries["periodic"], elliptic.boundaries["RD"])
     k, alpha = elliptic.coefficients(domain.grid)

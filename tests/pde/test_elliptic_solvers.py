@@ -43,6 +43,7 @@ def test_solution_scales_with_tiny_and_huge_data(solver):
         return pde.poisson(size * f, cold, coefficient=k, solver=solver) / size
 
     one = found(jnp.float32(1))
+    assert one.dtype == jnp.float32
     for size in (1e-30, 1e-18, 1e18, 1e30):
         scaled = found(jnp.float32(size))
         np.testing.assert_allclose(scaled, one, atol=2e-6 * np.max(np.abs(one)))

@@ -198,6 +198,17 @@ def test_stationary_contact_is_preserved():
     assert change(pde.HLL()) > 0.01
 
 
+def test_supersonic_flux_is_that_of_the_side_it_comes_from():
+    gas = pde.Euler(GAMMA)
+    for solver in (pde.HLLC(), pde.HLL()):
+        for v in (3.0, -3.0):
+            sides = [
+                tuple(map(jnp.asarray, side)) for side in ((1.0, v, 1.0), (0.5, v, 0.4))
+            ]
+            exact = gas.flux(sides[0 if v > 0 else 1], 0)
+            np.testing.assert_allclose(solver.flux(gas, *sides, 0), exact, rtol=1e-14)
+
+
 def test_fields_and_state_are_inverse_of_each_other():
     gas, x = pde.Euler(1.3), pde.Grid((3, 4)).centers
     given = (1 + x[0], jnp.sin(x), 2 + x[1])

@@ -170,6 +170,7 @@ def test_traced_probe_beyond_boundary_is_nan():
             jax.jit(lambda u, x=given: pde.probe(u, x, domain))(random(5, 5))
 
 
+@pytest.mark.slow
 def test_batched_probes_match_single_ones_and_keep_float32():
     domain = pde.Domain(pde.Grid((5, 4)), (pde.Robin(1.0, 2.0, 0.3), pde.Periodic()))
     u = random(3, 1, 5, 4)

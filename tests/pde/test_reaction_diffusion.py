@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import pde
@@ -36,7 +37,7 @@ def test_fisher_front_matches_closed_form_with_derivative():
     np.testing.assert_allclose(np.log2(np.divide(error(64), error(128))), 2, atol=0.1)
 
 
-@pytest.mark.parametrize("space", [pde.FiniteVolume(), pde.Fourier()])
+@pytest.mark.parametrize("space", first_plain([pde.FiniteVolume(), pde.Fourier()]))
 def test_uniform_fields_only_react(space):
     grid = pde.Grid((4, 4))
     start, t, r = 0.3, 0.7, 1.7

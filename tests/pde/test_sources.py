@@ -15,6 +15,7 @@ RING = pde.Grid(16, 0.0, 2 * np.pi)
 G = 9.81
 
 
+@pytest.mark.slow
 def test_gas_in_free_fall():
     """v = −g t where nothing else acts, and heat stays what it was."""
     gas = pde.Euler(1.4, source=lambda t, x, u: -G * jnp.stack([0 * u[0], u[0], u[1]]))

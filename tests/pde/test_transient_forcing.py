@@ -86,7 +86,6 @@ def test_source_of_a_hundredth_of_a_run_is_resolved(name, end):
     np.testing.assert_allclose(run.states[1], 1.0, atol=tolerance)
 
 
-@pytest.mark.slow
 def test_boundary_pulse_of_a_hundredth_of_a_run_is_resolved():
     """What it lets in at a given slope stays: g Δt over the length."""
     wall = pde.Neumann(lambda t, x: jnp.where((t > 50) & (t < 51), 1.0, 0.0))
