@@ -79,7 +79,7 @@ def collected() -> list[Row]:
         options = ["--collect-only", "-q", "-n0", "-m", ""]
         status = pytest.main(options, plugins=[Collector()])
     if status:
-        sys.exit(f"the tests cannot be collected\n{printed.getvalue()}")
+        sys.exit(f"the tests cannot be collected\n{printed.getvalue()[-3000:]}")
     return rows
 
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
 import pytest
-import pytest
 
 from diffsim._results import RESULTS
 from diffsim.implicit import (
