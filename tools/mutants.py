@@ -1,4 +1,4 @@
-"""Breaks one rule of the library at a time, and says which row of the tests notices.
+"""Break one rule of the library at a time, and say which row of the tests notices.
 
 `python tools/mutants.py` tries all rules of `tools/mutant_table.py`, and
 `python tools/mutants.py 'kepler-*'` those of these names. Each is broken in a copy of
@@ -33,6 +33,8 @@ from mutant_table import MUTANTS, Mutant, mutated, package_of
 
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Tests of the structure share tables with others.
+sys.path.append(str(ROOT / "tests"))
 #: Its rows compare the table with the code, and fail wherever a mutant is applied.
 _OF_THE_TABLE = "tests/test_mutants.py"
 #: What pytest says of rows that failed, and of files that could not be read.
