@@ -149,6 +149,7 @@ _SIMULATIONS = (
         "left = None if count is None else count - done",
         "left = None if count is None else count + 0 * done",
         "A run that is differentiated takes the steps of one that is not.",
+        "tests/simulations/test_derivatives.py",
     ),
     Mutant(
         "event-found-at-its-start",
@@ -295,7 +296,7 @@ _NBODY = (
         'check_finite("softening", self.softening)',
         'check_finite("G", self.softening)',
         "An error names the argument that is wrong.",
-        "tests/nbody/test_invalid_parameters.py",
+        "tests/nbody/test_usage_errors.py",
     ),
 )
 
@@ -330,6 +331,7 @@ _PDE = (
         "passed = jnp.where(rightwards, below_zero(slow), above_zero(fast))",
         "passed = jnp.where(rightwards, slow, fast)",
         "Where all waves run one way the flux is that of the side they come from.",
+        "tests/pde/test_euler.py",
     ),
     Mutant(
         "fourier-adjoint-counts-modes-once",
@@ -495,6 +497,7 @@ _SWEEPS = (
         "self.keep(chunk.runs, found._replace(cost=None))",
         "self.keep(np.sort(chunk.runs), found._replace(cost=None))",
         "Runs that are sorted by their cost keep their own outcomes.",
+        "tests/sweeps/test_run_costs.py",
     ),
     Mutant(
         "nan-counts-as-success",
