@@ -19,7 +19,7 @@ PAGE = TIERS.Row("tests/test_docs.py::test_c[faq]", SLOW, frozenset({"docs/faq.m
 PLAIN = TIERS.Row("tests/pde/test_heat.py::test_d")
 ROWS = [HEAT, PAGE, BODIES, PLAIN]
 #: Seconds of a tier's rows together and of any of them, one after the other, cold.
-BUDGETS = {"plain": (900, 8), "slow": (6600, 60), "release": (3600, 900)}
+BUDGETS = {"plain": (1100, 8), "slow": (4500, 60), "release": (1800, 900)}
 
 
 def is_turn_of(turn, row):
