@@ -141,6 +141,19 @@ def test_epochs_of_the_data_are_those_among_all(every):
         np.testing.assert_array_equal(some.epochs[name], numbers)
 
 
+@pytest.mark.slow
+def test_eclipses_of_equal_stars_are_half_a_period_apart():
+    system, first = pair([1.0, 1.0]), 1.5 * np.pi
+    times = [
+        nbody.transit_times(system, 1, until=13.0).times[1],
+        nbody.transit_times(system, 0, star=1, until=13.0).times[0],
+        nbody.transit_times(system, 1, until=13.0, occultations=True).times[1],
+    ]
+    np.testing.assert_allclose(times[0], [first, first + 2 * np.pi], rtol=1e-11)
+    np.testing.assert_allclose(times[1], times[0] - np.pi, rtol=1e-11)
+    np.testing.assert_allclose(times[2], times[0] - np.pi, rtol=1e-11)
+
+
 def test_a_star_passes_behind_its_equal_where_that_transits():
     system, options = pair([1.0, 1.0]), {"star": 1, "occultations": True}
     found = nbody.transit_times(system, 0, until=13.0, **options).times[0]
