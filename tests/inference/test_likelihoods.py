@@ -70,9 +70,9 @@ def test_rows_are_the_gradient_of_the_loss_and_of_the_log_prob(name):
 
 @every(5, without=("custom",))
 def test_expected_information_is_the_covariance_of_the_score(name):
-    """Over 5000 drawn data sets; four standard errors of each entry."""
+    """Over 20,000 drawn data sets; four standard errors of each entry."""
     case = CASES[name]
-    names, count = case.start, 5000
+    names, count = case.start, 20_000
     prediction = case.predict(case.model)
     likelihood = case.likelihood(case.model)
     keys = jax.random.split(jax.random.key(1), count)
