@@ -240,10 +240,10 @@ def test_unsolvable_system_gives_nan(linear_solver):
 
 @pytest.mark.parametrize("n", [2, 3, 7])
 def test_badly_scaled_rows_and_columns_are_solved(n):
-    rows, columns = 10.0 ** jnp.linspace(-9, 9, n), 10.0 ** jnp.linspace(0, 6, n)
-    full, x = FULL[:n, :n], FULL[0, :n]
-    matrix = rows[:, None] * full * columns
-    found, _ = solutions(Dense(), matrix, rows * (full @ x))
+    rows, columns = 10.0 ** np.linspace(-9, 9, n), 10.0 ** np.linspace(0, 6, n)
+    full, x = np.asarray(FULL)[:n, :n], np.asarray(FULL)[0, :n]
+    matrix = jnp.asarray(rows[:, None] * full * columns)
+    found, _ = solutions(Dense(), matrix, jnp.asarray(rows * (full @ x)))
     np.testing.assert_allclose(found * columns, x, rtol=1e-10)
 
 

@@ -360,7 +360,8 @@ def test_gradient_that_is_not_finite_where_the_density_is_stays():
 
     density = log_density(root, {"x": 0.5}, DATA, noise=Gaussian(0.1))
     u = jnp.array([0.0])
-    assert np.isfinite(density(u)) and not np.isfinite(jax.grad(density)(u)[0])
+    value, slope = jax.jit(jax.value_and_grad(density))(u)
+    assert np.isfinite(value) and not np.isfinite(slope[0])
 
 
 def test_arrays_that_predict_and_noise_close_over_may_be_traced():
@@ -388,14 +389,12 @@ def test_arrays_that_predict_and_noise_close_over_may_be_traced():
         every = jax.jit(lambda *given: [way(of, (0, 1, 2))(*given) for way in ways])
         return lambda *given: jax.tree.leaves(every(*given))
 
-    found = derivatives(at)
-    for one, other in zip(
-        found(0.1, 0.3, u), derivatives(exact)(0.1, 0.3, u), strict=True
-    ):
+    found, known = derivatives(at), derivatives(exact)(0.1, 0.3, u)
+    for one, other in zip(found(0.1, 0.3, u), known, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     shifts = jnp.array([0.1, 0.9])
-    batch = jax.vmap(jax.grad(at, 2), (0, None, None))(shifts, 0.3, u)
-    np.testing.assert_allclose(batch[0], jax.grad(exact, 2)(0.1, 0.3, u), rtol=1e-12)
+    batch = jax.jit(jax.vmap(jax.grad(at, 2), (0, None, None)))(shifts, 0.3, u)
+    np.testing.assert_allclose(batch[0], known[-1], rtol=1e-12)
     assert batch[1] == 0
     assert all(x == 0 for x in found(0.9, 0.3, u))
 

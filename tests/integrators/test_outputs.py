@@ -80,6 +80,12 @@ def test_steps_end_at_outputs_and_none_is_tiny():
     assert np.min(np.diff(found[found >= 0])[5:]) > 1e-3
 
 
+@pytest.mark.slow
+def test_outputs_beside_the_epoch_are_ends_of_steps():
+    both = np.array([-1e-3, -5e-4, 5e-4, 1e-3])
+    assert np.all(np.isin(both, ends(both)))
+
+
 PID = diffrax.PIDController(rtol=1e-8, atol=1e-8)
 MANY = np.linspace(0.0, 0.3, 1001)
 

@@ -13,6 +13,7 @@ from diffsim.nbody._forces._direct_sum import FEW
 from diffsim.sweeps._batch_last import batch_last
 
 
+@jax.jit
 def plain(x, gm, softening):
     """Accelerations as one would write them; the first bodies attract."""
     sources = x[:, : gm.size]

@@ -1,5 +1,6 @@
 """The post-Newtonian accelerations, against the published formula term by term."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,6 +38,7 @@ def einstein_infeld_hoffmann(x, v, mu, c):
     return found / c**2
 
 
+@eqx.filter_jit
 def acceleration(force, x, v, mu):
     return force.acceleration(jnp.zeros(()), jnp.asarray(x.T), jnp.asarray(v.T), mu).T
 

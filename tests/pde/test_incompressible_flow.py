@@ -37,7 +37,8 @@ def test_taylor_green_decays_at_discrete_rate_with_derivative(walls):
         flow = pde.IncompressibleFlow(nu, grid, walls, initial=vortices)
         return ds.simulate(flow, 0.5, ds.Method(diffrax.Heun(), 0.05)).final.y
 
-    start = pde.IncompressibleFlow(nu, grid, walls, initial=vortices).initial_state()
+    flow = pde.IncompressibleFlow(nu, grid, walls, initial=vortices)
+    start = eqx.filter_jit(flow.initial_state)()
     both = jax.jit(lambda nu: jax.jvp(run, (nu,), (1.0,)))(nu)
     for y, slope, y0 in zip(*both, start, strict=True):
         factor = 1 + z + z**2 / 2
@@ -104,10 +105,10 @@ def test_inflow_equals_outflow():
 def test_inviscid_rate_conserves_energy(walls):
     grid = pde.Grid((7, 6), 0.0, (1.0, 1.3))
     flow = pde.IncompressibleFlow(0.0, grid, walls, initial=swirl)
-    y = flow.initial_state()
+    y = eqx.filter_jit(flow.initial_state)()
     rate = rate_of(flow, 0.0, y)
-    work = [jnp.sum(a * b) for a, b in zip(y, rate, strict=True)]
-    size = sum(jnp.sum(jnp.abs(a * b)) for a, b in zip(y, rate, strict=True))
+    work = [np.sum(a * np.asarray(b)) for a, b in zip(y, rate, strict=True)]
+    size = sum(np.sum(np.abs(a * np.asarray(b))) for a, b in zip(y, rate, strict=True))
     assert abs(sum(work)) < 1e-13 * size
 
 
@@ -127,7 +128,7 @@ def test_pressure_balances_gradient_forcing():
     """∇p = f where nothing moves."""
     grid = pde.Grid((6, 5))
     flow = pde.IncompressibleFlow(0.1, grid, pde.NoSlip(), forcing=(0.3, -1.0))
-    p = flow.pressure(0.0, flow.initial_state())
+    p = jax.jit(lambda: flow.pressure(0.0, flow.initial_state()))()
     x, y = grid.centers - 0.5
     np.testing.assert_allclose(p, 0.3 * x - y, atol=1e-13)
 
@@ -205,9 +206,8 @@ def test_initial_field_at_cell_centers_is_averaged_onto_faces():
     walls = (pde.Periodic(), pde.Periodic())
     grid = pde.Grid((12, 12), 0.0, TURN)
     given = {"initial": vortices(grid.centers)}, {"initial": vortices}
-    start, exact = (
-        pde.IncompressibleFlow(0.1, grid, walls, **one).initial_state() for one in given
-    )
+    flows = (pde.IncompressibleFlow(0.1, grid, walls, **one) for one in given)
+    start, exact = (eqx.filter_jit(flow.initial_state)() for flow in flows)
     for a, b in zip(start, exact, strict=True):
         np.testing.assert_allclose(a, np.cos(grid.spacing[0] / 2) * b, atol=1e-14)
 
@@ -264,9 +264,9 @@ def test_force_on_obstacle_is_momentum_lost_by_periodic_flow():
     flow = pde.IncompressibleFlow(
         0.01, grid, pde.Periodic(), obstacle=body, initial=swirl
     )
-    y = flow.initial_state()
-    lost = [-jnp.sum(a) * grid.volume for a in rate_of(flow, 0.0, y)]
-    np.testing.assert_allclose(flow.force(0.0, y), lost, rtol=1e-11)
+    y = eqx.filter_jit(flow.initial_state)()
+    lost = [-np.sum(a) * grid.volume for a in rate_of(flow, 0.0, y)]
+    np.testing.assert_allclose(eqx.filter_jit(flow.force)(0.0, y), lost, rtol=1e-11)
 
 
 @pytest.mark.slow

@@ -218,20 +218,20 @@ def test_nonlinear_part_conserves_energy_and_is_solenoidal(form, ndim):
     u = jnp.asarray(rng.normal(size=(equation.channels(ndim), *grid.shape)))
     z = modes.fft(u)
     if form == "velocity":
-        k = jnp.stack([jnp.broadcast_to(a, modes.shape) for a in modes.wavenumbers])
-        z = z - k * jnp.sum(k * z, 0) / jnp.where(
-            modes.wavenumber_squared > 0, modes.wavenumber_squared, 1
-        )
+        k = np.stack([np.broadcast_to(a, modes.shape) for a in modes.wavenumbers])
+        squared = np.asarray(modes.wavenumber_squared)
+        z = np.asarray(z)
+        z = z - k * np.sum(k * z, 0) / np.where(squared > 0, squared, 1)
     rate = jax.jit(lambda z: modes.ifft(equation.nonlinear(0.0, z, modes)))(z)
     # Energy is ∫u², or ∫ψω of a vorticity, which keeps ∫ω² as well.
     weights = [modes.ifft(z)]
     weights += [modes.ifft(modes.inverse_laplacian(z))] if form == "vorticity" else []
     for weight in weights:
-        scale = jnp.sum(jnp.abs(weight * rate))
-        assert abs(jnp.sum(weight * rate)) < 1e-13 * scale
+        product = np.asarray(weight) * np.asarray(rate)
+        assert abs(np.sum(product)) < 1e-13 * np.sum(np.abs(product))
     if form == "velocity":
-        divergence = jnp.sum(k * modes.fft(rate), 0)
-        assert jnp.max(jnp.abs(divergence)) < 1e-11 * jnp.max(jnp.abs(rate))
+        divergence = np.sum(k * np.asarray(modes.fft(rate)), 0)
+        assert np.max(np.abs(divergence)) < 1e-11 * np.max(np.abs(rate))
 
 
 TIMES = [0.02, 0.04]
