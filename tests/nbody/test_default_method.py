@@ -23,7 +23,7 @@ def sun_and_nine_planets():
     keep = np.array([name != "Moon" for name in system.bodies.names])
     names = [name for name in system.bodies.names if name != "Moon"]
     leaves = (system.bodies.masses, system.bodies.positions, system.bodies.velocities)
-    bodies = nbody.Bodies(*(leaf[keep] for leaf in leaves), names=names)
+    bodies = nbody.Bodies(*(np.asarray(leaf)[keep] for leaf in leaves), names=names)
     return nbody.NBody(bodies)
 
 
