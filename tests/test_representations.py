@@ -132,8 +132,8 @@ def numbers(thing):
 
 
 def test_a_batch_is_shown_by_its_types(thing):
-    batch = eqx.filter_vmap(lambda _: eqx.filter(thing, eqx.is_array_like))(np.ones(2))
-    shown(batch)
+    batched = eqx.filter_vmap(lambda _: eqx.filter(thing, eqx.is_array_like))
+    shown(eqx.filter_jit(batched)(np.ones(2)))
 
 
 def test_shapes_alone_are_shown(thing):

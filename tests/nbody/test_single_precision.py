@@ -1,5 +1,6 @@
 """Forces in single precision, in every system of units, against double precision."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -188,8 +189,8 @@ def test_the_energy_of_planets_in_kilograms_is_that_of_double_precision():
 def test_single_body_at_the_origin_has_zero_acceleration():
     for mass in (1.0, 1.3e26):
         gm, x = jnp.asarray([mass], jnp.float32), jnp.zeros((3, 1), jnp.float32)
-        acceleration = nbody.Gravity().acceleration(0.0, x, None, gm)
-        np.testing.assert_array_equal(acceleration, np.zeros((3, 1)))
+        found = eqx.filter_jit(nbody.Gravity().acceleration)(0.0, x, None, gm)
+        np.testing.assert_array_equal(found, np.zeros((3, 1)))
 
 
 @jax.jit

@@ -1,6 +1,7 @@
 """A driven oscillator, which has a closed form, for every test of `simulate`."""
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -34,6 +35,7 @@ class Driven(AbstractSimulation):
     def observe(self, t, y):
         return jnp.stack(y)
 
+    @eqx.filter_jit
     def exact(self, t):
         """Observed state at `t` in closed form."""
         w, root = _FREQUENCY, jnp.sqrt(self.k)
