@@ -108,16 +108,28 @@ def pytest_configure(config):
 
 def _delete_unreadable(folder):
     """Delete what a process left half written: JAX would never write it again."""
+    for entry in folder.glob("*-cache"):
+        if not _is_whole(entry.read_bytes()):
+            entry.unlink(missing_ok=True)
+
+
+_ZSTANDARD = bytes.fromhex("28b52ffd")
+
+
+def _is_whole(program):
+    """Whether it can be read: JAX compresses by zlib, or by Zstandard where that is."""
     decompress, errors = zlib.decompress, zlib.error
-    if sys.version_info >= (3, 14):  # as JAX itself decides
+    if program.startswith(_ZSTANDARD):
+        if sys.version_info < (3, 14):
+            return True
         from compression import zstd
 
         decompress, errors = zstd.decompress, zstd.ZstdError
-    for entry in folder.glob("*-cache"):
-        try:
-            decompress(entry.read_bytes())
-        except errors:
-            entry.unlink(missing_ok=True)
+    try:
+        decompress(program)
+    except errors:
+        return False
+    return True
 
 
 def pytest_collection_modifyitems(items):
@@ -127,6 +139,20 @@ def pytest_collection_modifyitems(items):
         listed = item.path.stem in _CORE.get(item.path.parent.name, ())
         if listed and not marks & {"slow", "release"}:
             item.add_marker("core")
+
+
+_LEFT_OUT = []
+
+
+def pytest_deselected(items):
+    """What `-m` leaves out has a budget, too."""
+    _LEFT_OUT.extend(items)
+
+
+@pytest.fixture
+def every_row(request):
+    """All rows that were collected, also those that do not run."""
+    return [*request.session.items, *_LEFT_OUT]
 
 
 def pytest_collection_finish(session):

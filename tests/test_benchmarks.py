@@ -51,6 +51,7 @@ def benchmarks(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.about("benchmarks/")
 def test_tiny_case_runs_from_the_command_line(tmp_path):
     command = [sys.executable, "-m", "benchmarks.run", "--tiny"]
     chosen = ["--only", "direct_sum_4096", "gpu_sweep", "--out", str(tmp_path)]
@@ -107,6 +108,7 @@ def test_device_run_measures_rates_and_errors(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.about("benchmarks/")
 def test_device_run_goes_through_every_case(benchmarks, tmp_path):
     record = device_run(tmp_path)
     cases = benchmarks("cases._device_rows").CASES
@@ -118,6 +120,7 @@ def test_device_run_goes_through_every_case(benchmarks, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.about("benchmarks/")
 def test_device_run_goes_on_after_a_process_that_ended(benchmarks):
     with contextlib.closing(benchmarks("device")._workers(tiny=True)) as workers:
         (answer,) = next(workers).answers("no such case", 100)
@@ -210,6 +213,7 @@ def test_compile_phases_exclude_nested_phases(benchmarks, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.about("benchmarks/")
 def test_first_result_of_a_fresh_process_matches_plain_jax(benchmarks):
     alternate = benchmarks("cases._fresh_processes").alternate
     (ours,), (by_hand,) = alternate(1, ["ours.ode"], ["by_hand.ode"])

@@ -57,6 +57,7 @@ def test_every_example_has_a_picture():
 
 
 @pytest.mark.slow
+@pytest.mark.about("tools/make_gallery.py")
 @pytest.mark.parametrize("name", REMADE)
 def test_picture_is_what_its_code_draws(name, tmp_path):
     """Seen from afar: another Matplotlib places letters a little otherwise."""

@@ -16,8 +16,12 @@ SLOW = frozenset({"slow"})
 BODIES = TIERS.Row("tests/nbody/test_bodies.py::test_a[x]", SLOW)
 HEAT = TIERS.Row("tests/pde/test_heat.py::test_b", frozenset({"release"}))
 PAGE = TIERS.Row("tests/test_docs.py::test_c[faq]", SLOW, frozenset({"docs/faq.md"}))
+DRAWN = TIERS.Row("tests/test_gallery.py::test_e", SLOW, frozenset({"tools/draw/"}))
 PLAIN = TIERS.Row("tests/pde/test_heat.py::test_d")
-ROWS = [HEAT, PAGE, BODIES, PLAIN]
+ROWS = [HEAT, PAGE, BODIES, DRAWN, PLAIN]
+EVERY_ONE = dict.fromkeys(ROWS[:-1], TIERS.OF_ALL)
+#: Rows of no package.
+BESIDE = dict.fromkeys([PAGE, DRAWN], TIERS.OF_ALL)
 #: Seconds of a tier's rows together and of any of them, one after the other, cold.
 BUDGETS = {"plain": (1100, 8), "slow": (4500, 60), "release": (1800, 900)}
 
@@ -31,12 +35,16 @@ def is_turn_of(turn, row):
     [
         ("tests/pde/test_heat.py", {HEAT: TIERS.CHANGED}),
         ("docs/faq.md", {PAGE: TIERS.CHANGED}),
-        ("diffsim/pde/_grid.py", {HEAT: TIERS.OF_PACKAGE, PAGE: TIERS.OF_ALL}),
-        ("tests/nbody/tables.py", {BODIES: TIERS.OF_PACKAGE, PAGE: TIERS.OF_ALL}),
-        ("diffsim/_jit.py", dict.fromkeys(ROWS[:3], TIERS.OF_ALL)),
-        ("diffsim/implicit/_root.py", dict.fromkeys(ROWS[:3], TIERS.OF_ALL)),
-        ("diffsim/simulations/_method.py", dict.fromkeys(ROWS[:3], TIERS.OF_ALL)),
-        ("pyproject.toml", dict.fromkeys(ROWS[:3], TIERS.OF_ALL)),
+        ("diffsim/pde/_grid.py", {HEAT: TIERS.OF_PACKAGE, **BESIDE}),
+        ("tests/nbody/tables.py", {BODIES: TIERS.OF_PACKAGE, **BESIDE}),
+        ("diffsim/_jit/_key.py", EVERY_ONE),
+        ("tests/data_pde/a.json", EVERY_ONE),
+        ("diffsim/implicit/_root.py", EVERY_ONE),
+        ("diffsim/simulations/_method.py", EVERY_ONE),
+        ("pyproject.toml", EVERY_ONE),
+        ("diffsim/pde/data.npz", {HEAT: TIERS.OF_PACKAGE, **BESIDE}),
+        ("tools/draw/line.py", {DRAWN: TIERS.CHANGED}),
+        ("tests/durations.json", {}),
         ("README.md", {}),
     ],
 )
@@ -48,13 +56,13 @@ def test_rows_near_a_change_are_due(changed, expected):
 def test_every_slow_row_is_due_in_one_of_eight_turns():
     turns = [TIERS.due(ROWS, set(), turn, set()) for turn in range(21, 29)]
     together = list(itertools.chain(*turns))
-    assert sorted(together) == sorted(ROWS[:3])
+    assert sorted(together) == sorted(EVERY_ONE)
 
 
 def test_rows_left_over_come_first_and_the_nearest_next():
     changed = {"tests/pde/test_heat.py", "diffsim/implicit/_root.py"}
     near = TIERS.due(ROWS, changed, 0, {BODIES.name})
-    assert list(near) == [BODIES, HEAT, PAGE]
+    assert list(near)[:2] == [BODIES, HEAT] and set(list(near)[2:]) == {PAGE, DRAWN}
 
 
 def test_rows_are_taken_as_long_as_the_time_suffices(monkeypatch, tmp_path):
@@ -71,14 +79,16 @@ def test_rows_are_taken_as_long_as_the_time_suffices(monkeypatch, tmp_path):
     assert TIERS.durations() == dict(zip(names, (1.0, 2.0, 3.0), strict=True))
     rows = [TIERS.Row(name) for name in names]
     assert TIERS.fitting(rows, 3.5) == rows[:2]
+    assert TIERS.fitting(rows[::-1], 4.5) == [rows[2], rows[0]]
+    assert TIERS.fitting(rows[::-1], 0) == rows[2:]
     assert TIERS.pace(pathlib.Path("report.xml")) == 1
 
 
-def test_tiers_keep_within_their_budgets(request):
+def test_tiers_keep_within_their_budgets(every_row):
     """By the recorded seconds; nothing is timed here."""
     recorded = TIERS.durations()
     seconds = {tier: [] for tier in BUDGETS}
-    for item in request.session.items:
+    for item in every_row:
         marks = {mark.name for mark in item.iter_markers()}
         tier = next((t for t in ("release", "slow") if t in marks), "plain")
         seconds[tier].append((recorded.get(item.nodeid, 0.0), item.nodeid))

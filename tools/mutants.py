@@ -39,7 +39,8 @@ sys.path.append(str(ROOT / "tests"))
 _OF_THE_TABLE = "tests/test_mutants.py"
 #: What pytest says of rows that failed, and of files that could not be read.
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", re.M)
-#: Exit codes of pytest: all rows passed, there were none, and it is itself at fault.
+#: Exit codes of pytest: all rows passed, there were none, and it is itself at fault, as
+#: it is where a signal ended it.
 _PASSED, _NO_ROWS, _OF_PYTEST = 0, 5, (3, 4)
 CAUGHT, SURVIVED, TIMED_OUT = "caught", "survived", "timed out"
 
@@ -165,7 +166,7 @@ class Trial:
                 running.wait()
         if running.returncode in (_PASSED, _NO_ROWS):
             return Outcome(SURVIVED)
-        if running.returncode in _OF_PYTEST:
+        if running.returncode in _OF_PYTEST or running.returncode < 0:
             sys.exit(f"{' '.join(command)} did not run:\n{said[-3000:]}")
         rows = _FAILED.findall(said)
         return Outcome(CAUGHT, rows[0] if rows else None)

@@ -40,7 +40,10 @@ LEFT_OVER, CHANGED, OF_PACKAGE, OF_ALL, IN_TURN = range(5)
 
 
 class Row(NamedTuple):
-    """A test with its parameters: node ID, marks, and the files whose code it runs."""
+    """A test with its parameters: node ID, marks, and what it is `about`.
+
+    These are files whose code it runs, and folders, which end with "/".
+    """
 
     name: str
     marks: frozenset[str] = frozenset()
@@ -57,9 +60,13 @@ class Row(NamedTuple):
 
 
 def package_of(file: str) -> str:
-    """The package of a file of the library or of the tests; "" for what has none."""
+    """The package of a file of the library or of the tests; "" for what has none.
+
+    Those that begin with "_", and data of tests, are for all packages.
+    """
     parts = pathlib.PurePosixPath(file).parts
-    return parts[1] if len(parts) > 2 else ""
+    shared = len(parts) < 3 or parts[1].startswith(("_", "data_"))
+    return "" if shared else parts[1]
 
 
 def collected() -> list[Row]:
@@ -101,27 +108,37 @@ def base_commit() -> str:
     """
     if named := os.environ.get("CI_BASE"):
         return commit(named) or sys.exit(f"CI_BASE is {named!r}, which is no commit")
-    if commit("origin/HEAD"):
-        common = git("merge-base", "HEAD", "origin/HEAD")
-        if common != commit("HEAD"):
-            return common
+    words = ["git", "merge-base", "HEAD", "origin/HEAD"]
+    # Without the branch, in a shallow clone and of unrelated histories it is empty.
+    common = subprocess.run(words, capture_output=True, text=True).stdout.strip()
+    if common not in ("", commit("HEAD")):
+        return common
     return commit(ALL_PASSED.read_text().split()[0]) if ALL_PASSED.is_file() else ""
 
 
 def changed_files(base: str) -> set[str]:
     """Files that differ from the base, new ones among them; all if there is none."""
-    if not base:
-        return set(git("ls-files").splitlines())
-    new = git("ls-files", "--others", "--exclude-standard").splitlines()
-    return {*git("diff", "--name-only", base).splitlines(), *new}
+    new = git("ls-files", "-z", "--others", "--exclude-standard")
+    # Of a file that was moved both places count.
+    diff = ["diff", "--name-only", "--no-renames", "-z", base]
+    known = git(*diff) if base else git("ls-files", "-z")
+    return set(filter(None, f"{known}\0{new}".split("\0")))
+
+
+def is_read(file: str) -> bool:
+    """Whether rows of other files read it: code and data, but no tests or records."""
+    path = pathlib.PurePosixPath(file)
+    record = path in (DURATIONS, ALL_PASSED)
+    return not (record or path.name.startswith("test_") or path.suffix == ".md")
 
 
 def nearness(row: Row, changed: set[str], turn: int) -> int | None:
     """How near a row is to a change; None if it is neither near nor in turn."""
-    if ({row.file} | row.about) & changed:
+    folders = tuple(place for place in row.about if place.endswith("/"))
+    if any(f in {row.file} | row.about or f.startswith(folders) for f in changed):
         return CHANGED
     code = [file for file in changed if file.startswith(("diffsim/", "tests/"))]
-    code = [file for file in code if file.endswith(".py") and "/test_" not in file]
+    code = [file for file in code if is_read(file)]
     packages, package = {package_of(file) for file in code}, package_of(row.file)
     if package and package in packages:
         return OF_PACKAGE
@@ -152,13 +169,16 @@ def durations() -> dict[str, float]:
 
 
 def fitting(rows: Iterable[Row], seconds: float) -> list[Row]:
-    """The first rows that together take no longer than the seconds."""
+    """The first rows that together take no longer than the seconds, and one at least.
+
+    A row that is longer than what is left of them lets shorter ones pass.
+    """
     chosen, known = [], durations()
     for row in rows:
-        seconds -= known.get(row.name, SHORTEST)
-        if seconds < 0:
-            break
-        chosen.append(row)
+        takes = known.get(row.name, SHORTEST)
+        if takes <= seconds or not chosen:
+            seconds -= takes
+            chosen.append(row)
     return chosen
 
 
@@ -182,11 +202,15 @@ def outcomes(report: pathlib.Path) -> list[Outcome]:
 
 
 def pace(report: pathlib.Path) -> float:
-    """How many times longer the rows of a report took here than on record."""
+    """How many times longer the rows of a report took here than on record.
+
+    Where they took less they may have been compiled before, which others may not.
+    """
     recorded = durations()
     rows = [row for row in outcomes(report) if row.name in recorded]
     usual = sum(recorded[row.name] for row in rows)
-    return sum(row.seconds for row in rows) / usual if usual else 1.0
+    here = sum(row.seconds for row in rows)
+    return max(1.0, here / usual) if usual else 1.0
 
 
 def write_due(folder: pathlib.Path, base: str, seconds: float):
@@ -198,8 +222,8 @@ def write_due(folder: pathlib.Path, base: str, seconds: float):
     lists = {
         "due": [row for row in chosen if "optimized" not in row.marks],
         "due_optimized": [row for row in chosen if "optimized" in row.marks],
-        "in_turn": [row for row in chosen if near[row] == IN_TURN],
-        "left_over": list(near)[len(chosen) :],
+        "of_others": [row for row in chosen if near[row] in (IN_TURN, LEFT_OVER)],
+        "left_over": [row for row in near if row not in set(chosen)],
     }
     for name, rows in lists.items():
         (folder / f"{name}.txt").write_text("".join(f"{row.name}\n" for row in rows))
@@ -207,37 +231,48 @@ def write_due(folder: pathlib.Path, base: str, seconds: float):
     print(f"{len(near)} rows are due since {base[:9] or 'ever'}: {', '.join(counts)}")
     if more := len(near) - len(chosen):
         print(f"{more} do not fit into the time and are due first next time")
+    if git("rev-parse", "--is-shallow-repository") == "true":
+        print("of a shallow clone the same eighth is in turn every time")
 
 
 def blame(folder: pathlib.Path, report: pathlib.Path):
-    """Print which failed rows fail on the base as well, of those that are in turn."""
-    in_turn = set((folder / "in_turn.txt").read_text().splitlines())
-    failed = [
-        row.name for row in outcomes(report) if row.failed and row.name in in_turn
-    ]
+    """Add failed rows to those left over; print which fail on the base as well.
+
+    Those are asked that another change made due. Rows run there as they do here.
+    """
+    if not report.is_file():
+        return
+    failed = [row.name for row in outcomes(report) if row.failed]
+    left = folder / "left_over.txt"
+    left.write_text("".join(f"{name}\n" for name in failed) + left.read_text())
+    of_others = set((folder / "of_others.txt").read_text().splitlines())
+    failed = [name for name in failed if name in of_others]
     if not failed or not (base := base_commit()):
         return
     with tempfile.TemporaryDirectory() as parent:
         tree = pathlib.Path(parent, "base")
         git("worktree", "add", "--detach", str(tree), base)
-        for name in failed:
-            command = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", name]
-            status = subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL)
-            # 1 is a failed test; others say that there is no such row.
-            if status.returncode == 1:
-                print(f"not of this change: {name} fails on {base[:9]} as well")
-        git("worktree", "remove", "--force", str(tree))
+        try:
+            for name in failed:
+                command = [sys.executable, "-m", "pytest", "-q", "-n0", "-m", "", name]
+                status = subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL)
+                # 1 is a failed test; others say that there is no such row.
+                if status.returncode == 1:
+                    print(f"not of this change: {name} fails on {base[:9]} as well")
+        finally:
+            git("worktree", "remove", "--force", str(tree))
 
 
 def record(reports: list[pathlib.Path]):
-    """Write the seconds of all rows of the reports, and keep those of other rows."""
-    seconds = durations()
+    """Write the seconds of all rows of the reports, and no others."""
+    seconds: dict[str, float] = {}
     for row in (row for report in reports for row in outcomes(report)):
-        seconds[row.name] = row.seconds
+        # Some run twice, compiled in two ways.
+        seconds[row.name] = max(row.seconds, seconds.get(row.name, 0.0))
     files: dict[str, dict[str, float]] = {}
     for name, time in sorted(seconds.items()):
         file, _, test = name.partition("::")
-        if time >= SHORTEST and pathlib.Path(file).is_file():
+        if time >= SHORTEST:
             files.setdefault(file, {})[test] = round(time, 1)
     DURATIONS.write_text(json.dumps(files, indent=0, ensure_ascii=False) + "\n")
 
@@ -248,7 +283,9 @@ def main(words: list[str] | None = None):
     verb = verbs.add_parser("due", help="choose the slow rows that a change makes due")
     verb.add_argument("folder", type=pathlib.Path)
     verb.add_argument("--all", action="store_true", help="every row, however long")
-    verb.add_argument("--seconds", type=float, help="what they may take together")
+    verb.add_argument(
+        "--seconds", type=float, default=math.inf, help="what they may take together"
+    )
     verb.add_argument("--plain", type=pathlib.Path, help="a report, for the pace here")
     verb = verbs.add_parser("blame", help="say which failures are not of this change")
     verb.add_argument("folder", type=pathlib.Path)
