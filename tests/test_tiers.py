@@ -23,7 +23,7 @@ EVERY_ONE = dict.fromkeys(ROWS[:-1], TIERS.OF_ALL)
 #: Rows of no package.
 BESIDE = dict.fromkeys([PAGE, DRAWN], TIERS.OF_ALL)
 #: Seconds of a tier's rows together and of any of them, one after the other, cold.
-BUDGETS = {"plain": (1100, 8), "slow": (4500, 60), "release": (1800, 900)}
+BUDGETS = {"plain": (1050, 8), "slow": (4500, 60), "release": (1800, 900)}
 
 
 def is_turn_of(turn, row):
