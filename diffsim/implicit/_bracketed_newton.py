@@ -1,14 +1,25 @@
 """`BracketedNewton`: scalar roots in a fixed number of steps, for many at once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from .._types import PyTree
+
+
+class BracketedSearch(NamedTuple):
+    """Where a search ended, and whether it had converged; `values` are those of f."""
+
+    y: Array
+    reached: Bool[Array, "..."]
+    ends: Float[Array, "2 ..."]
+    values: Float[Array, "2 ..."]
+    last_ends: Float[Array, "2 ..."]
+    last_values: Float[Array, "2 ..."]
 
 
 class BracketedNewton(eqx.Module):
@@ -24,9 +35,11 @@ class BracketedNewton(eqx.Module):
     implicit.root(lambert, jnp.ones(1000), levels, solver=solver, adjoint=adjoint)
     ```
 
-    A step that leaves the bracket, or does not halve the last one, is a bisection
-    instead. Nothing is tested on the way, so that a batch of equations is one loop
-    without a branch; each entry of y is solved for on its own, by the same residual.
+    A step that leaves the bracket, or is longer than half of the last but one, is one
+    of the secant instead, and the next such a bisection. Nothing is tested on the way,
+    so that a batch of equations is one loop without a branch; each entry of y is solved
+    for on its own, by the same residual. For a guess outside of the bracket the search
+    begins at the secant's.
 
     **Arguments**
 
@@ -57,55 +70,74 @@ class BracketedNewton(eqx.Module):
         self, function: Callable[..., Any], y: Array, theta: PyTree
     ) -> tuple[Array, Array]:
         """The root, NaN where the bracket holds none, and whether it was reached."""
-
-        def at(z):
-            return jax.jvp(lambda z: function(z, theta), (z,), (jnp.ones_like(z),))
-
-        lower, upper = (
-            jnp.broadcast_to(jnp.asarray(x, y.dtype), y.shape)
-            for x in (self.lower, self.upper)
-        )
-        ends = jax.vmap(lambda x: function(x, theta))(jnp.stack([lower, upper]))
-        below, above = jnp.sign(ends)
-
-        fine = _smallest_bracket(y)
-
-        def step(_, carry):
-            y, lower, upper, last = carry
-            value, slope = at(y)
-            left = jnp.sign(value) == below
-            lower, upper = jnp.where(left, y, lower), jnp.where(left, upper, y)
-            newton = y - value / jnp.where(slope == 0, jnp.nan, slope)
-            move = jnp.abs(newton - y)
-            # At the root steps are rounding, which may lead out of a bracket that ends
-            # there, and whose middle is far away.
-            still = move <= 4 * fine**2 * jnp.abs(y)
-            newton = jnp.where(still, jnp.clip(newton, lower, upper), newton)
-            # False for NaN.
-            taken = (newton >= lower) & (newton <= upper)
-            # Nor need they get shorter.
-            taken &= (2 * move <= last) | (move <= fine * jnp.abs(y))
-            new = jnp.where(taken, newton, (lower + upper) / 2)
-            new = jnp.where(value == 0, y, new)
-            return new, lower, upper, jnp.abs(new - y)
-
-        inside = (y >= lower) & (y <= upper)
-        y = jnp.where(inside, y, (lower + upper) / 2)
-        start = (y, lower, upper, jnp.abs(upper - lower))
-        y, _, _, last = self._repeated(step, start)
-        # What a step of Newton's leaves is its square.
-        reached = last <= fine * (jnp.abs(y) + fine * jnp.abs(upper - lower))
+        found = self.search(function, y, theta)
+        (lower, upper), (below, above) = found.ends, jnp.sign(found.values)
+        y, reached = found.y, found.reached
         known = (below == 0) | (above == 0)
         y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, y))
         return jnp.where(below * above <= 0, y, jnp.nan), reached | known
 
+    def search(
+        self, function: Callable[..., Any], y: Array, theta: PyTree
+    ) -> "BracketedSearch":
+
+        def at(z):
+            return jax.jvp(lambda z: function(z, theta), (z,), (jnp.ones_like(z),))
+
+        ends = jnp.stack(
+            [
+                jnp.broadcast_to(jnp.asarray(x, y.dtype), y.shape)
+                for x in (self.lower, self.upper)
+            ]
+        )
+        values = jax.vmap(lambda x: function(x, theta))(ends)
+        below, fine = jnp.sign(values[0]), _smallest_bracket(y)
+
+        def step(_, carry):
+            y, bracket, values, (last, before), halves = carry
+            value, slope = at(y)
+            is_lower = jnp.sign(value) == below
+            side = jnp.stack([is_lower, ~is_lower])
+            bracket, values = (
+                jnp.where(side, y, bracket),
+                jnp.where(side, value, values),
+            )
+            lower, upper = bracket
+            newton = y - value / jnp.where(slope == 0, jnp.nan, slope)
+            move = jnp.abs(newton - y)
+            # At the root steps are rounding, which may lead out of a bracket that ends
+            # there.
+            still = move <= 4 * fine**2 * jnp.abs(y)
+            newton = jnp.where(still, jnp.clip(newton, lower, upper), newton)
+            # False for NaN.
+            taken = (newton >= lower) & (newton <= upper)
+            # In a bracket that was halved twice it may be as long as the last halving.
+            taken &= (2 * move <= (1 + 4 * fine**2) * before) | (
+                move <= fine * jnp.abs(y)
+            )
+            other = jnp.where(halves, (lower + upper) / 2, _secant(bracket, values))
+            new = jnp.where(taken, newton, other)
+            new = jnp.where(value == 0, y, new)
+            # That of a secant may be short far from the root.
+            moved = jnp.where(taken | (value == 0), jnp.abs(new - y), upper - lower)
+            return new, bracket, values, jnp.stack([moved, last]), halves ^ ~taken
+
+        inside = (y >= ends[0]) & (y <= ends[1])
+        width = jnp.abs(ends[1] - ends[0])
+        start = jnp.where(inside, y, _secant(ends, values))
+        carry = start, ends, values, jnp.stack([width, width]), jnp.zeros(y.shape, bool)
+        y, *last_bracket, (last, _), _ = self._repeated(step, carry)
+        # What a step of Newton's leaves is its square.
+        reached = last <= fine * (jnp.abs(y) + fine * width)
+        return BracketedSearch(y, reached, ends, values, *last_bracket)
+
     def _repeated(self, step: Callable[..., Any], start: tuple) -> tuple:
         if self.tolerance == 0:
             return jax.lax.fori_loop(0, self.steps, step, start)
-        width = self.tolerance * start[-1]
+        width = self.tolerance * start[3][0]
 
         def goes_on(carry):
-            count, (y, _, _, last) = carry
+            count, (y, _, _, (last, _), _) = carry
             # True for NaN.
             far = ~(last <= self.tolerance * (jnp.abs(y) + width))
             return (count < self.steps) & jnp.any(far)
@@ -130,6 +162,16 @@ class BracketedNewton(eqx.Module):
             )
         )
         return jnp.all((here == 0) | (2 * here <= jnp.maximum(below, above)))
+
+
+def _secant(bracket: Array, values: Array) -> Array:
+    """Where a line through both ends vanishes; the middle where there is no such."""
+    (lower, upper), (below, above) = bracket, values
+    found = lower + (upper - lower) * (
+        below / jnp.where(below == above, jnp.nan, below - above)
+    )
+    inside = (found >= lower) & (found <= upper)
+    return jnp.where(inside, found, (lower + upper) / 2)
 
 
 def _smallest_bracket(y: Array) -> float:
