@@ -212,6 +212,13 @@ with warnings.catch_warnings():
             "determine its unknown, `MinimumNorm()` takes the shortest answer; for an "
             "iterative solver raise `Krylov(max_steps=...)`."
         )
+        # Last, for outcomes that are stored are stored as numbers.
+        event_not_located = (
+            "The condition of an event changed its sign within a step, and no zero of "
+            "it was found there. A condition that jumps, as an angle that wraps does, "
+            "can be recorded and cannot end or reset a run: write it so that it is "
+            "continuous, `jnp.sin(angle)` say; else take shorter steps."
+        )
 
 
 def equals(result: Any, wanted: Any) -> bool | Array | np.ndarray:

@@ -107,7 +107,8 @@ def _append_log(
     crossed &= (lengths > 0)[:, None] & counting
     nothing = jnp.zeros_like(values)
     since = nothing.at[0].set(here.since)
-    return StepLog(times, states, lengths, since, nothing, crossed), values
+    lost = jnp.zeros(lengths.shape, bool)
+    return StepLog(times, states, lengths, since, nothing, crossed, lost), values
 
 
 def _state_at(n, rows: StepLog, values: Array) -> EventLoopState:
@@ -130,4 +131,5 @@ def _truncate_step(rows: StepLog, n, found: TruncatedStep) -> StepLog:
         rows.since,
         jnp.where(here[:, None], found.until, rows.until),
         jnp.where(here[:, None], found.crossed, rows.crossed & ~behind[:, None]),
+        here & found.lost,
     )

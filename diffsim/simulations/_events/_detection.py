@@ -22,8 +22,14 @@ from ._event import Event
 #: `off_grid_state(t, y, length)`: the state `length` after y at t, by one step.
 Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
 
-#: Steps of the search for an event. Newton takes five; the rest is for g that bend.
-_SEARCH = 20
+#: Steps of the search for an event. Newton takes two; the rest is for g that bend.
+_SEARCH = 60
+
+#: A larger share of the change of g over a step within 1e-8 of it is a jump.
+_JUMP = 0.1
+
+#: What became of a change of sign: an event was found, g jumps there, or neither.
+FOUND, JUMPS, LOST = range(3)
 
 
 class EventDetector(NamedTuple):
@@ -50,8 +56,12 @@ class EventDetector(NamedTuple):
     def modifies_run(self) -> Bool[Array, " event"]:
         return jnp.array([event.modifies_run for event in self.events])
 
-    def located(self, index: Array, t, y, length, window, *, there) -> Array:
-        """How long after t event `index` happens, within a step of `length`.
+    def located(
+        self, index: Array, t, y, length, window, *, there
+    ) -> tuple[Array, Array]:
+        """How long after t event `index` happens, and what became of it.
+
+        It changed its sign within a step of `length` that begins there.
 
         `window` is how far behind both of its ends to look, see `StepLog`.
 
@@ -75,16 +85,30 @@ class EventDetector(NamedTuple):
         equation = ImplicitEquation(
             lambda s, given: opened(given, s), consts, solver, _first_crossing
         )
-        # What may lie behind the end does so to rounding.
-        guess = jnp.where(until > 0, length, length / 2)
-        wait, _ = implicit_solve(equation, guess, ImplicitAdjoint())
-        return wait
+        # Outside: where a line through both ends vanishes is nearer.
+        guess = lower - length
+        return implicit_solve(equation, guess, ImplicitAdjoint())
 
 
 def _first_crossing(how, function, guess, theta):
     solver, _ = how
-    wait, reached = solver.found(function, guess, theta)
-    return jnp.where(reached, wait, jnp.nan), (), None
+    found = solver.search(function, guess, theta)
+    (begin, end), (before, after) = found.ends, found.values
+    # The sign has changed: where ends that are worked out again do not show it, which
+    # is a matter of the last bit, it did so at the one nearer to zero.
+    hidden = jnp.sign(before) * jnp.sign(after) >= 0
+    nearest = jnp.where(jnp.abs(before) <= jnp.abs(after), begin, end)
+    # At a jump or a pole g stays large however near its ends come.
+    (lower, upper), (below, above) = found.last_ends, found.last_values
+    fine = jnp.finfo(begin.dtype).eps ** 0.5
+    jumps = upper - lower <= 2 * fine * (end - begin)
+    jumps &= ~(jnp.abs(above - below) <= _JUMP * jnp.abs(after - before))
+    outcome = jnp.where(jumps, JUMPS, jnp.where(found.reached, FOUND, LOST))
+    wait, outcome = (
+        jnp.where(hidden, nearest, found.y),
+        jnp.where(hidden, FOUND, outcome),
+    )
+    return wait, outcome, None
 
 
 def stop_gradient_unless(tree: PyTree, there: Array) -> PyTree:

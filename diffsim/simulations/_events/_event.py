@@ -57,7 +57,10 @@ class Event(eqx.Module):
 
     **Limits:** g is looked at after every step, so two crossings within one step are
     not seen (convenience; take shorter steps). Where g only touches zero there is no
-    derivative (mathematics). A run with events keeps all of its steps in memory.
+    derivative (mathematics). A change of sign at a jump or a pole, as of an angle that
+    wraps, is no event: a record passes over it, though it takes a place of `limit`, and
+    a run that it would end or reset fails. A run with events keeps all of its steps in
+    memory.
 
     **References:** M. A. Aizerman and F. R. Gantmacher, *Determination of stability by
     linear approximation of a periodic solution of a system of differential equations

@@ -60,7 +60,7 @@ def integrate_with_events(
     found = interpolate_outputs(
         rows, watch, jnp.minimum(times, stop), times[-1], seen, states_at
     )
-    result = _with_result(rows, watch, times[-1], result)
+    result = _with_result(rows, watch, times[-1], found.lost, result)
     ends = None if isinstance(side, FixedStepPlan) else _ends(rows, events)
     run = RunResult(
         found.states,
@@ -75,22 +75,29 @@ def integrate_with_events(
 
 
 def _with_result(
-    rows: StepLog, watch: EventDetector, last: Array, result: RESULTS
+    rows: StepLog, watch: EventDetector, last: Array, lost: Array, result: RESULTS
 ) -> RESULTS:
-    """`result`, or what went wrong with the events up to the time `last`."""
+    """`result`, or what went wrong with the events up to the time `last`.
+
+    `lost` says that one that is recorded was not found.
+    """
     fine = result == RESULTS.successful
     in_time = rows.times <= last
     begun = (rows.lengths > 0) & in_time
 
-    def is_lost(t, y):
+    def is_unknown(t, y):
         # Of a state that is no number the run says so itself.
         return jnp.any(jnp.isnan(watch.values(t, y))) & is_finite(y)
 
     # Those of several runs, where events reset them, have gaps.
     number = jnp.arange(rows.lengths.size) + 1
     taken = jnp.max(jnp.where(rows.lengths > 0, number, 0))
-    lost = jnp.any(begun & of_rows_taken(is_lost, (rows.times, rows.states), taken))
-    result = RESULTS.where(fine & lost, RESULTS.event_not_finite, result)
+    unknown = of_rows_taken(is_unknown, (rows.times, rows.states), taken)
+    unknown = fine & jnp.any(begun & unknown)
+    result = RESULTS.where(unknown, RESULTS.event_not_finite, result)
+    lost |= jnp.any(rows.lost & in_time)
+    fine &= ~unknown
+    result = RESULTS.where(fine & lost, RESULTS.event_not_located, result)
     # Fixed steps go on behind the last output; one that acts ends its step.
     behind = watch.modifies_run() & (rows.times + rows.lengths > last)[:, None]
     counts = jnp.sum(rows.crossed & in_time[:, None] & ~behind, axis=0)

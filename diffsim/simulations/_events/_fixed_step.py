@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ._detection import EventDetector, ahead, zero_crossings
+from ._detection import FOUND, EventDetector, ahead, zero_crossings
 from ._records import StepLog
 
 
@@ -28,13 +28,15 @@ class EventLoopState(NamedTuple):
 class TruncatedStep(NamedTuple):
     """How long a step was, where the run goes on, and the events on the way.
 
-    `until` is how far behind the end of the step those may be that it has crossed.
+    `until` is how far behind the end of the step those may be that it has crossed;
+    `lost` says that the one that acts was not found.
     """
 
     length: Array
     there: EventLoopState
     crossed: Array
     until: Array
+    lost: Array
 
 
 def fixed_step_log(
@@ -51,7 +53,7 @@ def fixed_step_log(
         crossed = zero_crossings(watch.events, here.values, after) & ~here.stopped
         crossed &= watch.counting(t, here.y)
         there = EventLoopState(here.anchor, here.n + 1, y, after, nothing, no)
-        found = TruncatedStep(step, there, crossed, nothing)
+        found = TruncatedStep(step, there, crossed, nothing, no)
         if any(event.modifies_run for event in watch.events):
             acting = watch.modifies_run() & crossed
             found = jax.lax.cond(
@@ -60,11 +62,11 @@ def fixed_step_log(
                 lambda _, plain=found: plain,
                 acting,
             )
-        length, there, crossed, until = found
+        length, there, crossed, until, lost = found
         stands = here._replace(stopped=jnp.asarray(True))
         there = jax.tree.map(lambda a, b: jnp.where(here.stopped, a, b), stands, there)
         length = jnp.where(here.stopped, 0, length)
-        return there, StepLog(t, here.y, length, here.since, until, crossed)
+        return there, StepLog(t, here.y, length, here.since, until, crossed, lost)
 
     start = EventLoopState(t0, jnp.asarray(0), y0, watch.values(t0, y0), nothing, no)
     last, rows = jax.lax.scan(one, start, None, length=steps)
@@ -85,8 +87,9 @@ def acted(
         window = since, jnp.zeros_like(since)
         return watch.located(index, t, here.y, step, window, there=there)
 
-    waits = jax.vmap(wait)(jnp.arange(len(events)), acting, here.since)
-    waits = jnp.where(acting, waits, jnp.inf)
+    waits, outcomes = jax.vmap(wait)(jnp.arange(len(events)), acting, here.since)
+    lost = acting & (outcomes != FOUND)
+    waits = jnp.where(lost, step, jnp.where(acting, waits, jnp.inf))
     first = jnp.argmin(waits)
     # Nothing infinite where nothing acts, of which NaN would come.
     length = jnp.where(jnp.any(acting), waits[first], 0)
@@ -112,7 +115,7 @@ def acted(
     since = jnp.where(coming, -soon, soon)
     onward = EventLoopState(t, jnp.asarray(0), y, values, since, stopped)
     until = jnp.where(noted, soon, 0)
-    return TruncatedStep(length, onward, ~other | noted, until)
+    return TruncatedStep(length, onward, ~other | noted, until, lost[first])
 
 
 def _evaluate_conditions(watch: EventDetector, t, y, length, offsets):

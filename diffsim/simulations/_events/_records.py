@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ..._types import PyTree
-from ._detection import EventDetector, stop_gradient_unless
+from ._detection import FOUND, LOST, EventDetector, stop_gradient_unless
 from ._event import EventRecord
 
 
@@ -20,7 +20,8 @@ class StepLog(NamedTuple):
     Rows behind the end have length zero and stand at the end. An event is looked for
     from `since` behind the beginning of a row to `until` behind its end, both 0 but
     where another one acts: after a reset `since` is a little behind it for what has
-    just been, and a little before it for what may be at the same time.
+    just been, and a little before it for what may be at the same time. `lost`
+    says that what acts in a row was not found.
     """
 
     times: Float[Array, " row"]
@@ -29,6 +30,7 @@ class StepLog(NamedTuple):
     since: Float[Array, "row event"]
     until: Float[Array, "row event"]
     crossed: Bool[Array, "row event"]
+    lost: Bool[Array, " row"]
 
 
 def step_containing(rows: StepLog, times: Array) -> Int[Array, " time"]:
@@ -47,10 +49,14 @@ class _OffGridSteps(NamedTuple):
 
 
 class Interpolated(NamedTuple):
-    """States at the outputs, events, and when the last step began and from where."""
+    """States at the outputs, events, and when the last step began and from where.
+
+    `lost` says that an event was seen and not found.
+    """
 
     states: PyTree[Array]
     events: tuple[EventRecord, ...]
+    lost: Array
     last_time: Array
     last_state: PyTree[Array]
 
@@ -76,7 +82,7 @@ def interpolate_outputs(
         jax.tree.map(lambda a, part=part: a[part], begun)
         for part in (slice(times.size), slice(times.size, None))
     )
-    waits = _off_grid_steps(rows, watch, begun, (there, index, at))
+    waits, outcomes = _off_grid_steps(rows, watch, begun, (there, index, at))
     starts = rows.times[numbers]
     both = (_OffGridSteps(starts, outputs, times - starts), waits)
     every = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
@@ -87,7 +93,8 @@ def interpolate_outputs(
     )
     when = waits.t + waits.s
     seen = jax.vmap(look)(when, found)
-    good = there & (when <= end)
+    good = there & (outcomes == FOUND) & (when <= end)
+    lost = jnp.any(there & (outcomes == LOST) & (waits.t <= end))
     when, seen = jax.tree.map(lambda a: _select(good, a, _padding(a)), (when, seen))
     bounds = np.cumsum([0, *(event.limit for event in watch.events)])
     events = tuple(
@@ -96,7 +103,8 @@ def interpolate_outputs(
     )
     return Interpolated(
         states,
-        tuple(EventRecord(t, y, jnp.sum(ok)) for t, y, ok in events),
+        tuple(_without_gaps(*one) for one in events),
+        lost,
         starts[-1],
         jax.tree.map(lambda a: a[-1], outputs),
     )
@@ -124,28 +132,36 @@ def _rows_of_events(rows: StepLog, watch: EventDetector) -> _Places:
 
 def _off_grid_steps(
     rows: StepLog, watch: EventDetector, begun: PyTree[Array], places: _Places
-) -> _OffGridSteps:
-    """The off-grid steps to events from the states `begun` in their rows."""
+) -> tuple[_OffGridSteps, Array]:
+    """The off-grid steps to events from the states `begun`, and what became of each."""
     there, index, at = places
     rows = jax.tree.map(lambda a: a[at], rows._replace(states=()))
     # A step ends with the event that acts in it.
-    waits = rows.lengths
+    waits, outcomes = rows.lengths, jnp.where(rows.lost, LOST, FOUND)
     if not all(event.modifies_run for event in watch.events):
         acts = watch.modifies_run()[index]
         sought = there & ~acts
 
         def wait(index, there, row, y):
-            t, _, length, since, until, _ = row
+            t, _, length, since, until, *_ = row
             window = since[index], until[index]
             return watch.located(index, t, y, length, window, there=there)
 
-        waits = jnp.where(
-            acts,
-            waits,
-            jax.lax.map(lambda x: wait(*x), (jnp.asarray(index), sought, rows, begun)),
+        given = jnp.asarray(index), sought, rows, begun
+        found, known = jax.lax.map(lambda x: wait(*x), given)
+        waits, outcomes = (
+            jnp.where(acts, a, b) for a, b in ((waits, found), (outcomes, known))
         )
     waits = _OffGridSteps(rows.times, begun, waits)
-    return jax.vmap(stop_gradient_unless)(waits, there)
+    held = jax.vmap(stop_gradient_unless)(waits, there & (outcomes == FOUND))
+    return held, outcomes
+
+
+def _without_gaps(times: Array, states: PyTree[Array], good: Array) -> EventRecord:
+    """The record of an event; what changed its sign at a jump stands at the end."""
+    order = jnp.argsort(~good, stable=True)
+    times, states = jax.tree.map(lambda a: a[order], (times, states))
+    return EventRecord(times, states, jnp.sum(good))
 
 
 def _padding(a: Array) -> float | bool | int:
