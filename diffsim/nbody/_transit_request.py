@@ -167,7 +167,10 @@ def _count(simulation: Any, x, v, star: int, planet: int, span: float) -> float:
 
 
 def _check_bound(simulation: Any, x, v, gm, planet: int):
-    """Raise for a planet that has energy enough to leave all the others."""
+    """Raise for a planet that has energy enough to leave all the others.
+
+    It moves about their center of mass as a body of the reduced mass does.
+    """
     others = np.arange(len(x)) != planet
     mass = gm[others].sum()
     if not mass > 0:
@@ -176,7 +179,8 @@ def _check_bound(simulation: Any, x, v, gm, planet: int):
     distances = np.linalg.norm(x[others] - x[planet], axis=1)
     if not np.all(distances):
         return
-    if np.sum(w * w) / 2 > (gm[others] / distances).sum():
+    share = mass / (mass + gm[planet])
+    if share * np.sum(w * w) / 2 > (gm[others] / distances).sum():
         raise ValueError(
             f"planets must be bound to have transits again and again, and "
             f"{body_label(simulation, planet)} is not: its speed of "

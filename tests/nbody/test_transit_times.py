@@ -267,6 +267,29 @@ def test_fixed_steps_give_the_same_times(method, every):
         np.testing.assert_allclose(found.times[name], other, rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "solver",
+    first_plain([integrators.KahanLi8(), nbody.WisdomHolman()]),
+    ids=lambda solver: type(solver).__name__,
+)
+def test_transits_at_the_end_of_a_step_are_found(solver):
+    """Forty steps lead around."""
+    method = ds.Method(solver, step=np.pi / 20)
+    found = nbody.transit_times(pair([1.0, 1e-6]), until=26.0, method=method)
+    exact = np.pi * np.array([1.5, 3.5, 5.5, 7.5])
+    np.testing.assert_allclose(found.times[1], exact, rtol=1e-10)
+
+
+def test_a_binary_of_equal_stars_is_bound():
+    """At its pericenter, where one is faster than would do to escape a fixed star."""
+    orbit = nbody.Elements(semi_major_axis=[1.0], eccentricity=[0.3])
+    G = 1 / 2
+    stars = nbody.Bodies.from_elements([1.0, 1.0], orbit, G=G)
+    system = nbody.NBody(stars, nbody.Gravity(G))
+    found = nbody.transit_times(system, 1, until=20.0, observer=ALONG_X).times[1]
+    np.testing.assert_allclose(np.diff(found), 2 * np.pi, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_systems_of_a_batch_have_their_own_times():
     def times(mass):
