@@ -38,7 +38,8 @@ def failure_message(
     if result == RESULTS.events_beyond_limit:
         return f"{sentence} {_full_events(events, trajectory)}"
     if result == RESULTS.max_steps_reached:
-        return f"{sentence} {_how_far(trajectory)}"
+        t0 = simulation.t0 if start is None else start.t
+        return f"{sentence} {_how_far(trajectory, float(t0))}"
     lost = (RESULTS.non_finite, RESULTS.positivity_lost, RESULTS.dt_min_reached)
     if plan.sides is None or not any(bool(result == one) for one in lost):
         return sentence
@@ -80,11 +81,11 @@ def _name(function: Any) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _how_far(trajectory: Trajectory) -> str:
+def _how_far(trajectory: Trajectory, t0: float) -> str:
     steps, last = int(trajectory.stats["num_steps"]), float(trajectory.final.t)
-    ends = np.min(trajectory.times), np.max(trajectory.times)
-    farthest = max(ends, key=lambda t: abs(t - last))
-    return f"Here {steps} steps led to t = {last:.6g} on the way to {farthest:.6g}."
+    times = trajectory.times
+    end = np.min(times) if last < t0 else np.max(times)
+    return f"Here {steps} steps led to t = {last:.6g} on the way to {end:.6g}."
 
 
 def _last_finite(

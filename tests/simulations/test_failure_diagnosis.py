@@ -50,6 +50,19 @@ def test_blow_up_in_finite_time_has_the_result_dt_min_reached():
     np.testing.assert_allclose(found.states[0], 4.0, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, r"too short to go on.*at t = -0\.5\."),
+        ({"max_steps": 20}, r"led to t = -0\.\d+ on the way to -0\.6\."),
+    ],
+)
+def test_failure_before_the_epoch_is_placed_there(options, words):
+    """However far the run went after it."""
+    with pytest.raises(RuntimeError, match=words):
+        simulate(Square(jnp.asarray(-2.0)), [-0.6, 10.0], **options)
+
+
 @pytest.mark.parametrize("dtype", first_plain([jnp.float32, jnp.float64]))
 @pytest.mark.parametrize("times", first_plain([-1.0, 1.0]))
 def test_blow_up_is_diagnosed_in_both_precisions_and_time_directions(dtype, times):

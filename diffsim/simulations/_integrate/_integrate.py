@@ -216,9 +216,10 @@ def join_past_and_future(
     states = jax.tree.map(
         lambda a, b: jnp.concatenate([a, b]), past.states, future.states
     )
+    # One that failed says where the run ended.
     fine = past.result == RESULTS.successful
-    result = future.result if fine else past.result
-    return _concatenate_parts([past, future], times, states, result)
+    parts = [past, future] if fine else [future, past]
+    return _concatenate_parts(parts, times, states, parts[-1].result)
 
 
 def _concatenate_parts(parts: list[Trajectory], times, states, result) -> Trajectory:
