@@ -59,8 +59,10 @@ class Event(eqx.Module):
     not seen (convenience; take shorter steps). Where g only touches zero there is no
     derivative (mathematics). A change of sign at a jump or a pole, as of an angle that
     wraps, is no event: a record passes over it, though it takes a place of `limit`, and
-    a run that it would end or reset fails. A run with events keeps all of its steps in
-    memory.
+    a run that it would end or reset fails. A rate that branches where g is zero, as
+    `jnp.where(t < q, ...)` does, is asked on both sides of it within a step and has a
+    wrong derivative: keep the mode in the state, where `reset` sets it. A run with
+    events keeps all of its steps in memory.
 
     **References:** M. A. Aizerman and F. R. Gantmacher, *Determination of stability by
     linear approximation of a periodic solution of a system of differential equations
