@@ -79,17 +79,14 @@ class BracketedNewton(eqx.Module):
 
     def search(
         self, function: Callable[..., Any], y: Array, theta: PyTree
-    ) -> "BracketedSearch":
+    ) -> BracketedSearch:
+        """Where the steps lead from y, or from the secant of both ends."""
 
         def at(z):
             return jax.jvp(lambda z: function(z, theta), (z,), (jnp.ones_like(z),))
 
-        ends = jnp.stack(
-            [
-                jnp.broadcast_to(jnp.asarray(x, y.dtype), y.shape)
-                for x in (self.lower, self.upper)
-            ]
-        )
+        given = (jnp.asarray(x, y.dtype) for x in (self.lower, self.upper))
+        ends = jnp.stack([jnp.broadcast_to(x, y.shape) for x in given])
         values = jax.vmap(lambda x: function(x, theta))(ends)
         below, fine = jnp.sign(values[0]), _smallest_bracket(y)
 
@@ -98,11 +95,8 @@ class BracketedNewton(eqx.Module):
             value, slope = at(y)
             is_lower = jnp.sign(value) == below
             side = jnp.stack([is_lower, ~is_lower])
-            bracket, values = (
-                jnp.where(side, y, bracket),
-                jnp.where(side, value, values),
-            )
-            lower, upper = bracket
+            bracket = lower, upper = jnp.where(side, y, bracket)
+            values = jnp.where(side, value, values)
             newton = y - value / jnp.where(slope == 0, jnp.nan, slope)
             move = jnp.abs(newton - y)
             # At the root steps are rounding, which may lead out of a bracket that ends
@@ -112,9 +106,8 @@ class BracketedNewton(eqx.Module):
             # False for NaN.
             taken = (newton >= lower) & (newton <= upper)
             # In a bracket that was halved twice it may be as long as the last halving.
-            taken &= (2 * move <= (1 + 4 * fine**2) * before) | (
-                move <= fine * jnp.abs(y)
-            )
+            shorter = 2 * move <= (1 + 4 * fine**2) * before
+            taken &= shorter | (move <= fine * jnp.abs(y))
             other = jnp.where(halves, (lower + upper) / 2, _secant(bracket, values))
             new = jnp.where(taken, newton, other)
             new = jnp.where(value == 0, y, new)

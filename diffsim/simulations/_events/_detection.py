@@ -22,7 +22,7 @@ from ._event import Event
 #: `off_grid_state(t, y, length)`: the state `length` after y at t, by one step.
 Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
 
-#: Steps of the search for an event. Newton takes two; the rest is for g that bend.
+#: Steps of the search for an event. Newton takes three; the rest is for g that bend.
 _SEARCH = 60
 
 #: A larger share of the change of g over a step within 1e-8 of it is a jump.
