@@ -36,10 +36,10 @@ class BracketedNewton(eqx.Module):
     ```
 
     A step that leaves the bracket, or is longer than half of the last but one, is one
-    of the secant instead, and the next such a bisection. Nothing is tested on the way,
-    so that a batch of equations is one loop without a branch; each entry of y is solved
-    for on its own, by the same residual. For a guess outside of the bracket the search
-    begins at the secant's.
+    of the secant instead, and the next ones such are bisections. Nothing is tested on
+    the way, so that a batch of equations is one loop without a branch; each entry of y
+    is solved for on its own, by the same residual. For a guess outside of the bracket
+    the search begins where the secant of its ends vanishes.
 
     **Arguments**
 
@@ -89,6 +89,7 @@ class BracketedNewton(eqx.Module):
         ends = jnp.stack([jnp.broadcast_to(x, y.shape) for x in given])
         values = jax.vmap(lambda x: function(x, theta))(ends)
         below, fine = jnp.sign(values[0]), _smallest_bracket(y)
+        width = jnp.abs(ends[1] - ends[0])
 
         def step(_, carry):
             y, bracket, values, (last, before), halves = carry
@@ -111,12 +112,14 @@ class BracketedNewton(eqx.Module):
             other = jnp.where(halves, (lower + upper) / 2, _secant(bracket, values))
             new = jnp.where(taken, newton, other)
             new = jnp.where(value == 0, y, new)
-            # That of a secant may be short far from the root.
-            moved = jnp.where(taken | (value == 0), jnp.abs(new - y), upper - lower)
-            return new, bracket, values, jnp.stack([moved, last]), halves ^ ~taken
+            # A secant may be short far from the root, and a bracket leaves no square.
+            left = (upper - lower) / fine
+            moved = jnp.where(taken, jnp.abs(new - y), left)
+            done = (value == 0) | (left <= fine * width)
+            moved = jnp.where(done, 0, moved)
+            return new, bracket, values, jnp.stack([moved, last]), halves | ~taken
 
         inside = (y >= ends[0]) & (y <= ends[1])
-        width = jnp.abs(ends[1] - ends[0])
         start = jnp.where(inside, y, _secant(ends, values))
         carry = start, ends, values, jnp.stack([width, width]), jnp.zeros(y.shape, bool)
         y, *last_bracket, (last, _), _ = self._repeated(step, carry)

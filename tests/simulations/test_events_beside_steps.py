@@ -99,6 +99,20 @@ def test_none_of_many_events_is_lost():
     np.testing.assert_allclose(times[:, 0], -starts, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("bend", [jnp.tanh, jnp.cbrt])
+def test_what_is_steep_is_no_jump(bend):
+    """As far as rounding: tanh rises within 1e-10, a cube root has no slope at all."""
+    steep = Event(lambda t, y, args: bend(1e10 * y[0]), limit=2)
+    starts = -np.linspace(0.113, 1.07, 97)
+
+    def found(start):
+        run = ds.simulate(Clock(start), 1.2, METHODS["Leapfrog"], events=steep)
+        return run.events[0].times[0]
+
+    times = jax.jit(jax.vmap(found))(starts)
+    np.testing.assert_allclose(times, -starts, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("method", first_plain(["Leapfrog", "Heun"]))
 def test_a_jump_is_no_event(method):
     """An angle that wraps: what is recorded has no gap, what would act is refused."""

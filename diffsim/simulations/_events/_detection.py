@@ -23,9 +23,9 @@ from ._event import Event
 Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
 
 #: Steps of the search for an event. Newton takes three; the rest is for g that bend.
-_SEARCH = 60
+_SEARCH = 80
 
-#: A larger share of the change of g over a step within 1e-8 of it is a jump.
+#: A larger share of the change of g over a step, between neighboring times, is a jump.
 _JUMP = 0.1
 
 #: What became of a change of sign: an event was found, g jumps there, or neither.
@@ -100,8 +100,8 @@ def _first_crossing(how, function, guess, theta):
     nearest = jnp.where(jnp.abs(before) <= jnp.abs(after), begin, end)
     # At a jump or a pole g stays large however near its ends come.
     (lower, upper), (below, above) = found.last_ends, found.last_values
-    fine = jnp.finfo(begin.dtype).eps ** 0.5
-    jumps = upper - lower <= 2 * fine * (end - begin)
+    rounding = 2 * jnp.finfo(begin.dtype).eps
+    jumps = upper - lower <= rounding * jnp.maximum(jnp.abs(upper), end - begin)
     jumps &= ~(jnp.abs(above - below) <= _JUMP * jnp.abs(after - before))
     outcome = jnp.where(jumps, JUMPS, jnp.where(found.reached, FOUND, LOST))
     wait, outcome = (
