@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ._jit._retraced_function import is_retraced
+from ._jit._placeholders import flatten_as_written
 from ._paths import (
     closest_matches,
     joined,
@@ -110,7 +110,7 @@ def select(
 
 def selected_values(tree: PyTree, selection: Selection) -> Array:
     """The selected numbers of `tree` as one vector."""
-    leaves = jax.tree.leaves(tree, is_leaf=is_retraced)
+    leaves, _ = flatten_as_written(tree)
     pieces = []
     for part in selection.parts:
         leaf = leaves[part.leaf]
@@ -126,7 +126,7 @@ def with_selected_values(tree: PyTree, selection: Selection, vector: Array) -> P
 
     Leaves keep their dtype. Pure: use it under jit, vmap and grad.
     """
-    leaves, structure = jax.tree.flatten(tree, is_leaf=is_retraced)
+    leaves, unflatten = flatten_as_written(tree)
     begin = 0
     for part in selection.parts:
         old = jnp.asarray(leaves[part.leaf])
@@ -135,7 +135,7 @@ def with_selected_values(tree: PyTree, selection: Selection, vector: Array) -> P
             new = jnp.reshape(old, -1).at[np.asarray(part.entries, int)].set(new)
         leaves[part.leaf] = jnp.reshape(new, old.shape)
         begin += part.size
-    return jax.tree.unflatten(structure, leaves)
+    return unflatten(leaves)
 
 
 def leaf_indices(

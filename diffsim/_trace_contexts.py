@@ -1,9 +1,12 @@
 """Contexts that change what is traced inside them, and are entered again for it."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+
+_Traced = TypeVar("_Traced")
 
 
 class Surrounding(NamedTuple):
@@ -29,15 +32,21 @@ def surroundings() -> tuple[bool, ...]:
     return tuple(one.is_inside() for one in SURROUNDINGS)
 
 
-@contextlib.contextmanager
-def surrounded(by: tuple[bool, ...], *, anew: bool) -> Iterator[Callable[[], Any]]:
-    """These contexts again; what it gives tells how many notes each has made."""
-    with contextlib.ExitStack() as stack:
-        entered = [
-            stack.enter_context(one.enter(anew)) if inside else None
-            for one, inside in zip(SURROUNDINGS, by, strict=True)
-        ]
-        yield lambda: tuple(len(notes or ()) for notes in entered)
+def traced_inside(
+    by: tuple[bool, ...], trace: Callable[[], _Traced]
+) -> tuple[_Traced, tuple[int, ...]]:
+    """The result of `trace` in these contexts, and how many notes each has made."""
+    for anew in (False, True):
+        with contextlib.ExitStack() as stack:
+            entered = [
+                stack.enter_context(one.enter(anew)) if inside else None
+                for one, inside in zip(SURROUNDINGS, by, strict=True)
+            ]
+            found = trace()
+        # JAX makes no notes of what it has traced before, in a compiled function.
+        if all(made is None or made for made in entered):
+            break
+    return found, tuple(len(made or ()) for made in entered)
 
 
 def note(counts: tuple[int, ...]):

@@ -13,9 +13,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import implicit, pde
-from diffsim._jit import _retraced_function
 from diffsim._jit._fresh_jit import fresh_jit
-from diffsim._jit._retraced_function import Beside, Owner
 from diffsim.inference import Free, Gaussian
 
 
@@ -81,11 +79,6 @@ def listed():
     return lambda x: factors[0] * x, lambda value: factors.__setitem__(0, value)
 
 
-@jax.jit
-def compiled_helper(x):
-    return FACTOR * x
-
-
 def environment(value):
     os.environ["FACTOR_OF_A_USER"] = str(value)
 
@@ -131,7 +124,6 @@ WAYS = {
     "global of a compiled function": by(jax.jit(by_global)),
     "global of a partial function": by(functools.partial(by_global)),
     "global of a batched function": by(lambda x: jax.vmap(by_global)(x[None])[0]),
-    "global of a compiled helper": by(lambda x: compiled_helper(x)),
     "global by its name": by(lambda x: globals()["FACTOR"] * x),
     "entry of a global dict": lambda: (
         lambda x: TABLE["factor"] * x,
@@ -309,13 +301,6 @@ def test_fit_follows_functions_created_inside_the_prediction():
     np.testing.assert_allclose(error, 0.1 / np.hypot(1 / 3, 2 / 3), rtol=1e-9)
 
 
-def test_functions_that_reuse_an_address_have_different_cache_keys():
-    owner, keys = Owner({}, set()), set()
-    for factor in range(100):
-        keys.add(Beside(owner, {0: lambda x, k=factor: k * x}).key())
-    assert len(keys) == 100
-
-
 @fresh_jit
 def slope(function, x):
     """Hands the function one that is made anew in every call."""
@@ -341,7 +326,6 @@ def sum_of_powers(function, x):
 def test_functions_that_are_called_in_very_many_ways_are_called_and_followed(
     monkeypatch,
 ):
-    monkeypatch.setattr(_retraced_function, "_MOST", 3)
 
     def power(x, exponent):
         return FACTOR * x * (exponent == 2)

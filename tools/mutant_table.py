@@ -68,8 +68,8 @@ _FOUNDATION = (
     Mutant(
         "program-found-by-another-constant",
         "diffsim/_jit/_traced_program.py",
-        '_key(getattr(inside, "jaxpr", inside))',
-        '_key(getattr(inside, "jaxpr", inside), by_value=False)',
+        "_key(jaxpr, consts, depth=depth)",
+        "_key(jaxpr, consts, depth=depth, by_value=False)",
         "A compiled program is that of the constants in its loops and branches.",
         "tests/test_constants_in_functions.py",
     ),
@@ -477,9 +477,9 @@ _SWEEPS = (
     ),
     Mutant(
         "store-of-another-model-resumed",
-        "diffsim/sweeps/_store_identity.py",
-        '"model": _digest(*map(_bytes, numbers)),',
-        '"model": _digest(),',
+        "diffsim/sweeps/_open_store.py",
+        '"model": tree_digest(numbers),',
+        '"model": tree_digest(()),',
         "A store of another model is refused.",
         "tests/sweeps/test_store_refusals.py",
     ),

@@ -1,217 +1,231 @@
-"""`jit` for functions that users write, which read what may have changed."""
+"""`jit` for functions that call users' code, which reads what may have changed."""
 
 import contextlib
 import contextvars
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar, cast
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
-from ._fingerprint import Reading, looked_at
-from ._retraced_function import (
-    Beside,
-    Owner,
-    Raised,
-    Retraced,
+from .._types import PyTree
+from ._calls import (
+    Calls,
+    Run,
     Signature,
-    UnknownSignature,
-    is_retraced,
-    traced,
+    Traces,
+    calls_of,
+    recorded,
+    replayed,
+    signature_of,
+    traces_of,
 )
-from ._traced_program import Program
-from ._user_code import Written
+from ._placeholders import Code, Extracted, restored
 
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-_MOST = 4096
-#: Inside `reading`, for the identity of each of its functions, what has been traced.
-_memory: contextvars.ContextVar[dict[int, dict[Any, Any]]] = contextvars.ContextVar(
-    "memory"
-)
+#: So many kinds of calls of a function are known, and so many programs kept.
+_MOST = 128
 
 
 def fresh_jit(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """`equinox.filter_jit` that follows what users' code reads.
 
-    jit knows a function by its identity. A person who never wrote jit, and sets a
-    global, an attribute or an entry of an array that `predict` reads, would be given
-    the answer of before. So the functions among the arguments are traced in every call,
-    as they are called inside, and known by their operations: other numbers in them,
-    read or written, compile nothing. So do floats in fields of users' modules, where
-    their code lets them be traced.
+    JAX's jit knows a function by its identity: where it reads a global, an attribute or
+    an entry of an array that has changed, the result is that of before. Here users'
+    code is traced in every call: functions among the arguments, and methods and
+    attributes of modules of users' classes, for the arguments with which `function`
+    calls them. The compiled program is found by these traces. Arrays that they read and
+    floats that are written into them are inputs, so that others compile nothing; so are
+    floats in fields of users' modules, unless users' code asks for their values.
 
-    Users' classes, and functions that hold Python functions, as those with derivatives
-    of their own do, are known by digests of their code and of what it reads.
+    Nothing is remembered of users' code: no identity, no digest.
 
-    **Limits:** what classes read of an open file or a lock is not looked into; numbers
-    inside `lax.scan`, `lax.cond` and `jax.jit` in a user's function are part of what it
-    does, and others compile anew.
+    **Limits:** JAX itself remembers some functions inside a user's function, see
+    docs/concepts.md. Where users' code is handed a function that is made in the run, or
+    stands in a static field of a library's module, every call compiles anew.
     """
     return cast(Any, _FreshJit(function))
 
 
 @contextlib.contextmanager
 def reading(*tree: Any) -> Iterator[None]:
-    """Inside, the code in `tree` is looked at once, and its functions traced once.
+    """A context in which the code in `tree` is traced once.
 
-    No others: those that a prediction makes may read something else at the next call.
+    No other code: functions that a prediction makes may read something else next time.
     """
-    written = Written(tree)
-    token = _memory.set({id(f): {} for f in written.functions.values()})
+    code = {id(x): x for x in Extracted(tree).code.values()}
+    token = _memory.set((code, {}))
     try:
-        with looked_at(*written.others):
-            yield
+        yield
     finally:
         _memory.reset(token)
 
 
-class _Known:
-    """Of one kind of call: how functions are called, and what they were found to do."""
+#: Inside `reading`, its code, and what has been traced.
+_memory: contextvars.ContextVar[tuple[Any, dict[Any, Traces]]] = contextvars.ContextVar(
+    "memory",
+    default=({}, {}),
+)
+#: Whether a run is being traced.
+_is_tracing = contextvars.ContextVar("is_tracing", default=False)
+
+
+class _Kind:
+    """Calls that differ in numbers and in users' code alone.
+
+    - `calls`: for each outline of traces, how users' code is called.
+    """
 
     def __init__(self):
-        self.signatures: dict[int, list[Signature]] = {}
-        self.untraced: set[int] = set()
-        self.programs: set[tuple[int, Signature, Program]] = set()
-        self.has_static_floats = False
+        self.calls: dict[Any, Calls] = {}
+        self.is_repeatable, self.has_static_floats = True, False
 
 
 class _FreshJit:
-    """A function with what is known of how it calls those among its arguments."""
+    """A function, and what was compiled of it."""
 
-    def __init__(self, function: Callable[..., _Result]):
+    def __init__(self, function: Callable[..., Any]):
         functools.update_wrapper(self, function)
-        self.known: dict[Any, _Known] = {}
-        self.begun = self.failed = 0
-
-        @functools.wraps(function)
-        def counted(*args: Any, **options: Any) -> _Result:
-            self.begun += 1
-            try:
-                return function(*args, **options)
-            except Exception:
-                self.failed += 1
-                raise
-
-        self.compiled = eqx.filter_jit(counted)
+        self.function, self.compiled = function, eqx.filter_jit(function)
+        self.kinds: dict[Signature, _Kind] = {}
+        self.programs: dict[Any, tuple[Any, Run]] = {}
 
     def __get__(self, instance: Any, owner: Any = None) -> Callable[..., object]:
         """A method of `instance`, where one is decorated."""
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args: Any, **options: Any) -> object:
-        return self._run(self.compiled, args, options)
+    def __call__(self, *args: Any, **options: Any) -> PyTree:
+        return self._run(operator.call, args, options, floats=True)
 
     def lower(self, *args: Any) -> object:
         """As `jax.jit(function).lower`."""
-        return self._run(self.compiled.lower, args, {})
+        return self._run(lambda f, *args: f.lower(*args), args, {}, floats=True)
 
-    def _run(self, run: Callable[..., _Result], args: Any, options: Any) -> _Result:
-        written = Written((args, options))
-        if not written:
-            return run(*args, **options)
-        if not written.functions and not written.floats:
-            return self._digested(run, written, {})
-        if len(self.known) >= _MOST:
-            self.known.clear()
-        known = self.known.setdefault(written.kinds(), _Known())
-        failed = self.failed
-        if not written.floats or known.has_static_floats:
-            return self._retraced(run, written, [], known)
+    def _run(self, call: Any, args: Any, options: Any, *, floats: bool) -> PyTree:
+        given = Extracted((args, options), floats=floats)
+        if given.is_replayed or (_is_tracing.get() and not given.is_users):
+            return self.function(*args, **options)
+        if not given.code:
+            return call(self.compiled, *args, **options)
+        signature, arrays = signature_of(*given.tree)
+        if len(self.kinds) >= _MOST:
+            self.kinds.clear()
+        kind = self.kinds.setdefault(signature, _Kind())
+        # What varies over a mesh has a type that no trace outside could have.
+        varies = bool(jax.sharding.get_abstract_mesh().manual_axes)
+        if varies or not (kind.is_repeatable and given.is_complete):
+            return self._run_anew(call, args, options)
+        if floats and kind.has_static_floats:
+            return self._run(call, args, options, floats=False)
         try:
-            return self._retraced(run, written, written.floats, known)
+            traces = self._traces(kind, given.code, signature)
         except Exception:
-            # Of any kind: math, NumPy and a user's own checks raise different ones.
-            if self.failed == failed:
+            if not (floats and given.has_floats):
                 raise
-        # Tracing came to an end, at a float perhaps that a user's code wants to know.
-        found = self._retraced(run, written, [], known)
-        known.has_static_floats = True
-        return found
+            # The code may ask for the value of a float, by math or in a branch.
+            result = self._run(call, args, options, floats=False)
+            kind.has_static_floats = True
+            return result
+        if traces is None:
+            return self._run_anew(call, args, options)
+        key = signature, traces.calls
+        if key not in self.programs:
+            self._make_room()
+        program, run = self.programs.setdefault(key, self._program(*key))
+        with run.of(given.code):
+            result = call(program, arrays, traces.consts, traces.numbers)
+        if not run.is_repeatable:
+            kind.is_repeatable = False
+            self.programs.pop(key, None)
+        return restored(result, traces.code.__getitem__)
 
-    def _retraced(
-        self,
-        run: Callable[..., _Result],
-        written: Written,
-        floats: list[int],
-        known: _Known,
-    ) -> _Result:
-        """One call; begun again as long as functions are called in new ways."""
-        owner = Owner(known.signatures, known.untraced)
-        with owner.at_work():
-            while True:
-                try:
-                    new = _functions(written, known, owner)
-                    new |= {i: jnp.asarray(written.leaves[i]) for i in floats}
-                    found = self._digested(run, written, new)
-                    # What comes back holds what a user wrote, as what went in did.
-                    given = Beside(owner, written.functions).as_written
-                    return jax.tree.map(given, found, is_leaf=is_retraced)
-                except UnknownSignature as unknown:
-                    mine = unknown.owner.is_same(owner)
-                    # What another call traced in here is traced anew, if it is over.
-                    over = mine or not unknown.owner.is_under_way()
-                    if not over or not unknown.learn():
-                        raise
-                    if not mine:
-                        for traced_before in _memory.get({}).values():
-                            traced_before.clear()
+    def _run_anew(self, call: Any, args: Any, options: Any) -> PyTree:
+        """Trace and compile all, and forget it."""
+        compiled = _jit_of(
+            "anew", lambda *args, **options: self.function(*args, **options)
+        )
+        try:
+            return call(compiled, *args, **options)
+        finally:
+            _forget(compiled)
 
-    def _digested(
-        self, run: Callable[..., _Result], written: Written, new: dict[int, Any]
-    ) -> _Result:
-        """One call, which is found again by what was not traced, too."""
-        args, options = written.replaced(new)
-        left = [f for i, f in written.functions.items() if i not in new]
-        reading, begun = Reading([*written.others, *left]), self.begun
-        with reading.inside():
-            found = run(*args, **options)
-        if self.begun > begun:
-            reading.note()
-        return found
+    def _traces(self, kind: _Kind, code: Code, signature: Signature) -> Traces | None:
+        """Users' code as it is now, traced as the run calls it."""
+        for calls in dict.fromkeys(reversed(kind.calls.values())):
+            with contextlib.suppress(Exception):  # recording raises it in its place
+                traces = _traced(calls, code)
+                if traces.outline() in kind.calls:
+                    return traces
+        record, run = {}, Run()
 
+        def record_calls(*arrays):
+            args, options = recorded(signature.tree(arrays), record, run)
+            return self.function(*args, **options)
 
-def _functions(written: Written, known: _Known, owner: Owner) -> dict[int, Retraced]:
-    """Trace the functions that can be, by place among the leaves."""
-    if jax.sharding.get_abstract_mesh().manual_axes:
-        return {}  # what they are called with varies over a mesh, which is not traced
-    found = {}
-    for i, function in written.functions.items():
-        if i in known.untraced:
-            continue
-        new = _as_traced(function, known, Beside(owner, written.functions), i)
-        if new is not None:
-            found[i] = new
-    return found
-
-
-def _as_traced(function: Any, known: _Known, beside: Beside, i: int) -> Retraced | None:
-    """Trace a function as it is called; inside `reading`, once if it is in its tree."""
-    signatures = known.signatures.get(i, [])
-    memory = _memory.get({}).get(id(function), {})
-    key = tuple(signatures), beside.key(), i
-    if key not in memory:
-        traces = [_stable_trace(s, known.programs, beside, i) for s in signatures]
-        stable = [trace for trace in traces if trace is not None]
-        memory[key] = stable if len(stable) == len(traces) else None
-    if memory[key] is None:
+        with _tracing(), run.of(code):
+            eqx.filter_eval_shape(record_calls, *signature.examples())
+        calls, kind.is_repeatable = calls_of(record), False
+        if run.is_repeatable:
+            with contextlib.suppress(Exception):  # some code is called inside alone
+                traces = _traced(calls, code)
+                kind.calls[traces.outline()] = calls
+                kind.is_repeatable = True
+                return traces
         return None
-    return Retraced.of(signatures, memory[key], beside.owner, i, function)
+
+    def _program(self, signature: Signature, calls: Calls) -> tuple[Any, Run]:
+        run = Run()
+
+        def replay(arrays, consts, numbers):
+            tree = signature.tree(arrays)
+            args, options = replayed(tree, calls, consts, numbers, run)
+            with _tracing():
+                return self.function(*args, **options)
+
+        return _jit_of(self.function.__qualname__, replay), run
+
+    def _make_room(self):
+        """Forget all programs if there are too many."""
+        if len(self.programs) >= _MOST:
+            program, _ = self.programs.popitem()[1]
+            self.programs.clear()
+            _forget(program)
 
 
-def _stable_trace(
-    signature: Signature, programs: Any, beside: Beside, i: int
-) -> tuple[Program | Raised, list[Any]] | None:
-    """Trace a function; None if it is another program whenever it is traced."""
-    found = traced(beside.functions[i], signature, beside)
-    key = i, signature, found[0]
-    if isinstance(found[0], Raised) or key in programs:
-        return found
-    if traced(beside.functions[i], signature, beside)[0] != found[0]:
-        return None
-    programs.add(key)
-    return found
+def _jit_of(name: str, function: Any) -> Callable[..., Any]:
+    """`filter_jit` under a name; functions of the same name share what is compiled."""
+    function.__qualname__ = name
+    return eqx.filter_jit(function)
+
+
+def _forget(compiled: Any):
+    """Release programs of a name, which Equinox would keep for good."""
+    compiled._cached.clear_cache()
+
+
+def _traced(calls: Calls, code: Code) -> Traces:
+    """Traces of users' code; inside `reading`, of its code once."""
+    remembered, known = _memory.get()
+    key = calls, tuple(map(id, code.values()))
+    is_read = remembered.keys() >= set(key[1])
+    if is_read and key in known:
+        return known[key]
+    with _tracing():
+        traces = traces_of(calls, dict(code))
+    if is_read:
+        known[key] = traces
+    return traces
+
+
+@contextlib.contextmanager
+def _tracing() -> Iterator[None]:
+    token = _is_tracing.set(True)
+    try:
+        yield
+    finally:
+        _is_tracing.reset(token)

@@ -3,9 +3,13 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+
+from .._validation import is_traced
 
 
 class Program:
@@ -21,12 +25,13 @@ class Program:
         occur. No part of what the program is known by.
     """
 
-    __slots__ = ("_hash", "about", "jaxpr", "key", "numbers")
+    __slots__ = ("_hash", "about", "jaxpr", "key", "numbers", "outline")
 
     def __init__(self, jaxpr: Any, about: Any):
         self.jaxpr, self.about = jaxpr, about
         self.numbers = [_value(atom) for atom in _literals(jaxpr) if _is_number(atom)]
         self.key = (_key(jaxpr, by_value=False), about)
+        self.outline = tuple(str(atom.aval) for atom in jaxpr.outvars), about
         self._hash = hash(self.key)
 
     def __eq__(self, other: object) -> bool:
@@ -55,7 +60,7 @@ class Program:
         for eqn in jaxpr.eqns:
             outputs = bind(eqn, [read(atom) for atom in eqn.invars])
             known |= dict(zip(eqn.outvars, outputs, strict=True))
-        return [jax.numpy.asarray(read(atom)) for atom in jaxpr.outvars]
+        return [jnp.asarray(read(atom)) for atom in jaxpr.outvars]
 
 
 def bind(eqn: Any, values: Sequence[Any]) -> list[Array]:
@@ -78,8 +83,8 @@ def _is_number(atom: Any) -> bool:
     if atom.aval.shape:
         return True
     # Of another type than JAX's own a weak number cannot be made again.
-    own = not atom.aval.weak_type or atom.aval.dtype == jax.numpy.result_type(float)
-    return own and jax.numpy.issubdtype(atom.aval.dtype, jax.numpy.floating)
+    own = not atom.aval.weak_type or atom.aval.dtype == jnp.result_type(float)
+    return own and jnp.issubdtype(atom.aval.dtype, jnp.floating)
 
 
 def _value(atom: Any) -> float | np.generic | np.ndarray:
@@ -94,8 +99,10 @@ def _literals(jaxpr: Any) -> list[Any]:
     return [atom for atom in (*atoms, *jaxpr.outvars) if _is_literal(atom)]
 
 
-def _key(jaxpr: Any, *, by_value: bool = True) -> tuple[Hashable, ...]:
-    """Return what an open jaxpr does as a hashable tree."""
+def _key(
+    jaxpr: Any, consts: Sequence[Any] = (), *, by_value: bool = True, depth: int = 0
+) -> tuple[Hashable, ...]:
+    """Return what a jaxpr does as a hashable tree."""
     places: dict[Any, int] = {}
     for variable in (*jaxpr.invars, *jaxpr.constvars):
         places[variable] = len(places)
@@ -113,25 +120,79 @@ def _key(jaxpr: Any, *, by_value: bool = True) -> tuple[Hashable, ...]:
         inputs = tuple(map(known, eqn.invars))
         for variable in eqn.outvars:
             places[variable] = len(places)
-        params = tuple((name, _of_param(x)) for name, x in sorted(eqn.params.items()))
+        params = _of_params(eqn, depth)
         equations.append((eqn.primitive, inputs, params, len(eqn.outvars)))
     kinds = tuple(str(v.aval) for v in (*jaxpr.invars, *jaxpr.constvars))
-    return kinds, tuple(equations), tuple(map(known, jaxpr.outvars))
+    held = tuple(_of_param(x, depth) for x in consts)
+    return kinds, held, tuple(equations), tuple(map(known, jaxpr.outvars))
 
 
-def _of_param(value: Any) -> Hashable:
+#: Operations with a rule are known by so many derivatives. Most rules call the function
+#: whose derivative they are, and would have no end.
+_DERIVATIVES = 2
+
+
+def _of_params(eqn: Any, depth: int) -> Hashable:
+    """Parameters of an operation; of one with a rule its derivatives."""
+    params, rule = sorted(eqn.params.items()), None
+    by_tangents = eqn.primitive.name.startswith("custom_jvp_call")
+    by_cotangents = eqn.primitive.name.startswith("custom_vjp_call")
+    if by_tangents or by_cotangents:
+        # Its rules are functions that JAX makes anew in every trace.
+        params = [p for p in params if isinstance(p[1], int) or hasattr(p[1], "eqns")]
+        if depth < _DERIVATIVES:
+            try:
+                derivative = _derivative(eqn, by_tangents=by_tangents)
+            except Exception as error:  # of whatever kind: it has none
+                rule = type(error), str(error)
+            else:
+                rule = _of_jaxpr(derivative, depth + 1)
+    return *((name, _of_param(x, depth)) for name, x in params), rule
+
+
+def _derivative(eqn: Any, *, by_tangents: bool) -> object:
+    """The first derivative of an operation, as a closed jaxpr."""
+    examples = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
+    floats, rest = eqx.partition(examples, _is_inexact)
+
+    def derivative(floats, rest, directions):
+        def function(floats):
+            return bind(eqn, eqx.combine(floats, rest))
+
+        if by_tangents:
+            return jax.jvp(function, (floats,), (directions,))
+        outputs, back = jax.vjp(function, floats)
+        ones = [
+            jnp.ones_like(x) if _is_inexact(x) else np.zeros(x.shape, jax.dtypes.float0)
+            for x in outputs
+        ]
+        return outputs, back(ones)
+
+    return jax.make_jaxpr(derivative)(floats, rest, floats)
+
+
+def _is_inexact(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def _of_param(value: Any, depth: int = 0) -> Hashable:
     """A parameter of an operation, with its type: 1, 1.0 and True are not the same."""
     if isinstance(value, tuple | list):
-        return type(value), tuple(map(_of_param, value))
+        return type(value), tuple(_of_param(x, depth) for x in value)
     if isinstance(value, dict):
         items = sorted(value.items(), key=lambda item: str(item[0]))
-        return dict, tuple((key, _of_param(x)) for key, x in items)
+        return dict, tuple((key, _of_param(x, depth)) for key, x in items)
+    if isinstance(value, set | frozenset):
+        return type(value), tuple(
+            sorted((_of_param(x, depth) for x in value), key=repr)
+        )
     if isinstance(value, float | complex):
         return type(value), repr(value)
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | jax.Array) and not is_traced(value):
+        value = np.asarray(value)
         return value.shape, str(value.dtype), value.tobytes()
     if hasattr(value, "eqns"):
-        return _of_jaxpr(value)
+        return _of_jaxpr(value, depth)
     try:
         hash(value)
     except TypeError:
@@ -139,20 +200,20 @@ def _of_param(value: Any) -> Hashable:
     return type(value), value
 
 
-def _of_jaxpr(inside: Any) -> "_Hashed":
-    found = _INSIDE.get(id(inside))
+def _of_jaxpr(inside: Any, depth: int) -> "_Hashed":
+    found = _INSIDE.get((id(inside), depth))
     if found is None or found[0] is not inside:
         if len(_INSIDE) >= _MOST:
             _INSIDE.clear()
-        consts = tuple(map(Identity, getattr(inside, "consts", ())))
-        found = inside, _Hashed((_key(getattr(inside, "jaxpr", inside)), consts))
-        _INSIDE[id(inside)] = found
+        jaxpr, consts = getattr(inside, "jaxpr", inside), getattr(inside, "consts", ())
+        found = inside, _Hashed(_key(jaxpr, consts, depth=depth))
+        _INSIDE[id(inside), depth] = found
     return found[1]
 
 
 #: Keys of jaxprs inside others. JAX keeps those of what it has traced, a simulation in
 #: a prediction say, and what is long is read once.
-_INSIDE: dict[int, tuple[Any, Any]] = {}
+_INSIDE: dict[tuple[int, int], tuple[Any, Any]] = {}
 _MOST = 1024
 
 
@@ -172,6 +233,9 @@ class _Hashed:
     def __hash__(self) -> int:
         return self._hash
 
+    def __repr__(self) -> str:
+        return repr(self.key)
+
 
 class Identity:
     """A value without an equality, equal to itself alone."""
@@ -186,3 +250,6 @@ class Identity:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+    def __repr__(self) -> str:
+        return type(self.value).__name__

@@ -1,10 +1,11 @@
 """Checkpoint of a fit: one file, and the identity of the fit in it."""
 
 import contextlib
+import dataclasses
 import pathlib
-import platform
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -13,18 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._atomic_file import check_file
-from .._jit._fingerprint import TracedError, fingerprint
+from .._jit._digest import program_digest, settings, tree_digest
+from .._jit._placeholders import unwrapped
 from .._parameter_selection import with_selected_values
-from .._results import RESULTS
+from .._results import RESULTS, failures_as_nan
 from .._types import PyTree
-from .._validation import is_traced
 from ..simulations import load, save
+from ._optax_minimiser import OptaxDescent
 from ._posterior import Posterior, likelihoods_of
 
 
 _SECONDS = 1.0  # between two that are written
-# Of these a change in the code counts, and a release of Python compiles it anew.
-_FUNCTIONS = {"predict", "noise", "model", "transform", "solver"}
+#: What all parts together do: functions of priors and transforms have no part alone.
+_ALL = "loss"
 
 
 class Checkpoint:
@@ -37,7 +39,8 @@ class Checkpoint:
         if self.path is not None:
             try:
                 self.identity = identity(experiment, solver)
-            except TracedError:  # then the fit is one compiled call
+            # `predict` reads what is traced, and the fit is one compiled call.
+            except jax.errors.TracerArrayConversionError:
                 self.path = None
 
     def is_due(self) -> bool:
@@ -49,16 +52,18 @@ class Checkpoint:
         if self.path is None:
             return
         leaves = jax.tree.leaves(eqx.filter(state, eqx.is_array_like))
-        python = platform.python_version()
-        content = {"fit": self.identity, "python": python, "state": tuple(leaves)}
+        content = {"fit": self.identity, "state": tuple(leaves)}
         try:
             save(self.path, content)
         except (OSError, ValueError) as error:  # no file, if it was replaced meanwhile
             self._warn(error)
         self.saved = time.monotonic()
 
-    def load(self, like: PyTree) -> PyTree:
-        """The state in the file, `like` without one; raises for another fit's file."""
+    def load(self, like: PyTree, loss: Callable[[PyTree], tuple[Any, Any]]) -> PyTree:
+        """The state in the file, `like` without one; raises for another fit's file.
+
+        **Arguments:** `loss(state)`: the loss that the state has, and as it is here.
+        """
         if self.path is None:
             return like
         with contextlib.suppress(OSError):  # reading it says why
@@ -69,22 +74,46 @@ class Checkpoint:
             return like
         except (OSError, ValueError) as error:
             raise self._refusal(f"cannot be read ({error})") from error
-        return self._state(found, like)
+        state = self._state(found, like)
+        there, here = map(float, loss(state))
+        # Processors differ in the last digits, which an optimum hardly sees.
+        allowed = float(jnp.finfo(like.z.dtype).eps) ** 0.5 * (1 + abs(there))
+        if np.isfinite(there) and not abs(here - there) <= allowed:
+            raise self._refusal(
+                f"has a loss of {there!r}, and its parameters have {here!r} here: what "
+                "predict reads has changed, by a callback perhaps, or it was damaged"
+            )
+        return state
 
     def _state(self, found: Any, like: PyTree) -> PyTree:
-        if not isinstance(found, dict) or found.keys() != {"fit", "python", "state"}:
+        if not isinstance(found, dict) or found.keys() != {"fit", "state"}:
             raise self._refusal("is a file of something else")
         known = found["fit"]
         differ = [k for k in self.identity if known.get(k) != self.identity[k]]
         if differ:
-            why = f"belongs to another fit (its {', '.join(differ)} differ)"
-            raise self._refusal(why + _about_functions(differ, found["python"]))
+            told = self._differences(differ, known)
+            raise self._refusal(f"belongs to another fit (its {told})")
         arrays, rest = eqx.partition(like, eqx.is_array_like)
         leaves, structure = jax.tree.flatten(arrays)
         # The history, which comes last, has a row for every step.
         if _types(found["state"][:-1]) != _types(leaves[:-1]):
             raise self._refusal("is of another release of diffsim or Optax")
         return eqx.combine(jax.tree.unflatten(structure, found["state"]), rest)
+
+    def _differences(self, differ: list[str], there: dict[str, str]) -> str:
+        """Parts that differ, in words."""
+        # What predict does with another model is another program.
+        implied = {_ALL, "predict"} if "model" in differ else {_ALL}
+        parts = [name for name in differ if name not in implied]
+        parts = parts or ["prior or transform"]
+        here = settings()
+        told = [
+            f"{name}, {there.get(name)} there and {here[name]} here"
+            if name in here
+            else name
+            for name in parts
+        ]
+        return f"{', '.join(told)} differ"
 
     def _refusal(self, why: str) -> ValueError:
         path = str(self.path)
@@ -104,32 +133,73 @@ class Checkpoint:
 
 
 def identity(experiment: Posterior, solver: Any) -> dict[str, str]:
-    """A digest of every part of a fit, by what users call it."""
+    """A digest of every part of a fit, by what users call it.
+
+    Functions count by the programs that they are traced to.
+    """
     parameters = experiment.parameters
     selection, coordinates = parameters.selection, parameters.coordinates
+    z, start = parameters.z_start, parameters.start
     chosen = [(part.leaf, part.shape, part.entries) for part in selection.parts]
-    rest = with_selected_values(
-        parameters.base, selection, jnp.zeros_like(parameters.start)
-    )
-    prior = (
-        (parameters.prior_mean, parameters.prior_sd, parameters.has_prior),
-        (parameters.distributions, parameters.priors),
-    )
+
+    def loss(data, z):
+        return dataclasses.replace(experiment, data=data).loss(z)
+
+    model = parameters.model(start)
+    rest = with_selected_values(parameters.base, selection, jnp.zeros_like(start))
     parts = {
         "data": _data(experiment),
-        "noise": experiment.noise,
-        "predict": experiment.predict,
+        "noise": (experiment.noise, _program(experiment.noise, model)),
+        "predict": (experiment.predict, _program(experiment.predict, model)),
         "model": rest,
-        "free parameters": (selection.names, chosen, parameters.tied),
-        "start": parameters.start,
+        "free parameters": (selection.names, repr(chosen), parameters.tied),
+        "start": start,
         "bounds": (parameters.lower, parameters.upper),
-        "prior": prior,
+        "prior": (
+            (parameters.prior_mean, parameters.prior_sd, parameters.has_prior),
+            (parameters.distributions, parameters.priors),
+        ),
         "transform": (coordinates.transforms, coordinates.spans),
         "scale": coordinates.scale,
         # An outcome is kept as its number, which another release may give another.
-        "solver": (solver, list(RESULTS._name_to_item)),
+        "solver": (
+            solver,
+            _program(_descent_step(solver), z),
+            list(RESULTS._name_to_item),
+        ),
+        _ALL: _program(loss, experiment.data, z),
     }
-    return {name: fingerprint(part).hex() for name, part in parts.items()}
+    return settings() | {name: tree_digest(part) for name, part in parts.items()}
+
+
+def _program(function: Any, *args: Any) -> str | None:
+    """A digest of what a function does with these arguments; None if it is none."""
+    if not callable(function):
+        return None
+
+    arrays, rest = eqx.partition(args, eqx.is_array)
+
+    def flat(arrays):
+        found = unwrapped(function)(*eqx.combine(arrays, rest))
+        return eqx.filter(found, eqx.is_array_like)
+
+    with failures_as_nan():
+        return program_digest(jax.make_jaxpr(flat)(arrays))
+
+
+def _descent_step(solver: Any) -> Callable | None:
+    """The first step of an optimizer, on a parabola."""
+    if not isinstance(solver, OptaxDescent):
+        return None
+
+    def loss(z, args):
+        return jnp.sum(z**2), None
+
+    def step(z):
+        state = solver.init(loss, z, None, {}, None, None, frozenset())
+        return solver.step(loss, z, None, {}, state, frozenset())
+
+    return step
 
 
 def _data(experiment: Posterior) -> list[Any]:
@@ -141,8 +211,6 @@ def _data(experiment: Posterior) -> list[Any]:
     parts = zip(experiment.data, experiment.layouts, likelihoods, strict=True)
     for vector, layout, likelihood in parts:
         data, mask = np.asarray(vector), likelihood.used(layout)
-        if is_traced(mask):
-            raise TracedError("the mask is traced")
         if mask is not None:
             mask = np.asarray(mask)
             data = np.where(mask, data, np.zeros((), data.dtype))
@@ -152,15 +220,3 @@ def _data(experiment: Posterior) -> list[Any]:
 
 def _types(leaves: Any) -> list[Any]:
     return [(np.shape(x), getattr(x, "dtype", type(x))) for x in leaves]
-
-
-def _about_functions(differ: list[str], python: str) -> str:
-    if not _FUNCTIONS & set(differ):
-        return ""
-    here = platform.python_version()
-    versions = f"; it was written by Python {python}, this is {here}"
-    return (
-        ", where functions count by their code, constants and what they refer to, so "
-        "that an edited one is another, and any is under another Python"
-        + (versions if python != here else "")
-    )

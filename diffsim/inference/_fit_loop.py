@@ -54,7 +54,14 @@ def run_fit_loop(
     """
     checkpoint = Checkpoint(options.checkpoint, experiment, solver)
     at = FitState(z, initial_state(solver, z), np.zeros((0, len(_HISTORY))))
-    at = checkpoint.load(at)
+
+    def losses(at):
+        """The loss of a state, as it was and as it is."""
+        descends = isinstance(solver, OptaxDescent)
+        found, _ = evaluate(experiment, at.state.best if descends else at.z)
+        return at.state.value, found.value
+
+    at = checkpoint.load(at, losses)
     z, state, rows = at.z, at.state, list(np.asarray(at.history))
     exhausted = False
     options.begin()
@@ -153,11 +160,15 @@ def linearize_at(
 
 @fresh_jit
 def _optax_step(experiment: Posterior, solver: OptaxDescent, z: Array, state: Any):
-    def loss(z: Array, args: Any) -> tuple[Array, None]:
-        return experiment.loss(z), None
-
+    # A pytree and no function made here, which an optimizer's would be traced anew for.
+    loss = eqx.Partial(_loss, experiment)
     options = experiment.parameters.limits()
     return solver.step(loss, z, None, options, state, _NO_TAGS)[:2]
+
+
+def _loss(experiment: Posterior, z: Array, args: Any) -> tuple[Array, None]:
+    del args
+    return experiment.loss(z), None
 
 
 @fresh_jit

@@ -85,6 +85,9 @@ class Fit(eqx.Module):
     - `history`: arrays over steps, `loss`, `remaining_sigma`, `gradient_norm`,
         `seconds`; after many
         starts `starts_loss`, `starts_values`, `starts_converged`, best first.
+
+    `observed`, `profile`, `contour`, `fitted_data` and `propagate` call `predict` as it
+    is then: if it reads what has changed since the fit, they are of another prediction.
     """
 
     model: PyTree

@@ -49,6 +49,11 @@ def has_line_search(optimizer: optax.GradientTransformation, z: Array) -> bool:
     return any(isinstance(node, kinds) for node in nodes)
 
 
+def _value(fn: Callable, args: Any, y: Array) -> Array:
+    """The loss alone."""
+    return fn(y, args)[0]
+
+
 class OptaxDescent(optx.AbstractMinimiser):
     r"""Gradient descent by any Optax chain, in reverse mode, within bounds.
 
@@ -94,14 +99,11 @@ class OptaxDescent(optx.AbstractMinimiser):
         # A batch says little of where the loss is least.
         better = finite if self.stochastic else better
         best = jnp.where(better, y, state.best)
-        update, optimizer = optax.with_extra_args_support(self.optimizer).update(
-            gradient,
-            state.optimizer,
-            y,
-            value=value,
-            grad=gradient,
-            value_fn=lambda y: fn(y, args)[0],
-        )
+        extra: dict[str, Any] = {"value": value, "grad": gradient}
+        if self.searches_lines:
+            extra["value_fn"] = eqx.Partial(_value, fn, args)
+        optimizer = optax.with_extra_args_support(self.optimizer)
+        update, optimizer = optimizer.update(gradient, state.optimizer, y, **extra)
         halvings = jnp.where(
             finite, jnp.maximum(state.halvings - 1, 0), state.halvings + 1
         )

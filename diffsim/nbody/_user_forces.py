@@ -5,30 +5,17 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array
+import jax.numpy as jnp
 
+from .._jit._dependence import depends_on_first
 from .._tracer_errors import explain_tracer_errors
 from .._validation import as_floating, check_shape
 from ._bodies import State
 
 
-class _VelocityRead(Exception):
-    """Raised when a force reads velocities that were withheld."""
-
-
-class _Positions(eqx.Module):
-    """A state whose velocities nobody may read; a pytree, for forces under `jit`."""
-
-    positions: Array
-
-    @property
-    def velocities(self):
-        raise _VelocityRead
-
-
 def user_acceleration(force: Callable[..., Any], t, x, v):
-    """`force(t, state)` as a component-first array; `v` None withholds velocities."""
-    state = _Positions(x.T) if v is None else State(x.T, v.T)
+    """`force(t, state)` as a component-first array; `v` None if it depends on none."""
+    state = State(x.T, jnp.full_like(x, jnp.nan).T if v is None else v.T)
     with explain_tracer_errors("force", force):
         acceleration = _call(force, t, state)
     acceleration = as_floating(
@@ -63,10 +50,6 @@ def _is_a_number(thing: Any) -> bool:
 
 
 def reads_velocities(force: Callable[..., Any], x: jax.ShapeDtypeStruct) -> bool:
-    """Whether `force` looks at velocities, found by withholding them."""
+    """Whether the acceleration by `force` is made of velocities."""
     t = jax.ShapeDtypeStruct((), x.dtype)
-    try:
-        jax.eval_shape(lambda t, x: user_acceleration(force, t, x, None), t, x)
-    except _VelocityRead:
-        return True
-    return False
+    return depends_on_first(lambda v, t, x: user_acceleration(force, t, x, v), x, t, x)

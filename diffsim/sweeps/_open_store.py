@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 
+from .._jit._digest import program_digest, settings, tree_digest
 from ._hosts import Share
 from ._store import Store
 from ._store_contents import StoreContents, contents_of
 from ._store_files import create, mend_parameters, modules
-from ._store_identity import IN_WORDS, identity_of
 from ._store_locks import claimed
 from ._store_manifest import (
     FOLDER,
@@ -25,6 +27,10 @@ from ._store_manifest import (
 from ._sweep_plan import Plan
 
 
+#: Parts that say something to a reader.
+_IN_WORDS = {*settings(), "runs", "derivative", "error_estimate"}
+
+
 @contextlib.contextmanager
 def open_store(
     path: Any, plan: Plan, parameters: dict[str, np.ndarray], share: Share | None
@@ -32,7 +38,7 @@ def open_store(
     """The store at `path`, made if there is none, while runs are computed."""
     path = _checked_path(path)
     modules()
-    contents, identity = contents_of(plan, parameters), identity_of(plan)
+    contents, identity = contents_of(plan, parameters), _identity_of(plan)
     with written_or_explained(path):
         if not path.exists():
             parts = 1 if share is None else share.count
@@ -98,13 +104,37 @@ def _checked_path(path: Any) -> Path:
     return path
 
 
+def _identity_of(plan: Plan) -> dict[str, str]:
+    """Every part of a sweep by what users call it, in words or as a digest.
+
+    The function counts by the program that it is traced to, so that another process,
+    and a script that was edited elsewhere, has the same. What a callback of JAX does,
+    which is not traced, does not count.
+    """
+    task, empty = plan.task, jax.tree.map(np.zeros_like, plan.row)
+    selection, table = task.selection, jax.tree.leaves(plan.table)
+    model = jax.tree.leaves(selection.put(task.model, empty))
+    numbers = [leaf for leaf in model if hasattr(leaf, "dtype")]
+    # Arrays in the fields of a module that is called are inputs of its program.
+    fields = jax.tree.leaves(eqx.filter(task.predict, eqx.is_array))
+    return {
+        **settings(),
+        "runs": str(plan.table.runs),
+        "predict": tree_digest((program_digest(plan.jaxpr), fields)),
+        "model": tree_digest(numbers),
+        "over": tree_digest((selection.floats.names, selection.integers.names, table)),
+        "derivative": str(task.derivative),
+        "error_estimate": str(task.error_estimate),
+    }
+
+
 def _check_identity(path: Path, there: dict[str, str], here: dict[str, str]):
     differ = [name for name in here if there.get(name) != here[name]]
     if not differ:
         return
     told = ", ".join(
         f"{name} ({there.get(name)} there, {here[name]} here)"
-        if name in IN_WORDS
+        if name in _IN_WORDS
         else name
         for name in differ
     )

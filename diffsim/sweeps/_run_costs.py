@@ -56,7 +56,7 @@ def _evaluate(
             found = bind(eqn, values)
         known |= dict(zip(eqn.outvars, found, strict=True))
         count += more
-    return [read(atom) for atom in jaxpr.outvars], count
+    return [jnp.asarray(read(atom)) for atom in jaxpr.outvars], count
 
 
 def _counted_loop(loop: While, values: list[Any]) -> tuple[list[Array], Array]:

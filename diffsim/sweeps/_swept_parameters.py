@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._jit._retraced_function import is_retraced
+from .._jit._placeholders import flatten_as_written
 from .._parameter_selection import (
     LeafSelection,
     Selection,
@@ -56,10 +56,10 @@ class RowSelection:
         if row.integers is not None:
             words = jnp.asarray(row.integers)
             model = with_selected_values(model, self.integers, words)
-        leaves, structure = jax.tree.flatten(model, is_leaf=is_retraced)
+        leaves, unflatten = flatten_as_written(model)
         for leaf, algorithm in self.keys:
             leaves[leaf] = jax.random.wrap_key_data(leaves[leaf], impl=algorithm)
-        return jax.tree.unflatten(structure, leaves)
+        return unflatten(leaves)
 
     def floats_of(self, model: PyTree) -> Array:
         """The floats of a row that `put` has put into `model`."""
@@ -164,10 +164,10 @@ def is_key(leaf: Any) -> bool:
 
 def _without_keys(model: PyTree, keys: tuple[tuple[int, Any], ...]) -> PyTree:
     """`model` with the words of its PRNG keys in their place."""
-    leaves, structure = jax.tree.flatten(model, is_leaf=is_retraced)
+    leaves, unflatten = flatten_as_written(model)
     for leaf, _ in keys:
         leaves[leaf] = jax.random.key_data(leaves[leaf])
-    return jax.tree.unflatten(structure, leaves)
+    return unflatten(leaves)
 
 
 def as_numpy(name: str, values: Any) -> np.ndarray:

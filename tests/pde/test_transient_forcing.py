@@ -9,7 +9,7 @@ from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
-from diffsim.simulations._terms._term_checks import reads_time
+from diffsim._jit._dependence import depends_on_first
 
 
 GRID = pde.Grid(64)
@@ -172,7 +172,7 @@ def test_time_dependence_is_detected_through_comparisons():
         start = jnp.ones((law.channels(1), 8))
         system = pde.Evolution(law, start, grid, walls, discretization=space)
         terms, y = system.terms(), system.initial_state()
-        return reads_time(lambda t, y: terms.vf(t, y, system), jnp.zeros(()), y)
+        return depends_on_first(lambda t, y: terms.vf(t, y, system), jnp.zeros(()), y)
 
     def switched(t, x, u):
         return jnp.where(t > 1, u, 0.0)

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._jit._dependence import depends_on_first
 from ..._results import equals
 from ..._types import PyTree
 from .._elapsed_time import controller_since
 from .._method import Method, PrescribedSteps, controller_of
 from .._simulation import AbstractSimulation
-from .._terms._term_checks import reads_time
 from ._adaptive_step import steps_to_outputs
 from ._replay import fits_in_memory, steps_between
 from ._run_plan import DiffraxPlan, Plan, Side
@@ -107,7 +107,7 @@ def _longest_part(
 def _is_driven(simulation: AbstractSimulation, y0: PyTree[Array]) -> bool:
     terms = simulation.terms()
     t = jnp.zeros((), jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype)
-    return reads_time(lambda t, y: terms.vf(t, y, simulation), t, y0)
+    return depends_on_first(lambda t, y: terms.vf(t, y, simulation), t, y0)
 
 
 def _span(elapsed: Array) -> Array:
