@@ -16,7 +16,7 @@ from .._jit._digest import program_digest, settings, tree_digest
 from ._hosts import Share
 from ._store import Store
 from ._store_contents import StoreContents, contents_of
-from ._store_files import create, mend_parameters, modules
+from ._store_files import create, mend, modules, replace
 from ._store_locks import claimed
 from ._store_manifest import (
     FOLDER,
@@ -44,8 +44,10 @@ def open_store(
             parts = 1 if share is None else share.count
             _create(path, plan, contents, parameters, identity, parts)
         description = read_description(path)
+        if share is None and _is_begun(plan, description, identity):
+            description = _extend(path, contents, parameters, description, identity)
         _check_identity(path, description["identity"], identity)
-        mend_parameters(path, parameters)
+        mend(path, contents, parameters, description)
         _remove_abandoned(path)
     with _read_only(path, description) or claimed(path, share):
         store = Store(path, plan, contents, share)
@@ -87,6 +89,31 @@ def _create(
     create(path, contents, parameters, description)
 
 
+def _is_begun(plan: Plan, there: dict[str, Any], here: dict[str, str]) -> bool:
+    """Whether a store has the first of these runs, as of a longer Sobol sequence."""
+    runs, old = there["runs"], there["identity"]
+    first = here | {"runs": str(runs), "over": _over(plan, runs)}
+    return runs < plan.table.runs and old == first
+
+
+def _extend(
+    path: Path,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    description: dict[str, Any],
+    identity: dict[str, str],
+) -> dict[str, Any]:
+    """Make room for more runs; those of a chunk that was not full are run again."""
+    runs, chunk = description["runs"], description["chunk"]
+    for entry in entries(path):
+        if runs < (entry.chunk + 1) * chunk:
+            (path / FOLDER / entry.name).unlink()
+    longer = len(next(iter(parameters.values())))
+    description = {**description, "identity": identity, "runs": longer}
+    replace(path, contents, parameters, description)
+    return read_description(path)
+
+
 def _checked_path(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"store must be a path, 'runs.zarr' say, got {path!r:.60}")
@@ -112,8 +139,7 @@ def _identity_of(plan: Plan) -> dict[str, str]:
     which is not traced, does not count.
     """
     task, empty = plan.task, jax.tree.map(np.zeros_like, plan.row)
-    selection, table = task.selection, jax.tree.leaves(plan.table)
-    model = jax.tree.leaves(selection.put(task.model, empty))
+    model = jax.tree.leaves(task.selection.put(task.model, empty))
     numbers = [leaf for leaf in model if hasattr(leaf, "dtype")]
     # Arrays in the fields of a module that is called are inputs of its program.
     fields = jax.tree.leaves(eqx.filter(task.predict, eqx.is_array))
@@ -122,10 +148,16 @@ def _identity_of(plan: Plan) -> dict[str, str]:
         "runs": str(plan.table.runs),
         "predict": tree_digest((program_digest(plan.jaxpr), fields)),
         "model": tree_digest(numbers),
-        "over": tree_digest((selection.floats.names, selection.integers.names, table)),
+        "over": _over(plan, plan.table.runs),
         "derivative": str(task.derivative),
         "error_estimate": str(task.error_estimate),
     }
+
+
+def _over(plan: Plan, runs: int) -> str:
+    """A digest of what the first runs are over."""
+    selection, rows = plan.task.selection, plan.table.take(slice(runs))
+    return tree_digest((selection.floats.names, selection.integers.names, *rows))
 
 
 def _check_identity(path: Path, there: dict[str, str], here: dict[str, str]):

@@ -53,6 +53,7 @@ class Store:
         self.files = ChunkFiles(path, self.chunk)
         self.retry = plan.options.retry
         self.repeated: set[int] = set()
+        self.sampled = np.empty(0, int)
         self.failed = 0  # of the runs that are there and stay
         self.filling: dict[int, tuple[RunOutcome, np.ndarray]] = {}
         self.writer = concurrent.futures.ThreadPoolExecutor(1)
@@ -85,6 +86,13 @@ class Store:
             self._warn(damaged)
         return self.own[left[self.own]]
 
+    def sample(self, todo: np.ndarray) -> np.ndarray:
+        """One run that is in the store and went well, to be run again and compared."""
+        runs = np.setdiff1d(self.own, todo)[: self.chunk]
+        status = StoredRuns(self.path, self.contents, runs).status()
+        self.sampled = runs[np.asarray(status == RESULTS.successful)][:1]
+        return self.sampled
+
     def _warn(self, damaged: dict[int, str]):
         chunk, wrong = next(iter(damaged.items()))
         more = f", and so are {len(damaged) - 1} more" if len(damaged) > 1 else ""
@@ -105,6 +113,12 @@ class Store:
 
     def keep(self, runs: np.ndarray, found: RunOutcome):
         """Take over outcomes; chunks that are whole by then are written."""
+        again = np.isin(runs, self.sampled)
+        if again.any():
+            self._compare(runs[again], jax.tree.map(lambda x: x[again], found))
+            runs, found = runs[~again], jax.tree.map(lambda x: x[~again], found)
+        if not len(runs):
+            return
         numbers = runs // self.chunk
         order = np.argsort(numbers, kind="stable")
         borders = np.flatnonzero(np.diff(numbers[order])) + 1
@@ -120,6 +134,25 @@ class Store:
             known[places] = True
             if known.all():
                 self._submit(chunk, self.filling.pop(chunk)[0])
+
+    def _compare(self, runs: np.ndarray, found: RunOutcome):
+        """Raise `ValueError` where runs have other outputs than in the store."""
+        stored = StoredRuns(self.path, self.contents, runs).outcome()
+        pairs = zip(*(jax.tree.leaves(x.outputs) for x in (stored, found)), strict=True)
+        for there, here in pairs:
+            if not np.issubdtype(there.dtype, np.inexact):
+                continue
+            # Processors differ in the last digits, and with them steps that are chosen.
+            allowed = np.finfo(there.dtype).eps ** 0.5 * (1 + np.max(np.abs(there)))
+            is_far = ~(np.abs(here - there) <= allowed)
+            is_far &= ~(np.isnan(here) & np.isnan(there))
+            if is_far.any():
+                old, new = there[is_far][0], here[is_far][0]
+                raise ValueError(
+                    f"store {str(self.path)!r}: run {runs[0]} has {old!s} in it, and "
+                    f"{new!s} here: what predict reads has changed, by a callback "
+                    "perhaps; name another store, or delete it to begin anew"
+                )
 
     def _begun(self, chunk: int, like: RunOutcome) -> tuple[RunOutcome, np.ndarray]:
         """Outcomes of a chunk to be filled in, and which of its runs are known."""

@@ -20,7 +20,14 @@ from ._store_contents import (
     StoredVariable,
     stored_name,
 )
-from ._store_manifest import FOLDER, sync, write_description
+from ._store_manifest import (
+    FOLDER,
+    checksums,
+    damaged_files,
+    read_description,
+    sync,
+    write_description,
+)
 from ._sweep_tables import status_attributes
 
 
@@ -52,16 +59,77 @@ def create(
 
     Of several processes that do so at once, one is first, and all use its store.
     """
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        _fill(part, contents, parameters, description)
-        os.rename(part, path)
-        sync_folder(path.parent)
+        with _made_beside(path, contents, parameters, description) as part:
+            os.rename(part, path)
+            sync_folder(path.parent)
     except Exception:
         # Another process was first, and has removed what others had begun, of which
         # zarr says this or that.
         if not (path / FOLDER).is_dir():
             raise
+
+
+def mend(
+    path: Path,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    description: dict[str, Any],
+):
+    """Write again what is damaged: what the runs are over, places, and descriptions."""
+    damaged = damaged_files(path, description["files"])
+    if not damaged:
+        return
+    more = f" and {len(damaged) - 1} more files" if len(damaged) > 1 else ""
+    warnings.warn(
+        f"store {str(path)!r}: {next(iter(damaged))}{more}: what the runs are over, or "
+        "what is in the store, is damaged there, and written again",
+        stacklevel=6,
+    )
+    replace(path, contents, parameters, description, list(damaged))
+
+
+def replace(
+    path: Path,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    description: dict[str, Any],
+    names: list[str] | None = None,
+):
+    """Write files of a store again that hold no outcomes, the description last.
+
+    **Arguments:** `names`: which files; None is all of them.
+    """
+    with _made_beside(path, contents, parameters, description) as part:
+        made = read_description(part)["files"]
+        names = list(made) if names is None else names
+        for name in names:
+            make_room(path / name)
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(part / name, path / name)
+        sync(path.parent, [path / name for name in names])
+        files = made | {k: x for k, x in description["files"].items() if k not in names}
+        write_description(path, {**description, "files": files})
+
+
+def make_room(path: Path):
+    """Remove a folder in the place of a file, which could not be replaced."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def _made_beside(
+    path: Path,
+    contents: StoreContents,
+    parameters: dict[str, np.ndarray],
+    description: dict[str, Any],
+) -> Iterator[Path]:
+    """A store without outcomes, which is removed in the end."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        _fill(part, contents, parameters, description)
+        yield part
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -82,44 +150,26 @@ def _fill(
     coordinates = {"run": np.arange(runs), **along}
     dataset = xarray.Dataset(contents.coordinates.variables).assign_coords(coordinates)
     dataset = dataset.set_coords(list(contents.coordinates.variables))
+    # A path of its own type: in text, # and ? would be taken for parts of an address.
+    store = zarr.storage.LocalStore(path)
+    encoding = {str(name): {"compressors": _codecs()} for name in dataset.variables}
     with _without_warnings_of_zarr():
-        dataset.to_zarr(path, mode="w-", zarr_format=3, consolidated=False)
-        group = zarr.open_group(path, mode="r+")
+        dataset.to_zarr(
+            store, mode="w-", zarr_format=3, consolidated=False, encoding=encoding
+        )
+        group = zarr.open_group(store, mode="r+")
         for variable in contents.variables:
             _create_array(group, variable, contents.dtype(variable), runs, chunk)
         group.create_group(FOLDER)
-        zarr.consolidate_metadata(path)
-    write_description(path, description)
-    sync(path.parent, [x for x in path.rglob("*") if x.is_file()])
-
-
-def mend_parameters(path: Path, parameters: dict[str, np.ndarray]):
-    """Write what the runs are over again where it is damaged."""
-    group = opened_group(path, "r")
-    for parameter, x in parameters.items():
-        name = stored_name(parameter)
-        try:
-            intact = np.asarray(group[name]).tobytes() == x.tobytes()
-        except (KeyError, ValueError, RuntimeError, OSError):
-            intact = False
-        if intact:
-            continue
-        warnings.warn(
-            f"store {str(path)!r}: {name}, which says what the runs are over, is "
-            "damaged, and written again",
-            stacklevel=6,
-        )
-        array: Any = opened_group(path, "r+")[name]
-        array[...] = x
-        files = [file for file in (path / name).rglob("*") if file.is_file()]
-        sync(path, files)
+        zarr.consolidate_metadata(store)
+    files = [x for x in path.rglob("*") if x.is_file()]
+    write_description(path, {**description, "files": checksums(path, files)})
+    sync(path.parent, files)
 
 
 def _create_array(
     group: Any, variable: StoredVariable, dtype: np.dtype, runs: int, chunk: int
 ):
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
     if dtype.kind not in "fciub":
         raise ValueError(
             f"store: {variable.name} is {dtype}, which Zarr has no type for; return "
@@ -133,16 +183,23 @@ def _create_array(
         dtype=dtype,
         fill_value=dtype.type(NOT_RUN) if status else _not_run(dtype),
         dimension_names=("run", *variable.dims),
-        # Readers see by the checksum that a file was damaged.
-        compressors=[ZstdCodec(level=1), Crc32cCodec()],
+        compressors=_codecs(),
         attributes=_about_status() if status else {},
     )
+
+
+def _codecs() -> list[Any]:
+    """Compression, and a checksum by which readers see that a file was damaged."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    return [ZstdCodec(level=1), Crc32cCodec()]
 
 
 def opened_group(path: Path, mode: str) -> "zarr.Group":
     """The arrays of a store, as Zarr has them."""
     try:
-        return modules()[0].open_group(path, mode=mode)
+        zarr, _ = modules()
+        return zarr.open_group(zarr.storage.LocalStore(path), mode=mode)
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise ValueError(
             f"store {str(path)!r}: its description for Zarr, zarr.json, is damaged "
@@ -183,9 +240,10 @@ class ChunkFiles:
             for name in names:
                 values = arrays[name]
                 array: Any = self.group[name]
-                array[first : first + len(values)] = values
                 inner = ["0"] * (values.ndim - 1)
                 files.append(self.path.joinpath(name, "c", str(chunk), *inner))
+                make_room(files[-1])
+                array[first : first + len(values)] = values
         return files
 
     def discard_unfinished(self, chunks: set[int]):

@@ -1,12 +1,14 @@
 """Manifest of a store: a description of its sweep, and an entry for each chunk done.
 
 Every entry is a file that is there whole or not at all, and follows what it vouches
-for onto the disk. No two processes write the same one, so that none is locked.
+for onto the disk. No two processes write the same one, so that none is locked. Every
+file has a checksum of itself.
 """
 
 import contextlib
 import json
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,6 @@ from .._atomic_file import sync_folder, whole_file
 
 
 FOLDER, DESCRIPTION = "manifest", "sweep.json"
-_DESCRIBED = {"identity", "runs", "chunk", "layout", "parameters"}
 
 
 class Entry(NamedTuple):
@@ -37,8 +38,7 @@ class Entry(NamedTuple):
 
 def write_description(store: Path, description: dict[str, Any]):
     """Say which sweep the store is of."""
-    with whole_file(store / FOLDER / DESCRIPTION) as file:
-        file.write(json.dumps(description, indent=1).encode())
+    _write(store / FOLDER / DESCRIPTION, description)
 
 
 def read_description(store: Path) -> dict[str, Any]:
@@ -48,9 +48,7 @@ def read_description(store: Path) -> dict[str, Any]:
             f"store {str(store)!r} is a file; a store is a folder, name another"
         )
     try:
-        found = json.loads((store / FOLDER / DESCRIPTION).read_bytes())
-        if not isinstance(found, dict) or not set(found) >= _DESCRIBED:
-            raise ValueError("no description of a sweep")
+        found = _read(store / FOLDER / DESCRIPTION)
     except FileNotFoundError:
         raise ValueError(
             f"store {str(store)!r} is a folder that no sweep has made; name one that "
@@ -67,20 +65,39 @@ def read_description(store: Path) -> dict[str, Any]:
 
 def write_entry(store: Path, entry: Entry):
     """Vouch for a chunk, whose files are on the disk."""
-    with whole_file(store / FOLDER / entry.name) as file:
-        file.write(json.dumps(entry._asdict()).encode())
+    _write(store / FOLDER / entry.name, entry._asdict())
 
 
 def entries(store: Path, damaged: list[int] | None = None) -> Iterator[Entry]:
     """All entries; numbers of those that cannot be read are added to `damaged`."""
     for path in sorted((store / FOLDER).glob("[0-9]*.json")):
         try:
-            yield Entry(**json.loads(path.read_bytes()))
+            entry = Entry(**_read(path))
+            if entry.name != path.name:
+                raise ValueError("a copy of another entry")
+            yield entry
         except FileNotFoundError:  # another process repeats it just now
             continue
-        except (ValueError, TypeError):
+        except ValueError:
             if damaged is not None and path.stem.isdecimal():
                 damaged.append(int(path.stem))
+
+
+def _write(path: Path, content: dict[str, Any]):
+    checksum = zlib.crc32(json.dumps(content).encode())
+    with whole_file(path) as file:
+        file.write(json.dumps({"checksum": checksum, **content}, indent=1).encode())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The content of a file; raises `ValueError` where it is damaged."""
+    content = json.loads(_bytes(path))
+    if not isinstance(content, dict):
+        raise ValueError("no description of a sweep")
+    checksum = content.pop("checksum", None)
+    if checksum != zlib.crc32(json.dumps(content).encode()):
+        raise ValueError("its checksum is another")
+    return content
 
 
 def checksums(store: Path, paths: list[Path]) -> dict[str, list[int]]:
@@ -90,19 +107,37 @@ def checksums(store: Path, paths: list[Path]) -> dict[str, list[int]]:
 
 def damage(store: Path, entry: Entry) -> str:
     """Say how the files of a chunk are damaged; nothing if they are not."""
-    for name, (size, checksum) in entry.files.items():
+    for name in entry.files:
+        if Path(name).parts[2:3] != (str(entry.chunk),):
+            return f"its entry in the manifest names {name}"
+    return next(iter(damaged_files(store, entry.files).values()), "")
+
+
+def damaged_files(store: Path, files: dict[str, list[int]]) -> dict[str, str]:
+    """Files with another size or checksum than these, and how they are damaged."""
+    damaged = {}
+    for name, (size, checksum) in files.items():
         try:
-            found = _checksum(store / name)
-        except OSError as error:
-            return f"{name} cannot be read ({error.strerror})"
-        if found != (size, checksum):
-            return f"{name} has {found[0]} bytes for {size}, or another checksum"
-    return ""
+            here, found = _checksum(store / name)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            damaged[name] = f"{name} cannot be read ({reason})"
+            continue
+        if (here, found) != (size, checksum):
+            damaged[name] = f"{name} has {here} bytes for {size}, or another checksum"
+    return damaged
 
 
 def _checksum(path: Path) -> tuple[int, int]:
-    content = path.read_bytes()
+    content = _bytes(path)
     return len(content), zlib.crc32(content)
+
+
+def _bytes(path: Path) -> bytes:
+    """The content of a file; a pipe in its place, say, would never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("it is no regular file")
+    return path.read_bytes()
 
 
 def sync(store: Path, paths: list[Path]):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._results import RESULTS
-from ._store_contents import StoreContents
+from ._store_contents import NOT_RUN, STATUS, StoreContents
 from ._store_files import opened_group
 from ._sweep_result import RunOutcome
 
@@ -45,6 +45,11 @@ class StoredRuns:
                 f"store {str(self.path)!r}: {name} is damaged ({error!s:.100}); the "
                 "same sweep, called again, repeats the runs of that chunk"
             ) from error
+        if name == STATUS and any(np.any(x == NOT_RUN) for x in found):
+            raise ValueError(
+                f"store {str(self.path)!r}: some of its runs were not run; the same "
+                "sweep, called again, runs them"
+            )
         if not found:
             return np.empty((0, *array.shape[1:]), array.dtype)
         return found[0] if len(found) == 1 else np.concatenate(found)

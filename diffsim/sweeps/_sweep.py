@@ -75,9 +75,10 @@ def sweep(
         each with its share of every chunk. The cores of a CPU are devices if JAX is
         told so before it starts: `ds.configure(num_cpu_devices=8)`.
     - `store`: a path for the outcomes, `"runs.zarr"`: whatever is in it stays there if
-        the process ends, and the same call goes on where that was. Read it by
-        `xarray.open_zarr`. Outputs are written as they come, and need not fit into
-        memory.
+        the process ends, and the same call goes on where that was, as does one with
+        more runs behind the same ones (a longer Sobol sequence). One run is computed
+        again and compared. Read it by `xarray.open_zarr`. Outputs are written as they
+        come, and need not fit into memory.
     - `derivative`: `"gradient"` of one number that `predict` returns, `"jacobian"` of
         all, or `"fisher"`, $J^T J$, the information on the parameters where each output
         is measured with a standard deviation of 1; by the floats in `over`, by forward
@@ -199,15 +200,17 @@ def _in_store(plan: Plan, runs: SweptParameters, path: Any) -> Sweep:
     """All outcomes in a store, where some may be."""
     share, total = share_of(plan.options.part), plan.table.runs
     with open_store(path, plan, runs.parameters, share) as store:
-        todo, own = store.todo(), store.own
+        own, todo = store.own, store.todo()
+        computed = np.concatenate([store.sample(todo), todo])
         stats = plan.compute(
-            todo,
-            lambda places, found: store.keep(todo[places], found),
+            computed,
+            lambda places, found: store.keep(computed[places], found),
             layouts=[store.layout],
             chunk=store.chunk,
-            before=(len(own) - len(todo), store.failed),
+            before=(len(own) - len(computed), store.failed),
             stored=True,
         )
+        stats["computed"] = len(todo)
     if share is not None and share.is_of_hosts:
         share.wait_for_others()
         own = np.arange(total)

@@ -46,6 +46,8 @@ def test_no_tile_holds_runs_of_two_chunks(tmp_path):
         entry(path, chunk).unlink()
     tiles.clear()
     sweep(predict, model(), OVER, batch=8, store=path, options=options)
+    # One run that is there is run again by itself, to compare.
+    assert tiles.pop(0) == [8, 8, 8]
     assert len(tiles) == 3 and {tuple(tile) for tile in tiles} < first
 
 
