@@ -290,7 +290,8 @@ def as_jax_takes(name: str, value: Any) -> object:
     if isinstance(value, jax.Array | float | int) or (
         type(value) is np.ndarray and value.dtype in _NATIVE
     ):
-        return _narrowed(value) if isinstance(value, int) else value
+        big = isinstance(value, int) and abs(value) >= 2**63
+        return float(_native(name, np.asarray(value, object))) if big else value
     if isinstance(value, list | tuple):
         return _of_list(name, value)
     _check_masked(name, value)
@@ -340,10 +341,6 @@ def _is_foreign(entry: Any) -> bool:
     return isinstance(entry, int) and abs(entry) >= 2**63
 
 
-def _narrowed(value: int) -> int | float:
-    return value if abs(value) < 2**63 else float(value)
-
-
 def _native(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "mM":
         raise ValueError(
@@ -359,7 +356,11 @@ def _native(name: str, array: np.ndarray) -> np.ndarray:
         for x in array.flat
     )
     if whole:
-        return array.astype(np.float64)
+        try:
+            return array.astype(np.float64)
+        except OverflowError:
+            most = f"{np.finfo(float).max:g}, the largest double"
+            raise ValueError(f"{name} must be numbers up to {most}") from None
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,6 +60,14 @@ def _run(given: argparse.Namespace, importing: float) -> int:
         raise
     except (ValueError, ImportError, OSError) as error:
         print(f"diffsim {given.command}: {error}", file=sys.stderr)
+        return 2
+    except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if "site-packages" not in frame.filename]
+        where = (own or frames)[-1]
+        text = traceback.format_exception_only(error)[0].strip()
+        place = f"{where.filename}, line {where.lineno}"
+        print(f"diffsim {given.command}: {place}: {text}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"\ndiffsim {given.command}: stopped", file=sys.stderr)

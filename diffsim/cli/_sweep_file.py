@@ -1,6 +1,7 @@
 """Files that describe sweeps: a model, samples of its parameters, settings; no code."""
 
 import importlib
+import inspect
 import os
 import sys
 import tomllib
@@ -12,6 +13,7 @@ import numpy as np
 
 from .. import sweeps
 from .._paths import closest_matches
+from .._validation import check_finite
 from ..inference import Free
 
 
@@ -39,105 +41,137 @@ class SweepFile(NamedTuple):
 def read_sweep_file(path: Path) -> SweepFile:
     """The sweep that a TOML file describes; a sentence for what it cannot mean."""
     try:
-        content = tomllib.loads(path.read_text())
+        return _sweep_of(tomllib.loads(path.read_text("utf-8")))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is no TOML: {error}") from None
-    _check_names(path, content, ("model", *_SAMPLES, "settings"), "")
+    except RecursionError:
+        raise ValueError(
+            f"{path} nests lists or tables too deeply; write paths as keys in quotes, "
+            '"bodies.masses" = [1.0, 2.0]'
+        ) from None
+    except (ValueError, MemoryError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _sweep_of(content: dict[str, Any]) -> SweepFile:
+    _check_names("", content, ("model", *_SAMPLES, "settings"))
     samples = [name for name in _SAMPLES if name in content]
     if len(samples) != 1:
         raise ValueError(
-            f"{path} must have one of the tables {', '.join(_SAMPLES)}, which say what "
-            f"the runs are; it has {samples or 'none'}"
+            f"the file must have one of the tables {', '.join(_SAMPLES)}, which say "
+            f"what the runs are; it has {samples or 'none'}"
         )
     model = content.get("model")
     if not isinstance(model, str) or ":" not in model:
         raise ValueError(
-            f'{path} must say model = "module:name", of an object or of a function '
-            f"that makes one; got {model!r}"
+            'the file must say model = "module:name", of an object or of a function '
+            f"that makes one; got {model!r:.60}"
         )
     settings = content.get("settings", {})
-    _check_names(path, settings, tuple(_SETTINGS), "settings.")
+    _check_names("settings.", settings, tuple(_SETTINGS))
     for name, value in settings.items():
         if type(value) not in _SETTINGS[name]:
             kind = _SETTINGS[name][0].__name__
-            raise ValueError(f"{path}: settings.{name} must be {kind}, got {value!r}")
-    over = _samples(path, samples[0], content[samples[0]])
-    return SweepFile(model, over, settings)
+            raise ValueError(f"settings.{name} must be {kind}, got {value!r:.60}")
+    return SweepFile(model, _samples(samples[0], content[samples[0]]), settings)
 
 
-def _check_names(path: Path, table: Any, known: tuple[str, ...], under: str):
+def _check_names(under: str, table: Any, known: Any):
     if not isinstance(table, Mapping):
-        raise ValueError(f"{path}: {under.rstrip('.')} must be a table, got {table!r}")
+        raise ValueError(f"{under.rstrip('.')} must be a table, got {table!r:.60}")
     for name in table:
         if name not in known:
             raise ValueError(
-                f"{path}: {under}{name} means nothing; {closest_matches(name, known)}"
+                f"{under}{name} means nothing; {closest_matches(name, known)}"
             )
 
 
-def _samples(path: Path, kind: str, table: Any) -> Mapping[str, Any]:
+def _samples(kind: str, table: Any) -> Mapping[str, Any]:
     if kind in ("over", "grid"):
-        _check_names(path, table, tuple(table), kind)
-        axes = {name: _values(path, f"{kind}.{name}", x) for name, x in table.items()}
+        _check_names(kind, table, table)
+        axes = {name: _values(f"{kind}.{name}", x) for name, x in table.items()}
         return axes if kind == "over" else sweeps.grid(axes)
-    _check_names(path, table, ("runs", "seed", "free"), f"{kind}.")
+    _check_names(f"{kind}.", table, ("runs", "seed", "free"))
     missing = [name for name in ("runs", "seed", "free") if name not in table]
     if missing:
         raise ValueError(
-            f"{path}: {kind} must have runs, seed and free; {', '.join(missing)} is "
-            "missing"
+            f"{kind} must have runs, seed and free; {', '.join(missing)} is missing"
         )
-    free = {name: _free(path, name, x) for name, x in table["free"].items()}
+    _check_names(f"{kind}.free", table["free"], table["free"])
+    free = {name: _free(f"free.{name}", x) for name, x in table["free"].items()}
     draw = getattr(sweeps, kind)
     return draw(free, table["runs"], seed=table["seed"])
 
 
-def _values(path: Path, name: str, given: Any) -> np.ndarray:
+def _values(name: str, given: Any) -> np.ndarray:
     """A list of values, or a range of them."""
     if isinstance(given, list):
+        _check_numbers(name, given, np.inf)
         return np.asarray(given)
     if not isinstance(given, Mapping):
         raise ValueError(
-            f"{path}: {name} must be a list of values, or {{start = 0.1, stop = 2.0, "
-            f"number = 20}}, got {given!r}"
+            f"{name} must be a list of values, or {{start = 0.1, stop = 2.0, "
+            f"number = 20}}, got {given!r:.60}"
         )
-    _check_names(path, given, ("start", "stop", "number", "spacing"), f"{name}.")
+    _check_names(f"{name}.", given, ("start", "stop", "number", "spacing"))
     try:
         start, stop, number = given["start"], given["stop"], given["number"]
     except KeyError as missing:
         raise ValueError(
-            f"{path}: {name} must be a list of values, or start, stop and number; "
+            f"{name} must be a list of values, or start, stop and number; "
             f"{missing} is missing"
         ) from None
-    spacings = {"linear": np.linspace, "log": np.geomspace}
-    spacing = given.get("spacing", "linear")
-    if spacing not in spacings:
+    for side in ("start", "stop"):
+        _check_numbers(f"{name}.{side}", given[side], sys.float_info.max)
+    if type(number) is not int or number < 1:
         raise ValueError(
-            f"{path}: {name}.spacing must be 'linear' or 'log', got {spacing!r}"
+            f"{name}.number must be a whole number from 1, got {number!r:.60}"
         )
-    return spacings[spacing](start, stop, number)
+    spacing = given.get("spacing", "linear")
+    if spacing not in ("linear", "log"):
+        raise ValueError(
+            f"{name}.spacing must be 'linear' or 'log', got {spacing!r:.60}"
+        )
+    space = np.linspace if spacing == "linear" else np.geomspace
+    try:
+        with np.errstate(all="ignore"):
+            values = space(np.asarray(start, float), np.asarray(stop, float), number)
+    except (ValueError, MemoryError) as error:
+        raise ValueError(f"{name} makes no values: {error}") from None
+    check_finite(f"{name}, from start to stop,", values)
+    return values
 
 
-def _free(path: Path, name: str, given: Any) -> Free | tuple[Any, ...]:
+def _check_numbers(name: str, given: Any, most: float):
+    """Raise `ValueError` unless these are numbers up to `most`, or lists of such."""
+    flat = np.ravel(np.asarray(given, object))
+    if not all(type(x) in (int, float) and abs(x) <= most for x in flat):
+        raise ValueError(
+            f"{name} must be numbers from {-most:g} to {most:g}, or lists of them of "
+            f"one length, got {given!r:.60}"
+        )
+
+
+def _free(name: str, given: Any) -> Free | list[Any]:
     """A pair (lower, upper), or what `ds.Free` takes."""
     if isinstance(given, list):
-        return tuple(given)
-    known = ("bounds", "prior", "transform")
-    _check_names(path, given, known, f"free.{name}.")
-    bounds, prior = (
-        tuple(given[key]) if key in given else None for key in ("bounds", "prior")
-    )
-    return Free(bounds=bounds, prior=prior, transform=given.get("transform"))
+        return given
+    _check_names(f"{name}.", given, ("bounds", "prior", "transform"))
+    try:
+        return Free(**given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def named_object(name: str) -> object:
     """The object that `module:name` means, looked for from the current folder on."""
     module, separator, attribute = name.partition(":")
-    if not separator or not module or not attribute:
+    if not separator or "" in (*module.split("."), *attribute.split(".")):
         raise ValueError(f"write module:name, as in mymodel:predict, got {name!r}")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    _check_not_standard(name, module)
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -151,4 +185,18 @@ def named_object(name: str) -> object:
             near = closest_matches(step, [x for x in dir(found) if x[0] != "_"])
             raise ValueError(f"{name!r}: {module} has no {attribute!r}; {near}")
         found = getattr(found, step)
+        if inspect.ismodule(found):
+            _check_not_standard(name, found.__name__)
+        elif inspect.isroutine(found) or inspect.isclass(found):
+            _check_not_standard(name, str(getattr(found, "__module__", "")))
     return found
+
+
+def _check_not_standard(name: str, module: str):
+    """Refuse the standard library, whose `os:abort` would be called as a model is."""
+    first = module.partition(".")[0]
+    if first in sys.stdlib_module_names and not os.path.exists(f"{first}.py"):
+        raise ValueError(
+            f"{name!r} must be of a module of yours or of a package, got {module!r} of "
+            "Python's standard library; write a function of your own that calls it"
+        )

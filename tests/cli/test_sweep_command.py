@@ -13,13 +13,15 @@ import pytest
 
 from diffsim import sweeps
 from diffsim.cli import main
-from diffsim.cli._sweep_file import read_sweep_file
+from diffsim.cli._sweep_file import named_object, read_sweep_file
 
 
 pytest.importorskip("zarr")
 
 _MODEL = """
+import os
 import time
+from shutil import rmtree
 
 import equinox as eqx
 import jax
@@ -30,6 +32,22 @@ pendulum = {"length": jnp.array(1.0), "g": jnp.array(9.81)}
 
 def make():
     return pendulum
+
+
+def make_of_length(length):
+    return pendulum
+
+
+def make_forever():
+    return make_forever()
+
+
+def make_too_much():
+    raise MemoryError
+
+
+def make_of_text():
+    return 1 + "a"
 
 
 class Pendulum(eqx.Module):
@@ -43,6 +61,10 @@ def period(model):
 
 def period_of_module(model):
     return period(vars(model))
+
+
+def period_of_text(model):
+    return period(model) + "a"
 
 
 def slow(model):
@@ -184,10 +206,92 @@ _WRONG = [
     ('model = "a:b"\n[over]\nx = [1]\n[settings]\nbatches = 3', "near are 'batch'"),
     ('model = "a:b"\n[over]\nx = [1]\n[settings]\nbatch = "3"', "must be int"),
     ("model = ", "is no TOML"),
+    ('model = "a:b"\nover = 3', "over must be a table, got 3"),
+    ('model = "a:b"\nover = 2020-01-01', "over must be a table, got datetime"),
+    ('model = "a:b"\ngrid = true', "grid must be a table, got True"),
+    ("x = " + 3000 * "[" + 3000 * "]", "nests lists or tables too deeply"),
+    ("x = " + 3000 * "{a = ", "nests lists or tables too deeply"),
+    ("x = [1" + 5000 * "0" + "]", "sweep.toml: .*4300 digits"),
+    *(
+        (f'model = "a:b"\n[grid]\nx = {values}', message)
+        for values, message in (
+            ("[1.0, true]", "grid.x must be numbers .* got .1.0, True."),
+            ("[nan]", "grid.x must be numbers .* got .nan."),
+            ('["a"]', "grid.x must be numbers .* got .'a'."),
+            ("[2020-01-01]", "grid.x must be numbers .* got .datetime"),
+            ("[{a = 1}]", "grid.x must be numbers .* got .{'a': 1}"),
+            ("[[1.0], [1.0, 2.0]]", "grid.x must be numbers .* one length"),
+            ("[]", "sweep.toml: grid axis 'x' must have shape"),
+        )
+    ),
+    *(
+        (f'model = "a:b"\n[grid]\nx = {{start = 1, stop = 2, number = {x}}}', message)
+        for x, message in (
+            ("3.5", "grid.x.number must be a whole number from 1, got 3.5"),
+            ("0", "grid.x.number must be a whole number from 1, got 0"),
+            ("-1", "grid.x.number must be a whole number from 1, got -1"),
+            ("nan", "grid.x.number must be a whole number from 1, got nan"),
+            ("true", "grid.x.number must be a whole number from 1, got True"),
+            ('"3"', "grid.x.number must be a whole number from 1, got '3'"),
+            ("[3]", "grid.x.number must be a whole number from 1, got .3."),
+            ("1000000000000000", "grid.x makes no values: Unable to allocate"),
+            ("1" + 400 * "0", "grid.x makes no values: Maximum allowed size"),
+            ("3, spacing = []", "grid.x.spacing must be 'linear' or 'log'"),
+        )
+    ),
+    *(
+        (f'model = "a:b"\n[over]\nx = {{start = {x}, stop = 2, number = 3}}', message)
+        for x, message in (
+            ("nan", "over.x.start must be numbers .* got nan"),
+            ("-inf", "over.x.start must be numbers .* got -inf"),
+            ("1e400", "over.x.start must be numbers .* got inf"),
+            ("1" + 400 * "0", "over.x.start must be numbers .* got 1000"),
+            ("true", "over.x.start must be numbers .* got True"),
+            ('"a"', "over.x.start must be numbers .* got 'a'"),
+            ("2020-01-01", "over.x.start must be numbers .* got datetime"),
+            ("{a = 1}", "over.x.start must be numbers .* got {'a': 1}"),
+            ("[[1], [1, 2]]", "over.x.start must be numbers .* one length"),
+        )
+    ),
+    (
+        'model = "a:b"\n[over.x]\nstart = -1\nstop = 2\nnumber = 3\nspacing = "log"',
+        "over.x, from start to stop, must be finite, got nan",
+    ),
+    (
+        'model = "a:b"\n[over.x]\nstart = 0\nstop = 2\nnumber = 3\nspacing = "log"',
+        "over.x makes no values: Geometric sequence",
+    ),
+    (
+        'model = "a:b"\n[grid]\n'
+        + "\n".join(f"{x} = {{start = 1, stop = 2, number = 100000}}" for x in "xyz"),
+        "sweep.toml: Unable to allocate",
+    ),
+    *(
+        (f'model = "a:b"\n[from_prior]\nruns = 4\nseed = 1\nfree = {free}', message)
+        for free, message in (
+            ("3", "from_prior.free must be a table, got 3"),
+            ("[1]", "from_prior.free must be a table, got .1."),
+            ("{x = {bounds = 3}}", "free.x: bounds must be a pair .* got 3"),
+            ('{x = {bounds = "ab"}}', "free.x: bounds must be a pair .* got 'ab'"),
+            ("{x = {bounds = true}}", "free.x: bounds must be a pair .* got True"),
+            ("{x = {prior = 3}}", "free.x: prior must be .* got 3"),
+            ("{x = {prior = 2020-01-01}}", "free.x: prior must be .* got datetime"),
+            ("{x = {prior = [nan, 1.0]}}", "prior must be finite, got nan"),
+            ("{x = {prior = [1.0, 1e400]}}", "prior must be finite, got inf"),
+            (f"{{x = [1.0, 1{400 * '0'}]}}", "upper must be numbers up to 1.797"),
+        )
+    ),
+    (
+        'model = "a:b"\n[from_prior]\nruns = 1000000000000000\nseed = 1\n'
+        "free = {x = [0.0, 1.0]}",
+        "sweep.toml: Unable to allocate",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), _WRONG)
+@pytest.mark.parametrize(
+    ("text", "message"), _WRONG, ids=[f"{i}" for i in range(len(_WRONG))]
+)
 def test_file_that_cannot_be_meant_raises_value_error(tmp_path, text, message):
     path = tmp_path / "sweep.toml"
     path.write_text(text)
@@ -226,11 +330,55 @@ def test_files_draw_samples_as_functions_do(tmp_path):
         (["swept_pendulum:period", "no.toml", "--store", "a.zarr"], "no.toml"),
         (["swept_pendulum:period", "sweep.toml", "--store", "x/a.zarr"], "not exist"),
         (["--status", "none.zarr"], "does not exist"),
+        *(
+            ([name, "sweep.toml", "--store", "a.zarr"], message)
+            for name, message in (
+                ("swept_pendulum:period_of_text", "swept_pendulum.py, line"),
+                ("..tm:model", "write module:name"),
+                (".:model", "write module:name"),
+                ("swept_pendulum..a:period", "write module:name"),
+                ("swept_pendulum.:period", "write module:name"),
+                ("swept_pendulum:period.", "write module:name"),
+                ("os:abort", "got 'os' of Python's standard library"),
+                ("os.path:join", "got 'os.path' of Python's standard"),
+                ("builtins:exec", "got 'builtins' of Python's standard"),
+                ("subprocess:run", "got 'subprocess' of Python's standard"),
+                ("antigravity:x", "got 'antigravity' of Python's standard"),
+                ("swept_pendulum:os.abort", "got 'os' of Python's standard"),
+                ("swept_pendulum:rmtree", "got 'shutil' of Python's standard"),
+                ("swept_pendulum:make.__class__", "got 'builtins' of Python's"),
+            )
+        ),
     ],
 )
 def test_command_that_makes_no_sense_says_why(folder, capsys, words, message):
     assert _run(*words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("os:getcwd", "got 'os' of Python's standard library"),
+        ("swept_pendulum:os.getcwd", "got 'os' of Python's standard library"),
+        ("..tm:model", "write module:name"),
+        ("swept_pendulum:make_of_length", "must take (), got a function of (length)"),
+        ("swept_pendulum:make_forever", "RecursionError: maximum recursion depth"),
+        ("swept_pendulum:make_too_much", "swept_pendulum.py, line 26: MemoryError"),
+        ("swept_pendulum:make_of_text", "TypeError: unsupported operand"),
+    ],
+)
+def test_model_that_cannot_be_made_says_why(folder, capsys, model, message):
+    (folder / "sweep.toml").write_text(_FILE.replace("swept_pendulum:make", model))
+    assert _run("swept_pendulum:period", "sweep.toml", "--store", "a.zarr") == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["swept_pendulum:make", "numpy:zeros", "wave:make"])
+def test_names_of_own_modules_and_of_packages_are_found(folder, monkeypatch, name):
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    (folder / "wave.py").write_text(_MODEL)
+    assert callable(named_object(name))
 
 
 @pytest.mark.parametrize("part", ["2/2", "x/2", "1"])
