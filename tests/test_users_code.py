@@ -708,3 +708,73 @@ def test_rules_of_derivatives_are_part_of_the_program(compilations):
     before = compilations()
     assert gradient(5.0) == 15.0
     assert compilations() == before
+
+
+@jax.tree_util.register_pytree_node_class
+class Registered:
+    """A callable that JAX knows, and Equinox does not."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def tree_flatten(self):
+        return (self.number,), None
+
+    @classmethod
+    def tree_unflatten(cls, structure, children):
+        return cls(*children)
+
+    def __call__(self, y, args):
+        return y - FACTOR * self.number
+
+
+def _gap(number, y, args):
+    return y - FACTOR * number
+
+
+@pytest.mark.parametrize(
+    "made", [Registered, lambda k: jax.tree_util.Partial(_gap, k)], ids=["own", "JAX"]
+)
+def test_callable_pytrees_are_followed_and_keep_their_leaves(made, monkeypatch):
+    residual = made(jnp.array(3.0))
+    assert implicit.root(residual, 1.0) == 3.0
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    assert implicit.root(residual, 1.0) == 6.0
+
+    def predict(model):
+        return -model["gap"](jnp.zeros(2), None) + model["b"]
+
+    model = {"b": 1.0, "gap": residual}
+    fit = ds.fit(predict, model, np.array([3.0, 3.0]), noise=NOISE, free="gap[0]")
+    assert type(fit.model["gap"]) is type(residual)
+    np.testing.assert_allclose(fit.values, [1.0])
+
+
+class Phase(eqx.Module):
+    """A state that is a module, with a method of its own."""
+
+    x: jax.Array
+    v: jax.Array
+
+    def energy(self):
+        return self.x**2 + self.v**2
+
+
+class Swing(ds.AbstractSimulation):
+    t0: float = 0.0
+
+    def initial_state(self):
+        return Phase(jnp.ones(()), jnp.zeros(()))
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: Phase(y.v, -y.x))
+
+    def default_method(self):
+        return ds.Method(diffrax.Dopri5(), step=0.1)
+
+
+def test_a_state_may_be_a_module_of_a_users_class():
+    run = ds.simulate(Swing(), [0.5, 1.0])
+    assert type(run.states) is type(run.final.y) is Phase
+    np.testing.assert_allclose(run.states.x, np.cos([0.5, 1.0]), rtol=1e-6)
+    np.testing.assert_allclose(run.states.energy(), 1.0, rtol=1e-6)

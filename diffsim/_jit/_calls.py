@@ -156,8 +156,7 @@ def calls_of(record: Record) -> Calls:
 class Replayer:
     """Answers calls of users' code by programs.
 
-    The `arrays` of a placeholder are, for each call: what the program closes over, the
-    numbers that are written into it, and the numbers of the programs of inner calls.
+    The `arrays` of a placeholder are those that the program of each call reads.
     """
 
     def __init__(self, run: Run, calls: tuple[Call, ...]):
@@ -176,15 +175,14 @@ class Replayer:
             return real_output()
         _, _, inner, program = self.calls[i]
         assert program is not None
-        consts, numbers, inner_numbers = callee.arrays[i]
         structure, static, notes = program.about
         note(notes)
-        outputs = program(consts, numbers, *arrays)
+        outputs = program(callee.arrays[i], *arrays)
         outputs, inner_consts = jax.tree.unflatten(structure, outputs)
         scope = _scope_of_output(callee.key, i)
         self.run.makers[scope] = lambda: Extracted(real_output(), scope=scope).code
         tree = eqx.combine(outputs, static.tree)
-        return replayed(tree, inner, inner_consts, inner_numbers, self.run)
+        return replayed(tree, inner, inner_consts, self.run)
 
     def _find(self, name: str, signature: Signature) -> int | None:
         same = [
@@ -197,16 +195,13 @@ class Replayer:
         return next(iter(inside or same), None)
 
 
-def replayed(tree: PyTree, calls: Calls, consts: Any, numbers: Any, run: Run) -> PyTree:
+def replayed(tree: PyTree, calls: Calls, consts: Any, run: Run) -> PyTree:
     """`tree` whose placeholders replay these calls; see `Traces`."""
     known = dict(calls)
 
     def replayer(old):
-        if old.key not in known:
-            return Placeholder(None, old.key, Replayer(run, ()))
-        parts = zip(consts[old.key], numbers[old.key], strict=True)
-        arrays = [(closed_over, *written) for closed_over, written in parts]
-        return Placeholder(arrays, old.key, Replayer(run, known[old.key]))
+        key = old.key
+        return Placeholder(consts.get(key), key, Replayer(run, known.get(key, ())))
 
     return _with_placeholders(tree, replayer)
 
@@ -214,32 +209,27 @@ def replayed(tree: PyTree, calls: Calls, consts: Any, numbers: Any, run: Run) ->
 class Traces(NamedTuple):
     """Calls with programs, and what the programs read.
 
-    - `consts`: for each function and call, the arrays that a program closes over.
-    - `numbers`: likewise, the numbers written into it and into programs of inner calls.
+    - `consts`: for each function and call, the arrays that a program closes over, and
+        the numbers that are written into it.
     - `code`: users' code in the arguments and in the outputs.
     """
 
     calls: Calls
     consts: dict[Key, list[list[Array]]]
-    numbers: dict[Key, list[Any]]
     code: Code
-
-    def outline(self) -> Hashable:
-        """All on which it depends what other calls a run makes."""
-        return _outline(self.calls)
 
 
 def traces_of(calls: Calls, code: Code) -> Traces:
     """Trace users' `code` as it is called; code in outputs is added to it."""
-    done, consts, numbers = [], {}, {}
+    done, consts = [], {}
     for key, several in calls:
         traced = [_traced(key, i, call, code) for i, call in enumerate(several)]
-        programs, consts[key], numbers[key] = zip(*traced, strict=True)
+        programs, consts[key] = zip(*traced, strict=True)
         done.append((key, programs))
-    return Traces(tuple(done), consts, numbers, code)
+    return Traces(tuple(done), consts, code)
 
 
-def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, Any, Any]:
+def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Array]]:
     name, signature, _, _ = call
     scope, results = _scope_of_output(key, i), []
 
@@ -258,16 +248,8 @@ def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, Any, Any]:
     )
     static, inner = results
     program = Program(jaxpr.jaxpr, (jax.tree.structure(shapes), static, notes))
-    numbers = [_as_leaf(x) for x in program.numbers]
     traced = call._replace(inner=inner.calls, program=program)
-    return traced, jaxpr.consts, (numbers, inner.numbers)
-
-
-def _outline(calls: Calls) -> Hashable:
-    def of_call(call):
-        return *call[:2], call.program.outline, _outline(call.inner)
-
-    return tuple((key, tuple(map(of_call, several))) for key, several in calls)
+    return traced, [*jaxpr.consts, *map(_as_leaf, program.numbers)]
 
 
 def _scope_of_output(key: Key, call: int) -> Scope:

@@ -78,11 +78,11 @@ _is_tracing = contextvars.ContextVar("is_tracing", default=False)
 class _Kind:
     """Calls that differ in numbers and in users' code alone.
 
-    - `calls`: for each outline of traces, how users' code is called.
+    - `calls`: all ways in which users' code was called.
     """
 
     def __init__(self):
-        self.calls: dict[Any, Calls] = {}
+        self.calls: dict[Calls, None] = {}
         self.is_repeatable, self.has_static_floats = True, False
 
 
@@ -133,15 +133,11 @@ class _FreshJit:
             return result
         if traces is None:
             return self._run_anew(call, args, options)
-        key = signature, traces.calls
-        if key not in self.programs:
-            self._make_room()
-        program, run = self.programs.setdefault(key, self._program(*key))
+        program, run = self._program(signature, traces.calls)
         with run.of(given.code):
-            result = call(program, arrays, traces.consts, traces.numbers)
+            result = call(program, arrays, traces.consts)
         if not run.is_repeatable:
             kind.is_repeatable = False
-            self.programs.pop(key, None)
         return restored(result, traces.code.__getitem__)
 
     def _run_anew(self, call: Any, args: Any, options: Any) -> PyTree:
@@ -156,10 +152,10 @@ class _FreshJit:
 
     def _traces(self, kind: _Kind, code: Code, signature: Signature) -> Traces | None:
         """Users' code as it is now, traced as the run calls it."""
-        for calls in dict.fromkeys(reversed(kind.calls.values())):
+        for calls in reversed(kind.calls):
             with contextlib.suppress(Exception):  # recording raises it in its place
                 traces = _traced(calls, code)
-                if traces.outline() in kind.calls:
+                if (signature, traces.calls) in self.programs:
                     return traces
         record, run = {}, Run()
 
@@ -173,28 +169,29 @@ class _FreshJit:
         if run.is_repeatable:
             with contextlib.suppress(Exception):  # some code is called inside alone
                 traces = _traced(calls, code)
-                kind.calls[traces.outline()] = calls
+                kind.calls[calls] = None
                 kind.is_repeatable = True
                 return traces
         return None
 
     def _program(self, signature: Signature, calls: Calls) -> tuple[Any, Run]:
-        run = Run()
+        """The compiled program of these calls, and the trace that it was made by."""
+        key, run = (signature, calls), Run()
+        found = self.programs.get(key)
+        if found is not None:
+            return found
+        if len(self.programs) >= _MOST:
+            (program, _), *_ = self.programs.values()
+            self.programs.clear()
+            _forget(program)
 
-        def replay(arrays, consts, numbers):
-            tree = signature.tree(arrays)
-            args, options = replayed(tree, calls, consts, numbers, run)
+        def replay(arrays, consts):
+            args, options = replayed(signature.tree(arrays), calls, consts, run)
             with _tracing():
                 return self.function(*args, **options)
 
-        return _jit_of(self.function.__qualname__, replay), run
-
-    def _make_room(self):
-        """Forget all programs if there are too many."""
-        if len(self.programs) >= _MOST:
-            program, _ = self.programs.popitem()[1]
-            self.programs.clear()
-            _forget(program)
+        program = _jit_of(self.function.__qualname__, replay)
+        return self.programs.setdefault(key, (program, run))
 
 
 def _jit_of(name: str, function: Any) -> Callable[..., Any]:

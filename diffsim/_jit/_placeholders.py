@@ -19,7 +19,7 @@ from .._types import PyTree
 #: Packages whose functions and classes stay in the tree. All other code is a user's.
 _LIBRARIES = frozenset(
     ["builtins", "diffrax", "diffsim", "equinox", "jax", "jaxlib", "jaxtyping"]
-    + ["lineax", "numpy", "optax", "optimistix"]
+    + ["lineax", "numpy", "numpyro", "optax", "optimistix"]
 )
 _ARRAYS = jax.Array, np.ndarray
 _VALUES = bool, int, float, complex, str, bytes, np.generic, np.dtype, type
@@ -81,6 +81,26 @@ class _Delegate:
 _DELEGATE = "users_class"
 
 
+class _Node:
+    """A callable pytree that is no module, without its children."""
+
+    def __init__(self, structure: Any):
+        self.structure = structure
+
+    def __call__(self, children: list[Any], *args: Any, **options: Any) -> PyTree:
+        return jax.tree.unflatten(self.structure, children)(*args, **options)
+
+
+class _DelegateNode(_Delegate, eqx.Module):
+    """Stands for a callable pytree."""
+
+    children: list[Any]
+    users_class: Placeholder
+
+    def __call__(self, *args: Any, **options: Any) -> PyTree:
+        return self.users_class(self.children, *args, **options)
+
+
 class Extracted:
     """A tree with placeholders for users' code.
 
@@ -133,6 +153,8 @@ class Extracted:
         if jax.tree_util.treedef_is_leaf(structure):
             return x if _is_librarys_own(x) else self._placeholder(x)
         new = [self._extract(c, is_users_field=is_users_field) for c in children]
+        if isinstance(x, jax.tree_util.Partial) or _is_called(type(x)):
+            return _DelegateNode(new, self._placeholder(_Node(structure)))
         return _rebuilt(x, children, new, structure)
 
     def _extract_module(self, module: eqx.Module) -> eqx.Module:
@@ -150,7 +172,7 @@ class Extracted:
                 new[name] = old if isinstance(old, _VALUES) else self._placeholder(old)
             elif Extracted(old).code:
                 self.is_complete = False
-        if not is_users:
+        if not (is_users and _is_called(cls)):
             return _with_fields(module, new, cls)
         new[_DELEGATE] = self._placeholder(cls)
         return _with_fields(module, new, _delegate_class(cls))
@@ -174,6 +196,9 @@ def restored(x: Any, real: Callable[[Key], Any]) -> PyTree:
         if isinstance(x.__self__, _Delegate):
             return getattr(owner, x.__func__.__name__)
         return _with_fields(x, {"__self__": owner}, _BoundMethod)
+    if isinstance(x, _DelegateNode):
+        children = [restored(child, real) for child in x.children]
+        return jax.tree.unflatten(real(x.users_class.key).structure, children)
     if isinstance(x, eqx.Module):
         fields = [(f.name, vars(x).get(f.name)) for f in dataclasses.fields(x)]
         new = {name: restored(value, real) for name, value in fields}
@@ -299,6 +324,17 @@ def _is_librarys_own(x: Any) -> bool:
     for name in getattr(x, "__qualname__", "").split("."):
         owner = getattr(owner, name, None)
     return owner is x
+
+
+def _is_called(cls: type) -> bool:
+    """Whether a library may call instances of a user's class, or methods of them."""
+    if _is_library(cls):
+        return False
+    own = next(base for base in cls.__mro__ if _is_library(base))
+    called = {"__call__", "log_prob"}
+    return own not in (eqx.Module, object, tuple, list, dict) or any(
+        called & vars(base).keys() for base in cls.__mro__
+    )
 
 
 def _fields_of_libraries(cls: type) -> frozenset[str]:

@@ -25,13 +25,12 @@ class Program:
         occur. No part of what the program is known by.
     """
 
-    __slots__ = ("_hash", "about", "jaxpr", "key", "numbers", "outline")
+    __slots__ = ("_hash", "about", "jaxpr", "key", "numbers")
 
     def __init__(self, jaxpr: Any, about: Any):
         self.jaxpr, self.about = jaxpr, about
         self.numbers = [_value(atom) for atom in _literals(jaxpr) if _is_number(atom)]
         self.key = (_key(jaxpr, by_value=False), about)
-        self.outline = tuple(str(atom.aval) for atom in jaxpr.outvars), about
         self._hash = hash(self.key)
 
     def __eq__(self, other: object) -> bool:
@@ -42,12 +41,10 @@ class Program:
     def __hash__(self) -> int:
         return self._hash
 
-    def __call__(
-        self, consts: Sequence[Array], numbers: Sequence[Array], *inputs: Array
-    ) -> list[Any]:
-        """The outputs, with other numbers in the place of those that were written."""
-        jaxpr, left = self.jaxpr, iter(numbers)
-        known = dict(zip(jaxpr.constvars, consts, strict=True))
+    def __call__(self, consts: Sequence[Array], *inputs: Array) -> list[Any]:
+        """The outputs; `consts` are arrays closed over, and `numbers` or others."""
+        jaxpr, left = self.jaxpr, iter(consts[len(self.jaxpr.constvars) :])
+        known = dict(zip(jaxpr.constvars, consts, strict=False))
         known |= dict(zip(jaxpr.invars, inputs, strict=True))
 
         def read(atom: Any):
