@@ -47,8 +47,9 @@ def dataset(
     Coordinates are along the axis of their name, or a `Variable` along another one.
     """
     xarray = optional_module("xarray", "to_xarray makes datasets of")
+    check_axes(variables, coordinates)
     known = {
-        name: x if isinstance(x, tuple) else (() if np.ndim(x) == 0 else (name,), x)
+        name: x if _is_variable(x) else (() if np.ndim(x) == 0 else (name,), x)
         for name, x in coordinates.items()
     }
     return xarray.Dataset(
@@ -66,6 +67,7 @@ def dataframe(
     **Raises:** `ValueError` if they do not all have the same axes.
     """
     pandas = optional_module("pandas", "to_dataframe makes tables of")
+    check_axes(columns, coordinates)
     axes, first = next(iter(columns.values()))
     shape = np.shape(first)
     for name, (others, x) in columns.items():
@@ -78,7 +80,7 @@ def dataframe(
     rows = math.prod(shape)
     flat = {name: np.reshape(np.asarray(x), rows) for name, (_, x) in columns.items()}
     along = [
-        coordinates[axis] if axis in coordinates else np.arange(length)
+        np.asarray(coordinates.get(axis, range(length)))
         for axis, length in zip(axes, shape, strict=True)
     ]
     if len(axes) > 1:
@@ -86,3 +88,27 @@ def dataframe(
     else:
         index = pandas.Index(along[0], name=axes[0]) if axes else None
     return pandas.DataFrame(flat, index=index)
+
+
+def check_axes(variables: Mapping[str, Variable], coordinates: Mapping[str, Any]):
+    """Raise `ValueError` for axes and entries that do not fit the arrays."""
+    for name, (axes, x) in variables.items():
+        shape = np.shape(x)
+        if len(set(axes)) != len(shape) or len(axes) != len(shape):
+            raise ValueError(
+                f"axes of {name} must be {len(shape)} different names, one for each "
+                f"axis of shape {shape}, got {axes}"
+            )
+        for axis, length in zip(axes, shape, strict=True):
+            entries = coordinates.get(axis, range(length))
+            if not _is_variable(entries) and np.shape(entries) != (length,):
+                raise ValueError(
+                    f"entries of the axis {axis!r} must be {length}, as many as {name} "
+                    f"has along it, got {entries!r:.60}"
+                )
+
+
+def _is_variable(coordinate: Any) -> bool:
+    """Whether it has axes of its own; a tuple may be one of labels as well."""
+    pair = isinstance(coordinate, tuple) and len(coordinate) == 2
+    return pair and isinstance(coordinate[0], tuple)

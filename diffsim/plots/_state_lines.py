@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._extras import check_axes
 from ..simulations import Trajectory
 from ._axis_labels import Labels, plain_number
 from ._style import axes_or_new, color, legend, look
@@ -100,9 +101,10 @@ def _called(trajectory: Trajectory, name: str) -> list[Sequence[Any]]:
     axes = trajectory.axes
     if axes is None:
         return []
-    along, array = axes.variables(trajectory.states, np.ndim(trajectory.times))[name]
-    known = axes.coordinates()
-    shape = np.shape(array)[np.ndim(trajectory.times) :]
+    leading = np.ndim(trajectory.times)
+    variables, known = trajectory._labeled(axes.variables(trajectory.states, leading))
+    along, array = variables[name]
+    check_axes({name: (along, array)}, known)
     return [
         [
             entry if isinstance(entry, str) else plain_number(entry)
@@ -110,5 +112,5 @@ def _called(trajectory: Trajectory, name: str) -> list[Sequence[Any]]:
         ]
         if axis in known
         else range(length)
-        for axis, length in zip(along, shape, strict=True)
+        for axis, length in zip(along[leading:], array.shape[leading:], strict=True)
     ]

@@ -6,12 +6,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._extras import Variable
 from .._paths import joined, step_to
 from .._types import PyTree
+from .._validation import as_jax_takes, is_traced
 
 
 class AbstractStateAxes(eqx.Module):
@@ -74,7 +76,7 @@ class StateAxes(AbstractStateAxes):
     names: tuple[str, ...] = eqx.field(static=True)
     axes: tuple[tuple[str, tuple[str, ...]], ...] = eqx.field(static=True)
     labels: tuple[tuple[str, tuple[str, ...]], ...] = eqx.field(static=True)
-    places: dict[str, Array]
+    places: dict[str, Array | np.ndarray]
 
     def __init__(
         self,
@@ -83,14 +85,16 @@ class StateAxes(AbstractStateAxes):
         axes: Mapping[str, Sequence[str]] | None = None,
         entries: Mapping[str, Any] | None = None,
     ):
-        self.names = (names,) if isinstance(names, str) else tuple(names)
+        self.names = _as_names(names)
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"names must differ, got {self.names}")
-        self.axes = tuple((name, tuple(of)) for name, of in (axes or {}).items())
+        self.axes = tuple((name, _as_names(of)) for name, of in (axes or {}).items())
         entries = entries or {}
-        named = {axis: x for axis, x in entries.items() if _are_names(x)}
-        self.labels = tuple((axis, tuple(x)) for axis, x in named.items())
-        self.places = {axis: x for axis, x in entries.items() if axis not in named}
+        named = {axis: _as_names(x) for axis, x in entries.items() if _are_names(x)}
+        self.labels = tuple(named.items())
+        self.places = {
+            axis: _as_places(x) for axis, x in entries.items() if axis not in named
+        }
 
     @classmethod
     def from_pytree(cls, tree: PyTree, alone: str = "state") -> "StateAxes":
@@ -120,7 +124,18 @@ class StateAxes(AbstractStateAxes):
 
 
 def _are_names(entries: Any) -> bool:
-    return all(isinstance(entry, str) for entry in entries)
+    return any(isinstance(entry, str) for entry in entries)
+
+
+def _as_names(names: Any) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(map(str, names))
+
+
+def _as_places(entries: Any) -> Array | np.ndarray:
+    """An array, for which a list of numbers would be as many arrays."""
+    if any(map(is_traced, jax.tree.leaves(entries))):
+        return jnp.asarray(entries)
+    return np.asarray(as_jax_takes("entries", entries))
 
 
 def _numbered(name: str, ndim: int) -> tuple[str, ...]:

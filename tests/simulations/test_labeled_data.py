@@ -3,10 +3,12 @@
 import sys
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rows import first_plain
 
 import diffsim as ds
 from diffsim import nbody, pde, simulations
@@ -158,6 +160,15 @@ class Pendulum(ds.AbstractSimulation):
         return self.axes
 
 
+class Swept(Pendulum):
+    """With a number to sweep."""
+
+    length: jax.Array = eqx.field(converter=jnp.asarray, default=1.0)
+
+    def initial_state(self):
+        return {"angle": jnp.full(2, self.length), "rate": jnp.zeros(2)}
+
+
 def test_states_without_axes_are_named_by_their_place_in_the_pytree():
     dataset = ds.simulate(Pendulum(None), TIMES).to_xarray()
     assert dataset.angle.dims == ("time", "angle_axis_0")
@@ -180,6 +191,72 @@ def test_simulation_names_its_own_states_and_axes():
         table.xs("right", level="pendulum")["theta"], trajectory.states["angle"][:, 1]
     )
     np.testing.assert_array_equal(trajectory["omega"], trajectory.states["rate"])
+
+
+@pytest.mark.parametrize(
+    ("axis", "entries"),
+    first_plain(
+        [
+            (["pendulum"], ["left", "right"]),
+            ("pendulum", (0.5, 1.5)),
+            ("pendulum", ("left", "right")),
+            (("pendulum",), np.array(["left", "right"])),
+            ("pendulum", ("left", 2)),
+            (("pendulum",), [0.5, 1.5]),
+            ("pendulum", range(2)),
+            ("pendulum", np.array([0.5, 1.5])),
+            ("pendulum", jnp.array([0.5, 1.5])),
+        ],
+        2,
+    ),
+)
+def test_entries_of_every_kind_are_coordinates(entries, axis, tmp_path):
+    axes = dict.fromkeys(("theta", "omega"), axis)
+    axes = simulations.StateAxes(tuple(axes), axes=axes, entries={"pendulum": entries})
+    trajectory = ds.simulate(Pendulum(axes), TIMES)
+    dataset = trajectory.to_xarray()
+    wanted = np.asarray(entries).tolist()
+    assert dataset.theta.dims == ("time", "pendulum")
+    assert dataset.pendulum.values.tolist() == wanted
+    ds.save(tmp_path / "run.ds", trajectory)
+    assert ds.load(tmp_path / "run.ds").to_xarray().identical(dataset)
+    table = ds.simulate(Pendulum(axes), 0.1).to_dataframe()
+    assert table.index.tolist() == wanted
+    many = ds.sweep(lambda m: ds.simulate(m, TIMES), Swept(axes), {"length": TIMES + 1})
+    assert many.to_xarray().pendulum.identical(dataset.pendulum)
+
+
+class Labels(simulations.StateAxes):
+    """Axes of a user, with labels in a tuple."""
+
+    def coordinates(self):
+        return {"pendulum": ("left", "right")}
+
+
+def test_tuple_of_labels_of_other_axes_is_a_coordinate():
+    axes = Labels(("theta", "omega"), axes={"theta": "pendulum", "omega": "pendulum"})
+    dataset = ds.simulate(Pendulum(axes), TIMES).to_xarray()
+    assert dataset.pendulum.values.tolist() == ["left", "right"]
+
+
+@pytest.mark.parametrize("method", ["to_xarray", "to_dataframe", "plot"])
+@pytest.mark.parametrize(
+    ("axis", "entries", "words"),
+    [
+        ("s", ["a"], "entries of the axis 's' must be 2, as many as theta has"),
+        ("s", "ab", r"entries of the axis 's' must be 2, .* got \('ab',\)"),
+        ("s", ["a", "b", "c"], "entries of the axis 's' must be 2, as many as theta"),
+        ("s", [0.5], "entries of the axis 's' must be 2, as many as theta has"),
+        ("s", [[0.5, 1.5]], "entries of the axis 's' must be 2, as many as theta has"),
+        (["s", "t"], [0, 1], r"axes of theta must be 2 .* shape \(3, 2\), got .*'t'"),
+        ("time", [0, 1, 2], r"axes of theta must be 2 different names.*'time', 'time'"),
+    ],
+)
+def test_axes_that_do_not_fit_raise_value_error(method, axis, entries, words):
+    axes, name = {"theta": axis, "omega": axis}, axis[0] if axis[1:] == ["t"] else axis
+    axes = simulations.StateAxes(tuple(axes), axes=axes, entries={name: entries})
+    with pytest.raises(ValueError, match=words):
+        getattr(ds.simulate(Pendulum(axes), TIMES), method)()
 
 
 @pytest.mark.parametrize("which", ["orbit", "gas"])

@@ -241,6 +241,8 @@ def test_terms_that_do_not_fit_the_solver_raise_value_error(adjoint, call, words
         "must hold at least one array",
         lambda: StateAxes(("a", "a")),
         r"names must differ, got \('a', 'a'\)",
+        lambda: StateAxes("a", entries={"s": np.array([1, 2], "M8[D]")}),
+        "entries must be plain numbers, got dates",
     ),
 )
 def test_mistake_raises_value_error(call, words):
