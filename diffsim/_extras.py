@@ -2,7 +2,8 @@
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,8 @@ def dataset(
     """
     xarray = optional_module("xarray", "to_xarray makes datasets of")
     check_axes(variables, coordinates)
+    along = {axis for axes, _ in variables.values() for axis in axes}
+    check_names([*variables, *{*coordinates, *along}])
     known = {
         name: x if _is_variable(x) else (() if np.ndim(x) == 0 else (name,), x)
         for name, x in coordinates.items()
@@ -88,6 +91,17 @@ def dataframe(
     else:
         index = pandas.Index(along[0], name=axes[0]) if axes else None
     return pandas.DataFrame(flat, index=index)
+
+
+def check_names(names: Iterable[str], kind: str = "a table"):
+    """Raise `ValueError` for a name that several arrays would have."""
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        raise ValueError(
+            f"{kind} has one array of a name, got several named {twice}; give "
+            "parameters, outputs and axes other names, none of which is run, status, "
+            "successful or error_estimate"
+        )
 
 
 def check_axes(variables: Mapping[str, Variable], coordinates: Mapping[str, Any]):

@@ -181,8 +181,8 @@ class Sweep(eqx.Module):
 
         - `axes`: names for the outputs and their axes, a `simulations.StateAxes`.
 
-        **Raises:** `ValueError` for trajectories beside other outputs; `ImportError`
-        with the `pip` command where xarray is missing.
+        **Raises:** `ValueError` for trajectories beside other outputs and for arrays of
+        one name; `ImportError` with the `pip` command where xarray is missing.
         """
         return sweep_dataset(self._tabled(), axes)
 

@@ -15,12 +15,14 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from .._extras import check_names
 from .._jit._fresh_jit import fresh_jit
 from .._paths import joined, step_to
 from .._types import PyTree
 from ..simulations import Trajectory
 from ._batch_axis import reach
 from ._batching import Task
+from ._store_manifest import FOLDER
 from ._sweep_plan import Plan
 from ._sweep_result import RunOutcome
 from ._sweep_tables import Tabled, sweep_dataset
@@ -31,11 +33,22 @@ from ._swept_parameters import Rows
 STATUS, NOT_RUN = "status", -1
 #: Fields of trajectories that `Sweep.to_xarray` makes coordinates of.
 _PLACES = "times", "axes"
+#: Bytes in the name of a folder, on all common file systems.
+_LONGEST = 255
 
 
 def stored_name(name: str) -> str:
-    """A name as it is in a store, in which "/" is a folder and " " ends a name."""
-    return "_".join(name.replace(", ", ",").replace("/", "_").split())
+    """A name as it is in a store, in which "/" is a folder and " " ends a name.
+
+    Those that a store has for itself, and those of no folder, end in "_".
+    """
+    name = "_".join(name.replace(", ", ",").replace("/", "_").split())
+    if len(name.encode()) > _LONGEST:
+        raise ValueError(
+            f"a store has a folder for each parameter and output, with a name of at "
+            f"most {_LONGEST} bytes, got {name!r:.60}; give it a shorter name"
+        )
+    return f"{name}_" if name in ("", ".", "..", FOLDER, "zarr.json") else name
 
 
 class StoredVariable(NamedTuple):
@@ -122,9 +135,12 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
     two = {path: np.resize(x, (2, *x.shape[1:])) for path, x in parameters.items()}
     labeled = Tabled(two, jax.tree.unflatten(structure, labels), plan.differentiated)
     dataset = sweep_dataset(labeled, None)
-    variables = []
+    names = {str(x): stored_name(str(x)) for x in {*dataset.variables, *dataset.dims}}
+    check_names(names.values(), "a store, where spaces and slashes are '_',")
+    dataset = dataset.rename({old: new for old, new in names.items() if old != new})
+    variables, swept = [], {"run", *(names[path] for path in parameters)}
     for name, x in dataset.variables.items():
-        if "run" in x.dims and name != "run" and name not in parameters:
+        if "run" in x.dims and name not in swept:
             variables += _found(str(name), x, starts)
     along_runs = [name for name, x in dataset.variables.items() if "run" in x.dims]
     coordinates = dataset.drop_vars(along_runs)
@@ -135,18 +151,7 @@ def contents_of(plan: Plan, parameters: dict[str, np.ndarray]) -> StoreContents:
             variables.append(StoredVariable(name, dims, shape, leaf, None))
         elif name.partition(".")[0] not in _PLACES:
             coordinates[name] = dims, constants[leaf]
-    _check_names(parameters, [variable.name for variable in variables])
     return StoreContents(plan.shapes, variables, constants, coordinates)
-
-
-def _check_names(parameters: dict[str, np.ndarray], variables: list[str]):
-    names = [*map(stored_name, parameters), *variables]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(
-            f"a store has one array of a name, got several named {twice}, where spaces "
-            "and slashes are '_'; give parameters and outputs other names"
-        )
 
 
 def _constants(plan: Plan) -> dict[int, np.ndarray]:
@@ -205,7 +210,7 @@ def _found(name: str, x: Any, starts: list[int]) -> list[StoredVariable]:
     entries, all_ = entries - first, np.arange(end - first)
     where = None if np.array_equal(entries, all_) else entries
     shape = values.shape[1:]
-    return [StoredVariable(stored_name(name), x.dims[1:], shape, leaf, where)]
+    return [StoredVariable(name, x.dims[1:], shape, leaf, where)]
 
 
 def _left_over(

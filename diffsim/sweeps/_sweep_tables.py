@@ -1,12 +1,13 @@
 """Tables of runs: what `Sweep` gives to pandas and xarray."""
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from .._extras import Variable, dataframe, dataset
+from .._extras import Variable, check_names, dataframe, dataset
 from .._results import RESULTS
 from .._types import PyTree
 from ..simulations import AbstractStateAxes, StateAxes, Trajectory
@@ -31,25 +32,22 @@ class Tabled(NamedTuple):
 
 def sweep_dataset(of: Tabled, axes: AbstractStateAxes | None) -> "xarray.Dataset":
     """Outputs along runs and their own axes, with parameters as coordinates."""
-    variables, places = _outputs(of.outcome.outputs, axes)
+    outputs, places = _outputs(of.outcome.outputs, axes)
+    derivatives, along = {}, {}
     if of.differentiated is not None:
-        variables |= _derivatives(of, of.differentiated.kind, axes)
+        derivatives = _derivatives(of, of.differentiated.kind, axes)
         names = list(of.differentiated.selection.names)
-        places |= {"parameter": names}
+        along = {"parameter": names}
         if of.differentiated.kind == "fisher":
-            places |= {"parameter_2": names}
+            along["parameter_2"] = names
     status = _code(of.outcome.status)
-    numbers = np.arange(len(status)) if of.runs is None else of.runs
-    runs: dict[str, Any] = {"run": numbers, **_parameters(of)}
-    runs |= {name: (("run",), x) for name, x in _about_runs(of).items()}
-    twice = sorted({*variables, *places} & set(runs) | {"status"} & set(variables))
-    if twice:
-        raise ValueError(
-            f"outputs {twice} have the names of parameters or of what is known of each "
-            "run; return them under others"
-        )
-    found = dataset(variables, places | runs, {})
-    found["status"] = ("run",), status, status_attributes()
+    runs = {"run": np.arange(len(status)) if of.runs is None else of.runs}
+    found = dataset(
+        _merged(outputs, derivatives, {"status": (("run",), status)}),
+        _merged(places, along, runs, _parameters(of), _about_runs(of)),
+        {},
+    )
+    found["status"].attrs |= status_attributes()
     return found
 
 
@@ -65,7 +63,7 @@ def status_attributes() -> dict[str, Any]:
 def sweep_dataframe(of: Tabled, axes: AbstractStateAxes | None) -> "pandas.DataFrame":
     """A row for each run: parameters, outputs that are numbers, how it went."""
     variables, _ = _outputs(of.outcome.outputs, axes)
-    columns = _parameters(of) | variables
+    columns, slopes = _merged(_parameters(of), variables), {}
     large = [name for name, (dims, _) in columns.items() if len(dims) > 1]
     if large:
         raise ValueError(
@@ -74,13 +72,12 @@ def sweep_dataframe(of: Tabled, axes: AbstractStateAxes | None) -> "pandas.DataF
         )
     if of.differentiated is not None and of.differentiated.kind == "gradient":
         names = of.differentiated.selection.names
-        slopes = np.moveaxis(jax.tree.leaves(of.outcome.derivative)[0], -1, 0)
-        columns |= {
+        values = np.moveaxis(jax.tree.leaves(of.outcome.derivative)[0], -1, 0)
+        slopes = {
             f"gradient[{name}]": (("run",), slope)
-            for name, slope in zip(names, slopes, strict=True)
+            for name, slope in zip(names, values, strict=True)
         }
-    about = {name: (("run",), x) for name, x in _about_runs(of).items()}
-    return dataframe(columns | about, {})
+    return dataframe(_merged(columns, slopes, _about_runs(of)), {})
 
 
 def sbi_arrays(of: Tabled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -108,12 +105,17 @@ def sbi_arrays(of: Tabled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return theta.astype(np.float32), x.astype(np.float32), mask
 
 
-def _about_runs(of: Tabled) -> dict[str, np.ndarray]:
+def _about_runs(of: Tabled) -> dict[str, Variable]:
     status = _code(of.outcome.status)
-    about = {"successful": status == _code(RESULTS.successful)}
+    about = {"successful": (("run",), status == _code(RESULTS.successful))}
     if of.outcome.error is not None:
-        about["error_estimate"] = of.outcome.error
+        about["error_estimate"] = ("run",), of.outcome.error
     return about
+
+
+def _merged(*parts: dict[str, Any]) -> dict[str, Any]:
+    check_names(itertools.chain(*parts))
+    return {name: x for part in parts for name, x in part.items()}
 
 
 def _derivatives(

@@ -313,6 +313,20 @@ def test_other_observables_have_no_axes(orbit):
     assert found.to_xarray().state.dims == ("time", "state_axis_0")
 
 
+@pytest.mark.parametrize(
+    ("names", "axis", "twice"),
+    [
+        (("time", "b"), "s", "time"),
+        (("a", "b"), "a", "a"),
+        (("a", "b"), "b", "b"),
+    ],
+)
+def test_arrays_with_the_name_of_an_axis_raise_value_error(names, axis, twice):
+    axes = simulations.StateAxes(names, axes=dict.fromkeys(names, axis))
+    with pytest.raises(ValueError, match=rf"a table .* several named \['{twice}'\]"):
+        ds.simulate(Pendulum(axes), TIMES).to_xarray()
+
+
 def test_arrays_along_different_axes_make_no_table():
     axes = simulations.StateAxes(("angle", "rate"), axes={"angle": ["pendulum"]})
     with pytest.raises(ValueError, match="to_dataframe needs arrays along the same"):

@@ -301,7 +301,7 @@ def test_outputs_of_no_size_are_returned(tmp_path):
 
 
 def test_outputs_of_the_names_of_parameters_raise_value_error(tmp_path):
-    with pytest.raises(ValueError, match=r"outputs \['rate'\] have the names of param"):
+    with pytest.raises(ValueError, match=r"several named \['rate'\]; give param"):
         sweep(dict, model(), {"rate": RATES}, store=tmp_path / "runs.zarr")
 
 

@@ -1,23 +1,32 @@
 """What does not fit a store, or keeps it from being written, is said in a sentence."""
 
 import contextlib
+import dataclasses
 import errno
 import os
 import subprocess
 import sys
 import textwrap
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from given_terms import Given, ode
+from rows import first_plain
 from stored_springs import RATES, content, entry, model, run, truncate
 
+from diffsim.simulations import Method, StateAxes, simulate
 from diffsim.sweeps import _open_store
 from diffsim.sweeps._store_manifest import read_description, write_description
 
 
 zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
+
+
+FIXED = Method(diffrax.Euler(), 0.1)
 
 
 @pytest.fixture
@@ -112,11 +121,77 @@ def test_store_of_another_precision_is_refused_with_both_named(store):
         run(store, made=model(rate=jnp.array(1.0), start=jnp.ones(2)))
 
 
-def test_names_that_are_one_in_a_store_are_refused(tmp_path):
-    made = {"a/b": jnp.array(1.0), "c": jnp.array(1.0)}
-    over = {"a/b": RATES, "c": RATES}
-    with pytest.raises(ValueError, match=r"got several named \['a_b'\], where spaces"):
-        run(tmp_path / "runs.zarr", lambda m: {"a_b": m["a/b"]}, made, over)
+def named(path, *parameters, output="y"):
+    """A store of parameters and an output of these names."""
+    made, over = (dict.fromkeys(parameters, value) for value in (jnp.array(1.0), RATES))
+    run(path, lambda m: {output: 2 * m[parameters[0]]}, made, over)
+
+
+LONG = "at most 255 bytes, got '{}.*; give it a shorter name"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "output", "words"),
+    [
+        (["a/b", "c"], "a_b", r"spaces and slashes are '_',.* several named \['a_b'\]"),
+        (["a/b", "a b"], "y", r"several named \['a_b'\]"),
+        (["a"], "a ", r"several named \['a'\]"),
+        (["status"], "y", r"several named \['status'\].* none of which is run"),
+        ([" status"], "y", r"several named \['status'\].* none of which is run"),
+        (["successful"], "y", r"several named \['successful'\]"),
+        (["run"], "y", r"several named \['run'\]"),
+        ([" run"], "y", r"several named \['run'\]"),
+        (["a"], "run", r"several named \['run'\]"),
+        (["y"], "y", r"several named \['y'\]"),
+        (["manifest"], "manifest_", r"several named \['manifest_'\]"),
+        (["a" * 256], "y", LONG.format("aaa")),
+        (["a"], "ü" * 128, LONG.format("üüü")),
+    ],
+)
+def test_names_that_a_store_cannot_have_are_refused(
+    tmp_path, parameters, output, words
+):
+    with pytest.raises(ValueError, match=words):
+        named(tmp_path / "runs.zarr", *parameters, output=output)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("parameter", "output", "stored"),
+    first_plain(
+        [
+            ("manifest", "zarr.json", ["manifest_", "zarr.json_"]),
+            ("zarr.json", "manifest", ["zarr.json_", "manifest_"]),
+            (" ", "..", ["_", ".._"]),
+            ("error_estimate", ".", ["error_estimate", "._"]),
+            ("time", "times", ["time", "times"]),
+            ("times", "time", ["times", "time"]),
+            ("parameter", "c", ["parameter", "c"]),
+            ("c", ".zattrs", ["c", ".zattrs"]),
+            ("a/b c", "__y", ["a_b_c", "__y"]),
+            ("a" * 255, "ü" * 127, ["a" * 255, "ü" * 127]),
+        ],
+        2,
+    ),
+)
+def test_every_other_name_is_stored(tmp_path, parameter, output, stored):
+    for _ in range(2):
+        named(tmp_path / "runs.zarr", parameter, output=output)
+    dataset = xarray.open_zarr(tmp_path / "runs.zarr")
+    assert dataset[stored[0]].attrs["path"] == parameter
+    for name, factor in zip(stored, (1, 2), strict=True):
+        np.testing.assert_array_equal(dataset[name], factor * RATES)
+
+
+@pytest.mark.parametrize("axis", ["a/b", "manifest", "zarr.json", "."])
+def test_axes_of_every_name_are_stored(tmp_path, axis):
+    axes = StateAxes("y", axes={"y": axis}, entries={axis: ["u", "v"]})
+    trajectory = simulate(Given(jnp.ones(2), ode(lambda y: -y)), 0.1, FIXED)
+    predict = lambda m: dataclasses.replace(trajectory, axes=axes)  # noqa: E731
+    run(tmp_path / "runs.zarr", predict)
+    dataset = xarray.open_zarr(tmp_path / "runs.zarr")
+    (name,) = dataset.y.dims[1:]
+    assert dataset[name].values.tolist() == ["u", "v"]
 
 
 def test_complete_store_that_cannot_be_written_is_read(store, monkeypatch):

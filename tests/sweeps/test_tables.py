@@ -1,5 +1,7 @@
 """Sweeps as datasets and tables: runs, parameters, outputs and outcomes by name."""
 
+import re
+
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
@@ -70,6 +72,68 @@ def test_table_of_a_sweep_has_a_row_a_run():
     assert list(table) == ["offset", "output", "successful"]
     np.testing.assert_array_equal(table["output"], [0, 1, 4])
     assert table["successful"].all() and table.index.name == "run"
+
+
+def named(parameter, output="y", **options):
+    model, over = ({parameter: x} for x in (jnp.array(1.0), np.ones(2)))
+    return ds.sweep(lambda m: {output: m[parameter] ** 2}, model, over, **options)
+
+
+GRADIENT, JACOBIAN = ({"derivative": x} for x in ("gradient", "jacobian"))
+ERROR = {"error_estimate": True}
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "twice"),
+    [
+        (["status"], {}, "status"),
+        (["successful"], {}, "successful"),
+        (["error_estimate"], ERROR, "error_estimate"),
+        (["run"], {}, "run"),
+        (["y"], {}, "y"),
+        (["parameter"], GRADIENT, "parameter"),
+        (["gradient"], GRADIENT, "gradient"),
+        (["jacobian_y"], JACOBIAN, "jacobian_y"),
+        (["a", "status"], {}, "status"),
+        (["a", "successful"], {}, "successful"),
+        (["a", "error_estimate"], ERROR, "error_estimate"),
+        (["a", "run"], {}, "run"),
+        (["a", "gradient"], GRADIENT, "gradient"),
+    ],
+)
+def test_names_of_others_in_a_dataset_raise_value_error(names, options, twice):
+    found = named(*names, **options)
+    with pytest.raises(
+        ValueError, match=rf"several named \['{twice}'\]; .*is run, sta"
+    ):
+        found.to_xarray()
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "twice"),
+    [
+        (["successful"], {}, "successful"),
+        (["error_estimate"], ERROR, "error_estimate"),
+        (["y"], {}, "y"),
+        (["a", "successful"], {}, "successful"),
+        (["a", "error_estimate"], ERROR, "error_estimate"),
+        (["a", "gradient[a]"], GRADIENT, "gradient[a]"),
+    ],
+)
+def test_names_of_others_in_a_table_raise_value_error(names, options, twice):
+    found = named(*names, **options)
+    twice = re.escape(f"['{twice}']")
+    with pytest.raises(ValueError, match=rf"several named {twice}; .*is run, status"):
+        found.to_dataframe()
+
+
+@pytest.mark.parametrize(
+    "name", ["error_estimate", "manifest", "zarr.json", "time", "times", "parameter"]
+)
+def test_other_names_are_those_of_arrays(name):
+    for found in (named(name), named("a", name)):
+        for table in (found.to_xarray(), found.to_dataframe()):
+            np.testing.assert_array_equal(table[name], np.ones(2))
 
 
 def test_arrays_a_run_make_no_table(product):
