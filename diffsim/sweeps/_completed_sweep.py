@@ -214,8 +214,8 @@ class Sweep(eqx.Module):
         **Returns:** `theta`, shape (run, parameter), in the order of `over`, without
         PRNG keys (vectors of uint32); `x`, shape (run, number), the outputs of a run in
         a row, of trajectories and solutions their states; `mask`, shape (run,), False
-        for runs that failed, whose `x` are NaN. In float32, which neural networks are
-        trained in.
+        for runs that failed, whose `x` are NaN, and for rows with a number that is not
+        finite in float32, which neural networks are trained in and all are returned in.
 
         **Raises:** `ValueError` for complex outputs.
         """

@@ -94,15 +94,18 @@ def sbi_arrays(of: Tabled) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         x for x, key in zip(of.parameters.values(), of_keys, strict=True) if not key
     ]
     runs = len(next(iter(of.parameters.values())))
-    theta, x = (
-        np.concatenate(
-            [np.empty((runs, 0)), *(np.reshape(x, (len(x), -1)) for x in arrays)],
-            axis=1,
+    with np.errstate(over="ignore"):
+        theta, x = (
+            np.concatenate(
+                [np.empty((runs, 0)), *(np.reshape(x, (len(x), -1)) for x in arrays)],
+                axis=1,
+            ).astype(np.float32)
+            for arrays in (swept, numbers)
         )
-        for arrays in (swept, numbers)
-    )
     mask = _code(of.outcome.status) == _code(RESULTS.successful)
-    return theta.astype(np.float32), x.astype(np.float32), mask
+    for rows in (theta, x):
+        mask &= np.all(np.isfinite(rows), axis=1)
+    return theta, x, mask
 
 
 def _about_runs(of: Tabled) -> dict[str, Variable]:

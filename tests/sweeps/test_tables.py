@@ -145,6 +145,31 @@ def test_arrays_a_run_make_no_table(product):
     assert pair.to_xarray()["slope"].dims == ("run", "slope_axis_0")
 
 
+@pytest.mark.parametrize(
+    ("output", "values", "usable"),
+    [
+        (lambda x: x, [1.0, 1e39, -1e39, 3e38], [1, 0, 0, 1]),
+        (lambda x: x**2, [1.0, 1e20, -1e25, 1e18], [1, 0, 0, 1]),
+        (lambda x: -(x**2), [1.0, 1e20, -1e25, 1e18], [1, 0, 0, 1]),
+        (lambda x: jnp.stack([0 * x, x**2]), [1.0, 1e20], [1, 0]),
+        (lambda x: {"a": x**2, "n": 7}, [1.0, 1e20], [1, 0]),
+        (jnp.log, [1.0, 0.0, -1.0, 2.0], [1, 0, 0, 1]),
+        (lambda x: 0 * x, [3.4028235e38, 3.4028236e38], [1, 0]),
+        (lambda x: x, [2.0**24 + 1, 1e-46, 2.0**53, 0.0], [1, 1, 1, 1]),
+        (lambda x: jnp.int64(2**62) + x.astype(int), [1.0, 2.0], [1, 1]),
+        (lambda x: x > 1, [1.0, 1e39], [1, 0]),
+        (lambda x: jnp.zeros(0), [1.0, 1e39], [1, 0]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_rows_that_are_not_finite_in_float32_are_masked(output, values, usable):
+    found = ds.sweep(lambda m: output(m["x"]), {"x": jnp.array(1.0)}, {"x": values})
+    theta, x, mask = found.to_sbi()
+    assert theta.dtype == x.dtype == np.float32
+    assert mask.tolist() == [bool(is_usable) for is_usable in usable]
+    assert np.isfinite(theta[mask]).all() and np.isfinite(x[mask]).all()
+
+
 EULER = ds.Method(diffrax.Euler(), step=0.05)
 
 
