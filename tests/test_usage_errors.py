@@ -2,7 +2,9 @@
 
 import functools
 import math
+from typing import Any
 
+import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from given_terms import Given, ode
 from sentences import of, pairs, raises, table
 
 import diffsim as ds
-from diffsim import integrators, nbody, pde
+from diffsim import integrators, nbody, pde, verify
 from diffsim.inference import Free, Gaussian, LevenbergMarquardt, fisher, fit
 from diffsim.sweeps import sweep
 
@@ -331,3 +333,95 @@ def test_events_beyond_their_limit_raise_runtime_error_with_their_index():
     events = first, ds.simulations.Event(passes, limit=2)
     with pytest.raises(RuntimeError, match=r"events\[1\] \(passes, limit=2\)"):
         run([12.0], events=events)
+
+
+class Spring(Given):
+    """With whatever a user returns from default_method()."""
+
+    method: Any = eqx.field(static=True, default=None)
+
+    def default_method(self):
+        return self.method
+
+
+class Cooling(pde.AbstractFiniteVolumeEquation):
+    method: Any = eqx.field(static=True)
+
+    def channels(self, ndim):
+        return 1
+
+    def rate(self, t, u, domain):
+        return -u
+
+    def default_method(self, domain):
+        return self.method
+
+
+class Pair(nbody.NBody):
+    def default_method(self):
+        return diffrax.Tsit5()
+
+
+class StepsOfPair(nbody.NBody):
+    def default_method(self):
+        return STEPS
+
+
+RETURNED = [
+    diffrax.Tsit5(),
+    diffrax.Tsit5,
+    None,
+    (diffrax.Tsit5(), 0.1),
+    "Tsit5",
+    0.1,
+    ds.Method,
+    lambda: STEPS,
+]
+
+
+def spring(method):
+    return Spring(X, ode(lambda y: -y), method=method)
+
+
+def plate(method):
+    return pde.Evolution(Cooling(method), X, GRID)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda method: ds.simulate(spring(method), 1.0),
+        lambda method: ds.simulate(spring(method), 1.0, step=0.1),
+        lambda method: ds.simulate(spring(method), 1.0, rtol=1e-3),
+        lambda method: ds.simulate(spring(method), 1.0, max_steps=9),
+        lambda method: ds.simulate(plate(method), 1.0),
+        lambda method: verify.check_simulation(spring(method), [1.0]),
+        lambda method: verify.check_simulation(plate(method), [1.0]),
+        # The solver does not fit, and the sentence names that of default_method().
+        lambda method: ds.simulate(
+            plate(method), 1.0, ds.Method(integrators.ETDRK4(), step=0.1)
+        ),
+    ],
+)
+@pytest.mark.parametrize("method", RETURNED, ids=repr)
+def test_default_method_that_is_no_method_raises_value_error(call, method):
+    words = r"default_method\(\) must be an object such as Method\(.*\), got "
+    raises(ValueError, lambda: call(method), words)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda system: ds.simulate(system, 1.0),
+        lambda system: nbody.megno(system, [1.0]),
+        lambda system: nbody.transit_times(system, until=1.0),
+    ],
+)
+def test_default_method_of_bodies_that_is_no_method_raises_value_error(call):
+    words = r"default_method\(\) must be an object such as Method\(.*\), got Tsit5"
+    raises(ValueError, lambda: call(Pair(PAIR.bodies)), words)
+
+
+def test_default_method_without_a_controller_raises_value_error_in_megno():
+    words = r"controller of default_method\(\) must be .* PIDController\(.*, got None"
+    raises(ValueError, lambda: nbody.megno(StepsOfPair(PAIR.bodies), [1.0]), words)

@@ -126,9 +126,10 @@ class _Variations(AbstractSimulation):
         return diffrax.ODETerm(_Rates(self.system.terms()))
 
     def default_method(self) -> Method:
-        own = self.system.default_method()
-        controller = own.controller
-        assert isinstance(controller, diffrax.PIDController)
+        own = self.system._checked_default_method()
+        controller: Any = own.controller
+        adaptive = diffrax.PIDController, "PIDController(rtol=0, atol=1e-10)"
+        check_type("controller of default_method()", controller, *adaptive)
         norm = _Norm(controller.norm, controller.atol)
         controller = diffrax.PIDController(rtol=0.0, atol=controller.atol, norm=norm)
         return Method(own.solver, controller=controller, max_steps=own.max_steps)

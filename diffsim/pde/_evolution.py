@@ -309,7 +309,7 @@ def _check_solver(evolution: Evolution, solver: Any):
         steps = "waves, pde.Wave or pde.Schrodinger"
     else:
         return
-    chosen = type(evolution.default_method().solver).__name__
+    chosen = type(evolution._checked_default_method().solver).__name__
     raise ValueError(
         f"{type(solver).__name__} steps {steps}; got {type(equation).__name__} in "
         f"{type(discretization).__name__}(), for which method=None takes {chosen}"

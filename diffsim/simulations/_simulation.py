@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool
 
 from .._results import RESULTS
 from .._types import PyTree
-from .._validation import as_floating, check_positive
+from .._validation import as_floating, check_positive, check_type
 from ._method import Method, controller_of
 from ._state_axes import AbstractStateAxes
 
@@ -79,6 +79,12 @@ class AbstractSimulation(eqx.Module):
     def default_method(self) -> Method:
         """A good choice, so that nobody must know integrators to start."""
 
+    def _checked_default_method(self) -> Method:
+        """`default_method()`, or `ValueError` for what is no `Method`."""
+        method = self.default_method()
+        check_type("default_method()", method, Method, "Method(diffrax.Dopri8())")
+        return method
+
     def state_axes(self) -> AbstractStateAxes | None:
         """Names of the parts and axes of what `observe` returns, for `Trajectory.axes`.
 
@@ -141,7 +147,7 @@ def method_with_options(
                 f"into that, Method(..., {_as_written(given[0])})"
             )
         return method
-    method = simulation.default_method()
+    method = simulation._checked_default_method()
     if not given:
         return method
     if options["step"] is not None and options["rtol"] is not None:

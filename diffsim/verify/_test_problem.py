@@ -42,7 +42,7 @@ class Case:
     @classmethod
     def of(cls, simulation, times, method: Method | None, seed: int) -> Self:
         """Run the simulation once; raises where that fails."""
-        given = simulation.default_method() if method is None else method
+        given = simulation._checked_default_method() if method is None else method
         if eqx.is_array(simulation.t0):
             epoch = float(simulation.t0)
             simulation = eqx.tree_at(lambda s: s.t0, simulation, epoch)
