@@ -131,22 +131,9 @@ def _derivatives(
     if kind == "gradient":
         (values,) = jax.tree.leaves(derivative)
         return {"gradient": (("run", "parameter"), values)}
-    outputs = of.outcome.outputs
     in_front = jax.tree.map(lambda x: np.moveaxis(np.asarray(x), -1, 1), derivative)
-    time = ()
-    if axes is None and isinstance(outputs, Trajectory):
-        time = ("time",)[: np.ndim(outputs.times) - 1]
-        axes = outputs.axes
-        if axes is not None:
-            axes = jax.tree.map(lambda x: x[0], axes)
-    if axes is None:
-        alone = "state" if isinstance(outputs, Trajectory) else "output"
-        axes = StateAxes.from_pytree(derivative, alone=alone)
-    variables = axes.variables(in_front, 2 + len(time))
-    return {
-        f"jacobian_{name}": (("run", "parameter", *time, *dims), x)
-        for name, (dims, x) in variables.items()
-    }
+    variables, _ = _named(of.outcome.outputs, in_front, axes, ("run", "parameter"))
+    return {f"jacobian_{name}": variable for name, variable in variables.items()}
 
 
 def _parameters(of: Tabled) -> dict[str, Variable]:
@@ -159,45 +146,42 @@ def _parameters(of: Tabled) -> dict[str, Variable]:
 def _outputs(
     outputs: PyTree, axes: AbstractStateAxes | None
 ) -> tuple[dict[str, Variable], dict[str, Any]]:
-    """Variables of all outputs, those of trajectories by their own names."""
-    if axes is not None:
-        return _along_runs(axes.variables(outputs, 1)), axes.coordinates()
-    if isinstance(outputs, Trajectory):
-        return _of_trajectory(outputs)
-    apart = jax.tree.leaves(outputs, is_leaf=_is_trajectory)
-    if any(map(_is_trajectory, apart)):
-        raise ValueError(
-            "to_xarray makes a dataset of one trajectory a run or of arrays, got "
-            f"{len(apart)} outputs with a trajectory among them; return the trajectory "
-            "alone, or its states"
-        )
-    named = StateAxes.from_pytree(outputs, alone="output")
-    return _along_runs(named.variables(outputs, 1)), {}
-
-
-def _of_trajectory(
-    trajectory: Trajectory,
-) -> tuple[dict[str, Variable], dict[str, Any]]:
-    """States along runs and times, at places that are the same in all runs."""
-    times = np.asarray(trajectory.times)
-    time = ("time",)[: times.ndim - 1]
-    axes, places = trajectory.axes, {}
-    if axes is None:
-        axes = StateAxes.from_pytree(trajectory.states)
-    elif _are_same(axes):
-        axes = jax.tree.map(lambda x: x[0], axes)
-        places = axes.coordinates()
-    variables = axes.variables(trajectory.states, 1 + len(time))
-    found = {name: (("run", *time, *of), x) for name, (of, x) in variables.items()}
+    """Variables of all outputs, of a trajectory its states, and where they lie."""
+    if not isinstance(outputs, Trajectory):
+        apart = jax.tree.leaves(outputs, is_leaf=_is_trajectory)
+        if axes is None and any(map(_is_trajectory, apart)):
+            raise ValueError(
+                "to_xarray makes a dataset of one trajectory a run or of arrays, got "
+                f"{len(apart)} outputs with a trajectory among them; return the "
+                "trajectory alone, or its states"
+            )
+        return _named(outputs, outputs, axes, ("run",))
+    variables, places = _named(outputs, outputs.states, axes, ("run",))
+    times = np.asarray(outputs.times)
     if _are_same(times):
-        places["time"] = times[0]
-    else:
-        found["times"] = ("run", *time), times
-    return found, places
+        return variables, _merged(places, {"time": times[0]})
+    along = ("run", "time")[: times.ndim]
+    return _merged(variables, {"times": (along, times)}), places
 
 
-def _along_runs(variables: dict[str, Variable]) -> dict[str, Variable]:
-    return {name: (("run", *of), x) for name, (of, x) in variables.items()}
+def _named(
+    outputs: PyTree,
+    numbers: PyTree,
+    axes: AbstractStateAxes | None,
+    leading: tuple[str, ...],
+) -> tuple[dict[str, Variable], dict[str, Any]]:
+    """`numbers` of the outputs by name, and places that are the same in all runs."""
+    alone, places, are_same = "output", {}, True
+    if isinstance(outputs, Trajectory):
+        alone, leading = "state", leading + ("time",)[: np.ndim(outputs.times) - 1]
+        if axes is None and outputs.axes is not None:
+            axes = jax.tree.map(lambda x: x[0], outputs.axes)
+            are_same = _are_same(outputs.axes)
+    if axes is not None and are_same:
+        places = axes.coordinates()
+    axes = axes or StateAxes.from_pytree(numbers, alone)
+    variables = axes.variables(numbers, len(leading))
+    return {name: (leading + of, x) for name, (of, x) in variables.items()}, places
 
 
 def _is_trajectory(x: Any) -> bool:

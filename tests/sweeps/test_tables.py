@@ -194,6 +194,18 @@ def test_trajectories_of_a_sweep_keep_their_axes(tmp_path):
     assert xarray.load_dataset(tmp_path / "runs.nc").identical(dataset)
 
 
+def test_trajectories_of_a_sweep_take_names_that_are_given():
+    found = ds.sweep(trajectory, rod(), {"equation.diffusivity": np.array([0.1, 0.2])})
+    axes = simulations.StateAxes("T", axes={"T": ["c", "s"]}, entries={"c": ["u"]})
+    dataset = found.to_xarray(axes)
+    assert dataset["T"].dims == ("run", "time", "c", "s")
+    assert dataset.c.values.tolist() == ["u"]
+    np.testing.assert_array_equal(dataset["T"], found.outputs.states)
+    np.testing.assert_array_equal(dataset.time, [0.0, 0.1])
+    with pytest.raises(ValueError, match=r"several named \['time'\]"):
+        found.to_xarray(simulations.StateAxes("time"))
+
+
 def test_places_that_differ_from_run_to_run_are_no_coordinates():
     found = ds.sweep(trajectory, rod(), {"grid.upper": np.array([[1.0], [2.0]])})
     dataset = found.to_xarray()
