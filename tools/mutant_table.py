@@ -470,8 +470,8 @@ _SWEEPS = (
     Mutant(
         "flipped-bit-in-a-chunk-accepted",
         "diffsim/sweeps/_store_manifest.py",
-        "if found != (size, checksum):",
-        "if found[0] != size:",
+        "if (here, found) != (size, checksum):",
+        "if here != size:",
         "A chunk whose bytes have changed is run again.",
         "tests/sweeps/test_store_resume.py",
     ),
