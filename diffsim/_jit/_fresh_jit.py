@@ -28,7 +28,7 @@ from ._placeholders import Code, Extracted, restored
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-#: So many kinds of calls of a function are known, and so many programs kept.
+#: So many kinds of calls of a function are known, and so many of its programs kept.
 _MOST = 128
 
 
@@ -94,6 +94,7 @@ class _FreshJit:
         self.function, self.compiled = function, eqx.filter_jit(function)
         self.kinds: dict[Signature, _Kind] = {}
         self.programs: dict[Any, tuple[Any, Run]] = {}
+        self.compilations = 0
 
     def __get__(self, instance: Any, owner: Any = None) -> Callable[..., object]:
         """A method of `instance`, where one is decorated."""
@@ -141,14 +142,12 @@ class _FreshJit:
         return restored(result, traces.code.__getitem__)
 
     def _run_anew(self, call: Any, args: Any, options: Any) -> PyTree:
-        """Trace and compile all, and forget it."""
-        compiled = _jit_of(
-            "anew", lambda *args, **options: self.function(*args, **options)
+        """Trace and compile all."""
+        self._make_room()
+        compiled = eqx.filter_jit(
+            lambda *args, **options: self.function(*args, **options)
         )
-        try:
-            return call(compiled, *args, **options)
-        finally:
-            _forget(compiled)
+        return call(compiled, *args, **options)
 
     def _traces(self, kind: _Kind, code: Code, signature: Signature) -> Traces | None:
         """Users' code as it is now, traced as the run calls it."""
@@ -177,32 +176,26 @@ class _FreshJit:
     def _program(self, signature: Signature, calls: Calls) -> tuple[Any, Run]:
         """The compiled program of these calls, and the trace that it was made by."""
         key, run = (signature, calls), Run()
-        found = self.programs.get(key)
-        if found is not None:
-            return found
-        if len(self.programs) >= _MOST:
-            (program, _), *_ = self.programs.values()
-            self.programs.clear()
-            _forget(program)
+        known = self.programs.get(key)
+        if known is not None:
+            return known
+        self._make_room()
 
+        @eqx.filter_jit
         def replay(arrays, consts):
             args, options = replayed(signature.tree(arrays), calls, consts, run)
             with _tracing():
                 return self.function(*args, **options)
 
-        program = _jit_of(self.function.__qualname__, replay)
-        return self.programs.setdefault(key, (program, run))
+        return self.programs.setdefault(key, (replay, run))
 
-
-def _jit_of(name: str, function: Any) -> Callable[..., Any]:
-    """`filter_jit` under a name; functions of the same name share what is compiled."""
-    function.__qualname__ = name
-    return eqx.filter_jit(function)
-
-
-def _forget(compiled: Any):
-    """Release programs of a name, which Equinox would keep for good."""
-    compiled._cached.clear_cache()
+    def _make_room(self):
+        """Forget all programs if there are too many; JAX would keep them for good."""
+        self.compilations += 1
+        if self.compilations > _MOST:
+            self.compilations = 1
+            self.programs.clear()
+            jax.clear_caches()
 
 
 def _traced(calls: Calls, code: Code) -> Traces:
