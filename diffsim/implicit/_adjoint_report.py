@@ -65,7 +65,7 @@ def adjoint_report(
     check_fits("residual", residual, "y", y, args)
     check_fits("cotangent", lambda y, _: bar, "y", y, args)
     linear_solver = Dense() if linear_solver is None else linear_solver
-    return _report(residual, y, args, bar, linear_solver.with_closures_as_leaves(y))
+    return _report(residual, y, args, bar, linear_solver)
 
 
 @eqx.filter_jit

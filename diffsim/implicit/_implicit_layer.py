@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -35,9 +35,6 @@ from ._newton_krylov import NewtonKrylov
 from ._picard import Picard
 from ._scaling import is_bowl
 from ._solution import Solution
-
-
-Given = TypeVar("Given")
 
 
 class ProblemType(NamedTuple):
@@ -75,10 +72,6 @@ def solve_layer(
     check_adjoint(adjoint)
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
-    solver, adjoint = (
-        _with_closures_as_leaves(solver, guess),
-        _with_closures_as_leaves(adjoint, guess),
-    )
     with explain_derivatives(kind.name, given, implicit_options(adjoint).mode):
         found = _solve_layer(kind, given, guess, args, solver, adjoint, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
@@ -306,11 +299,3 @@ def _condition_of(function, value, theta, adjoint: ImplicitAdjoint) -> Array:
     _, operator = jax.linearize(lambda z: function(z, theta), y)
     number = condition_number(operator, y, adjoint.linear_solver)
     return jnp.where(is_finite(y), number, jnp.nan)
-
-
-def _with_closures_as_leaves(given: Given, guess: PyTree[Array]) -> Given:
-    """An adjoint or a solver, whose linear solver hides no array in its functions."""
-    if not isinstance(given, ImplicitAdjoint | Newton | AbstractInexactNewton):
-        return given
-    opened = given.linear_solver.with_closures_as_leaves(guess)
-    return eqx.tree_at(lambda x: x.linear_solver, given, opened)

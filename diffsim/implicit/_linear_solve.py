@@ -100,7 +100,7 @@ def linear_solve(
     linear_solver = Dense() if linear_solver is None else linear_solver
     check_linear_solver(linear_solver)
     try:
-        found = _solve(product, b, linear_solver.with_closures_as_leaves(b), full)
+        found = _solve(product, b, linear_solver, full)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # JAX has no name for it, and transposes what is linear only.
         _check_linear(product, b, error)

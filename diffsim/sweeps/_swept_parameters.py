@@ -14,7 +14,6 @@ from .._parameter_selection import (
     LeafSelection,
     Selection,
     select,
-    selected_values,
     with_selected_values,
 )
 from .._types import PyTree
@@ -60,10 +59,6 @@ class RowSelection:
         for leaf, algorithm in self.keys:
             leaves[leaf] = jax.random.wrap_key_data(leaves[leaf], impl=algorithm)
         return unflatten(leaves)
-
-    def floats_of(self, model: PyTree) -> Array:
-        """The floats of a row that `put` has put into `model`."""
-        return selected_values(model, self.floats)
 
 
 class SweptParameters(NamedTuple):

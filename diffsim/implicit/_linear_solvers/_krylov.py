@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import machine_epsilon
-from ..._primitives import ClosureConverted
 from ..._types import PyTree
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
@@ -128,12 +127,6 @@ class Krylov(AbstractLinearSolver):
         good = residual <= tolerance
         x = jax.tree.map(lambda a, like: a.astype(like.dtype), x, b)
         return jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), x), steps
-
-    def with_closures_as_leaves(self, y: PyTree[Array]) -> AbstractLinearSolver:
-        if self.preconditioner is None:
-            return self
-        opened = ClosureConverted.of(self.preconditioner, y)
-        return eqx.tree_at(lambda s: s.preconditioner, self, opened)
 
 
 def _with_wide_accumulation(product: Callable, like: PyTree[Array]) -> Callable:

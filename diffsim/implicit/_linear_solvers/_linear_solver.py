@@ -74,11 +74,6 @@ class AbstractLinearSolver(eqx.Module):
         del other
         return False
 
-    def with_closures_as_leaves(self, y: PyTree[Array]) -> "AbstractLinearSolver":
-        """The same, with arrays that its functions close over among its leaves."""
-        del y
-        return self
-
 
 class ForwardAdjointSolvers(AbstractLinearSolver):
     """Two linear solvers: `forward` for $A x = b$, `adjoint` for $A^T x = b$.
@@ -132,12 +127,6 @@ class ForwardAdjointSolvers(AbstractLinearSolver):
         return tuple(
             part.verify_structure(mine, operator, y, transposed=transposed)
             for part, mine in zip((self.forward, self.adjoint), state, strict=True)
-        )
-
-    def with_closures_as_leaves(self, y: PyTree[Array]) -> "AbstractLinearSolver":
-        return ForwardAdjointSolvers(
-            self.forward.with_closures_as_leaves(y),
-            self.adjoint.with_closures_as_leaves(y),
         )
 
 

@@ -109,7 +109,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
         factor = None
         if start is None:
             start = self._problem(terms, t0, t1, y0, args, _evaluate)
-            factor = no_factor(self.linear_solver.with_closures_as_leaves(y0), start)
+            factor = no_factor(self.linear_solver, start)
         kept = self.tableau.ends_in_last_stage
         return SolverState((start.slope, start.explicit) if kept else None, factor)
 
@@ -128,7 +128,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
         if leap is not None:
             done = imex_step(self.tableau, leap)
             return self._ended(done, y0, (leap.slope, leap.explicit))
-        linear_solver = self.linear_solver.with_closures_as_leaves(y0)
+        linear_solver = self.linear_solver
         factor = solver_state.factor
         assert factor is not None
         problem = self._problem(terms, t0, t1, y0, args, first)
