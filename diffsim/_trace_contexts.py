@@ -20,7 +20,7 @@ class Surrounding(NamedTuple):
 
     is_inside: Callable[[], bool]
     enter: Callable[[bool], AbstractContextManager[Any]]
-    note: Callable[[int], None] = lambda count: None
+    note: Callable[[int], None] | None = None
 
 
 #: All there are.
@@ -36,21 +36,30 @@ def traced_inside(
     by: tuple[bool, ...], trace: Callable[[], _Traced]
 ) -> tuple[_Traced, tuple[int, ...]]:
     """The result of `trace` in these contexts, and how many notes each has made."""
-    for anew in (False, True):
-        with contextlib.ExitStack() as stack:
-            entered = [
-                stack.enter_context(one.enter(anew)) if inside else None
-                for one, inside in zip(SURROUNDINGS, by, strict=True)
-            ]
-            found = trace()
-        # JAX makes no notes of what it has traced before, in a compiled function.
-        if all(made is None or made for made in entered):
-            break
-    return found, tuple(len(made or ()) for made in entered)
+    traced, notes = _traced_in(by, trace, anew=False)
+    # JAX makes no notes of what it has traced before, in a compiled function.
+    if any(notes) or not any(
+        inside and one.note for inside, one in zip(by, SURROUNDINGS, strict=True)
+    ):
+        return traced, notes
+    again, notes = _traced_in(by, trace, anew=True)
+    return (again if any(notes) else traced), notes
+
+
+def _traced_in(
+    by: tuple[bool, ...], trace: Callable[[], _Traced], *, anew: bool
+) -> tuple[_Traced, tuple[int, ...]]:
+    with contextlib.ExitStack() as stack:
+        entered = [
+            stack.enter_context(one.enter(anew)) if inside else None
+            for one, inside in zip(SURROUNDINGS, by, strict=True)
+        ]
+        traced = trace()
+    return traced, tuple(len(made or ()) for made in entered)
 
 
 def note(counts: tuple[int, ...]):
     """Make the notes that were made where a function was traced."""
     for one, count in zip(SURROUNDINGS, counts, strict=True):
-        if count:
+        if count and one.note:
             one.note(count)

@@ -112,6 +112,20 @@ _code: contextvars.ContextVar[Mapping[Run, Code]] = contextvars.ContextVar(
 )
 
 
+#: Whether a library's code is being traced, and not what it calls of a user's.
+is_inside_run = contextvars.ContextVar("is_inside_run", default=False)
+
+
+@contextlib.contextmanager
+def inside_run(is_inside: bool = True) -> Iterator[None]:
+    """A context in which a library's code is traced, or a user's."""
+    token = is_inside_run.set(is_inside)
+    try:
+        yield
+    finally:
+        is_inside_run.reset(token)
+
+
 class Recorder:
     """Calls users' code as it is, and records how."""
 
@@ -242,11 +256,11 @@ def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Array]
         results[:] = _Static(static), inner
         return outputs, inner.consts
 
-    (jaxpr, shapes), notes = traced_inside(
-        signature.contexts,
-        lambda: jax.make_jaxpr(flat, return_shape=True)(*signature.examples()),
-    )
-    static, inner = results
+    def trace():
+        made = jax.make_jaxpr(flat, return_shape=True)(*signature.examples())
+        return *made, *results
+
+    (jaxpr, shapes, static, inner), notes = traced_inside(signature.contexts, trace)
     program = Program(jaxpr.jaxpr, (jax.tree.structure(shapes), static, notes))
     traced = call._replace(inner=inner.calls, program=program)
     return traced, [*jaxpr.consts, *map(_as_leaf, program.numbers)]
@@ -259,6 +273,11 @@ def _scope_of_output(key: Key, call: int) -> Scope:
 
 def _call(code: Any, name: str, args: Any, options: Any) -> object:
     """Call a function, or a method of `args[0]`, or read an attribute of it."""
+    with inside_run(False):
+        return _call_outside(code, name, args, options)
+
+
+def _call_outside(code: Any, name: str, args: Any, options: Any) -> object:
     if not name:
         return unwrapped(code)(*args, **options)
     owner, *args = args

@@ -17,6 +17,8 @@ from ._calls import (
     Signature,
     Traces,
     calls_of,
+    inside_run,
+    is_inside_run,
     recorded,
     replayed,
     signature_of,
@@ -71,8 +73,6 @@ _memory: contextvars.ContextVar[tuple[Any, dict[Any, Traces]]] = contextvars.Con
     "memory",
     default=({}, {}),
 )
-#: Whether a run is being traced.
-_is_tracing = contextvars.ContextVar("is_tracing", default=False)
 
 
 class _Kind:
@@ -109,7 +109,7 @@ class _FreshJit:
 
     def _run(self, call: Any, args: Any, options: Any, *, floats: bool) -> PyTree:
         given = Extracted((args, options), floats=floats)
-        if given.is_replayed or (_is_tracing.get() and not given.is_users):
+        if given.is_replayed or (is_inside_run.get() and not given.is_users):
             return self.function(*args, **options)
         if not given.code:
             return call(self.compiled, *args, **options)
@@ -162,7 +162,7 @@ class _FreshJit:
             args, options = recorded(signature.tree(arrays), record, run)
             return self.function(*args, **options)
 
-        with _tracing(), run.of(code):
+        with inside_run(), run.of(code):
             eqx.filter_eval_shape(record_calls, *signature.examples())
         calls, kind.is_repeatable = calls_of(record), False
         if run.is_repeatable:
@@ -184,7 +184,7 @@ class _FreshJit:
         @eqx.filter_jit
         def replay(arrays, consts):
             args, options = replayed(signature.tree(arrays), calls, consts, run)
-            with _tracing():
+            with inside_run():
                 return self.function(*args, **options)
 
         return self.programs.setdefault(key, (replay, run))
@@ -205,17 +205,7 @@ def _traced(calls: Calls, code: Code) -> Traces:
     is_read = remembered.keys() >= set(key[1])
     if is_read and key in known:
         return known[key]
-    with _tracing():
-        traces = traces_of(calls, dict(code))
+    traces = traces_of(calls, dict(code))
     if is_read:
         known[key] = traces
     return traces
-
-
-@contextlib.contextmanager
-def _tracing() -> Iterator[None]:
-    token = _is_tracing.set(True)
-    try:
-        yield
-    finally:
-        _is_tracing.reset(token)

@@ -132,7 +132,8 @@ _DERIVATIVES = 2
 def _of_params(eqn: Any, depth: int) -> Hashable:
     """Parameters of an operation; of one with a rule its derivatives."""
     params, rule = sorted(eqn.params.items()), None
-    by_tangents = eqn.primitive.name.startswith("custom_jvp_call")
+    # `sealed` is the library's own: a function with the derivative that it was given.
+    by_tangents = eqn.primitive.name.startswith(("custom_jvp_call", "sealed"))
     by_cotangents = eqn.primitive.name.startswith("custom_vjp_call")
     if by_tangents or by_cotangents:
         # Its rules are functions that JAX makes anew in every trace.
