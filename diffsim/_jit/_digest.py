@@ -12,7 +12,7 @@ import numpy as np
 
 from .._types import PyTree
 from ._placeholders import Extracted
-from ._traced_program import Program
+from ._traced_program import Program, in_full
 
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -39,7 +39,11 @@ def program_digest(closed: Any) -> str:
 
     What a callback does, which is not traced, does not count.
     """
-    program = Program(closed.jaxpr, None)
+    token = in_full.set(True)
+    try:
+        program = Program(closed.jaxpr, None)
+    finally:
+        in_full.reset(token)
     return tree_digest((repr(program.key), program.numbers, closed.consts))
 
 

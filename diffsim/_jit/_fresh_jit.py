@@ -25,6 +25,7 @@ from ._calls import (
     traces_of,
 )
 from ._placeholders import Code, Extracted, restored
+from ._traced_program import COMPILED
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -181,13 +182,13 @@ class _FreshJit:
             return known
         self._make_room()
 
-        @eqx.filter_jit
         def replay(arrays, consts):
             args, options = replayed(signature.tree(arrays), calls, consts, run)
             with inside_run():
                 return self.function(*args, **options)
 
-        return self.programs.setdefault(key, (replay, run))
+        replay.__name__ = COMPILED
+        return self.programs.setdefault(key, (eqx.filter_jit(replay), run))
 
     def _make_room(self):
         """Forget all programs if there are too many; JAX would keep them for good."""

@@ -1,5 +1,6 @@
 """Traced programs, compared by their operations and not their constants."""
 
+import contextvars
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -10,6 +11,12 @@ import numpy as np
 from jaxtyping import Array
 
 from .._validation import is_traced
+
+
+#: The name of functions that `fresh_jit` compiles.
+COMPILED = "compiled_run"
+#: Whether what these do is part of what a program is known by, for other processes.
+in_full = contextvars.ContextVar("in_full", default=False)
 
 
 class Program:
@@ -132,6 +139,9 @@ _DERIVATIVES = 2
 def _of_params(eqn: Any, depth: int) -> Hashable:
     """Parameters of an operation; of one with a rule its derivatives."""
     params, rule = sorted(eqn.params.items()), None
+    if eqn.params.get("name") == COMPILED and not in_full.get():
+        # JAX traces it once, and its calls are known by their programs already.
+        return Identity(eqn.params["jaxpr"])
     # `sealed` is the library's own: a function with the derivative that it was given.
     by_tangents = eqn.primitive.name.startswith(("custom_jvp_call", "sealed"))
     by_cotangents = eqn.primitive.name.startswith("custom_vjp_call")
@@ -199,19 +209,20 @@ def _of_param(value: Any, depth: int = 0) -> Hashable:
 
 
 def _of_jaxpr(inside: Any, depth: int) -> "_Hashed":
-    found = _INSIDE.get((id(inside), depth))
+    place = id(inside), depth, in_full.get()
+    found = _INSIDE.get(place)
     if found is None or found[0] is not inside:
         if len(_INSIDE) >= _MOST:
             _INSIDE.clear()
         jaxpr, consts = getattr(inside, "jaxpr", inside), getattr(inside, "consts", ())
         found = inside, _Hashed(_key(jaxpr, consts, depth=depth))
-        _INSIDE[id(inside), depth] = found
+        _INSIDE[place] = found
     return found[1]
 
 
 #: Keys of jaxprs inside others. JAX keeps those of what it has traced, a simulation in
 #: a prediction say, and what is long is read once.
-_INSIDE: dict[tuple[int, int], tuple[Any, Any]] = {}
+_INSIDE: dict[tuple[int, int, bool], tuple[Any, Any]] = {}
 _MOST = 1024
 
 
