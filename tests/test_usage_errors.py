@@ -403,7 +403,7 @@ def plate(method):
         ),
     ],
 )
-@pytest.mark.parametrize("method", RETURNED, ids=repr)
+@pytest.mark.parametrize("method", RETURNED, ids=lambda x: type(x).__name__)
 def test_default_method_that_is_no_method_raises_value_error(call, method):
     words = r"default_method\(\) must be an object such as Method\(.*\), got "
     raises(ValueError, lambda: call(method), words)

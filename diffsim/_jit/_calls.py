@@ -62,6 +62,8 @@ def signature_of(args: Any, options: Any) -> tuple[Signature, list[Array]]:
 class Call(NamedTuple):
     """A call of users' code; once it is traced with its `program`.
 
+    That is None of an attribute which is not there.
+
     - `name`: of a method; with a dot before it, of an attribute; "" for a function.
     - `inner`: calls of the functions in the output.
     """
@@ -97,7 +99,6 @@ class Run:
             yield
         finally:
             _code.reset(token)
-            self.makers.clear()
 
     def real(self, key: Key) -> PyTree:
         """The user's function or class."""
@@ -188,7 +189,8 @@ class Replayer:
             self.run.is_repeatable = False
             return real_output()
         _, _, inner, program = self.calls[i]
-        assert program is not None
+        if program is None:
+            raise AttributeError(name)
         structure, static, notes = program.about
         note(notes)
         outputs = program(callee.arrays[i], *arrays)
@@ -260,10 +262,16 @@ def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Array]
         made = jax.make_jaxpr(flat, return_shape=True)(*signature.examples())
         return *made, *results
 
-    (jaxpr, shapes, static, inner), notes = traced_inside(signature.contexts, trace)
+    try:
+        traced, notes = traced_inside(signature.contexts, trace)
+    except AttributeError:
+        if not name.startswith("."):
+            raise
+        return call, []
+    jaxpr, shapes, static, inner = traced
     program = Program(jaxpr.jaxpr, (jax.tree.structure(shapes), static, notes))
-    traced = call._replace(inner=inner.calls, program=program)
-    return traced, [*jaxpr.consts, *map(_as_leaf, program.numbers)]
+    answered = call._replace(inner=inner.calls, program=program)
+    return answered, [*jaxpr.consts, *map(_as_leaf, program.numbers)]
 
 
 def _scope_of_output(key: Key, call: int) -> Scope:

@@ -152,7 +152,7 @@ class _FreshJit:
 
     def _traces(self, kind: _Kind, code: Code, signature: Signature) -> Traces | None:
         """Users' code as it is now, traced as the run calls it."""
-        for calls in reversed(kind.calls):
+        for calls in reversed(list(kind.calls)):
             with contextlib.suppress(Exception):  # recording raises it in its place
                 traces = _traced(calls, code)
                 if (signature, traces.calls) in self.programs:
@@ -184,8 +184,11 @@ class _FreshJit:
 
         def replay(arrays, consts):
             args, options = replayed(signature.tree(arrays), calls, consts, run)
-            with inside_run():
-                return self.function(*args, **options)
+            try:
+                with inside_run():
+                    return self.function(*args, **options)
+            finally:
+                run.makers.clear()
 
         replay.__name__ = COMPILED
         return self.programs.setdefault(key, (eqx.filter_jit(replay), run))

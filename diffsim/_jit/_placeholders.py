@@ -161,18 +161,21 @@ class Extracted:
         cls, new = type(module), {}
         is_users = not _is_library(cls)
         readable = _fields_of_libraries(cls) if is_users else frozenset()
+        is_delegated = is_users and _is_called(cls)
         for field in dataclasses.fields(module):
-            name, old = field.name, vars(module).get(field.name)
+            if field.name not in vars(module):
+                continue  # the class has its default
+            name, old = field.name, vars(module)[field.name]
             is_own = is_users and name not in readable
             if not field.metadata.get("static", False):
                 is_own = is_own and name not in _STATIC_FLOATS
                 new[name] = self._extract(old, is_users_field=is_own)
-            elif is_own:
+            elif is_own and (is_delegated or not isinstance(old, _VALUES)):
                 # Only the user's code reads it, which is traced.
-                new[name] = old if isinstance(old, _VALUES) else self._placeholder(old)
+                new[name] = self._placeholder(old)
             elif Extracted(old).code:
                 self.is_complete = False
-        if not (is_users and _is_called(cls)):
+        if not is_delegated:
             return _with_fields(module, new, cls)
         new[_DELEGATE] = self._placeholder(cls)
         return _with_fields(module, new, _delegate_class(cls))
@@ -200,8 +203,8 @@ def restored(x: Any, real: Callable[[Key], Any]) -> PyTree:
         children = [restored(child, real) for child in x.children]
         return jax.tree.unflatten(real(x.users_class.key).structure, children)
     if isinstance(x, eqx.Module):
-        fields = [(f.name, vars(x).get(f.name)) for f in dataclasses.fields(x)]
-        new = {name: restored(value, real) for name, value in fields}
+        names = [f.name for f in dataclasses.fields(x) if f.name in vars(x)]
+        new = {name: restored(vars(x)[name], real) for name in names}
         return _with_fields(x, new, new.pop(_DELEGATE, type(x)))
     children, structure = _children(x)
     if jax.tree_util.treedef_is_leaf(structure):
@@ -240,10 +243,13 @@ def _delegate_class(cls: type) -> type:
     for base in cls.__mro__:
         if _is_library(base) and not any(issubclass(known, base) for known in bases):
             bases.append(base)
-    fields = {f.name: f.metadata.get("static", False) for f in dataclasses.fields(cls)}
+    fields = {
+        f.name: (f.metadata.get("static", False), _default(cls, f.name))
+        for f in dataclasses.fields(cls)
+    }
     members: dict[str, bool] = {}
     for base in reversed(cls.__mro__):
-        if not _is_library(base) and issubclass(base, eqx.Module):
+        if not _is_library(base):
             for name, member in vars(base).items():
                 if name == "__call__" or not (name.startswith("_") or name in fields):
                     members[name] = _is_method(member)
@@ -253,6 +259,12 @@ def _delegate_class(cls: type) -> type:
         tuple(fields.items()),
         tuple(sorted(members.items())),
     )
+
+
+def _default(cls: type, name: str) -> object:
+    """The default of a field that an own `__init__` may leave to the class."""
+    default = getattr(cls, name, None)
+    return default if isinstance(default, _VALUES) else None
 
 
 def _is_method(member: Any) -> bool:
@@ -273,7 +285,8 @@ def _made_delegate_class(
         return member
 
     content: dict[str, Any] = {
-        name: eqx.field(static=is_static, default=None) for name, is_static in fields
+        name: eqx.field(static=is_static, default=default)
+        for name, (is_static, default) in fields
     }
     content[_DELEGATE] = eqx.field(default=None)
     content["__annotations__"] = dict.fromkeys(content, Any)

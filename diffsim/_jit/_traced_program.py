@@ -1,6 +1,7 @@
 """Traced programs, compared by their operations and not their constants."""
 
 import contextvars
+import hashlib
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -149,19 +150,35 @@ def _of_params(eqn: Any, depth: int) -> Hashable:
         # Its rules are functions that JAX makes anew in every trace.
         params = [p for p in params if isinstance(p[1], int) or hasattr(p[1], "eqns")]
         if depth < _DERIVATIVES:
-            try:
-                derivative = _derivative(eqn, by_tangents=by_tangents)
-            except Exception as error:  # of whatever kind: it has none
-                rule = type(error), str(error)
-            else:
-                rule = _of_jaxpr(derivative, depth + 1)
+            rule = _of_rule(eqn, depth, by_tangents=by_tangents)
     return *((name, _of_param(x, depth)) for name, x in params), rule
 
 
-def _derivative(eqn: Any, *, by_tangents: bool) -> object:
-    """The first derivative of an operation, as a closed jaxpr."""
+def _of_rule(eqn: Any, depth: int, *, by_tangents: bool) -> Hashable:
+    """The first derivative; by each input alone where there is none by all."""
+    is_float = [_is_inexact(v.aval) for v in eqn.invars]
+    alone = [
+        [i == j for j in range(len(is_float))]
+        for i, moves in enumerate(is_float)
+        if moves
+    ]
+    rules: list[Hashable] = []
+    for moving in [is_float, *alone]:
+        try:
+            derivative = _derivative(eqn, moving, by_tangents=by_tangents)
+        except Exception as error:  # of whatever kind: there is none
+            rules.append((type(error), str(error)))
+            continue
+        rules.append(_of_jaxpr(derivative, depth + 1))
+        if moving is is_float:
+            break
+    return tuple(rules)
+
+
+def _derivative(eqn: Any, moving: Sequence[bool], *, by_tangents: bool) -> object:
+    """The first derivative of an operation by some inputs, as a closed jaxpr."""
     examples = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-    floats, rest = eqx.partition(examples, _is_inexact)
+    floats, rest = eqx.partition(examples, list(moving))
 
     def derivative(floats, rest, directions):
         def function(floats):
@@ -198,7 +215,8 @@ def _of_param(value: Any, depth: int = 0) -> Hashable:
         return type(value), repr(value)
     if isinstance(value, np.ndarray | jax.Array) and not is_traced(value):
         value = np.asarray(value)
-        return value.shape, str(value.dtype), value.tobytes()
+        content = hashlib.blake2b(value.tobytes(), digest_size=16).digest()
+        return value.shape, str(value.dtype), content
     if hasattr(value, "eqns"):
         return _of_jaxpr(value, depth)
     try:
@@ -223,7 +241,7 @@ def _of_jaxpr(inside: Any, depth: int) -> "_Hashed":
 #: Keys of jaxprs inside others. JAX keeps those of what it has traced, a simulation in
 #: a prediction say, and what is long is read once.
 _INSIDE: dict[tuple[int, int, bool], tuple[Any, Any]] = {}
-_MOST = 1024
+_MOST = 128
 
 
 class _Hashed:
