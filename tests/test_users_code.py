@@ -778,3 +778,64 @@ def test_a_state_may_be_a_module_of_a_users_class():
     assert type(run.states) is type(run.final.y) is Phase
     np.testing.assert_allclose(run.states.x, np.cos([0.5, 1.0]), rtol=1e-6)
     np.testing.assert_allclose(run.states.energy(), 1.0, rtol=1e-6)
+
+
+class Mixin:
+    """No module of Equinox's."""
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, simulation: -simulation.rate() * y)
+
+    def rate(self):
+        return FACTOR
+
+
+class Mixed(Mixin, ds.AbstractSimulation):
+    t0: float = 0.0
+    scale: float = 2.0
+
+    def __init__(self):
+        """It leaves all fields to the defaults of the class."""
+
+    def initial_state(self):
+        return self.scale * jnp.ones(())
+
+    def default_method(self):
+        return ds.Method(diffrax.Euler(), step=0.5)
+
+
+def test_mixins_and_defaults_of_fields_are_followed(monkeypatch):
+    assert ds.simulate(Mixed(), 0.5).states == 1.0
+    monkeypatch.setitem(globals(), "FACTOR", 1.5)
+    assert ds.simulate(Mixed(), 0.5).states == 0.5
+
+
+class Likelihood:
+    """A plain object; the library asks whether it has more attributes."""
+
+    def __init__(self, sigma):
+        self.sigma = sigma
+
+    def log_prob(self, prediction, data):
+        return -jnp.sum(((prediction - data) / self.sigma) ** 2) / 2
+
+
+def test_fits_with_plain_objects_as_likelihoods_compile_once(compilations):
+    def fitted(sigma):
+        return ds.fit(lambda p: p, jnp.ones(2), TWO, noise=Likelihood(sigma)).stderr
+
+    np.testing.assert_allclose(fitted(0.1), 0.1, rtol=1e-6)
+    before = compilations()
+    np.testing.assert_allclose(fitted(0.2), 0.2, rtol=1e-6)
+    assert compilations() == before
+
+
+def test_values_in_static_fields_are_those_of_the_call():
+    class Typed(eqx.Module):
+        value: object = eqx.field(static=True)
+
+        def __call__(self, y, args):
+            return y - {int: 1.0, float: 2.0, bool: 3.0}[type(self.value)]
+
+    roots = [implicit.root(Typed(value), 1.0) for value in (1, 1.0, True)]
+    assert roots == [1.0, 2.0, 3.0]

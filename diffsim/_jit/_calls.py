@@ -245,7 +245,7 @@ def traces_of(calls: Calls, code: Code) -> Traces:
     return Traces(tuple(done), consts, code)
 
 
-def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Array]]:
+def _traced(key: Key, i: int, call: Call, code: Code) -> tuple[Call, list[Any]]:
     name, signature, _, _ = call
     scope, results = _scope_of_output(key, i), []
 
