@@ -1,9 +1,8 @@
 """Compiled functions follow the globals and attributes that they read."""
 
 import functools
-import os
+import math
 import sys
-import types
 
 import equinox as eqx
 import jax
@@ -25,13 +24,6 @@ def by_global(x):
     return FACTOR * x
 
 
-class Line:
-    factor = 1.0
-
-    def value(self, x):
-        return self.factor * x
-
-
 class Module(eqx.Module):
     """Its code reads a global; its field is traced."""
 
@@ -41,119 +33,26 @@ class Module(eqx.Module):
         return FACTOR * x + self.zero
 
 
-def sets(holder, name):
-    return lambda value: setattr(holder, name, value)
+class Line:
+    def value(self, x):
+        return FACTOR * x
 
 
-def entry():
-    table = np.ones(2)
-    return lambda x: table[1] * x, lambda value: table.__setitem__(1, value)
-
-
-def attribute():
-    space = types.SimpleNamespace(factor=1.0)
-    return lambda x: space.factor * x, sets(space, "factor")
-
-
-def method():
-    line = Line()
-    return line.value, sets(line, "factor")
-
-
-def of_class():
-    return Line().value, sets(Line, "factor")
-
-
-TABLE, HOLDER = {"factor": 1.0}, types.SimpleNamespace(factor=1.0)
-
-
-def default():
-    def scaled(x, factor=1.0):
-        return factor * x
-
-    return scaled, lambda value: setattr(scaled, "__defaults__", (value,))
-
-
-def listed():
-    factors = [1.0]
-    return lambda x: factors[0] * x, lambda value: factors.__setitem__(0, value)
-
-
-def environment(value):
-    os.environ["FACTOR_OF_A_USER"] = str(value)
-
-
-def imported(body):
-    """A module of a user's, and a function that imports it where it runs."""
-
-    def made():
-        module = types.ModuleType("constants_of_a_user")
-        module.factor, module.__file__ = 1.0, "constants_of_a_user.py"
-        exec("def scaled(x): return factor * x", vars(module))
-        sys.modules[module.__name__] = module
-        return body, sets(module, "factor")
-
-    return made
-
-
-def imports_a_module(x):
-    import constants_of_a_user as constants  # pyright: ignore
-
-    return constants.factor * x
-
-
-def imports_a_name(x):
-    from constants_of_a_user import factor  # pyright: ignore
-
-    return factor * x
-
-
-def calls_what_it_imports(x):
-    from constants_of_a_user import scaled  # pyright: ignore
-
-    return scaled(x)
-
-
-def by(function):
-    return lambda: (function, sets(HERE, "FACTOR"))
-
-
-WAYS = {
-    "global": by(by_global),
-    "global of a function that is called": by(lambda x: by_global(x)),
-    "global of a compiled function": by(jax.jit(by_global)),
-    "global of a partial function": by(functools.partial(by_global)),
-    "global of a batched function": by(lambda x: jax.vmap(by_global)(x[None])[0]),
-    "global by its name": by(lambda x: globals()["FACTOR"] * x),
-    "entry of a global dict": lambda: (
-        lambda x: TABLE["factor"] * x,
-        lambda value: TABLE.__setitem__("factor", value),
-    ),
-    "attribute of a global object": lambda: (
-        lambda x: HOLDER.factor * x,
-        sets(HOLDER, "factor"),
-    ),
-    "default": default,
-    "list": listed,
-    "environment": lambda: (
-        lambda x: float(os.environ.get("FACTOR_OF_A_USER", "1.0")) * x,
-        environment,
-    ),
-    "global of a module": by(Module(jnp.zeros(()))),
-    "entry of an array": entry,
-    "attribute": attribute,
-    "method": method,
-    "attribute of a class": of_class,
-    "module that it imports": imported(imports_a_module),
-    "name that it imports": imported(imports_a_name),
-    "function that it imports": imported(calls_what_it_imports),
+#: A function that reads a global, wrapped.
+WRAPPED = {
+    "compiled": jax.jit(by_global),
+    "compiled by Equinox": eqx.filter_jit(by_global),
+    "partial": functools.partial(by_global),
+    "batched": lambda x: jax.vmap(by_global)(x[None])[0],
+    "module": Module(jnp.zeros(())),
+    "method": Line().value,
 }
 
 
 @pytest.fixture(autouse=True)
 def factors():
     yield
-    HERE.FACTOR = Line.factor = 1.0
+    HERE.FACTOR = 1.0
 
 
 @fresh_jit
@@ -161,12 +60,22 @@ def called(function, *x):
     return function(*x)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_compiled_function_follows_the_current_values_it_reads(way):
-    function, change = WAYS[way]()
+@pytest.mark.parametrize("kind", WRAPPED)
+def test_wrapped_function_follows_the_current_values_it_reads(kind):
     for factor in (1.0, 3.0, 1.0, 2.0):
-        change(factor)
-        assert called(function, jnp.ones(())) == factor
+        HERE.FACTOR = factor
+        assert called(WRAPPED[kind], jnp.ones(())) == factor
+
+
+def test_static_floats_are_told_apart_by_their_sign():
+    """0.0 == -0.0, and of a not-a-number nothing is the same."""
+
+    def angle(x, start):
+        return math.atan2(start, -1.0) * x
+
+    one = jnp.ones(())
+    assert called(angle, one, 0.0) == pytest.approx(math.pi)
+    assert called(angle, one, -0.0) == pytest.approx(-math.pi)
 
 
 def gap(y, args):

@@ -74,6 +74,14 @@ _FOUNDATION = (
         "tests/test_constants_in_functions.py",
     ),
     Mutant(
+        "program-found-by-another-rule",
+        "diffsim/_jit/_traced_program.py",
+        "    return *((name, _of_param(x, depth)) for name, x in params), rule\n",
+        "    return *((name, _of_param(x, depth)) for name, x in params), None\n",
+        "A compiled program is that of the derivatives that users' rules give.",
+        "tests/test_users_code.py",
+    ),
+    Mutant(
         "swept-value-in-double-precision",
         "diffsim/_parameter_selection.py",
         "vector[begin : begin + part.size].astype(old.dtype)",
@@ -473,6 +481,14 @@ _SWEEPS = (
         "if (here, found) != (size, checksum):",
         "if here != size:",
         "A chunk whose bytes have changed is run again.",
+        "tests/sweeps/test_store_resume.py",
+    ),
+    Mutant(
+        "flipped-bit-in-the-manifest-accepted",
+        "diffsim/sweeps/_store_manifest.py",
+        "    if checksum != zlib.crc32(json.dumps(content).encode()):\n",
+        "    if checksum is None:\n",
+        "What the manifest of a store says is believed by its checksum alone.",
         "tests/sweeps/test_store_resume.py",
     ),
     Mutant(

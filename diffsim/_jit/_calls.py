@@ -329,7 +329,9 @@ class _Static:
     def __init__(self, tree: Any):
         self.tree = tree
         leaves, structure = jax.tree.flatten(tree)
-        self._key: Hashable = structure, tuple((type(x), x) for x in leaves)
+        # 0.0 == -0.0, and of NaN nothing is the same.
+        values = [repr(x) if isinstance(x, float | complex) else x for x in leaves]
+        self._key: Hashable = structure, (*map(type, leaves), *values)
         try:
             hash(self._key)
         except TypeError:

@@ -135,8 +135,8 @@ class Extracted:
             self.code[key] = code
         return Placeholder(None, key, None)
 
-    def _extract(self, x: Any, *, is_users_field: bool = False) -> PyTree:
-        if is_users_field and type(x) is float:
+    def _extract(self, x: Any, *, is_own_field: bool = False) -> PyTree:
+        if is_own_field and type(x) is float:
             self.has_floats = True
             return jnp.asarray(x) if self._floats else x
         if isinstance(x, Placeholder | _Delegate):
@@ -152,7 +152,7 @@ class Extracted:
         children, structure = _children(x)
         if jax.tree_util.treedef_is_leaf(structure):
             return x if _is_librarys_own(x) else self._placeholder(x)
-        new = [self._extract(c, is_users_field=is_users_field) for c in children]
+        new = [self._extract(c, is_own_field=is_own_field) for c in children]
         if isinstance(x, jax.tree_util.Partial) or _is_called(type(x)):
             return _DelegateNode(new, self._placeholder(_Node(structure)))
         return _rebuilt(x, children, new, structure)
@@ -169,7 +169,7 @@ class Extracted:
             is_own = is_users and name not in readable
             if not field.metadata.get("static", False):
                 is_own = is_own and name not in _STATIC_FLOATS
-                new[name] = self._extract(old, is_users_field=is_own)
+                new[name] = self._extract(old, is_own_field=is_own)
             elif is_own and (is_delegated or not isinstance(old, _VALUES)):
                 # Only the user's code reads it, which is traced.
                 new[name] = self._placeholder(old)

@@ -40,10 +40,11 @@ class FitOptions:
         fit goes on from it, to the same answer as without the interruption. It has to
         be the same fit: data, noise, start, free parameters and all that `Free` says of
         them, the rest of the model, `predict` and the solver, or it is refused with the
-        names of what differs. Functions count by their code, constants, defaults and
-        what they close over or read of globals, libraries by their names: the same
-        script run again is the same fit, an edited function or another release of
-        Python makes another. A file that cannot be written is a warning.
+        names of what differs. Functions count by what they do, traced operations and
+        numbers, and so do the release and the settings of JAX. The loss at the point
+        that was reached is evaluated again: where it is another by more than the root
+        of the rounding, the file is refused with both numbers. A file that cannot be
+        written is a warning.
     - `covariance`: False leaves out the Jacobian that error bars need, for models of
         thousands of parameters fitted by gradient descent.
     - `observed`: error bars by the second derivative of the log posterior at the best

@@ -162,7 +162,7 @@ def _fill(
             _create_array(group, variable, contents.dtype(variable), runs, chunk)
         group.create_group(FOLDER)
         zarr.consolidate_metadata(store)
-    files = [x for x in path.rglob("*") if x.is_file()]
+    files = sorted(x for x in path.rglob("*") if x.is_file())
     write_description(path, {**description, "files": checksums(path, files)})
     sync(path.parent, files)
 

@@ -100,7 +100,7 @@ class Part:
     def __init__(self, path, number):
         self.store, self.log = path / "runs.zarr", path / f"log{number}"
         self.number = number
-        self.logged = 0
+        self.logged = self.compared = 0
         #: What had an entry at the last kill, and how many chunks were lost at each.
         self.done, self.lost = set(), []
         self.following = self.spare()
@@ -130,10 +130,16 @@ class Part:
         return self.log.stat().st_size if self.log.exists() else 0
 
     def check(self):
-        """Compare what was computed since the last kill with what was done by then."""
+        """Compare what was computed since the last kill with what was done by then.
+
+        The first run is one of these, and compared with the store.
+        """
         logged = self.log.read_bytes()[self.logged :].split() if self.size else []
         self.logged = self.size
         chunks = [int(run) // SIZE for run in logged[::SIZE]]
+        if chunks and self.done:
+            assert chunks.pop(0) == min(self.done)
+            self.compared += 1
         assert len(chunks) == len(set(chunks))
         assert not set(chunks) & self.done
         entries = {int(x.stem) for x in (self.store / "manifest").glob("[0-9]*.json")}
@@ -176,7 +182,8 @@ def test_store_killed_twenty_times_equals_the_uninterrupted_one(tmp_path):
     assert dataset.x.chunks[0] == (SIZE,) * (RUNS // SIZE)
     assert (dataset.status == 0).all()
     computed = sum(len(part.log.read_text().split()) for part in parts) // SIZE
-    assert computed == RUNS // SIZE + sum(map(sum, lost))
+    compared = sum(part.compared for part in parts)
+    assert computed == RUNS // SIZE + sum(map(sum, lost)) + compared
 
 
 LARGE = """

@@ -350,6 +350,23 @@ def test_pipe_in_the_manifest_is_a_sentence(store, name):
             run(store)
 
 
+@pytest.mark.parametrize("of", ["entry", "description"])
+def test_other_numbers_in_the_manifest_are_mended_or_refused(store, of):
+    """What is still JSON, and says something else."""
+    path = entry(store, 1) if of == "entry" else store / "manifest" / "sweep.json"
+    before, text = content(store), path.read_text()
+    old, new = ('"failed": 0', '"failed": 2') if of == "entry" else ("11", "10")
+    assert old in text
+    path.write_text(text.replace(old, new))
+    if of == "entry":
+        with pytest.warns(UserWarning, match="its entry in the manifest"):
+            assert run(store).successful.all()
+        assert content(store) == before
+    else:
+        with pytest.raises(ValueError, match="damaged manifest"):
+            run(store)
+
+
 NAMES = "a#3", "a?b", "a\tb", "a\nb", "a b", "a%20b", "ä", "a:b", "a&b", "a*b", "[a]"
 NAMES += "{a}", "a'b", 'a"b', "a\\b", "~a", "-a", "a;b", "$a", "a|b", "file:a"
 
