@@ -14,6 +14,7 @@ from .._jit._fresh_jit import fresh_jit
 from .._linalg import largest_difference
 from .._results import (
     RESULTS,
+    failures_as_nan,
     is_finite,
     is_outcome,
     nan_after,
@@ -140,7 +141,7 @@ def simulate(
     check_epoch(t0)
     if start is None:
         warn_of_a_far_start(t0, times)
-    about = _About(observe, meter, should_return_nan(throw))
+    about = _About(observe, meter, should_return_nan(throw), should_raise(throw))
     run = _Run(simulation, method, start, about, events, bound is not None, halved)
     with _forward_mode_named(method):
         trajectory, plan = _run_to_the_end(run, times)
@@ -166,6 +167,7 @@ class _About(NamedTuple):
     observe: Callable | None
     meter: diffrax.AbstractProgressMeter
     hushed: bool
+    raises: bool
 
 
 class _Run(NamedTuple):
@@ -281,10 +283,11 @@ def _simulate(
         begin, y0 = jnp.asarray(restart.begin, dtype), restart.y
     request = RunSpec(simulation, plan, epoch, elapsed, begin, y0, about.meter)
     look = _observer(simulation, about)
-    if events:
-        run, found = integrate_with_events(request, events, look)
-    else:
-        run, found = integrate(request), ()
+    with contextlib.nullcontext() if about.raises else failures_as_nan():
+        if events:
+            run, found = integrate_with_events(request, events, look)
+        else:
+            run, found = integrate(request), ()
     states = jax.vmap(look)(times, run.states)
     fine = (run.result != RESULTS.successful) | is_finite((states, run.end))
     result = RESULTS.where(fine, run.result, RESULTS.non_finite)

@@ -28,10 +28,14 @@ class Reversible(AbstractScanAdjoint):
     **Good values:** large states (N-body with N ≥ 100) and long runs. About 5 times the
     forward time, against 3 to 4 times with the past stored.
 
-    **Limits:** reverse mode only (mathematics of the trade: forward mode needs no
-    memory to begin with); time-symmetric fixed-step solvers only, others are refused;
-    rounding errors of a chaotic run grow backwards as they do forwards.
+    **Raises:** `RuntimeError` where the run, stepped backwards, comes to another start
+    than it had, by more than 1e-6 of the state (1e-3 in float32): rounding grows on the
+    way back through damping, by exp(∫σ dt), and in a chaotic run as it does forwards,
+    and forces may not be the same backwards. The gradient is NaN then where failures do
+    not raise, as in `fit` and `sweep`.
 
+    **Limits:** reverse mode only (mathematics of the trade: forward mode needs no
+    memory to begin with); time-symmetric fixed-step solvers only, others are refused.
     """
 
     references: ClassVar[tuple[str, ...]] = ("arXiv:1502.03492",)

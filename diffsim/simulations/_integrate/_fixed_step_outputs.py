@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..._results import RESULTS
+from ..._results import RESULTS, should_raise
 from ..._types import PyTree
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
 from ._fixed_step_loop import scan_segments
@@ -27,7 +27,8 @@ def fixed_step_outputs(
     """States at the outputs of `side`, those off the grid by an extra step."""
     schedule = side.schedule
     if isinstance(adjoint, Reversible) and schedule.segments:
-        kept = scan_reversibly((y0, with_closures(stepper, y0)), schedule, meter)
+        given = (y0, with_closures(stepper, y0)), schedule, meter
+        kept = scan_reversibly(*given, should_raise(None))
         result = RESULTS.successful
     else:
         remat = isinstance(adjoint, Checkpointed)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._results import nan_unless
 from ..._types import PyTree
 from ._fixed_step_loop import (
     scan_segments,
@@ -17,26 +18,41 @@ from ._fixed_stepper import Carry, Stepper
 from ._segment_schedule import Schedule
 
 
+#: What is said of a run that does not come back to its start.
+_LOST = (
+    "Reversible: the run, stepped backwards from its end, came to another start than "
+    "it had, and its gradient would be wrong. Rounding grows on the way back through "
+    "damping and chaos, and a force may not be the same backwards: take "
+    "adjoint=simulations.Checkpointed(), or leave adjoint=None."
+)
+
+
 @eqx.filter_custom_vjp
 def scan_reversibly(
     y0_and_stepper: tuple[PyTree[Array], Stepper],
     schedule: Schedule,
     meter: diffrax.AbstractProgressMeter,
+    raises: bool,
 ) -> PyTree[Array]:
-    """States after each segment; the derivative keeps only the last of them."""
+    """States after each segment; the derivative keeps only the last of them.
+
+    The derivative of a run that does not come back to its start is NaN; with `raises`
+    it is an error.
+    """
+    del raises
     y0, stepper = y0_and_stepper
     return scan_segments(stepper, y0, schedule, meter=meter)[0]
 
 
 @scan_reversibly.def_fwd
-def _forward(perturbed, y0_and_stepper, schedule, meter):
+def _forward(perturbed, y0_and_stepper, schedule, meter, raises):
     del perturbed
-    kept = scan_reversibly(y0_and_stepper, schedule, meter)
+    kept = scan_reversibly(y0_and_stepper, schedule, meter, raises)
     return kept, jax.tree.map(lambda a: a[-1], kept)
 
 
 @scan_reversibly.def_bwd
-def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
+def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter, raises):
     del perturbed, meter
     stepper = y0_and_stepper[1]
     stepper_bar = jax.tree.map(
@@ -70,7 +86,22 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter):
     first = stepper.state(Carry(inner, None, None), n)
     _, pull = jax.vjp(start, first, floating)
     y_bar, more = pull(inner_bar)
-    return y_bar, jax.tree.map(jnp.add, stepper_bar, more)
+    bars = y_bar, jax.tree.map(jnp.add, stepper_bar, more)
+    lost = _is_lost(first, y0_and_stepper[0], last)
+    if raises:
+        bars = eqx.error_if(bars, lost, _LOST)
+    return nan_unless(bars, ~lost)
+
+
+def _is_lost(first: PyTree[Array], y0: PyTree[Array], last: PyTree[Array]) -> Array:
+    """Whether the run came back to another start, beyond 1e-6 of the state."""
+
+    def one(back, start, end):
+        scale = jnp.maximum(jnp.max(jnp.abs(start)), jnp.max(jnp.abs(end)))
+        allowed = jnp.finfo(start.dtype).eps ** 0.375 * scale
+        return ~jnp.all(jnp.abs(back - start) <= allowed)
+
+    return jnp.any(jnp.stack(jax.tree.leaves(jax.tree.map(one, first, y0, last))))
 
 
 def _fill_cotangents(
