@@ -56,4 +56,5 @@ def _number(x: Array) -> Array | None:
 
 def machine_epsilon(tree: PyTree[Array]) -> float:
     """The coarsest epsilon of any leaf."""
-    return max(float(jnp.finfo(x.dtype).eps) for x in jax.tree.leaves(tree))
+    types = [x.dtype for x in jax.tree.leaves(tree)] or [jnp.result_type(float)]
+    return max(float(jnp.finfo(dtype).eps) for dtype in types)

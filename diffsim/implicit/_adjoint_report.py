@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from .._linalg import matmul
 from .._types import PyTree
-from ._layer_arguments import check_fits, floating
+from ._layer_arguments import check_fits, floating, in_type_of
 from ._linear_solvers import AbstractLinearSolver, Dense
 
 
@@ -62,8 +62,10 @@ def adjoint_report(
     **Raises:** `ValueError` for `y` or `cotangent` that are not floating or do not fit.
     """
     y, bar = floating("y", y), floating("cotangent", cotangent)
-    check_fits("residual", residual, "y", y, args)
-    check_fits("cotangent", lambda y, _: bar, "y", y, args)
+    y, found = in_type_of("residual", residual, y, args)
+    check_fits("residual", "y", y, found)
+    check_fits("cotangent", "y", y, bar)
+    bar = jax.tree.map(lambda a, like: a.astype(like.dtype), bar, found)
     linear_solver = Dense() if linear_solver is None else linear_solver
     return _report(residual, y, args, bar, linear_solver)
 

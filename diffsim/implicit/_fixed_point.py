@@ -12,7 +12,7 @@ from .._types import PyTree
 from ._anderson import Anderson
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer
-from ._layer_arguments import check_fits, floating
+from ._layer_arguments import check_fits, floating, in_type_of
 from ._solution import Solution
 
 
@@ -93,7 +93,8 @@ def fixed_point(
     **Returns, raises, RESULTS, limits:** as `root`.
     """
     guess = floating("guess", guess)
-    check_fits("function", function, "guess", guess, args)
+    guess, found = in_type_of("function", function, guess, args)
+    check_fits("function", "guess", guess, found)
     adjoint = ImplicitAdjoint() if adjoint is None else adjoint
     solver = Anderson() if solver is None else solver
     return solve_layer(

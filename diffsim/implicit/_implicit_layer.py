@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optimistix as optx
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
@@ -72,6 +73,8 @@ def solve_layer(
     check_adjoint(adjoint)
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
+    if not any(leaf.size for leaf in jax.tree.leaves(guess)):
+        return value_or_solution(Solution.of_nothing(guess), throw=throw, full=full)
     with explain_derivatives(kind.name, given, implicit_options(adjoint).mode):
         found = _solve_layer(kind, given, guess, args, solver, adjoint, max_steps, full)
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
@@ -116,7 +119,14 @@ def _solve_layer(
             wrong = (status == RESULTS.successful) & is_finite(y) & ~good
             status = RESULTS.where(wrong, RESULTS.no_minimum, status)
         value, status, size = _check_solution(
-            function, theta, start, y, status, kind, solver
+            function,
+            theta,
+            start,
+            y,
+            status,
+            kind,
+            solver,
+            backward=implicit_options(adjoint).mode == "reverse",
         )
         status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
         return value, (status, size, steps), hint
@@ -183,17 +193,37 @@ def _search(
         target = function if newton else closed
         y, state, status, steps = iterate(solver, target, y, theta, max_steps)
         linear_solver = adjoint.linear_solver
-        if isinstance(solver, Newton) and linear_solver.reuses(solver.linear_solver):
-            last: Any = state
-            return y, status, steps, last.factor
+        last: Any = state
+        if isinstance(solver, Newton):
+            # Where there is no step, the last place is where it would have begun.
+            y = _select(last.singular, last.origin, y)
+            if linear_solver.reuses(solver.linear_solver):
+                return y, status, steps, last.factor
         return y, status, steps, None
     # Where the answer has its derivative by the equation, nothing is asked of this one.
     inner = optx.ImplicitAdjoint() if isinstance(adjoint, ImplicitAdjoint) else adjoint
+    # Optimistix has steps of the default type, whatever y is.
     found = kind.find(
-        closed, solver, y, theta, max_steps=max_steps, throw=False, adjoint=inner
+        lambda z, theta: _at_least_default(closed(_like(z, y), theta)),
+        solver,
+        _at_least_default(y),
+        theta,
+        max_steps=max_steps,
+        throw=False,
+        adjoint=inner,
     )
     steps = jnp.asarray(found.stats["num_steps"])
-    return found.value, RESULTS.promote(found.result), steps, None
+    return _like(found.value, y), RESULTS.promote(found.result), steps, None
+
+
+def _at_least_default(tree: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(
+        lambda a: a.astype(jnp.promote_types(a.dtype, jnp.result_type(float))), tree
+    )
+
+
+def _like(tree: PyTree[Array], like: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda a, b: a.astype(b.dtype), tree, like)
 
 
 def _refine(function, objective, y, theta, adjoint: ImplicitAdjoint):
@@ -231,7 +261,9 @@ def _is_minimum(objective, gradient, start, y, theta) -> Array:
     return better & is_bowl(lambda z: gradient(z, theta), y, start)
 
 
-def _check_solution(function, theta, start, y, status, kind: ProblemType, solver):
+def _check_solution(
+    function, theta, start, y, status, kind: ProblemType, solver, *, backward: bool
+):
     """The answer or NaN, its status, and the largest entry of f."""
     good, no_answer = RESULTS.successful, getattr(RESULTS, kind.no_answer)
     here = function(y, theta)
@@ -240,6 +272,10 @@ def _check_solution(function, theta, start, y, status, kind: ProblemType, solver
     status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
     lost = (status == good) & ~is_finite(y)
     status = RESULTS.where(lost, RESULTS.no_linear_solution, status)
+    if isinstance(solver, Newton | NewtonKrylov) and not backward:
+        stuck = singular | (status == RESULTS.nonlinear_divergence)
+        stuck &= _is_least(function, y, theta, start, here)
+        status = RESULTS.where(stuck, no_answer, status)
     if not _is_certain(solver):
         wrong = jnp.isfinite(size) & _is_large(kind, function, y, theta, start, here)
         status = RESULTS.where((status == good) & wrong, no_answer, status)
@@ -247,6 +283,14 @@ def _check_solution(function, theta, start, y, status, kind: ProblemType, solver
     status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
     value = jax.tree.map(lambda a: jnp.where(status == good, a, jnp.nan), y)
     return value, status, size
+
+
+def _is_least(function, y, theta, start, here) -> Array:
+    """Whether |f| hardly falls, to first order, if y moves by its size or its way."""
+    probe = _hundredth(y, start)
+    _, change = jax.jvp(lambda z: function(z, theta), (y,), (probe,))
+    value, change = ravel_pytree(here)[0], ravel_pytree(change)[0]
+    return jnp.abs(value @ change) <= 1e-5 * (value @ value)
 
 
 def _is_certain(solver) -> bool:
@@ -265,21 +309,7 @@ def _is_large(kind: ProblemType, function, y, theta, start, here) -> Array:
     stencil is blind to them, and no derivative is needed, so that f may have none.
     """
 
-    def moved(a, start, before):
-        # Counted on from leaf to leaf: scalars that all moved alike would leave their
-        # differences where they are, at rounding.
-        count = before + jnp.arange(1.0, a.size + 1)
-        wave = jnp.cos(count**2).astype(a.dtype)
-        size = jnp.maximum(jnp.abs(a), jnp.abs(a - start))
-        # Begun at a root at zero, an unknown tells nothing, and may be of any units.
-        unknown = (start == 0) & (size <= jnp.finfo(a.dtype).eps)
-        size = jnp.where(unknown, 1, size)
-        return a + 0.01 * wave.reshape(a.shape) * size
-
-    leaves, structure = jax.tree.flatten(y)
-    before = np.cumsum([0, *(a.size for a in leaves)])[:-1]
-    places = jax.tree.unflatten(structure, before.tolist())
-    there = function(jax.tree.map(moved, y, start, places), theta)
+    there = function(jax.tree.map(jnp.add, y, _hundredth(y, start)), theta)
 
     def large(there, here):
         change = max_norm(there - here)
@@ -289,6 +319,26 @@ def _is_large(kind: ProblemType, function, y, theta, start, here) -> Array:
 
     each = jax.tree.leaves(jax.tree.map(large, there, here))
     return jnp.any(jnp.stack(each))
+
+
+def _hundredth(y: PyTree[Array], start: PyTree[Array]) -> PyTree[Array]:
+    """A hundredth of y, or of the way to it from `start`, of either sign."""
+
+    def one(a, start, before):
+        # Counted on from leaf to leaf: scalars that all moved alike would leave their
+        # differences where they are, at rounding.
+        count = before + jnp.arange(1.0, a.size + 1)
+        wave = jnp.cos(count**2).astype(a.dtype)
+        size = jnp.maximum(jnp.abs(a), jnp.abs(a - start))
+        # Begun at a root at zero, an unknown tells nothing, and may be of any units.
+        unknown = (start == 0) & (size <= jnp.finfo(a.dtype).eps)
+        size = jnp.where(unknown, 1, size)
+        return 0.01 * wave.reshape(a.shape) * size
+
+    leaves, structure = jax.tree.flatten(y)
+    before = np.cumsum([0, *(a.size for a in leaves)])[:-1]
+    places = jax.tree.unflatten(structure, before.tolist())
+    return jax.tree.map(one, y, start, places)
 
 
 def _condition_of(function, value, theta, adjoint: ImplicitAdjoint) -> Array:

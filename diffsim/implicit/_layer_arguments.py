@@ -17,7 +17,7 @@ from .._tracer_errors import (
     explain_tracer_errors,
 )
 from .._types import PyTree
-from .._validation import check_signature
+from .._validation import check_not_negative, check_signature, is_traced
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
@@ -41,34 +41,67 @@ def _array(name: str, leaf: Any) -> Array:
         ) from error
 
 
-def check_arrays(name: str, found: PyTree) -> None:
-    """That a function of y `found` nothing that no y can have changed."""
+def in_type_of(
+    name: str, function: Callable, y: PyTree[Array], args: PyTree
+) -> tuple[PyTree[Array], PyTree]:
+    """y in the type of what `function` makes of it, and that without numbers.
+
+    A search cannot change the type on its way. Python's numbers have none of their own.
+    """
+    check_signature(name, function, ("y", "args"))
+    while True:
+        with explain_tracer_errors(name, function):
+            found = eqx.filter_eval_shape(function, y, args)
+        _check_arrays(name, found)
+        leaves, structure = jax.tree.flatten(y)
+        made = [x.dtype for x in jax.tree.leaves(found)]
+        if jax.tree.structure(found) != structure:
+            made = [jnp.result_type(float, *made)] * len(leaves) if made else leaves
+        new = [
+            a.astype(jnp.result_type(a, b)) for a, b in zip(leaves, made, strict=True)
+        ]
+        if all(
+            a.dtype == b.dtype and not a.weak_type
+            for a, b in zip(leaves, new, strict=True)
+        ):
+            return y, found
+        y = jax.tree.unflatten(structure, new)
+
+
+def _check_arrays(name: str, found: PyTree) -> None:
+    """That a function of y `found` real numbers, and none that no y can change."""
     for leaf in jax.tree.leaves(found):
         if not hasattr(leaf, "shape"):
             raise ValueError(
                 f"{name} must return arrays made of y, got {leaf!r:.60}, which does "
                 "not depend on it"
             )
+        if jnp.iscomplexobj(leaf):
+            raise ValueError(
+                f"{name} must return real numbers, got complex ones; write a complex "
+                "equation as its two parts"
+            )
 
 
-def check_fits(
-    name: str, function: Callable, like: str, y: PyTree[Array], args: PyTree
-) -> None:
-    """That `function(y, args)` is possible, of the structure and shapes of y."""
-    check_signature(name, function, ("y", "args"))
-    with explain_tracer_errors(name, function):
-        found = eqx.filter_eval_shape(function, y, args)
-    check_arrays(name, found)
-    if any(jnp.iscomplexobj(x) for x in jax.tree.leaves(found)):
-        raise ValueError(
-            f"{name} must return real numbers, got complex ones; write a complex "
-            "equation as its two parts"
-        )
-    want, have = (jax.tree.map(lambda x: x.shape, tree) for tree in (y, found))
+def check_fits(name: str, like: str, y: PyTree[Array], found: PyTree) -> None:
+    """That `found` has the structure and the shapes of y."""
+    want, have = (jax.tree.map(jnp.shape, tree) for tree in (y, found))
     if jax.tree.structure(y) != jax.tree.structure(found) or want != have:
         raise ValueError(
             f"{name} must return as many numbers as {like}, in the same structure: "
             f"got {have}, expected {want}"
+        )
+
+
+def check_tolerances(rtol: Any, atol: Any) -> None:
+    """Raise `ValueError` for those that no step can meet."""
+    for name, given in (("rtol", rtol), ("atol", atol)):
+        if given is not None:
+            check_not_negative(name, given)
+    if rtol is not None and not is_traced(rtol) and rtol == 0 and not atol:
+        raise ValueError(
+            "rtol must be positive where no atol is, got 0; None is as small as "
+            "rounding allows"
         )
 
 

@@ -13,10 +13,16 @@ from jaxtyping import Array
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul, max_norm
 from .._primitives import ClosureConverted, tie_tangents
-from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
+from .._results import (
+    RESULTS,
+    failures_as_nan,
+    is_finite,
+    nan_unless,
+    value_or_solution,
+)
 from .._types import PyTree
 from ._condition_number import condition_number
-from ._layer_arguments import check_fits, floating
+from ._layer_arguments import check_fits, floating, in_type_of
 from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_linear_solver
 from ._solution import Solution
 
@@ -96,9 +102,12 @@ def linear_solve(
     """
     b = floating("b", b)
     product = _product(operator, b)
-    check_fits("operator", lambda x, _: product(x), "b", b, None)
+    b, found = in_type_of("operator", lambda x, _: product(x), b, None)
+    check_fits("operator", "b", b, found)
     linear_solver = Dense() if linear_solver is None else linear_solver
     check_linear_solver(linear_solver)
+    if not any(leaf.size for leaf in jax.tree.leaves(b)):
+        return value_or_solution(Solution.of_nothing(b), throw=throw, full=full)
     try:
         found = _solve(product, b, linear_solver, full)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
@@ -169,7 +178,7 @@ def _solve(
     constant = max_norm(product(jax.tree.map(jnp.zeros_like, b)))
     straight = (constant == 0) | ~jnp.isfinite(constant)
     status = RESULTS.where(straight, status, RESULTS.operator_not_linear)
-    x = jax.tree.map(lambda a: jnp.where(straight, a, jnp.nan), x)
+    x = nan_unless(x, jnp.asarray(status == RESULTS.successful))
     size = max_norm(jax.tree.map(jnp.subtract, product(x), b))
     found = Solution(x, status, size, steps)
     if not full:

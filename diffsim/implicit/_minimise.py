@@ -3,19 +3,16 @@
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
 from jaxtyping import Array
 
 from .._linalg import machine_epsilon
-from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
-from .._validation import check_signature
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer
-from ._layer_arguments import check_arrays, floating
+from ._layer_arguments import floating, in_type_of
 from ._scaling import least_squares_scaled, minimise_scaled
 from ._solution import Solution
 
@@ -117,9 +114,7 @@ def minimise(
     those of arrays, not of entries (convenience).
     """
     guess = floating("guess", guess)
-    check_signature("objective", objective, ("y", "args"))
-    with explain_tracer_errors("objective", objective):
-        shape = eqx.filter_eval_shape(objective, guess, args)
+    guess, shape = in_type_of("objective", objective, guess, args)
     if getattr(shape, "shape", None) != ():
         raise ValueError(
             f"objective must return one number, got {shape}; sum what is to be least, "
@@ -230,9 +225,7 @@ def least_squares(
     `hessian`.
     """
     guess = floating("guess", guess)
-    check_signature("residuals", residuals, ("y", "args"))
-    with explain_tracer_errors("residuals", residuals):
-        check_arrays("residuals", eqx.filter_eval_shape(residuals, guess, args))
+    guess, _ = in_type_of("residuals", residuals, guess, args)
     if hessian not in _HESSIANS:
         raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
+from ._layer_arguments import check_tolerances
 from ._linear_solvers import AbstractLinearSolver, Dense
 
 
@@ -112,6 +113,9 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
     linear_solver: AbstractLinearSolver = Dense()
     backward: bool = eqx.field(static=True, default=False)
     norm: Callable[[PyTree], Array] = max_norm
+
+    def __check_init__(self) -> None:
+        check_tolerances(self.rtol, self.atol)
 
     def init(
         self,

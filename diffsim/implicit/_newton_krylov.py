@@ -10,8 +10,10 @@ from jaxtyping import Array, Bool, Float
 
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
+from .._validation import check_positive
 from ._inexact_newton import AbstractInexactNewton
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
+from ._layer_arguments import check_tolerances
 from ._linear_solvers import AbstractLinearSolver, Krylov
 
 
@@ -84,6 +86,10 @@ class NewtonKrylov(AbstractInexactNewton):
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar[tuple[str, ...]] = ("10.1137/0917003",)
 
+    def __check_init__(self) -> None:
+        check_tolerances(self.rtol, self.atol)
+        check_positive("forcing", self.forcing)
+
     def init(
         self,
         fn: Any,
@@ -137,6 +143,7 @@ class NewtonKrylov(AbstractInexactNewton):
 
         small |= test_where(~fell & ~small, rounding)
         met = (state.residual == 0) | (~fell & small)
+        y = jax.tree.map(lambda a, b: jnp.where(fell | met, a, b), y, start)
         forcing = self._next_forcing(rate, left, state.forcing)
         left = jnp.where(met, 0, left)
         return y, _State(scale, size, forcing, left, ~(fell | met)), aux

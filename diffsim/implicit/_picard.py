@@ -12,7 +12,9 @@ from jaxtyping import Array, Bool, Float
 
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
+from .._validation import check_positive
 from ._iteration import relative_to, step_over_tolerance, test_where
+from ._layer_arguments import check_tolerances
 
 
 #: Steps after which what is as small as rounding of its array no longer gets smaller.
@@ -50,6 +52,10 @@ class Picard(optx.AbstractFixedPointSolver[Any, Any, "Convergence"]):
     atol: float | None = None
     damping: float = eqx.field(default=1.0, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
+
+    def __check_init__(self) -> None:
+        check_tolerances(self.rtol, self.atol)
+        check_positive("damping", self.damping)
 
     def init(
         self,

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from .._types import PyTree
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint, implicit_options
 from ._implicit_layer import ProblemType, solve_layer
-from ._layer_arguments import check_fits, floating
+from ._layer_arguments import check_fits, floating, in_type_of
 from ._linear_solvers import ForwardAdjointSolvers, Krylov, LaggedLU
 from ._newton import Newton
 from ._newton_krylov import NewtonKrylov
@@ -119,7 +119,8 @@ def root(
     one in the numbers that a computer has (mathematics).
     """
     guess = floating("guess", guess)
-    check_fits("residual", residual, "guess", guess, args)
+    guess, found = in_type_of("residual", residual, guess, args)
+    check_fits("residual", "guess", guess, found)
     adjoint = ImplicitAdjoint() if adjoint is None else adjoint
     if solver is None:
         solver = _default_solver(implicit_options(adjoint))

@@ -1,6 +1,7 @@
 """`Solution`: the answer of an implicit layer, and how it went."""
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._results import RESULTS, result_message
@@ -33,6 +34,12 @@ class Solution(eqx.Module):
     residual: Float[Array, "..."]
     iterations: Int[Array, "..."]
     condition: Float[Array, ""] | None = None
+
+    @classmethod
+    def of_nothing(cls, value: PyTree[Array]) -> "Solution":
+        """The solution of no equations for no unknowns."""
+        zero = jnp.zeros(())
+        return cls(value, RESULTS.successful, zero, jnp.asarray(0), zero + 1)
 
     def __repr__(self) -> str:
         return text_representation(self, _description)

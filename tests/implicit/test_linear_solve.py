@@ -11,11 +11,16 @@ from rows import first_plain
 
 from diffsim._results import RESULTS
 from diffsim.implicit import (
+    CG,
+    FGMRES,
+    GMRES,
+    MINRES,
     BiCGStab,
     Dense,
     Krylov,
     LaggedLU,
     LineaxSolver,
+    Tridiagonal,
     adjoint_report,
     linear_solve,
     root,
@@ -101,6 +106,22 @@ def test_singular_system_fails_with_nan():
     assert found.status == RESULTS.no_linear_solution
     assert np.all(np.isnan(found.value))
     assert found.condition == np.inf
+
+
+METHODS = CG(), MINRES(), GMRES(), FGMRES(), BiCGStab()
+EVERY = [None, *map(Krylov, METHODS), LaggedLU(), Tridiagonal()]
+
+
+@pytest.mark.parametrize("linear_solver", EVERY, ids=str)
+def test_gradient_of_what_could_not_be_solved_is_nan(linear_solver):
+    def total(matrix, b):
+        found = linear_solve(matrix, b, linear_solver=linear_solver, throw=False)
+        return jnp.sum(found)
+
+    singular = jnp.diag(jnp.array([1.0, 2.0, 3.0, 0.0]))
+    value, bars = jax.jit(jax.value_and_grad(total, (0, 1)))(singular, B)
+    assert jnp.isnan(value)
+    assert all(jnp.all(jnp.isnan(bar)) for bar in bars)
 
 
 # At a root that is not quite one, λ·f(y) is what the objective is off by.

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from ..._linalg import machine_epsilon
 from ..._types import PyTree
+from .._layer_arguments import check_tolerances
 from ._gmres import GMRES
 from ._krylov_method import AbstractKrylovMethod, Inner
 from ._linear_solver import AbstractLinearSolver, Operator, Solved
@@ -72,6 +73,7 @@ class Krylov(AbstractLinearSolver):
                 f"method must be CG(), MINRES(), GMRES(), FGMRES() or BiCGStab(), got "
                 f"{self.method!r:.60}"
             )
+        check_tolerances(self.rtol, self.atol)
 
     def prepare(
         self,
