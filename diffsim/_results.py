@@ -219,6 +219,11 @@ with warnings.catch_warnings():
             "can be recorded and cannot end or reset a run: write it so that it is "
             "continuous, `jnp.sin(angle)` say; else take shorter steps."
         )
+        unstable_state = (
+            "A steady state was found that repels: a wave beside it grows, so that no "
+            "run in time comes to it or stays. Start nearer to where time goes, from "
+            "a run of `simulate` say; `attracting=False` returns such states."
+        )
 
 
 def equals(result: Any, wanted: Any) -> bool | Array | np.ndarray:

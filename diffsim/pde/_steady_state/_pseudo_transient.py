@@ -30,8 +30,16 @@ _LOST = 2.0
 _ROUGHLY = 1e-2
 
 
+#: What grows at the rate ρ is followed by steps of this part of 1/ρ, until so many
+#: steps were shortened for it and |f| has not risen: then it does not grow for long.
+_FOLLOWED, _DOUBTS = 0.5, 4
+
+
 class _State(eqx.Module):
-    """|f|, the next step and how well it is to be solved, and what is left after it."""
+    """|f|, the next step and how well it is to be solved, and what is left after it.
+
+    `doubts`: how often growth was expected since |f| rose.
+    """
 
     residual: Float[Array, ""]
     step: Float[Array, ""]
@@ -39,6 +47,7 @@ class _State(eqx.Module):
     scale: Float[Array, ""]
     left: Float[Array, ""]
     failed: Bool[Array, ""]
+    doubts: Float[Array, ""]
 
 
 class PseudoTransient(AbstractInexactNewton):
@@ -57,8 +66,9 @@ class PseudoTransient(AbstractInexactNewton):
     In it all waves that spread take about as long. So it goes where time would, past
     where Newton's method stalls, and ends as that method, whose step is that of
     infinite τ: s/τ is what f is after the step if it is linear, and near the answer the
-    difference vanishes. A step after which this is twice |f| is not taken. No matrix is
-    made.
+    difference vanishes. A step after which this is twice |f| is not taken, nor one that
+    is longer than what grows takes to, 1/ρ with ρ = 1/τ − f·s/s·s, and would go back to
+    where that came from. No matrix is made.
 
     **Arguments**
 
@@ -72,8 +82,8 @@ class PseudoTransient(AbstractInexactNewton):
     **Good values:** 1; 0.1 where that comes to nothing.
 
     **Limits:** made to find what attracts: for unstable states take
-    `implicit.NewtonKrylov`, from near them. That nothing attracts, as where a flow
-    sheds vortices, takes all steps to be known (mathematics).
+    `implicit.NewtonKrylov` and `attracting=False`, from near them. That nothing
+    attracts, as where a flow sheds vortices, takes all steps to be known (mathematics).
     """
 
     step_size: float | Array
@@ -117,7 +127,13 @@ class PseudoTransient(AbstractInexactNewton):
         one = 0 * size + 1
         late = one * jnp.inf
         return _State(
-            size, one * self.step_size, one * _ROUGHLY, self.norm(y), late, size < 0
+            size,
+            one * self.step_size,
+            one * _ROUGHLY,
+            self.norm(y),
+            late,
+            size < 0,
+            0 * size,
         )
 
     def step(
@@ -141,16 +157,26 @@ class PseudoTransient(AbstractInexactNewton):
         there = fn(moved, args)[0]
         bent = jax.tree.map(lambda f, s: f - s / state.step, there, move)
         size, lost = self._length(there), self._length(bent) / state.residual
-        # False where anything is NaN.
-        taken = lost <= _LOST
+        growth = self._growth(value, move, state)
+        # Past 1/ρ a step goes back to where things grow from. False if anything is NaN.
+        taken = (lost <= _LOST) & (state.step * growth < 1)
         y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, y)
-        return y, self._next(y, move, state, size, lost), aux
+        return y, self._next(y, move, state, size, lost, growth), aux
 
-    def _next(self, y, move, state: _State, size: Array, lost: Array) -> _State:
+    def _growth(self, value, move, state: _State) -> Array:
+        """ρ, the rate at which a step grows by A, where it is taken for growth."""
+        assert isinstance(self.linear_solver, Krylov)
+        inner = self.linear_solver.inner
+        length = inner(move, move)
+        found = 1 / state.step - inner(value, move) / jnp.where(length > 0, length, 1)
+        return jnp.where(state.doubts < _DOUBTS, jnp.maximum(found, 0), 0)
+
+    def _next(self, y, move, state: _State, size, lost, growth) -> _State:
         eps = machine_epsilon(y)
         rtol = eps**0.75 if self.rtol is None else self.rtol
         scale = jnp.maximum(state.scale, self.norm(y))
-        taken, rate = lost <= _LOST, size / state.residual
+        passed = state.step * growth >= 1
+        taken, rate = (lost <= _LOST) & ~passed, size / state.residual
         # About Newton's step, of which this one is a part.
         whole = self.norm(move) * (1 + 1 / state.step)
         # A small step that cannot make |f| fall has met its rounding.
@@ -158,7 +184,11 @@ class PseudoTransient(AbstractInexactNewton):
         met = met | (state.residual == 0)
         left = jnp.where(taken, whole * rate / (rtol * scale), jnp.inf)
         wanted = jnp.where(jnp.isfinite(lost), _BENT / lost, 1 / _LONGER)
-        step = state.step * jnp.clip(wanted, 1 / _LONGER, _LONGER)
+        longer = state.step * jnp.clip(wanted, 1 / _LONGER, _LONGER)
+        grows = passed | ((growth > 0) & (rate >= 1))
+        followed = _FOLLOWED / jnp.where(growth > 0, growth, 1)
+        step = jnp.where(grows, jnp.minimum(longer, followed), longer)
+        doubts = jnp.where(taken & (rate >= 1), 0, state.doubts + passed)
         forcing = jnp.clip(rate, eps**0.5, _ROUGHLY)
         return _State(
             jnp.where(taken, size, state.residual),
@@ -167,4 +197,5 @@ class PseudoTransient(AbstractInexactNewton):
             scale,
             jnp.where(met, 0, left),
             step < eps,
+            doubts,
         )

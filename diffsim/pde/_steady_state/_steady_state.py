@@ -11,11 +11,11 @@ import optimistix as optx
 from jaxtyping import Array, Bool
 
 from ..._jit._fresh_jit import fresh_jit
-from ..._linalg import machine_epsilon
+from ..._linalg import machine_epsilon, max_norm
 from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
 from ..._types import PyTree
-from ..._validation import check_signature
+from ..._validation import check_signature, check_type
 from ...implicit import (
     AbstractInexactNewton,
     ImplicitAdjoint,
@@ -26,9 +26,14 @@ from ...implicit import (
     root,
 )
 from ...simulations import AbstractSimulation
+from ._growth import fastest_growth
 from ._jacobian_preconditioner import LeftPreconditionedKrylov
 from ._pseudo_transient import PseudoTransient
 from ._steady_residual import check_simulation, residual_of
+
+
+#: How often `PseudoTransient` sets out, the first time from the guess.
+_TRIES = 3
 
 
 @overload
@@ -37,6 +42,7 @@ def steady_state(
     *,
     solver: Any = None,
     observe: Callable[[Any, Any], Any] | None = None,
+    attracting: bool = True,
     max_steps: int = 256,
     throw: bool | None = None,
     full: Literal[False] = False,
@@ -47,6 +53,7 @@ def steady_state(
     *,
     solver: Any = None,
     observe: Callable[[Any, Any], Any] | None = None,
+    attracting: bool = True,
     max_steps: int = 256,
     throw: bool | None = None,
     full: Literal[True],
@@ -57,6 +64,7 @@ def steady_state(
     *,
     solver: Any = None,
     observe: Callable[[Any, Any], Any] | None = None,
+    attracting: bool = True,
     max_steps: int = 256,
     throw: bool | None = None,
     full: bool,
@@ -66,6 +74,7 @@ def steady_state(
     *,
     solver: Any = None,
     observe: Callable[[Any, Any], Any] | None = None,
+    attracting: bool = True,
     max_steps: int = 256,
     throw: bool | None = None,
     full: bool = False,
@@ -91,13 +100,16 @@ def steady_state(
 
     - `simulation`: its initial state is the guess, which has no derivative; sources and
         boundaries that change with time are taken as they are at `t0`.
-    - `solver`: None is `PseudoTransient()`, which finds states that attract; or
-        `implicit.NewtonKrylov()` for the one that Newton's method comes to, stable or
-        not, or whatever else `implicit.root` takes. Its `linear_solver` serves
-        derivatives, too.
+    - `solver`: None is `PseudoTransient()`, which goes where time would; or
+        `implicit.NewtonKrylov()` for the state that Newton's method comes to, or
+        whatever else `implicit.root` takes. Its `linear_solver` serves derivatives,
+        too.
     - `observe`: `observe(t, y)` of the internal state, as for `simulate`:
         `flow.pressure`, `flow.force`; None is that of the simulation, the field of
         shape (channel, *grid) or the velocity in the centers of cells.
+    - `attracting`: whether a state from which a wave grows is a failure. The wave that
+        grows fastest is sought among 24 that the preconditioned Jacobian makes;
+        `PseudoTransient` goes on along it, up to twice. False takes any state.
     - `max_steps`: of the solver.
     - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
     - `full`: return an `implicit.Solution` with status, residual and iterations; the
@@ -108,15 +120,17 @@ def steady_state(
     step of friction and pressure alone (Mamun and Tuckerman 1995, doi
     10.1063/1.868730), which takes hardly more of them on finer grids.
 
-    **RESULTS:** `no_steady_state`, as beyond a fold; `steady_state_not_determined`, as
-    of diffusion with boundaries that are all `Neumann` or periodic, or at a fold, or
-    where the solve of a derivative would not converge; `guess_not_finite`;
-    `non_finite`; `invalid_parameter`.
+    **RESULTS:** `no_steady_state`, as beyond a fold; `unstable_state`;
+    `steady_state_not_determined`, as of diffusion with boundaries that are all
+    `Neumann` or periodic, or at a fold, or where the solve of a derivative would not
+    converge; `guess_not_finite`; `non_finite`; `invalid_parameter`.
 
     **Raises:** `ValueError` for simulations without a finite volume form;
     `RuntimeError` for failures where they raise.
 
-    **Limits:** the state that the solver comes to, of several (mathematics).
+    **Limits:** the state that the solver comes to, of several (mathematics). Growth is
+    seen of what those 24 waves hold to a tenth: not of short ones in systems, as of
+    Turing's patterns (convenience).
     Preconditioned by diffusion: it takes the longer the more is carried, and without
     diffusion, as of waves, it may not converge (convenience).
     """
@@ -129,12 +143,13 @@ def steady_state(
         )
     if observe is not None:
         check_signature("observe", observe, ("t", "y"))
-    found = _solve(simulation, solver, observe, max_steps)
+    check_type("attracting", attracting, bool, "True or False")
+    found = _solve(simulation, solver, observe, attracting, max_steps)
     return value_or_solution(found, throw=throw, full=full)
 
 
 @fresh_jit
-def _solve(simulation, solver, observe, max_steps) -> Solution:
+def _solve(simulation, solver, observe, attracting, max_steps) -> Solution:
     rate, preconditioner = residual_of(simulation)
     guess = simulation.initial_state()
     dynamic, static = eqx.partition(simulation, eqx.is_array)
@@ -146,7 +161,7 @@ def _solve(simulation, solver, observe, max_steps) -> Solution:
         return opened(theta[1], y, theta[0])
 
     adjoint = ImplicitAdjoint(LeftPreconditionedKrylov(_krylov(solver), preconditioner))
-    search = functools.partial(_search, max_steps)
+    search = functools.partial(_search, max_steps, attracting)
     equation = ImplicitEquation(function, (dynamic, consts), solver, search)
     y, (status, size, steps) = implicit_solve(equation, guess, adjoint)
     proper = simulation.is_valid()
@@ -156,10 +171,11 @@ def _solve(simulation, solver, observe, max_steps) -> Solution:
     return Solution(observe(simulation.t0, y), status, size, steps)
 
 
-def _search(max_steps: int, how, function, guess, theta):
+def _search(max_steps: int, attracting: bool, how, function, guess, theta):
     """The state or NaN, how it went, and nothing that derivatives could use."""
     solver, adjoint = how
     linear_solver = adjoint.linear_solver
+    follows = attracting and isinstance(solver, PseudoTransient)
 
     def distance(y, theta):
         # stop_gradient, so that Newton's Jacobian is L df and not d(L(y) f(y)), which
@@ -170,23 +186,57 @@ def _search(max_steps: int, how, function, guess, theta):
         )
         return inverse(function(y, theta))
 
-    found = root(
-        distance,
-        guess,
-        theta,
-        solver=solver,
-        # The one without an estimate of the condition number.
-        adjoint=ImplicitAdjoint(mode="reverse"),
-        max_steps=max_steps,
-        throw=False,
-        full=True,
-    )
-    status, y = _steady_status(found.status), found.value
-    unique = _is_determined(linear_solver, function, y, theta)
+    def attempt(carry):
+        start, *_, steps, tries = carry
+        found = root(
+            distance,
+            start,
+            theta,
+            solver=solver,
+            # The one without an estimate of the condition number.
+            adjoint=ImplicitAdjoint(mode="reverse"),
+            max_steps=max_steps,
+            throw=False,
+            full=True,
+        )
+        y, status, repels = found.value, _steady_status(found.status), tries < 0
+        jacobian = _preconditioned_jacobian(linear_solver, function, y, theta)
+        unique = _is_determined(linear_solver.krylov, *jacobian, y)
+        names: Any = RESULTS
+        good = status == names.successful
+        status = names.where(good & ~unique, names.steady_state_not_determined, status)
+        if attracting:
+            growth = fastest_growth(*jacobian, y)
+            repels = growth.is_growing
+            start = _beside(y, growth.wave, guess)
+        # What could not be found from beside a state that repels leaves that.
+        good = status == names.successful
+        status = names.where(good & repels, names.unstable_state, status)
+        status = names.where(~good & (tries > 0), names.unstable_state, status)
+        about = y, status, found.residual, repels & good
+        return start, *about, steps + found.iterations, tries + 1
+
+    nothing = jnp.zeros((), jnp.result_type(*jax.tree.leaves(guess)))
+    none = jnp.asarray(0)
+    start = guess, guess, RESULTS.successful, nothing, none == 0, none, none
+    if follows:
+        end = jax.lax.while_loop(lambda c: c[4] & (c[6] < _TRIES), attempt, start)
+    else:
+        end = attempt(start)
+    _, y, status, residual, _, steps, _ = end
     good = status == RESULTS.successful
-    status = RESULTS.where(good & ~unique, RESULTS.steady_state_not_determined, status)
-    y = jax.tree.map(lambda a: jnp.where(unique, a, jnp.nan), y)
-    return y, (status, found.residual, found.iterations), None
+    y = jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), y)
+    return y, (status, residual, steps), None
+
+
+def _beside(y: PyTree[Array], wave: PyTree[Array], guess: PyTree[Array]):
+    """A state beside y, along a wave, on the side of the guess."""
+    pairs = zip(*map(jax.tree.leaves, (guess, y, wave)), strict=True)
+    side = sum(jnp.sum((a - b) * w) for a, b, w in pairs)
+    size = jnp.maximum(max_norm(y), max_norm(guess))
+    size = machine_epsilon(y) ** 0.25 * jnp.where(size > 0, size, 1)
+    size = jnp.where(side < 0, -size, size)
+    return jax.tree.map(lambda a, w: a + size * w, y, wave)
 
 
 def _preconditioned_jacobian(
@@ -207,16 +257,12 @@ def _steady_status(status: RESULTS) -> RESULTS:
 
 
 def _is_determined(
-    linear_solver: LeftPreconditionedKrylov, function, y, theta
+    krylov: Krylov, inverse: Callable, operator: Callable, y: PyTree[Array]
 ) -> Bool[Array, ""]:
     """Whether the Jacobian at y can be solved for a generic right-hand side."""
-    inverse, operator = _preconditioned_jacobian(linear_solver, function, y, theta)
     b = jax.tree.map(_generic_vector, y)
-    size = jnp.sqrt(linear_solver.krylov.inner(b, b))
-    tolerance = machine_epsilon(y) ** 0.5 * size
-    x, _ = linear_solver.krylov.solve_to_tolerance(
-        lambda v: inverse(operator(v)), b, tolerance
-    )
+    tolerance = machine_epsilon(y) ** 0.5 * jnp.sqrt(krylov.inner(b, b))
+    x, _ = krylov.solve_to_tolerance(lambda v: inverse(operator(v)), b, tolerance)
     return is_finite(x)
 
 
