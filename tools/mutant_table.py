@@ -392,10 +392,26 @@ _PDE = (
     Mutant(
         "steady-state-beside-others-taken-for-one",
         "diffsim/pde/_steady_state/_steady_state.py",
-        "unique = _is_determined(linear_solver, function, y, theta)",
+        "unique = _is_determined(linear_solver.krylov, *jacobian, y)",
         "unique = jnp.asarray(True)",
         "A steady state that nothing determines is a failure.",
         "tests/pde/test_steady_state.py",
+    ),
+    Mutant(
+        "state-that-repels-taken-for-a-success",
+        "diffsim/pde/_steady_state/_steady_state.py",
+        "            repels = growth.is_growing\n",
+        "            repels = growth.is_growing & False\n",
+        "A steady state from which a wave grows is a failure.",
+        "tests/pde/test_attracting_states.py",
+    ),
+    Mutant(
+        "layer-by-the-arithmetic-mean",
+        "diffsim/pde/_finite_volume/_operators.py",
+        '    if face_mean == "harmonic":\n',
+        '    if face_mean == "nothing":\n',
+        "Cells one behind the other conduct by the harmonic mean.",
+        "tests/pde/test_layers.py",
     ),
 )
 

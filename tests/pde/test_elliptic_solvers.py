@@ -8,7 +8,12 @@ from rows import first_plain
 
 from diffsim import pde
 from diffsim.pde._elliptic._elliptic_solver import PreparedOperator
-from diffsim.pde._elliptic._grid_transfer import coarsen, prolong, restrict
+from diffsim.pde._elliptic._grid_transfer import (
+    coarsen,
+    prolong,
+    restrict,
+    transfer_weights,
+)
 from diffsim.pde._elliptic._helmholtz_operator import helmholtz_operator
 from diffsim.pde._elliptic._tensor_eigenbasis import eigenvectors_1d
 
@@ -119,16 +124,17 @@ def test_restriction_is_transpose_of_prolongation():
     domain = pde.Domain(
         pde.Grid((16, 12)), (pde.Periodic(), (pde.Dirichlet(), pde.Robin(1.0, 0.2)))
     )
-    system = helmholtz_operator(domain, 1.0, 0.0, jnp.float64)
-    smaller = coarsen(system)
+    k = 10.0 ** np.random.default_rng(0).uniform(-3, 3, (16, 12))
+    system = helmholtz_operator(domain, k, 0.0, jnp.float64)
+    smaller, weights = coarsen(system), transfer_weights(system)
     assert smaller.shape == (8, 6)
     keys = jax.random.split(jax.random.key(0))
     fine, rough = (
         jax.random.normal(key, shape)
         for key, shape in zip(keys, ((16, 12), (8, 6)), strict=True)
     )
-    restricted = jax.jit(lambda u: restrict(u, system))(fine)
-    prolonged = jax.jit(lambda u: prolong(u, system))(rough)
+    restricted = jax.jit(lambda u: restrict(u, system, weights))(fine)
+    prolonged = jax.jit(lambda u: prolong(u, system, weights))(rough)
     left = np.sum(np.asarray(restricted) * np.asarray(rough)) * 4
     right = np.sum(np.asarray(fine) * np.asarray(prolonged))
     np.testing.assert_allclose(left, right, rtol=1e-12)

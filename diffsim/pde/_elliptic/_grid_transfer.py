@@ -53,27 +53,68 @@ def coarsen(system: HelmholtzOperator) -> HelmholtzOperator:
     )
 
 
-def restrict(r: Array, system: HelmholtzOperator) -> Array:
+#: For each axis that is halved what the even and the odd cell of a pair take of the
+#: next pair on their side, the rest of their own.
+Weights = dict[int, tuple[Array, Array]]
+
+
+def transfer_weights(system: HelmholtzOperator) -> Weights:
+    """Weights by which the same flux passes all faces between two coarse centers.
+
+    By the resistances of the faces on the way, of numbers a quarter: lines between the
+    centers would lead through a layer that insulates.
+    """
+    weights, axes = {}, halved_axes(system.shape)
+    for axis in axes:
+        c = system.faces[axis]
+        if not c.ndim:
+            weights[axis] = (jnp.full_like(c, 0.25),) * 2
+            continue
+        # Axes before this one are coarse when cells are joined along it.
+        for other in axes[: axes.index(axis)]:
+            c = _pair_means(c, other)
+        n = c.shape[axis] - 1
+        below, above = (slice_in_dim(c, i, i + n - 1, 2, axis) for i in (0, 2))
+        inside = slice_in_dim(c, 1, n, 2, axis)
+        first, last = _layer(inside, 0, axis), _layer(inside, n // 2 - 1, axis)
+        ends = (first, last) if system.walls[axis] is not None else (last, first)
+        before = jnp.concatenate(
+            [ends[0], slice_in_dim(inside, 0, n // 2 - 1, axis=axis)], axis
+        )
+        after = jnp.concatenate(
+            [slice_in_dim(inside, 1, n // 2, axis=axis), ends[1]], axis
+        )
+        weights[axis] = tuple(
+            1 / (1 + inside * (2 / face + 1 / beyond))
+            for face, beyond in ((below, before), (above, after))
+        )
+    return weights
+
+
+def restrict(r: Array, system: HelmholtzOperator, weights: Weights) -> Array:
     """The transpose of `prolong`, of mean weights."""
     for axis in halved_axes(system.shape):
         even, odd = _split_even_odd(r, axis)
+        lower, upper = weights[axis]
+        down, up = lower * even, upper * odd
         n = even.shape[axis]
         pair = system.walls[axis]
         if pair is None:
-            before, after = _layer(odd, n - 1, axis), _layer(even, 0, axis)
+            before, after = _layer(up, n - 1, axis), _layer(down, 0, axis)
         else:
             low, high = (_farther_weights(own)[0, 0] for own in pair)
-            before = low * _layer(even, 0, axis)
-            after = high * _layer(odd, n - 1, axis)
-        left = jnp.concatenate([before, slice_in_dim(odd, 0, n - 1, axis=axis)], axis)
-        right = jnp.concatenate([slice_in_dim(even, 1, n, axis=axis), after], axis)
-        r = (3 * (even + odd) + (left + right)) / 8
+            before = low * _layer(down, 0, axis)
+            after = high * _layer(up, n - 1, axis)
+        left = jnp.concatenate([before, slice_in_dim(up, 0, n - 1, axis=axis)], axis)
+        right = jnp.concatenate([slice_in_dim(down, 1, n, axis=axis), after], axis)
+        r = (even - down + odd - up + left + right) / 2
     return r
 
 
-def prolong(u: Array, system: HelmholtzOperator) -> Array:
-    """A field of the coarse grid on that of `system`, on lines between its cells."""
+def prolong(u: Array, system: HelmholtzOperator, weights: Weights) -> Array:
+    """A field of the coarse grid on that of `system`, by `transfer_weights`."""
     for axis in reversed(halved_axes(system.shape)):
+        lower, upper = weights[axis]
         n, pair = u.shape[axis], system.walls[axis]
         first, last = _layer(u, 0, axis), _layer(u, n - 1, axis)
         if pair is None:
@@ -83,7 +124,7 @@ def prolong(u: Array, system: HelmholtzOperator) -> Array:
             before, after = low * first, high * last
         left = jnp.concatenate([before, slice_in_dim(u, 0, n - 1, axis=axis)], axis)
         right = jnp.concatenate([slice_in_dim(u, 1, n, axis=axis), after], axis)
-        both = jnp.stack([3 * u + left, 3 * u + right], axis + 1) / 4
+        both = jnp.stack([u + lower * (left - u), u + upper * (right - u)], axis + 1)
         u = both.reshape(*u.shape[:axis], 2 * n, *u.shape[axis + 1 :])
     return u
 

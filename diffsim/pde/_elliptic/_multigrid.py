@@ -12,7 +12,13 @@ from jaxtyping import Array
 from ..._linalg import matmul
 from ..._types import PyTree
 from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
-from ._grid_transfer import coarsest_shape, grid_levels, prolong, restrict
+from ._grid_transfer import (
+    coarsest_shape,
+    grid_levels,
+    prolong,
+    restrict,
+    transfer_weights,
+)
 from ._helmholtz_operator import (
     HelmholtzOperator,
     operator_diagonal,
@@ -92,7 +98,9 @@ class Multigrid(AbstractPreconditioner):
         eye = jnp.eye(math.prod(last.shape), dtype=last.alpha.dtype)
         columns = jax.vmap(lambda e: last(e.reshape(last.shape)).reshape(-1))(eye)
         scales = [1 / operator_diagonal(level) for level in grids[:-1]]
-        return coarser, scales, jnp.linalg.inv(columns.T)
+        weights = [transfer_weights(level) for level in grids[:-1]]
+        levels = list(zip(scales, weights, strict=True))
+        return coarser, levels, jnp.linalg.inv(columns.T)
 
     def solve(
         self,
@@ -145,21 +153,22 @@ class Multigrid(AbstractPreconditioner):
 
     def _v_cycle(self, known: PreparedOperator, b: Array) -> Array:
         """Return one V-cycle from zero."""
-        coarser, scales, inverse = known.state
+        coarser, levels, inverse = known.state
         grids = [_bound_ghosts(known.system), *coarser]
 
         def cycle(b):
-            return self._cycle(grids, scales, inverse, b)
+            return self._cycle(grids, levels, inverse, b)
 
         return grids[0].around_constants(cycle)(b)
 
-    def _cycle(self, grids, scales, inverse, b):
+    def _cycle(self, grids, levels, inverse, b):
         if len(grids) == 1:
             return matmul(inverse, b.reshape(-1)).reshape(b.shape)
-        system, scale = grids[0], scales[0]
+        system, (scale, weights) = grids[0], levels[0]
         x = self._smooth(system, scale, b, None)
-        left = restrict(b - system.plain(x), system)
-        x = x + prolong(self._cycle(grids[1:], scales[1:], inverse, left), system)
+        left = restrict(b - system.plain(x), system, weights)
+        move = self._cycle(grids[1:], levels[1:], inverse, left)
+        x = x + prolong(move, system, weights)
         return self._smooth(system, scale, b, x)
 
     def _smooth(

@@ -20,7 +20,12 @@ from ..._validation import (
 )
 from ...implicit import Solution
 from .._domain import Domain, check_domain
-from .._finite_volume import diffusion
+from .._finite_volume import (
+    check_face_mean,
+    diffusion_flux_divergence,
+    shapes_on_faces,
+    values_on_faces,
+)
 from ._differentiable_solve import default_solver, solve_elliptic
 from ._elliptic_solver import AbstractEllipticSolver
 from ._helmholtz_operator import (
@@ -41,8 +46,9 @@ def helmholtz(
     domain: Domain,
     *,
     alpha: Numbers,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
     full: Literal[False] = False,
@@ -53,8 +59,9 @@ def helmholtz(
     domain: Domain,
     *,
     alpha: Numbers,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
     full: Literal[True],
@@ -65,8 +72,9 @@ def helmholtz(
     domain: Domain,
     *,
     alpha: Numbers,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
     full: bool,
@@ -76,8 +84,9 @@ def helmholtz(
     domain: Domain,
     *,
     alpha: Numbers,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: Any = None,
     throw: bool | None = None,
     full: bool = False,
@@ -100,7 +109,9 @@ def helmholtz(
     - `domain`: the grid and its boundaries, taken at the time `t`.
     - `alpha`: α, 1 / length² times that of k, 0 or positive: a number or a field, shape
         (*grid).
-    - `coefficient`: k, positive, likewise. On faces it is the mean of both cells.
+    - `coefficient`: k, positive, likewise, or a tuple of fields on the faces across
+        each axis.
+    - `face_mean`: of k in both cells beside a face, as of `pde.diffusion`.
     - `solver`: None is `TridiagonalElimination()` for one axis, `FastDiagonalization()`
         where α and k are numbers, and `PreconditionedKrylov()` for fields.
     - `throw`: whether a failure raises; None does, and is NaN inside `fit` and `sweep`.
@@ -122,18 +133,20 @@ def helmholtz(
     **Good values:** 20 cells a wavelength, for an error of 1 %. In float32 a relative
     error of 1e-4 on 100 cells along an axis: it grows with the square of their number.
 
-    **Limits:** k is averaged onto faces, so that a jump of it costs one order there
-    (convenience). With all boundaries `Neumann` and α = 0, derivatives are those of
-    balanced data: a mean in a change of f changes nothing (mathematics).
+    **Limits:** a jump of k within a cell or at an angle to the faces costs one order
+    there (convenience). With all boundaries `Neumann` and α = 0, derivatives are those
+    of balanced data: a mean in a change of f changes nothing (mathematics).
     """
     f = as_floating("f", f)
     check_domain(domain)
     domain.check(f)
-    coefficient = _field("coefficient", coefficient, domain)
-    check_positive("coefficient", coefficient, "an elliptic problem has one sign of it")
+    check_face_mean(face_mean)
+    k = _on_faces_or_in_cells(coefficient, domain)
+    for one in k if isinstance(k, tuple) else (k,):
+        check_positive("coefficient", one, "an elliptic problem has one sign of it")
     alpha = _field("alpha", alpha, domain)
     PositiveParameter("alpha", alpha, zero=True, hint=_RESONANCE).check()
-    found, imbalance = _solve_problem(f, domain, (alpha, coefficient), t, solver)
+    found, imbalance = _solve_problem(f, domain, (alpha, k, face_mean), t, solver)
     if not should_raise(throw):
         return found if full else found.value
     status = _check_balance(found.status, imbalance)
@@ -146,8 +159,9 @@ def poisson(
     f: Numbers,
     domain: Domain,
     *,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
     full: Literal[False] = False,
@@ -157,8 +171,9 @@ def poisson(
     f: Numbers,
     domain: Domain,
     *,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
     full: Literal[True],
@@ -168,8 +183,9 @@ def poisson(
     f: Numbers,
     domain: Domain,
     *,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: AbstractEllipticSolver | None = None,
     throw: bool | None = None,
     full: bool,
@@ -178,8 +194,9 @@ def poisson(
     f: Numbers,
     domain: Domain,
     *,
-    coefficient: Numbers = 1.0,
+    coefficient: Numbers | tuple[Numbers, ...] = 1.0,
     t: Any = 0.0,
+    face_mean: str = "harmonic",
     solver: Any = None,
     throw: bool | None = None,
     full: bool = False,
@@ -194,8 +211,8 @@ def poisson(
     field = -pde.gradient(potential, box)  # (axis, x, y)
     ```
 
-    **Arguments:** `f`, `domain`, `coefficient`, `t`, `solver`, `throw` and `full` as
-    for `helmholtz`, with its failures.
+    **Arguments:** `f`, `domain`, `coefficient`, `t`, `face_mean`, `solver`, `throw` and
+    `full` as for `helmholtz`, with its failures.
     """
     return helmholtz(
         f,
@@ -203,6 +220,7 @@ def poisson(
         alpha=0.0,
         coefficient=coefficient,
         t=t,
+        face_mean=face_mean,
         solver=solver,
         throw=throw,
         full=full,
@@ -212,11 +230,12 @@ def poisson(
 @fresh_jit
 def _solve_problem(f: Array, domain: Domain, coefficients: Any, t: Any, solver: Any):
     """A `Solution` of every field, and how far its data are from a balance."""
-    alpha, k = coefficients
-    system = helmholtz_operator(domain, k, alpha, f.dtype)
+    alpha, k, face_mean = coefficients
+    faces = values_on_faces(k, domain, f.dtype, face_mean)
+    system = helmholtz_operator(domain, faces, alpha, f.dtype)
     solver = default_solver(system) if solver is None else solver
     _check_solver(solver, system)
-    walls = diffusion(jnp.zeros_like(f), k, domain, t)
+    walls = diffusion_flux_divergence(jnp.zeros_like(f), faces, domain, t)
     fields, passing = (x.reshape(-1, *system.shape) for x in (f, walls))
     u, left, iterations = _solve_checked(system, fields + passing, solver)
     judge = jax.vmap(lambda *problem: _check_solution(system, *problem))
@@ -281,6 +300,19 @@ def _check_solver(solver: Any, system: HelmholtzOperator):
     objection = solver.unsupported_reason(system, exact=True)
     if objection:
         raise ValueError(objection)
+
+
+def _on_faces_or_in_cells(given: Any, domain: Domain) -> Any:
+    if not isinstance(given, tuple):
+        return _field("coefficient", given, domain)
+    faces = tuple(as_floating("coefficient", one) for one in given)
+    got, wanted = [one.shape for one in faces], shapes_on_faces(domain.grid.shape)
+    if got != wanted:
+        raise ValueError(
+            f"coefficient as a tuple must be fields on the faces, shapes {wanted}, got "
+            f"shapes {got}"
+        )
+    return faces
 
 
 def _field(name: str, given: Numbers, domain: Domain) -> Array:

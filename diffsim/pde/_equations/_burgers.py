@@ -21,7 +21,7 @@ from .._finite_volume import (
 from .._time_step import CFL
 from ._coefficients import (
     add_source,
-    evaluate_coefficient,
+    diffusivity_on_faces,
     optional_coefficient,
     positive_diffusivity,
 )
@@ -139,6 +139,5 @@ class Burgers(AbstractConservationLaw):
         del domain
         return Method(SSPRK3(), controller=CFL())
 
-    def _viscosity_at(self, t: Any, u: Array, domain: Domain) -> Array:
-        x = domain.grid.centers.astype(u.dtype)
-        return evaluate_coefficient("viscosity", self.viscosity, t, x, u[0])
+    def _viscosity_at(self, t: Any, u: Array, domain: Domain) -> list[Array]:
+        return diffusivity_on_faces(self.viscosity, None, t, u[0], domain)

@@ -6,9 +6,12 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..._jit._dependence import depends_on_first
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import PositiveParameter, checked_return
+from ..._validation import PositiveParameter, as_floating, checked_return
 from .._boundaries import array_or_function
+from .._domain import Domain
+from .._finite_volume import shapes_on_faces, values_on_faces
 from .._fourier import FourierBasis
 
 
@@ -24,6 +27,49 @@ def coefficient(
 ) -> Array | Callable:
     """Validate a number, a field or a function of `arguments`."""
     return array_or_function(name, given, arguments)
+
+
+def diffusivity_coefficient(name: str, given: Any) -> Any:
+    """Validate a number, a field, a tuple of fields on faces, or a function."""
+    if isinstance(given, tuple) and any(map(jnp.ndim, given)):
+        return tuple(as_floating(name, one) for one in given)
+    return coefficient(name, given)
+
+
+def diffusivity_on_faces(
+    given: Any, face_mean: str | None, t: Any, u: Array, domain: Domain
+) -> list[Array]:
+    """The diffusivity of a channel u on the faces across each axis.
+
+    **Arguments:** `face_mean`: None is the harmonic one, and the arithmetic one of a
+    function that reads u.
+    """
+    if isinstance(given, tuple):
+        return values_on_faces(given, domain, u.dtype)
+    x = domain.grid.centers.astype(u.dtype)
+    name = "the diffusivity of a channel"
+
+    def evaluate(u):
+        return evaluate_coefficient(name, given, t, x, u)
+
+    k = evaluate(u)
+    if k.ndim > domain.grid.ndim:
+        raise ValueError(
+            f"{name} must be a number or a field of the shape of the grid, "
+            f"{domain.grid.shape}, got shape {k.shape}"
+        )
+    if face_mean is None and k.ndim:
+        moves = callable(given) and depends_on_first(evaluate, u)
+        face_mean = "arithmetic" if moves else "harmonic"
+    return values_on_faces(k, domain, u.dtype, face_mean or "harmonic")
+
+
+def positive_diffusivities(
+    name: str, value: Any, *, zero: bool = False
+) -> tuple[PositiveParameter, ...]:
+    """Signs of a diffusivity, on faces one of each axis."""
+    several = value if isinstance(value, tuple) else (value,)
+    return tuple(positive_diffusivity(name, one, zero=zero) for one in several)
 
 
 def positive_diffusivity(
@@ -47,9 +93,15 @@ def check_coefficients(equation: Any, channels: int, grid: tuple[int, ...]):
     """Raise `ValueError` for those that do not fit a grid of this shape."""
     for name in equation.coefficients:
         given = getattr(equation, name)
+        if isinstance(given, tuple) and _are_on_faces(given, grid):
+            continue
         for one in given if isinstance(given, tuple) else (given,):
             if one is not None and not callable(one):
                 _check_shape(name, jnp.shape(one), channels, grid)
+
+
+def _are_on_faces(given: tuple[Any, ...], grid: tuple[int, ...]) -> bool:
+    return [jnp.shape(one) for one in given] == shapes_on_faces(grid)
 
 
 def _check_shape(

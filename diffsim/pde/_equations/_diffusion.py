@@ -2,16 +2,18 @@
 
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import PositiveParameter
+from .._finite_volume import check_face_mean
 from ._coefficients import (
     add_source,
-    coefficient,
+    diffusivity_coefficient,
     optional_coefficient,
-    positive_diffusivity,
+    positive_diffusivities,
 )
 from ._reaction_diffusion import AbstractReactionDiffusion
 
@@ -32,34 +34,47 @@ class Diffusion(AbstractReactionDiffusion):
 
     **Arguments**
 
-    - `diffusivity`: D, length² / time: a number, a field of the shape of the grid, or a
-        function `D(t, x, u)` of fields, x of shape (axis, *grid) and u (*grid), for a
-        nonlinear one; any `eqx.Module` called so, such as one with a network.
+    - `diffusivity`: D, length² / time: a number, a field of the shape of the grid, a
+        tuple of fields on the faces across each axis, or a function `D(t, x, u)` of
+        fields, x of shape (axis, *grid) and u (*grid), for a nonlinear one; any
+        `eqx.Module` called so, such as one with a network.
     - `source`: s, field / time: a number, a field, or a function `s(t, x, u)`. None is
         none, and then solvers that are implicit throughout, `Kvaerno5` say, serve too.
+    - `face_mean`: of D in both cells beside a face, as of `pde.diffusion`; None is
+        `"harmonic"`, and `"arithmetic"` of a function that reads u.
 
     **Good values:** 20 cells a wavelength, whose decay is then 0.8 % slow.
 
     **Raises:** `ValueError` for a D that is not positive.
 
-    **Limits:** one channel (convenience). D is averaged onto faces, so that a jump of D
-    costs one order there (convenience); in Fourier space D is a number. A D on a line
-    between boundaries that looks further than the cells beside its own has NaN for
-    gradients through implicit steps, which take their matrix for one of three bands
-    (convenience: `Heun` and `SSPRK3` have them).
+    **Limits:** one channel (convenience). A jump of D within a cell or at an angle to
+    the faces costs one order there (convenience); in Fourier space D is a number. A D
+    on a line between boundaries that looks further than the cells beside its own has
+    NaN for gradients through implicit steps, which take their matrix for one of three
+    bands (convenience: `Heun` and `SSPRK3` have them).
     """
 
     diffusivity: Any
     source: Any
+    face_mean: str | None = eqx.field(static=True)
 
     coefficients: ClassVar[tuple[str, ...]] = ("diffusivity", "source")
 
-    def __init__(self, diffusivity: Numbers | Any, source: Numbers | Any = None):
-        self.diffusivity = coefficient("diffusivity", diffusivity)
+    def __init__(
+        self,
+        diffusivity: Numbers | Any,
+        source: Numbers | Any = None,
+        *,
+        face_mean: str | None = None,
+    ):
+        self.diffusivity = diffusivity_coefficient("diffusivity", diffusivity)
         self.source = optional_coefficient("source", source)
+        if face_mean is not None:
+            check_face_mean(face_mean)
+        self.face_mean = face_mean
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
-        return (positive_diffusivity("diffusivity", self.diffusivity),)
+        return positive_diffusivities("diffusivity", self.diffusivity)
 
     @property
     def nonlinearity_degree(self) -> int:

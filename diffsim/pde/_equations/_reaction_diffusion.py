@@ -1,7 +1,8 @@
 """`AbstractReactionDiffusion`: reaction–diffusion equations, implicit in diffusion."""
 
 import abc
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
@@ -16,9 +17,13 @@ from .._elliptic import (
     helmholtz_operator,
     solve_elliptic,
 )
-from .._finite_volume import diffusion, diffusive_courant_rate
+from .._finite_volume import (
+    diffusion_flux_divergence,
+    diffusive_courant_rate,
+    shapes_on_faces,
+)
 from .._fourier import FourierBasis
-from ._coefficients import evaluate_coefficient
+from ._coefficients import diffusivity_on_faces
 from ._equation import AbstractIMEXEquation, AbstractSpectralEquation
 
 
@@ -29,13 +34,16 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
 
     In finite volumes with any boundary and any D, and in Fourier space where every D is
     a number. Diffusion is the stiff part in both; steps are explicit in the reaction.
-    Subclasses say `diffusivities`, `reaction` and `nonlinearity_degree`.
+    Subclasses say `diffusivities`, `reaction` and `nonlinearity_degree`, and may say a
+    `face_mean` as of `Diffusion`.
     """
+
+    face_mean: ClassVar[str | None] = None
 
     @property
     @abc.abstractmethod
     def diffusivities(self) -> tuple[Any, ...]:
-        """D of every channel: numbers, fields, or functions of (t, x, u_c)."""
+        """D of every channel, each of the kinds that `Diffusion` takes."""
 
     @abc.abstractmethod
     def reaction(self, t: Any, x: Array, u: Array) -> Array | None:
@@ -55,14 +63,12 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return _evaluate_reaction(self, t, domain.grid.centers.astype(u.dtype), u)
 
     def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
-        return _diffusion_term(self.diffusivities, t, u, domain)
+        return _diffusion_term(self, t, u, domain)
 
     def solve(
         self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
     ) -> Array:
-        return _solve_implicit_diffusion(
-            self.diffusivities, (t, length), rhs, guess, domain
-        )
+        return _solve_implicit_diffusion(self, (t, length), rhs, guess, domain)
 
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         change = self.explicit(t, u, domain)
@@ -70,8 +76,11 @@ class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
         return spreading if change is None else spreading + change
 
     def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
-        fields = _evaluate_diffusivities(self.diffusivities, t, u, domain)
-        fastest = jnp.stack([jnp.max(k) for k in fields])
+        channels = _diffusivities_on_faces(self, t, u, domain)
+        fastest = [
+            jnp.stack([jnp.max(k) for k in each])
+            for each in zip(*channels, strict=True)
+        ]
         return diffusive_courant_rate(fastest, domain, u.dtype)
 
     def default_method(self, domain: Domain) -> Method:
@@ -101,24 +110,33 @@ def _evaluate_reaction(
 
 
 def _require_number(name: str, given: Any) -> ArrayLike:
-    if callable(given) or jnp.ndim(given):
+    if callable(given) or isinstance(given, tuple) or jnp.ndim(given):
+        kind = "a function" if callable(given) else "a field"
         raise ValueError(
             f"{name} in Fourier space needs diffusivities that are numbers, got "
-            f"{'a function' if callable(given) else f'shape {jnp.shape(given)}'}; take "
-            "discretization=pde.FiniteVolume()"
+            f"{kind}; take discretization=pde.FiniteVolume()"
         )
     return given
 
 
 def _diffusion_term(
-    diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
+    equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
 ) -> Array:
     r"""Diffusion $\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
-    return diffusion(u, _stack_diffusivities(diffusivities, t, u, domain), domain, t)
+    channels = _diffusivities_on_faces(equation, t, u, domain)
+    if len(channels) == 1:
+        return diffusion_flux_divergence(u, channels[0], domain, t)
+    faces = []
+    for shape, each in zip(
+        shapes_on_faces(domain.grid.shape), zip(*channels, strict=True), strict=True
+    ):
+        shape = shape if any(k.ndim for k in each) else (1,) * len(shape)
+        faces.append(jnp.stack([jnp.broadcast_to(k, shape) for k in each]))
+    return diffusion_flux_divergence(u, faces, domain, t)
 
 
 def _solve_implicit_diffusion(
-    diffusivities: tuple[Any, ...],
+    equation: AbstractReactionDiffusion,
     step: tuple[Any, Array],
     rhs: Array,
     guess: Array,
@@ -130,25 +148,31 @@ def _solve_implicit_diffusion(
     """
     t, length = step
     length = length.astype(rhs.dtype)
-    if any(callable(d) for d in diffusivities):
-        return _solve_nonlinear(diffusivities, (t, length), rhs, guess, domain)
+    if any(callable(d) for d in equation.diffusivities):
+        return _solve_nonlinear(equation, (t, length), rhs, guess, domain)
     nothing = jnp.zeros_like(rhs)
-    b = rhs + length * _diffusion_term(diffusivities, t, nothing, domain)
+    b = rhs + length * _diffusion_term(equation, t, nothing, domain)
+    channels = _diffusivities_on_faces(equation, t, nothing, domain)
     found = []
-    for given, right, near in zip(diffusivities, b, guess, strict=True):
-        k = length * jnp.asarray(given, rhs.dtype)
-        system = helmholtz_operator(domain, k, 1.0, rhs.dtype, regular=True)
+    for k, right, near in zip(channels, b, guess, strict=True):
+        system = _implicit_system(length, k, domain)
         solver = default_solver(system, _stage_tolerance(rhs, 1))
         found.append(solve_elliptic(system, right, solver=solver, guess=near)[0])
     return jnp.stack(found)
 
 
-def _solve_nonlinear(diffusivities, step, rhs, guess, domain):
+def _implicit_system(length: Array, k: Sequence[Array], domain: Domain):
+    """u − length ∇·(k∇u), with k on the faces across each axis."""
+    faces = tuple(length * face for face in k)
+    return helmholtz_operator(domain, faces, 1.0, length.dtype, regular=True)
+
+
+def _solve_nonlinear(equation, step, rhs, guess, domain):
     """Solve by Newton's method, preconditioned by D of the guess."""
 
     def residual(u, given):
         (t, length), rhs, domain = given
-        return u - length * _diffusion_term(diffusivities, t, u, domain) - rhs
+        return u - length * _diffusion_term(equation, t, u, domain) - rhs
 
     t, length = step
     left = _stage_tolerance(rhs, 5)
@@ -156,11 +180,8 @@ def _solve_nonlinear(diffusivities, step, rhs, guess, domain):
     if line:
         linear_solver = implicit.Tridiagonal()
     else:
-        fields = _evaluate_diffusivities(diffusivities, t, guess, domain)
-        systems = [
-            helmholtz_operator(domain, length * k, 1.0, rhs.dtype, regular=True)
-            for k in fields
-        ]
+        channels = _diffusivities_on_faces(equation, t, guess, domain)
+        systems = [_implicit_system(length, k, domain) for k in channels]
         linear_solver = implicit.Krylov(
             implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
         )
@@ -179,29 +200,10 @@ def _stage_tolerance(rhs: Array, roundings: int) -> float:
     return max(roundings * float(jnp.finfo(rhs.dtype).eps), 2e-12)
 
 
-def _stack_diffusivities(diffusivities, t, u, domain) -> Array:
-    """Stack all of them into one coefficient of `diffusion`."""
-    found = _evaluate_diffusivities(diffusivities, t, u, domain)
-    if len(found) == 1:
-        return found[0]
-    if all(k.ndim == 0 for k in found):
-        return jnp.stack(found).reshape(-1, *[1] * domain.grid.ndim)
-    return jnp.stack([jnp.broadcast_to(k, domain.grid.shape) for k in found])
-
-
-def _evaluate_diffusivities(
-    diffusivities: tuple[Any, ...], t: Any, u: Array, domain: Domain
-) -> list[Array]:
-    """D of every channel, numbers and fields."""
-    x = domain.grid.centers.astype(u.dtype)
-    found = [
-        evaluate_coefficient("the diffusivity of a channel", d, t, x, a)
-        for d, a in zip(diffusivities, u, strict=True)
-    ]
-    for k in found:
-        if k.ndim > domain.grid.ndim:
-            raise ValueError(
-                "the diffusivity of a channel must be a number or a field of the shape "
-                f"of the grid, {domain.grid.shape}, got shape {k.shape}"
-            )
-    return found
+def _diffusivities_on_faces(
+    equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
+) -> list[list[Array]]:
+    """D of every channel, on the faces across each axis."""
+    pairs = zip(equation.diffusivities, u, strict=True)
+    mean = equation.face_mean
+    return [diffusivity_on_faces(given, mean, t, a, domain) for given, a in pairs]

@@ -13,7 +13,11 @@ from ..._validation import PositiveParameter
 from ...simulations import AbstractSplitFlows, Method, Separable, SplitFlows
 from .._boundaries import AbstractGhostCellBoundary, Neumann, Robin
 from .._domain import Domain
-from .._finite_volume import diffusion_flux_divergence, values_on_faces
+from .._finite_volume import (
+    check_face_mean,
+    diffusion_flux_divergence,
+    values_on_faces,
+)
 from .._time_step import LinearizedModes
 from ._coefficients import (
     add_source,
@@ -53,6 +57,7 @@ class Wave(AbstractSecondOrderInTime):
     - `source`: s, field / time²: a number, a field or a function `s(t, x, u)`, u of
         shape (*grid): −sin u makes it the equation of Josephson junctions. None is
         without.
+    - `face_mean`: of c² in both cells beside a face, as of `pde.diffusion`.
 
     **Good values:** `Leapfrog` or its compositions with steps up to
     $(c^2\sum_a \Delta x_a^{-2})^{-1/2}$ at the largest c, beyond which they blow up;
@@ -62,14 +67,15 @@ class Wave(AbstractSecondOrderInTime):
     **Raises:** `ValueError` for a speed that is not positive, and a negative damping.
 
     **Limits:** `Outflow` and `Neumann` boundaries reflect: waves leave through a
-    damping layer (convenience). c² is averaged onto faces, so that a jump of c costs
-    one order there (convenience). Dirichlet boundaries send out ripples of a cell's
-    length, which make derivatives by c of order 1.5 (convenience).
+    damping layer (convenience). A jump of c within a cell or at an angle to the faces
+    costs one order there (convenience). Dirichlet boundaries send out ripples of a
+    cell's length, which make derivatives by c of order 1.5 (convenience).
     """
 
     speed: Any
     damping: Any
     source: Any
+    face_mean: str = eqx.field(static=True)
 
     references: ClassVar[tuple[str, ...]] = ("10.1007/BF01448839",)
     coefficients: ClassVar[tuple[str, ...]] = ("speed", "damping", "source")
@@ -80,7 +86,10 @@ class Wave(AbstractSecondOrderInTime):
         damping: Numbers | Any = None,
         *,
         source: Numbers | Any = None,
+        face_mean: str = "harmonic",
     ):
+        check_face_mean(face_mean)
+        self.face_mean = face_mean
         self.speed = coefficient("speed", speed, ("x",))
         self.damping = optional_coefficient("damping", damping, ("x",))
         self.source = optional_coefficient("source", source)
@@ -141,9 +150,8 @@ class Wave(AbstractSecondOrderInTime):
 
     def _squared_speed(self, domain: Domain, dtype: Any) -> list[Array]:
         """c² on faces."""
-        return values_on_faces(
-            _evaluate_on_grid("speed", self.speed, domain, dtype) ** 2, domain, dtype
-        )
+        speed = _evaluate_on_grid("speed", self.speed, domain, dtype)
+        return values_on_faces(speed**2, domain, dtype, self.face_mean)
 
 
 def _velocity(t: Any, v: Array, args: Any) -> Array:

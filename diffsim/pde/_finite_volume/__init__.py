@@ -4,6 +4,7 @@ from ._advection import advection, validate_velocity
 from ._limiters import minmod, van_albada, van_leer
 from ._muscl import MUSCL
 from ._operators import (
+    check_face_mean,
     curl,
     curl_of,
     diffusion,
@@ -13,6 +14,7 @@ from ._operators import (
     divergence,
     gradient,
     laplacian,
+    shapes_on_faces,
     values_on_faces,
 )
 from ._reconstruction import AbstractReconstruction, reconstruct_both_sides
@@ -33,6 +35,7 @@ __all__ = [
     "Rusanov",
     "Upwind",
     "advection",
+    "check_face_mean",
     "curl",
     "curl_of",
     "diffusion",
@@ -44,6 +47,7 @@ __all__ = [
     "laplacian",
     "minmod",
     "reconstruct_both_sides",
+    "shapes_on_faces",
     "validate_velocity",
     "values_on_faces",
     "van_albada",

@@ -14,6 +14,7 @@ from .._domain import Domain, as_field, check_domain
 from .._materialize import materialize
 from .._stencils import divergence
 from ._muscl import MUSCL
+from ._operators import shapes_on_faces
 from ._reconstruction import AbstractReconstruction, reconstruct_both_sides
 
 
@@ -115,9 +116,7 @@ def face_velocities(
 def validate_velocity(velocity: Any, domain: Domain) -> Array | tuple[Array, ...]:
     """A velocity as numbers or cell-centered fields, or a tuple of fields on faces."""
     shape, ndim = domain.grid.shape, domain.grid.ndim
-    on_faces = [
-        tuple(n + (i == axis) for i, n in enumerate(shape)) for axis in range(ndim)
-    ]
+    on_faces = shapes_on_faces(shape)
     if isinstance(velocity, tuple | list):
         got = [np.shape(v) for v in velocity]
         if got == on_faces:

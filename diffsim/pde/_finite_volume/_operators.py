@@ -1,5 +1,6 @@
 """Differential operators on cell averages: gradient, divergence, curl, Laplacian."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,9 +11,11 @@ from ..._jit._fresh_jit import fresh_jit
 from ..._types import Numbers
 from .._domain import Domain, as_field, check_domain
 from .._stencils import difference, divergence as face_divergence
+from ._limiters import minmod
 
 
 _ORDERS = (2, 4)
+_FACE_MEANS = ("harmonic", "arithmetic")
 
 
 @fresh_jit
@@ -48,31 +51,44 @@ def laplacian(u: Array, domain: Domain, t: Any = 0.0, *, order: int = 2) -> Arra
 
 
 @fresh_jit
-def diffusion(u: Array, coefficient: Numbers, domain: Domain, t: Any = 0.0) -> Array:
+def diffusion(
+    u: Array,
+    coefficient: Numbers | tuple[Array, ...],
+    domain: Domain,
+    t: Any = 0.0,
+    *,
+    face_mean: str = "harmonic",
+) -> Array:
     r"""Diffusion $\nabla\cdot(k\,\nabla u)$ in every cell, of order 2.
 
     ```python
     rod = pde.Domain(pde.Grid(64), (pde.Dirichlet(0.0), pde.Dirichlet(1.0)))
     x = rod.grid.centers[0]
-    pde.diffusion(x, 1 + x, rod)  # ∂/∂x (1 + x) = 1
+    pde.diffusion(x, 1 + x, rod)  # ∂/∂x (1 + x) = 1, to 1e-4
     ```
 
     What leaves a cell enters its neighbor: the sum over cells changes by what passes
-    the boundary, to machine precision. On a face k is the mean of both cells; at a
-    boundary it lies on the line through the last two, but not closer to zero than half
-    of the last one.
+    the boundary, to machine precision.
 
     **Arguments**
 
     - `u`: shape (..., *grid); `coefficient`: k, a number or a field, shape (*grid), or
-        one for each channel, shape (channel, *grid).
+        one for each channel, shape (channel, *grid); or a tuple of fields on the faces
+        across each axis, shape (*grid) with one more along that.
     - `domain`, `t`: as for `laplacian`.
+    - `face_mean`: of both cells beside a face. `"harmonic"`, 2/(1/k₁ + 1/k₂), is what
+        two layers conduct one behind the other, exact where k jumps from cell to cell;
+        at a boundary k goes on from the last cell with the smaller slope of the two
+        behind it, and by no more than half. `"arithmetic"` is for a k that depends on
+        u, whose fronts the other would stop.
+
+    **Raises:** `ValueError` for a coefficient of another shape and another `face_mean`.
     """
     check_domain(domain)
+    check_face_mean(face_mean)
     u = as_field(u)
-    return diffusion_flux_divergence(
-        u, values_on_faces(coefficient, domain, u.dtype), domain, t
-    )
+    k = values_on_faces(coefficient, domain, u.dtype, face_mean)
+    return diffusion_flux_divergence(u, k, domain, t)
 
 
 @fresh_jit
@@ -159,25 +175,26 @@ def curl_of(slopes: list[Array]) -> Array:
 
 
 def diffusion_term_of_order(
-    D: Array, order: int, t: Any, u: Array, domain: Domain
+    faces: Sequence[Array], order: int, t: Any, u: Array, domain: Domain
 ) -> Array:
     r"""Diffusion $\nabla\cdot(D\,\nabla u)$ of one channel, beside a scheme.
 
-    Of order 4 where that is above 2 and D a number, else 2.
+    Of order 4 where that is above 2 and D on the faces a number, else 2.
     """
-    if D.ndim == 0 and order > 2:
-        return D * laplacian(u, domain, t, order=4)
-    return diffusion(u, D, domain, t)
+    if order > 2 and not any(k.ndim for k in faces):
+        return faces[0] * laplacian(u, domain, t, order=4)
+    return diffusion_flux_divergence(u, faces, domain, t)
 
 
-def diffusive_courant_rate(diffusivity: Array, domain: Domain, dtype: Any) -> Array:
-    """Courant rate of diffusion: Σ 2 D/Δx² over axes, at the largest D."""
+def diffusive_courant_rate(faces: Sequence[Array], domain: Domain, dtype: Any) -> Array:
+    """Courant rate of diffusion: Σ 2 D/Δx² over axes, at the largest D of `faces`."""
     spacing = domain.grid.spacing.astype(dtype)
-    return 2 * jnp.max(diffusivity).astype(dtype) * jnp.sum(spacing**-2)
+    rates = [jnp.max(k) / dx**2 for k, dx in zip(faces, spacing, strict=True)]
+    return 2 * jnp.sum(jnp.stack(rates))
 
 
 def diffusion_flux_divergence(
-    u: Array, k: list[Array], domain: Domain, t: Any
+    u: Array, k: Sequence[Array], domain: Domain, t: Any
 ) -> Array:
     """∇·(k ∇u) with k on the faces across each axis."""
     faces = domain.face_neighbors(u, t)
@@ -190,12 +207,22 @@ def diffusion_flux_divergence(
     )
 
 
-def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
+def values_on_faces(
+    coefficient: Any, domain: Domain, dtype: Any, face_mean: str = "harmonic"
+) -> list[Array]:
     """A coefficient on the faces across each axis, as `diffusion` has it."""
-    field = jnp.asarray(field, dtype)
     ndim = domain.grid.ndim
+    if isinstance(coefficient, tuple | list):
+        return [jnp.asarray(field, dtype) for field in coefficient]
+    field = jnp.asarray(coefficient, dtype)
     if field.shape[-ndim:] in ((), (1,) * ndim):
         return [field] * ndim
+    domain.check(field)
+    if face_mean == "harmonic":
+        return [
+            _harmonic_means(field, i - ndim, is_ring=domain.periodic(i))
+            for i in range(ndim)
+        ]
     views = domain.with_extrapolated_boundaries.face_neighbors(field, order=2)
     return [
         (left + right) / 2
@@ -203,6 +230,66 @@ def values_on_faces(field: Any, domain: Domain, dtype: Any) -> list[Array]:
         else _boundary_coefficient(left, right, i - ndim)
         for i, (left, right) in enumerate(views)
     ]
+
+
+def shapes_on_faces(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Those of fields on the faces across each axis, of a grid of this shape."""
+    axes = range(len(shape))
+    return [tuple(n + (i == axis) for i, n in enumerate(shape)) for axis in axes]
+
+
+def check_face_mean(face_mean: Any):
+    if face_mean not in _FACE_MEANS:
+        raise ValueError(f"face_mean must be one of {_FACE_MEANS}, got {face_mean!r}")
+
+
+def _harmonic_means(field: Array, axis: int, *, is_ring: bool) -> Array:
+    """The harmonic mean of the cells beside every face across `axis` < 0."""
+    n = field.shape[axis]
+
+    def cells(start, stop):
+        return jax.lax.slice_in_dim(field, start, stop, axis=axis % field.ndim)
+
+    inner = _harmonic_mean(cells(0, n - 1), cells(1, n))
+    if is_ring:
+        seam = _harmonic_mean(cells(n - 1, n), cells(0, 1))
+        return jnp.concatenate([seam, inner, seam], axis)
+    places = [0, min(1, n - 1), min(2, n - 1)]
+    ends = [
+        _at_wall(*(cells(i, i + 1) for i in beside))
+        for beside in (places, [n - 1 - i for i in places])
+    ]
+    return jnp.concatenate([ends[0], inner, ends[1]], axis)
+
+
+@jax.custom_jvp
+def _harmonic_mean(a: Array, b: Array) -> Array:
+    """2/(1/a + 1/b); of numbers of two signs, which conduct nothing, the other mean."""
+    alike, share, other = _shares(a, b)
+    return jnp.where(alike, a * share + b * other, a + b) / 2
+
+
+@_harmonic_mean.defjvp
+def _harmonic_mean_tangent(cells, tangents):
+    """By squares, where JAX would take differences of numbers that are alike."""
+    _, share, other = _shares(*cells)
+    da, db = tangents
+    return _harmonic_mean(*cells), (share**2 * da + other**2 * db) / 2
+
+
+def _shares(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Whether two cells conduct, 2 b/(a + b) and 2 a/(a + b); else one for both."""
+    total = a + b
+    alike = ((a >= 0) & (b >= 0) | (a <= 0) & (b <= 0)) & (total != 0)
+    total = jnp.where(alike, total, 2)
+    return alike, jnp.where(alike, 2 * b, 2) / total, jnp.where(alike, 2 * a, 2) / total
+
+
+def _at_wall(last: Array, before: Array, first: Array) -> Array:
+    """A coefficient at the boundary, from the three cells beside it."""
+    move = minmod(last - before, before - first, last) / 2
+    most = jnp.abs(last) / 2
+    return last + jnp.clip(move, -most, most)
 
 
 def _boundary_coefficient(left: Array, right: Array, axis: int) -> Array:
