@@ -224,6 +224,13 @@ with warnings.catch_warnings():
             "run in time comes to it or stays. Start nearer to where time goes, from "
             "a run of `simulate` say; `attracting=False` returns such states."
         )
+        field_not_finite = (
+            "The field became infinite or not a number, or would in a step of any "
+            "length. It may go to infinity in finite time, as one that a source makes "
+            "grow faster than itself. Else steps are too long for the equation: give a "
+            "shorter one, or `controller=pde.CFL(0.3)`; or a coefficient has the wrong "
+            "sign."
+        )
 
 
 def equals(result: Any, wanted: Any) -> bool | Array | np.ndarray:

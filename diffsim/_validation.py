@@ -61,7 +61,10 @@ def as_floating(name: str, value: Any) -> Array:
         return array
     if jnp.issubdtype(array.dtype, jnp.integer):
         return array.astype(jnp.result_type(float))
-    raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
+    hint = ""
+    if jnp.iscomplexobj(array):
+        hint = "; give real and imaginary parts, jnp.stack([z.real, z.imag])"
+    raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}{hint}")
 
 
 def _of_numpy(value: Any) -> object:

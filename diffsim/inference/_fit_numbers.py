@@ -57,7 +57,6 @@ def fit_result(
         upper=parameters.upper,
         chi2=facts.chi2,
         size=facts.size,
-        log_prob=facts.log_prob,
         loss=search.loss,
         steps=search.steps,
         rejected=search.rejected,
@@ -102,7 +101,7 @@ def _numbers(
         root = _root(coordinates, z, state, sigma)
         unit, scale = _conditional_covariance(root[0], held), root[1]
     stderr = standard_deviations(unit, scale)
-    aic, bic = _criteria(facts, facts.size - dof, unknown)
+    log_prob, k = _log_prob(facts, unknown), facts.size - dof
     return {
         "values": values,
         "stderr": stderr,
@@ -112,8 +111,9 @@ def _numbers(
         "undetermined": jnp.isinf(stderr),
         "dof": dof,
         "sigma_scale": sigma,
-        "aic": aic,
-        "bic": bic,
+        "log_prob": log_prob,
+        "aic": 2 * k - 2 * log_prob,
+        "bic": k * jnp.log(facts.size) - 2 * log_prob,
         "remaining_sigma": _remaining_sigma(state, sigma),
         "status": _status(searched, facts, state),
         "solver_error": jnp.full(n, jnp.nan, z.dtype),
@@ -147,13 +147,12 @@ def _conditional_covariance(root: Array, held: Array) -> Array:
     return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
 
 
-def _criteria(facts: FitStatistics, k: Array, unknown: bool) -> tuple[Array, Array]:
-    """Akaike's and Bayes's criteria, −2 ln L + 2k and −2 ln L + k ln N."""
-    size = facts.size
-    deviance = -2 * facts.log_prob
-    if unknown:  # with the most likely factor to all sigma, the root of chi2/N
-        deviance += size * (jnp.log(facts.chi2 / size) + 1) - facts.chi2
-    return deviance + 2 * k, deviance + k * jnp.log(size)
+def _log_prob(facts: FitStatistics, unknown: bool) -> Array:
+    """ln L, by the most likely factor to all sigma where that is unknown, √(χ²/N)."""
+    if not unknown:
+        return facts.log_prob
+    most_likely = facts.size * (jnp.log(facts.chi2 / facts.size) + 1)
+    return facts.log_prob - (most_likely - facts.chi2) / 2
 
 
 def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .._extras import pictures
@@ -69,7 +70,8 @@ class Fit(eqx.Module):
     - `aic`, `bic`: −2 ln L + 2k and −2 ln L + k ln N from the full likelihood, with
         the k of `dof`. The sigma of `Gaussian()` is none of them, as in NIST and lmfit:
         compare fits of one kind of noise.
-    - `log_prob`: ln L of the data at `values`, with all constants.
+    - `log_prob`: ln L of the data at `values`, with all constants; of an unknown sigma
+        at its most likely value, −N/2 (ln 2πRSS/N + 1).
     - `culprit`: where the prediction at the start is not finite, the first such leaf
         and time; else empty.
     - `judges_misfit`: whether the reduced χ² of a good fit is near 1.
@@ -130,8 +132,9 @@ class Fit(eqx.Module):
         """χ² per degree of freedom; near 1 in a good fit only by a sigma that is given.
 
         A sigma that is fitted or judged from the residuals makes it 1, or its square.
+        NaN where no degree of freedom is left.
         """
-        return self.chi2 / self.dof
+        return jnp.where(self.dof > 0, self.chi2 / self.dof, jnp.nan)
 
     @property
     def flags(self) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Prior(eqx.Module):
 
     def loss(self, model: PyTree[Any]) -> Array:
         """−ln p of any other distribution."""
-        return -jnp.sum(self.prior.log_prob(self.function(model)))
+        return -jnp.sum(_log_prob(self.prior, self.function(model)))
 
     def log_constant(self, model: PyTree[Any]) -> Array:
         """Normalization of a Gaussian, so that rows make a density."""
@@ -108,14 +108,9 @@ class Distribution(eqx.Module):
     def log_prob(self, values: Array) -> Array:
         """Of each entry, or one number for all; −inf outside of a stated support."""
         size = int(np.prod(self.shape, dtype=int))
-        x = values[self.begin : self.begin + size].reshape(self.shape)
-        with warnings.catch_warnings():
-            # NumPyro's, of values outside of the support, which are told apart here.
-            warnings.simplefilter("ignore")
-            given: Any = self.given
-            found = jnp.asarray(given.log_prob(x))
-            inside = _is_inside(self.given, x)
-        return found if inside is None else jnp.where(inside, found, -jnp.inf)
+        return _log_prob(
+            self.given, values[self.begin : self.begin + size].reshape(self.shape)
+        )
 
     def is_elementwise(self, values: Array) -> bool:
         """Whether it is a product over entries."""
@@ -126,6 +121,16 @@ class Distribution(eqx.Module):
                 f"prior of {self.path!r}: its log_prob must take an array of shape "
                 f"{self.shape} ({error})"
             ) from error
+
+
+def _log_prob(given: Any, x: Array) -> Array:
+    """Of each entry, or one number for all; −inf outside of a stated support."""
+    with warnings.catch_warnings():
+        # NumPyro's, of values outside of the support, which are told apart here.
+        warnings.simplefilter("ignore")
+        found = jnp.asarray(given.log_prob(x))
+        inside = _is_inside(given, x)
+    return found if inside is None else jnp.where(inside, found, -jnp.inf)
 
 
 def _is_inside(given: Any, x: Array) -> Array | None:

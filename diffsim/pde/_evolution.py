@@ -180,7 +180,7 @@ class Evolution(AbstractSimulation):
 
     def blow_up(self) -> RESULTS:
         lost = bool(self.equation.positive_fields)
-        return RESULTS.positivity_lost if lost else RESULTS.non_finite
+        return RESULTS.positivity_lost if lost else RESULTS.field_not_finite
 
     def locate(self, t: Any, y: PyTree) -> str | None:
         return describe_blow_up(self, t, y)

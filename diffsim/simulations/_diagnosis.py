@@ -40,7 +40,7 @@ def failure_message(
     if result == RESULTS.max_steps_reached:
         t0 = simulation.t0 if start is None else start.t
         return f"{sentence} {_how_far(trajectory, float(t0))}"
-    lost = (RESULTS.non_finite, RESULTS.positivity_lost, RESULTS.dt_min_reached)
+    lost = (RESULTS.non_finite, RESULTS.dt_min_reached, simulation.blow_up())
     if plan.sides is None or not any(bool(result == one) for one in lost):
         return sentence
     # Of what is differentiated only the values are wanted, and they are known.

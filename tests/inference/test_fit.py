@@ -8,6 +8,7 @@ import optax
 import optimistix as optx
 import pytest
 import scipy.optimize
+import scipy.stats
 
 from diffsim._results import RESULTS
 from diffsim.inference import Fit, FitOptions, Free, Gaussian, fisher, fit
@@ -385,3 +386,25 @@ def test_whitened_data_give_generalized_least_squares():
     # the default tolerance of a fit
     np.testing.assert_allclose(found.values, exact, rtol=1e-8)
     np.testing.assert_allclose(found.covariance, np.linalg.inv(matrix), rtol=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(1.0, 3.0, 12)])
+def test_log_prob_of_an_unknown_sigma_is_that_of_its_most_likely_value(weights):
+    """So that ratios of likelihoods are right, and AIC is of the same number."""
+    x, rng = np.linspace(0.0, 1.0, 12), np.random.default_rng(0)
+    data = 1 + 2 * x + 0.1 * rng.normal(size=12)
+    noise = Gaussian() if weights is None else Gaussian(weights, relative=True)
+    found = fit(lambda p: p[0] + p[1] * x, jnp.zeros(2), data, noise=noise)
+    left = data - found.values[0] - found.values[1] * x
+    each = np.ones(12) if weights is None else weights
+    sigma = each * np.sqrt(np.mean((left / each) ** 2))
+    exact = scipy.stats.norm.logpdf(left, 0, sigma).sum()
+    np.testing.assert_allclose(found.log_prob, exact, rtol=1e-12)
+    np.testing.assert_allclose(found.aic, 4 - 2 * exact, rtol=1e-12)
+
+
+def test_reduced_chi2_without_degrees_of_freedom_is_no_number():
+    for used in (slice(None), slice(2)):
+        data = jnp.ones(3)[used]
+        found = fit(lambda p, s=used: p[s], jnp.zeros(3), data, noise=Gaussian(0.1))
+        assert found.dof <= 0 and jnp.isnan(found.chi2_reduced)

@@ -75,3 +75,12 @@ def test_bias_ignores_masked_data():
     delta = jnp.where(USED, 0.3 - 0.2 * TIMES, jnp.nan)
     np.testing.assert_allclose(forecast.bias(delta), [0.3, -0.2], atol=1e-12)
     assert np.all(np.isfinite(jax.jacrev(forecast.bias)(delta)))
+
+
+def test_rows_of_a_covariance_under_its_mask_may_be_unknown(dropped):
+    matrix = 0.01 * np.eye(6)
+    matrix[~USED], matrix[:, ~USED] = np.nan, np.nan
+    noise = Gaussian(covariance=matrix, mask=USED)
+    found = fit(line, START, np.where(USED, DATA, np.nan), noise=noise)
+    np.testing.assert_allclose(found.values, dropped.values, rtol=1e-12)
+    np.testing.assert_allclose(found.stderr, dropped.stderr, rtol=1e-12)

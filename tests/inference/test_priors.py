@@ -182,3 +182,34 @@ def test_own_likelihood_without_curvature_far_away_is_fitted(start):
     values = best(loss, np.array([0.9, 0.5]))
     np.testing.assert_allclose(found.values, values, atol=1e-5)
     np.testing.assert_allclose(found.stderr, error_bars(loss, values), rtol=1e-4)
+
+
+def test_fit_stays_in_the_support_of_a_prior_on_a_function():
+    """Whose optimum is outside: the fit ends at the end, and says so."""
+    data = np.array([-2.8, -3.0, -3.2])
+    prior = Prior(lambda m: m["a"], HALF_NORMAL)
+    found = ds.fit(
+        lambda m: m["a"] * jnp.ones(3),
+        {"a": 0.5},
+        data,
+        noise=Gaussian(0.1),
+        priors=[prior],
+    )
+    np.testing.assert_allclose(found.values, 0, atol=1e-9)
+    assert found.status == RESULTS.no_progress
+
+
+def test_prior_on_an_order_keeps_it():
+    """Of two decays that may be exchanged; begun out of order, there is no density."""
+    t = np.linspace(0.0, 1.0, 30)
+
+    def decays(m):
+        return jnp.exp(-m["k"][0] * t) + jnp.exp(-m["k"][1] * t)
+
+    data = decays({"k": np.array([1.0, 4.0])})
+    order = Prior(lambda m: m["k"][1] - m["k"][0], HALF_NORMAL)
+    given = {"noise": Gaussian(0.001), "priors": [order]}
+    found = ds.fit(decays, {"k": jnp.array([2.9, 3.0])}, data, **given)
+    np.testing.assert_allclose(found.values, [1, 4], rtol=1e-3)
+    turned = ds.fit(decays, {"k": jnp.array([3.9, 1.0])}, data, **given)
+    assert turned.status == RESULTS.prior_not_finite

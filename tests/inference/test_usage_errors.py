@@ -84,7 +84,10 @@ def batch():
         ({"data": X[:4]}, r"the prediction must have the shape of the data, \(4,\)"),
         ({"data": {"y": X}}, "the prediction must be a pytree like the data"),
         ({"data": ()}, "data must hold at least one number"),
-        ({"data": X + 1j}, "data must be real numbers, got dtype complex128"),
+        (
+            {"data": X + 1j},
+            r"data must be real numbers, got dtype complex128; .*jnp\.stack",
+        ),
         ({"data": "x"}, "data must be real numbers.*got 'x'"),
         ({"data": None}, r"^data must be .*fisher"),
         ({"noise": 0.1}, r"noise must be a likelihood.*got float.*Gaussian\(sigma\)"),

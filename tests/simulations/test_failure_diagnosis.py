@@ -225,6 +225,19 @@ def test_blow_up_at_fixed_steps_is_reported_with_its_time():
         simulate(Square(jnp.asarray(1.0)), 10.0, Method(diffrax.Euler(), 0.1))
 
 
+def test_blow_up_of_a_field_is_told_in_words_for_fields():
+    law = pde.Diffusion(0.01, lambda t, x, u: u**2)
+    bar = pde.Evolution(law, jnp.ones(8), pde.Grid(8), pde.Neumann())
+    with pytest.raises(RuntimeError, match=r"Diffusion blew up .* The field") as found:
+        simulate(bar, 2.0)
+    assert "softening" not in str(found.value)
+    law = pde.Wave(1.0, source=lambda t, x, u: u**3)
+    string = pde.Evolution(law, jnp.ones((2, 8)), pde.Grid(8), pde.Neumann())
+    method = Method(integrators.Leapfrog(), 0.01)
+    found = simulate(string, 20.0, method, throw=False)
+    assert found.result == ds.RESULTS.field_not_finite
+
+
 def waves(steps, amplitude=1.0):
     (x,) = _GRID.centers
     start = amplitude * jnp.sin(2 * jnp.pi * x) + 1e-6 * jnp.cos(63 * jnp.pi * x)

@@ -17,7 +17,7 @@ from ._covariance import (
     StandardDeviations,
     quadratic,
 )
-from ._dense_covariance import CholeskyFactor, DenseCovariance
+from ._dense_covariance import CholeskyFactor, DenseCovariance, without_masked
 from ._layout import DataLayout
 from ._likelihood import (
     AbstractComparison,
@@ -115,7 +115,7 @@ class Gaussian(AbstractLikelihood):
             _check_no_covariance(sigma)
         self.sigma = as_scale("sigma", sigma, mask)
         self.mask = mask
-        self.covariance = _covariance(covariance, cholesky)
+        self.covariance = _covariance(covariance, cholesky, mask)
         self.relative = relative
         self.jitter, self.offset = (
             jax.tree.map(lambda leaf, name=name: as_floating(name, leaf), given)
@@ -276,12 +276,19 @@ def _check_one(given: dict[str, Any]):
         )
 
 
-def _covariance(covariance: Any, cholesky: Any) -> AbstractCovariance | None:
+def _covariance(
+    covariance: Any, cholesky: Any, mask: PyTree[Any]
+) -> AbstractCovariance | None:
     if cholesky is not None:
         return CholeskyFactor(cholesky)
     if covariance is None or isinstance(covariance, AbstractCovariance):
         return covariance
-    return DenseCovariance(covariance)
+    matrix = as_floating("covariance", covariance)
+    used = [jnp.ravel(leaf) for leaf in jax.tree.leaves(mask)]
+    if used and matrix.shape == 2 * (sum(leaf.size for leaf in used),):
+        # What there is no datum for may be unknown.
+        matrix = without_masked(matrix, jnp.concatenate(used))
+    return DenseCovariance(matrix)
 
 
 def _check_no_covariance(sigma: PyTree[Any]):

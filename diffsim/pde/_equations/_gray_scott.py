@@ -47,6 +47,10 @@ class GrayScott(AbstractReactionDiffusion):
 
     **Good values:** Pearson's 2e-5 and 1e-5 on a square of 2.5 with 256 cells along it;
     F = 0.04, k = 0.06 makes stripes, F = 0.025, k = 0.06 spots.
+
+    **Limits:** in Fourier space a start that jumps, as Pearson's square does, rings,
+    and v is negative beside it at first; smooth it over four cells, or take finite
+    volumes (mathematics).
     """
 
     feed: Any

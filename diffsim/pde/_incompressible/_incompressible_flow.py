@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool
 
 from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
+from ..._results import RESULTS
 from ..._types import Numbers, PyTree
 from ..._validation import all_hold, as_floating, check_number
 from ...simulations import AbstractSimulation, Method
@@ -183,6 +184,9 @@ class IncompressibleFlow(AbstractSimulation):
 
     def default_method(self) -> Method:
         return Method(diffrax.Tsit5(), max_steps=100_000)
+
+    def blow_up(self) -> RESULTS:
+        return RESULTS.field_not_finite
 
     def observe(self, t: Any, y: PyTree) -> Array:
         space, t = self._space, self._time(t)
