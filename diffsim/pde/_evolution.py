@@ -47,6 +47,7 @@ from ._equations import (
     ShallowWater,
     check_coefficients,
     check_positive_boundary,
+    with_diffusivities_on_faces,
 )
 from ._field_axes import FieldAxes
 from ._finite_volume import MUSCL, Upwind
@@ -192,6 +193,13 @@ class Evolution(AbstractSimulation):
     def state_axes(self) -> FieldAxes:
         names = self.equation.channel_names(self.grid.ndim)
         return FieldAxes.of(names, self.grid, self.boundary)
+
+    def prepared(self) -> "Evolution":
+        if not isinstance(self.discretization, FiniteVolume):
+            return self
+        dtype = jax.eval_shape(lambda: self.initial_field).dtype
+        equation = with_diffusivities_on_faces(self.equation, self.domain, dtype)
+        return eqx.tree_at(lambda run: run.equation, self, equation)
 
     def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         dtype = jax.eval_shape(lambda: self.initial_field).dtype

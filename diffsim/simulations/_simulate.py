@@ -260,6 +260,7 @@ def _simulate(
     It has `begun` at a given place, and goes on from a later one.
     """
     start, restart = begun
+    simulation = simulation.prepared()
     y0 = simulation.initial_state()
     y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     check_precision(y0)

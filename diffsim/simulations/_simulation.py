@@ -100,6 +100,13 @@ class AbstractSimulation(eqx.Module):
         """
         del method
 
+    def prepared(self) -> "AbstractSimulation":
+        """Return the same for a run, with what no step changes worked out; self.
+
+        Its rates are those of this one, and so are its derivatives.
+        """
+        return self
+
     def blow_up(self) -> RESULTS:
         """Return the name of a failure in which the state is lost to infinity or NaN.
 
