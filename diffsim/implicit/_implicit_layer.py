@@ -13,7 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
-from .._linalg import machine_epsilon, max_norm
+from .._linalg import machine_epsilon, matmul, max_norm
 from .._primitives import closure_convert
 from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
 from .._types import PyTree
@@ -290,7 +290,7 @@ def _is_least(function, y, theta, start, here) -> Array:
     probe = _hundredth(y, start)
     _, change = jax.jvp(lambda z: function(z, theta), (y,), (probe,))
     value, change = ravel_pytree(here)[0], ravel_pytree(change)[0]
-    return jnp.abs(value @ change) <= 1e-5 * (value @ value)
+    return jnp.abs(matmul(value, change)) <= 1e-5 * matmul(value, value)
 
 
 def _is_certain(solver) -> bool:

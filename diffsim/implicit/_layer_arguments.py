@@ -60,12 +60,9 @@ def in_type_of(
         new = [
             a.astype(jnp.result_type(a, b)) for a, b in zip(leaves, made, strict=True)
         ]
-        if all(
-            a.dtype == b.dtype and not a.weak_type
-            for a, b in zip(leaves, new, strict=True)
-        ):
-            return y, found
         y = jax.tree.unflatten(structure, new)
+        if all(a.dtype == b.dtype for a, b in zip(leaves, new, strict=True)):
+            return y, found
 
 
 def _check_arrays(name: str, found: PyTree) -> None:

@@ -194,7 +194,7 @@ class Evolution(AbstractSimulation):
         names = self.equation.channel_names(self.grid.ndim)
         return FieldAxes.of(names, self.grid, self.boundary)
 
-    def prepared(self) -> "Evolution":
+    def prepare(self) -> "Evolution":
         if not isinstance(self.discretization, FiniteVolume):
             return self
         dtype = jax.eval_shape(lambda: self.initial_field).dtype

@@ -219,8 +219,7 @@ def _run_to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
         first = part(outputs, about=about) if run.about.hushed else found
         found = continue_run(lambda *a: part(*a, about=about), first, outputs)
         if run.about.hushed:
-            ok = found.result == RESULTS.successful
-            found = nan_unless(found, jnp.asarray(ok))
+            found = nan_unless(found, jnp.asarray(found.result == RESULTS.successful))
     failed = not found.result.is_traced() and not is_outcome(
         found.result, RESULTS.successful
     )
@@ -260,7 +259,7 @@ def _simulate(
     It has `begun` at a given place, and goes on from a later one.
     """
     start, restart = begun
-    simulation = simulation.prepared()
+    proper, simulation = simulation.is_valid(), simulation.prepare()
     y0 = simulation.initial_state()
     y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     check_precision(y0)
@@ -273,7 +272,6 @@ def _simulate(
     epoch = Epoch(t0, dtype)
     check_dynamics(simulation, plan.method.solver, epoch.at(epoch.zero), y0)
     times, elapsed = (jnp.atleast_1d(jnp.asarray(x, dtype)) for x in outputs)
-    # Of traced times it is known only here; the run goes nowhere for such a one.
     known = jnp.isfinite(elapsed)
     elapsed = jnp.where(known, elapsed, 0)
     plan = with_step_size_control(
@@ -298,9 +296,7 @@ def _simulate(
         states = nan_after(states, known, result == RESULTS.successful)
     if run.reached is not None:
         states = nan_after(states, run.reached, result == RESULTS.successful)
-    # An adaptive run that starts at NaN rejects its steps until there are no more.
     result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
-    proper = simulation.is_valid()
     result = RESULTS.where(proper, result, RESULTS.invalid_parameter)
     if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
@@ -308,7 +304,6 @@ def _simulate(
     # Until a run fails its states are right; of improper parameters none is.
     ok = (result == RESULTS.successful) if about.hushed else proper
     states, final, found = nan_unless((states, final, found), ok)
-    # Of what another `observe` makes of them nobody knows the axes.
     axes = simulation.state_axes() if about.observe is None else None
     times, steps = outputs.times, run.ends
     return Trajectory(times, states, result, run.stats, final, steps, found, axes=axes)

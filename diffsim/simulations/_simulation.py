@@ -100,7 +100,7 @@ class AbstractSimulation(eqx.Module):
         """
         del method
 
-    def prepared(self) -> "AbstractSimulation":
+    def prepare(self) -> "AbstractSimulation":
         """Return the same for a run, with what no step changes worked out; self.
 
         Its rates are those of this one, and so are its derivatives.

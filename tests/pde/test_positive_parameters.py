@@ -170,3 +170,15 @@ def test_run_of_invalid_parameters_is_nan_where_nothing_raises():
     each = jnp.array([0.1, -0.1, jnp.nan])
     for values in (jax.vmap(total)(each), jax.vmap(jax.grad(total))(each)):
         np.testing.assert_array_equal(np.isnan(values), [False, True, True])
+
+
+def test_one_improper_cell_makes_a_run_invalid():
+    """Whatever its mean with a proper one is on the faces."""
+
+    @jax.jit
+    def outcome(D):
+        run = pde.Evolution(pde.Diffusion(D), jnp.ones(8), pde.Grid(8), pde.Neumann())
+        return ds.simulate(run, 0.1, throw=False).result
+
+    assert outcome(jnp.ones(8).at[3].set(-0.1)) == _IMPROPER
+    assert outcome(jnp.ones(8)) == ds.RESULTS.successful

@@ -302,7 +302,7 @@ def _check_solver(solver: Any, system: HelmholtzOperator):
         raise ValueError(objection)
 
 
-def _on_faces_or_in_cells(given: Any, domain: Domain) -> Any:
+def _on_faces_or_in_cells(given: Any, domain: Domain) -> Array | tuple[Array, ...]:
     if not isinstance(given, tuple):
         return _field("coefficient", given, domain)
     faces = tuple(as_floating("coefficient", one) for one in given)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -18,6 +18,8 @@ from .._finite_volume import shapes_on_faces, values_on_faces
 from .._fourier import FourierBasis
 
 
+_Equation = TypeVar("_Equation")
+
 #: Arguments of functions: the time, the places (axis, *grid), and the field.
 _ARGUMENTS = ("t", "x", "u")
 
@@ -32,7 +34,9 @@ def coefficient(
     return array_or_function(name, given, arguments)
 
 
-def diffusivity_coefficient(name: str, given: Any) -> Any:
+def diffusivity_coefficient(
+    name: str, given: Any
+) -> Array | tuple[Array, ...] | Callable:
     """Validate a number, a field, a tuple of fields on faces, or a function."""
     if isinstance(given, tuple) and any(map(jnp.ndim, given)):
         return tuple(as_floating(name, one) for one in given)
@@ -67,14 +71,16 @@ def diffusivity_on_faces(
     return values_on_faces(k, domain, u.dtype, face_mean or "harmonic")
 
 
-def with_diffusivities_on_faces(equation: Any, domain: Domain, dtype: Any) -> Any:
+def with_diffusivities_on_faces(
+    equation: _Equation, domain: Domain, dtype: Any
+) -> _Equation:
     """The equation with its fields of diffusivity on faces, made once a run.
 
     And not in every step of it, and of every column of its derivative.
     """
     mean = getattr(equation, "face_mean", None) or "harmonic"
 
-    def on_faces(given: Any) -> Any:
+    def on_faces(given):
         is_field = isinstance(given, jax.Array) and given.ndim
         return tuple(values_on_faces(given, domain, dtype, mean)) if is_field else given
 

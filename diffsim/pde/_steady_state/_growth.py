@@ -26,7 +26,7 @@ _OUTSIDE = 0.1
 
 
 class Growth(NamedTuple):
-    """What grows fastest beside a state: its rate, and the wave."""
+    """The largest rate of growth beside a state, and the wave that has it."""
 
     rate: Float[Array, ""]
     wave: PyTree[Array]

@@ -157,13 +157,13 @@ class PseudoTransient(AbstractInexactNewton):
         there = fn(moved, args)[0]
         bent = jax.tree.map(lambda f, s: f - s / state.step, there, move)
         size, lost = self._length(there), self._length(bent) / state.residual
-        growth = self._growth(value, move, state)
+        growth = self._growth_rate(value, move, state)
         # Past 1/ρ a step goes back to where things grow from. False if anything is NaN.
         taken = (lost <= _LOST) & (state.step * growth < 1)
         y = jax.tree.map(lambda a, b: jnp.where(taken, a, b), moved, y)
         return y, self._next(y, move, state, size, lost, growth), aux
 
-    def _growth(self, value, move, state: _State) -> Array:
+    def _growth_rate(self, value, move, state: _State) -> Array:
         """ρ, the rate at which a step grows by A, where it is taken for growth."""
         assert isinstance(self.linear_solver, Krylov)
         inner = self.linear_solver.inner
