@@ -203,10 +203,12 @@ def _search(
     # Where the answer has its derivative by the equation, nothing is asked of this one.
     inner = optx.ImplicitAdjoint() if isinstance(adjoint, ImplicitAdjoint) else adjoint
     # Optimistix has steps of the default type, whatever y is.
+    own = isinstance(solver, AbstractInexactNewton)
+    widen = (lambda tree: tree) if own else _at_least_default
     found = kind.find(
-        lambda z, theta: _at_least_default(closed(_like(z, y), theta)),
+        lambda z, theta: widen(closed(_like(z, y), theta)),
         solver,
-        _at_least_default(y),
+        widen(y),
         theta,
         max_steps=max_steps,
         throw=False,

@@ -169,7 +169,10 @@ class PseudoTransient(AbstractInexactNewton):
         inner = self.linear_solver.inner
         length = inner(move, move)
         found = 1 / state.step - inner(value, move) / jnp.where(length > 0, length, 1)
-        return jnp.where(state.doubts < _DOUBTS, jnp.maximum(found, 0), 0)
+        # Of a step as small as rounding the direction says nothing.
+        least = machine_epsilon(move) ** 0.5 * state.scale
+        told = (state.doubts < _DOUBTS) & (self.norm(move) > least)
+        return jnp.where(told, jnp.maximum(found, 0), 0)
 
     def _next(self, y, move, state: _State, size, lost, growth) -> _State:
         eps = machine_epsilon(y)

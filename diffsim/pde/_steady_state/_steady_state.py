@@ -184,7 +184,8 @@ def _search(max_steps: int, attracting: bool, how, function, guess, theta):
         inverse, _ = _preconditioned_jacobian(
             linear_solver, function, jax.lax.stop_gradient(y), theta
         )
-        return inverse(function(y, theta))
+        found = inverse(function(y, theta))
+        return jax.tree.map(lambda a, b: a.astype(b.dtype), found, y)
 
     def attempt(carry):
         start, *_, steps, tries = carry
