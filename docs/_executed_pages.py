@@ -22,7 +22,8 @@ from mkdocs.structure.files import File
 log = logging.getLogger("mkdocs.hooks.executed_pages")
 
 DOCS = pathlib.Path(__file__).parent
-# Of the processor, for one page and for all of them; a busy machine changes nothing.
+# Of a processor of fixed speed (`slowness` of _run_page.py), for a page and for all of
+# them; a busy or slow machine changes nothing.
 SECONDS, SECONDS_IN_ALL = 60, 480
 PATIENCE = 600  # seconds on the clock, for a page that hangs
 
