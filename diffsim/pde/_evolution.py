@@ -40,6 +40,8 @@ from ._equations import (
     AbstractSecondOrderInTime,
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
+    AdvectionDiffusion,
+    Diffusion,
     Euler,
     NavierStokesVelocity,
     NavierStokesVorticity,
@@ -47,10 +49,9 @@ from ._equations import (
     ShallowWater,
     check_coefficients,
     check_positive_boundary,
-    with_diffusivities_on_faces,
 )
 from ._field_axes import FieldAxes
-from ._finite_volume import MUSCL, Upwind
+from ._finite_volume import MUSCL, Upwind, values_on_faces
 from ._grid import Grid
 from ._time_step import LinearizedModes, warn_if_unstable
 
@@ -195,11 +196,18 @@ class Evolution(AbstractSimulation):
         return FieldAxes.of(names, self.grid, self.boundary)
 
     def prepare(self) -> "Evolution":
-        if not isinstance(self.discretization, FiniteVolume):
+        law = self.equation
+        # Users' own equations may read the field.
+        known = type(law) in (AdvectionDiffusion, Diffusion)
+        if not known or not isinstance(self.discretization, FiniteVolume):
+            return self
+        D = law.diffusivity
+        if not isinstance(D, jax.Array) or not D.ndim:
             return self
         dtype = jax.eval_shape(lambda: self.initial_field).dtype
-        equation = with_diffusivities_on_faces(self.equation, self.domain, dtype)
-        return eqx.tree_at(lambda run: run.equation, self, equation)
+        faces = values_on_faces(D, self.domain, dtype, law.face_mean or "harmonic")
+        at = lambda run: run.equation.diffusivity  # noqa: E731
+        return eqx.tree_at(at, self, tuple(faces))
 
     def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         dtype = jax.eval_shape(lambda: self.initial_field).dtype

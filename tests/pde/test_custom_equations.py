@@ -117,3 +117,36 @@ def test_invalid_custom_equations_raise():
         ds.simulate(pde.Evolution(Forgetful(0.3), jnp.ones(16), grid), 0.1)
     with pytest.raises(ValueError, match="Spreading must be a property that returns a"):
         pde.Evolution(Spreading(), jnp.ones(16), grid)
+
+
+class Cooling(pde.Diffusion):
+    """Reads the field of its parent."""
+
+    def reaction(self, t, x, u):
+        return -self.diffusivity * u
+
+
+class Seeping(pde.AbstractFiniteVolumeEquation):
+    """Names a field of its own as equations of this library do."""
+
+    diffusivity: jax.Array
+
+    def channels(self, ndim):
+        return 1
+
+    def rate(self, t, u, domain):
+        return self.diffusivity * pde.laplacian(u, domain) - self.diffusivity * u
+
+    def default_method(self, domain):
+        return ds.Method(diffrax.Tsit5())
+
+
+@pytest.mark.parametrize("law", [Cooling, Seeping])
+def test_fields_of_own_equations_stay_what_they_are(law):
+    """exp(−D (λ + 1) t), with the λ of the discrete equation."""
+    line, D = pde.Grid(16), 0.1
+    start = jnp.sin(np.pi * line.centers[0])
+    run = pde.Evolution(law(jnp.full(16, D)), start, line, pde.Dirichlet())
+    found = ds.simulate(run, 0.5, rtol=1e-9).states[0]
+    wave = 4 * 16**2 * np.sin(np.pi / 32) ** 2
+    np.testing.assert_allclose(found, np.exp(-D * (wave + 1) * 0.5) * start, rtol=1e-6)

@@ -103,7 +103,22 @@ LOST = {
     "instability": lambda adjoint: particle(None, True, 30.0, adjoint),
     "chaos": lambda adjoint: scattered(500.0, adjoint),
 }
+
+
+def turned(adjoint):
+    """x'' = −k x over a whole period of leapfrog: at rest at both ends."""
+    step = np.sqrt(2 - 2 * np.cos(2 * np.pi / 100))
+
+    def after(k):
+        method = ds.Method(integrators.Leapfrog(), step, adjoint=adjoint)
+        state = ds.simulate(Particle(-k), 100 * step, method).states
+        return jnp.sum(state)
+
+    return after
+
+
 KEPT = {
+    "at rest at both ends": turned,
     "absorbed": lambda adjoint: absorbed(1.0, adjoint),
     "weak friction": lambda adjoint: particle(0.5, True, 6.0, adjoint),
     "instability": lambda adjoint: particle(None, True, 3.0, adjoint),

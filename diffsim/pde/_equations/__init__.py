@@ -4,7 +4,7 @@ from ._advection_diffusion import AdvectionDiffusion
 from ._allen_cahn import AllenCahn
 from ._burgers import Burgers
 from ._cahn_hilliard import CahnHilliard
-from ._coefficients import check_coefficients, with_diffusivities_on_faces
+from ._coefficients import check_coefficients
 from ._conservation_law import (
     AbstractConservationLaw,
     check_positive_boundary,
@@ -61,5 +61,4 @@ __all__ = [
     "check_coefficients",
     "check_positive_boundary",
     "flux_divergence",
-    "with_diffusivities_on_faces",
 ]

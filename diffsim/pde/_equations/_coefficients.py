@@ -1,11 +1,8 @@
 """Coefficients: numbers, fields or functions."""
 
 from collections.abc import Callable
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -17,8 +14,6 @@ from .._domain import Domain
 from .._finite_volume import shapes_on_faces, values_on_faces
 from .._fourier import FourierBasis
 
-
-_Equation = TypeVar("_Equation")
 
 #: Arguments of functions: the time, the places (axis, *grid), and the field.
 _ARGUMENTS = ("t", "x", "u")
@@ -69,29 +64,6 @@ def diffusivity_on_faces(
         moves = callable(given) and depends_on_first(evaluate, u)
         face_mean = "arithmetic" if moves else "harmonic"
     return values_on_faces(k, domain, u.dtype, face_mean or "harmonic")
-
-
-def with_diffusivities_on_faces(
-    equation: _Equation, domain: Domain, dtype: Any
-) -> _Equation:
-    """The equation with its fields of diffusivity on faces, made once a run.
-
-    And not in every step of it, and of every column of its derivative.
-    """
-    mean = getattr(equation, "face_mean", None) or "harmonic"
-
-    def on_faces(given):
-        is_field = isinstance(given, jax.Array) and given.ndim
-        return tuple(values_on_faces(given, domain, dtype, mean)) if is_field else given
-
-    for name in ("diffusivity", "viscosity"):
-        given = getattr(equation, name, None)
-        if isinstance(given, jax.Array) and given.ndim:
-            equation = eqx.tree_at(attrgetter(name), equation, on_faces(given))
-    if isinstance(pair := getattr(equation, "diffusivity_pair", None), tuple):
-        new = tuple(map(on_faces, pair))
-        equation = eqx.tree_at(attrgetter("diffusivity_pair"), equation, new)
-    return equation
 
 
 def positive_diffusivities(

@@ -29,10 +29,10 @@ class Reversible(AbstractScanAdjoint):
     forward time, against 3 to 4 times with the past stored.
 
     **Raises:** `RuntimeError` where the run, stepped backwards, comes to another start
-    than it had, by more than 1e-6 of the state (1e-3 in float32): rounding grows on the
-    way back through damping, by exp(∫σ dt), and in a chaotic run as it does forwards,
-    and forces may not be the same backwards. The gradient is NaN then where failures do
-    not raise, as in `fit` and `sweep`.
+    than it had, by more than 1e-6 of the largest that the state has been (2e-3 in
+    float32): rounding grows on the way back through damping, by exp(∫σ dt), and in a
+    chaotic run as it does forwards, and forces may not be the same backwards. The
+    gradient is NaN then where failures do not raise, as in `fit` and `sweep`.
 
     **Limits:** reverse mode only (mathematics of the trade: forward mode needs no
     memory to begin with); time-symmetric fixed-step solvers only, others are refused.

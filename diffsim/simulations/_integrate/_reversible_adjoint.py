@@ -62,7 +62,7 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter, raises
     steps = jnp.asarray(schedule.steps)
     inner = stepper.start(last, steps).y
     inner_bar = jax.tree.map(jnp.zeros_like, inner)
-    carry = (inner, inner_bar, stepper_bar, steps)
+    carry = (inner, inner_bar, stepper_bar, steps, _sizes(inner))
     floating, rest = eqx.partition(stepper, eqx.is_inexact_array)
 
     def state(inner, floating, n):
@@ -73,35 +73,43 @@ def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter, raises
 
     def segment(carry, xs):
         count, arriving = xs
-        inner, inner_bar, stepper_bar, n = carry
+        inner, inner_bar, stepper_bar, n, sizes = carry
         _, pull = jax.vjp(lambda z, f: state(z, f, n), inner, floating)
         inner_bar, stepper_bar = jax.tree.map(
             jnp.add, (inner_bar, stepper_bar), pull(arriving)
         )
-        carry = (inner, inner_bar, stepper_bar, n)
+        carry = (inner, inner_bar, stepper_bar, n, sizes)
         return _segment_vjp(stepper, schedule.size, carry, count), None
 
     xs = (steps_per_segment(schedule), kept_bar)
-    inner, inner_bar, stepper_bar, n = jax.lax.scan(segment, carry, xs, reverse=True)[0]
+    carry, _ = jax.lax.scan(segment, carry, xs, reverse=True)
+    inner, inner_bar, stepper_bar, n, sizes = carry
     first = stepper.state(Carry(inner, None, None), n)
     _, pull = jax.vjp(start, first, floating)
     y_bar, more = pull(inner_bar)
     bars = y_bar, jax.tree.map(jnp.add, stepper_bar, more)
-    lost = _is_lost(first, y0_and_stepper[0], last)
+    lost = _is_lost(inner, start(y0_and_stepper[0], floating), sizes)
     if raises:
         bars = eqx.error_if(bars, lost, _LOST)
     return nan_unless(bars, ~lost)
 
 
-def _is_lost(first: PyTree[Array], y0: PyTree[Array], last: PyTree[Array]) -> Array:
-    """Whether the run came back to another start, beyond 1e-6 of the state."""
+def _is_lost(first: PyTree[Array], start: PyTree[Array], sizes: PyTree[Array]) -> Array:
+    """Whether a run came back to another start, by 1e-6 of the largest it has been.
 
-    def one(back, start, end):
-        scale = jnp.maximum(jnp.max(jnp.abs(start)), jnp.max(jnp.abs(end)))
-        allowed = jnp.finfo(start.dtype).eps ** 0.375 * scale
-        return ~jnp.all(jnp.abs(back - start) <= allowed)
+    A velocity may be zero at both ends, after a whole period.
+    """
 
-    return jnp.any(jnp.stack(jax.tree.leaves(jax.tree.map(one, first, y0, last))))
+    def one(first, start, size):
+        allowed = jnp.finfo(start.dtype).eps ** 0.384 * size
+        return ~jnp.all(jnp.abs(first - start) <= allowed)
+
+    return jnp.any(jnp.stack(jax.tree.leaves(jax.tree.map(one, first, start, sizes))))
+
+
+def _sizes(y: PyTree[Array]) -> PyTree[Array]:
+    """The largest entry of each leaf."""
+    return jax.tree.map(lambda a: jnp.max(jnp.abs(a), initial=0), y)
 
 
 def _fill_cotangents(
@@ -123,14 +131,15 @@ def _segment_vjp(stepper: Stepper, size: int, carry, count):
         return moving.advance(Carry(y, None, None), n, length).y
 
     def one(carry, index):
-        y, y_bar, stepper_bar, n = carry
+        y, y_bar, stepper_bar, n, sizes = carry
         length = segment_length(stepper, index, count)
         before = n - (1 if count is None else (index < count))
         y = stepper.retreat(Carry(y, None, None), n, before, length).y
         _, pull = jax.vjp(lambda y, f: advance(y, f, before, length), y, floating)
         y_bar, more = pull(y_bar)
         stepper_bar = jax.tree.map(jnp.add, stepper_bar, more)
-        return (y, y_bar, stepper_bar, before), None
+        sizes = jax.tree.map(jnp.maximum, sizes, _sizes(y))
+        return (y, y_bar, stepper_bar, before, sizes), None
 
     indices = None if count is None else jnp.arange(size)
     unroll = unroll_factor(stepper, carry[0])
