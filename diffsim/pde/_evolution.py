@@ -51,7 +51,7 @@ from ._equations import (
     check_positive_boundary,
 )
 from ._field_axes import FieldAxes
-from ._finite_volume import MUSCL, Upwind, values_on_faces
+from ._finite_volume import values_on_faces
 from ._grid import Grid
 from ._time_step import LinearizedModes, warn_if_unstable
 
@@ -197,12 +197,14 @@ class Evolution(AbstractSimulation):
 
     def prepare(self) -> "Evolution":
         law = self.equation
-        # Users' own equations may read the field.
-        known = type(law) in (AdvectionDiffusion, Diffusion)
-        if not known or not isinstance(self.discretization, FiniteVolume):
+        if not isinstance(law, AdvectionDiffusion | Diffusion):
             return self
         D = law.diffusivity
-        if not isinstance(D, jax.Array) or not D.ndim:
+        is_field = isinstance(D, jax.Array) and bool(D.ndim)
+        # Equations of users' own may read the field.
+        is_ours = type(law) in (AdvectionDiffusion, Diffusion)
+        in_cells = isinstance(self.discretization, FiniteVolume)
+        if not (is_field and is_ours and in_cells):
             return self
         dtype = jax.eval_shape(lambda: self.initial_field).dtype
         faces = values_on_faces(D, self.domain, dtype, law.face_mean or "harmonic")
@@ -351,8 +353,10 @@ def describe_blow_up(evolution: Any, t: Any, y: Any) -> str:
         # A source may close over what is differentiated.
         bad = ~np.isfinite(np.asarray(jax.lax.stop_gradient(rate))).all(axis=0)
         words, cell = "", _largest_cell(bad if bad.any() else -np.min(fields, axis=0))
-    kept = isinstance(getattr(equation, "scheme", None), MUSCL | Upwind)
-    advice = "shorter steps may keep it" if kept else "MUSCL keeps it"
+    if getattr(equation, "positivity_limiter", True):
+        advice = "shorter steps may keep it"
+    else:
+        advice = "positivity_limiter=True keeps it"
     return f"{name} lost positivity{words} at {when} in cell {cell}; {advice}."
 
 

@@ -466,7 +466,7 @@ JNP, WHERE = "jax.numpy", "jnp.where"
         lambda: pde.NavierStokesVorticity(-1.0),
         r"viscosity must be positive, got -1\.0",
         lambda: on_grid(WATER, jnp.full((2, 8), -0.5)),
-        r"positive depth everywhere, got -0\.5",
+        r"no negative depth, got -0\.5",
         lambda: pde.flux_divergence(WATER, jnp.ones((2, 8)), Domain(GRID)),
         r"bottom on faces, .* take its rate\(t, u",
         lambda: Diffusion(0.1, lambda t, x, u: jnp.stack([u, u])).rate(

@@ -1,7 +1,9 @@
 """Shallow water over any bottom."""
 
+from functools import reduce
 from typing import Any, ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -27,9 +29,10 @@ from .._finite_volume import (
     Channels,
     reconstruct_both_sides,
 )
+from .._finite_volume._limiters import below_zero
 from .._grid import components
 from .._materialize import materialize
-from .._stencils import difference
+from .._stencils import average, difference
 from .._time_step import CFL
 from ._coefficients import (
     add_source,
@@ -38,9 +41,11 @@ from ._coefficients import (
     optional_coefficient,
 )
 from ._conservation_law import (
+    LEAST_SHARE,
     AbstractConservationLaw,
     courant_rate_of_law,
     high_order_flux_correction,
+    keep_positive,
     split_channels,
     states_at_faces,
     sum_fluxes,
@@ -83,18 +88,26 @@ class ShallowWater(AbstractConservationLaw):
         wind, for instance. None is without.
     - `scheme`: interpolates level, velocity and bottom to faces; None is `MUSCL()`.
     - `riemann_solver`: the flux between both sides; None is `HLL()`.
+    - `dry_depth`: length; cells with less water are land, and their velocity goes to
+        zero with the depth.
 
     Channels are h and $h\mathbf v$, along each axis; boundaries are for h and
     $\mathbf v$.
 
-    **Good values:** `ReflectingWall` for a shore, `Outflow` for open water.
+    Beds may be dry, h = 0. Between cells of which one is dry, or whose bottom steps by
+    more than their depth, fluxes are those of order 1 over the higher bottom: depths
+    stay positive at steps of `pde.CFL(0.5)`, and a lake with islands is at rest.
 
-    **Raises:** `ValueError` for a gravity that is not positive, and for a start, or a
-    wall that holds a depth, that is dry somewhere.
+    **Good values:** `ReflectingWall` for a quay, `Outflow` for open water; a
+    `dry_depth` of 1e-6 of the depths that matter.
 
-    **Limits:** water everywhere: where it runs dry the run ends in NaN and a RESULTS
-    (convenience: no wetting). At `ReflectingWall` the bottom is mirrored, at `Inflow`
-    and `Outflow` it goes on flat (convenience). Derivatives at bores: see `MUSCL`.
+    **Raises:** `ValueError` for a gravity that is not positive, for a negative depth at
+    the start, and for a wall that holds one that is not positive.
+
+    **Limits:** of order 1 at the edge of the water (mathematics). A `source` that
+    divides by the depth has to do without it where it is dry (convenience). At
+    `ReflectingWall` the bottom is mirrored, at `Inflow` and `Outflow` it goes on flat
+    (convenience). Derivatives at bores: see `MUSCL`.
     """
 
     gravity: Array
@@ -102,12 +115,15 @@ class ShallowWater(AbstractConservationLaw):
     source: Any
     scheme: AbstractReconstruction
     riemann_solver: AbstractRiemannSolver
+    dry_depth: float = eqx.field(static=True)
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1016/S0021-9991(03)00184-3",
         "10.1016/j.jcp.2005.02.006",
+        "10.1137/S1064827503431090",
     )
     positive_fields: ClassVar[tuple[str, ...]] = ("depth",)
+    positive_channels: ClassVar[tuple[int, ...]] = (0,)
     coefficients: ClassVar[tuple[str, ...]] = ("bottom", "source")
 
     def __init__(
@@ -118,6 +134,7 @@ class ShallowWater(AbstractConservationLaw):
         source: Numbers | Any = None,
         scheme: AbstractReconstruction | None = None,
         riemann_solver: AbstractRiemannSolver | None = None,
+        dry_depth: float = 1e-6,
     ):
         self.gravity = as_floating("gravity", gravity)
         self.bottom = coefficient("bottom", bottom, ("t", "x"))
@@ -128,6 +145,7 @@ class ShallowWater(AbstractConservationLaw):
         self.riemann_solver = or_default(
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLL()
         )
+        self.dry_depth = dry_depth
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (PositiveParameter("gravity", self.gravity),)
@@ -142,7 +160,11 @@ class ShallowWater(AbstractConservationLaw):
 
     def primitive(self, u: Channels) -> Channels:
         depth, *momentum = u
-        return (depth, *(m / depth for m in momentum))
+        # m/h, and behind the dry depth what goes to zero with h.
+        thin = depth < self.dry_depth
+        square = jnp.where(thin, (depth**2 + self.dry_depth**2) / 2, depth**2)
+        per_depth = jnp.where(depth < -self.dry_depth, jnp.nan, depth / square)
+        return (depth, *(m * per_depth for m in momentum))
 
     # On faces the bottom follows behind depth and velocity; it goes nowhere.
 
@@ -164,11 +186,34 @@ class ShallowWater(AbstractConservationLaw):
         return (discharge, *momentum)
 
     def wave_speeds(self, w: Channels, axis: int) -> tuple[Array, Array]:
-        waves = jnp.sqrt(self._gravity(w[0]) * w[0])
+        wet = w[0] > 0
+        waves = jnp.sqrt(jnp.where(wet, self._gravity(w[0]) * w[0], 1))
+        waves = jnp.where(wet, waves, 0)
         return w[1 + axis] - waves, w[1 + axis] + waves
 
     def odd_channels(self, axis: int) -> tuple[int, ...]:
         return (1 + axis,)
+
+    def correction_share(
+        self, change: Channels, left: Channels, right: Channels, axis: int
+    ) -> Array | None:
+        """1/(1 + q), as for `Euler`, with gh² in the place of p.
+
+        The bottom is corrected along: nothing of a lake at rest counts.
+        """
+        g = self._gravity(left[0])
+        per_depth = 1 / (left[0] + right[0] + self.dry_depth)
+        mass, *momentum, floor = (c * per_depth for c in change)
+        level = (left[0] + left[-1] + right[0] + right[-1]) / 2
+        momentum[axis] = momentum[axis] + g * level * floor
+        velocity = [(a + b) / 2 for a, b in zip(left[1:-1], right[1:-1], strict=True)]
+        pushed = [m - v * mass for m, v in zip(momentum, velocity, strict=True)]
+        changed = (
+            mass**2 * per_depth / g + sum(p**2 for p in pushed) * per_depth**2 / g**2
+        )
+        borne = 0.01 * (left[0] * per_depth * right[0] * per_depth) ** 2
+        borne = borne + float(jnp.finfo(borne.dtype).eps) ** 2
+        return borne / (borne + changed)
 
     def rate(self, t: Any, u: Array, domain: Domain) -> Array:
         spacing, ndim = domain.grid.spacing.astype(u.dtype), domain.grid.ndim
@@ -180,22 +225,21 @@ class ShallowWater(AbstractConservationLaw):
         faces = states_at_faces(self, u, domain, t)
         passing, forces = [], []
         for axis, (views, bottoms) in enumerate(zip(faces, around, strict=True)):
-            flux, floor = self._face_fluxes(views, bottoms, axis)
+            flux, floor, walls = self._face_fluxes(views, bottoms, axis)
             passing.append(flux)
-            slope = 1 / spacing[axis] * difference(floor, axis - ndim)
-            forces.append(-self._gravity(u) * (u[0] + bottom) * slope)
+            slope = (u[0] + bottom) * difference(floor, axis - ndim)
+            slope = slope + average(walls, axis - ndim)
+            forces.append(-self._gravity(u) / spacing[axis] * slope)
         rate = sum_fluxes(passing, spacing) + jnp.stack([0 * bottom, *forces])
         return add_source(rate, self.source, t, domain.grid.centers, u)
 
     def positive(self, u: Array) -> tuple[Array, ...]:
         return (u[0],)
 
-    def positive_primitive(self, w: Channels) -> Channels:
-        return (w[0],)
-
     def energy(self, t: Any, u: Array, domain: Domain) -> Array:
         depth, *momentum = u
-        kinetic = sum(m**2 for m in momentum) / depth
+        _, *velocity = self.primitive((depth, *momentum))
+        kinetic = sum(m * v for m, v in zip(momentum, velocity, strict=True))
         level = depth + 2 * self._bottom(t, u, domain)
         return (kinetic + self._gravity(u) * depth * level) / 2
 
@@ -208,9 +252,9 @@ class ShallowWater(AbstractConservationLaw):
         if is_traced(u):
             return
         shallowest = np.min(np.asarray(u)[0])
-        if not shallowest > 0:
+        if not shallowest >= 0:
             raise ValueError(
-                "initial must have a positive depth everywhere, got "
+                "initial must have no negative depth, got "
                 f"{shallowest}; channels are h and h v, and h is the height of the "
                 "free surface above the bottom"
             )
@@ -226,28 +270,59 @@ class ShallowWater(AbstractConservationLaw):
 
     def _face_fluxes(
         self, views: list[Array], bottoms: list[Array], axis: int
-    ) -> tuple[Channels, Array]:
+    ) -> tuple[Channels, Array, Array]:
         """Fluxes through faces, and the bottom below them: one for both sides.
 
         Of the bottom as of fluxes, what has derivatives as its differences: the force
         is the gradient of the pressure of a lake at rest, term by term.
         """
-        scheme = self.scheme
+        scheme, middle = self.scheme, len(views) // 2
         before, after = reconstruct_both_sides(scheme, bottoms)
-        floor = (before + after) / 2
         # Level and velocity, which have no steps over those of the bottom.
         level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
+        beside = views[middle - 1 : middle + 1]
+        low, high = bottoms[middle - 1 : middle + 1]
+        # A shore: as much water as cells have above the higher bottom of both. Of few
+        # cells a limiter tells the land from the water, a wider stencil does not.
+        near = views if scheme.width > 2 else beside
+        dry = reduce(jnp.minimum, [view[0] for view in near]) <= self.dry_depth
+        step = jnp.abs(high - low)
+        shore = dry | (jnp.minimum(beside[0][0], beside[1][0]) <= step)
+        # The higher of both to the last bit, or cells without water would lose some.
+        highest = jnp.where(high > low, high, low)
+        floor = jnp.where(shore, highest, (before + after) / 2)
 
-        def over_floor(side):
-            height, *velocity = split_channels(side)
-            return (height - floor, *velocity, floor)
-
-        sides = reconstruct_both_sides(scheme, level)
-        left, right = (over_floor(side) for side in materialize(sides))
+        share = jnp.where(shore, 0, LEAST_SHARE).astype(floor.dtype)
+        sides = [
+            keep_positive(
+                self,
+                jnp.where(
+                    shore, cell.at[0].add(bottom - floor), side.at[0].add(-floor)
+                ),
+                cell,
+                share,
+            )
+            for side, cell, bottom in zip(
+                reconstruct_both_sides(scheme, level), beside, (low, high), strict=True
+            )
+        ]
+        *sides, floor = materialize((*sides, floor))
+        left, right = ((*split_channels(side), floor) for side in sides)
         flux = materialize(self.riemann_solver.flux(self, left, right, axis))
         cells = [(*split_channels(v), b) for v, b in zip(views, bottoms, strict=True)]
-        passing = high_order_flux_correction(self, flux, cells, axis)
-        return passing, scheme.high_order_flux_correction(floor, bottoms)
+        plain = (*flux, floor)
+        smooth = high_order_flux_correction(self, plain, cells, axis)
+        *passing, floor = (
+            jnp.where(shore, a, b) for a, b in zip(plain, smooth, strict=True)
+        )
+        # Beside land the pressure is that of the level of each cell, which goes on
+        # behind it: half of both in the flux, half of their difference in the force.
+        behind, ahead = (
+            below_zero(cell[0] - (floor - bottom)) ** 2 / 2
+            for cell, bottom in zip(beside, (low, high), strict=True)
+        )
+        passing[1 + axis] += self._gravity(floor) * (behind + ahead) / 2
+        return tuple(passing), floor, behind - ahead
 
     def _gravity(self, like: Array) -> Array:
         return self.gravity.astype(like.dtype)

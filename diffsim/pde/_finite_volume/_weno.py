@@ -40,8 +40,7 @@ class WENO5(AbstractReconstruction):
     **Limits:** of order 1 at shocks, and of 4 at extrema that move, 4.6 in the mean
     square (mathematics). Variables are taken one by one, so
     that strong shocks ring by a percent where they meet (convenience: no characteristic
-    variables), and near a vacuum values may become negative (convenience: no
-    positivity). The derivative is that of the discrete map, see `MUSCL`. Float32 fields
+    variables). The derivative is that of the discrete map, see `MUSCL`. Float32 fields
     below 1e-6 are not limited: choose units (convenience).
     """
 
