@@ -1,5 +1,7 @@
 """Positivity: strong shocks, near vacua and dry beds, and their derivatives."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -130,7 +132,7 @@ def test_derivatives_are_finite_behind_blast_waves(scheme):
     np.testing.assert_allclose(slope, by_differences, rtol=1e-3)
 
 
-def pool(n, depth, bottom=0.0, width=1.0, boundary=None, **options):
+def pool(n, depth, bottom: Any = 0.0, width=1.0, boundary=None, **options):
     grid = pde.Grid(n, -width, width)
     law = pde.ShallowWater(GRAVITY, bottom, **options)
     h = depth(grid.centers[0])
