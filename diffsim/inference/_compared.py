@@ -1,10 +1,8 @@
 """`Compared`: predictions beside their data, and statistics of them."""
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._linalg import matmul
 from .._results import RESULTS, equals
@@ -45,15 +43,20 @@ def _masked(used: Array | None, prediction: Array) -> Array:
 
 
 class FitStatistics(eqx.Module):
-    """Statistics of a prediction, for the report."""
+    """Statistics of a prediction, for the report.
+
+    `at_end` are parameters whose error bars reach far beyond the end of the range of a
+    prediction, where the loss has a slope and no minimum.
+    """
 
     chi2: Float[Array, ""]
     log_prob: Float[Array, ""]
     size: Int[Array, ""]
     result: RESULTS
+    at_end: Bool[Array, " parameter"]
 
     @classmethod
-    def of(cls, found: Compared) -> "FitStatistics":
+    def of(cls, found: Compared, count: int) -> "FitStatistics":
         """Sums over the data that are used."""
         residuals = found.residuals
         log_prob = sum(one.log_prob() for one in found.comparisons)
@@ -61,14 +64,15 @@ class FitStatistics(eqx.Module):
         # An array even if nothing ran that could fail, so that states keep their type.
         result = RESULTS.where(jnp.array(False), RESULTS.successful, found.result)
         chi2 = matmul(residuals, residuals)
-        return cls(chi2, jnp.asarray(log_prob), jnp.asarray(size), result)
+        none = jnp.zeros(count, bool)
+        return cls(chi2, jnp.asarray(log_prob), jnp.asarray(size), result, none)
 
     @classmethod
-    def none(cls, dtype: Any) -> "FitStatistics":
+    def none(cls, z: Array) -> "FitStatistics":
         """Of no data, in the types that `of` returns."""
-        zero, size = jnp.zeros((), dtype), jnp.zeros((), int)
+        zero, size = jnp.zeros((), z.dtype), jnp.zeros((), int)
         result = RESULTS.where(jnp.array(False), RESULTS.successful, RESULTS.successful)
-        return cls(zero, zero, size, result)
+        return cls(zero, zero, size, result, jnp.zeros(z.shape, bool))
 
 
 def with_culprit(found: Compared) -> RESULTS:

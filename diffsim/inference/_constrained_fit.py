@@ -75,7 +75,8 @@ def crossing(
     """Where an increasing function reaches `level`, and whether `limit` came first.
 
     Of √(2ΔL), which is a straight line where the loss is a parabola, by the Illinois
-    variant of regula falsi; infinite where it never rises so far.
+    variant of regula falsi; infinite where it never rises so far. Where it ends before,
+    that is a limit, too.
     """
     low, below = 0.0, -level
     high = min(first, limit)
@@ -95,8 +96,10 @@ def crossing(
         else:
             middle = low - below * (high - low) / (above - below)
         found = rise(middle) - level
-        if abs(found) <= 1e-7 * level or high - low <= 1e-12 * high:
+        if abs(found) <= 1e-7 * level:
             return middle, False
+        if high - low <= 1e-12 * high:
+            break
         if found > 0:
             high, above = middle, found
             below = below / 2 if side > 0 else below
@@ -105,7 +108,8 @@ def crossing(
             low, below = middle, found
             above = above / 2 if side < 0 else above
             side = -1
-    return middle, False
+    # Beyond is no likelihood: the range of a prediction ends here.
+    return (middle, False) if np.isfinite(above) else (low, True)
 
 
 def coordinates(experiment: Posterior, values: Array) -> Array:

@@ -80,7 +80,7 @@ def contour(
     level = float(np.sqrt(-2 * np.log1p(-probability)))
     constrained = Constrained(experiment, fit.values, float(fit.sigma_scale))
     held = np.array(pair)
-    root = _root(fit, held) / constrained.slope[held, None]
+    root = _root(fit, constrained, held)
     best, found, at_bound = constrained.best[held], [], []
     for angle in np.arange(points) * (2 * np.pi / points):
         direction = np.cos(angle) * root[:, 0] + np.sin(angle) * root[:, 1]
@@ -105,13 +105,14 @@ def contour(
     )
 
 
-def _root(fit: Any, held: np.ndarray) -> np.ndarray:
-    """A factor of the covariance of both, by which rays are about as long."""
+def _root(fit: Any, constrained: Constrained, held: np.ndarray) -> np.ndarray:
+    """A factor of the covariance of both coordinates, by which rays are as long."""
     block = np.asarray(fit.covariance)[np.ix_(held, held)]
     if np.all(np.isfinite(block)) and np.linalg.det(block) > 0:
         sd = np.sqrt(np.diagonal(block))
-        return sd[:, None] * np.linalg.cholesky(block / np.outer(sd, sd))
-    return np.diag([first_step(fit, int(i)) for i in held])
+        unit = np.linalg.cholesky(block / np.outer(sd, sd))
+        return sd[:, None] * unit / constrained.slope[held, None]
+    return np.diag([first_step(fit, constrained, int(i)) for i in held])
 
 
 def _limit(constrained: Constrained, held: np.ndarray, direction: np.ndarray) -> float:

@@ -122,7 +122,7 @@ def initial_state(solver: Solver, z: Array) -> LevenbergMarquardtState | Descent
 def _without_jacobian(z: Array) -> LevenbergMarquardtState:
     """That of `LevenbergMarquardt`, whatever its options."""
     zero = jnp.zeros((), z.dtype)
-    aux = jax.eval_shape(lambda: Objective(zero, zero, FitStatistics.none(z.dtype)))
+    aux = jax.eval_shape(lambda: Objective(zero, zero, FitStatistics.none(z)))
     return LevenbergMarquardt().init(_UNASKED, z, None, {}, _UNASKED, aux, _NO_TAGS)
 
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from .._jit._fresh_jit import fresh_jit
+from .._linalg import matmul
 from .._results import RESULTS
 from .._types import PyTree
 from ._fisher_information import Fisher
@@ -22,7 +23,7 @@ from ._levenberg_marquardt import NEAR_ENOUGH
 from ._optimum import SearchResult
 from ._parameters import Coordinates, Parameters
 from ._posterior import FitStatistics, Posterior, likelihoods_of
-from ._trust_region import newton_length, triangular_root
+from ._trust_region import newton_step, triangular_root
 
 
 def fit_result(
@@ -89,11 +90,10 @@ def _numbers(
     """The numbers of a `Fit`, and root and scale of its information."""
     n = z.size
     values = coordinates.values(z)
-    held = jnp.zeros(n, bool) if state is None else state.held
+    held = facts.at_end
     if state is not None:
-        # Without a slope nothing pushes it there, as a jitter of 0.
-        flat = ~jnp.any(state.root[:n, :n] != 0, axis=0)
-        held = held | (flat & ((z <= limits[0]) | (z >= limits[1])))
+        scatter = jnp.where(unknown, jnp.sqrt(facts.chi2 / facts.size), 1)
+        held = held | _held(coordinates, z, state, limits, scatter)
     dof = facts.size - n + jnp.sum(held)
     sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
     root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
@@ -114,17 +114,50 @@ def _numbers(
         "log_prob": log_prob,
         "aic": 2 * k - 2 * log_prob,
         "bic": k * jnp.log(facts.size) - 2 * log_prob,
-        "remaining_sigma": _remaining_sigma(state, sigma),
-        "status": _status(searched, facts, state),
+        "remaining_sigma": _remaining_sigma(state, held, sigma),
+        "status": _status(searched, facts, state, held),
         "solver_error": jnp.full(n, jnp.nan, z.dtype),
     }, root
 
 
-def _remaining_sigma(state: Any, sigma: Array) -> Array:
+# Error bars so many times a coordinate's scale say nothing, as those of ln x at x = 0.
+_ENDLESS = 1e3
+# A coordinate so many times its scale is on its way to 0.
+_NOTHING = 1e-6
+
+
+def _held(
+    coordinates: Coordinates,
+    z: Array,
+    state: Any,
+    limits: tuple[Array, Array],
+    scatter: Array,
+) -> Bool[Array, " parameter"]:
+    """What ended at a bound, or on its way to the end of a range.
+
+    A range ends where a transform does, as that of a log at 0, and where what the
+    data see is even in a parameter, as the variance is in a jitter: there error bars
+    grow without end while the loss still falls.
+    """
+    root = state.root[:-1, :-1]
+    # Without a slope nothing pushes it there, as a jitter of 0.
+    flat = ~jnp.any(root != 0, axis=0)
+    held = state.held | (flat & ((z <= limits[0]) | (z >= limits[1])))
+    gradient = matmul(root.T, state.root[:-1, -1])
+    far = jnp.where(gradient > 0, -jnp.inf, jnp.inf).astype(z.dtype)
+    end = coordinates.values(far)
+    ends = jnp.isfinite(end) | (
+        jnp.isinf(end) & (jnp.abs(z) <= _NOTHING) & (z * far < 0)
+    )
+    endless = _ENDLESS * jnp.linalg.norm(root, axis=0) * state.scale < scatter
+    return held | (endless & ends & (gradient != 0))
+
+
+def _remaining_sigma(state: Any, held: Array, sigma: Array) -> Array:
     """In units of the error bars; the solver stops by the scatter of its own rows."""
     if state is None:
         return jnp.full_like(sigma, jnp.nan)
-    length = newton_length(state.root, state.held)
+    _, length = newton_step(state.root, held)
     return jnp.where(length == 0, 0, length / sigma)
 
 
@@ -155,7 +188,9 @@ def _log_prob(facts: FitStatistics, unknown: bool) -> Array:
     return facts.log_prob - (most_likely - facts.chi2) / 2
 
 
-def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:
+def _status(
+    searched: RESULTS, facts: FitStatistics, state: Any, held: Array
+) -> RESULTS:
     """The search's; where the prediction failed, what the simulation says of it."""
     ran = facts.result == RESULTS.successful
     blind = searched == RESULTS.prediction_not_finite
@@ -164,8 +199,15 @@ def _status(searched: RESULTS, facts: FitStatistics, state: Any) -> RESULTS:
     if state is None:
         return result
     # Small updates are no optimum: what a schedule or a line search makes them is.
-    short = (result == RESULTS.successful) & ~(state.newton <= NEAR_ENOUGH)
-    return RESULTS.where(short, RESULTS.stopped_short, result)
+    (_, before), (_, now) = (newton_step(state.root, x) for x in (state.held, held))
+    # In the units of the search, less what ended at the end of a range.
+    length = state.newton * jnp.where(before > 0, now / before, 0)
+    is_near = (state.newton <= NEAR_ENOUGH) | (length <= NEAR_ENOUGH)
+    short = (result == RESULTS.successful) & ~is_near
+    result = RESULTS.where(short, RESULTS.stopped_short, result)
+    # No step goes on at the end of the range of a prediction.
+    done = (result == RESULTS.no_progress) & is_near
+    return RESULTS.where(done, RESULTS.successful, result)
 
 
 def _tied(parameters: Parameters, values: Array, covariance: Array) -> dict[str, Any]:

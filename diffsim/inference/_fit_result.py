@@ -54,7 +54,7 @@ class Fit(eqx.Module):
 
     - `model`: the model with the best values; `values`, `start`, `lower`, `upper`,
         `at_bound`: the free parameters, where they started, their bounds, and which
-        ended at one.
+        ended at one, or where a transform or a prediction ends, as a mean at 0.
     - `stderr`, `covariance`, `correlation`: standard deviations; inf for what the data
         leave open, NaN at a bound, where the others' hold with it fixed.
     - `undetermined`: which ones the data leave open: their error bar is infinite, or it

@@ -72,15 +72,24 @@ def _misfit_warning(fit: Any) -> str:
     return f"the model misses the data: reduced chi2 would be 1 ± {spread:.2g}"
 
 
+def open_fisher(fit: Any) -> Any:
+    """The information on what no bound holds; None if that is nothing."""
+    held = [name for name, at in zip(fit.names, fit.at_bound, strict=True) if at]
+    if len(held) == len(fit.names):
+        return None
+    return fit.fisher.fix(held) if held else fit.fisher
+
+
 def partner(fit: Any, i: int) -> str:
     """With which parameter the data confuse parameter i; its own name for no effect."""
-    if fit.fisher is None or len(fit.names) > _MOST_PARAMETERS:
+    held = np.asarray(fit.at_bound)
+    if fit.fisher is None or len(fit.names) > _MOST_PARAMETERS or held[i]:
         return ""
     root = np.asarray(fit.fisher.root)
     if not np.any(root[:, i]) and fit.fisher.kind == "expected":
         return fit.names[i]
     if bool(fit.undetermined[i]):
-        for found in fit.fisher.degeneracies(above=np.inf):
+        for found in open_fisher(fit).degeneracies(above=np.inf):
             others = [name for name in found.names if name != fit.names[i]]
             if fit.names[i] in found.names and others:
                 return others[0]

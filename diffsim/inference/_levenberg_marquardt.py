@@ -23,7 +23,7 @@ from ._levenberg_marquardt_state import (
 )
 from ._trust_region import (
     adapt_radius,
-    newton_length,
+    newton_step,
     triangular_root,
     trust_region_step,
 )
@@ -199,9 +199,10 @@ class LevenbergMarquardt(
         """The same by rows and a Jacobian that are known."""
         scale = jnp.maximum(state.scale, jnp.linalg.norm(jacobian, axis=0))
         scale = jnp.where(scale > 0, scale, 1)
-        root = triangular_root(jnp.concatenate([jacobian / scale, e[:, None]], axis=1))
+        scaled = jacobian / scale
+        root = triangular_root(jnp.concatenate([scaled, e[:, None]], axis=1))
         value, sigma = _judgment(e, aux, jacobian.shape[1])
-        return Linear(root, scale, value, sigma, aux)
+        return Linear(root, matmul(scaled.T, e), scale, value, sigma, aux)
 
     def update_linearization(
         self,
@@ -214,9 +215,10 @@ class LevenbergMarquardt(
         finite = jnp.isfinite(linear.value) & jnp.all(jnp.isfinite(linear.root))
         # A derivative may be finite where its function is not.
         root = jnp.where(finite, linear.root, jnp.nan)
-        held = _held_by_bounds(root, flat, bounds)
-        newton = newton_length(root, held)
+        held = _held_by_bounds(linear.gradient, flat, bounds)
+        step, newton = newton_step(root, held)
         newton = newton / jnp.where(newton > 0, linear.sigma, 1)
+        lands = _lands_on_bound(flat, step / linear.scale, bounds)
         first = self.factor * _length_or_one(linear.scale * flat)
         return _replace(
             state,
@@ -227,7 +229,7 @@ class LevenbergMarquardt(
             newton=newton,
             radius=jnp.where(state.jacobians == 0, first, state.radius),
             stale=jnp.array(False),
-            done=state.last | (newton <= self.atol) | ~finite,
+            done=((state.last | (newton <= self.atol)) & ~lands) | ~finite,
             result=_result(newton, finite, state.last),
             jacobians=state.jacobians + 1,
             aux=linear.aux,
@@ -239,7 +241,7 @@ class LevenbergMarquardt(
         """The next point to try."""
         trust = {"radius": state.radius, "damping": state.damping}
         step = trust_region_step(state.root, state.held, **trust)
-        point = jnp.clip(flat + step.step / state.scale, *bounds)
+        point = _within_bounds(flat, step.step / state.scale, bounds)
         return Trial(point, step.shortened(state.root, (point - flat) * state.scale))
 
     def accept_or_reject(
@@ -316,11 +318,36 @@ def _bounds(options: dict[str, Any], flat: Array) -> tuple[Array, Array]:
     return lower, upper
 
 
-def _held_by_bounds(root: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
+def _held_by_bounds(gradient: Array, flat: Array, bounds: tuple[Array, Array]) -> Array:
     """Parameters at a bound that the gradient pushes outward."""
-    gradient = matmul(root[:-1, :-1].T, root[:-1, -1])
     at_lower, at_upper = flat <= bounds[0], flat >= bounds[1]
     return (at_lower & (gradient > 0)) | (at_upper & (gradient < 0))
+
+
+def _within_bounds(flat: Array, step: Array, bounds: tuple[Array, Array]) -> Array:
+    """The point after a step; within rounding of a bound it is that bound."""
+    eps = jnp.finfo(flat.dtype).eps
+    point = jnp.clip(flat + step, *bounds)
+    for bound in bounds:
+        away = jnp.abs(flat - bound)
+        # Near a bound the step itself is uncertain by the square of what is left.
+        rounding = jnp.where(_is_near(flat, bound), eps**0.75, 4 * eps)
+        near = rounding * away + 4 * eps * jnp.abs(bound)
+        point = jnp.where(jnp.abs(point - bound) < near, bound, point)
+    return point
+
+
+def _is_near(flat: Array, bound: Array) -> Array:
+    return jnp.abs(flat - bound) <= jnp.finfo(flat.dtype).eps ** 0.5 * (
+        1 + jnp.abs(flat)
+    )
+
+
+def _lands_on_bound(flat: Array, step: Array, bounds: tuple[Array, Array]) -> Array:
+    """Whether a step ends at a bound that is near: no search should stop before it."""
+    point = _within_bounds(flat, step, bounds)
+    sides = [(point == b) & (flat != b) & _is_near(flat, b) for b in bounds]
+    return jnp.any(sides[0] | sides[1])
 
 
 def _judgment(e: Array, aux: Any, n: int) -> tuple[Array, Array]:

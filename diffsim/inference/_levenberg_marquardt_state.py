@@ -62,9 +62,13 @@ class LevenbergMarquardtState(eqx.Module):
 
 
 class Linear(eqx.Module):
-    """Rows as a linear function: `root` is the triangle of [Jacobian/scale, rows]."""
+    """Rows as a linear function: `root` is the triangle of [Jacobian/scale, rows].
+
+    `gradient` is Jacobianᵀ rows/scale: in the triangle rounding may hide a small one.
+    """
 
     root: Float[Array, "row row"]
+    gradient: Float[Array, " parameter"]
     scale: Float[Array, " parameter"]
     value: Float[Array, ""]
     sigma: Float[Array, ""]

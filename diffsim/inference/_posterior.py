@@ -21,6 +21,7 @@ from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import check_not_simulation
 from ._compared import Compared, FitStatistics, with_culprit
 from ._curvature_rows import curvature_rows
+from ._information_factor import column_norms
 from ._jacobian import value_and_jacobian
 from ._levenberg_marquardt_state import Objective
 from ._likelihoods import (
@@ -194,7 +195,11 @@ class Posterior(eqx.Module):
         _, jacobian, found = value_and_jacobian(numbers, z, **options)
         values = self.parameters.values(z)
         jacobian = self.whiten_columns(found, jacobian)
-        return self._rows_of(found), jacobian, self.objective_of(found, values)
+        objective = self.objective_of(found, values)
+        if not self.is_plain:
+            at_end = _reach_the_end(found, jacobian)
+            objective = eqx.tree_at(lambda x: x.extra.at_end, objective, at_end)
+        return self._rows_of(found), jacobian, objective
 
     def numbers(self, values: Array) -> tuple[Array, Compared]:
         """The numbers of all likelihoods, and whitened priors."""
@@ -224,7 +229,8 @@ class Posterior(eqx.Module):
     def objective_of(self, found: Compared, values: Array) -> Objective:
         """The loss and the statistics of what was compared at `values`."""
         known = jnp.asarray(0.0 if self.scale_is_unknown else 1.0, values.dtype)
-        return Objective(self._loss(found), known, FitStatistics.of(found))
+        facts = FitStatistics.of(found, values.size)
+        return Objective(self._loss(found), known, facts)
 
     def with_expected_information(self) -> "Posterior":
         """The same with rows that stand for the expected information."""
@@ -254,6 +260,15 @@ class Posterior(eqx.Module):
         if self.batch is not None and self.layouts is not None:
             losses = losses * (self.layouts[0].shapes[0][0] / self.batch.size)
         return losses + found.prior.loss()
+
+
+def _reach_the_end(found: Compared, jacobian: Array) -> Bool[Array, " parameter"]:
+    """Parameters whose error bars, alone, are 1000 times the room of a prediction."""
+    room = jnp.concatenate(
+        [one.room().astype(jacobian.dtype) for one in found.comparisons]
+    )
+    rows = jnp.abs(jacobian[: room.size])
+    return jnp.any(rows > 1e3 * column_norms(jacobian) * room[:, None], axis=0)
 
 
 def _noises(noise: Any) -> list[Any]:

@@ -47,7 +47,8 @@ class Profile(eqx.Module):
         error bar, and n.
     - `lower`, `upper`: the ends of the interval; infinite where the loss does not rise
         so far.
-    - `at_bound`: whether the lower, and the upper end is a bound of the parameter.
+    - `at_bound`: whether the lower, and the upper end is a bound of the parameter, or
+        the end of the range of its transform, as 0 of a log.
     - `points`, `rise`: values that were looked at, in order, and 2ΔL there.
     - `parameters`: all parameters there, (point, parameter), in the order of `names`.
 
@@ -103,7 +104,6 @@ def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile
     """The profile likelihood of the parameter `name` of a fit."""
     index = one_name(fit.names, name)
     check_positive("level", level, "it is a number of standard deviations")
-    step = first_step(fit, index)
     # In the order of their values: a falling transform has its lower end above.
     seen: dict[float, tuple[float, np.ndarray]] = {}
     ends, at_bound = [], []
@@ -122,13 +122,14 @@ def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile
         length, bound = crossing(
             rise,
             level,
-            first=level * step / abs(constrained.slope[index]),
+            first=level * first_step(fit, constrained, index),
             limit=abs(edge - best),
         )
-        ends.append(
-            _value_at(experiment, constrained.best, index, best + toward * length)
-        )
-        at_bound.append(bound)
+        z = constrained.best.copy()
+        z[index] = best + toward * length
+        ends.append(float(experiment.parameters.values(jnp.asarray(z))[index]))
+        # The range of a transform ends at an infinite coordinate, as a log at 0.
+        at_bound.append(bound or bool(np.isinf(length) and np.isfinite(ends[-1])))
     return _assembled(fit, experiment, name, level, ends, at_bound, seen)
 
 
@@ -158,18 +159,9 @@ def _assembled(fit, experiment, name, level, ends, at_bound, seen) -> Profile:
     )
 
 
-def first_step(fit: Any, index: int) -> float:
-    """The error bar, or where there is none a tenth of the value."""
-    step = float(fit.stderr[index])
+def first_step(fit: Any, constrained: Constrained, index: int) -> float:
+    """The error bar of a coordinate, or where there is none a tenth of its scale."""
+    step = float(fit.stderr[index]) / abs(float(constrained.slope[index]))
     if np.isfinite(step) and step > 0:
         return step
-    size = abs(float(fit.values[index]))
-    return 0.1 * size if size > 0 else 0.1
-
-
-def _value_at(experiment: Posterior, z: np.ndarray, index: int, end: float) -> float:
-    if not np.isfinite(end):
-        return float(end)
-    moved = z.copy()
-    moved[index] = end
-    return float(experiment.parameters.values(jnp.asarray(moved))[index])
+    return 0.1 * max(1.0, abs(float(constrained.best[index])))

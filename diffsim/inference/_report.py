@@ -6,7 +6,7 @@ import numpy as np
 
 from .._results import RESULTS
 from .._text_table import MOST_ROWS, Block, Table, and_more
-from ._flags import partner
+from ._flags import open_fisher, partner
 
 
 #: Parameters up to which a representation looks for directions, which takes n³: 10 ms.
@@ -140,6 +140,8 @@ def _row(fit: Any, i: int) -> tuple[str, ...]:
 
 def _flag(fit: Any, i: int) -> str:
     if bool(fit.at_bound[i]):
+        if not np.any(np.isfinite([fit.lower[i], fit.upper[i]])):
+            return "at the end of its range"
         lower = abs(fit.values[i] - fit.lower[i]) <= abs(fit.values[i] - fit.upper[i])
         return f"at its {'lower' if lower else 'upper'} bound"
     other = partner(fit, i)
@@ -175,9 +177,8 @@ def _correlations(fit: Any) -> str:
 
 
 def _weakest(fit: Any) -> str:
-    found = fit.fisher.degeneracies(above=0)
-    held = {n for n, at in zip(fit.names, fit.at_bound, strict=True) if bool(at)}
-    found = [d for d in found if not set(d.names) <= held]
+    fisher = open_fisher(fit)
+    found = [] if fisher is None else fisher.degeneracies(above=0)
     open_ones = [d for d in found if np.isinf(d.inflation)]
     if not found:
         return ""
@@ -186,7 +187,7 @@ def _weakest(fit: Any) -> str:
         rest = len(open_ones) - MOST_ROWS
         lines += [f"  {and_more(rest)}"] if rest > 0 else []
         return "\n".join(["Undetermined directions (sigma = inf):", *lines])
-    if len(fit.names) == 1:
+    if len(found) == 1:
         return ""
     return (
         f"Weakest direction: {found[0]}, {found[0].inflation:.3g} times less certain "

@@ -64,11 +64,13 @@ def adapt_radius(
     )
 
 
-def newton_length(root: Array, held: Bool[Array, " parameter"]) -> Float[Array, ""]:
-    """Length in standard deviations of the Gauss-Newton step that is still to go."""
+def newton_step(root: Array, held: Bool[Array, " parameter"]) -> tuple[Array, Array]:
+    """The Gauss-Newton step that is still to go, and its length in error bars."""
     n = held.size
     a = jnp.where(held, 0, root[:n, :n])
-    return jnp.linalg.norm(_stack_damping(a, root[:n, n], _least_damping(a))[:n, n])
+    triangle = _stack_damping(a, root[:n, n], _least_damping(a))
+    step = -solve_triangular(triangle[:n, :n], triangle[:n, n])
+    return step, jnp.linalg.norm(triangle[:n, n])
 
 
 def _expected(a: Array, q: Array, step: Array, damping: Array) -> Step:

@@ -112,6 +112,12 @@ class Binomial(AbstractIndependentLikelihood):
         row = tangents[0] * jnp.sqrt(trials) * _inverse_root(chance * (1 - chance))
         return (row, *(jnp.zeros_like(x) for x in tangents[1:]))
 
+    def end_slope(self, data, numbers):
+        """n where nothing succeeds, −n where everything does."""
+        chance, trials = numbers
+        none, every = (data == 0) | (chance == 0), (data == trials) | (chance == 1)
+        return trials * (jnp.where(none, 1, 0) - jnp.where(every & ~none, 1, 0))
+
     def residual(self, data, numbers):
         """Pearson's."""
         chance, trials = numbers
@@ -137,6 +143,6 @@ def _share(count: Array, mean: Array) -> Array:
 
 
 def _inverse_root(variance: Array) -> Array:
-    """1/√v; 0 where it is certain what happens, and no small change tells."""
+    """1/√v; 0 where it is certain what happens."""
     none = variance == 0
     return jnp.where(none, 0, 1 / jnp.sqrt(jnp.where(none, 1, variance)))

@@ -57,6 +57,15 @@ class AbstractIndependentLikelihood(AbstractLikelihood):
     def moments(self, numbers: Numbers) -> tuple[Array, Array]:
         """Mean, or median, and standard deviation of each datum."""
 
+    def end_slope(self, data: Array, numbers: Numbers) -> Float[Array, " datum"]:
+        """The slope of −ln p by the prediction at the end of its range.
+
+        It counts where the datum lies at that end, as a count of 0 does, and the
+        prediction goes there; 0 for any other datum.
+        """
+        del numbers
+        return jnp.zeros_like(data)
+
     @property
     def neutral(self) -> float:
         """A datum that any prediction of the same value explains."""
@@ -108,15 +117,39 @@ class IndependentComparison(AbstractComparison):
 
     def rows(self, expected):
         """A row for each number of each datum."""
-        del expected
-        scores = self.likelihood.scores(self.data, self.values, self.varies)
-        return jnp.concatenate([where_used(self.used, x, 0) for x in scores])
+        first, *others = self.likelihood.scores(self.data, self.values, self.varies)
+        unit, at_end = self._unit_at_end(expected)
+        first = jnp.where(at_end, self._slope() / unit, first)
+        return jnp.concatenate([where_used(self.used, x, 0) for x in (first, *others)])
 
     def whiten(self, tangent: Any, expected: Any):
         """A row for each number of each datum."""
-        del expected
         tangents = tuple(tangent.reshape(-1, self.data.size))
-        return jnp.concatenate(self.likelihood.whitened(tangents, self.values))
+        first, *others = self.likelihood.whitened(tangents, self.values)
+        unit, at_end = self._unit_at_end(expected)
+        return jnp.concatenate([jnp.where(at_end, unit * tangents[0], first), *others])
+
+    def room(self):
+        """The residual of data that lie at the end of the range."""
+        far = jnp.full(self.rows(False).size - self.data.size, jnp.inf)
+        room = jnp.where(self._slope() != 0, jnp.abs(self.residuals()), jnp.inf)
+        return jnp.concatenate([room, far.astype(room.dtype)])
+
+    def _slope(self) -> Array:
+        slope = self.likelihood.end_slope(self.data, self.values)
+        return where_used(self.used, slope, 0)
+
+    def _unit_at_end(self, expected: Any) -> tuple[Array, Array]:
+        """The unit of a prediction at the end of its range, and where one is.
+
+        The information diverges there: a huge number is its limit. Steps are in units
+        in which the loss rises by 1.
+        """
+        slope = jnp.abs(self._slope())
+        at_end = (slope > 0) & (self.residuals() == 0)
+        huge = float(jnp.finfo(slope.dtype).tiny) ** -0.25
+        slope = jnp.where(at_end, slope, 1)
+        return slope * jnp.where(expected, huge, 1.0).astype(slope.dtype), at_end
 
     def residuals(self):
         """Standardized residuals."""

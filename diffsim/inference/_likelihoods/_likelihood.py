@@ -61,6 +61,13 @@ class AbstractComparison(eqx.Module):
     ) -> Float[Array, " row"]:
         """A change of the numbers in the same units."""
 
+    def room(self) -> Float[Array, "..."]:
+        """How far rows go until the range of a prediction ends, where data lie there.
+
+        Infinite elsewhere: the loss has a minimum before, or the range no end.
+        """
+        return jnp.full(jnp.shape(self.rows(False)), jnp.inf)
+
     @abc.abstractmethod
     def residuals(self) -> Float[Array, " datum"]:
         """(prediction − data) in standard deviations; 0 where masked."""

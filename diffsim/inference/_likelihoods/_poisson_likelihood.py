@@ -101,6 +101,10 @@ class Poisson(AbstractIndependentLikelihood):
         """dµ/√µ."""
         return (tangents[0] * _inverse_root(numbers[0]),)
 
+    def end_slope(self, data, numbers):
+        """Of a count of 0, dµ/dµ."""
+        return jnp.where((data == 0) | (numbers[0] == 0), 1, jnp.zeros_like(data))
+
     def residual(self, data, numbers):
         """Pearson's."""
         (mean,) = numbers
@@ -117,6 +121,6 @@ class Poisson(AbstractIndependentLikelihood):
 
 
 def _inverse_root(mean: Array) -> Array:
-    """1/√µ; 0 where nothing is expected, and no small change of parameters tells."""
+    """1/√µ; 0 where nothing is expected."""
     none = mean == 0
     return jnp.where(none, 0, 1 / jnp.sqrt(jnp.where(none, 1, mean)))
