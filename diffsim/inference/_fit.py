@@ -29,7 +29,7 @@ from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._levenberg_marquardt_state import Objective
 from ._optax_minimiser import OptaxDescent, has_line_search
-from ._optimum import SearchResult, optima, optimum
+from ._optimum import SearchResult, off_saddle, optima, optimum
 from ._parameters import Parameters
 from ._posterior import Posterior, explain_derivatives, posterior
 from ._remembered import remember
@@ -171,13 +171,30 @@ def _for_batches(solver: Any, starts: Any, options: FitOptions) -> object:
 
 
 def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
+    end = _search(found, solver, starts, options)
+    rises = jnp.zeros(end.z.shape, bool)
+    looks = _looks_for_saddles(found, solver, options)
+    if looks and not is_traced(end.z) and not jnp.all(_values(found, end.z)):
+        moved, rises = _off_saddle(found, end.z)
+        if jnp.any(moved != end.z):
+            # A checkpoint is that of the search which came here.
+            options = dataclasses.replace(options, checkpoint=None)
+            end = _search(_starting_at(found, moved), solver, 1, options)
+            rises = rises & (moved == end.z)
+    return _conclude(found, solver, end, rises, options)
+
+
+def _search(found: Posterior, solver: Any, starts: int, options: FitOptions) -> "_End":
     inner = found
     if found.parameters.has_bounds and not _keeps_bounds(solver):
         inner = without_bounds(found)
     z = inner.parameters.z_start
     marched = None
     ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
-    if ours and starts == 1 and not any(map(is_traced, jax.tree.leaves((inner, z)))):
+    is_concrete = not any(map(is_traced, jax.tree.leaves((inner, z))))
+    if not is_concrete and _looks_for_saddles(found, solver, options):
+        z, _ = off_saddle(inner, z)
+    if ours and starts == 1 and is_concrete:
         marched = run_fit_loop(inner, solver, z, options)
     if marched is None:
         end = _search_optimum(
@@ -187,7 +204,22 @@ def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) ->
         end = _end_of_loop(solver, *marched)
     if inner is not found:
         end = _End(_within_bounds(found, inner, end.z), end.search, None, end.history)
-    return _conclude(found, solver, end, options)
+    return end
+
+
+def _looks_for_saddles(found: Posterior, solver: Any, options: FitOptions) -> bool:
+    """Whether noise has parameters, and derivatives are taken forward anyway."""
+    is_ours = isinstance(solver, LevenbergMarquardt)
+    forward = solver.mode != "reverse" if is_ours else options.covariance
+    return found.varies and forward
+
+
+@fresh_jit
+def _starting_at(found: Posterior, z: Array) -> Posterior:
+    start = found.parameters.values(z)
+    return eqx.tree_at(
+        lambda e: (e.parameters.start, e.parameters.z_start), found, (start, z)
+    )
 
 
 def _keeps_bounds(solver: Any) -> bool:
@@ -250,6 +282,12 @@ def _search_optimum(
 
 
 _optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
+_off_saddle = fresh_jit(off_saddle)
+
+
+@fresh_jit
+def _values(found: Posterior, z: Array) -> Array:
+    return found.parameters.values(z)
 
 
 @fresh_jit
@@ -266,7 +304,9 @@ def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Arra
     )
 
 
-def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> Fit:
+def _conclude(
+    found: Posterior, solver: Any, end: _End, rises: Array, options: FitOptions
+) -> Fit:
     state = end.state
     by = solver if isinstance(solver, LevenbergMarquardt) else LevenbergMarquardt()
     # The steps of a search with ln sigma have a curvature of their own.
@@ -276,7 +316,8 @@ def _conclude(found: Posterior, solver: Any, end: _End, options: FitOptions) -> 
     elif options.covariance if state is None else not found.is_plain:
         state = linearize_at(found.with_expected_information(), by, end.z)
     aux = _objective(found, end.z) if state is None else state.aux
-    fitted = fit_result(found, end.z, end.search, state, aux.extra, end.history)
+    facts = eqx.tree_at(lambda x: x.at_end, aux.extra, aux.extra.at_end | rises)
+    fitted = fit_result(found, end.z, end.search, state, facts, end.history)
     if is_traced(fitted.chi2):
         return fitted
     if end.search.steps == 0 or not jnp.isfinite(fitted.chi2):

@@ -237,7 +237,7 @@ def _tied_numbers(parameters: Parameters, values: Array, covariance: Array):
 def _judges_misfit(experiment: Posterior) -> bool:
     """Whether χ² says how well the model describes the data."""
     likelihoods = likelihoods_of(experiment).likelihoods
-    known = not experiment.varies and not experiment.scale_is_unknown
+    known = not experiment.scale_is_unknown
     return known and all(one.judges_misfit for one in likelihoods)
 
 

@@ -63,11 +63,13 @@ def _at_bound(fit: Any) -> str:
 
 def _misfit_warning(fit: Any) -> str:
     """A minimum that does not describe the data, by the sigma that was given."""
-    dof = int(fit.dof)
+    varies = fit.convention.startswith("sigma from")
+    # A noise model that is fitted, too, expects a chi2 of 1 for each datum.
+    dof = int(fit.size if varies else fit.dof)
     if dof <= 0 or not fit.judges_misfit:
         return ""
     spread = np.sqrt(2 / dof)
-    if not float(fit.chi2_reduced) > 1 + _MISSED * spread:
+    if not float(fit.chi2) / dof > 1 + _MISSED * spread:
         return ""
     return f"the model misses the data: reduced chi2 would be 1 ± {spread:.2g}"
 

@@ -3,12 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from hudson_bay import PELTS
 from rows import first_plain
 
 from diffsim._results import RESULTS
-from diffsim.inference import FitOptions, Free, Gaussian, fisher, fit
+from diffsim.inference import FitOptions, Free, Gaussian, StudentT, fisher, fit
 
 
 OFF_BY = (1e-3, 1e3, 1e-2, 0.1, 1.0, 10.0, 100.0)
@@ -136,3 +137,83 @@ def test_error_bars_are_those_of_the_expected_information():
     np.testing.assert_allclose(found.stderr, known.stderr, rtol=1e-10)
     again = fit(line, model, data, noise=noise, options=FitOptions(covariance=False))
     np.testing.assert_allclose(again.stderr, known.stderr, rtol=1e-10)
+
+
+SCATTERED = 1 + 2 * X + 0.37 * np.random.default_rng(0).normal(size=20)
+QUIET = 1 + 2 * X + 0.05 * np.random.default_rng(0).normal(size=20)
+FREE = {"a": Free(), "b": Free(), "jitter": Free(bounds=(0.0, None))}
+
+
+def jittered(model):
+    return Gaussian(0.1, jitter=model["jitter"])
+
+
+def student(model):
+    return StudentT(jnp.sqrt(0.01 + model["jitter"] ** 2), dof=1e6)
+
+
+def check_excess(found):
+    """0.01 + j² = RSS/N about the line of least squares."""
+    _, rss, *_ = np.linalg.lstsq(DESIGN, SCATTERED)
+    np.testing.assert_allclose(found[2], np.sqrt(rss[0] / 20 - 0.01), rtol=1e-5)
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-8, 1.0])
+@pytest.mark.parametrize("free", [FREE, None])
+def test_jitter_of_excess_noise_is_found_from_any_start(start, free):
+    model = {"a": 0.0, "b": 1.0, "jitter": start}
+    found = fit(line, model, SCATTERED, noise=jittered, free=free)
+    check_excess(found.values)
+    assert found.status == RESULTS.successful and not found.flags
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"solver": optax.adam(0.01), "options": FitOptions(max_steps=3000)},
+        {"starts": 3},
+        {"noise": student},
+    ],
+)
+def test_jitter_leaves_0_by_any_search(how):
+    model = {"a": 0.0, "b": 1.0, "jitter": 0.0}
+    found = fit(line, model, SCATTERED, free=FREE, **{"noise": jittered, **how})
+    check_excess(found.values)
+
+
+def test_batch_of_fits_leaves_a_jitter_of_0_where_there_is_excess_noise():
+    def one(data):
+        model = {"a": 0.0, "b": 1.0, "jitter": 0.0}
+        found = fit(line, model, data, noise=jittered, free=FREE)
+        return found.values, found.at_bound
+
+    values, at_bound = jax.vmap(one)(jnp.stack([SCATTERED, QUIET]))
+    check_excess(values[0])
+    assert values[1, 2] == 0
+    np.testing.assert_array_equal(at_bound[:, 2], [False, True])
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0])
+@pytest.mark.parametrize("how", [Free(bounds=(0.0, None)), Free(), "log"])
+def test_no_excess_noise_is_a_converged_fit_with_the_jitter_at_its_end(start, how):
+    """Error bars are those of the known σ, and the report says nothing else."""
+    if how == "log":
+        start, how = max(start, 0.1), Free(transform="log")
+    model = {"a": 0.0, "b": 1.0, "jitter": start}
+    free = {**FREE, "jitter": how}
+    found = fit(line, model, QUIET, noise=jittered, free=free)
+    exact = 0.1 * np.sqrt(np.diagonal(np.linalg.inv(DESIGN.T @ DESIGN)))
+    np.testing.assert_allclose(found.stderr[:2], exact, rtol=1e-6)
+    assert float(found.values[2]) < 1e-6 and bool(found.at_bound[2])
+    assert found.status == RESULTS.successful and set(found.flags) == {"at_bound"}
+    assert "do not quote" not in str(found)
+
+
+def test_misfit_of_a_noise_model_is_flagged_by_its_own_expectation():
+    def noise(model):
+        return Gaussian(0.01 + 0 * model["a"])
+
+    found = fit(line, {"a": 0.0, "b": 1.0}, SCATTERED, noise=noise)
+    assert set(found.flags) == {"misfit"}
+    free = fit(line, {"a": 0.0, "b": 1.0, "sigma": 1.0}, SCATTERED, noise=one_sigma)
+    assert not free.flags
