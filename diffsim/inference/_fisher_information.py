@@ -88,7 +88,8 @@ class Fisher(eqx.Module):
     - `score`: by how much finer steps change the gradient of the log likelihood.
     - `values`: the parameters at which it was evaluated, if that is known.
     - `sampling_error`: by which fraction an information that was sampled leaves each
-        error bar uncertain; None for one by a formula.
+        error bar uncertain, infinite where the mean score is not 0, as of rare events
+        that no sample had; None for one by a formula.
 
     `F1 + F2` is the information of two independent experiments on the same parameters,
     added by name, in the order of the first, and `F1 | F2` that on the parameters of

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
@@ -11,7 +12,12 @@ from .._linalg import matmul
 from .._results import RESULTS
 from .._validation import is_traced
 from ._fisher_information import Fisher
-from ._information_factor import eigen_rows, estimated_sigma, scaled_cholesky_factor
+from ._information_factor import (
+    eigen_rows,
+    estimated_sigma,
+    scaled_cholesky_factor,
+    unit_covariance,
+)
 from ._jacobian import value_and_jacobian
 from ._likelihoods import AbstractComparison
 from ._posterior import Compared, Posterior
@@ -20,9 +26,29 @@ from ._posterior import Compared, Posterior
 def expected_information(found: Posterior, values: Array) -> tuple[Fisher, Array]:
     """The information, and the prediction."""
     root, scale, rows, status, prediction = _information(found, values)
+    if not is_traced(root):
+        _check_limit(root, scale, found.parameters.names)
     names = found.parameters.names
     information = Fisher(root, scale, rows, status, names, "expected", values=values)
     return information, prediction
+
+
+def _check_limit(root: Array, scale: Array, names: tuple[str, ...]):
+    """Raise `ValueError` where data at the end of a range tell combinations exactly.
+
+    One parameter that they tell has an error bar of 0, to within a huge number.
+    """
+    huge = np.asarray(scale) > float(jnp.finfo(scale.dtype).tiny) ** -0.2
+    if not huge.any():
+        return
+    lost = huge & np.isinf(np.diagonal(unit_covariance(root)))
+    if lost.any():
+        several = ", ".join(name for name, one in zip(names, lost, strict=True) if one)
+        raise ValueError(
+            "the prediction must not be at the end of its range, as a mean of 0 is, "
+            f"where the information diverges along a combination of {several}; move "
+            "the model off it, or fix all but one of them"
+        )
 
 
 @fresh_jit

@@ -341,4 +341,9 @@ def _sampling(fisher: Any) -> str:
     if fisher.sampling_error is None:
         return ""
     worst = float(np.nanmax(np.asarray(fisher.sampling_error)))
+    if np.isinf(worst):
+        return (
+            "Sampled: error bars are unknown, for no sample had events that would tell "
+            "most; take more samples, or kind='expected' where it has a formula"
+        )
     return f"Sampled: error bars are uncertain by {100 * worst:.2g} % at most"

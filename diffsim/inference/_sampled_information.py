@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS
@@ -63,7 +63,20 @@ def _sampled(found: Posterior, values: Array, count: int, seed: int):
     good = jnp.asarray(seen.result == RESULTS.successful)
     bad = RESULTS.where(good, RESULTS.prediction_not_finite, seen.result)
     status = RESULTS.where(finite & good, RESULTS.successful, bad)
-    return root, scale, _jackknife(rows, prior, root, scale), status
+    error = jnp.where(
+        _scores_average_to_0(scores), _jackknife(rows, prior, root, scale), jnp.inf
+    )
+    return root, scale, error, status
+
+
+def _scores_average_to_0(scores: Array) -> Bool[Array, " parameter"]:
+    """Whether the mean score is 0 within five of its standard errors.
+
+    It is 0 over all data; where events are so rare that none was drawn, it is not.
+    """
+    error = jnp.std(scores, axis=0) / np.sqrt(len(scores))
+    rounding = jnp.finfo(scores.dtype).eps * jnp.max(jnp.abs(scores), axis=0, initial=0)
+    return jnp.abs(jnp.mean(scores, axis=0)) <= 5 * error + rounding
 
 
 def _data_loss(found: Posterior, data: tuple[Array, ...], values: Array) -> Array:

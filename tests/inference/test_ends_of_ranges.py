@@ -18,6 +18,7 @@ from diffsim.inference import (
     Gaussian,
     Poisson,
     Transform,
+    fisher,
     fit,
 )
 
@@ -200,3 +201,62 @@ def test_optax_ends_at_the_bound_as_well():
         solver=optax.adam(0.1),
     )
     assert float(found.values[0]) == 0 and set(found.flags) == {"at_bound"}
+
+
+def counts(model):
+    return model["s"] * np.array([1.0, 2.0]) + np.array([0.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("predict", "model", "noise"),
+    [
+        (counts, {"s": 0.0}, Poisson()),
+        (lambda m: m["p"] * jnp.ones(3), {"p": 0.0}, Binomial(10)),
+        (lambda m: m["p"] * jnp.ones(3), {"p": 1.0}, Binomial(10)),
+        (lambda m: {"n": counts(m)}, {"s": 0.0}, {"n": Poisson()}),
+    ],
+)
+def test_error_bar_at_the_end_of_a_range_is_its_limit(predict, model, noise):
+    """√(µ/µ'²) → 0, and √(p(1 − p)/n) → 0."""
+    found = fisher(predict, model, noise=noise)
+    np.testing.assert_allclose(found.stderr, 0, atol=1e-30)
+    assert found.status == RESULTS.successful and not found.degeneracies()
+
+
+def test_error_bars_beside_a_known_parameter_are_those_with_it_fixed():
+    """b by a mean of 2b + 2: µ/µ'² = ½ at b = 0, whatever s does there."""
+
+    def mean(model):
+        return jnp.stack([model["s"], 2 + 2 * model["b"] + 3 * model["s"]])
+
+    found = fisher(mean, {"s": 0.0, "b": 0.0}, noise=Poisson())
+    np.testing.assert_allclose(found.stderr, [np.sqrt(0.5), 0], atol=1e-30)
+
+
+def test_information_that_diverges_along_a_combination_raises():
+    def mean(model):
+        return jnp.stack([model["a"] + model["b"], 2 + model["a"]])
+
+    model = {"a": 0.0, "b": 0.0}
+    with pytest.raises(ValueError, match="diverges along a combination of a, b"):
+        fisher(mean, model, noise=Poisson())
+    # Beside it: b = −a to √µ, and a by the other, µ/µ'² = 2.
+    found = fisher(mean, {"a": 0.0, "b": 1e-9}, noise=Poisson())
+    np.testing.assert_allclose(found.stderr, np.sqrt(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("s", [0.0, 1e-6])
+def test_sampled_information_without_a_rare_event_is_uncertain(s):
+    """In 10⁴ samples of a mean of 1e-6 there is none, and 0.58 is not 0.001."""
+    found = fisher(counts, {"s": s}, noise=Poisson(), kind="sampled")
+    assert found.sampling_error is not None and np.isinf(found.sampling_error[0])
+    assert "error bars are unknown" in str(found)
+
+
+def test_sampled_information_of_events_that_occur_has_its_error():
+    """1/F = 1/(1/s + 4/(2 + 2s)) at s = 3."""
+    found = fisher(counts, {"s": 3.0}, noise=Poisson(), kind="sampled")
+    exact = (1 / 3 + 1 / 2) ** -0.5
+    assert found.sampling_error is not None
+    error = float(found.sampling_error[0])
+    assert error < 0.02 and abs(float(found.stderr[0]) / exact - 1) < 4 * error

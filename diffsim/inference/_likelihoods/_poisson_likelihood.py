@@ -47,7 +47,8 @@ class Poisson(AbstractIndependentLikelihood):
     ("Asimov") data.
 
     **Limits:** by fewer than five counts a datum χ² is no measure of the fit
-    (mathematics).
+    (mathematics). At a mean of 0 the information diverges: an error bar of 1e-77 stands
+    for 0 there, and a fit that ends there says `at_bound` (mathematics).
     """
 
     mask: PyTree[Any]
