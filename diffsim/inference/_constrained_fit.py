@@ -44,7 +44,18 @@ class Constrained:
 
         Near the best it is the distance in standard deviations.
         """
-        start = self.last.copy()
+        rise = self._rise(held, at, self.last)
+        if not np.isfinite(rise):
+            # The others may have no likelihood where the last fit put them.
+            rise = self._rise(held, at, self.best)
+        if not np.isfinite(rise):
+            self.last = self.best
+            return np.inf
+        self.lowest = min(self.lowest, rise)
+        return float(np.sign(rise) * np.sqrt(np.abs(rise)))
+
+    def _rise(self, held: tuple[int, ...], at: np.ndarray, begin: np.ndarray) -> float:
+        start = begin.copy()
         start[list(held)] = at
         lower, upper = self.lower.copy(), self.upper.copy()
         lower[list(held)] = upper[list(held)] = at
@@ -61,12 +72,7 @@ class Constrained:
             assert ended is not None
             z, state, _ = ended
             self.last, loss = np.asarray(z), float(state.value)
-        rise = 2 * (loss - self.loss) / self.scale**2
-        if not np.isfinite(rise):
-            self.last = self.best
-            return np.inf
-        self.lowest = min(self.lowest, rise)
-        return float(np.sign(rise) * np.sqrt(np.abs(rise)))
+        return 2 * (loss - self.loss) / self.scale**2
 
 
 def crossing(

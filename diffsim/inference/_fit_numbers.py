@@ -93,7 +93,7 @@ def _numbers(
     held = facts.at_end
     if state is not None:
         scatter = jnp.where(unknown, jnp.sqrt(facts.chi2 / facts.size), 1)
-        held = held | _held(coordinates, z, state, limits, scatter)
+        held = _held(coordinates, z, state, limits, scatter, held)
     dof = facts.size - n + jnp.sum(held)
     sigma = estimated_sigma(facts.chi2, dof) if unknown else jnp.ones((), z.dtype)
     root, unit, scale = None, jnp.full((n, n), jnp.nan, z.dtype), jnp.ones(n, z.dtype)
@@ -121,7 +121,7 @@ def _numbers(
 
 
 # Error bars so many times a coordinate's scale say nothing, as those of ln x at x = 0.
-_ENDLESS = 1e3
+_ENDLESS = 100.0
 # A coordinate so many times its scale is on its way to 0.
 _NOTHING = 1e-6
 
@@ -132,6 +132,7 @@ def _held(
     state: Any,
     limits: tuple[Array, Array],
     scatter: Array,
+    at_end: Array,
 ) -> Bool[Array, " parameter"]:
     """What ended at a bound, or on its way to the end of a range.
 
@@ -150,7 +151,8 @@ def _held(
         jnp.isinf(end) & (jnp.abs(z) <= _NOTHING) & (z * far < 0)
     )
     endless = _ENDLESS * jnp.linalg.norm(root, axis=0) * state.scale < scatter
-    return held | (endless & ends & (gradient != 0))
+    # One that runs away, as of an exponential to 0, has no end: it is undetermined.
+    return held | (endless & ends & (gradient != 0)) | (at_end & (flat | ~endless))
 
 
 def _remaining_sigma(state: Any, held: Array, sigma: Array) -> Array:

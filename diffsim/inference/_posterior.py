@@ -263,12 +263,12 @@ class Posterior(eqx.Module):
 
 
 def _reach_the_end(found: Compared, jacobian: Array) -> Bool[Array, " parameter"]:
-    """Parameters whose error bars, alone, are 1000 times the room of a prediction."""
+    """Parameters whose error bars, alone, are 100 times the room of a prediction."""
     room = jnp.concatenate(
         [one.room().astype(jacobian.dtype) for one in found.comparisons]
     )
     rows = jnp.abs(jacobian[: room.size])
-    return jnp.any(rows > 1e3 * column_norms(jacobian) * room[:, None], axis=0)
+    return jnp.any(rows > 100 * column_norms(jacobian) * room[:, None], axis=0)
 
 
 def _noises(noise: Any) -> list[Any]:

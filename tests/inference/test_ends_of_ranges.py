@@ -14,6 +14,7 @@ from scipy.special import xlog1py, xlogy
 from diffsim import RESULTS
 from diffsim.inference import (
     Binomial,
+    Categorical,
     Free,
     Gaussian,
     Poisson,
@@ -189,6 +190,41 @@ def test_upper_bound_is_met_exactly_from_any_start(start):
     found = fit(line, start, data, noise=Gaussian(1.0), free=free)
     assert float(found.values[0]) == 0 and bool(found.at_bound[0])
     np.testing.assert_allclose(found.stderr[1], 1 / np.sqrt(3), rtol=1e-9)
+
+
+def test_profile_beside_a_parameter_that_follows_ends_at_the_root():
+    """b takes up its own counts: 2ΔL = 10 s of the first two data, whatever the third.
+
+    A mean of 5 s for no counts, and for 3 counts s + 2b, which b keeps: 2 · 5s = 1.
+    """
+    free = {"s": HOW["log"], "b": Free()}
+    found = fit(source, {"s": 0.7, "b": 1.0}, SEEN, noise=Poisson(), free=free)
+    np.testing.assert_allclose(found.stderr[1], np.sqrt(3) / 2, rtol=1e-6)
+    interval = found.profile("s")
+    np.testing.assert_allclose([interval.lower, interval.upper], [0, 0.1], atol=1e-5)
+
+
+def test_parameter_without_an_end_stays_undetermined():
+    """A mean of eˣ for no counts: x has no end, and no minimum."""
+
+    def mean(model):
+        return jnp.exp(model["x"]) * jnp.ones(3)
+
+    found = fit(mean, {"x": 1.0}, NONE, noise=Poisson())
+    assert set(found.flags) == {"undetermined"} and not found.at_bound[0]
+
+
+def test_share_that_no_label_has_ends_at_0():
+    """2ΔL = −10 ln(1 − s) of five labels: 1 − e^−0.1."""
+
+    def chance(model):
+        return jnp.stack([model["s"], 1 - model["s"]]) * jnp.ones((5, 1))
+
+    free = {"s": HOW["log"]}
+    found = fit(chance, {"s": 0.3}, np.ones(5), noise=Categorical(), free=free)
+    assert bool(found.at_bound[0])
+    interval = found.profile("s")
+    np.testing.assert_allclose(interval.upper, 1 - np.exp(-0.1), rtol=1e-4)
 
 
 def test_optax_ends_at_the_bound_as_well():

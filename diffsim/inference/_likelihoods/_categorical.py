@@ -168,6 +168,16 @@ class CategoricalComparison(AbstractComparison):
         del expected
         return jnp.exp(self.numbers() / 2) * tangent
 
+    def room(self):
+        """√p of what did not happen."""
+        room = jnp.exp(self.log_chance / 2)
+        if self.labels is None:
+            return jnp.full_like(self.numbers(), jnp.inf)
+        happened = jax.nn.one_hot(self.labels, room.shape[1], dtype=bool)
+        if self.used is not None:
+            happened = happened | ~self.used[:, None]
+        return jnp.where(happened, jnp.inf, room).reshape(-1)
+
     def moments(self):
         """None: labels are no quantities."""
         raise ValueError(
