@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -133,18 +133,25 @@ def check_signature(name: str, function: Any, arguments: tuple[str, ...]):
         raise ValueError(
             f"{name} must be a function of ({listed}), got {function!r:.60}"
         )
+    if not takes(function, arguments):
+        raise ValueError(
+            f"{name} must take ({listed}), got a function of "
+            f"{inspect.signature(function)}; write "
+            f"lambda {listed}: ..., whether or not it uses all of them"
+        )
+
+
+def takes(function: Callable, arguments: tuple[str, ...]) -> bool:
+    """Whether `function` takes so many arguments, or does not say what it takes."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        # Not all callables say what they take.
-        return
+        return True
     try:
         signature.bind(*arguments)
     except TypeError:
-        raise ValueError(
-            f"{name} must take ({listed}), got a function of {signature}; write "
-            f"lambda {listed}: ..., whether or not it uses all of them"
-        ) from None
+        return False
+    return True
 
 
 def check_broadcast(**shapes: tuple[int, ...]):

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.lax import slice_in_dim
 from jaxtyping import Array
 
 from .._types import PyTree
@@ -13,8 +14,10 @@ from .._validation import check_type, is_traced
 from ._boundaries import (
     AbstractBoundary,
     AbstractGhostCellBoundary,
+    AbstractSlopeBoundary,
     Extrapolation,
     Periodic,
+    Robin,
     boundaries_per_side,
     map_sides,
 )
@@ -113,27 +116,75 @@ class Domain(eqx.Module):
             return found
 
         def values(axis, end, side):
-            return side.at(t, self.grid.wall(axis, end).astype(u.dtype))
+            return self.boundary_value(axis, end, u, t, order)[0]
 
         pairs = self.boundary_pairs
         ends, given = map_sides(ghosts, pairs), map_sides(values, pairs)
         return face_neighbors(u, ends, given, width)
 
-    def check_boundary_values(
-        self, channels: int, dtype: Any, t0: Any
-    ) -> list[BoundaryValue]:
+    @property
+    def is_nonlinear(self) -> bool:
+        """Whether a boundary value depends on u."""
+        sides = (side for pair in self.boundary_pairs for side in pair or ())
+        return any(side.is_nonlinear for side in sides)
+
+    def boundary_value(
+        self, axis: int, end: int, u: Array, t: Any, order: int = 2
+    ) -> tuple[Array, Array | None]:
+        """g at a side, and ∂g/∂u where that and the cells beside it determine g."""
+        side, x = self.boundary[axis][end], self.grid.wall(axis, end).astype(u.dtype)
+        assert isinstance(side, AbstractGhostCellBoundary)
+        if not isinstance(side, AbstractSlopeBoundary) or not side.is_nonlinear:
+            return side.at(t, x), None
+        spacing = self.grid.spacing.astype(u.dtype)[axis]
+        cells = self._cells_inwards(u, axis, end, order)
+        return side.solve_value(t, x, cells, spacing, order)
+
+    def linearized(self, u: Array, t: Any) -> list["Domain"]:
+        """For each channel of u the domain of linear boundaries, for preconditioners.
+
+        ∂g/∂u is that of the mean along a side.
+        """
+        if not self.is_nonlinear:
+            return [self] * len(u)
+
+        def tangents(axis, end, side):
+            _, slope = self.boundary_value(axis, end, u, jnp.asarray(t, u.dtype))
+            if slope is None:
+                return [side] * len(u)
+            alpha, beta = side.coefficients(u.dtype)
+            return [Robin(alpha - a, beta) for a in jnp.mean(slope, range(1, u.ndim))]
+
+        pairs = map_sides(tangents, self.boundary_pairs)
+        axes = [
+            [given] * len(u) if pair is None else zip(*pair, strict=True)
+            for given, pair in zip(self.boundary, pairs, strict=True)
+        ]
+        return [Domain(self.grid, sides) for sides in zip(*axes, strict=True)]
+
+    def _cells_inwards(self, u: Array, axis: int, end: int, count: int) -> list[Array]:
+        """The cells beside a side, of length one across it."""
+        n, place = self.grid.shape[axis], axis - self.grid.ndim
+        first = [n - 1 - j if end else j for j in range(min(n, count))]
+        return [slice_in_dim(u, j, j + 1, axis=place % u.ndim) for j in first]
+
+    def check_boundary_values(self, u: Array, t0: Any) -> list[BoundaryValue]:
         """Raise `ValueError` for values that do not fit their side or are not finite.
 
-        Returns those that are known.
+        `u` has the channels that the boundaries are for, shape (channel, *grid).
+        Returns the values that are known.
         """
         known = []
         for axis, pair in enumerate(self.boundary_pairs):
             for end, side in enumerate(pair or ()):
                 name = f"the value at the {('lower', 'upper')[end]} side of axis {axis}"
-                x, t = self.grid.wall(axis, end).astype(dtype), jnp.asarray(t0, dtype)
-                shape = channels, *x.shape[1:]
-                _check_shape(name, jax.eval_shape(side.at, t, x).shape, shape)
-                value = _known_value(side, t, x)
+                x = self.grid.wall(axis, end).astype(u.dtype)
+                t = jnp.asarray(t0, u.dtype)
+                shape = len(u), *x.shape[1:]
+                # The first cell is near enough to see that a function is one.
+                fields = self._cells_inwards(u, axis, end, int(side.is_nonlinear))
+                _check_shape(name, jax.eval_shape(side.at, t, x, *fields).shape, shape)
+                value = _known_value(side, t, x, *fields)
                 if value is not None:
                     _check_finite(name, value, t0)
                     known.append(BoundaryValue(name, side, value, shape))
@@ -195,13 +246,13 @@ def _check_shape(name: str, given: tuple[int, ...], shape: tuple[int, ...]):
 
 
 def _known_value(
-    side: AbstractGhostCellBoundary, t: Array, x: Array
+    side: AbstractGhostCellBoundary, t: Array, x: Array, *fields: Array
 ) -> np.ndarray | None:
     """Value held at a side at the time t, if that is known."""
     # While a function is traced, one of a user's would be worked out in it.
-    if any(map(is_traced, (t, x, jnp.zeros(()), *jax.tree.leaves(side)))):
+    if any(map(is_traced, (t, x, *fields, jnp.zeros(()), *jax.tree.leaves(side)))):
         return None
-    value = side.at(t, x)
+    value = side.at(t, x, *fields)
     return None if is_traced(value) else np.asarray(value)
 
 

@@ -144,8 +144,8 @@ class Evolution(AbstractSimulation):
     def _check_boundary(self, field: Array):
         """Raise `ValueError` for values that no side of this equation can have."""
         second_order = isinstance(self.equation, AbstractSecondOrderInTime)
-        channels = len(field) // 2 if second_order else len(field)
-        for known in self.domain.check_boundary_values(channels, field.dtype, self.t0):
+        u = field[: len(field) // 2] if second_order else field
+        for known in self.domain.check_boundary_values(u, self.t0):
             if isinstance(self.equation, AbstractConservationLaw):
                 check_positive_boundary(self.equation, known)
 

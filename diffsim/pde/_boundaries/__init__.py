@@ -11,12 +11,13 @@ from ._boundary import (
 )
 from ._inflow_outflow import Extrapolation, Inflow, Outflow
 from ._reflecting import ReflectingWall, SignedReflection
-from ._robin import Dirichlet, Neumann, Robin
+from ._robin import AbstractSlopeBoundary, Dirichlet, Neumann, Robin
 
 
 __all__ = [
     "AbstractBoundary",
     "AbstractGhostCellBoundary",
+    "AbstractSlopeBoundary",
     "Dirichlet",
     "Extrapolation",
     "GhostCells",

@@ -21,9 +21,6 @@ class GhostCells(NamedTuple):
         def ghosts(self, spacing, width, order):
             return pde.GhostCells(-jnp.eye(width), jnp.zeros(width))
 
-        def at(self, t, x):
-            return jnp.zeros(())
-
     line = pde.Domain(pde.Grid(64), Antisymmetric())
     u = jnp.sin(np.pi * line.grid.centers[0])
     pde.laplacian(u, line, order=4)  # −π² u, at the ends too
@@ -52,9 +49,18 @@ class AbstractGhostCellBoundary(AbstractBoundary):
         `spacing` is Δx across the boundary, `order` that of the scheme they are for.
         """
 
-    @abc.abstractmethod
     def at(self, t: Array, x: Array) -> Array:
-        """g at the coordinates `x`, shape (axis, ...): broadcasts to (channel, ...)."""
+        """g at the coordinates `x`, shape (axis, ...): broadcasts to (channel, ...).
+
+        0 by default.
+        """
+        del t
+        return jnp.zeros((), x.dtype)
+
+    @property
+    def is_nonlinear(self) -> bool:
+        """Whether g depends on u at the boundary, as `Robin` and `Neumann` allow."""
+        return False
 
 
 class Periodic(AbstractBoundary):
@@ -92,9 +98,11 @@ def array_or_function(
     return given
 
 
-def prescribed_value(name: str, given: Any) -> Array | Callable:
-    """Validate a number, an array or a function of (t, x) for a boundary."""
-    given = array_or_function(name, given, ("t", "x"))
+def prescribed_value(
+    name: str, given: Any, arguments: tuple[str, ...] = ("t", "x")
+) -> Array | Callable:
+    """Validate a number, an array or a function of `arguments` for a boundary."""
+    given = array_or_function(name, given, arguments)
     if callable(given):
         return given
     if not is_traced(given) and not np.all(np.isfinite(np.asarray(given))):
@@ -105,12 +113,12 @@ def prescribed_value(name: str, given: Any) -> Array | Callable:
     return given
 
 
-def evaluate_prescribed(given: Any, t: Array, x: Array) -> Array:
+def evaluate_prescribed(given: Any, t: Array, x: Array, *fields: Array) -> Array:
     """Evaluate a prescribed value along the boundary."""
     if callable(given):
         name = "the value of a boundary"
         with explain_tracer_errors(name):
-            found = given(t, x)
+            found = given(t, x, *fields)
         return checked_return(name, found, x.dtype)
     given = given.astype(x.dtype)
     # One number a channel.
@@ -118,21 +126,28 @@ def evaluate_prescribed(given: Any, t: Array, x: Array) -> Array:
     return given.reshape(-1, *[1] * walls) if given.ndim == 1 else given
 
 
-def ghost_cell_extrapolation(
-    alpha: Array, beta: Array, spacing: Array, width: int, cells: int
+def ghost_centers(width: int) -> np.ndarray:
+    """Centers of ghosts, in Δx from the boundary inwards."""
+    return -(np.arange(width) + 0.5)
+
+
+def boundary_polynomial(
+    alpha: Array, beta: Array, spacing: Array, places: np.ndarray, cells: int
 ) -> GhostCells:
-    r"""Ghosts on the polynomial through so many cells, $\alpha u + \beta u_n = g$.
+    r"""The polynomial through so many cells with $\alpha u + \beta u_n = g$.
+
+    At `places`, in Δx from the boundary inwards.
 
     With $l_j$ the Lagrange polynomials of the cells and $R$ the one that vanishes in
     all of them, $p = \sum_j u_j l_j + c R$, and the boundary condition gives c.
     """
-    centers, ghosts, bases = _polynomials(width, cells)
+    centers, bases = _polynomials(cells)
     full = np.poly(centers)
     wall = np.array([np.polyval(b, 0.0) for b in bases])
     slope = np.array([np.polyval(np.polyder(b), 0.0) for b in bases])
-    at = constant_extrapolation(spacing.dtype, width, cells)
+    at = constant_extrapolation(spacing.dtype, places, cells)
     wall, slope, beyond = (
-        jnp.asarray(a, spacing.dtype) for a in (wall, slope, np.polyval(full, ghosts))
+        jnp.asarray(a, spacing.dtype) for a in (wall, slope, np.polyval(full, places))
     )
     # The outward derivative; s counts cells inwards.
     beta = -beta / spacing
@@ -141,18 +156,18 @@ def ghost_cell_extrapolation(
     return GhostCells(at - given[:, None] * (alpha * wall + beta * slope), given)
 
 
-def constant_extrapolation(dtype: Any, width: int, cells: int) -> Array:
-    """Ghosts on the polynomial through so many cells, shape (ghost, cell)."""
-    _, ghosts, bases = _polynomials(width, cells)
-    return jnp.asarray(np.stack([np.polyval(b, ghosts) for b in bases], -1), dtype)
+def constant_extrapolation(dtype: Any, places: np.ndarray, cells: int) -> Array:
+    """The polynomial through so many cells, at `places`, shape (place, cell)."""
+    _, bases = _polynomials(cells)
+    return jnp.asarray(np.stack([np.polyval(b, places) for b in bases], -1), dtype)
 
 
-def _polynomials(width: int, cells: int) -> tuple[np.ndarray, np.ndarray, list]:
-    """Centers of cells and ghosts from the boundary, in Δx, and Lagrange bases."""
+def _polynomials(cells: int) -> tuple[np.ndarray, list]:
+    """Centers of cells from the boundary, in Δx, and Lagrange bases."""
     centers = np.arange(cells) + 0.5
     bases = [np.atleast_1d(np.poly(np.delete(centers, j))) for j in range(cells)]
     bases = [b / np.polyval(b, s) for b, s in zip(bases, centers, strict=True)]
-    return centers, -(np.arange(width) + 0.5), bases
+    return centers, bases
 
 
 def boundaries_per_side(

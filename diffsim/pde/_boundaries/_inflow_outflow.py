@@ -11,6 +11,7 @@ from ._boundary import (
     GhostCells,
     constant_extrapolation,
     evaluate_prescribed,
+    ghost_centers,
     prescribed_value,
 )
 
@@ -50,12 +51,8 @@ class Extrapolation(AbstractGhostCellBoundary):
     """Extrapolation by the polynomial through `order` cells, for what obeys nothing."""
 
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
-        nothing = jnp.zeros(width, spacing.dtype)
-        return GhostCells(constant_extrapolation(spacing.dtype, width, order), nothing)
-
-    def at(self, t: Array, x: Array) -> Array:
-        del t
-        return jnp.zeros((), x.dtype)
+        places, nothing = ghost_centers(width), jnp.zeros(width, spacing.dtype)
+        return GhostCells(constant_extrapolation(spacing.dtype, places, order), nothing)
 
 
 class Outflow(AbstractGhostCellBoundary):
@@ -78,7 +75,3 @@ class Outflow(AbstractGhostCellBoundary):
         return GhostCells(
             jnp.ones((width, 1), spacing.dtype), jnp.zeros(width, spacing.dtype)
         )
-
-    def at(self, t: Array, x: Array) -> Array:
-        del t
-        return jnp.zeros((), x.dtype)

@@ -32,10 +32,6 @@ class ReflectingWall(AbstractGhostCellBoundary):
             jnp.eye(width, dtype=spacing.dtype), jnp.zeros(width, spacing.dtype)
         )
 
-    def at(self, t: Array, x: Array) -> Array:
-        del t
-        return jnp.zeros((), x.dtype)
-
 
 class SignedReflection(AbstractGhostCellBoundary):
     """A `ReflectingWall` that knows which channels change sign in it."""
@@ -49,7 +45,3 @@ class SignedReflection(AbstractGhostCellBoundary):
         )
         own = signs[:, None, None] * jnp.eye(width, dtype=spacing.dtype)
         return GhostCells(own, jnp.zeros(width, spacing.dtype))
-
-    def at(self, t: Array, x: Array) -> Array:
-        del t
-        return jnp.zeros((), x.dtype)

@@ -1,20 +1,31 @@
 """Dirichlet, Neumann and Robin boundary conditions."""
 
+import abc
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..._linalg import machine_epsilon, matmul, max_norm
+from ..._primitives import closure_convert, custom_derivative
 from ..._types import Numbers
-from ..._validation import as_floating, check_number, is_traced
+from ..._validation import as_floating, check_number, is_traced, takes
 from ._boundary import (
     AbstractGhostCellBoundary,
     GhostCells,
+    boundary_polynomial,
     evaluate_prescribed,
-    ghost_cell_extrapolation,
+    ghost_centers,
     prescribed_value,
 )
+
+
+#: Steps of Newton's method to the u of a boundary.
+_MAX_STEPS = 100
 
 
 class Dirichlet(AbstractGhostCellBoundary):
@@ -42,41 +53,108 @@ class Dirichlet(AbstractGhostCellBoundary):
     def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
         one = jnp.ones_like(spacing)
         nothing = jnp.zeros_like(spacing)
-        return ghost_cell_extrapolation(one, nothing, spacing, width, max(order - 1, 1))
+        places, cells = ghost_centers(width), max(order - 1, 1)
+        return boundary_polynomial(one, nothing, spacing, places, cells)
 
     def at(self, t: Array, x: Array) -> Array:
         return evaluate_prescribed(self.value, t, x)
 
 
-class Neumann(AbstractGhostCellBoundary):
+class AbstractSlopeBoundary(AbstractGhostCellBoundary):
+    r"""$\alpha u + \beta\,\partial u/\partial n = g$, where g may depend on u."""
+
+    value: eqx.AbstractVar[Any]
+    takes_u: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def coefficients(self, dtype: Any) -> tuple[Array, Array]:
+        """α and β."""
+
+    @property
+    def is_nonlinear(self) -> bool:
+        return self.takes_u
+
+    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
+        return self._polynomial(spacing, ghost_centers(width), order)
+
+    def at(self, t: Array, x: Array, *fields: Array) -> Array:
+        if self.is_nonlinear and not fields:
+            raise ValueError(
+                f"value of a pde.{type(self).__name__} must be a number, an array or a "
+                "function of (t, x) where no u is known, got a function of (t, x, u)"
+            )
+        return evaluate_prescribed(self.value, t, x, *fields)
+
+    def solve_value(
+        self, t: Array, x: Array, cells: list[Array], spacing: Array, order: int
+    ) -> tuple[Array, Array]:
+        """g(t, x, u) at the u of the boundary that it determines, and ∂g/∂u there.
+
+        `cells` are those from the boundary inwards, each of shape (..., *side).
+        """
+        wall = self._polynomial(spacing, np.zeros(1), order)
+        own, weight = wall.interior_weights[0], wall.boundary_weight[0]
+        pairs = zip(own, cells, strict=False)
+        free = sum((a * cell for a, cell in pairs), start=jnp.zeros_like(cells[0]))
+
+        def law(u):
+            return jnp.broadcast_to(self.at(t, x, u), u.shape)
+
+        u = _solve_pointwise(lambda u: u - weight * law(u) - free, free, x.ndim)
+        g, slope = jax.jvp(law, (u,), (jnp.ones_like(u),))
+        # What only makes g larger, as u is, cannot hold it. The other slope takes the
+        # rounding of u out of g, which a stiff law would enlarge.
+        slope = jax.lax.stop_gradient(jnp.where(weight * slope < 0, slope, 0))
+        return (g - slope * (u - free)) / (1 - weight * slope), slope
+
+    def _polynomial(self, spacing: Array, places: np.ndarray, order: int) -> GhostCells:
+        alpha, beta = self.coefficients(spacing.dtype)
+        # For order 2 a line will do: across the boundary it is wrong by the third
+        # derivative alone, and diffusion stays symmetric.
+        cells = order if order > 2 else 1
+        return boundary_polynomial(alpha, beta, spacing, places, cells)
+
+
+class Neumann(AbstractSlopeBoundary):
     r"""Neumann boundary condition $\partial u/\partial n = g$, n the outward normal.
 
     ```python
     ends = pde.Neumann(1.0), pde.Dirichlet(0.0)  # heat of one comes in at the left
     pde.poisson(jnp.zeros(50), pde.Domain(pde.Grid(50), ends))  # u = 1 − x
+
+    glow = pde.Neumann(lambda t, x, u: 1 - u * jnp.abs(u) ** 3)  # radiates as u⁴
+    sides = pde.Dirichlet(2.0), glow
+    bar = pde.Evolution(pde.Diffusion(1.0), jnp.ones(50), pde.Grid(50), sides)
+    pde.steady_state(bar)  # 2 − 0.7848 x, as −∂u/∂n = u⁴ − 1 at x = 1
     ```
 
-    **Arguments:** `value` as for `Dirichlet`; 0 lets nothing diffuse through.
-        What a velocity carries still passes: take one that vanishes there, on faces.
+    **Arguments**
+
+    - `value`: g, as for `Dirichlet`; or a function of (t, x, u) with u at the boundary,
+        shape (channel, *side). 0 lets nothing diffuse through. What a velocity carries
+        still passes: take one that vanishes there, on faces.
+
+    A g of u is fulfilled by the u between the last cell and its ghost, in every
+    evaluation, by Newton's method from the cells beside it; steps that are implicit in
+    diffusion are so in g. Explicit ones need not be shorter for a stiff one.
+
+    **Limits:** of several u that fulfil a g the one that shorter cells lead to; NaN if
+    there is none, as of u⁴ below 0 after too long a step (mathematics). Elliptic
+    problems, `poisson` and `helmholtz`, and the `energy` of a `Wave` take no g of u;
+    NaN for a g that reads u elsewhere, its mean along a side say (convenience).
     """
 
     value: Any
+    takes_u: bool = eqx.field(static=True)
 
     def __init__(self, value: Numbers | Any = 0.0):
-        self.value = prescribed_value("value", value)
+        self.value, self.takes_u = _slope_value(value)
 
-    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
-        one = jnp.ones_like(spacing)
-        nothing = jnp.zeros_like(spacing)
-        return ghost_cell_extrapolation(
-            nothing, one, spacing, width, _cells_of_slopes(order)
-        )
-
-    def at(self, t: Array, x: Array) -> Array:
-        return evaluate_prescribed(self.value, t, x)
+    def coefficients(self, dtype: Any) -> tuple[Array, Array]:
+        return jnp.zeros((), dtype), jnp.ones((), dtype)
 
 
-class Robin(AbstractGhostCellBoundary):
+class Robin(AbstractSlopeBoundary):
     r"""Robin boundary condition $\alpha u + \beta\,\partial u/\partial n = g$.
 
     ```python
@@ -90,23 +168,25 @@ class Robin(AbstractGhostCellBoundary):
     **Arguments**
 
     - `alpha`, `beta`: numbers, of one sign for a boundary that the field relaxes at.
-    - `value`: g, as for `Dirichlet`.
+    - `value`: g, as for `Neumann`; of u, α may hold its linear part as well.
 
     **Raises:** `ValueError` where both are 0, and where one is an array.
 
-    **Limits:** NaN where α Δx = −2 β, where no ghost cell fulfils it (mathematics).
+    **Limits:** as of `Neumann`; NaN where α Δx = −2 β, where no ghost cell fulfils it
+    (mathematics).
     """
 
     alpha: Array
     beta: Array
     value: Any
+    takes_u: bool = eqx.field(static=True)
 
     def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
         check_number("alpha", alpha)
         check_number("beta", beta)
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
-        self.value = prescribed_value("value", value)
+        self.value, self.takes_u = _slope_value(value)
         if is_traced(self.alpha) or is_traced(self.beta):
             return
         if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
@@ -115,20 +195,84 @@ class Robin(AbstractGhostCellBoundary):
                 "undetermined; give pde.Dirichlet(value) or pde.Neumann(value)"
             )
 
-    def ghosts(self, spacing: Array, width: int, order: int) -> GhostCells:
-        alpha, beta = (a.astype(spacing.dtype) for a in (self.alpha, self.beta))
-        return ghost_cell_extrapolation(
-            alpha, beta, spacing, width, _cells_of_slopes(order)
-        )
-
-    def at(self, t: Array, x: Array) -> Array:
-        return evaluate_prescribed(self.value, t, x)
+    def coefficients(self, dtype: Any) -> tuple[Array, Array]:
+        return self.alpha.astype(dtype), self.beta.astype(dtype)
 
 
-def _cells_of_slopes(order: int) -> int:
-    """Cells behind a ghost that a prescribed slope completes, which says less.
+def _slope_value(given: Any) -> tuple[Array | Callable, bool]:
+    """Validate a value, and say whether it is a function of (t, x, u)."""
+    arguments = ("t", "x", "u")
+    takes_u = callable(given) and takes(given, arguments)
+    takes_u = takes_u and not takes(given, arguments[:2])
+    return prescribed_value("value", given, arguments[: 2 + takes_u]), takes_u
 
-    For order 2 a line will do: across the boundary it is wrong by the third derivative
-    alone, and diffusion stays symmetric.
+
+def _solve_pointwise(residual: Callable, guess: Array, ndim: int) -> Array:
+    """Newton's method for u along a side, where channels, the axis -`ndim`, may couple.
+
+    NaN where it does not converge, and where places of the side are coupled.
     """
-    return order if order > 2 else 1
+    shape = guess.shape if guess.ndim >= ndim else (1, *guess.shape)
+
+    def with_channels_last(u):
+        return jnp.moveaxis(u.reshape(shape), -ndim, -1)
+
+    def as_field(y):
+        return jnp.moveaxis(y, -1, -ndim).reshape(guess.shape)
+
+    start = with_channels_last(jax.lax.stop_gradient(guess))
+    opened, consts = closure_convert(
+        lambda y: with_channels_last(residual(as_field(y))), start
+    )
+    least = machine_epsilon(guess) ** 0.75
+
+    def search(y, *consts):
+        def step(carry):
+            y, _, n = carry
+            value, product = jax.linearize(lambda y: opened(consts, y), y)
+            matrix = _blocks(product, value)
+            own = jnp.diagonal(matrix, axis1=-2, axis2=-1)[..., None]
+            # On shorter cells it is 1: roots where it is negative are not the one.
+            matrix = jnp.where(own <= 0, jnp.eye(y.shape[-1], dtype=y.dtype), matrix)
+            move = _solve_blocks(matrix, value)
+            return y - move, max_norm(move), n + 1
+
+        def is_moving(carry):
+            y, size, n = carry
+            return (size > least * max_norm(y)) & (n < _MAX_STEPS)
+
+        first = y, jnp.full((), jnp.inf, y.dtype), 0
+        y, size, _ = jax.lax.while_loop(is_moving, step, first)
+        return [jnp.where(size <= least * max_norm(y), y, jnp.nan)]
+
+    def tangent(outputs, inputs, tangents):
+        (y,), consts = outputs, list(inputs[1:])
+        moves = {i: move for i, move in enumerate(tangents[1:]) if move is not None}
+
+        def by_consts(moved):
+            return opened([moved.get(i, c) for i, c in enumerate(consts)], y)
+
+        _, change = jax.jvp(by_consts, ({i: consts[i] for i in moves},), (moves,))
+        _, product = jax.linearize(lambda y: opened(consts, y), y)
+        return [-_solve_blocks(_blocks(product, y), change)]
+
+    return as_field(custom_derivative(search, tangent, start, *consts)[0])
+
+
+def _blocks(product: Callable, like: Array) -> Array:
+    """Matrix of every place, shape (..., channel, channel); NaN if there is none."""
+    eye = jnp.eye(like.shape[-1], dtype=like.dtype)
+    columns = jax.vmap(lambda e: product(jnp.broadcast_to(e, like.shape)), out_axes=-1)
+    matrix = columns(eye)
+    signs = jnp.sign(jnp.cos(jnp.arange(1.0, like.size + 1, dtype=like.dtype) ** 2))
+    actual = product(signs.reshape(like.shape))
+    left = actual - matmul(matrix, signs.reshape(*like.shape, 1))[..., 0]
+    is_local = max_norm(left) <= machine_epsilon(like) ** 0.5 * max_norm(actual)
+    return jnp.where(is_local, matrix, jnp.nan)
+
+
+def _solve_blocks(matrix: Array, b: Array) -> Array:
+    b = b[..., None]
+    return (b / matrix if matrix.shape[-1] == 1 else jnp.linalg.solve(matrix, b))[
+        ..., 0
+    ]

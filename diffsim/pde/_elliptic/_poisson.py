@@ -140,6 +140,12 @@ def helmholtz(
     f = as_floating("f", f)
     check_domain(domain)
     domain.check(f)
+    if domain.is_nonlinear:
+        raise ValueError(
+            "domain must have boundary values that do not depend on u, as elliptic "
+            "problems are linear, got a function of (t, x, u); pde.steady_state of a "
+            "pde.Diffusion(k, f) takes it"
+        )
     check_face_mean(face_mean)
     k = _on_faces_or_in_cells(coefficient, domain)
     for one in k if isinstance(k, tuple) else (k,):

@@ -148,7 +148,7 @@ def _solve_implicit_diffusion(
     """
     t, length = step
     length = length.astype(rhs.dtype)
-    if any(callable(d) for d in equation.diffusivities):
+    if domain.is_nonlinear or any(map(callable, equation.diffusivities)):
         return _solve_nonlinear(equation, (t, length), rhs, guess, domain)
     nothing = jnp.zeros_like(rhs)
     b = rhs + length * _diffusion_term(equation, t, nothing, domain)
@@ -178,10 +178,12 @@ def _solve_nonlinear(equation, step, rhs, guess, domain):
     left = _stage_tolerance(rhs, 5)
     line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
     if line:
-        linear_solver = implicit.Tridiagonal()
+        few = domain.grid.shape[0] < 3
+        linear_solver = implicit.Dense() if few else implicit.Tridiagonal()
     else:
         channels = _diffusivities_on_faces(equation, t, guess, domain)
-        systems = [_implicit_system(length, k, domain) for k in channels]
+        tangents = zip(channels, domain.linearized(guess, t), strict=True)
+        systems = [_implicit_system(length, k, domain) for k, domain in tangents]
         linear_solver = implicit.Krylov(
             implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
         )

@@ -136,13 +136,13 @@ def _lagrange_stencil(
 def _pad_with_ghosts(u: Array, t: Array, domain: Domain, order: int) -> Array:
     """Pad with ghost cells beyond every side, and beyond the edges between them."""
     grid, free = domain.grid, domain.with_extrapolated_boundaries
-    ndim = grid.ndim
+    ndim, field = grid.ndim, u
     for axis, sides in enumerate(domain.boundary):
         values = []
         for end, side in enumerate(sides):
             value, wall = jnp.zeros((), u.dtype), grid.wall(axis, end)
             if isinstance(side, AbstractGhostCellBoundary):
-                value = side.at(t, wall)
+                value = domain.boundary_value(axis, end, field, t, order)[0]
             shape = (*u.shape[:-ndim], *wall.shape[1:])
             value = jnp.broadcast_to(value, shape).astype(u.dtype)
             # As far along the boundary as the field is by now.

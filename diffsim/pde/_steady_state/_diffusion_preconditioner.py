@@ -1,6 +1,7 @@
 """Diffusion preconditioner, read off the Jacobian itself."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,7 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
     """
 
     domain: Domain
+    t0: Any
 
     def at(
         self, operator: Callable, y: Float[Array, "channel *grid"]
@@ -39,9 +41,15 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         )
         answers = jax.vmap(jax.vmap(operator))(each * probes[None, :, None])
         own = jnp.stack([answers[c, :, c] for c in range(channels)])
-        return PreconditionedSolver([self._helmholtz_operator(a * probes) for a in own])
+        domains = self.domain.linearized(y, self.t0)
+        return PreconditionedSolver(
+            [
+                self._helmholtz_operator(a * probes, domain)
+                for a, domain in zip(own, domains, strict=True)
+            ]
+        )
 
-    def _helmholtz_operator(self, answers: Array):
+    def _helmholtz_operator(self, answers: Array, domain: Domain):
         """Operator of one channel, by the Jacobian of a wave and of a constant."""
         grid = self.domain.grid
         spacing = grid.spacing.astype(answers.dtype)
@@ -55,7 +63,7 @@ class DiffusionPreconditioner(AbstractJacobianPreconditioner):
         alpha = jnp.abs(level) + least
         empty = jnp.max(alpha) == 0
         k, alpha = jnp.where(empty, 1, k), jnp.where(empty, 1, alpha)
-        return helmholtz_operator(self.domain, k, alpha, answers.dtype, regular=True)
+        return helmholtz_operator(domain, k, alpha, answers.dtype, regular=True)
 
     def _without_boundary_cells(self, answers: Array) -> Array:
         """Replace cells beside boundaries by those before them."""

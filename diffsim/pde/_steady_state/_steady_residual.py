@@ -59,7 +59,7 @@ def _finite_volume_residual(
         t = jnp.asarray(evolution.t0, u.dtype)
         return evolution.equation.rate(t, u, evolution.domain)
 
-    return rate, DiffusionPreconditioner(evolution.domain)
+    return rate, DiffusionPreconditioner(evolution.domain, evolution.t0)
 
 
 def _flow_residual(
