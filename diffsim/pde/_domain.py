@@ -53,8 +53,9 @@ class Domain(eqx.Module):
     - `boundary`: one for all sides; or a tuple with an entry for each axis, one for
         both of its sides or a pair, lower and upper. Of one axis the pair will do.
 
-    **Raises:** `ValueError` for sides without a boundary, and for an axis that is
-    periodic at one side.
+    **Raises:** `ValueError` for sides without a boundary, for an axis that is periodic
+    at one side, and for a `Robin` with coefficients of opposite signs on cells that are
+    too long for it.
     """
 
     grid: Grid
@@ -64,6 +65,7 @@ class Domain(eqx.Module):
         check_type("grid", grid, Grid, "pde.Grid(64)")
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
+        map_sides(self._check_resolved, self.boundary_pairs)
 
     def periodic(self, axis: int) -> bool:
         return isinstance(self.boundary[axis][0], Periodic)
@@ -121,6 +123,24 @@ class Domain(eqx.Module):
         pairs = self.boundary_pairs
         ends, given = map_sides(ghosts, pairs), map_sides(values, pairs)
         return face_neighbors(u, ends, given, width)
+
+    def _check_resolved(self, axis: int, end: int, side: AbstractGhostCellBoundary):
+        """Raise `ValueError` for cells that make a field grow where it should decay."""
+        if not isinstance(side, Robin):
+            return
+        known = side.alpha, side.beta, self.grid.spacing[axis]
+        if any(map(is_traced, known)):
+            return
+        alpha, beta, dx = map(np.asarray, known)
+        if alpha * beta < 0 and abs(alpha) * dx >= 2 * abs(beta):
+            most = float(2 * abs(beta / alpha))
+            cells = int(dx * self.grid.shape[axis] / most) + 1
+            raise ValueError(
+                f"the Robin boundary at the {('lower', 'upper')[end]} side of axis "
+                f"{axis} has an alpha and a beta of opposite signs, and needs cells "
+                f"shorter than 2 |beta/alpha| = {most:.3g}, got {float(dx):.3g}; take "
+                f"{cells} cells or more along that axis"
+            )
 
     @property
     def is_nonlinear(self) -> bool:

@@ -103,3 +103,22 @@ def test_implicit_solve_fails_for_robin_of_opposite_signs():
     found = ds.simulate(plate, 0.02, method, throw=False)
     assert found.result != RESULTS.successful
     assert np.all(np.isnan(found.states))
+
+
+@pytest.mark.parametrize("method", [None, ds.Method(diffrax.Tsit5(), step=0.01)])
+def test_field_grows_at_robin_of_opposite_signs_on_one_cell(method):
+    """A ghost is 3 u, so that ∂u/∂t = 4 D u; on too long a cell it would decay."""
+    rod = pde.Evolution(
+        pde.Diffusion(0.1), jnp.ones(1), pde.Grid(1), pde.Robin(-1.0, 1.0)
+    )
+    found = ds.simulate(rod, 2.0, method)
+    np.testing.assert_allclose(found.states[0], np.exp(0.8), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_cells_too_long_for_robin_of_opposite_signs_are_refused(n):
+    side = pde.Dirichlet(0.0), pde.Robin(-8.0, 1.0)
+    sentence = r"upper side of axis 0 .* shorter than 2 \|beta/alpha\| = 0.25.* take 5"
+    with pytest.raises(ValueError, match=sentence):
+        pde.Evolution(pde.Diffusion(0.1), jnp.ones(n), pde.Grid(n), side)
+    pde.Domain(pde.Grid(5), side)

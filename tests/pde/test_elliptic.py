@@ -133,6 +133,21 @@ def test_robin_boundaries_of_opposite_signs_need_gmres(elliptic):
         pde.poisson(elliptic.source((8, 6)), domain)
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_robin_boundaries_of_opposite_signs_are_solved_on_few_cells(n):
+    """On one cell: (α - 2 (a - 1)/Δx²) u = f + 2 b g/Δx², as a ghost is a u + b g."""
+    ends = pde.Domain(pde.Grid(n), (pde.Robin(-1.0, 1.0, 0.1), pde.Neumann(0.3)))
+
+    def excess(u):
+        return 0.5 * u - pde.laplacian(u, ends) - 1
+
+    exact = np.linalg.solve(jax.jacfwd(excess)(jnp.zeros(n)), -excess(jnp.zeros(n)))
+    if n == 1:
+        np.testing.assert_allclose(exact, -(1 + 0.2 + 0.3) / (2 - 0.5), rtol=1e-14)
+    found = pde.helmholtz(jnp.ones(n), ends, alpha=0.5)
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
 def test_leading_axes_are_independent_problems(elliptic):
     domain = elliptic.plate(
         (pde.Dirichlet(jnp.array([0.1, -0.2])), pde.Neumann()),

@@ -357,7 +357,7 @@ JNP, WHERE = "jax.numpy", "jnp.where"
         lambda: pde.poisson(
             jnp.ones((8, 6)), PLATE, solver=pde.TridiagonalElimination()
         ),
-        "along one axis of at least 3 cells",
+        "along one axis, of at least 3 cells if that is periodic",
         lambda: pde.advection(jnp.zeros((8, 9)), jnp.ones(3), Domain(Grid((8, 9)))),
         r"velocity must .* got shape \(3,\)",
         lambda: pde.advection(

@@ -170,10 +170,11 @@ class Robin(AbstractSlopeBoundary):
     - `alpha`, `beta`: numbers, of one sign for a boundary that the field relaxes at.
     - `value`: g, as for `Neumann`; of u, α may hold its linear part as well.
 
-    **Raises:** `ValueError` where both are 0, and where one is an array.
+    **Raises:** `ValueError` where both are 0, and where one is an array; in a `Domain`
+    where they have opposite signs and α Δx is −2 β or beyond, as a field that grows at
+    that boundary would decay on such cells. Traced ones give NaN or that field.
 
-    **Limits:** as of `Neumann`; NaN where α Δx = −2 β, where no ghost cell fulfils it
-    (mathematics).
+    **Limits:** as of `Neumann`.
     """
 
     alpha: Array

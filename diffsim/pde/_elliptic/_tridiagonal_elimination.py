@@ -32,16 +32,17 @@ class TridiagonalElimination(AbstractPreconditioner):
     A periodic axis has two more entries, in the corners of the matrix, for which it is
     solved twice (Sherman and Morrison).
 
-    **Limits:** one axis of at least 3 cells; ghosts that follow from the one cell
-    beside them (convenience).
+    **Limits:** one axis, of at least 3 cells if it is periodic; ghosts that follow from
+    the one cell beside them (convenience).
     """
 
     def unsupported_reason(self, system: HelmholtzOperator, *, exact: bool) -> str:
-        if system.ndim != 1 or system.shape[0] < 3:
+        is_short_ring = system.walls[0] is None and system.shape[0] < 3
+        if system.ndim != 1 or is_short_ring:
             return (
-                f"TridiagonalElimination() solves along one axis of at least 3 cells, "
-                f"got a grid of shape {system.shape}; take FastDiagonalization() or "
-                "PreconditionedKrylov()"
+                f"TridiagonalElimination() solves along one axis, of at least 3 cells "
+                f"if that is periodic, got a grid of shape {system.shape}; take "
+                "FastDiagonalization() or PreconditionedKrylov()"
             )
         if exact and not system.symmetric:
             return (
@@ -90,5 +91,13 @@ class TridiagonalElimination(AbstractPreconditioner):
 
 
 def _tridiagonal(bands: Any, b: Array) -> Array:
-    below, middle, above = bands
-    return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[:, None])[:, 0]
+    n = len(b)
+    if n < 3:
+        # The routine takes 3 rows or more: those of the identity are added to fewer.
+        ones = (0, 1, 0, 0)
+        bands = [
+            jnp.pad(a, (0, 3 - n), constant_values=one)
+            for a, one in zip((*bands, b), ones, strict=True)
+        ]
+        *bands, b = bands
+    return jax.lax.linalg.tridiagonal_solve(*bands, b[:, None])[:n, 0]
