@@ -125,7 +125,7 @@ class Neumann(AbstractSlopeBoundary):
     glow = pde.Neumann(lambda t, x, u: 1 - u * jnp.abs(u) ** 3)  # radiates as u⁴
     sides = pde.Dirichlet(2.0), glow
     bar = pde.Evolution(pde.Diffusion(1.0), jnp.ones(50), pde.Grid(50), sides)
-    pde.steady_state(bar)  # 2 − 0.7848 x, as −∂u/∂n = u⁴ − 1 at x = 1
+    pde.steady_state(bar)  # 2 − 0.8360 x, as −∂u/∂n = u⁴ − 1 at x = 1
     ```
 
     **Arguments**
