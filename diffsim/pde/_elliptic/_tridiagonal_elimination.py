@@ -91,13 +91,11 @@ class TridiagonalElimination(AbstractPreconditioner):
 
 
 def _tridiagonal(bands: Any, b: Array) -> Array:
+    below, middle, above = bands
     n = len(b)
     if n < 3:
         # The routine takes 3 rows or more: those of the identity are added to fewer.
-        ones = (0, 1, 0, 0)
-        bands = [
-            jnp.pad(a, (0, 3 - n), constant_values=one)
-            for a, one in zip((*bands, b), ones, strict=True)
-        ]
-        *bands, b = bands
-    return jax.lax.linalg.tridiagonal_solve(*bands, b[:, None])[:n, 0]
+        zeros = jnp.zeros(3 - n, b.dtype)
+        below, above, b = (jnp.concatenate([a, zeros]) for a in (below, above, b))
+        middle = jnp.concatenate([middle, zeros + 1])
+    return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[:, None])[:n, 0]
