@@ -125,13 +125,20 @@ def fluxes_through_faces(
     law: AbstractConservationLaw, views: Sequence[Array], axis: int
 ) -> Channels:
     """Fluxes through faces, from the primitive variables in the cells beside them."""
+    flux = fluxes_at_centers(law, views, axis)
+    return high_order_flux_correction(law, flux, list(map(split_channels, views)), axis)
+
+
+def fluxes_at_centers(
+    law: AbstractConservationLaw, views: Sequence[Array], axis: int
+) -> Channels:
+    """Fluxes at the centers of faces, whose differences are derivatives to order 2."""
     middle = len(views) // 2
     beside = views[middle - 1 : middle + 1]
     sides = reconstruct_both_sides(law.scheme, views)
     sides = [keep_positive(law, *pair) for pair in zip(sides, beside, strict=True)]
     left, right = (split_channels(side) for side in materialize(sides))
-    flux = materialize(law.riemann_solver.flux(law, left, right, axis))
-    return high_order_flux_correction(law, flux, list(map(split_channels, views)), axis)
+    return materialize(law.riemann_solver.flux(law, left, right, axis))
 
 
 def keep_positive(
