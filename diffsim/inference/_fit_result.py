@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .._extras import pictures
+from .._jit._fresh_jit import reading
 from .._results import RESULTS
 from .._text_table import html_representation, text_representation
 from .._types import PyTree
@@ -172,14 +173,17 @@ class Fit(eqx.Module):
         All others are fitted anew along it. Nothing is compiled that the fit has not
         compiled; about ten short fits.
         """
-        return profile(self, recall(self, "profile"), name, float(level))
+        experiment = recall(self, "profile")
+        with reading(experiment):
+            return profile(self, experiment, name, float(level))
 
     def contour(
         self, a: str, b: str, probability: float = 0.6827, points: int = 40
     ) -> Contour:
         """The contour of two parameters that holds so much of the probability."""
         experiment = recall(self, "contour")
-        return contour(self, experiment, (a, b), probability, points)
+        with reading(experiment):
+            return contour(self, experiment, (a, b), probability, points)
 
     def fitted_data(self) -> tuple[FittedData, ...]:
         """Data beside what the best fit expects of them, one for each data set."""
