@@ -29,10 +29,11 @@ from ._fit_result import Fit
 from ._levenberg_marquardt import LevenbergMarquardt
 from ._levenberg_marquardt_state import Objective
 from ._optax_minimiser import OptaxDescent, has_line_search
-from ._optimum import SearchResult, off_saddle, optima, optimum
+from ._optimum import SearchResult, optima, optimum
 from ._parameters import Parameters
 from ._posterior import Posterior, explain_derivatives, posterior
 from ._remembered import remember
+from ._saddle import leave_saddle, looks_for_saddles, off_saddle, starting_at
 from ._unconstrained import without_bounds
 
 
@@ -173,13 +174,12 @@ def _for_batches(solver: Any, starts: Any, options: FitOptions) -> object:
 def _run_fit(found: Posterior, solver: Any, starts: int, options: FitOptions) -> Fit:
     end = _search(found, solver, starts, options)
     rises = jnp.zeros(end.z.shape, bool)
-    looks = _looks_for_saddles(found, solver, options)
-    if looks and not is_traced(end.z) and not jnp.all(_values(found, end.z)):
-        moved, rises = _off_saddle(found, end.z)
-        if jnp.any(moved != end.z):
+    if looks_for_saddles(found, solver, options):
+        moved, rises = leave_saddle(found, end.z)
+        if not is_traced(moved) and jnp.any(moved != end.z):
             # A checkpoint is that of the search which came here.
             options = dataclasses.replace(options, checkpoint=None)
-            end = _search(_starting_at(found, moved), solver, 1, options)
+            end = _search(starting_at(found, moved), solver, 1, options)
             rises = rises & (moved == end.z)
     return _conclude(found, solver, end, rises, options)
 
@@ -192,7 +192,7 @@ def _search(found: Posterior, solver: Any, starts: int, options: FitOptions) -> 
     marched = None
     ours = isinstance(solver, (LevenbergMarquardt, OptaxDescent))
     is_concrete = not any(map(is_traced, jax.tree.leaves((inner, z))))
-    if not is_concrete and _looks_for_saddles(found, solver, options):
+    if not is_concrete and looks_for_saddles(found, solver, options):
         z, _ = off_saddle(inner, z)
     if ours and starts == 1 and is_concrete:
         marched = run_fit_loop(inner, solver, z, options)
@@ -205,21 +205,6 @@ def _search(found: Posterior, solver: Any, starts: int, options: FitOptions) -> 
     if inner is not found:
         end = _End(_within_bounds(found, inner, end.z), end.search, None, end.history)
     return end
-
-
-def _looks_for_saddles(found: Posterior, solver: Any, options: FitOptions) -> bool:
-    """Whether noise has parameters, and derivatives are taken forward anyway."""
-    is_ours = isinstance(solver, LevenbergMarquardt)
-    forward = solver.mode != "reverse" if is_ours else options.covariance
-    return found.varies and forward
-
-
-@fresh_jit
-def _starting_at(found: Posterior, z: Array) -> Posterior:
-    start = found.parameters.values(z)
-    return eqx.tree_at(
-        lambda e: (e.parameters.start, e.parameters.z_start), found, (start, z)
-    )
 
 
 def _keeps_bounds(solver: Any) -> bool:
@@ -282,12 +267,6 @@ def _search_optimum(
 
 
 _optimum, _optima = fresh_jit(optimum), fresh_jit(optima)
-_off_saddle = fresh_jit(off_saddle)
-
-
-@fresh_jit
-def _values(found: Posterior, z: Array) -> Array:
-    return found.parameters.values(z)
 
 
 @fresh_jit

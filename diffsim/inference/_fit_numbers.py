@@ -134,7 +134,7 @@ def _held(
     scatter: Array,
     at_end: Array,
 ) -> Bool[Array, " parameter"]:
-    """What ended at a bound, or on its way to the end of a range.
+    """Parameters that ended at a bound, or on the way to the end of a range.
 
     A range ends where a transform does, as that of a log at 0, and where what the
     data see is even in a parameter, as the variance is in a jitter: there error bars

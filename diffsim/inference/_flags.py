@@ -74,12 +74,13 @@ def _misfit_warning(fit: Any) -> str:
     return f"the model misses the data: reduced chi2 would be 1 ± {spread:.2g}"
 
 
-def open_fisher(fit: Any) -> Any:
-    """The information on what no bound holds; None if that is nothing."""
+def open_degeneracies(fit: Any, *, above: float) -> list[Any]:
+    """Directions of the parameters that no bound holds; see `Fisher.degeneracies`."""
     held = [name for name, at in zip(fit.names, fit.at_bound, strict=True) if at]
     if len(held) == len(fit.names):
-        return None
-    return fit.fisher.fix(held) if held else fit.fisher
+        return []
+    fisher = fit.fisher.fix(held) if held else fit.fisher
+    return list(fisher.degeneracies(above=above))
 
 
 def partner(fit: Any, i: int) -> str:
@@ -91,7 +92,7 @@ def partner(fit: Any, i: int) -> str:
     if not np.any(root[:, i]) and fit.fisher.kind == "expected":
         return fit.names[i]
     if bool(fit.undetermined[i]):
-        for found in open_fisher(fit).degeneracies(above=np.inf):
+        for found in open_degeneracies(fit, above=np.inf):
             others = [name for name in found.names if name != fit.names[i]]
             if fit.names[i] in found.names and others:
                 return others[0]

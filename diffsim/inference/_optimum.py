@@ -59,29 +59,6 @@ def _guess_is_root(how, function, y, theta):
     return y, (), None
 
 
-def off_saddle(experiment: Posterior, z: Array) -> tuple[Array, Array]:
-    """`z` moved off where the loss falls without a slope, and where it rises so.
-
-    A jitter of 0 has no slope: what the data say of it, the second derivative tells.
-    The move is one standard deviation of that curvature.
-    """
-
-    def along(direction: Array) -> tuple[Array, Array]:
-        def slope(z: Array) -> Array:
-            return jax.jvp(experiment.loss, (z,), (direction,))[1]
-
-        return jax.jvp(slope, (z,), (direction,))
-
-    every = jnp.eye(z.size, dtype=z.dtype)
-    slope, curvature = jax.lax.map(along, every, batch_size=128)
-    flat = slope == 0
-    falls = flat & (curvature < 0)
-    step = jnp.where(falls, 1 / jnp.sqrt(jnp.where(falls, -curvature, 1)), 0)
-    lower, upper = experiment.parameters.limits().values()
-    moved = jnp.clip(jnp.where(z < upper, z + step, z - step), lower, upper)
-    return moved, flat & (curvature > 0)
-
-
 def optima(
     experiment: Posterior, solver: Any, starts: Array, max_steps: int
 ) -> tuple[Array, SearchResult]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._results import RESULTS
 from .._text_table import MOST_ROWS, Block, Table, and_more
-from ._flags import open_fisher, partner
+from ._flags import open_degeneracies, partner
 
 
 #: Parameters up to which a representation looks for directions, which takes n³: 10 ms.
@@ -177,8 +177,7 @@ def _correlations(fit: Any) -> str:
 
 
 def _weakest(fit: Any) -> str:
-    fisher = open_fisher(fit)
-    found = [] if fisher is None else fisher.degeneracies(above=0)
+    found = open_degeneracies(fit, above=0.0)
     open_ones = [d for d in found if np.isinf(d.inflation)]
     if not found:
         return ""

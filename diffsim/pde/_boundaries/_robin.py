@@ -174,7 +174,7 @@ class Robin(AbstractSlopeBoundary):
     where they have opposite signs and α Δx is −2 β or beyond, as a field that grows at
     that boundary would decay on such cells. Traced ones give NaN or that field.
 
-    **Limits:** as of `Neumann`.
+    **Limits:** as `Neumann`.
     """
 
     alpha: Array

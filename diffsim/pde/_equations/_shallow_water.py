@@ -27,9 +27,9 @@ from .._finite_volume import (
     AbstractReconstruction,
     AbstractRiemannSolver,
     Channels,
+    below_zero,
     reconstruct_both_sides,
 )
-from .._finite_volume._limiters import below_zero
 from .._grid import components
 from .._materialize import materialize
 from .._stencils import average, difference

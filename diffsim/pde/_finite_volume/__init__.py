@@ -1,7 +1,7 @@
 """Cell-centered finite volumes: reconstruction, Riemann solvers and operators."""
 
 from ._advection import advection, validate_velocity
-from ._limiters import minmod, van_albada, van_leer
+from ._limiters import below_zero, minmod, van_albada, van_leer
 from ._muscl import MUSCL
 from ._operators import (
     check_face_mean,
@@ -35,6 +35,7 @@ __all__ = [
     "Rusanov",
     "Upwind",
     "advection",
+    "below_zero",
     "check_face_mean",
     "curl",
     "curl_of",
