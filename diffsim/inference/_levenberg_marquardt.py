@@ -279,7 +279,7 @@ class LevenbergMarquardt(
         )
 
     def _below_rounding(self, step, gain, state):
-        """Whether what was gained, and was to be gained, is below rounding."""
+        """Compare what was gained, and was to be gained, with rounding."""
         rounding = 8 * jnp.finfo(state.value.dtype).eps * jnp.abs(state.value)
         return jnp.maximum(jnp.abs(gain), step.predicted) <= rounding
 

@@ -114,6 +114,18 @@ def test_weight_is_that_of_a_source_to_order_2():
     assert apart[1] <= 0.35 * apart[0]
 
 
+@pytest.mark.parametrize("pressure", [1e-2, 1e-8])
+def test_cold_gas_falls_by_its_weight(pressure):
+    """v = −t, where scale heights are shorter than a cell."""
+
+    def profile(x):
+        return jnp.ones_like(x), jnp.full_like(x, pressure)
+
+    run = atmosphere(50, profile, walls=pde.Outflow())
+    rho, momentum, _ = ds.simulate(run, 0.1).states[:, 20:30]
+    np.testing.assert_allclose(momentum / rho, -0.1, rtol=1e-12)
+
+
 def test_derivative_by_gravity_is_that_of_differences():
     """Of air that falls: at rest a limiter has no derivative, see `MUSCL`."""
 

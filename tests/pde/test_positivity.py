@@ -216,3 +216,22 @@ def test_depths_below_zero_end_the_run():
     run = dam(40)
     with pytest.raises(Exception, match="lost positivity of depth"):
         ds.simulate(run, 1.0, ds.Method(integrators.SSPRK3(), step=0.05))
+
+
+def test_laws_may_name_positive_fields_without_channels():
+    class Named(pde.Burgers):
+        positive_fields = ("speed",)
+
+        def positive(self, u):
+            return (u[0],)
+
+    law: Any = Named
+    sides = pde.Inflow(1.0), pde.Outflow()
+    run = pde.Evolution(law(), jnp.ones(16), pde.Grid(16), sides)
+    np.testing.assert_allclose(ds.simulate(run, 0.1).states, 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("depth", [0.0, -1.0])
+def test_dry_depths_that_are_not_positive_are_refused(depth):
+    with pytest.raises(ValueError, match="dry_depth must be positive"):
+        pde.ShallowWater(dry_depth=depth)

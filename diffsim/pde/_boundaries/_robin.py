@@ -103,7 +103,8 @@ class AbstractSlopeBoundary(AbstractGhostCellBoundary):
         u = _solve_pointwise(lambda u: u - weight * law(u) - free, free, x.ndim)
         g, slope = jax.jvp(law, (u,), (jnp.ones_like(u),))
         # What only makes g larger, as u is, cannot hold it. The other slope takes the
-        # rounding of u out of g, which a stiff law would enlarge.
+        # rounding of u out of g, which a stiff law would enlarge; g and its derivatives
+        # are the same for any slope.
         slope = jax.lax.stop_gradient(jnp.where(weight * slope < 0, slope, 0))
         return (g - slope * (u - free)) / (1 - weight * slope), slope
 
@@ -221,6 +222,7 @@ def _solve_pointwise(residual: Callable, guess: Array, ndim: int) -> Array:
     def as_field(y):
         return jnp.moveaxis(y, -1, -ndim).reshape(guess.shape)
 
+    # The answer does not depend on where the search for it begins.
     start = with_channels_last(jax.lax.stop_gradient(guess))
     opened, consts = closure_convert(
         lambda y: with_channels_last(residual(as_field(y))), start

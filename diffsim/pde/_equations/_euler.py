@@ -83,9 +83,10 @@ class Euler(AbstractConservationLaw):
     points along a periodic one, and for a start, or a wall that holds one, without
     positive density and pressure.
 
-    **Limits:** of order 2 with gravity, in every scheme (convenience). Density and
-    pressure stay positive at steps of `pde.CFL(0.5)`, as measured and not proven, in
-    strong blast waves and near vacua; a run that loses them ends in
+    **Limits:** of order 2 with gravity, in every scheme (convenience); gas whose scale
+    height is shorter than a cell falls as it should and is not balanced (mathematics).
+    Density and pressure stay positive at steps of `pde.CFL(0.5)`, as measured and not
+    proven, in strong blast waves and near vacua; a run that loses them ends in
     `RESULTS.positivity_lost` (mathematics of longer steps). Derivatives at shocks, and
     of gas at rest: see `MUSCL`.
     """

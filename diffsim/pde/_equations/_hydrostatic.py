@@ -1,6 +1,7 @@
 """Hydrostatic reconstruction: gases under their weight, at rest to rounding."""
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -40,43 +41,48 @@ def hydrostatic_rate(
     """
     grid = domain.grid
     height = potential(t, grid.centers.astype(u.dtype))
+    tops = [potential(t, grid.faces(i).astype(u.dtype)) for i in range(grid.ndim)]
+    ends = [
+        [slice_in_dim(top, k, k + grid.shape[i], axis=i) for k in (0, 1)]
+        for i, top in enumerate(tops)
+    ]
     density, *_, pressure = law.primitive(split_channels(u))
+    # Of gas whose scale height is shorter than a cell no balance is seen.
+    steepest = reduce(jnp.maximum, [jnp.abs(high - low) for low, high in ends])
+    ratio = density / pressure
+    ratio = jnp.where(ratio * steepest < 1, ratio, 0)
     faces = states_at_faces(law, u, domain, t)
-    order, width = law.scheme.order, law.scheme.width
     around = _domain_of_potential(domain).face_neighbors(
-        height, t, width=width, order=order
+        jnp.stack([height, ratio]), t, width=law.scheme.width, order=law.scheme.order
     )
     passing, weights = [], []
-    for axis, (views, heights) in enumerate(zip(faces, around, strict=True)):
-        top = potential(t, grid.faces(axis).astype(u.dtype))
+    for axis, (views, beside, top) in enumerate(zip(faces, around, tops, strict=True)):
         mass, *momentum, energy = fluxes_at_centers(
-            law, _at_rest_on_face(views, heights, top), axis
+            law, _at_rest_on_face(views, beside, top), axis
         )
         passing.append((mass, *momentum, energy + top * mass))
-        n = grid.shape[axis]
-        low, high = (
-            pressure * jnp.exp(density / pressure * (height - face))
-            for face in (slice_in_dim(top, i, i + n, axis=axis) for i in (0, 1))
-        )
-        weights.append((high - low) / grid.spacing[axis].astype(u.dtype))
+        low, high = ends[axis]
+        balanced = jnp.exp(ratio * (height - high)) - jnp.exp(ratio * (height - low))
+        weight = jnp.where(ratio > 0, pressure * balanced, density * (low - high))
+        weights.append(weight / grid.spacing[axis].astype(u.dtype))
     mass, *momentum, energy = sum_fluxes(passing, grid.spacing.astype(u.dtype))
     momentum = [m + weight for m, weight in zip(momentum, weights, strict=True)]
     return jnp.stack([mass, *momentum, energy - height * mass])
 
 
 def _at_rest_on_face(
-    views: Sequence[Array], heights: Sequence[Array], top: Array
+    views: Sequence[Array], beside: Sequence[Array], top: Array
 ) -> list[Array]:
-    """Density and pressure of cells carried to the face, as balance has them there."""
-    ratios = [view[0] / view[-1] for view in views]
+    """Density and pressure of cells carried to the face, as balance has them there.
+
+    **Arguments:** `beside`: height and ρ/p of the cells, 0 where nothing is carried.
+    """
     middle = len(views) // 2
     between = [
-        (a + b) / 2 * (after - before)
-        for (a, b), (before, after) in zip(
-            pairwise(ratios), pairwise(heights), strict=True
-        )
+        (ratio + after) / 2 * (higher - height)
+        for (height, ratio), (higher, after) in pairwise(beside)
     ]
-    exponents = [r * (height - top) for r, height in zip(ratios, heights, strict=True)]
+    exponents = [ratio * (height - top) for height, ratio in beside]
     for k in range(middle, len(views) - 1):
         exponents[k + 1] = exponents[k] + between[k]
     for k in range(middle - 1, 0, -1):

@@ -9,7 +9,13 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import PositiveParameter, as_floating, is_traced, or_default
+from ..._validation import (
+    PositiveParameter,
+    as_floating,
+    check_positive,
+    is_traced,
+    or_default,
+)
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._boundaries import (
@@ -101,8 +107,8 @@ class ShallowWater(AbstractConservationLaw):
     **Good values:** `ReflectingWall` for a quay, `Outflow` for open water; a
     `dry_depth` of 1e-6 of the depths that matter.
 
-    **Raises:** `ValueError` for a gravity that is not positive, for a negative depth at
-    the start, and for a wall that holds one that is not positive.
+    **Raises:** `ValueError` for a gravity or `dry_depth` that is not positive, for a
+    negative depth at the start, and for a wall that holds one that is not positive.
 
     **Limits:** of order 1 at the edge of the water (mathematics). A `source` that
     divides by the depth has to do without it where it is dry (convenience). At
@@ -145,7 +151,8 @@ class ShallowWater(AbstractConservationLaw):
         self.riemann_solver = or_default(
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLL()
         )
-        self.dry_depth = dry_depth
+        check_positive("dry_depth", dry_depth, "it divides where a bed is dry")
+        self.dry_depth = float(dry_depth)
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:
         return (PositiveParameter("gravity", self.gravity),)
