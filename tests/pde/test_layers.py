@@ -8,6 +8,7 @@ import pytest
 import diffsim as ds
 from diffsim import integrators, pde
 from diffsim.pde import _finite_volume
+from diffsim.verify import taylor_test
 
 
 #: Cells that are worse or better conductors than the others.
@@ -121,6 +122,19 @@ def test_front_of_a_porous_medium_moves():
     run = pde.Evolution(law, exact(1.0, x), line, pde.Neumann())
     u = ds.simulate(run, 2.0, ds.Method(integrators.SSPRK3(), 0.001)).states[0]
     np.testing.assert_allclose(u, exact(3.0, x), atol=0.02)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.2])
+def test_derivatives_by_uniform_and_linear_coefficients(slope):
+    """Where an inverse problem begins: no mean onto walls may have a kink there."""
+    bar = pde.Grid(6)
+    walls = pde.Domain(bar, (pde.Dirichlet(0.3), pde.Neumann(0.5)))
+
+    def heated(k):
+        return pde.diffusion(jnp.sin(3 * bar.centers[0]), k, walls)
+
+    found = taylor_test(heated, 0.3 + slope * bar.centers[0])
+    assert found.passed, found
 
 
 def test_coefficients_on_faces_are_taken_as_they_are():

@@ -8,6 +8,7 @@ from rows import first_plain
 
 import diffsim as ds
 from diffsim import integrators, pde
+from diffsim.verify import taylor_test
 
 
 SCHEMES = [pde.MUSCL(), pde.WENO5(), pde.Upwind()]
@@ -62,6 +63,21 @@ def test_dam_break_matches_stoker(scheme, riemann_solver):
     np.testing.assert_allclose(hu[between] / h[between], 0.7411516107, rtol=3e-3)
     bore = x[np.argmax(h < 0.25)]
     assert abs(bore - 0.9913928766 * t) < 2 * 2 / 400
+
+
+@pytest.mark.parametrize("scheme", SCHEMES[:2], ids=NAMES[:2])
+def test_derivatives_by_a_flat_bottom(scheme):
+    """Where the search for a bottom begins."""
+    line = pde.Grid(8)
+    x = line.centers[0]
+    walls = pde.Domain(line, pde.ReflectingWall())
+    waves = jnp.stack([1 + 0.2 * jnp.sin(6 * x), 0.1 * jnp.cos(5 * x)])
+
+    def rate(bottom):
+        return pde.ShallowWater(9.81, bottom, scheme=scheme).rate(0.0, waves, walls)
+
+    found = taylor_test(rate, jnp.zeros(8))
+    assert found.passed, found
 
 
 def test_mass_is_conserved_between_walls():

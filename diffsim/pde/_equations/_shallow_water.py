@@ -58,6 +58,14 @@ from ._conservation_law import (
 )
 
 
+#: Of the pairs of cells around a face, from the inner one on, by their number.
+_INTERPOLATION = {
+    1: (1 / 2,),
+    2: (9 / 16, -1 / 16),
+    3: (75 / 128, -25 / 256, 3 / 256),
+}
+
+
 class ShallowWater(AbstractConservationLaw):
     r"""Shallow-water equations in depth h and momentum $h\mathbf v$, over any bottom.
 
@@ -284,7 +292,6 @@ class ShallowWater(AbstractConservationLaw):
         is the gradient of the pressure of a lake at rest, term by term.
         """
         scheme, middle = self.scheme, len(views) // 2
-        before, after = reconstruct_both_sides(scheme, bottoms)
         # Level and velocity, which have no steps over those of the bottom.
         level = [v.at[0].add(b) for v, b in zip(views, bottoms, strict=True)]
         beside = views[middle - 1 : middle + 1]
@@ -297,7 +304,7 @@ class ShallowWater(AbstractConservationLaw):
         shore = dry | (jnp.minimum(beside[0][0], beside[1][0]) <= step)
         # The higher of both to the last bit, or cells without water would lose some.
         highest = jnp.where(high > low, high, low)
-        floor = jnp.where(shore, highest, (before + after) / 2)
+        floor = jnp.where(shore, highest, _at_middle(bottoms, scheme.order))
 
         share = jnp.where(shore, 0, LEAST_SHARE).astype(floor.dtype)
         sides = [
@@ -333,6 +340,14 @@ class ShallowWater(AbstractConservationLaw):
 
     def _gravity(self, like: Array) -> Array:
         return self.gravity.astype(like.dtype)
+
+
+def _at_middle(views: list[Array], order: int) -> Array:
+    """The polynomial through the cells around a face: smooth in a flat bottom, too."""
+    middle = len(views) // 2
+    weights = _INTERPOLATION[min(middle, (order + 1) // 2)]
+    pairs = [views[middle - 1 - i] + views[middle + i] for i in range(len(weights))]
+    return sum(w * pair for w, pair in zip(weights, pairs, strict=True))
 
 
 def _bottom_domain(domain: Domain) -> Domain:
