@@ -184,7 +184,8 @@ class NBody(AbstractSimulation):
         """
         return _default_method(self)
 
-    def check_method(self, method: Method) -> None:
+    def check_method(self, method: Method, duration: float | None = None) -> None:
+        del duration
         check_steps_by_orbits(self, method)
         check_apart_at_start(self, method)
 

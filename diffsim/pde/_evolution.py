@@ -162,9 +162,9 @@ class Evolution(AbstractSimulation):
     def initial_state(self) -> PyTree[Array]:
         return self.discretization.state(self.equation, self.initial_field, self.domain)
 
-    def check_method(self, method: Method) -> bool:
+    def check_method(self, method: Method, duration: float | None = None) -> bool:
         _check_solver(self, method.solver)
-        return warn_if_unstable(self, method)
+        return warn_if_unstable(self, method, duration)
 
     def courant_rate(self, t: Any, y: Any) -> Array | None:
         """Courant rate of a state: cells crossed a time; None without waves."""

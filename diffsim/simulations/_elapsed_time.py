@@ -94,6 +94,12 @@ def elapsed_since(t0: Any, times: Any) -> Array | np.ndarray:
     return np.asarray(np.asarray(times, np.float64) - np.asarray(t0, np.float64))
 
 
+def longest_elapsed(t0: Any, times: Any) -> float | None:
+    """The way to the furthest time, None where it is traced."""
+    elapsed = elapsed_since(t0, times)
+    return None if is_traced(elapsed) else float(np.max(np.abs(elapsed)))
+
+
 def time_after(t0: Any, elapsed: Any) -> float | Array:
     """The time `elapsed` after `t0`, for a user: as precise as can be held."""
     return _after(t0, elapsed)

@@ -33,6 +33,7 @@ from ._elapsed_time import (
     checked_times,
     elapsed_since,
     ends_after,
+    longest_elapsed,
     time_after,
     times_after,
     warn_of_a_far_start,
@@ -132,7 +133,6 @@ def simulate(
     chosen = method_with_options(simulation, method, options)
     method, base = refine_if_requested(chosen, simulation)
     halved = 0 if method is chosen else 1
-    unstable = simulation.check_method(method)
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = checked_times(times)
     if observe is not None:
@@ -141,6 +141,7 @@ def simulate(
     check_epoch(t0)
     if start is None:
         warn_of_a_far_start(t0, times)
+    unstable = simulation.check_method(method, longest_elapsed(t0, times))
     about = _About(observe, meter, should_return_nan(throw), should_raise(throw))
     run = _Run(simulation, method, start, about, events, bound is not None, halved)
     with _forward_mode_named(method):

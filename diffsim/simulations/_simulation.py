@@ -92,13 +92,17 @@ class AbstractSimulation(eqx.Module):
         """
         return None
 
-    def check_method(self, method: Method) -> bool | None:
+    def check_method(
+        self, method: Method, duration: float | None = None
+    ) -> bool | None:
         """Raise `ValueError` for a method, or warn of it, before a run; default none.
+
+        `duration` is the time that the run takes, None where JAX traces it.
 
         **Returns:** True where it warned that fixed steps are unstable, so that a run
         which then grows a millionfold is `RESULTS.unstable_steps`.
         """
-        del method
+        del method, duration
 
     def prepare(self) -> "AbstractSimulation":
         """Return the same for a run, with what no step changes worked out; self.

@@ -131,6 +131,39 @@ def test_stability_limit_is_where_runs_amplify_short_waves(name):
     assert growth(0.95 * limit) < 1.02 < growth(1.1 * limit)
 
 
+def soliton(step_ratio):
+    """A soliton in water, a step of it, and how long 10⁵ steps last."""
+    ring = pde.Grid(128, 0.0, 20.0)
+    wave = pde.Evolution(
+        pde.KortewegDeVries(), lambda x: 2 / jnp.cosh(x[0] - 10) ** 2, ring
+    )
+    step = step_ratio * (20 / 128) / 12
+    return wave, ds.Method(integrators.ETDRK4(), step, max_steps=10**6), 1e5 * step
+
+
+def test_small_growth_warns_where_it_adds_up():
+    water, method, duration = soliton(0.38)
+    with pytest.warns(UserWarning, match="with them what is conserved"):
+        assert water.check_method(method, duration)
+    assert not water.check_method(method, 0.02 * duration)
+    good, method, duration = soliton(0.25)
+    assert not good.check_method(method, duration)
+
+
+@pytest.mark.slow
+def test_what_is_conserved_grows_where_it_warns_and_stays_where_not():
+    ends = {}
+    for step_ratio in (0.25, 0.38):
+        water, method, duration = soliton(step_ratio)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run = ds.simulate(water, [0.0, duration], method, throw=False)
+        before, after = pde.energy(water, run.states)
+        ends[step_ratio] = abs(after / before - 1)
+    assert ends[0.25] < 1e-4
+    assert not ends[0.38] < 0.1
+
+
 def test_physically_growing_waves_do_not_warn():
     grid = pde.Grid(64, 0.0, 32 * np.pi)
     start = 0.01 * jnp.sin(grid.centers[0] / 16)

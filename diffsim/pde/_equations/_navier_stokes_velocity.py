@@ -49,8 +49,8 @@ class NavierStokesVelocity(AbstractNavierStokes):
 
     **Good values:** Δx up to 2 (ν³/ε)^¼ with ε the dissipation; `ETDRK4` with steps of
     0.5 Δx / max(|u| + |v| + |w|), as `cfl_time_step` finds them, or `ETDRK2` with half
-    of it. In two dimensions `NavierStokesVorticity` has one field to step instead of
-    two.
+    of it, or with a tenth as for `NavierStokesVorticity`, which in two dimensions has
+    one field to step instead of two.
 
     **Raises:** `ValueError` for a viscosity that is not positive and one dimension.
     """

@@ -347,7 +347,8 @@ def _at_middle(views: list[Array], order: int) -> Array:
     middle = len(views) // 2
     weights = _INTERPOLATION[min(middle, (order + 1) // 2)]
     pairs = [views[middle - 1 - i] + views[middle + i] for i in range(len(weights))]
-    return sum(w * pair for w, pair in zip(weights, pairs, strict=True))
+    parts = [w * pair for w, pair in zip(weights, pairs, strict=True)]
+    return reduce(jnp.add, parts)
 
 
 def _bottom_domain(domain: Domain) -> Domain:

@@ -144,8 +144,8 @@ class IncompressibleFlow(AbstractSimulation):
     def terms(self) -> diffrax.AbstractTerm[Any, Any]:
         return ProjectedDynamics(self._forces)
 
-    def check_method(self, method: Method) -> bool:
-        return warn_if_unstable(self, method)
+    def check_method(self, method: Method, duration: float | None = None) -> bool:
+        return warn_if_unstable(self, method, duration)
 
     def is_valid(self) -> Bool[Array, ""]:
         drag = () if self.obstacle is None else self.obstacle.positive_parameters()

@@ -77,6 +77,7 @@ def energy(simulation: Any, state: Array) -> Array:
         boundaries what their springs and pulls hold, none where u = 0 there,
     - `Schrodinger`:
         $\int \tfrac{\hbar^2}{2m}|\nabla\psi|^2 + V|\psi|^2 + \tfrac g2|\psi|^4\,dx$,
+    - `KortewegDeVries`: $\tfrac12\int u^2\,dx$,
     - `Euler`: the total energy, its last channel,
     - `ShallowWater`: $\tfrac12\int h|v|^2 + g\,h(h + 2b)\,dx$ over the bottom b, over
         the density, which bores lower,
@@ -103,8 +104,8 @@ def energy(simulation: Any, state: Array) -> Array:
             raise ValueError(
                 "simulation must have an energy: an IncompressibleFlow, or an "
                 "Evolution of NavierStokesVorticity, NavierStokesVelocity, Wave, "
-                "Schrodinger, Euler, ShallowWater or an equation of your own with a "
-                "method energy(t, u, domain); got "
+                "Schrodinger, KortewegDeVries, Euler, ShallowWater or an equation of "
+                "your own with a method energy(t, u, domain); got "
                 f"{name_of(simulation)}; pde.integral takes any field"
             )
         u = velocity(simulation, state)

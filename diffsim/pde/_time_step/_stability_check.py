@@ -23,8 +23,10 @@ from ._cfl import CFL, cfl_time_step, courant_rate_of
 #: Solvers that step everything explicitly, and not by what they know of it.
 _EXPLICIT = diffrax.AbstractERK | diffrax.Euler
 
-#: What a step may make of a mode that does not grow by itself.
+#: What a step may make of a mode.
 _TOLERATED = 1.02
+#: Of the field, what a run may make of the rounding of a mode that does not grow.
+_TOLERATED_IN_ALL = 1e-3
 
 
 class LinearizedModes(NamedTuple):
@@ -37,8 +39,13 @@ class LinearizedModes(NamedTuple):
     turning: Array
 
 
-def warn_if_unstable(simulation: Any, method: Method) -> bool:
-    """Warn where the first step is known before a run; return whether it did."""
+def warn_if_unstable(
+    simulation: Any, method: Method, duration: float | None = None
+) -> bool:
+    """Warn where the first step is known before a run; return whether it did.
+
+    In the `duration` of a run small growth adds up; without one it is that of a step.
+    """
     if _is_unknown((simulation, method.step, method.controller)):
         return False
     with compile_time_eval():
@@ -51,7 +58,7 @@ def warn_if_unstable(simulation: Any, method: Method) -> bool:
         if waves is None:
             limit, advice = _limit_of_crossings(simulation, method.solver)
         else:
-            limit, advice = _limit_of_growth(waves, method.solver, step)
+            limit, advice = _limit_of_growth(waves, method.solver, step, duration)
         if not step > limit:
             return False
         follows = _cfl_would_help(simulation, method, limit)
@@ -61,7 +68,8 @@ def warn_if_unstable(simulation: Any, method: Method) -> bool:
     warnings.warn(
         f"{chosen} is longer than {limit:.3g}, where {type(method.solver).__name__} "
         "becomes unstable for the fastest waves, friction or diffusion of the start: "
-        f"the run may blow up; take a fixed step of {advice:.2g}"
+        "short waves grow, with them what is conserved, and the run may blow up; take "
+        f"a fixed step of {advice:.2g}"
         f"{', or controller=pde.CFL()' if follows else ''}",
         stacklevel=5,
     )
@@ -110,17 +118,24 @@ def _linearized_modes(simulation: Any) -> LinearizedModes | None:
 
 
 def _limit_of_growth(
-    waves: LinearizedModes, solver: diffrax.AbstractSolver, step: float
+    waves: LinearizedModes,
+    solver: diffrax.AbstractSolver,
+    step: float,
+    duration: float | None,
 ) -> tuple[float, float]:
     """The longest step up to `step` by which no mode grows; and a good one.
 
     By von Neumann's analysis, with a step of the solver itself.
     """
+    dtype = waves.turning.dtype
+    in_all = np.log(_TOLERATED_IN_ALL / float(jnp.finfo(dtype).eps))
 
     def grows(step: float) -> bool:
         # An array, so that one compiled function is for all steps.
-        length = jnp.asarray(step, waves.turning.dtype)
-        return float(_growth_factor(solver, waves, length)) > _TOLERATED
+        growing, others = _growth_factors(solver, waves, jnp.asarray(step, dtype))
+        steps = 1 if duration is None else max(duration / step, 1)
+        most = min(_TOLERATED, np.exp(in_all / steps))
+        return float(growing) > _TOLERATED or float(others) > float(most)
 
     if not grows(step):
         return step, step
@@ -133,10 +148,13 @@ def _limit_of_growth(
 
 
 @fresh_jit
-def _growth_factor(
+def _growth_factors(
     solver: diffrax.AbstractSolver, waves: LinearizedModes, step: Array
-) -> Array:
-    """The most by which a step multiplies a mode, over what the equation does."""
+) -> tuple[Array, Array]:
+    """The most by which a step multiplies modes that grow, over their growth.
+
+    And the most by which it multiplies those that do not.
+    """
 
     def join(y):
         return jax.lax.complex(y[0], y[1])
@@ -153,8 +171,10 @@ def _growth_factor(
     start, t1 = split(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
     memory = solver.init(terms, 0 * t1, t1, start, None)
     end = solver.step(terms, 0 * t1, t1, start, None, memory, made_jump=False)[0]
-    truly = jnp.exp(t1 * jnp.maximum(waves.symbol.real, 0))
-    return jnp.max(jnp.abs(join(end)) / truly)
+    rate = waves.symbol.real
+    found = jnp.abs(join(end))
+    growing = jnp.where(rate > 0, found * jnp.exp(-t1 * rate), 0)
+    return jnp.max(growing), jnp.max(jnp.where(rate > 0, 0, found))
 
 
 def _limit_of_crossings(
