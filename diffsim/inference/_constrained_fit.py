@@ -36,6 +36,12 @@ class Constrained:
         self.slope = np.asarray(_slope(experiment, jnp.asarray(self.best)))
         limits = experiment.parameters.limits()
         self.lower, self.upper = (np.asarray(limits[k]) for k in ("lower", "upper"))
+        inside = experiment.parameters.coordinates
+        #: How far a parameter can be; on a circle half a turn, a little less of which
+        #: is on its own side.
+        self.edges = inside.turns.around(
+            jnp.asarray(self.best), tuple(limits.values()), (1 - 1e-6) / inside.scale
+        )
         #: The lowest rise, and where the last fit ended, to start the next from.
         self.lowest, self.last = 0.0, self.best
 

@@ -92,7 +92,7 @@ def contour(
         length, bound = crossing(rise, level, first=level, limit=limit)
         z = constrained.best.copy()
         z[held] = best + length * direction
-        values = experiment.parameters.values(jnp.asarray(z))
+        values = experiment.parameters.values_near(fit.values, jnp.asarray(z))
         found.append(np.asarray(values)[held])
         at_bound.append(bound)
     return Contour(
@@ -118,7 +118,8 @@ def _root(fit: Any, constrained: Constrained, held: np.ndarray) -> np.ndarray:
 def _limit(constrained: Constrained, held: np.ndarray, direction: np.ndarray) -> float:
     """How far a ray goes until it meets a bound."""
     best = constrained.best[held]
-    edge = np.where(direction > 0, constrained.upper[held], constrained.lower[held])
+    lower, upper = (np.asarray(edge)[held] for edge in constrained.edges)
+    edge = np.where(direction > 0, upper, lower)
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(direction == 0, np.inf, (edge - best) / direction)
     return float(np.min(reach))

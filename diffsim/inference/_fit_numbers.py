@@ -65,6 +65,7 @@ def fit_result(
         history=history,
         names=parameters.names,
         units=parameters.units,
+        circular=parameters.coordinates.turns.entries,
         **_tied(parameters, numbers["values"], numbers["covariance"]),
         convention=_convention(experiment),
         judges_misfit=_judges_misfit(experiment),

@@ -56,6 +56,7 @@ class Fit(eqx.Module):
     - `model`: the model with the best values; `values`, `start`, `lower`, `upper`,
         `at_bound`: the free parameters, where they started, their bounds, and which
         ended at one, or where a transform or a prediction ends, as a mean at 0.
+        `circular`: positions of those on a circle, whose bounds are those of a turn.
     - `stderr`, `covariance`, `correlation`: standard deviations; inf for what the data
         leave open, NaN at a bound, where the others' hold with it fixed.
     - `undetermined`: which ones the data leave open: their error bar is infinite, or it
@@ -126,6 +127,7 @@ class Fit(eqx.Module):
     units: tuple[str | None, ...] = eqx.field(static=True)
     convention: str = eqx.field(static=True)
     judges_misfit: bool = eqx.field(static=True)
+    circular: tuple[int, ...] = eqx.field(static=True)
     culprit: str = eqx.field(static=True, default="")
 
     @property

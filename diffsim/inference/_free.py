@@ -71,19 +71,27 @@ class Free(eqx.Module):
         that is positive, and `fit.observed()` counts it everywhere. A support that a
         distribution of NumPyro states, as positive numbers, bounds the parameter where
         there are no `bounds`.
+    - `period`: the parameter is on a circle: an angle, `period=2 * np.pi`, whose values
+        are given from 0 to its period, or a pair (begin, end) of the turn they are
+        given in. The prediction has to be the same a turn away. The search meets no
+        walls; a Gaussian prior takes the shorter way around; without a prior every
+        angle is as likely. Distributions of NumPyro on the circle, as `VonMises`, bring
+        the period (−π, π) with them. Not together with bounds or a transform.
     - `tied`: the parameter is not free but follows others: the path of one that it
         equals, or a function of the model, `Free(tied=lambda m: 2 * m["a"])`, which
         sees the values of all that are free and of those that are tied before it.
     - `unit`: a label for reports and pictures, `unit="m/s"`; nothing is converted.
 
     **Good values:** `transform="log"` for what is positive and known to a factor;
-    `scale` for positions and velocities that are near 0 at the start.
+    `scale` for positions and velocities that are near 0 at the start; `period` for
+    longitudes and phases.
     """
 
     scale: Any
     transform: Transform | None
     bounds: tuple[Any, Any]
     prior: Any
+    period: tuple[Any, Any] | None
     tied: Any
     unit: str | None = eqx.field(static=True)
 
@@ -94,13 +102,14 @@ class Free(eqx.Module):
         bounds: Any = None,
         prior: Any = None,
         *,
+        period: Any = None,
         tied: Any = None,
         unit: str | None = None,
     ):
         if unit is not None and not isinstance(unit, str):
             raise ValueError(f"unit must be a label such as 'm/s', got {unit!r}")
         self.tied, self.unit = (
-            checked_tie(tied, (scale, transform, bounds, prior)),
+            checked_tie(tied, (scale, transform, bounds, prior, period)),
             unit,
         )
         if scale is not None:
@@ -110,6 +119,7 @@ class Free(eqx.Module):
         self.transform = _transform(transform)
         self.bounds = _pair("bounds", (None, None) if bounds is None else bounds)
         self.prior = checked_prior("prior", prior)
+        self.period = _period(period, transform, bounds)
 
 
 def _transform(given: Any) -> Transform | None:
@@ -128,6 +138,21 @@ def _transform(given: Any) -> Transform | None:
     )
 
 
+def _period(given: Any, transform: Any, bounds: Any) -> tuple[Any, Any] | None:
+    if given is None:
+        return None
+    if transform is not None or bounds is not None:
+        raise ValueError(
+            "period cannot be combined with transform or bounds: a circle has no ends; "
+            "period=(begin, end) is the turn that values are given in"
+        )
+    turn = _pair("period", given if isinstance(given, tuple | list) else (0.0, given))
+    if None in turn:
+        raise ValueError(f"period must be a number or a pair (begin, end), got {given}")
+    check_positive("period", jnp.asarray(turn[1]) - turn[0], "it is (begin, end)")
+    return turn
+
+
 def checked_tie(tied: Any, others: tuple[Any, ...]) -> str | Callable | None:
     """Return the path or function that a parameter follows, if it is nothing else."""
     if tied is None:
@@ -139,8 +164,8 @@ def checked_tie(tied: Any, others: tuple[Any, ...]) -> str | Callable | None:
         )
     if any(other is not None for other in others):
         raise ValueError(
-            "tied cannot be combined with scale, transform, bounds or prior: the "
-            "parameter is not free; give them to the one that it follows"
+            "tied cannot be combined with scale, transform, bounds, prior or period: "
+            "the parameter is not free; give them to the one that it follows"
         )
     return tied
 

@@ -42,11 +42,15 @@ def local_optima(fit: Any) -> tuple[LocalOptimum, ...]:
     values = np.asarray(fit.history["starts_values"])
     good = np.asarray(fit.history["starts_converged"])
     reach = _NEAR * np.nan_to_num(np.asarray(fit.stderr), posinf=0.0)
+    turn = np.asarray(fit.upper - fit.lower)
+    on_circle = np.isin(np.arange(turn.size), fit.circular)
     found: list[tuple[int, int]] = []
     for i in np.flatnonzero(good):
         for k, (first, count) in enumerate(found):
             size = _RELATIVE * np.maximum(np.abs(values[first]), np.abs(values[i]))
-            if np.all(np.abs(values[i] - values[first]) <= np.maximum(reach, size)):
+            apart = np.abs(values[i] - values[first])
+            apart = np.minimum(apart, np.where(on_circle, turn - apart, apart))
+            if np.all(apart <= np.maximum(reach, size)):
                 found[k] = first, count + 1
                 break
         else:

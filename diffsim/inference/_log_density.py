@@ -195,15 +195,17 @@ def log_density(
     meaning. With y = forward(x) by `Free(transform=...)`, or y = x where there is none,
     y is lower + (upper − lower)/(1 + e⁻ᵘ) between two bounds, lower + eᵘ or upper − eᵘ
     with one, and `Free.scale` times u without bounds. Bounds under a transform are
-    those of y.
+    those of y. On a circle, `Free(period=...)`, x is in its turn and the density has
+    the period in u: a sampler walks on through the turns, and an integral is over one.
 
     All constants are in it, so that its integral over u is the evidence, if priors are
     proper. Priors are densities of the parameter x itself. A Gaussian one is normalized
-    between the bounds, and two bounds alone are a uniform prior; a distribution counts
-    as it is, and so does a `Prior`. A parameter with neither has the improper flat
-    prior of density 1, whatever its transform, and so has one with a single bound; the
-    posterior may then be improper, too. Where the range of a transform cuts a Gaussian
-    prior off, say so: `Free(transform="log", prior=(1.0, 1.0), bounds=(0.0, None))`.
+    between the bounds, and two bounds or a period alone are a uniform prior; a
+    distribution counts as it is, and so does a `Prior`. A parameter with neither has
+    the improper flat prior of density 1, whatever its transform, and so has one with a
+    single bound; the posterior may then be improper, too. Where the range of a
+    transform cuts a Gaussian prior off, say so:
+    `Free(transform="log", prior=(1.0, 1.0), bounds=(0.0, None))`.
 
     **Raises:** `ValueError` as `fit` does, and for a start at a bound.
 
@@ -245,7 +247,8 @@ def _log_mass(parameters: Parameters) -> Array:
     widths = jnp.where(proper, upper - lower, 1)
     which = np.asarray(parameters.has_prior, int)
     mean, sd = parameters.prior_mean[which], parameters.prior_sd[which]
-    masses = _normal_mass(*((x[which] - mean) / sd for x in (lower, upper)))
+    sides = parameters.coordinates.turns.around(parameters.prior_mean, (lower, upper))
+    masses = _normal_mass(*((x[which] - mean) / sd for x in sides))
     return jnp.sum(jnp.log(widths)) + jnp.sum(jnp.log(masses))
 
 

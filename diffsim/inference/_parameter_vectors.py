@@ -15,7 +15,8 @@ from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
 from .._validation import is_traced
 from ._free import Free, Transform, is_distribution
-from ._priors import Distribution, support_bounds
+from ._priors import Distribution, is_circular, support_bounds
+from ._turns import Turns
 
 
 class Span(eqx.Module):
@@ -26,6 +27,7 @@ class Span(eqx.Module):
     begin: int = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
     unit: str | None = eqx.field(static=True)
+    circular: tuple[int, ...] = eqx.field(static=True)
     scale: Any
     transform: Transform | None
     lower: Any
@@ -75,6 +77,8 @@ class Span(eqx.Module):
 
     def is_bounded(self) -> bool:
         """Whether a side is closed, or traced and may be."""
+        if len(self.circular) == self.size:
+            return False
         sides = [side for side in (self.lower, self.upper) if side is not None]
         return any(is_traced(side) or np.any(np.isfinite(side)) for side in sides)
 
@@ -116,15 +120,19 @@ def _span(part: LeafSelection, kept, begin: int, names, free: Free) -> Span:
             "for all of them; give a list of priors, one for each entry"
         )
     mean, sd = _gaussian(prior, part)
-    lower, upper = free.bounds
+    lower, upper = free.bounds if free.period is None else free.period
+    circular = [free.period is not None] * len(kept)
     if (lower, upper) == (None, None):
         lower, upper = _support(prior, part)
+        priors = prior if isinstance(prior, list) else [prior] * part.size
+        circular = [is_circular(priors[i]) for i in kept]
     return Span(
         part=part,
         kept=kept,
         begin=begin,
         names=tuple(names[i] for i in kept),
         unit=free.unit,
+        circular=tuple(begin + i for i, one in enumerate(circular) if one),
         scale=free.scale,
         transform=free.transform,
         lower=lower,
@@ -183,12 +191,18 @@ _ELSEWHERE = {"lower": -np.inf, "upper": np.inf, "mean": 0.0, "sd": np.inf}
 
 # Compiled, because a dozen small operations one by one take longer.
 @fresh_jit
-def parameter_vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]]:
-    """The scale, and the numbers of `Parameters`, from the options of every path."""
+def parameter_vectors(
+    start: Array, spans: Any
+) -> tuple[Array, Turns, dict[str, Array]]:
+    """The scale, circles and numbers of `Parameters`, from the options of all paths."""
     scale = _scales(spans, start)
     lower, upper, mean, sd = (
         _broadcast(spans, start, what) for what in ("lower", "upper", "mean", "sd")
     )
+    circular = tuple(i for span in spans for i in span.circular)
+    at = np.asarray(circular, int)
+    turns = Turns(lower[at], upper[at] - lower[at], circular)
+    start = turns.wrap(start)
 
     def coordinates(values: Array) -> Array:
         z = values
@@ -209,16 +223,21 @@ def parameter_vectors(start: Array, spans: Any) -> tuple[Array, dict[str, Array]
             (upper, coordinates(upper), down),
         )
     )
-    return scale, {
-        "start": start,
-        "lower": lower,
-        "upper": upper,
-        "prior_mean": mean,
-        "prior_sd": sd,
-        "z_start": coordinates(start),
-        "z_lower": jnp.minimum(first, second),
-        "z_upper": jnp.maximum(first, second),
-    }
+    first, second = first.at[at].set(-jnp.inf), second.at[at].set(jnp.inf)
+    return (
+        scale,
+        turns,
+        {
+            "start": start,
+            "lower": lower,
+            "upper": upper,
+            "prior_mean": mean,
+            "prior_sd": sd,
+            "z_start": coordinates(start),
+            "z_lower": jnp.minimum(first, second),
+            "z_upper": jnp.maximum(first, second),
+        },
+    )
 
 
 def _broadcast(spans: _Spans, start: Array, what: str) -> Array:
@@ -243,6 +262,9 @@ def _scales(spans: _Spans, start: Array) -> Array:
             scale = span.fill("scale", span.scale)
         elif span.transform is not None:
             scale = jnp.ones_like(here)
+        elif len(span.circular) == span.size:
+            turn = span.fill("upper", span.upper) - span.fill("lower", span.lower)
+            scale = turn / (2 * np.pi)
         elif span.sd is not None:
             sd = span.fill("sd", span.sd)
             scale = jnp.where(jnp.isfinite(sd), sd, scale)

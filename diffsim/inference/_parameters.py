@@ -31,12 +31,14 @@ from ._parameter_vectors import (
 )
 from ._priors import Distribution, Prior, PriorTerm, checked_priors, prior_term
 from ._tied import Tied, tied_parameters, tied_parts
+from ._turns import Turns
 
 
 class Coordinates(eqx.Module):
     r"""The change of variables $z = \text{forward}(x) / \text{scale}$."""
 
     scale: Float[Array, " parameter"]
+    turns: Turns
     transforms: tuple[Transform, ...]
     spans: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
@@ -54,14 +56,15 @@ class Coordinates(eqx.Module):
         for (begin, end), transform in zip(self.spans, self.transforms, strict=True):
             with explain_tracer_errors("transform", transform.inverse):
                 x = x.at[begin:end].set(transform.inverse(x[begin:end]))
-        return x
+        return self.turns.wrap(x)
 
 
 class Parameters(eqx.Module):
     """The free numbers of a model: physical values x, and coordinates z to optimize.
 
     `start`, `lower`, `upper` are values, `z_start`, `z_lower`, `z_upper` the same in
-    coordinates; `prior_sd` is inf for a parameter without a Gaussian prior.
+    coordinates; `prior_sd` is inf for a parameter without a Gaussian prior. Of one on a
+    circle, `lower` and `upper` are the ends of the turn that values are given in.
     `distributions` are other priors, products over entries first and then those of
     several entries together; `priors` those of functions of the model; `tied` are
     parameters that follow others.
@@ -99,6 +102,10 @@ class Parameters(eqx.Module):
     def values(self, z: Array) -> Array:
         """Physical values of the coordinates `z`."""
         return self.coordinates.values(z)
+
+    def values_near(self, center: Array, z: Array) -> Array:
+        """The same, on circles within half a turn of the values `center`."""
+        return self.coordinates.turns.nearest(self.values(z), center)
 
     def limits(self) -> dict[str, Array]:
         """Bounds of the coordinates, as options of a solver."""
@@ -140,13 +147,14 @@ def parameters(
     )
     start = selected_values(model, selection)
     plain = [dataclasses.replace(span, prior=None) for span in spans]
-    scale, vectors = parameter_vectors(start, plain)
+    scale, turns, vectors = parameter_vectors(start, plain)
     transformed = [span for span in spans if span.transform is not None]
     found = Parameters(
         base=_with_arrays(model, (*selection.parts, *tied_parts(tied))),
         **vectors,
         coordinates=Coordinates(
             scale=scale,
+            turns=turns,
             transforms=tuple(t for span in transformed if (t := span.transform)),
             spans=tuple((span.begin, span.begin + span.size) for span in transformed),
         ),

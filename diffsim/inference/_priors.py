@@ -1,5 +1,6 @@
 """Priors: what is known of parameters, and of functions of them, before the data."""
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -139,7 +140,7 @@ def _is_inside(given: Any, x: Array) -> Array | None:
     The density of a half-normal at 0 is finite, and a fit may end there.
     """
     support = getattr(given, "support", None)
-    if not callable(support):
+    if not callable(support) or is_circular(given):
         return None
     lower, upper = support_bounds(given)
     if lower is None and upper is None:
@@ -200,11 +201,13 @@ class PriorTerm(eqx.Module):
 def prior_term(parameters: Any, values: Array, expected: Any) -> PriorTerm:
     """The priors of `Parameters` at the physical `values`.
 
-    Where not `expected`, a curvature counts by its size: steps are safe with that.
+    On circles a Gaussian is one of the shorter way to its mean. Where not `expected`, a
+    curvature counts by its size: steps are safe with that.
     """
     which = np.asarray(parameters.has_prior, int)
-    sd = parameters.prior_sd[which]
-    gaussian = [(values[which] - parameters.prior_mean[which]) / sd]
+    sd, mean = parameters.prior_sd[which], parameters.prior_mean
+    away = parameters.coordinates.turns.nearest(values, mean) - mean
+    gaussian = [away[which] / sd]
     constant = -jnp.sum(jnp.log(sd)) - which.size * (0.5 * np.log(2 * np.pi))
     single, several = parameters.distributions
     joint_functions = [one for one in parameters.priors if is_distribution(one.prior)]
@@ -266,10 +269,22 @@ def _slope(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 def support_bounds(given: Any) -> tuple[Any, Any]:
     """Bounds that the support of a distribution of NumPyro states, None for open."""
-    support = getattr(given, "support", None)
+    support = _of_entries(getattr(given, "support", None))
     lower = getattr(support, "lower_bound", None)
     upper = getattr(support, "upper_bound", None)
     return lower, upper
+
+
+def is_circular(given: Any) -> bool:
+    """Whether a distribution of NumPyro is one of angles, without ends."""
+    known = sys.modules.get("numpyro.distributions.constraints")
+    support = _of_entries(getattr(given, "support", None))
+    return known is not None and isinstance(support, type(known.circular))
+
+
+def _of_entries(support: Any) -> object:
+    """The support of every entry, where it is one for several of them."""
+    return getattr(support, "base_constraint", support)
 
 
 def checked_priors(priors: Any) -> tuple[Prior, ...]:

@@ -46,9 +46,9 @@ class Profile(eqx.Module):
     - `name`, `best`, `stderr`, `level`: the parameter, its best value and symmetric
         error bar, and n.
     - `lower`, `upper`: the ends of the interval; infinite where the loss does not rise
-        so far.
+        so far. On a circle they may leave the turn of the best value, by up to a half.
     - `at_bound`: whether the lower, and the upper end is a bound of the parameter, or
-        the end of the range of its transform, as 0 of a log.
+        the end of the range of its transform, as 0 of a log, or half a turn away.
     - `points`, `rise`: values that were looked at, in order, and 2ΔL there.
     - `parameters`: all parameters there, (point, parameter), in the order of `names`.
 
@@ -111,7 +111,7 @@ def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile
         constrained = Constrained(experiment, fit.values, float(fit.sigma_scale))
         best = constrained.best[index]
         toward = side * np.sign(constrained.slope[index])
-        edge = constrained.upper[index] if toward > 0 else constrained.lower[index]
+        edge = float(constrained.edges[int(toward > 0)][index])
 
         def rise(length: float, c=constrained, best=best, toward=toward) -> float:
             z = best + toward * length
@@ -127,7 +127,9 @@ def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile
         )
         z = constrained.best.copy()
         z[index] = best + toward * length
-        ends.append(float(experiment.parameters.values(jnp.asarray(z))[index]))
+        ends.append(
+            float(experiment.parameters.values_near(fit.values, jnp.asarray(z))[index])
+        )
         # The range of a transform ends at an infinite coordinate, as a log at 0.
         at_bound.append(bound or bool(np.isinf(length) and np.isfinite(ends[-1])))
     return _assembled(fit, experiment, name, level, ends, at_bound, seen)
@@ -137,9 +139,9 @@ def _assembled(fit, experiment, name, level, ends, at_bound, seen) -> Profile:
     index = one_name(fit.names, name)
     finite = {z: x for z, x in seen.items() if np.isfinite(x[0])}
     every = [(0.0, np.asarray(fit.values))]
-    values = experiment.parameters.values
+    values = experiment.parameters.values_near
     every += [
-        (float(np.sign(r) * r**2), np.asarray(values(jnp.asarray(z))))
+        (float(np.sign(r) * r**2), np.asarray(values(fit.values, jnp.asarray(z))))
         for r, z in finite.values()
     ]
     every.sort(key=lambda pair: pair[1][index])

@@ -133,7 +133,7 @@ def _row(fit: Any, i: int) -> tuple[str, ...]:
         f"{sd:.2g}" if np.isfinite(sd) else ("inf" if np.isinf(sd) else "-"),
         f"{relative:.2g} %" if np.isfinite(relative) else "-",
         f"{float(fit.start[i]):.6g}",
-        f"[{lower:g}, {upper:g}]" if bounded else "",
+        f"[{lower:g}, {upper:g}{')' if i in fit.circular else ']'}" if bounded else "",
         _flag(fit, i),
     )
 

@@ -15,6 +15,7 @@ from .._validation import is_traced
 from ._free import Transform
 from ._parameters import Parameters
 from ._posterior import Posterior
+from ._turns import Turns
 
 
 class UnconstrainedCoordinates(eqx.Module):
@@ -25,12 +26,13 @@ class UnconstrainedCoordinates(eqx.Module):
 
     - lower + (upper − lower)/(1 + e⁻ᵘ) between two bounds,
     - lower + eᵘ above one, upper − eᵘ below one,
-    - scale · u without bounds.
+    - scale · u without bounds, and on a circle, of which x is given in one turn.
     """
 
     lower: Float[Array, " parameter"]
     upper: Float[Array, " parameter"]
     scale: Float[Array, " parameter"]
+    turns: Turns
     transforms: tuple[Transform, ...]
     spans: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
@@ -44,7 +46,11 @@ class UnconstrainedCoordinates(eqx.Module):
         # Not scaled to and fro, which would round bounds that are known exactly.
         lower = jnp.where(moved, parameters.z_lower * found.scale, parameters.lower)
         upper = jnp.where(moved, parameters.z_upper * found.scale, parameters.upper)
-        return cls(lower, upper, found.scale, found.transforms, found.spans)
+        at = np.asarray(found.turns.entries, int)
+        lower, upper = lower.at[at].set(-jnp.inf), upper.at[at].set(jnp.inf)
+        return cls(
+            lower, upper, found.scale, found.turns, found.transforms, found.spans
+        )
 
     @property
     def _is_bounded(self) -> tuple[Bool[Array, " parameter"], ...]:
@@ -66,7 +72,7 @@ class UnconstrainedCoordinates(eqx.Module):
                 part, slope = jax.jvp(transform.inverse, (part,), (ones,))
             x = x.at[begin:end].set(part)
             total = total + jnp.sum(jnp.log(jnp.abs(slope)))
-        return x, total
+        return self.turns.wrap(x), total
 
     def _bounded(self, u: Array) -> tuple[Array, Array]:
         """Values y within the bounds, and ln |dy/du|."""
