@@ -190,3 +190,32 @@ def test_outliers_pull_a_fit_by_students_t_less():
 
 
 MEAN_LINE = TRUTH["a"] + TRUTH["b"] * X + SIGMA * NOISE
+
+
+#: Pearson's points with York's weights.
+PEARSON = {
+    "x": np.array([0.0, 0.9, 1.8, 2.6, 3.3, 4.4, 5.2, 6.1, 6.5, 7.4]),
+    "y": np.array([5.9, 5.4, 4.4, 4.6, 3.5, 3.7, 2.8, 2.8, 2.4, 1.5]),
+}
+YORK = {
+    "x": np.array([1000, 1000, 500, 800, 200, 80, 60, 20, 1.8, 1.0]),
+    "y": np.array([1, 1.8, 4, 8, 20, 20, 70, 70, 100, 500]),
+}
+
+
+def test_errors_in_both_variables_are_those_of_york():
+    """Slope and intercept of his paper, 10.1119/1.1632486, and what ODRPACK says.
+
+    Error bars and χ² per degree of freedom are those of ODRPACK by SciPy 1.18.
+    """
+
+    def points(model):
+        return {"x": model["x"], "y": model["a"] + model["b"] * model["x"]}
+
+    noise = {name: Gaussian(weight**-0.5) for name, weight in YORK.items()}
+    start = {"a": 5.0, "b": 0.0, "x": jnp.asarray(PEARSON["x"])}
+    fit = ds.fit(points, start, PEARSON, noise=noise)
+    np.testing.assert_allclose(fit.values[:2], [5.47991022, -0.480533407], rtol=2e-8)
+    np.testing.assert_allclose(fit.stderr[:2], [0.29497074, 0.05798501], rtol=1e-6)
+    assert fit.dof == 8
+    np.testing.assert_allclose(fit.chi2_reduced, 1.48329415, rtol=1e-8)

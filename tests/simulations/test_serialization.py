@@ -559,7 +559,8 @@ def test_files_load_after_private_classes_are_moved(tmp_path, monkeypatch):
     turns = home.Turns(jnp.ones(0), jnp.ones(0), ())
     tree = home.Coordinates(jnp.ones(1), turns, (), ())
     save(tmp_path / "x.eqx", tree)
-    assert header(tmp_path / "x.eqx")["names"][0][1] == "diffsim.inference:Coordinates"
+    names = [name for _, name in header(tmp_path / "x.eqx")["names"]]
+    assert "diffsim.inference:Coordinates" in names
     moved = type(sys)("diffsim.inference._moved")
     moved.Coordinates = home.Coordinates
     monkeypatch.setattr(home.Coordinates, "__module__", moved.__name__)
