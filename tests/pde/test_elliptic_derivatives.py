@@ -103,7 +103,7 @@ def test_solutions_and_derivatives_have_order_two():
         )
         return [f(np.asarray(e)) for e in both(1.1) for f in (np.std, np.ptp)]
 
-    orders = np.log2(np.divide(norms(24), norms(48)))
+    orders = np.log2(np.divide(norms(48), norms(96)))
     np.testing.assert_allclose(orders, 2, atol=0.1)
 
 
