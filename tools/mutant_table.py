@@ -413,6 +413,46 @@ _PDE = (
         "Cells one behind the other conduct by the harmonic mean.",
         "tests/pde/test_layers.py",
     ),
+    Mutant(
+        "coefficient-at-a-wall-with-a-kink",
+        "diffsim/pde/_finite_volume/_operators.py",
+        "slope = (far_4 * near + near_4 * far) / (near_4 + far_4)",
+        "slope = jnp.where(near_4 < far_4, near, far)",
+        "Derivatives by uniform coefficients are those of both sides.",
+        "tests/pde/test_layers.py",
+    ),
+    Mutant(
+        "small-growth-does-not-add-up",
+        "diffsim/pde/_time_step/_stability_check.py",
+        "most = min(_TOLERATED, np.exp(in_all / steps))",
+        "most = _TOLERATED",
+        "Steps that make short waves grow over a long run are warned of.",
+        "tests/pde/test_stability_check.py",
+    ),
+    Mutant(
+        "face-without-its-floor",
+        "diffsim/pde/_equations/_conservation_law.py",
+        "    return jnp.where(side < least, least, side)\n",
+        "    return side\n",
+        "No reconstruction is near vacuum where its cell is not.",
+        "tests/pde/test_positivity.py",
+    ),
+    Mutant(
+        "weight-of-the-mean-density",
+        "diffsim/pde/_equations/_hydrostatic.py",
+        "weight = jnp.where(ratio > 0, pressure * balanced, density * (low - high))",
+        "weight = density * (low - high)",
+        "An atmosphere of one temperature is at rest to rounding.",
+        "tests/pde/test_atmosphere.py",
+    ),
+    Mutant(
+        "shore-over-the-lower-bottom",
+        "diffsim/pde/_equations/_shallow_water.py",
+        "highest = jnp.where(high > low, high, low)",
+        "highest = jnp.where(high > low, low, high)",
+        "An island in a lake stays dry, and the lake at rest.",
+        "tests/pde/test_shallow_water.py",
+    ),
 )
 
 _INFERENCE = (
@@ -463,6 +503,14 @@ _INFERENCE = (
         "norms * state.scale / sigma",
         "A transform changes neither values nor error bars.",
         "tests/inference/test_free.py",
+    ),
+    Mutant(
+        "angle-beyond-its-turn",
+        "diffsim/inference/_turns.py",
+        "turns = jnp.floor((x[at] - self.begin) / self.length)",
+        "turns = 0 * x[at]",
+        "Values on a circle are those of one turn.",
+        "tests/inference/test_circles.py",
     ),
     Mutant(
         "density-without-jacobian-at-one-bound",
