@@ -451,7 +451,7 @@ _PDE = (
         "highest = jnp.where(high > low, high, low)",
         "highest = jnp.where(high > low, low, high)",
         "An island in a lake stays dry, and the lake at rest.",
-        "tests/pde/test_shallow_water.py",
+        "tests/pde/test_positivity.py",
     ),
 )
 

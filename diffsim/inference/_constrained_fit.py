@@ -33,7 +33,10 @@ class Constrained:
         self.scale = scale
         self.solver = LevenbergMarquardt()
         self.loss = float(_loss(experiment, jnp.asarray(self.best)))
-        self.slope = np.asarray(_slope(experiment, jnp.asarray(self.best)))
+        slope = _slope(experiment, jnp.asarray(self.best))
+        # A transform at the end of its range has none, a logit at 1 for instance.
+        begun = _slope(experiment, experiment.parameters.z_start)
+        self.slope = np.asarray(jnp.where(slope == 0, begun, slope))
         limits = experiment.parameters.limits()
         self.lower, self.upper = (np.asarray(limits[k]) for k in ("lower", "upper"))
         inside = experiment.parameters.coordinates
@@ -44,6 +47,10 @@ class Constrained:
         )
         #: The lowest rise, and where the last fit ended, to start the next from.
         self.lowest, self.last = 0.0, self.best
+
+    def at_edge(self, z: np.ndarray) -> np.ndarray:
+        """Which coordinates are as far as they can be."""
+        return np.any(np.stack(self.edges) == z, axis=0)
 
     def root_rise(self, held: tuple[int, ...], at: np.ndarray) -> float:
         """√(2ΔL), in units of the scale of an unknown sigma; negative below the best.
@@ -125,13 +132,15 @@ def crossing(
 
 
 def coordinates(experiment: Posterior, values: Array) -> Array:
-    """The coordinates z of physical values."""
+    """The coordinates z of physical values; of the end of a range, the last before."""
     return _coordinates(experiment.parameters, values)
 
 
 @fresh_jit
 def _coordinates(parameters, values: Array) -> Array:
-    return parameters.coordinates.coordinates(values)
+    found = parameters.coordinates.coordinates
+    z, inside = found(values), found(jnp.nextafter(values, parameters.start))
+    return jnp.where(jnp.isinf(z), inside, z)
 
 
 @fresh_jit

@@ -82,8 +82,11 @@ def contour(
     held = np.array(pair)
     root = _root(fit, constrained, held)
     best, found, at_bound = constrained.best[held], [], []
-    for angle in np.arange(points) * (2 * np.pi / points):
-        direction = np.cos(angle) * root[:, 0] + np.sin(angle) * root[:, 1]
+    angles = np.arange(points) * (2 * np.pi / points)
+    for across in np.stack([np.cos(angles), np.sin(angles)], axis=-1):
+        # A ray along a bound leads along it, whatever the rounding of an angle.
+        across = np.where(np.abs(across) < 1e-12, 0, across)
+        direction = np.sum(root * across, axis=1)
 
         def rise(length: float, direction=direction) -> float:
             return constrained.root_rise(pair, best + length * direction)
@@ -91,10 +94,10 @@ def contour(
         limit = _limit(constrained, held, direction)
         length, bound = crossing(rise, level, first=level, limit=limit)
         z = constrained.best.copy()
-        z[held] = best + length * direction
+        z[held] = np.where(direction == 0, best, best + length * direction)
         values = experiment.parameters.values_near(fit.values, jnp.asarray(z))
         found.append(np.asarray(values)[held])
-        at_bound.append(bound)
+        at_bound.append(bound or bool(constrained.at_edge(z)[held].any()))
     return Contour(
         points=jnp.asarray(np.array(found)),
         best=fit.values[held],
@@ -106,12 +109,18 @@ def contour(
 
 
 def _root(fit: Any, constrained: Constrained, held: np.ndarray) -> np.ndarray:
-    """A factor of the covariance of both coordinates, by which rays are as long."""
-    block = np.asarray(fit.covariance)[np.ix_(held, held)]
+    """A factor of the covariance of both coordinates, by which rays are as long.
+
+    Of one at a bound as if there were none, and first, so that two rays follow it.
+    """
+    at_bound = constrained.at_edge(constrained.best)[held]
+    known = fit.fisher if at_bound.any() and fit.fisher is not None else fit
+    order = np.argsort(~at_bound)
+    block = np.asarray(known.covariance)[np.ix_(held[order], held[order])]
     if np.all(np.isfinite(block)) and np.linalg.det(block) > 0:
         sd = np.sqrt(np.diagonal(block))
-        unit = np.linalg.cholesky(block / np.outer(sd, sd))
-        return sd[:, None] * unit / constrained.slope[held, None]
+        unit = sd[:, None] * np.linalg.cholesky(block / np.outer(sd, sd))
+        return unit[np.argsort(order)] / constrained.slope[held, None]
     return np.diag([first_step(fit, constrained, int(i)) for i in held])
 
 

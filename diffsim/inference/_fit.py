@@ -275,12 +275,14 @@ def _objective(found: Posterior, z: Array) -> Objective:
 
 
 def _starts(found: Posterior, z: Array, count: int, options: FitOptions) -> Array:
-    """`count` starts, the given one first, the others around it within the bounds."""
+    """`count` starts, the given one first, the others around it within the bounds.
+
+    On circles they are anywhere.
+    """
     key = jax.random.key(options.seed)
     away = jax.random.normal(key, (count, z.size), z.dtype).at[0].set(0)
-    return jnp.clip(
-        z + options.start_scatter * away, *found.parameters.limits().values()
-    )
+    moves = found.parameters.scattered(away, options.start_scatter)
+    return jnp.clip(z + moves, *found.parameters.limits().values())
 
 
 def _conclude(

@@ -153,7 +153,12 @@ def _held(
     )
     endless = _ENDLESS * jnp.linalg.norm(root, axis=0) * state.scale < scatter
     # One that runs away, as of an exponential to 0, has no end: it is undetermined.
-    return held | (endless & ends & (gradient != 0)) | (at_end & (flat | ~endless))
+    held = held | (endless & ends & (gradient != 0)) | (at_end & (flat | ~endless))
+    # A logit at 1 is so close that nothing is left of a slope.
+    values, reached = coordinates.values(z), jnp.zeros(z.shape, bool)
+    for side in (-jnp.inf, jnp.inf):
+        reached |= values == coordinates.values(jnp.full_like(z, side))
+    return held | reached
 
 
 def _remaining_sigma(state: Any, held: Array, sigma: Array) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._validation import as_floating, check_positive
+from .._validation import as_floating, check_finite, check_positive
 
 
 class Transform(eqx.Module):
@@ -147,9 +147,11 @@ def _period(given: Any, transform: Any, bounds: Any) -> tuple[Any, Any] | None:
             "period=(begin, end) is the turn that values are given in"
         )
     turn = _pair("period", given if isinstance(given, tuple | list) else (0.0, given))
-    if None in turn:
+    if any(end is None for end in turn):
         raise ValueError(f"period must be a number or a pair (begin, end), got {given}")
-    check_positive("period", jnp.asarray(turn[1]) - turn[0], "it is (begin, end)")
+    length = jnp.asarray(turn[1]) - jnp.asarray(turn[0])
+    check_positive("period", length, "it is (begin, end)")
+    check_finite("period", length)
     return turn
 
 

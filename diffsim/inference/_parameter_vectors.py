@@ -122,10 +122,15 @@ def _span(part: LeafSelection, kept, begin: int, names, free: Free) -> Span:
     mean, sd = _gaussian(prior, part)
     lower, upper = free.bounds if free.period is None else free.period
     circular = [free.period is not None] * len(kept)
-    if (lower, upper) == (None, None):
+    if lower is None and upper is None:
         lower, upper = _support(prior, part)
         priors = prior if isinstance(prior, list) else [prior] * part.size
         circular = [is_circular(priors[i]) for i in kept]
+    if any(circular) and free.transform is not None:
+        raise ValueError(
+            f"prior of {path!r} is one of angles, which takes no transform: a circle "
+            "has no ends"
+        )
     return Span(
         part=part,
         kept=kept,

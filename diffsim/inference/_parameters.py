@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr
 from jaxtyping import Array, Float
 
 from .._parameter_selection import (
@@ -106,6 +107,13 @@ class Parameters(eqx.Module):
     def values_near(self, center: Array, z: Array) -> Array:
         """The same, on circles within half a turn of the values `center`."""
         return self.coordinates.turns.nearest(self.values(z), center)
+
+    def scattered(self, away: Array, size: Any) -> Array:
+        """Moves of coordinates by standard normal `away`; all around on circles."""
+        turns, scale = self.coordinates.turns, self.coordinates.scale
+        at = np.asarray(turns.entries, int)
+        once = (ndtr(away[:, at]) - 0.5) * turns.length / scale[at]
+        return (size * away).at[:, at].set(once)
 
     def limits(self) -> dict[str, Array]:
         """Bounds of the coordinates, as options of a solver."""

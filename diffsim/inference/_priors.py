@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from .._linalg import matmul
 from .._types import PyTree
 from .._validation import as_vector, check_signature
-from ._curvature_rows import curvature_rows
+from ._curvature_rows import curvature_rows, slope_share
 from ._free import checked_prior, is_distribution
 
 
@@ -237,10 +237,10 @@ def prior_term(parameters: Any, values: Array, expected: Any) -> PriorTerm:
         scores, curvature = slope(values), _slope(slope)(values)
         sizes = jnp.where(expected, jnp.maximum(curvature, 0), jnp.abs(curvature))
         weights = jnp.sqrt(jnp.where(sizes > 0, sizes, 1)) * (sizes > 0)
-        # Along a straight flank there is a slope and no curvature to step by.
-        weights = jnp.where(
-            (weights == 0) & ~jnp.asarray(expected), jnp.abs(scores), weights
-        )
+        # Along a straight flank there is a slope and no curvature to step by; as
+        # information it counts for next to nothing, and its slope in full.
+        share = jnp.where(expected, slope_share(values.dtype), 1)
+        weights = jnp.where(weights == 0, share * jnp.abs(scores), weights)
         others += jnp.sum(each(values))
     if several or joint_functions:
         positive = ~jnp.asarray(expected)

@@ -21,6 +21,9 @@ class Turns(eqx.Module):
             return x
         at = np.asarray(self.entries)
         turns = jnp.floor((x[at] - self.begin) / self.length)
+        x = x.at[at].add(-turns * self.length)
+        # Of a little before the turn, what is left may round to its end.
+        turns = jnp.where(x[at] >= self.begin + self.length, 1, 0)
         return x.at[at].add(-turns * self.length)
 
     def nearest(self, x: Array, center: Array) -> Array:

@@ -7,6 +7,7 @@ import pytest
 
 import diffsim as ds
 from diffsim import inference
+from diffsim.inference._turns import Turns
 
 
 TURN = 2 * np.pi
@@ -175,3 +176,45 @@ def test_density_integrates_to_the_evidence_over_one_turn(prior):
 def test_bad_periods_are_refused(how, said):
     with pytest.raises(ValueError, match=said):
         ds.Free(**how)
+
+
+def test_arrays_of_periods_and_of_angles():
+    angles = {"a": jnp.array([0.1, 6.0])}
+    data = jnp.stack([jnp.cos(jnp.array([-0.1, 0.2])), jnp.sin(jnp.array([-0.1, 0.2]))])
+    for period in (np.full(2, TURN), (np.zeros(2), np.full(2, TURN))):
+        fit = ds.fit(
+            lambda model: jnp.stack([jnp.cos(model["a"]), jnp.sin(model["a"])]),
+            angles,
+            data,
+            noise=NOISE,
+            free={"a": ds.Free(period=period)},
+        )
+        np.testing.assert_allclose(fit.values, [TURN - 0.1, 0.2], atol=1e-6)
+
+
+def test_a_little_before_the_turn_is_not_its_end():
+    turns = Turns(jnp.zeros(1, "float32"), jnp.full(1, TURN, "float32"), (0,))
+    assert turns.wrap(jnp.full(1, -1e-9, "float32")) == 0
+
+
+def test_starts_are_anywhere_on_a_circle():
+    """Of two optima half a turn apart the better one is found from beside the other."""
+
+    def lobes(model):
+        return jnp.cos(2 * model["phase"]) + 0.2 * jnp.cos(model["phase"])
+
+    fit = ds.fit(
+        lobes,
+        {"phase": np.pi},
+        jnp.array(1.2),
+        noise=NOISE,
+        free={"phase": ds.Free(period=TURN)},
+        starts=8,
+    )
+    assert circular_distance(fit.values[0], 0.0) < 1e-3
+
+
+def test_angles_with_a_transform_are_refused():
+    distributions = pytest.importorskip("numpyro.distributions")
+    with pytest.raises(ValueError, match="takes no transform"):
+        fitted(0.1, 0.2, prior=distributions.VonMises(0.0, 1.0), transform="log")

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from likelihood_cases import CASES, NOISE, SIGMA, TRUTH, X, line
 from rows import first_plain
 
@@ -190,6 +191,13 @@ def test_outliers_pull_a_fit_by_students_t_less():
 
 
 MEAN_LINE = TRUTH["a"] + TRUTH["b"] * X + SIGMA * NOISE
+
+
+def test_student_t_keeps_its_digits_to_a_gaussian():
+    for dof in (150.0, 250.0, 1e6, 1e12):
+        found = StudentT(1.0, dof=dof).log_prob(jnp.zeros(1), jnp.ones(1))
+        exact = scipy.stats.t.logpdf(1.0, dof)
+        np.testing.assert_allclose(found, exact, rtol=3e-13)
 
 
 #: Pearson's points with York's weights.

@@ -213,3 +213,44 @@ def test_prior_on_an_order_keeps_it():
     np.testing.assert_allclose(found.values, [1, 4], rtol=1e-3)
     turned = ds.fit(decays, {"k": jnp.array([3.9, 1.0])}, data, **given)
     assert turned.status == RESULTS.prior_not_finite
+
+
+def straight_flanks():
+    """Densities with a slope and no curvature, or that of a tail, near the optimum."""
+    named = ("Exponential", (1.0,)), ("LogUniform", (0.01, 100.0))
+    named += ("Laplace", (0.0, 1.0)), ("Cauchy", (0.0, 0.3)), ("LogNormal", (0.0, 1.0))
+    return named
+
+
+@pytest.mark.parametrize(("name", "numbers"), straight_flanks())
+def test_fits_on_flanks_of_priors_converge(name, numbers):
+    """Their slope counts where their curvature, which is not positive, does not."""
+    distribution = getattr(pytest.importorskip("numpyro.distributions"), name)(*numbers)
+    data = jnp.array([3.3, 2.8, 3.1])
+    fit = ds.fit(
+        lambda model: model["x"] * jnp.ones(3),
+        {"x": 2.0},
+        data,
+        noise=Gaussian(1.0),
+        free={"x": Free(prior=distribution)},
+    )
+    x = jnp.linspace(2.0, 3.5, 150_001)
+    log_density = distribution.log_prob(x) - jnp.sum((data[:, None] - x) ** 2, 0) / 2
+    np.testing.assert_allclose(fit.values[0], x[jnp.argmax(log_density)], atol=1e-5)
+    assert fit.status == ds.RESULTS.successful
+    assert fit.remaining_sigma < 1e-6
+    np.testing.assert_allclose(fit.stderr, 3**-0.5, rtol=1e-9)
+
+
+def test_priors_that_push_onto_a_bound_say_so():
+    exponential = pytest.importorskip("numpyro.distributions").Exponential(3.0)
+    fit = ds.fit(
+        lambda model: model["x"] * jnp.ones(3),
+        {"x": 0.3},
+        jnp.array([0.3, -0.2, 0.1]),
+        noise=Gaussian(0.4),
+        free={"x": Free(prior=exponential)},
+    )
+    assert fit.values == 0
+    assert fit.at_bound
+    assert fit.dof == 3

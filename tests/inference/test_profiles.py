@@ -83,6 +83,48 @@ def test_contour_of_linear_parameters_is_the_ellipse():
     assert "5 points, 0.9 of the probability" in repr(curve)
 
 
+@pytest.mark.parametrize("bounds", [(0.0, None), (None, 0.0)])
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_contour_beside_a_bound_is_the_part_of_the_region_inside(bounds, order):
+    """The area within 2ΔL of the best point at the bound, beside that of a grid."""
+    sign = 1.0 if bounds[1] is None else -1.0
+    fit = ds.fit(
+        lambda m: jnp.stack([m["a"] + m["b"], m["b"]]),
+        {"a": sign, "b": 1.0},
+        jnp.array([1 - sign, 1.0]),
+        noise=Gaussian(1.0),
+        free={"a": Free(bounds=bounds), "b": Free()},
+    )
+    assert fit.at_bound[0]
+    curve = fit.contour(*order, 0.6827, points=40)
+    x, y = np.asarray(curve.points).T
+    area = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+    a, b = np.meshgrid(sign * np.linspace(0, 3, 1501), np.linspace(-3, 4, 1501))
+    rise = (a + b - 1 + sign) ** 2 + (b - 1) ** 2 - 0.5
+    exact = 21 * np.mean(rise < -2 * np.log1p(-0.6827))
+    np.testing.assert_allclose(area, exact, rtol=0.005)
+    on_bound = np.asarray(curve.points)[:, order.index("a")] == 0
+    np.testing.assert_array_equal(curve.at_bound, on_bound)
+    assert np.ptp(np.asarray(curve.points)[on_bound][:, order.index("b")]) > 2.1
+
+
+def test_logit_at_its_upper_end_has_a_profile():
+    logit = jax.scipy.special.logit, jax.nn.sigmoid
+    fit = ds.fit(
+        lambda m: jnp.stack([m["p"], m["q"]]),
+        {"p": 0.5, "q": 0.4},
+        np.array([1.1, 0.3]),
+        noise=Gaussian(0.1),
+        free={"p": Free(transform=logit), "q": Free()},
+    )
+    assert fit.values[0] == 1
+    np.testing.assert_array_equal(fit.at_bound, [True, False])
+    assert fit.dof == 1
+    found = fit.profile("p")
+    np.testing.assert_allclose(found.lower, 1.1 - 0.02**0.5, rtol=1e-6)
+    assert found.upper == 1 and found.at_bound == (False, True)
+
+
 def test_function_of_the_parameters_has_the_error_bar_of_the_chain_rule(best):
     """The half-life ln 2/r, and the integral h/r with the correlation."""
     half = best.propagate(lambda m: jnp.log(2.0) / m["r"])

@@ -65,6 +65,23 @@ def test_dam_break_matches_stoker(scheme, riemann_solver):
     assert abs(bore - 0.9913928766 * t) < 2 * 2 / 400
 
 
+def test_water_high_above_zero_loses_no_digits():
+    """In single precision, up to what the bottom itself is rounded by."""
+
+    def end(elevation):
+        x = jnp.linspace(0.1, 9.9, 50, dtype=jnp.float32)
+        grid = pde.Grid(50, jnp.float32(0.0), jnp.float32(10.0))
+        bottom = elevation + 0.3 * jnp.sin(x)
+        depth = 1 + 0.1 * jnp.exp(-((x - 5) ** 2)) - 0.3 * jnp.sin(x)
+        start = jnp.stack([depth, 0 * depth])
+        law = pde.ShallowWater(9.81, bottom)
+        sea = pde.Evolution(law, start, grid, pde.ReflectingWall())
+        method = ds.Method(integrators.SSPRK3(), 0.02)
+        return ds.simulate(sea, 2.0, method).states
+
+    np.testing.assert_allclose(end(1000.0), end(0.0), atol=1e-4)
+
+
 @pytest.mark.parametrize("scheme", SCHEMES[:2], ids=NAMES[:2])
 def test_derivatives_by_a_flat_bottom(scheme):
     """Where the search for a bottom begins."""

@@ -422,7 +422,7 @@ JNP, WHERE = "jax.numpy", "jnp.where"
         lambda: evolve(pde.NavierStokesVelocity(0.1), 1, PLANE),
         "pde.NavierStokesVorticity",
         lambda: pde.energy(heat(), ONE[None]),
-        "Wave, Schrodinger, Euler, ShallowWater .* got Evolution of Diffusion",
+        "KortewegDeVries, Euler, ShallowWater .* got Evolution of Diffusion",
         lambda: pde.enstrophy(heat(), ONE[None]),
         "got Evolution of Diffusion",
         lambda: pde.energy(evolve(NS, 1, SHEET), jnp.ones((2, 4, 5))),

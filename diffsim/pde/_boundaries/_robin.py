@@ -182,6 +182,7 @@ class Robin(AbstractSlopeBoundary):
     beta: Array
     value: Any
     takes_u: bool = eqx.field(static=True)
+    is_gain: bool = eqx.field(static=True)
 
     def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
         check_number("alpha", alpha)
@@ -189,7 +190,10 @@ class Robin(AbstractSlopeBoundary):
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
         self.value, self.takes_u = _slope_value(value)
-        if is_traced(self.alpha) or is_traced(self.beta):
+        traced = is_traced(self.alpha) or is_traced(self.beta)
+        # Known where a solver is chosen, before anything is traced.
+        self.is_gain = not traced and bool(self.alpha * self.beta < 0)
+        if traced:
             return
         if np.any((np.asarray(self.alpha) == 0) & (np.asarray(self.beta) == 0)):
             raise ValueError(

@@ -40,7 +40,7 @@ class FastDiagonalization(AbstractPreconditioner):
     by whatever factor; cells may be of any proportions.
 
     **Limits:** ghosts that follow from the one cell beside them; `Robin` with
-    coefficients of one sign, others give NaN (convenience).
+    coefficients of one sign: others are refused, traced ones give NaN (convenience).
     """
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/0707049", "10.1137/0710092")
@@ -55,6 +55,12 @@ class FastDiagonalization(AbstractPreconditioner):
             return (
                 "FastDiagonalization() needs ghosts that follow from the one cell "
                 "beside them; take PreconditionedKrylov(FastDiagonalization())"
+            )
+        if exact and any("gain" in kinds for kinds in system.kinds if kinds):
+            return (
+                "FastDiagonalization() solves between Robin boundaries that hold the "
+                "field, got alpha and beta of opposite signs; take "
+                "PreconditionedKrylov(FastDiagonalization())"
             )
         return ""
 
@@ -98,7 +104,7 @@ def _has_eigenbasis(system: HelmholtzOperator) -> Bool[Array, ""]:
     """Whether no ghost exceeds the cell that it follows from, but by rounding."""
     found, most = jnp.ones((), bool), 1 + 8 * jnp.finfo(system.alpha.dtype).eps
     for kinds, pair in zip(system.kinds, system.walls, strict=True):
-        if kinds is not None and "other" in kinds:
+        if kinds is not None and not {"other", "gain"}.isdisjoint(kinds):
             for own in pair or ():
                 found = found & (jnp.abs(own.sum()) <= most)
     return found

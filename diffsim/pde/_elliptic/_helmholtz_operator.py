@@ -15,6 +15,7 @@ from .._boundaries import (
     GhostCells,
     Neumann,
     Outflow,
+    Robin,
     map_sides,
 )
 from .._domain import Domain
@@ -168,6 +169,8 @@ def _sigma(system: HelmholtzOperator) -> Array:
 def _kind(side: AbstractGhostCellBoundary) -> str:
     if isinstance(side, Dirichlet):
         return "odd"
+    if isinstance(side, Robin) and side.is_gain:
+        return "gain"
     return "even" if isinstance(side, Neumann | Outflow) else "other"
 
 

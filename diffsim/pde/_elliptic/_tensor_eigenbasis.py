@@ -66,7 +66,7 @@ def apply_in_eigenbasis(
 
 def eigenvectors_1d(kinds: tuple[str, str], walls: Any, n: int, dtype: Any):
     """Orthonormal eigenvectors, shape (wave, cell), and their eigenvalues."""
-    if "other" in kinds:
+    if not {"other", "gain"}.isdisjoint(kinds):
         low, high = (jnp.clip(own.sum(), -1, 1) for own in walls)
         return _eigenvectors_between_walls(low, high, n)
     return tuple(jnp.asarray(a, dtype) for a in _eigenvectors_of_kinds(kinds, n))

@@ -76,8 +76,9 @@ class Euler(AbstractConservationLaw):
     vortices. `ReflectingWall` reflects, `Outflow` lets waves out, and `Inflow` sets
     what comes in: boundaries are for density, velocity along each axis and pressure.
 
-    With gravity an atmosphere of one temperature is at rest to rounding, others to
-    order 2, and the sum of `energy`, $E + \rho\varphi$, is constant between walls.
+    With gravity an atmosphere of one temperature is at rest to rounding between walls
+    and at `Outflow`, to order 1 beside `Inflow`, others to order 2, and the sum of
+    `energy`, $E + \rho\varphi$, is constant between walls.
 
     **Raises:** `ValueError` for γ ≤ 1, for a gravity that does not fit the axes or
     points along a periodic one, and for a start, or a wall that holds one, without

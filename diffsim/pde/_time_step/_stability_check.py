@@ -164,10 +164,13 @@ def _growth_factors(
 
     def carried(t, z, args):
         del t, args
-        return 1j * waves.turning * z
+        return 1j * ways * z
 
+    # Carried either way: with their own turning, or against it.
+    ways = jnp.stack([waves.turning, -waves.turning])
     terms = Semilinear(waves.symbol, carried, forward=join, backward=split)
-    one = jnp.ones(jnp.broadcast_shapes(*map(jnp.shape, waves)), waves.turning.dtype)
+    shape = jnp.broadcast_shapes(ways.shape, waves.symbol.shape)
+    one = jnp.ones(shape, ways.dtype)
     start, t1 = split(jax.lax.complex(one, 0 * one)), jnp.asarray(step, one.dtype)
     memory = solver.init(terms, 0 * t1, t1, start, None)
     end = solver.step(terms, 0 * t1, t1, start, None, memory, made_jump=False)[0]
