@@ -108,7 +108,8 @@ def root(
 
     **RESULTS:** those of Optimistix (`nonlinear_max_steps_reached`, ...), `no_root` if
     the solver stopped where f does not vanish, `no_linear_solution` if f does not
-    determine y or an iterative linear solve did not converge, `non_finite`.
+    determine y, as far as the linear solver can tell (see the limits of `Krylov`), or
+    an iterative linear solve did not converge, `non_finite`.
 
     **Raises:** `ValueError` for a guess that is not floating and a residual of another
     structure; `RuntimeError` if it fails and `throw`.

@@ -103,11 +103,14 @@ def _numbers(
         unit, scale = _conditional_covariance(root[0], held), root[1]
     stderr = standard_deviations(unit, scale)
     log_prob, k = _log_prob(facts, unknown), facts.size - dof
+    # Last: a NaN before would be one in derivatives of the other error bars.
+    stderr = jnp.where(held, jnp.nan, stderr)
+    either = held[:, None] | held[None, :]
     return {
         "values": values,
         "stderr": stderr,
-        "covariance": covariance(unit, scale),
-        "correlation": correlation(unit),
+        "covariance": jnp.where(either, jnp.nan, covariance(unit, scale)),
+        "correlation": jnp.where(either, jnp.nan, correlation(unit)),
         "at_bound": held,
         "undetermined": jnp.isinf(stderr),
         "dof": dof,
@@ -182,10 +185,9 @@ def _root(
 
 
 def _conditional_covariance(root: Array, held: Array) -> Array:
-    """Unit covariance with what a bound holds fixed, and NaN for its own error bar."""
+    """Unit covariance of the others with what a bound holds fixed."""
     rows = [jnp.where(held, 0, root), jnp.diag(held.astype(root.dtype))]
-    matrix = unit_covariance(triangular_root(jnp.concatenate(rows)))
-    return jnp.where(held[:, None] | held[None, :], jnp.nan, matrix)
+    return unit_covariance(triangular_root(jnp.concatenate(rows)))
 
 
 def _log_prob(facts: FitStatistics, unknown: bool) -> Array:

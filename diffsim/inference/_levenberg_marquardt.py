@@ -10,7 +10,7 @@ import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from .._linalg import matmul
+from .._linalg import machine_epsilon, matmul
 from .._results import RESULTS
 from .._types import PyTree
 from ._jacobian import value_and_jacobian
@@ -200,7 +200,10 @@ class LevenbergMarquardt(
         scale = jnp.maximum(state.scale, jnp.linalg.norm(jacobian, axis=0))
         scale = jnp.where(scale > 0, scale, 1)
         scaled = jacobian / scale
-        root = triangular_root(jnp.concatenate([scaled, e[:, None]], axis=1))
+        rows = jnp.concatenate([scaled, e[:, None]], axis=1)
+        # Of an exact fit e is 0: a triangle has a derivative by one row more.
+        least = jnp.zeros_like(rows[:1]).at[0, -1].set(machine_epsilon(e))
+        root = triangular_root(jnp.concatenate([rows, least]))
         value, sigma = _judgment(e, aux, jacobian.shape[1])
         return Linear(root, matmul(scaled.T, e), scale, value, sigma, aux)
 

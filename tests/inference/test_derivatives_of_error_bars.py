@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rows import first_plain
 
-from diffsim.inference import Gaussian, fisher, fit
+from diffsim.inference import Free, Gaussian, Poisson, fisher, fit
 from diffsim.inference._information_factor import information_rows
 
 
@@ -205,3 +205,37 @@ def test_rows_of_a_singular_matrix_have_its_derivatives_where_its_range_turns():
     both = jax.jit(lambda s: [derivatives(of, s, 1.0) for of in (again, matrix)])
     for one, other in zip(*both(0.3), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def stderr_of_counts(data, **how):
+    """Error bars of a line through counts."""
+
+    def line(model):
+        return model["a"] + model["b"] * jnp.array([1.0, 2.0, 3.0])
+
+    start, noise = {"a": 1.5, "b": 1.5}, Poisson()
+    return fit(line, start, data, noise=noise, free=how or None).stderr
+
+
+@pytest.mark.parametrize("counts", [[3.0, 5.0, 7.0], [3.0, 6.0, 6.0]])
+def test_error_bars_of_exact_fits_have_derivatives(counts):
+    """Beside differences: data without noise are those of a forecast."""
+    data = jnp.array(counts)
+    forward, reverse = (f(stderr_of_counts)(data) for f in (jax.jacfwd, jax.jacrev))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-9, atol=1e-12)
+    for i, step in enumerate(1e-3 * jnp.eye(3)):
+        ends = stderr_of_counts(data + step), stderr_of_counts(data - step)
+        slope = (ends[0] - ends[1]) / 2e-3
+        np.testing.assert_allclose(forward[:, i], slope, atol=5e-5)
+
+
+def test_error_bars_beside_a_bound_have_derivatives_in_both_modes():
+    data, free = jnp.array([5.0, 3.0, 2.0]), Free(bounds=(0.0, None))
+
+    def other(data):
+        return stderr_of_counts(data, a=Free(), b=free)[0]
+
+    gradient = jax.grad(other)(data)
+    np.testing.assert_allclose(gradient, jax.jacfwd(other)(data), rtol=1e-9)
+    # Of a constant, √(Σ counts)/3.
+    np.testing.assert_allclose(gradient, 1 / (6 * np.sqrt(10.0)), rtol=1e-5)

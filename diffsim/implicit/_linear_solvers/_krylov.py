@@ -56,8 +56,10 @@ class Krylov(AbstractLinearSolver):
     and above the precision times the condition number: a direct solve leaves 2e-13 on a
     Laplacian of 500 points in float64, and 16 times that on 2000.
 
-    **Limits:** `FGMRES` with a preconditioner that is not linear has no transpose; give
-    the adjoint its own by `ForwardAdjointSolvers` (mathematics).
+    **Limits:** a singular system that has solutions gets one of them; the condition of
+    its `Solution` is infinite, and no RESULTS says so, where `Dense()` fails
+    (mathematics: no matrix is known). `FGMRES` with a preconditioner that is not linear
+    has no transpose; give the adjoint its own by `ForwardAdjointSolvers` (mathematics).
     """
 
     method: AbstractKrylovMethod = GMRES()
