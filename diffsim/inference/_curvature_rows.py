@@ -11,24 +11,25 @@ from .._linalg import matmul
 from ._information_factor import eigen_rows
 
 
-def slope_share(dtype: Any) -> float:
+def slope_share(dtype: Any, slopes: Any) -> Array:
     """Of a slope, the root of the information that it counts as where it has none.
 
-    Rounding by a row so much longer is as small as the information that it adds.
+    Rounding by a row so much longer is as small as the information that it adds; none
+    unless `slopes`.
     """
-    return float(jnp.finfo(dtype).eps) ** (1 / 3)
+    return jnp.where(slopes, float(jnp.finfo(dtype).eps) ** (1 / 3), 0).astype(dtype)
 
 
 def curvature_rows(
-    loss: Callable[[Array], Array], z: Array, *, positive: Any
+    loss: Callable[[Array], Array], z: Array, *, positive: Any, slopes: Any = False
 ) -> tuple[Array, Array]:
     r"""Rows e and A with $A^Te = \nabla\,$loss and $A^TA$ its second derivative.
 
     Where `positive`, negative eigenvalues count by their size, which makes of a Newton
     step one that goes downhill from a saddle as well (Dauphin et al. 2014,
     arXiv:1406.2572), and down a straight slope there is a step, too. Otherwise they
-    count as next to nothing, so that the gradient is whole: there is no information in
-    such a direction.
+    count as 0, or with `slopes` as next to nothing, so that the gradient is whole:
+    there is no information in such a direction.
     """
     # Any unit and scale give the same AᵀA and Aᵀe: no derivative of theirs is needed.
     unit = jnp.where(z == 0, 1, jnp.abs(jax.lax.stop_gradient(z)))
@@ -47,7 +48,8 @@ def curvature_rows(
     along = matmul(vectors.T, gradient / scale)
     # Down a straight slope there is no curvature, and a step of one unit: a choice of
     # step, of which no derivative is asked.
-    length = jnp.where(positive, jnp.abs(along), (slope_share(z.dtype) * along) ** 2)
+    share = slope_share(z.dtype, slopes)
+    length = jnp.where(positive, jnp.abs(along), (share * along) ** 2)
     slope = jnp.where(sizes <= rounding, length, 0)
     sizes = jnp.maximum(sizes, jax.lax.stop_gradient(slope))
     kept = sizes > rounding

@@ -295,7 +295,7 @@ def _conclude(
         found = found.with_observed_information()
         state = linearize_at(found, by, end.z)
     elif options.covariance if state is None else not found.is_plain:
-        state = linearize_at(found.with_expected_information(), by, end.z)
+        state = linearize_at(found.with_expected_information(slopes=True), by, end.z)
     aux = _objective(found, end.z) if state is None else state.aux
     facts = eqx.tree_at(lambda x: x.at_end, aux.extra, aux.extra.at_end | rises)
     fitted = fit_result(found, end.z, end.search, state, facts, end.history)

@@ -124,9 +124,11 @@ class Parameters(eqx.Module):
         """Whether nothing is known before the data."""
         return not (self.has_prior or any(self.distributions) or self.priors)
 
-    def prior(self, values: Array, expected: Any = False) -> PriorTerm:
+    def prior(
+        self, values: Array, expected: Any = False, slopes: Any = False
+    ) -> PriorTerm:
         """All priors at the physical `values`."""
-        return prior_term(self, values, expected)
+        return prior_term(self, values, expected, slopes)
 
 
 def parameters(

@@ -39,7 +39,8 @@ class Posterior(eqx.Module):
     r"""Negative logarithm of the posterior as a function of coordinates z.
 
     `data` and `layouts` are those of each data set. `expected`: whether rows stand for
-    the information, as error bars do, or for a curvature that steps are safe with.
+    the information, as error bars do, or for a curvature that steps are safe with;
+    `slopes`: see `with_expected_information`.
     `shift` is added to predictions, to see what another one would do. `curvature`: that
     of the "expected" information, or the "observed" second derivative of the loss.
     `batch`: rows of the data of which the loss is estimated, None for all.
@@ -51,6 +52,7 @@ class Posterior(eqx.Module):
     parameters: Parameters
     layouts: tuple[DataLayout, ...] | None
     expected: Bool[Array, ""] | bool = False
+    slopes: Bool[Array, ""] | bool = False
     shift: tuple[Array, ...] | None = None
     batch: Int[Array, " row"] | None = None
     curvature: str = eqx.field(static=True, default="expected")
@@ -83,7 +85,7 @@ class Posterior(eqx.Module):
             data = None if self.data is None else self.data[i]
             predictions.append(flat)
             comparisons.append(likelihood.compare(flat, data, layout, sets.varies[i]))
-        prior = self.parameters.prior(values, self.expected)
+        prior = self.parameters.prior(values, self.expected, self.slopes)
         found = Compared(tuple(comparisons), tuple(predictions), prior, result)
         return eqx.tree_at(lambda x: x.result, found, with_culprit(found))
 
@@ -125,7 +127,7 @@ class Posterior(eqx.Module):
         )
         full = data.astype(values.dtype).at[rows].set(flat)
         one = chosen.compare(full, data, layout, sets.varies[0])
-        prior = self.parameters.prior(values, self.expected)
+        prior = self.parameters.prior(values, self.expected, self.slopes)
         return Compared((one,), (full,), prior, result)
 
     @property
@@ -232,9 +234,14 @@ class Posterior(eqx.Module):
         facts = FitStatistics.of(found, values.size)
         return Objective(self._loss(found), known, facts)
 
-    def with_expected_information(self) -> "Posterior":
-        """The same with rows that stand for the expected information."""
-        return eqx.tree_at(lambda e: e.expected, self, jnp.array(True))
+    def with_expected_information(self, *, slopes: bool = False) -> "Posterior":
+        """The same with rows that stand for the expected information.
+
+        With `slopes` next to nothing is added to it, where a prior has a slope and no
+        information, so that the gradient of the rows is whole.
+        """
+        both = jnp.array(True), jnp.array(slopes)
+        return eqx.tree_at(lambda e: (e.expected, e.slopes), self, both)
 
     def with_observed_information(self) -> "Posterior":
         """The same by the second derivative of the loss."""
@@ -335,13 +342,13 @@ def posterior(
             "noise=Gaussian() cannot be combined with priors, whose weight depends on "
             "sigma; make sigma a parameter: noise=lambda model: Gaussian(model.sigma)"
         )
-    expected = as_array(np.array(False))
+    expected = slopes = as_array(np.array(False))
     if data is None:
-        return Posterior(predict, noise, None, found, None, expected)
+        return Posterior(predict, noise, None, found, None, expected, slopes)
     states = data.states if isinstance(data, Trajectory) else data
     vectors, layouts = checked_data(states, sets)
     shift = tuple(as_array(np.zeros(x.shape, x.dtype)) for x in vectors)
-    made = Posterior(predict, noise, vectors, found, layouts, expected, shift)
+    made = Posterior(predict, noise, vectors, found, layouts, expected, slopes, shift)
     if batches is not None:
         made = dataclasses.replace(made, batch=all_rows(sets, layouts))
     parts = zip(sets.likelihoods, layouts, sets.varies, strict=True)

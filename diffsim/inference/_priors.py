@@ -198,7 +198,7 @@ class PriorTerm(eqx.Module):
         return self.constant - self.loss()
 
 
-def prior_term(parameters: Any, values: Array, expected: Any) -> PriorTerm:
+def prior_term(parameters: Any, values: Array, expected: Any, slopes: Any) -> PriorTerm:
     """The priors of `Parameters` at the physical `values`.
 
     On circles a Gaussian is one of the shorter way to its mean. Where not `expected`, a
@@ -237,14 +237,13 @@ def prior_term(parameters: Any, values: Array, expected: Any) -> PriorTerm:
         scores, curvature = slope(values), _slope(slope)(values)
         sizes = jnp.where(expected, jnp.maximum(curvature, 0), jnp.abs(curvature))
         weights = jnp.sqrt(jnp.where(sizes > 0, sizes, 1)) * (sizes > 0)
-        # Along a straight flank there is a slope and no curvature to step by; as
-        # information it counts for next to nothing, and its slope in full.
-        share = jnp.where(expected, slope_share(values.dtype), 1)
+        # Along a straight flank there is a slope and no curvature to step by.
+        share = jnp.where(expected, slope_share(values.dtype, slopes), 1)
         weights = jnp.where(weights == 0, share * jnp.abs(scores), weights)
         others += jnp.sum(each(values))
     if several or joint_functions:
         positive = ~jnp.asarray(expected)
-        joint = curvature_rows(together, values, positive=positive)
+        joint = curvature_rows(together, values, positive=positive, slopes=slopes)
         others += together(values)
     return PriorTerm(
         gaussian=jnp.concatenate(gaussian),

@@ -254,3 +254,17 @@ def test_priors_that_push_onto_a_bound_say_so():
     assert fit.values == 0
     assert fit.at_bound
     assert fit.dof == 3
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_slopes_of_priors_are_no_information(joint):
+    """A Fisher matrix leaves open what only a slope is known of."""
+    exponential = pytest.importorskip("numpyro.distributions").Exponential(1.0)
+    found = ds.fisher(
+        lambda model: model["a"] * jnp.ones(3),
+        {"a": 1.0, "b": 2.0},
+        noise=Gaussian(0.1),
+        free={"a": Free(), "b": Free(prior=None if joint else exponential)},
+        priors=[Prior(lambda model: model["b"], exponential)] if joint else [],
+    )
+    assert found.stderr[1] == np.inf
