@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.core
 import jax.extend.core
+import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
@@ -49,9 +50,22 @@ def custom_derivative(
     their own derivative. Neither function may close over what is differentiated or
     batched.
     """
-    inputs = tuple(jax.numpy.asarray(x) for x in inputs)
+    inputs = tuple(map(jnp.asarray, inputs))
     jaxpr = jax.make_jaxpr(lambda *x: list(function(*x)))(*inputs)
     return _sealed.bind(*inputs, jaxpr=jaxpr, tangent=tangent)
+
+
+def evaluate(closed: ClosedJaxpr, *inputs: Any) -> list[Array]:
+    """Outputs of the operations for `inputs`, as arrays."""
+    return evaluate_open(closed.jaxpr, closed.consts, *inputs)
+
+
+def evaluate_open(jaxpr: Jaxpr, consts: Sequence[Any], *inputs: Any) -> list[Array]:
+    """Outputs of the operations for `inputs`, with `consts` for their constants.
+
+    JAX returns an output that depends on no input as a number of Python's.
+    """
+    return list(map(jnp.asarray, jax.core.eval_jaxpr(jaxpr, consts, *inputs)))
 
 
 def closure_convert(
@@ -66,9 +80,8 @@ def closure_convert(
 
     def new(consts, *arguments):
         leaves = jax.tree.leaves(arguments)
-        return jax.tree.unflatten(
-            structure, jax.core.eval_jaxpr(jaxpr.jaxpr, consts, *leaves)
-        )
+        outputs = evaluate_open(jaxpr.jaxpr, consts, *leaves)
+        return jax.tree.unflatten(structure, outputs)
 
     # An array of NumPy's is none that is traced, wherever this is called.
     with jax.ensure_compile_time_eval():
@@ -96,7 +109,7 @@ class ClosureConverted(eqx.Module):
 
 def _run(*inputs, jaxpr, tangent):
     del tangent
-    return jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *inputs)
+    return evaluate(jaxpr, *inputs)
 
 
 @_sealed.def_impl
@@ -229,7 +242,7 @@ def linear(
     are those of the result, by `jax.typeof`, so that a map is traced where it is run
     and nowhere else.
     """
-    inputs = [jax.numpy.asarray(x) for x in (*known, *arguments)]
+    inputs = [jnp.asarray(x) for x in (*known, *arguments)]
     return _linear.bind(*inputs, maps=maps, known=len(known), types=tuple(types))
 
 
@@ -303,9 +316,7 @@ def _linear_batched(inputs, axes, *, maps, known, types):
     (size,) = {x.shape[a] for x, a in zip(inputs, axes, strict=True) if a is not None}
     # A transpose adds over what is not batched; batched, there is nothing to add.
     arguments = [
-        jax.numpy.broadcast_to(x, (size, *x.shape))
-        if a is None
-        else jax.numpy.moveaxis(x, a, 0)
+        jnp.broadcast_to(x, (size, *x.shape)) if a is None else jnp.moveaxis(x, a, 0)
         for x, a in zip(inputs[known:], axes[known:], strict=True)
     ]
 
@@ -315,7 +326,7 @@ def _linear_batched(inputs, axes, *, maps, known, types):
         )(list(known_), list(arguments_))
 
     stacked = jax.make_jaxpr(
-        lambda *x: [jax.numpy.broadcast_to(a, (size, *a.shape)) for a in x]
+        lambda *x: [jnp.broadcast_to(a, (size, *a.shape)) for a in x]
     )(*types)
     forward, transposed, exact, exact_transposed = map(wide, maps[:4])
     wider = LinearMapRules(
@@ -367,7 +378,7 @@ def _one_or_many_batched(inputs, axes, *, one, many):
     del one
 
     def run(*x):
-        return jax.core.eval_jaxpr(many.jaxpr, many.consts, *x)[0]
+        return evaluate(many, *x)[0]
 
     return jax.vmap(run, in_axes=tuple(axes))(*inputs), 0
 

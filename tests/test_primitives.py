@@ -184,3 +184,10 @@ def test_closure_conversion_hoists_all_closed_over_arrays():
     assert {str(c.dtype) for c in consts} == {"float64", "int64"}
     moved = [2 * c for c in consts]
     np.testing.assert_array_equal(new(moved, 3.0)["y"], 4 * function(3.0)["y"])
+
+
+def test_constant_outputs_of_traced_functions_are_arrays():
+    new, _ = closure_convert(lambda x: (2 * x, 1.5), 1.0)
+    doubled, constant = new([], jnp.array(3.0))
+    assert isinstance(constant, jax.Array)
+    assert (doubled, constant) == (6.0, 1.5)

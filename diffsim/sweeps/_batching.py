@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Int
 
 from .._jit._fresh_jit import fresh_jit
-from .._primitives import ClosedJaxpr
+from .._primitives import ClosedJaxpr, evaluate, evaluate_open
 from .._types import PyTree
 from ._batch_axis import obstacles
 from ._batch_last import batch_last
@@ -169,8 +168,8 @@ def run_tiles(
     structure = jax.tree.structure(shapes)
 
     def one(consts, row):
-        found = jax.core.eval_jaxpr(closed.jaxpr, consts, *jax.tree.leaves(row))
-        return jax.tree.unflatten(structure, found)
+        outputs = evaluate_open(closed.jaxpr, consts, *jax.tree.leaves(row))
+        return jax.tree.unflatten(structure, outputs)
 
     def on_device(consts, table, counts):
         run = functools.partial(one, consts)
@@ -202,9 +201,8 @@ def _tiles(
     empty = [jnp.zeros((tiles, *x.shape), x.dtype) for x in leaves]
 
     def one_more(i, filled):
-        row = jax.tree.leaves(table.take(i))
-        found = jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *row)
-        return [all_.at[i].set(x) for all_, x in zip(filled, found, strict=True)]
+        tile = evaluate(closed, *jax.tree.leaves(table.take(i)))
+        return [all_.at[i].set(x) for all_, x in zip(filled, tile, strict=True)]
 
     filled = jax.lax.fori_loop(0, count, one_more, empty)
     every = [x.reshape(-1, *x.shape[2:]) for x in filled]

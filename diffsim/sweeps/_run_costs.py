@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._jit._traced_program import bind
+from .._primitives import evaluate
 from ._batch_axis import CALLS, called
 from ._jaxpr_inspection import While, while_of
 from ._swept_parameters import Rows
@@ -64,18 +64,14 @@ def _counted_loop(loop: While, values: list[Any]) -> tuple[list[Array], Array]:
     asked, shared, carry = values[:first], values[first:second], values[second:]
 
     def condition(state):
-        (goes_on,) = _run(loop.condition, [*asked, *state[0]])
+        (goes_on,) = evaluate(loop.condition, *asked, *state[0])
         return goes_on
 
     def body(state):
-        return _run(loop.body, [*shared, *state[0]]), state[1] + 1
+        return evaluate(loop.body, *shared, *state[0]), state[1] + 1
 
     start = list(map(jnp.asarray, carry)), jnp.zeros((), jnp.int32)
     return jax.lax.while_loop(condition, body, start)
-
-
-def _run(closed: Any, values: Sequence[Any]) -> list[Array]:
-    return jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *values)
 
 
 class RunCosts:
