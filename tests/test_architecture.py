@@ -71,7 +71,7 @@ MAY_IMPORT_INSIDE = {
         "_time_step": set(),
     },
 }
-MIN_FILE, MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 40, 400, 60, 3
+MIN_FILE, MAX_FILE, MAX_FUNCTION, MAX_DEPTH = 40, 600, 100, 3
 
 
 def name_of(path):
