@@ -1,4 +1,9 @@
-"""Argument validation: `ValueError` while tracing, RESULTS while running."""
+"""Declared arguments: a converter for each kind, one sentence where it is not met.
+
+At the top of a function `width = positive("width", width)`, for the field of a class
+`width: Array = eqx.field(converter=functools.partial(positive, "width"))`. Traced
+values pass: what has to hold of them is a `PositiveParameter` or one of RESULTS.
+"""
 
 import contextlib
 import inspect
@@ -10,6 +15,9 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
+
+
+_Value = TypeVar("_Value")
 
 
 def is_traced(x: Any) -> bool:
@@ -86,14 +94,6 @@ def check_precision(name: str, value: Array):
         )
 
 
-def check_number(name: str, value: Any):
-    """Raise `ValueError` unless it is one real number."""
-    if not isinstance(value, float | int):
-        shape = as_floating(name, value).shape
-        if shape:
-            raise ValueError(f"{name} must be one number, got shape {shape}")
-
-
 def checked_return(name: str, found: Any, dtype: Any) -> Array:
     """Convert what the function `name` returned to the type that it is wanted in."""
     try:
@@ -114,31 +114,111 @@ def promote_to_common_dtype(**values: Any) -> list[Array]:
     return [array.astype(dtype) for array in arrays]
 
 
-def check_type(name: str, given: Any, kind: Any, example: str):
-    """Raise `ValueError` unless `given` is of this kind, as `example` makes one."""
-    if isinstance(given, kind):
-        return
-    got = f"{given!r:.60}"
+def scalar(name: str, value: _Value) -> _Value:
+    """One real number."""
+    if not isinstance(value, float | int):
+        shape = as_floating(name, value).shape
+        if shape:
+            raise ValueError(f"{name} must be one number, got shape {shape}")
+    return value
+
+
+def positive(name: str, value: _Value, hint: str = "") -> _Value:
+    """Numbers above zero."""
+    if not is_traced(value) and not (least := _least(name, value)) > 0:
+        raise ValueError(f"{name} must be positive, got {least}{_after(hint)}")
+    return value
+
+
+def not_negative(name: str, value: _Value, hint: str = "") -> _Value:
+    """Numbers from zero."""
+    if not is_traced(value) and not (least := _least(name, value)) >= 0:
+        raise ValueError(f"{name} must not be negative, got {least}{_after(hint)}")
+    return value
+
+
+def _least(name: str, value: Any) -> float:
+    if not isinstance(value, float | int):
+        as_floating(name, value)
+    return np.min(np.asarray(value, float), initial=np.inf)
+
+
+def finite(name: str, value: _Value, hint: str = "") -> _Value:
+    """Numbers that are neither NaN nor infinite."""
+    if is_traced(value):
+        return value
+    numbers = np.ravel(np.asarray(value, float))
+    if not np.all(np.isfinite(numbers)):
+        worst = numbers[np.argmin(np.isfinite(numbers))]
+        raise ValueError(f"{name} must be finite, got {worst}{_after(hint)}")
+    return value
+
+
+def count(name: str, value: Any, least: int = 1, hint: str = "") -> int:
+    """A whole number from `least`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(
+            f"{name} must be a whole number from {least}, got {value!r:.60}"
+            f"{_after(hint)}"
+        )
+    return int(value)
+
+
+def one_of(name: str, value: _Value, choices: Sequence[Any], hint: str = "") -> _Value:
+    """One of a few values."""
+    if not any(value is choice or value == choice for choice in choices):
+        listed = ", ".join(map(repr, choices))
+        raise ValueError(
+            f"{name} must be one of {listed}, got {value!r:.60}{_after(hint)}"
+        )
+    return value
+
+
+def instance(name: str, value: _Value, kind: Any, example: str) -> _Value:
+    """An object of this kind, as `example` makes one."""
+    if isinstance(value, kind):
+        return value
+    got = f"{value!r:.60}"
     if "\n" in got:  # a table
-        got = f"a {type(given).__name__}"
-    if isinstance(given, type):
-        got = f"the class {given.__name__}; {given.__name__}(...) makes one"
+        got = f"a {type(value).__name__}"
+    if isinstance(value, type):
+        got = f"the class {value.__name__}; {value.__name__}(...) makes one"
     raise ValueError(f"{name} must be an object such as {example}, got {got}")
 
 
-def check_signature(name: str, function: Any, arguments: tuple[str, ...]):
-    """Raise `ValueError` unless `function` takes so many arguments."""
-    listed = ", ".join(arguments)
-    if not callable(function):
+def array_of(
+    name: str, value: Any, shape: tuple[int | None, ...], hint: str = ""
+) -> Array:
+    """A floating array of `shape`, in which None stands for any length."""
+    array = as_floating(name, value)
+    agrees = len(array.shape) == len(shape) and all(
+        want in (None, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not agrees:
+        wanted = tuple("any" if n is None else n for n in shape)
         raise ValueError(
-            f"{name} must be a function of ({listed}), got {function!r:.60}"
+            f"{name} must have shape {wanted}, got {array.shape}{_after(hint)}"
         )
-    if not takes(function, arguments):
+    return array
+
+
+def function_of(name: str, value: _Value, arguments: tuple[str, ...]) -> _Value:
+    """A function that takes so many arguments."""
+    listed = ", ".join(arguments)
+    if not callable(value):
+        raise ValueError(f"{name} must be a function of ({listed}), got {value!r:.60}")
+    if not takes(value, arguments):
         raise ValueError(
             f"{name} must take ({listed}), got a function of "
-            f"{inspect.signature(function)}; write "
+            f"{inspect.signature(value)}; write "
             f"lambda {listed}: ..., whether or not it uses all of them"
         )
+    return value
+
+
+def _after(hint: str) -> str:
+    return f"; {hint}" if hint else ""
 
 
 def takes(function: Callable, arguments: tuple[str, ...]) -> bool:
@@ -161,49 +241,6 @@ def check_broadcast(**shapes: tuple[int, ...]):
     except ValueError as error:
         got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"shapes must broadcast, got {got}") from error
-
-
-def check_shape(name: str, value: Any, shape: tuple[int | None, ...], hint: str = ""):
-    """Raise `ValueError` unless `value` has `shape`; None stands for any length."""
-    got = np.shape(value)
-    agrees = len(got) == len(shape) and all(
-        want in (None, have) for want, have in zip(shape, got, strict=True)
-    )
-    if not agrees:
-        wanted = tuple("any" if n is None else n for n in shape)
-        hint = f"; {hint}" if hint else ""
-        raise ValueError(f"{name} must have shape {wanted}, got {got}{hint}")
-
-
-def check_positive(name: str, value: Any, hint: str = ""):
-    """Raise `ValueError` for concrete values that are zero, negative or NaN."""
-    if is_traced(value):
-        return
-    as_floating(name, value)
-    smallest = np.min(np.asarray(value, float), initial=np.inf)
-    if not smallest > 0:
-        hint = f"; {hint}" if hint else ""
-        raise ValueError(f"{name} must be positive, got {smallest}{hint}")
-
-
-def check_not_negative(name: str, value: Any, hint: str = ""):
-    """Raise `ValueError` for concrete values that are negative or NaN."""
-    if is_traced(value):
-        return
-    smallest = np.min(np.asarray(value, float), initial=np.inf)
-    if not smallest >= 0:
-        hint = f"; {hint}" if hint else ""
-        raise ValueError(f"{name} must not be negative, got {smallest}{hint}")
-
-
-def check_finite(name: str, value: Any):
-    """Raise `ValueError` for concrete values that are NaN or infinite."""
-    if is_traced(value):
-        return
-    array = np.asarray(value, float)
-    if not np.all(np.isfinite(array)):
-        worst = np.ravel(array)[np.argmin(np.isfinite(np.ravel(array)))]
-        raise ValueError(f"{name} must be finite, got {worst}")
 
 
 class PositiveParameter(NamedTuple):
@@ -248,8 +285,8 @@ class PositiveParameter(NamedTuple):
     def check(self) -> None:
         """Raise `ValueError` for known values that are not of this sign."""
         if self._asked:
-            check = check_not_negative if self.zero else check_positive
-            check(self.name, self.value, self.hint)
+            sign = not_negative if self.zero else positive
+            sign(self.name, self.value, self.hint)
 
     def holds(self) -> Bool[Array, ""]:
         """Whether it is of this sign, wherever it came from."""
@@ -284,7 +321,7 @@ def or_default(name: str, given: Any, kind: type[_Kind], *, default: _Kind) -> _
     """`given`, an object of this kind, or the default where it is None."""
     if given is None:
         return default
-    check_type(name, given, kind, f"pde.{type(default).__name__}()")
+    instance(name, given, kind, f"pde.{type(default).__name__}()")
     return given
 
 

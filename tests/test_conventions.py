@@ -85,7 +85,7 @@ def test_tests_run_in_float64():
 
 def test_annotated_types_are_checked():
     with pytest.raises(TypeCheckError):
-        diffsim._validation.check_shape(3, np.zeros(2), (2,))  # pyright: ignore
+        diffsim._validation.array_of(3, np.zeros(2), (2,))  # pyright: ignore
 
 
 def test_annotated_shapes_are_checked():

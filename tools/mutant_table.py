@@ -301,8 +301,8 @@ _NBODY = (
     Mutant(
         "softening-error-names-g",
         "diffsim/nbody/_forces/_gravity.py",
-        'check_finite("softening", self.softening)',
-        'check_finite("G", self.softening)',
+        'finite("softening", self.softening)',
+        'finite("G", self.softening)',
         "An error names the argument that is wrong.",
         "tests/nbody/test_usage_errors.py",
     ),

@@ -11,7 +11,7 @@ import equinox as eqx
 
 from .._configure import configure
 from .._progress import progress_text, show_line
-from .._validation import check_signature
+from .._validation import function_of
 from ..sweeps import SweepOptions, store_status, sweep
 from ._sweep_file import named_object, read_sweep_file
 
@@ -42,7 +42,7 @@ def run_sweep(given: argparse.Namespace) -> int:
     if not callable(predict):
         raise ValueError(f"{given.predict} is no function but {predict!r:.60}")
     if callable(model) and not isinstance(model, eqx.Module):
-        check_signature(described.model, model, ())
+        function_of(described.model, model, ())
         model = model()
     limits = {name: settings.pop(name, None) for name in ("chunk", "memory")}
     options = SweepOptions(

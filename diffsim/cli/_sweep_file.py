@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import sweeps
 from .._paths import closest_matches
-from .._validation import check_finite
+from .._validation import finite
 from ..inference import Free
 
 
@@ -138,7 +138,7 @@ def _values(name: str, given: Any) -> np.ndarray:
             values = space(np.asarray(start, float), np.asarray(stop, float), number)
     except (ValueError, MemoryError) as error:
         raise ValueError(f"{name} makes no values: {error}") from None
-    check_finite(f"{name}, from start to stop,", values)
+    finite(f"{name}, from start to stop,", values)
     return values
 
 

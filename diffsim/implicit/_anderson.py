@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from .._linalg import matmul, max_norm
 from .._types import PyTree
-from .._validation import check_positive
+from .._validation import positive
 from ._layer_arguments import check_tolerances
 from ._picard import Convergence
 
@@ -68,7 +68,7 @@ class Anderson(optx.AbstractFixedPointSolver[Any, Any, _AndersonState]):
 
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        check_positive("damping", self.damping)
+        positive("damping", self.damping)
         if self.memory < 1:
             raise ValueError(
                 f"memory must be 1 or more, got {self.memory}; Picard() has none"

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._types import PyTree
-from .._validation import check_not_negative
+from .._validation import not_negative
 
 
 class BracketedSearch(NamedTuple):
@@ -66,7 +66,7 @@ class BracketedNewton(eqx.Module):
     def __check_init__(self) -> None:
         if self.steps < 1:
             raise ValueError(f"steps must be 1 or more, got {self.steps}")
-        check_not_negative("tolerance", self.tolerance)
+        not_negative("tolerance", self.tolerance)
 
     def found(
         self, function: Callable[..., Any], y: Array, theta: PyTree

@@ -17,7 +17,7 @@ from .._tracer_errors import (
     explain_tracer_errors,
 )
 from .._types import PyTree
-from .._validation import check_not_negative, check_signature, is_traced
+from .._validation import function_of, is_traced, not_negative
 
 
 def floating(name: str, given: PyTree) -> PyTree[Array]:
@@ -48,7 +48,7 @@ def in_type_of(
 
     A search cannot change the type on its way. Python's numbers have none of their own.
     """
-    check_signature(name, function, ("y", "args"))
+    function_of(name, function, ("y", "args"))
     while True:
         with explain_tracer_errors(name, function):
             found = eqx.filter_eval_shape(function, y, args)
@@ -94,7 +94,7 @@ def check_tolerances(rtol: Any, atol: Any) -> None:
     """Raise `ValueError` for those that no step can meet."""
     for name, given in (("rtol", rtol), ("atol", atol)):
         if given is not None:
-            check_not_negative(name, given)
+            not_negative(name, given)
     if rtol is not None and not is_traced(rtol) and rtol == 0 and not atol:
         raise ValueError(
             "rtol must be positive where no atol is, got 0; None is as small as "

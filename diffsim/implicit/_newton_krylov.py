@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
-from .._validation import check_positive
+from .._validation import positive
 from ._inexact_newton import AbstractInexactNewton
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
 from ._layer_arguments import check_tolerances
@@ -88,7 +88,7 @@ class NewtonKrylov(AbstractInexactNewton):
 
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        check_positive("forcing", self.forcing)
+        positive("forcing", self.forcing)
 
     def init(
         self,

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
-from .._validation import check_positive
+from .._validation import positive
 from ._iteration import relative_to, step_over_tolerance, test_where
 from ._layer_arguments import check_tolerances
 
@@ -55,7 +55,7 @@ class Picard(optx.AbstractFixedPointSolver[Any, Any, "Convergence"]):
 
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        check_positive("damping", self.damping)
+        positive("damping", self.damping)
 
     def init(
         self,

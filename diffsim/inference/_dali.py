@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
-from .._validation import as_floating, check_shape
+from .._validation import array_of, as_floating
 from ._posterior import Posterior
 
 
@@ -48,7 +48,7 @@ class Dali(eqx.Module):
     def log_prob(self, values: Any) -> Float[Array, ""]:
         """ln L relative to its maximum, at parameters in the order of `names`."""
         at = as_floating("values", values)
-        check_shape("values", at, self.values.shape, f"in the order {self.names[:6]}")
+        array_of("values", at, self.values.shape, f"in the order {self.names[:6]}")
         away = at - self.values
         bent = matmul(self.rows, away) + matmul(matmul(self.curvature, away), away) / 2
         return -matmul(bent, bent) / 2

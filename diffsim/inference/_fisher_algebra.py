@@ -15,11 +15,11 @@ from .._parameter_selection import leaf_indices, select
 from .._results import RESULTS
 from .._types import PyTree
 from .._validation import (
+    array_of,
     as_floating,
-    check_not_negative,
-    check_number,
-    check_shape,
     is_traced,
+    not_negative,
+    scalar,
 )
 from ._information_factor import (
     information_rows,
@@ -99,8 +99,8 @@ def _common_status(one: Any, other: Any) -> RESULTS:
 
 def multiplied(fisher: _Fisher, factor: Any) -> _Fisher:
     """The information of `factor` such experiments."""
-    check_number("factor", factor)
-    check_not_negative("factor", factor, "it counts experiments")
+    scalar("factor", factor)
+    not_negative("factor", factor, "it counts experiments")
     rows = fisher.root * fisher.scale
     found = _of_rows(fisher, rows * jnp.sqrt(jnp.asarray(factor, rows.dtype)))
     if fisher.refined is None or fisher.score is None:
@@ -112,7 +112,7 @@ def given_information(fisher: _Fisher, matrix: Any) -> _Fisher:
     """An information matrix in the order of the names of `fisher`."""
     array = as_floating("matrix", matrix)
     hint = f"in the order of names, {fisher.names[:6]}"
-    check_shape("matrix", array, (len(fisher.names),) * 2, hint)
+    array_of("matrix", array, (len(fisher.names),) * 2, hint)
     # Not made a triangle: one that is singular has no derivative.
     rows = information_rows(array.astype(fisher.root.dtype))
     scale = jnp.ones(len(fisher.names), rows.dtype)

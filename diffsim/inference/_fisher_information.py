@@ -20,7 +20,7 @@ from .._text_table import (
     text_representation,
 )
 from .._types import PyTree
-from .._validation import as_floating, check_shape
+from .._validation import array_of, as_floating
 from ._dali import Dali, dali
 from ._degeneracy import Degeneracy, degeneracies
 from ._fisher_algebra import (
@@ -124,12 +124,12 @@ class Fisher(eqx.Module):
         each row; `values`, the parameters at which it holds.
         """
         array, known = as_floating("matrix", matrix), tuple(map(str, names))
-        check_shape("matrix", array, (len(known),) * 2, "a row for each of names")
+        array_of("matrix", array, (len(known),) * 2, "a row for each of names")
         if len(set(known)) < len(known):
             raise ValueError(f"names must differ, got {list(known)}")
         center = None if values is None else as_floating("values", values)
         if center is not None:
-            check_shape("values", center, (len(known),), "one for each of names")
+            array_of("values", center, (len(known),), "one for each of names")
         root, scale = scaled_cholesky_factor(information_rows(array))
         good = RESULTS.successful
         return cls(root, scale, None, good, known, "given", values=center)

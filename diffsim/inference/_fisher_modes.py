@@ -17,7 +17,7 @@ from .._text_table import (
     text_representation,
 )
 from .._types import PyTree
-from .._validation import as_floating, check_shape
+from .._validation import array_of, as_floating
 from ._parameters import Parameters
 from ._report import KINDS, check_alone, count_noun
 
@@ -130,7 +130,7 @@ class FisherModes(eqx.Module):
         All else is that of the model.
         """
         vector = as_floating("vector", vector)
-        check_shape("vector", vector, (len(self.names),), "a number for each of names")
+        array_of("vector", vector, (len(self.names),), "a number for each of names")
         return self.parameters.model(vector)
 
     def __repr__(self) -> str:

@@ -18,11 +18,11 @@ from .._results import RESULTS
 from .._text_table import html_representation, text_representation
 from .._tracer_errors import FORWARD_ONLY, REVERSE_ONLY, UNROLL
 from .._validation import (
+    array_of,
     as_floating,
-    check_number,
-    check_positive,
-    check_shape,
     is_traced,
+    positive,
+    scalar,
 )
 from ._block_lanczos import WIDTH, Eigenpairs, leading_eigenpairs
 from ._fisher_modes import FisherModes
@@ -98,7 +98,7 @@ class FisherOperator(eqx.Module):
         four to six runs in all, with tolerances up to nine.
         """
         vector = as_floating("vector", vector)
-        check_shape("vector", vector, (self.size,), "a number for each of names")
+        array_of("vector", vector, (self.size,), "a number for each of names")
         parameters = self.posterior.parameters
         vector = vector.astype(parameters.start.dtype)
         with reading(self.posterior), self._with_explained_errors():
@@ -202,8 +202,8 @@ class FisherOperator(eqx.Module):
         check_count("k", k)
         if k > self.size:
             raise ValueError(f"k must be at most the {self.size} parameters, got {k}")
-        check_number("tol", tol)
-        check_positive("tol", tol)
+        scalar("tol", tol)
+        positive("tol", tol)
         if max_products is not None:
             check_count("max_products", max_products)
         if any(map(is_traced, jax.tree.leaves(self.posterior))):

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._validation import as_floating, check_finite, check_positive
+from .._validation import as_floating, finite, positive
 
 
 class Transform(eqx.Module):
@@ -114,7 +114,7 @@ class Free(eqx.Module):
         )
         if scale is not None:
             as_floating("scale", scale)
-            check_positive("scale", scale)
+            positive("scale", scale)
         self.scale = scale
         self.transform = _transform(transform)
         self.bounds = _pair("bounds", (None, None) if bounds is None else bounds)
@@ -150,8 +150,8 @@ def _period(given: Any, transform: Any, bounds: Any) -> tuple[Any, Any] | None:
     if any(end is None for end in turn):
         raise ValueError(f"period must be a number or a pair (begin, end), got {given}")
     length = jnp.asarray(turn[1]) - jnp.asarray(turn[0])
-    check_positive("period", length, "it is (begin, end)")
-    check_finite("period", length)
+    positive("period", length, "it is (begin, end)")
+    finite("period", length)
     return turn
 
 
@@ -198,7 +198,7 @@ def checked_prior(name: str, given: Any) -> object:
         )
     for number in given:
         as_floating(name, number)
-    check_positive(name, given[1], "it is (mean, standard deviation)")
+    positive(name, given[1], "it is (mean, standard deviation)")
     return tuple(given)
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from .._extras import optional_module
 from .._primitives import closure_convert
 from .._types import PyTree
-from .._validation import as_floating, check_shape, is_traced
+from .._validation import array_of, as_floating, is_traced
 from ..simulations import failures_as_nan
 from ._argument_order import explain_swapped
 from ._parameters import Parameters
@@ -134,7 +134,7 @@ class LogDensity(eqx.Module):
         vector = as_floating(name, given)
         names = ", ".join(self.names[:6]) + ", ..." * (self.size > 6)
         hint = f"a number for each of {names}; several vectors by jax.vmap"
-        check_shape(name, vector, (self.size,), hint)
+        array_of(name, vector, (self.size,), hint)
         return vector.astype(self.start.dtype)
 
     def _log_prob(self, u: Array) -> Array:

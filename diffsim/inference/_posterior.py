@@ -16,7 +16,7 @@ from .._linalg import matmul
 from .._results import RESULTS
 from .._tracer_errors import explain_derivative_errors, explain_tracer_errors
 from .._types import PyTree
-from .._validation import as_array, as_vector, check_signature
+from .._validation import as_array, as_vector, function_of
 from ..simulations import Trajectory, failures_as_nan
 from ._argument_order import check_not_simulation
 from ._compared import Compared, FitStatistics, with_culprit
@@ -329,7 +329,7 @@ def posterior(
 ) -> Posterior:
     """The experiment that `fit` and `fisher` speak of, its arguments checked."""
     arguments = ("model",) if batches is None else ("model", "rows")
-    check_signature("predict", predict, arguments)
+    function_of("predict", predict, arguments)
     check_not_simulation(data)
     found = parameters(model, free, priors, fixed)
     # The model is made, in a dozen small programs, only where something reads it.

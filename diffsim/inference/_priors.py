@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from .._linalg import matmul
 from .._types import PyTree
-from .._validation import as_vector, check_signature
+from .._validation import as_vector, function_of
 from ._curvature_rows import curvature_rows, slope_share
 from ._free import checked_prior, is_distribution
 
@@ -46,7 +46,7 @@ class Prior(eqx.Module):
     prior: Any
 
     def __init__(self, function: Any, prior: Any):
-        check_signature("function", function, ("model",))
+        function_of("function", function, ("model",))
         self.function = function
         self.prior = checked_prior("prior", prior)
         if prior is None or isinstance(self.prior, list):

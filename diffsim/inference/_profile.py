@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from .._extras import pictures
 from .._parameter_selection import one_name
 from .._text_table import Block, text_representation
-from .._validation import check_positive
+from .._validation import positive
 from ._constrained_fit import Constrained, crossing
 from ._posterior import Posterior
 
@@ -103,7 +103,7 @@ def _profile_report(found: Profile) -> list[Block]:
 def profile(fit: Any, experiment: Posterior, name: str, level: float) -> Profile:
     """The profile likelihood of the parameter `name` of a fit."""
     index = one_name(fit.names, name)
-    check_positive("level", level, "it is a number of standard deviations")
+    positive("level", level, "it is a number of standard deviations")
     # In the order of their values: a falling transform has its lower end above.
     seen: dict[float, tuple[float, np.ndarray]] = {}
     ends, at_bound = [], []

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul
 from .._types import PyTree
-from .._validation import check_signature
+from .._validation import function_of
 from ._posterior import Posterior
 
 
@@ -58,7 +58,7 @@ def propagate(
     fit: Any, experiment: Posterior, function: Callable[[PyTree], PyTree]
 ) -> Propagated:
     """The value of `function(model)` and its covariance by that of a fit."""
-    check_signature("function", function, ("model",))
+    function_of("function", function, ("model",))
     value, jacobian = _derivative(function, experiment.parameters, fit.values)
     # A parameter that the function does not depend on may be undetermined.
     matters = jnp.any(jacobian != 0, axis=0)

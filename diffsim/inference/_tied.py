@@ -16,7 +16,7 @@ from .._parameter_selection import (
 )
 from .._tracer_errors import explain_tracer_errors
 from .._types import PyTree
-from .._validation import check_signature
+from .._validation import function_of
 
 
 class Tied(eqx.Module):
@@ -65,7 +65,7 @@ def tied_parameters(
         if isinstance(given, str):
             function, source = None, select(model, given, argument="tied")
         else:
-            check_signature("tied", given, ("model",))
+            function_of("tied", given, ("model",))
         found.append(Tied(function, source, selection))
     return tuple(found)
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .._results import should_return_nan
-from .._validation import as_floating, check_shape, is_traced
+from .._validation import array_of, as_floating, is_traced
 
 
 def checked_masses(masses: Any) -> Array:
@@ -57,9 +57,9 @@ def checked_phase(
     """Positions and velocities of one dtype and shape (count, 3)."""
     positions = as_floating("positions", positions)
     velocities = as_floating("velocities", velocities)
-    check_shape("positions", positions, (count, 3), _hint(positions, count))
+    array_of("positions", positions, (count, 3), _hint(positions, count))
     count = len(positions)
-    check_shape("velocities", velocities, (count, 3), _hint(velocities, count))
+    array_of("velocities", velocities, (count, 3), _hint(velocities, count))
     _check_each_finite("positions", positions)
     _check_each_finite("velocities", velocities)
     dtype = jnp.result_type(positions, velocities)

@@ -11,11 +11,11 @@ from .._linalg import matmul
 from .._results import should_return_nan
 from .._types import Numbers
 from .._validation import (
+    array_of,
     as_floating,
-    check_number,
-    check_positive,
-    check_shape,
     is_traced,
+    positive,
+    scalar,
 )
 from ._bodies_arguments import checked_masses
 from ._kepler import Elements, NonsingularElements, Orbit
@@ -52,7 +52,7 @@ def bodies_from_elements(
     shape = orbits.shape if isinstance(orbits, Orbit) else orbits.semi_major_axis.shape
     if shape != (count,):
         raise ValueError(f"elements must have shape ({count},), got {shape}; {hint}")
-    check_number("G", G)
+    scalar("G", G)
     G = as_floating("G", G)
     inner = _attracting(masses, coordinates)
     relative = orbits.state(G * inner[1:])
@@ -96,7 +96,7 @@ def check_coordinates(coordinates: Any):
 def _attracting(masses: Array, coordinates: str) -> Array:
     """The mass that is felt on each orbit; the first is nobody's."""
     if coordinates == "barycentric":
-        check_positive("masses[0]", masses[0], "it balances all others")
+        positive("masses[0]", masses[0], "it balances all others")
         return jnp.broadcast_to(jnp.sum(masses), masses.shape)
     return jnp.cumsum(masses) if coordinates == "jacobi" else masses[0] + masses
 
@@ -146,7 +146,7 @@ def _parts(entry: Any) -> tuple[Array, Array, Array]:
     """Masses, and positions and velocities about their own barycenter."""
     if not _is_group(entry):
         mass = as_floating("masses", entry)
-        check_shape("masses", mass, (), "an entry is one mass, or Bodies")
+        array_of("masses", mass, (), "an entry is one mass, or Bodies")
         at_rest = jnp.zeros((1, 3), mass.dtype)
         return mass[None], at_rest, at_rest
     masses = entry.masses
@@ -157,7 +157,7 @@ def _parts(entry: Any) -> tuple[Array, Array, Array]:
 
 def barycenter(masses: Array, vectors: Array) -> Array:
     """The mean by mass, shape (3,)."""
-    check_positive("the sum of masses", jnp.sum(masses), "it has no barycenter")
+    positive("the sum of masses", jnp.sum(masses), "it has no barycenter")
     return matmul(masses, vectors) / jnp.sum(masses)
 
 

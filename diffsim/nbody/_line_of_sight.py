@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Numbers
-from .._validation import as_floating, check_finite, is_traced
+from .._validation import as_floating, finite, is_traced
 
 
 #: On the negative z axis: velocities along z are positive away from it, and i = π/2 is
@@ -29,7 +29,7 @@ def unit_vector(name: str, value: Numbers, example: str, dtype: Any) -> Array:
             f"{name} must be a direction, three numbers such as {example}, got shape "
             f"{vector.shape}"
         )
-    check_finite(name, vector)
+    finite(name, vector)
     if not is_traced(vector) and not np.any(np.asarray(vector)):
         raise ValueError(f"{name} must not be zero; give a direction such as {example}")
     vector = vector if dtype is None else vector.astype(dtype)

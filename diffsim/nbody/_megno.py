@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from .._results import RESULTS
 from .._types import Numbers, PyTree
-from .._validation import as_floating, check_type, is_traced
+from .._validation import as_floating, instance, is_traced
 from ..simulations import AbstractSimulation, Method, simulate
 from ._line_of_sight import any_traced
 from ._nbody import NBody
@@ -98,7 +98,7 @@ def megno(
     of multi-dimensional systems by means of the mean exponential growth factor of
     nearby orbits*, Physica D 182 (2003) 151, doi:10.1016/S0167-2789(03)00103-9
     """
-    check_type("simulation", simulation, NBody, "nbody.NBody(bodies)")
+    instance("simulation", simulation, NBody, "nbody.NBody(bodies)")
     start = _tangent(simulation, tangent, seed)
     _check_after(simulation, times)
     varied = _Variations(system=simulation, tangent=start, t0=simulation.t0)
@@ -129,7 +129,7 @@ class _Variations(AbstractSimulation):
         own = self.system._checked_default_method()
         controller: Any = own.controller
         adaptive = diffrax.PIDController, "PIDController(rtol=0, atol=1e-10)"
-        check_type("controller of default_method()", controller, *adaptive)
+        instance("controller of default_method()", controller, *adaptive)
         norm = _Norm(controller.norm, controller.atol)
         controller = diffrax.PIDController(rtol=0.0, atol=controller.atol, norm=norm)
         return Method(own.solver, controller=controller, max_steps=own.max_steps)

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from .._jit._fresh_jit import fresh_jit
 from .._types import Numbers, PyTree
-from .._validation import as_floating, check_signature, check_type
+from .._validation import as_floating, function_of, instance
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, State, TestParticles
 from ._body_axes import BodyAxes
@@ -263,7 +263,7 @@ def _checked_forces(forces: Any) -> tuple[Force, ...]:
                 f"forces must be callables force(t, state), got {type(force).__name__}"
             )
         if not isinstance(force, AbstractForce):
-            check_signature(callable_name(force), force, ("t", "state"))
+            function_of(callable_name(force), force, ("t", "state"))
     count = sum(isinstance(force, Gravity) for force in forces)
     if count > 1:
         raise ValueError(f"forces must hold at most one Gravity, got {count}")
@@ -296,7 +296,7 @@ def _check_test_particles(test_particles: Any, bodies: Bodies):
     if test_particles is None:
         return
     example = "nbody.TestParticles(positions, velocities)"
-    check_type("test_particles", test_particles, TestParticles, example)
+    instance("test_particles", test_particles, TestParticles, example)
     names = (bodies.names or ()) + (test_particles.names or ())
     check_different(names, " of bodies and test particles")
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import diffrax
 import numpy as np
 
-from .._validation import check_type, is_traced
+from .._validation import instance, is_traced
 from ..integrators import KahanLi8
 from ..simulations import Method, Separable
 from ._closest_pair import pair_names
@@ -63,7 +63,7 @@ def recommend_method(system: Any) -> Method:
     fit, which compile the step of a solver several times, the default is ready soonest
     (convenience).
     """
-    check_type("system", system, NBody, "nbody.NBody(bodies)")
+    instance("system", system, NBody, "nbody.NBody(bodies)")
     if is_traced(system.bodies.positions) or is_traced(system.bodies.masses):
         raise ValueError(
             "recommend_method needs concrete bodies, and these are traced: call it "

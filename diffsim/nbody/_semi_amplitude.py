@@ -11,9 +11,9 @@ from .._primitives import custom_derivative
 from .._types import Numbers
 from .._validation import (
     check_broadcast,
-    check_finite,
-    check_positive,
+    finite,
     is_traced,
+    positive,
     promote_to_common_dtype,
 )
 
@@ -114,11 +114,11 @@ def _scaled(star_mass, period, eccentricity, inclination, G, **last):
     given |= {"inclination": inclination, "G": G, **last}
     star, P, e, i, G, other = arrays = promote_to_common_dtype(**given)
     check_broadcast(**{k: a.shape for k, a in zip(given, arrays, strict=True)})
-    check_positive("star_mass", star)
-    check_positive("period", P)
+    positive("star_mass", star)
+    positive("period", P)
     _check_bound(e)
     for name, value in zip(given, arrays, strict=True):
-        check_finite(name, value)
+        finite(name, value)
     speed = jnp.cbrt(2 * math.pi * (G * star / P))
     return other, jnp.sqrt(1 - e * e) / (speed * jnp.sin(i)), star
 

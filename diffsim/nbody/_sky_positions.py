@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Numbers
-from .._validation import as_floating, check_positive, is_traced
+from .._validation import as_floating, is_traced, positive
 from ._line_of_sight import OBSERVER, body_number, toward_observer, unit_vector
 from ._observables import checked_arguments
 
@@ -122,5 +122,5 @@ def sky_separations(
 
 
 def _checked(distance: Numbers) -> Array:
-    check_positive("distance", distance, "give the length from us to the system")
+    positive("distance", distance, "give the length from us to the system")
     return as_floating("distance", distance)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from .._jit._fresh_jit import fresh_jit
 from .._results import RESULTS, nan_unless, raise_if_failed, should_raise
 from .._types import Numbers
-from .._validation import as_floating, check_not_negative, check_positive, check_type
+from .._validation import as_floating, instance, not_negative, positive
 from ..simulations import Event, Method, simulate
 from ._bodies import State
 from ._line_of_sight import OBSERVER, any_traced, body_label, toward_observer
@@ -135,12 +135,12 @@ def transit_times(
     duration is infinite (mathematics). The motion of the origin itself is not in the
     light travel time (convenience).
     """
-    check_type("simulation", simulation, NBody, "nbody.NBody(bodies)")
+    instance("simulation", simulation, NBody, "nbody.NBody(bodies)")
     request = checked_request(simulation, planets, star, until)
     n = toward_observer(observer)
     radii = _checked_radii(request, star_radius, planet_radius)
     if c is not None:
-        check_positive("c", c, "the speed of light in the units of the system")
+        positive("c", c, "the speed of light in the units of the system")
         c = as_floating("c", c)
     view = View(n, request.star, c)
     records = _records(simulation, request, n, occultations, method, throw)
@@ -259,10 +259,10 @@ def _checked_radii(
                 "one number for all"
             )
         each = [planet_radius[key] for key in request.keys]
-    check_not_negative("planet_radius", each)
+    not_negative("planet_radius", each)
     if star_radius is None:
         return None
-    check_positive("star_radius", star_radius, "the star's, in units of length")
+    positive("star_radius", star_radius, "the star's, in units of length")
     each = jnp.asarray(as_floating("planet_radius", each))
     return as_floating("star_radius", star_radius), jnp.broadcast_to(
         each, (len(request.planets),)

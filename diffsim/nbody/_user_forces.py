@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._jit._dependence import depends_on_first
 from .._tracer_errors import explain_tracer_errors
-from .._validation import as_floating, check_shape
+from .._validation import array_of, as_floating
 from ._bodies import State
 
 
@@ -21,9 +21,7 @@ def user_acceleration(force: Callable[..., Any], t, x, v):
     acceleration = as_floating(
         f"the acceleration by {callable_name(force)}", acceleration
     )
-    check_shape(
-        f"acceleration by {callable_name(force)}", acceleration, (x.shape[1], 3)
-    )
+    array_of(f"acceleration by {callable_name(force)}", acceleration, (x.shape[1], 3))
     return acceleration.astype(x.dtype).T
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Numbers
-from .._validation import as_floating, check_number, check_positive
+from .._validation import as_floating, positive, scalar
 from ._grid import Grid
 
 
@@ -51,11 +51,11 @@ def absorbing_layer(
     for sides that the grid has not.
     """
     width, strength = as_floating("width", width), as_floating("strength", strength)
-    check_number("width", width)
-    check_number("strength", strength)
-    check_positive("width", width)
-    check_positive("strength", strength, "leave damping away where there is none")
-    check_positive("power", power)
+    scalar("width", width)
+    scalar("strength", strength)
+    positive("width", width)
+    positive("strength", strength, "leave damping away where there is none")
+    positive("power", power)
     every = [(axis, end) for axis in range(grid.ndim) for end in (0, 1)]
     chosen = every if sides is None else list(sides)
     if not set(chosen) <= set(every) or len(set(chosen)) < len(chosen):

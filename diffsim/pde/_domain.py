@@ -10,7 +10,7 @@ from jax.lax import slice_in_dim
 from jaxtyping import Array
 
 from .._types import PyTree
-from .._validation import check_type, is_traced
+from .._validation import instance, is_traced
 from ._boundaries import (
     AbstractBoundary,
     AbstractGhostCellBoundary,
@@ -62,7 +62,7 @@ class Domain(eqx.Module):
     boundary: tuple[tuple[AbstractBoundary, AbstractBoundary], ...]
 
     def __init__(self, grid: Grid, boundary: Any = None):
-        check_type("grid", grid, Grid, "pde.Grid(64)")
+        instance("grid", grid, Grid, "pde.Grid(64)")
         self.grid = grid
         self.boundary = sides_of(boundary, grid.ndim)
         map_sides(self._check_resolved, self.boundary_pairs)

@@ -16,12 +16,12 @@ from .._types import Numbers, PyTree
 from .._validation import (
     all_hold,
     as_floating,
-    check_number,
     check_precision,
-    check_signature,
-    check_type,
     checked_return,
+    function_of,
+    instance,
     is_traced,
+    scalar,
 )
 from ..integrators import AbstractExponentialSolver
 from ..simulations import (
@@ -135,7 +135,7 @@ class Evolution(AbstractSimulation):
         )
         self.discretization.check(equation, self.domain)
         check_coefficients(equation, len(field), grid.shape)
-        check_number("t0", t0)
+        scalar("t0", t0)
         self.t0 = t0
         self._check_boundary(field)
         if isinstance(equation, AbstractFiniteVolumeEquation):
@@ -230,7 +230,7 @@ def _check_kinds(equation: Any, grid: Any, discretization: Any):
         ),
     }
     for name, (given, kind, example) in kinds.items():
-        check_type(name, given, kind, example)
+        instance(name, given, kind, example)
 
 
 def _discretization_of(equation: AbstractEquation) -> AbstractDiscretization:
@@ -269,7 +269,7 @@ def _evaluate_initial(initial: Any, channels: int, grid: Grid) -> Array:
     """The field given, or what a function returns in the centers of cells."""
     if not callable(initial):
         return as_floating("initial", initial)
-    check_signature("initial", initial, ("x",))
+    function_of("initial", initial, ("x",))
     x = grid.centers
     with explain_tracer_errors("initial"):
         found = initial(x)

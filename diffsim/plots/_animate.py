@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_positive
+from .._validation import positive
 from ..nbody import BodyAxes
 from ..pde import FieldAxes
 from ..simulations import Trajectory
@@ -101,8 +101,8 @@ def animate(
 
 def _check(trajectory: Any, fps: Any, dpi: Any):
     check_one_trajectory(trajectory)
-    check_positive("fps", fps)
-    check_positive("dpi", dpi)
+    positive("fps", fps)
+    positive("dpi", dpi)
     if np.size(trajectory.times) < 2:
         raise ValueError(
             "animate needs two times at least, got one; trajectory.plot() draws it"

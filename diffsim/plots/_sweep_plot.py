@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import check_signature
+from .._validation import function_of
 from ..sweeps import Sweep
 from ._axis_labels import Labels
 from ._series import ink
@@ -72,7 +72,7 @@ def sweep(
             f"found must be what ds.sweep returned, got {type(found).__name__}"
         )
     if output is not None:
-        check_signature("output", output, ("outputs",))
+        function_of("output", output, ("outputs",))
     values = _values(found, output)
     words = Labels(labels, tuple(found.parameters))
     for path, one in found.parameters.items():

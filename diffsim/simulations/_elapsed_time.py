@@ -15,9 +15,9 @@ from .._types import PyTree
 from .._validation import (
     as_floating,
     as_jax_takes,
-    check_number,
     check_unitless,
     is_traced,
+    scalar,
 )
 from ._terms._imex import AbstractIMEXTerm
 from ._terms._operator_splitting import AbstractSplitFlows
@@ -345,7 +345,7 @@ def _check_ascending(times: np.ndarray):
 
 def check_epoch(t0: Any):
     """Raise `ValueError` for an epoch that is not one finite, exact number."""
-    check_number("t0", t0)
+    scalar("t0", t0)
     if not is_traced(t0):
         _check_held("t0", t0)
     if not is_traced(t0) and not np.isfinite(np.asarray(t0, np.float64)):

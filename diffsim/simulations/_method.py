@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._validation import check_type, is_traced
+from .._validation import instance, is_traced
 from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
 
@@ -279,7 +279,7 @@ def _check_kinds(method: Method):
         "adjoint": (adjoint, "simulations.Reversible()"),
     }
     for name, (kind, example) in kinds.items():
-        check_type(name, getattr(method, name), kind, example)
+        instance(name, getattr(method, name), kind, example)
 
 
 def _check_count(max_steps: Any):

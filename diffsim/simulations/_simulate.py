@@ -25,7 +25,7 @@ from .._results import (
 )
 from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers, PyTree
-from .._validation import as_floating, check_signature, check_type
+from .._validation import as_floating, function_of, instance
 from ._diagnosis import failure_message, has_grown
 from ._elapsed_time import (
     Epoch,
@@ -136,7 +136,7 @@ def simulate(
     meter = diffrax.NoProgressMeter() if progress is None else progress
     times = checked_times(times)
     if observe is not None:
-        check_signature("observe", observe, ("t", "y"))
+        function_of("observe", observe, ("t", "y"))
     t0 = simulation.t0 if start is None else start.t
     check_epoch(t0)
     if start is None:
@@ -379,7 +379,7 @@ def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any, throw:
         "throw": (throw, bool | None, "True, False or None"),
     }
     for name, (given, kind, example) in kinds.items():
-        check_type(name, given, kind, example)
+        instance(name, given, kind, example)
 
 
 def _check_same_state(start: PyTree, own: PyTree):

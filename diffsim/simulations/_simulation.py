@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool
 
 from .._results import RESULTS
 from .._types import PyTree
-from .._validation import as_floating, check_positive, check_type
+from .._validation import as_floating, instance, positive
 from ._method import Method, controller_of
 from ._state_axes import AbstractStateAxes
 
@@ -82,7 +82,7 @@ class AbstractSimulation(eqx.Module):
     def _checked_default_method(self) -> Method:
         """`default_method()`, or `ValueError` for what is no `Method`."""
         method = self.default_method()
-        check_type("default_method()", method, Method, "Method(diffrax.Dopri8())")
+        instance("default_method()", method, Method, "Method(diffrax.Dopri8())")
         return method
 
     def state_axes(self) -> AbstractStateAxes | None:
@@ -188,7 +188,7 @@ def _as_written(name: str) -> str:
 
 
 def _with_tolerance(method: Method, rtol: Any) -> diffrax.PIDController:
-    check_positive("rtol", as_floating("rtol", rtol))
+    positive("rtol", as_floating("rtol", rtol))
     controller = method.controller if method.step else controller_of(method, float)
     if not isinstance(controller, diffrax.PIDController):
         chosen = (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .._validation import as_floating, check_finite, check_positive, is_traced
+from .._validation import as_floating, finite, is_traced, positive
 from ._sampled_distribution import SampledDistribution, is_distribution
 
 
@@ -146,8 +146,8 @@ def _gaussian_range(name: str, lower: Any, upper: Any, prior: tuple) -> SampledR
     from scipy.stats import truncnorm
 
     mean, sd = (_numbers(f"{name}: prior", x) for x in prior)
-    check_finite(f"{name}: prior", np.append(mean, sd))
-    check_positive(f"{name}: prior", sd, "it is (mean, standard deviation)")
+    finite(f"{name}: prior", np.append(mean, sd))
+    positive(f"{name}: prior", sd, "it is (mean, standard deviation)")
     shape = _common_shape(
         name, lower=lower.shape, upper=upper.shape, mean=mean.shape, sd=sd.shape
     )

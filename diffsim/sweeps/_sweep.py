@@ -10,7 +10,7 @@ import numpy as np
 
 from .._jit._fresh_jit import reading
 from .._types import PyTree
-from .._validation import check_signature
+from .._validation import function_of
 from ._batching import Task
 from ._completed_sweep import Sweep
 from ._devices import checked_devices
@@ -123,7 +123,7 @@ def sweep(
         )
     if options.retry is not None and store is None:
         raise ValueError("retry='failed' repeats runs of a store; give store= as well")
-    check_signature("predict", predict, ("model",))
+    function_of("predict", predict, ("model",))
     runs = swept_parameters(model, over)
     check_derivative(derivative, runs.selection.floats)
     task = Task(predict, model, runs.selection, error_estimate, derivative)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..._linalg import matmul
 from ..._types import PyTree
-from ..._validation import as_vector, check_signature
+from ..._validation import as_vector, function_of
 from ._layout import DataLayout
 from ._likelihood import AbstractComparison, AbstractLikelihood, count_used
 
@@ -28,9 +28,9 @@ class CustomLikelihood(AbstractLikelihood):
     mask: PyTree[Any]
 
     def __init__(self, given: Any):
-        check_signature("log_prob", given.log_prob, ("prediction", "data"))
+        function_of("log_prob", given.log_prob, ("prediction", "data"))
         if hasattr(given, "information"):
-            check_signature("information", given.information, ("prediction",))
+            function_of("information", given.information, ("prediction",))
         self.given = given
         self.mask = getattr(given, "mask", None)
 

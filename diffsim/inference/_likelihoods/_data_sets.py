@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import PyTree
-from ..._validation import as_floating, as_vector, check_signature, is_traced
+from ..._validation import as_floating, as_vector, function_of, is_traced
 from ._covariance import AbstractCovariance
 from ._custom import CustomLikelihood
 from ._layout import DataLayout
@@ -90,7 +90,7 @@ def _is_noise(node: Any) -> bool:
 
 
 def _call(noise: Callable, model: PyTree[Any]) -> object:
-    check_signature("noise", noise, ("model",))
+    function_of("noise", noise, ("model",))
     with explain_tracer_errors("noise", noise):
         return noise(model)
 

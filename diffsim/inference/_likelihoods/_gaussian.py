@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..._types import PyTree
-from ..._validation import as_floating, check_not_negative, is_traced
+from ..._validation import as_floating, is_traced, not_negative
 from ._covariance import (
     MOST_DATA,
     AbstractCovariance,
@@ -122,7 +122,7 @@ class Gaussian(AbstractLikelihood):
             for name, given in (("jitter", jitter), ("offset", offset))
         )
         for leaf in jax.tree.leaves(self.jitter):
-            check_not_negative("jitter", leaf, "it is a standard deviation")
+            not_negative("jitter", leaf, "it is a standard deviation")
         if jitter is not None and sigma is None:
             raise ValueError(
                 "jitter is added to sigma in quadrature, and there is none; give "

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..._types import PyTree
-from ..._validation import as_floating, as_vector, check_positive, is_traced
+from ..._validation import as_floating, as_vector, is_traced, positive
 from ._layout import DataLayout, data_layout
 
 
@@ -194,7 +194,7 @@ def as_scale(
     # Arrays, so that another value compiles nothing new.
     arrays = jax.tree.map(lambda leaf: as_floating(name, leaf), given)
     for leaf in _used(arrays, mask):
-        check_positive(name, leaf, why)
+        positive(name, leaf, why)
         _check_finite(name, leaf)
     return arrays
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import as_floating, check_finite, check_not_negative, check_shape
+from ..._validation import array_of, as_floating, finite, not_negative
 from ._direct_sum import field_sum, mutual_sum
 from ._force import AbstractForce
 from ._unit_length import inverse_unit
@@ -49,13 +49,13 @@ class Gravity(AbstractForce):
     def __init__(self, G: Numbers = 1.0, softening: Numbers = 0.0):
         if isinstance(G, str):
             raise ValueError(f"G must be a number, got {G!r}; nbody.G has it by units")
-        check_shape("G", G, ())
-        check_shape("softening", softening, ())
+        array_of("G", G, ())
+        array_of("softening", softening, ())
         self.G = as_floating("G", G)
         self.softening = as_floating("softening", softening)
-        check_finite("G", self.G)
-        check_finite("softening", self.softening)
-        check_not_negative("softening", self.softening, "it is a length")
+        finite("G", self.G)
+        finite("softening", self.softening)
+        not_negative("softening", self.softening, "it is a length")
 
     def acceleration(self, t: Any, x: Array, v: Array | None, gm: Array) -> Array:
         del t, v

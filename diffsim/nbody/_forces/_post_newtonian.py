@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import as_floating, check_finite, check_positive, check_shape
+from ..._validation import array_of, as_floating, finite, positive
 from ._force import AbstractForce
 from ._unit_length import inverse_unit, self_distance2
 
@@ -65,10 +65,10 @@ class PostNewtonian(AbstractForce):
     )
 
     def __init__(self, c: Numbers, *, primary: Any = None):
-        check_shape("c", c, ())
+        array_of("c", c, ())
         self.c = as_floating("c", c)
-        check_finite("c", self.c)
-        check_positive("c", self.c, "it is the speed of light in your units")
+        finite("c", self.c)
+        positive("c", self.c, "it is the speed of light in your units")
         self.primary = _checked_index(primary)
 
     def acceleration(self, t: Any, x: Array, v: Array | None, gm: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ..._validation import as_floating, check_positive
+from ..._validation import as_floating, positive
 from ._radau_interpolation import RadauInterpolation
 from ._radau_step import (
     Acceleration,
@@ -133,7 +133,7 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
 
 
 def _checked_epsilon(epsilon: Any) -> float:
-    check_positive("epsilon", as_floating("epsilon", epsilon))
+    positive("epsilon", as_floating("epsilon", epsilon))
     return float(epsilon)
 
 

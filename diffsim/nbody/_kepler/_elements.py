@@ -13,8 +13,8 @@ from ..._types import Numbers
 from ..._validation import (
     as_floating,
     check_broadcast,
-    check_not_negative,
-    check_positive,
+    not_negative,
+    positive,
     promote_to_common_dtype,
 )
 from .._forces import inverse_unit
@@ -122,7 +122,7 @@ class Elements(eqx.Module):
             "true_anomaly": true_anomaly,
         }
         if gm is not None:
-            check_positive("gm", gm, GM_HINT)
+            positive("gm", gm, GM_HINT)
             given["gm"] = gm
         self.gm = None
         for name, leaf in leaves_of(given).items():
@@ -226,7 +226,7 @@ class Elements(eqx.Module):
             )
         gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
-        check_not_negative("gm", gm, GM_HINT)
+        not_negative("gm", gm, GM_HINT)
         return gm
 
     def state(
@@ -251,7 +251,7 @@ _ANGLES = ("longitude_of_ascending_node", "argument_of_pericenter")
 def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
     """`Elements.state` backwards; `nbody` has the words."""
     x, v, gm = phase(x, v, gm=gm)
-    check_positive("gm", gm, GM_HINT)
+    positive("gm", gm, GM_HINT)
     check_apart(x)
     return Elements(**_elements(x, v, gm))
 

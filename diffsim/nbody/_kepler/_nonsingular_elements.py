@@ -12,9 +12,9 @@ from ..._results import nan_unless, should_return_nan
 from ..._types import Numbers
 from ..._validation import (
     check_broadcast,
-    check_not_negative,
-    check_positive,
     is_traced,
+    not_negative,
+    positive,
     promote_to_common_dtype,
 )
 from .._forces import inverse_unit
@@ -103,7 +103,7 @@ class NonsingularElements(eqx.Module):
         check_all_finite(vars(self))
         gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
         check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
-        check_not_negative("gm", gm, GM_HINT)
+        not_negative("gm", gm, GM_HINT)
         return _state(self, gm)
 
 
@@ -134,7 +134,7 @@ def _check_ellipse(orbit: NonsingularElements):
 def nonsingular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
     """`NonsingularElements.state` backwards; `nbody` has the words."""
     x, v, gm = phase(x, v, gm=gm)
-    check_positive("gm", gm, GM_HINT)
+    positive("gm", gm, GM_HINT)
     check_apart(x)
     return NonsingularElements(**_elements(x, v, gm))
 

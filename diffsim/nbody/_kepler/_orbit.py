@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 from ..._types import Numbers
 from ..._validation import (
     check_broadcast,
-    check_finite,
-    check_not_negative,
-    check_positive,
+    finite,
     is_traced,
+    not_negative,
+    positive,
     promote_to_common_dtype,
 )
 from ._conic_checks import check_all_finite
@@ -209,7 +209,7 @@ class Orbit(eqx.Module):
     def _checked_gm(self, gm: Numbers) -> Array:
         gm, *_ = promote_to_common_dtype(gm=gm, **_given(self))
         check_broadcast(gm=gm.shape, elements=self.shape)
-        check = check_not_negative if self.period is None else check_positive
+        check = not_negative if self.period is None else positive
         check("gm", gm, GM_HINT)
         dated = self.time_of_pericenter is not None or self.time_of_transit is not None
         if dated and not is_traced(n := mean_motion_of(self, gm)):
@@ -236,5 +236,5 @@ def _checked_epoch(epoch: Any) -> float:
             f"epoch must be one number that is known, got {epoch!r:.60}; one time for "
             "all orbits, and derivatives by the time of transit or pericenter"
         ) from error
-    check_finite("epoch", epoch)
+    finite("epoch", epoch)
     return epoch

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._validation import check_positive, is_traced
+from ..._validation import is_traced, positive
 from ._conic_checks import check_curved, is_unchecked
 from ._kepler_arguments import check_inclination
 
@@ -132,7 +132,7 @@ def check_values(given: Mapping[str, Any]):
     """Refuse concrete values that no orbit has."""
     for name in ("period", "star_radius"):
         if name in given:
-            check_positive(name, given[name])
+            positive(name, given[name])
     if "inclination" in given:
         check_inclination(given["inclination"])
     _check_eccentricity(given)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from ..._types import PyTree
-from ..._validation import as_floating, check_positive
+from ..._validation import as_floating, positive
 from ...simulations import AbstractUnsynchronizedSolver, Separable, adaptive_substeps
 from .._gauss_radau import IAS15
 from ._correctors import corrector_reach
@@ -212,5 +212,5 @@ def _least_distances2(x: Array, v: Array, reach: Array) -> Array:
 
 
 def _positive(name: str, value: Any) -> float:
-    check_positive(name, as_floating(name, value))
+    positive(name, as_floating(name, value))
     return float(value)

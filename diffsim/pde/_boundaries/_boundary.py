@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
-from ..._validation import as_floating, check_signature, checked_return, is_traced
+from ..._validation import as_floating, checked_return, function_of, is_traced
 
 
 class GhostCells(NamedTuple):
@@ -94,7 +94,7 @@ def array_or_function(
     if not callable(given):
         return as_floating(name, given)
     if arguments is not None:
-        check_signature(name, given, arguments)
+        function_of(name, given, arguments)
     return given
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from ..._linalg import machine_epsilon, matmul, max_norm
 from ..._primitives import closure_convert, custom_derivative
 from ..._types import Numbers
-from ..._validation import as_floating, check_number, is_traced, takes
+from ..._validation import as_floating, is_traced, scalar, takes
 from ._boundary import (
     AbstractGhostCellBoundary,
     GhostCells,
@@ -185,8 +185,8 @@ class Robin(AbstractSlopeBoundary):
     is_gain: bool = eqx.field(static=True)
 
     def __init__(self, alpha: Numbers, beta: Numbers, value: Numbers | Any = 0.0):
-        check_number("alpha", alpha)
-        check_number("beta", beta)
+        scalar("alpha", alpha)
+        scalar("beta", beta)
         self.alpha = as_floating("alpha", alpha)
         self.beta = as_floating("beta", beta)
         self.value, self.takes_u = _slope_value(value)

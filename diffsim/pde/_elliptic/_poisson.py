@@ -15,8 +15,8 @@ from ..._types import Numbers
 from ..._validation import (
     PositiveParameter,
     as_floating,
-    check_positive,
     is_traced,
+    positive,
 )
 from ...implicit import Solution
 from .._domain import Domain, check_domain
@@ -149,7 +149,7 @@ def helmholtz(
     check_face_mean(face_mean)
     k = _on_faces_or_in_cells(coefficient, domain)
     for one in k if isinstance(k, tuple) else (k,):
-        check_positive("coefficient", one, "an elliptic problem has one sign of it")
+        positive("coefficient", one, "an elliptic problem has one sign of it")
     alpha = _field("alpha", alpha, domain)
     PositiveParameter("alpha", alpha, zero=True, hint=_RESONANCE).check()
     found, imbalance = _solve_problem(f, domain, (alpha, k, face_mean), t, solver)

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import PositiveParameter, as_floating, check_signature, or_default
+from ..._validation import PositiveParameter, as_floating, function_of, or_default
 from ...integrators import SSPRK3
 from ...simulations import Method
 from .._domain import Domain
@@ -164,7 +164,7 @@ class AdvectionDiffusion(AbstractFiniteVolumeEquation):
 def _validate_velocity(given: Any) -> Array | tuple[Array, ...] | Callable:
     """Validate a function, an array, or a tuple of arrays on faces."""
     if callable(given):
-        check_signature("velocity", given, ("t", "x"))
+        function_of("velocity", given, ("t", "x"))
         return given
     if isinstance(given, tuple | list) and any(jnp.ndim(v) for v in given):
         return tuple(as_floating("velocity", v) for v in given)

@@ -12,9 +12,9 @@ from ..._types import Numbers
 from ..._validation import (
     PositiveParameter,
     as_floating,
-    check_positive,
     is_traced,
     or_default,
+    positive,
 )
 from ...integrators import SSPRK3
 from ...simulations import Method
@@ -159,7 +159,7 @@ class ShallowWater(AbstractConservationLaw):
         self.riemann_solver = or_default(
             "riemann_solver", riemann_solver, AbstractRiemannSolver, default=HLL()
         )
-        check_positive("dry_depth", dry_depth, "it divides where a bed is dry")
+        positive("dry_depth", dry_depth, "it divides where a bed is dry")
         self.dry_depth = float(dry_depth)
 
     def positive_parameters(self) -> tuple[PositiveParameter, ...]:

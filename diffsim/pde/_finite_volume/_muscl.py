@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
-from ..._validation import check_signature
+from ..._validation import function_of
 from ._limiters import van_albada
 from ._reconstruction import AbstractReconstruction, rounding
 
@@ -51,7 +51,7 @@ class MUSCL(AbstractReconstruction):
     references: ClassVar[tuple[str, ...]] = ("10.1016/0021-9991(79)90145-1",)
 
     def __check_init__(self) -> None:
-        check_signature("limiter", self.limiter, ("before", "after", "rounding"))
+        function_of("limiter", self.limiter, ("before", "after", "rounding"))
 
     @property
     def order(self) -> int:

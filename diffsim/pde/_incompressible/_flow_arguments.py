@@ -14,9 +14,9 @@ from ..._validation import (
     PositiveParameter,
     as_floating,
     check_precision,
-    check_signature,
-    check_type,
     compile_time_eval,
+    function_of,
+    instance,
     is_traced,
 )
 from .._boundaries import array_or_function
@@ -40,7 +40,7 @@ def viscosity_sign(viscosity: Array) -> PositiveParameter:
 
 def check_grid(grid: Grid):
     """Raise `ValueError` for one dimension and for grids without faces inside."""
-    check_type("grid", grid, Grid, "pde.Grid((64, 64))")
+    instance("grid", grid, Grid, "pde.Grid((64, 64))")
     if grid.ndim == 1 or min(grid.shape) < 2:
         raise ValueError(
             f"grid must have two or three axes of 2 cells or more, got shape "
@@ -110,7 +110,7 @@ def validate_initial(
     if given is None:
         return None
     if callable(given):
-        check_signature("initial", given, ("x",))
+        function_of("initial", given, ("x",))
         check_on_axes("initial", lambda t, x: given(x), (ndim, *space.grid.shape))
         _check_finite_on_faces(given, space)
         return given

@@ -12,7 +12,7 @@ from ..._jit._fresh_jit import fresh_jit
 from ..._parameter_selection import cast
 from ..._results import RESULTS
 from ..._types import Numbers, PyTree
-from ..._validation import all_hold, as_floating, check_number
+from ..._validation import all_hold, as_floating, scalar
 from ...simulations import AbstractSimulation, Method
 from .._domain import Domain
 from .._field_axes import FieldAxes
@@ -134,7 +134,7 @@ class IncompressibleFlow(AbstractSimulation):
         check_obstacle(obstacle, StaggeredGrid(grid, self.boundary))
         self.obstacle = obstacle
         self.initial = validate_initial(initial, StaggeredGrid(grid, self.boundary))
-        check_number("t0", t0)
+        scalar("t0", t0)
         self.t0 = t0
 
     def initial_state(self) -> Faces:

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import Numbers
-from ..._validation import check_signature, checked_return, is_traced
+from ..._validation import checked_return, function_of, is_traced
 from .._boundaries import (
     AbstractBoundary,
     Dirichlet,
@@ -183,7 +183,7 @@ def _prescribed_velocity(side: Side, axis: int, t: Any, x: Array) -> Array:
 def check_on_axes(name: str, given: Any, shape: tuple[int, ...]):
     """Raise `ValueError` unless it is one number an axis, for x of this shape."""
     if callable(given):
-        check_signature(name, given, ("t", "x"))
+        function_of(name, given, ("t", "x"))
         t, x = (jax.ShapeDtypeStruct(s, jnp.result_type(float)) for s in ((), shape))
         with explain_tracer_errors(name):
             got = jax.eval_shape(

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from ..._linalg import machine_epsilon, max_norm
 from ..._types import PyTree
-from ..._validation import as_floating, check_positive, check_signature
+from ..._validation import as_floating, function_of, positive
 from ...implicit import (
     GMRES,
     AbstractInexactNewton,
@@ -101,10 +101,10 @@ class PseudoTransient(AbstractInexactNewton):
         linear_solver: AbstractLinearSolver | None = None,
         norm: Callable[[PyTree], Array] = max_norm,
     ):
-        check_positive("step", as_floating("step", step))
+        positive("step", as_floating("step", step))
         if rtol is not None:
-            check_positive("rtol", as_floating("rtol", rtol))
-        check_signature("norm", norm, ("y",))
+            positive("rtol", as_floating("rtol", rtol))
+        function_of("norm", norm, ("y",))
         self.step_size = step
         self.rtol = rtol
         self.atol = 0.0

@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._validation import check_positive
+from ..._validation import positive
 from .._discretizations import FiniteVolume
 from .._equations import AbstractFiniteVolumeEquation
 from .._evolution import Evolution
@@ -31,7 +31,7 @@ def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPrecondition
 def check_simulation(simulation: Any):
     if isinstance(simulation, IncompressibleFlow):
         hint = "without friction no flow comes to rest"
-        check_positive("viscosity of a steady flow", simulation.viscosity, hint)
+        positive("viscosity of a steady flow", simulation.viscosity, hint)
         return
     if not isinstance(simulation, Evolution):
         raise ValueError(

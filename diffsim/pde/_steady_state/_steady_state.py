@@ -15,7 +15,7 @@ from ..._linalg import machine_epsilon, max_norm
 from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
 from ..._types import PyTree
-from ..._validation import check_signature, check_type
+from ..._validation import function_of, instance
 from ...implicit import (
     AbstractInexactNewton,
     ImplicitAdjoint,
@@ -142,8 +142,8 @@ def steady_state(
             f"root-finder, got {solver!r:.60}"
         )
     if observe is not None:
-        check_signature("observe", observe, ("t", "y"))
-    check_type("attracting", attracting, bool, "True or False")
+        function_of("observe", observe, ("t", "y"))
+    instance("attracting", attracting, bool, "True or False")
     found = _solve(simulation, solver, observe, attracting, max_steps)
     return value_or_solution(found, throw=throw, full=full)
 

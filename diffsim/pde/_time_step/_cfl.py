@@ -11,7 +11,7 @@ from jaxtyping import Array
 from ..._jit._fresh_jit import fresh_jit
 from ..._linalg import max_norm
 from ..._types import Numbers, PyTree
-from ..._validation import check_number, check_positive
+from ..._validation import positive, scalar
 
 
 #: A step may cross so much more than it was chosen for, where the flow became faster,
@@ -84,8 +84,8 @@ class CFL(diffrax.AbstractStepSizeController[Any, Any]):
     never_jumps: ClassVar[bool] = True
 
     def __init__(self, courant_number: float | Array = 0.5):
-        check_number("courant_number", courant_number)
-        check_positive("courant_number", courant_number)
+        scalar("courant_number", courant_number)
+        positive("courant_number", courant_number)
         self.courant_number = courant_number
         self._direction, self._epoch = 1, None
         self._longest, self._part = None, 1.0
@@ -248,8 +248,8 @@ def cfl_time_step(evolution: Any, courant_number: Numbers = 0.5) -> Array:
     **Limits:** waves may become faster later (mathematics). The damping of a `Wave` is
     not counted, which `Leapfrog` solves exactly (convenience).
     """
-    check_number("courant_number", courant_number)
-    check_positive("courant_number", courant_number)
+    scalar("courant_number", courant_number)
+    positive("courant_number", courant_number)
     return allowed_step(
         evolution, courant_number, evolution.t0, evolution.initial_state()
     )

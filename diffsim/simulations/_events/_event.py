@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from ..._tracer_errors import explain_tracer_errors
 from ..._types import PyTree
-from ..._validation import check_signature
+from ..._validation import function_of
 
 
 _DIRECTIONS = (None, "up", "down")
@@ -87,9 +87,9 @@ class Event(eqx.Module):
             raise ValueError(
                 f"direction must be 'up', 'down' or None, got {self.direction!r}"
             )
-        check_signature("condition", self.condition, ("t", "state", "simulation"))
+        function_of("condition", self.condition, ("t", "state", "simulation"))
         if self.reset is not None:
-            check_signature("reset", self.reset, ("t", "y", "simulation"))
+            function_of("reset", self.reset, ("t", "y", "simulation"))
         whole = isinstance(self.limit, int) and not isinstance(self.limit, bool)
         if not whole or self.limit < 1:
             raise ValueError(f"limit must be 1 or more, an int, got {self.limit!r}")
@@ -98,7 +98,7 @@ class Event(eqx.Module):
                 f"surplus must be 'fail' or 'ignore', got {self.surplus!r}"
             )
         if self.where is not None:
-            check_signature("where", self.where, ("t", "state", "simulation"))
+            function_of("where", self.where, ("t", "state", "simulation"))
         if self.modifies_run and (self.where is not None or self.surplus != "fail"):
             raise ValueError(
                 "an event with terminal or reset acts wherever it happens: leave "
