@@ -137,7 +137,7 @@ _IMPLICIT = (
 _SIMULATIONS = (
     Mutant(
         "replay-backwards-without-output-times",
-        "diffsim/simulations/_integrate/_replay_reverse.py",
+        "diffsim/simulations/_integrate/_replay.py",
         "times = times.at[jnp.maximum(output, 0)].add(jnp.where(here, end, 0))",
         "times = times.at[jnp.maximum(output, 0)].add(jnp.where(here, 0 * end, 0))",
         "Adaptive runs have the derivative by output times in reverse mode as well.",

@@ -7,9 +7,11 @@ from ._integrate._checkpointed_adjoint import (
     Checkpointed,
     Reversible,
 )
-from ._integrate._explicit_step import AbstractSplittingSolver
+from ._integrate._splitting_solver import (
+    AbstractSplittingSolver,
+    AbstractUnsynchronizedSolver,
+)
 from ._integrate._substeps import adaptive_substeps
-from ._integrate._unsynchronized_solver import AbstractUnsynchronizedSolver
 from ._method import Method
 from ._serialization._save_and_load import load, save
 from ._simulate import simulate

@@ -14,7 +14,7 @@ from .._types import PyTree
 from ._elapsed_time import Epoch, time_after
 from ._events._event import Event
 from ._integrate._fixed_stepper import Stepper
-from ._integrate._run_plan import FixedStepPlan, Plan
+from ._integrate._plan import FixedStepPlan, Plan
 from ._simulation import AbstractSimulation
 from ._trajectory import FinalState, Trajectory
 

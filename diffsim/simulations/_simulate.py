@@ -48,12 +48,12 @@ from ._integrate._integrate import (
     join_past_and_future,
     ran_out,
 )
-from ._integrate._run_plan import (
+from ._integrate._plan import (
     Plan,
     RunSpec,
     make_plan,
+    with_step_size_control,
 )
-from ._integrate._step_size_control import with_step_size_control
 from ._method import Method
 from ._simulation import AbstractSimulation, method_with_options
 from ._step_refinement import (

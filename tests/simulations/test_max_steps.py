@@ -11,13 +11,13 @@ from rows import first_plain
 
 import diffsim as ds
 from diffsim.simulations import Event, Method, _simulate, failures_as_nan, simulate
-from diffsim.simulations._integrate import _run_plan
+from diffsim.simulations._integrate import _plan
 
 
 @pytest.fixture
 def few_steps(monkeypatch):
     """Sixteen steps, where a run would have 65536."""
-    monkeypatch.setattr(_run_plan, "MAX_STEPS", 16)
+    monkeypatch.setattr(_plan, "MAX_STEPS", 16)
 
 
 _TIMES = np.array([0.2, 3.0, 3.1, 7.7, 11.0])

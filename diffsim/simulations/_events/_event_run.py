@@ -13,9 +13,9 @@ from jaxtyping import Array
 from ..._results import RESULTS, is_finite
 from ..._types import PyTree
 from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
-from .._integrate._diffrax_backend import STATS, diffrax_outputs, diffrax_steps
 from .._integrate._fixed_stepper import Stepper
-from .._integrate._run_plan import (
+from .._integrate._integrate import STATS, diffrax_outputs, diffrax_steps
+from .._integrate._plan import (
     DiffraxPlan,
     FixedStepPlan,
     Plan,

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int
 from ..._primitives import closure_convert, custom_derivative
 from ..._types import PyTree
 from ..._validation import is_traced
-from .._integrate._run_plan import RunSpec
+from .._integrate._plan import RunSpec
 
 
 #: Rows that are looked at together.

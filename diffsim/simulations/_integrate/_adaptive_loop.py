@@ -19,14 +19,14 @@ from jaxtyping import Array, Float
 from ..._results import equals
 from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
-from ._adaptive_step import (
+from ._plan import never_jumps
+from ._step import (
     DiffraxSteps,
     OnClock,
     PackedSteps,
     make_stepper,
     steps_to_outputs,
 )
-from ._step_size_control import never_jumps
 
 
 class Stop(NamedTuple):

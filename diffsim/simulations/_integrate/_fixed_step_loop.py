@@ -8,10 +8,9 @@ from jaxtyping import Array
 
 from ..._results import RESULTS
 from ..._types import PyTree
-from ._explicit_step import AbstractSplittingSolver
 from ._fixed_stepper import Stepper, with_closures
 from ._segment_schedule import Schedule
-from ._unsynchronized_solver import AbstractUnsynchronizedSolver
+from ._splitting_solver import AbstractSplittingSolver, AbstractUnsynchronizedSolver
 
 
 #: Steps written out per turn of the loop for one-evaluation solvers on small states:

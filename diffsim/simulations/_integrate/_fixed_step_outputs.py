@@ -11,8 +11,8 @@ from ..._types import PyTree
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
 from ._fixed_step_loop import scan_segments
 from ._fixed_stepper import Stepper, with_closures
+from ._plan import FixedStepPlan, RunResult, fixed_step_statistics
 from ._reversible_adjoint import scan_reversibly
-from ._run_plan import FixedStepPlan, RunResult, fixed_step_statistics
 from ._segment_schedule import ULPS_ON_GRID, Schedule
 
 

@@ -15,9 +15,16 @@ from .._simulation import AbstractSimulation
 from .._terms._operator_splitting import AbstractSplitFlows
 from .._terms._semilinear import Semilinear
 from .._terms._term_checks import is_ode_term
-from ._adaptive_step import PackedTerm, Packing, is_small
-from ._explicit_step import explicit_step, is_explicit, is_rolled, is_runge_kutta
-from ._unsynchronized_solver import AbstractUnsynchronizedSolver
+from ._splitting_solver import AbstractUnsynchronizedSolver
+from ._step import (
+    PackedTerm,
+    Packing,
+    explicit_step,
+    is_explicit,
+    is_rolled,
+    is_runge_kutta,
+    is_small,
+)
 
 
 class Carry(NamedTuple):

@@ -6,9 +6,10 @@ loop of as many turns as there were steps; nothing is masked up to a bound.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -16,10 +17,19 @@ import jax.numpy as jnp
 from equinox import internal as loops
 from jaxtyping import Array, Float, Int
 
+from ..._jit._dependence import outputs_made_of
+from ..._primitives import closure_convert
 from ..._types import PyTree
 from .._terms._term_checks import is_ode_term
-from ._adaptive_step import PackedTerm, Packing, is_small, memory_is_a_guess
-from ._explicit_step import explicit_step, is_rolled, is_runge_kutta
+from ._step import (
+    PackedTerm,
+    Packing,
+    explicit_step,
+    is_rolled,
+    is_runge_kutta,
+    is_small,
+    memory_is_a_guess,
+)
 
 
 @runtime_checkable
@@ -283,3 +293,302 @@ def _every_state(replay: Replay, recorded: Recorded, kind: Any) -> Array:
         kind=kind,
     )
     return kept
+
+
+class _Known(NamedTuple):
+    """The arrays of a replay: those that its functions close over, and the rest."""
+
+    consts: Any
+    y0: Array
+    span: tuple[Array, Array]
+    times: Array | None
+
+
+def replay_vjp(
+    build: Callable[..., Replay], moving: Sequence[Array], recording: Recording, bars
+) -> list[Array]:
+    """Cotangents of what moves, from `bars` of the states at outputs and at the end.
+
+    Without outputs they are of the states at the ends of all steps, which are kept.
+
+    The step is turned into a function of what it reads, which is worked out once: what
+    the terms make of the parameters before the loop is pulled back after it. What does
+    not depend on `moving` has no cotangent.
+    """
+    opened: list[Any] = []
+
+    def closure_converted(*moving):
+        replay = build(*moving)
+        functions, consts = _Functions.of(replay)
+        opened[:] = [functions, replay.packing.pack]
+        return _Known(consts, replay.y0, replay.span, replay.times)
+
+    jaxpr, shapes = jax.make_jaxpr(closure_converted, return_shape=True)(*moving)
+    marks = outputs_made_of(jaxpr.jaxpr, [True] * len(moving))
+    marks = [
+        mark and jnp.issubdtype(shape.dtype, jnp.inexact)
+        for mark, shape in zip(marks, jax.tree.leaves(shapes), strict=True)
+    ]
+    moves: _Known = jax.tree.unflatten(jax.tree.structure(shapes), marks)
+
+    def split(*moving):
+        known = closure_converted(*moving)
+        some, rest = eqx.partition(known.consts, moves.consts)
+        return known._replace(consts=some), rest
+
+    known, pull, rest = jax.vjp(split, *moving, has_aux=True)
+    functions, pack = opened
+    states, end = bars
+    recorded = Recorded.of(recording.ends, known.span, known.times)
+    packed = functions.between is None
+    states = jax.vmap(pack)(states) if packed else states
+    run = _Run(functions, rest, known, recorded, states, moves)
+    kept = jnp.concatenate([known.y0[None], jax.vmap(pack)(recording.kept)])
+    if known.times is None:
+        return list(pull(_every_step_vjp(run, kept, states)))
+    return list(pull(_backward_scan(run, kept, pack(end))))
+
+
+class _Functions(NamedTuple):
+    """Those of a `Replay`, each of the arrays first that it closes over."""
+
+    begin: Callable[..., At]
+    step: Callable[..., tuple[At, Any]]
+    between: Callable[..., PyTree[Array]] | None
+
+    @classmethod
+    def of(cls, replay: Replay) -> tuple["_Functions", Any]:
+        """The functions, and the arrays of each."""
+        start = replay.y0, *replay.span
+        begin, first = closure_convert(replay.begin, *start)
+        at = jax.eval_shape(replay.begin, *start)
+        step, second = closure_convert(replay.step, at, *replay.span)
+        if replay.times is None or replay.between is None:
+            return cls(begin, step, None), (first, second, [])
+        _, dense = jax.eval_shape(replay.step, at, *replay.span)
+        inside = at, *replay.span, dense, replay.span[0]
+        between, third = closure_convert(replay.between, *inside)
+        return cls(begin, step, between), (first, second, third)
+
+
+class _Run(NamedTuple):
+    """A replay as all steps on the way back are taken with it."""
+
+    functions: _Functions
+    #: What the functions close over and does not move.
+    rest: Any
+    known: _Known
+    recorded: Recorded
+    #: Cotangents of the states at the outputs, packed where those are steps.
+    states: PyTree[Array]
+    #: Which of the rest move.
+    moves: _Known
+
+    def begin(self, consts: Any, y: Array, k: Array) -> At:
+        """Where a chain of steps sets out before step `k`."""
+        # By what memory it is guessed is no matter of the step's ends.
+        ends = jax.lax.stop_gradient(self.recorded.step(k, self.known.span))
+        return self.functions.begin(eqx.combine(consts, self.rest)[0], y, *ends)
+
+    def step(self, consts: Any, at: At, *ends: Array) -> tuple[At, Any]:
+        """The end of a step, and what an interpolant asks for."""
+        return self.functions.step(eqx.combine(consts, self.rest)[1], at, *ends)
+
+    def between(self, consts: Any, *inside: Any) -> PyTree[Array]:
+        """The state inside a step."""
+        assert self.functions.between is not None
+        return self.functions.between(eqx.combine(consts, self.rest)[2], *inside)
+
+
+class _Back(NamedTuple):
+    """On the way back: cotangents, and the number of the next output."""
+
+    at: At
+    known: _Known
+    output: Array
+
+
+def _backward_scan(run: _Run, kept: Array, end: Array) -> _Known:
+    """Cotangents of all that a replay is made of, from those of its states."""
+    recorded, known = run.recorded, run.known
+    size = steps_between(recorded.ends.size)
+    segments = -(-recorded.count // size)
+
+    def segment(j, carry):
+        y, known, output = carry
+        place = segments - 1 - j
+        first = place * size
+        count = jnp.minimum(size, recorded.count - first)
+        begin, inside = _states_in_segment(run, kept[place], first, count, size)
+
+        def one(j, back):
+            at = jax.tree.map(lambda a: a[count - 1 - j], inside)
+            by_steps = run.functions.between is None
+            vjp = _steps_vjp if by_steps else _step_vjp
+            return vjp(run, first + count - 1 - j, at, back)
+
+        back = _Back(_behind(y, begin), known, output)
+        back = jax.lax.fori_loop(0, count, one, back)
+        return (*_begin_vjp(run, first, kept[place], back), back.output)
+
+    assert known.times is not None
+    last = jnp.asarray(known.times.size - 1, recorded.count.dtype)
+    back = (end, jax.tree.map(jnp.zeros_like, known), last)
+    y, known, _ = jax.lax.fori_loop(0, segments, segment, back)
+    return known._replace(y0=y)
+
+
+def _every_step_vjp(run: _Run, kept: Array, bars: Array) -> _Known:
+    """Cotangents of a replay, from those of the states behind all of its steps."""
+    count = run.recorded.count
+
+    def one(j, carry):
+        y, known = carry
+        k = count - 1 - j
+        at = run.begin(run.known.consts, kept[k], k)
+        back = _Back(_behind(y + bars[k], at), known, jnp.zeros_like(count))
+        return _begin_vjp(run, k, kept[k], _step_vjp(run, k, at, back))
+
+    start = jax.tree.map(jnp.zeros_like, (kept[0], run.known))
+    y, known = jax.lax.fori_loop(0, count, one, start)
+    return known._replace(y0=y)
+
+
+def _behind(y: Array, like: At) -> At:
+    """Cotangents behind the last step of a chain, whose memory nobody reads."""
+    return At(y, jax.tree.map(jnp.zeros_like, like.memory))
+
+
+def _begin_vjp(run: _Run, k: Array, y: Array, back: _Back) -> tuple[Array, _Known]:
+    """Cotangents of the state from which a chain of steps set out, and of the rest."""
+    _, pull = jax.vjp(lambda c, y: run.begin(c, y, k), run.known.consts, y)
+    consts, y_bar = pull(back.at)
+    consts = jax.tree.map(jnp.add, back.known.consts, consts)
+    return y_bar, back.known._replace(consts=consts)
+
+
+def _states_in_segment(
+    run: _Run, y: Array, first: Array, count: Array, size: int
+) -> tuple[At, At]:
+    """Where a segment sets out, and where every step of it does."""
+    consts, span = run.known.consts, run.known.span
+
+    def one(j, carry):
+        at, inside = carry
+        inside = jax.tree.map(
+            lambda a, b: jax.lax.dynamic_update_index_in_dim(b, a, j, 0), at, inside
+        )
+        return run.step(consts, at, *run.recorded.step(first + j, span))[0], inside
+
+    begin = run.begin(consts, y, first)
+    room = jax.tree.map(lambda a: jnp.zeros((size, *a.shape), a.dtype), begin)
+    return begin, jax.lax.fori_loop(0, count, one, (begin, room))[1]
+
+
+def _steps_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
+    """Cotangents before step `k`, from those behind it and of the outputs inside of it.
+
+    Those are by steps of their own, so that one loop serves both.
+    """
+    recorded, known = run.recorded, run.known
+    places, times = recorded.of_outputs, known.times
+    assert places is not None
+    assert times is not None
+    start, end = recorded.step(k, known.span)
+    timed = any(run.moves.span) or bool(run.moves.times)
+
+    def one(carry):
+        at_bar, back, _ = carry
+        output = jnp.maximum(back.output, 0)
+        here = (back.output >= 0) & (places[output] == k)
+        ends = start, jnp.where(here, times[output], end)
+        moving = ends if timed else ()
+        behind = jax.tree.map(
+            lambda a, b: jnp.where(here, a, b),
+            _behind(run.states[output], at),
+            back.at,
+        )
+
+        def step(consts, at, *moving):
+            return run.step(consts, at, *(moving or ends))[0]
+
+        consts, more, *of_ends = jax.vjp(step, known.consts, at, *moving)[1](behind)
+        at_bar = jax.tree.map(jnp.add, at_bar, more)
+        consts = jax.tree.map(jnp.add, back.known.consts, consts)
+        moved = back.known._replace(consts=consts)
+        if timed:
+            moved = _ends_vjp(run, k, moved, jnp.where(here, output, -1), of_ends)
+        return at_bar, _Back(back.at, moved, back.output - here), ~here
+
+    nothing = jax.tree.map(jnp.zeros_like, at)
+    at_bar, back, _ = jax.lax.while_loop(
+        lambda carry: ~carry[2], one, (nothing, back, jnp.asarray(False))
+    )
+    return back._replace(at=at_bar)
+
+
+def _ends_vjp(run: _Run, k: Array, known: _Known, output: Array, ends) -> _Known:
+    """Add cotangents of the ends of step `k`, or of one to an output if that is one."""
+    start, end = ends
+    here, (begin, last) = output >= 0, known.span
+    times = known.times
+    if run.moves.times:
+        assert times is not None
+        times = times.at[jnp.maximum(output, 0)].add(jnp.where(here, end, 0))
+    is_last = run.recorded.is_last(k, run.known.span)
+    last = last + jnp.where(is_last & ~here, end, 0)
+    begin = begin + jnp.where(k == 0, start, 0)
+    return known._replace(span=(begin, last), times=times)
+
+
+def _step_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
+    """Cotangents before step `k`, which sets out `at`, from those behind it."""
+    known, recorded = run.known, run.recorded
+    span = recorded.step(k, known.span)
+    timed = any(run.moves.span)
+
+    def step(consts, at, *ends):
+        return run.step(consts, at, *(ends or span))
+
+    ends = span if timed else ()
+    (_, dense), pull = jax.vjp(step, known.consts, at, *ends)
+    output, bars, times = _outputs_vjp(run, k, (known.consts, at, dense, *ends), back)
+    consts, at_bar, dense_bar, *end_bars = bars
+    more, at_more, *ends_more = pull((back.at, dense_bar))
+    consts, at_bar = jax.tree.map(jnp.add, (consts, at_bar), (more, at_more))
+    consts = jax.tree.map(jnp.add, back.known.consts, consts)
+    known = back.known._replace(consts=consts, times=times)
+    if timed:
+        start, end = (a + b for a, b in zip(end_bars, ends_more, strict=True))
+        is_last = recorded.is_last(k, run.known.span)
+        begin = back.known.span[0] + jnp.where(k == 0, start, 0)
+        known = known._replace(
+            span=(begin, back.known.span[1] + jnp.where(is_last, end, 0))
+        )
+    return _Back(at_bar, known, output)
+
+
+def _outputs_vjp(run: _Run, k: Array, inside: Any, back: _Back):
+    """Cotangents of what outputs inside step `k` are made of, and of their times."""
+    of_outputs, bars = run.recorded.of_outputs, jax.tree.map(jnp.zeros_like, inside)
+    if of_outputs is None or run.known.times is None:
+        return back.output, bars, None
+    every, span = run.known.times, run.recorded.step(k, run.known.span)
+
+    def between(t, consts, at, dense, *ends):
+        return run.between(consts, at, *(ends or span), dense, t)
+
+    def is_here(carry):
+        output, _, _ = carry
+        place = of_outputs[jnp.maximum(output, 0)]
+        return (output >= 0) & (place == k)
+
+    def add(carry):
+        output, bars, times = carry
+        state = jax.tree.map(lambda a: a[output], run.states)
+        t, *more = jax.vjp(between, every[output], *inside)[1](state)
+        if run.moves.times:
+            times = jax.lax.dynamic_update_index_in_dim(times, t, output, 0)
+        return output - 1, jax.tree.map(jnp.add, bars, tuple(more)), times
+
+    return jax.lax.while_loop(is_here, add, (back.output, bars, back.known.times))

@@ -12,9 +12,8 @@ from ..._results import RESULTS, nan_unless
 from ..._types import PyTree
 from .._elapsed_time import Epoch
 from .._method import Method, controller_of
-from ._diffrax_backend import diffrax_outputs
-from ._run_plan import DiffraxPlan, Plan, RunSpec
-from ._step_size_control import with_minimum_step
+from ._integrate import diffrax_outputs
+from ._plan import DiffraxPlan, Plan, RunSpec, with_minimum_step
 
 
 class _Inner(eqx.Module):

@@ -1,13 +1,65 @@
-"""`AbstractUnsynchronizedSolver`: steps that hand on a state of their own."""
+"""Base classes of splitting methods, whose steps are explicit maps of the state."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
+import diffrax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ._explicit_step import AbstractSplittingSolver
+from .._terms._imex import unwrap_terms
+from .._terms._operator_splitting import AbstractSplitFlows
+
+
+class AbstractSplittingSolver(diffrax.AbstractSolver[None]):
+    """A solver of `Separable` dynamics or `SplitFlows` whose step maps the state alone.
+
+    It has no memory and no error estimate. Subclasses say `advance`, and with
+    `term_structure` whether they serve one kind only; Diffrax sees a solver like any
+    other.
+    """
+
+    term_structure: ClassVar[Any] = AbstractSplitFlows
+    #: Whether a step of length −h undoes a step of length h.
+    time_symmetric: ClassVar[bool] = False
+    interpolation_cls: ClassVar[Any] = diffrax.LocalLinearInterpolation
+
+    @property
+    @abc.abstractmethod
+    def evaluations(self) -> int:
+        """Evaluations of the vector field a step."""
+
+    @abc.abstractmethod
+    def advance(
+        self, terms: Any, t0: Any, length: Array, y: PyTree[Array], args: Any
+    ) -> PyTree[Array]:
+        """The state at `t0 + length`, from `y` at `t0`."""
+
+    def init(self, terms: Any, t0: Any, t1: Any, y0: PyTree, args: Any) -> None:
+        del terms, t0, t1, y0, args
+
+    def step(
+        self,
+        terms: Any,
+        t0: Any,
+        t1: Any,
+        y0: PyTree,
+        args: Any,
+        solver_state: None,
+        made_jump: Any,
+    ) -> tuple[PyTree, None, dict[str, PyTree], None, diffrax.RESULTS]:
+        del solver_state, made_jump
+        found = unwrap_terms(
+            terms, AbstractSplitFlows, jnp.asarray(t0), jnp.asarray(t1)
+        )
+        assert found is not None
+        term, sign = found
+        y1 = self.advance(term, sign * t0, sign * (t1 - t0), y0, args)
+        return y1, None, {"y0": y0, "y1": y1}, None, diffrax.RESULTS.successful
+
+    def func(self, terms: Any, t0: Any, y0: PyTree, args: Any) -> PyTree:
+        return terms.vf(t0, y0, args)
 
 
 class AbstractUnsynchronizedSolver(AbstractSplittingSolver):
