@@ -153,11 +153,19 @@ _SIMULATIONS = (
     ),
     Mutant(
         "blocks-take-the-steps-of-the-whole-segment",
-        "diffsim/simulations/_integrate/_fixed_step_loop.py",
+        "diffsim/simulations/_integrate/_fixed_steps.py",
         "left = None if count is None else count - done",
         "left = None if count is None else count + 0 * done",
         "A run that is differentiated takes the steps of one that is not.",
         "tests/simulations/test_derivatives.py",
+    ),
+    Mutant(
+        "steps-against-the-clock",
+        "diffsim/simulations/_integrate/_step.py",
+        "length = self.direction * length",
+        "length = jnp.abs(self.direction) * length",
+        "Outputs before the epoch are the solution there.",
+        "tests/simulations/test_replay.py",
     ),
     Mutant(
         "event-found-at-its-start",

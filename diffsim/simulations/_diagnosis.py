@@ -13,7 +13,8 @@ from .._results import RESULTS, is_finite
 from .._types import PyTree
 from ._elapsed_time import Epoch, time_after
 from ._events._event import Event
-from ._integrate._fixed_stepper import Stepper
+from ._events._event_run import listed
+from ._integrate._fixed_steps import GridSteps
 from ._integrate._plan import FixedStepPlan, Plan
 from ._simulation import AbstractSimulation
 from ._trajectory import FinalState, Trajectory
@@ -24,7 +25,7 @@ def failure_message(
     plan: Plan,
     trajectory: Trajectory,
     start: FinalState | None,
-    events: tuple[Event, ...],
+    events: Any,
 ) -> str:
     """The sentence of a failure, with when it was and, if the simulation knows, where.
 
@@ -36,7 +37,7 @@ def failure_message(
     result = trajectory.result
     sentence = RESULTS[result]
     if result == RESULTS.events_beyond_limit:
-        return f"{sentence} {_full_events(events, trajectory)}"
+        return f"{sentence} {_full_events(listed(events), trajectory)}"
     if result == RESULTS.max_steps_reached:
         t0 = simulation.t0 if start is None else start.t
         return f"{sentence} {_how_far(trajectory, float(t0))}"
@@ -108,7 +109,7 @@ def _last_finite(
 def _trace_back(simulation, solver, t0, y0, step: float, steps: int):
     """The number of the last step with a finite state, that state, and if it is."""
     dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
-    stepper = Stepper(simulation, solver, Epoch(t0, dtype), step)
+    grid = GridSteps(simulation, solver, Epoch(t0, dtype), step, y0)
 
     def goes_on(loop):
         _, n, _, bad = loop
@@ -116,13 +117,13 @@ def _trace_back(simulation, solver, t0, y0, step: float, steps: int):
 
     def one(loop):
         carry, n, y, _ = loop
-        after = stepper.advance(carry, n)
-        new = stepper.state(after, n + 1)
+        after = grid.advance(carry, n)
+        new = grid.state(after, n + 1)
         bad = ~is_finite(new)
         y = jax.tree.map(lambda a, b: jnp.where(bad, a, b), y, new)
         return after, jnp.where(bad, n, n + 1), y, bad
 
-    first = (stepper.start(y0), jnp.asarray(0), y0, jnp.asarray(False))
+    first = (grid.start(y0), jnp.asarray(0), y0, jnp.asarray(False))
     _, n, y, bad = jax.lax.while_loop(goes_on, one, first)
     return n, y, bad
 

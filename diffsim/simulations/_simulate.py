@@ -39,7 +39,7 @@ from ._elapsed_time import (
     warn_of_a_far_start,
 )
 from ._events._event import EventRecord
-from ._events._event_run import checked_events, integrate_with_events, listed
+from ._events._event_run import checked_events, integrate_with_events
 from ._integrate._checkpointed_adjoint import Reversible
 from ._integrate._integrate import (
     Outputs,
@@ -50,19 +50,25 @@ from ._integrate._integrate import (
 )
 from ._integrate._plan import (
     Plan,
+    RunResult,
     RunSpec,
     make_plan,
     with_step_size_control,
 )
 from ._method import Method
-from ._simulation import AbstractSimulation, method_with_options
+from ._simulation import (
+    AbstractSimulation,
+    check_dynamics,
+    check_precision,
+    method_with_options,
+)
 from ._step_refinement import (
     extrapolate,
-    refine_if_requested,
+    methods_made_finer,
+    refine,
     refined_method,
     state_dtype,
 )
-from ._terms._term_checks import check_dynamics, check_precision
 from ._trajectory import FinalState, Trajectory
 
 
@@ -127,47 +133,56 @@ def simulate(
     `max_steps`, or dynamics that do not fit the state or the solver; `RuntimeError`
     with the sentence of the RESULTS if the run fails and `throw` says so.
     """
+    # Check what was given.
     _check_kinds(simulation, method, progress, start, throw)
-    options = {"max_steps": max_steps, "step": step, "rtol": rtol}
-    bound = max_steps if method is None else method.max_steps
-    chosen = method_with_options(simulation, method, options)
-    method, base = refine_if_requested(chosen, simulation)
-    halved = 0 if method is chosen else 1
-    meter = diffrax.NoProgressMeter() if progress is None else progress
-    times = checked_times(times)
     if observe is not None:
         function_of("observe", observe, ("t", "y"))
-    t0 = simulation.t0 if start is None else start.t
+    times, t0 = checked_times(times), simulation.t0 if start is None else start.t
     check_epoch(t0)
     if start is None:
         warn_of_a_far_start(t0, times)
-    unstable = simulation.check_method(method, longest_elapsed(t0, times))
-    about = _About(observe, meter, should_return_nan(throw), should_raise(throw))
-    run = _Run(simulation, method, start, about, events, bound is not None, halved)
-    with _forward_mode_named(method):
+
+    # Plan the run, by finer steps inside of `refined_steps`.
+    bound = max_steps if method is None else method.max_steps
+    changes = {"max_steps": max_steps, "step": step, "rtol": rtol}
+    method = method_with_options(simulation, method, changes)
+    halvings, coarser = 0, None
+    if methods_made_finer.get() is not None:
+        halvings, method, coarser = refine(method, simulation)
+    is_unstable = simulation.check_method(method, longest_elapsed(t0, times))
+    meter = diffrax.NoProgressMeter() if progress is None else progress
+    options = _Options(observe, meter, should_return_nan(throw), should_raise(throw))
+    run = _Run(simulation, method, start, options, events, bound is not None, halvings)
+
+    # Integrate and observe it.
+    with _forward_mode_explained(method):
         trajectory, plan = _run_to_the_end(run, times)
-        if base is not None:
-            coarser = run._replace(method=base.method, halved=-1)
-            other, _ = _run_to_the_end(coarser, times)
-            trajectory = extrapolate(trajectory, other, base)
+        if coarser is not None:
+            other = run._replace(method=coarser.method, halvings=-1)
+            trajectory = extrapolate(
+                trajectory, _run_to_the_end(other, times)[0], coarser
+            )
         error = _error_of(run, times, trajectory) if error_estimate else None
-    trajectory = _mark_unstable(simulation, trajectory, unstable)
+
+    # Judge how it went.
+    if is_unstable:
+        trajectory = _mark_unstable(simulation, trajectory)
     trajectory = dataclasses.replace(trajectory, error_estimate=error)
     if not should_raise(throw):
         return trajectory
     return raise_if_failed(
         trajectory,
         trajectory.result,
-        lambda: failure_message(simulation, plan, trajectory, start, listed(events)),
+        lambda: failure_message(simulation, plan, trajectory, start, events),
     )
 
 
-class _About(NamedTuple):
-    """Options of a run beside its outputs."""
+class _Options(NamedTuple):
+    """What a run is observed by, and what becomes of one that fails."""
 
     observe: Callable | None
     meter: diffrax.AbstractProgressMeter
-    hushed: bool
+    fails_as_nan: bool
     raises: bool
 
 
@@ -177,12 +192,12 @@ class _Run(NamedTuple):
     simulation: AbstractSimulation
     method: Method
     start: FinalState | None
-    about: _About
+    options: _Options
     events: Any
     #: Whether a person has said how many steps are the most.
-    bounded: bool
-    #: How often the longest step was, see `Plan`.
-    halved: int
+    is_bounded: bool
+    #: How often the longest step was halved, see `Plan`.
+    halvings: int
 
     @property
     def t0(self) -> ArrayLike:
@@ -191,60 +206,62 @@ class _Run(NamedTuple):
 
 def _run_to_the_end(run: _Run, times: Any) -> tuple[Trajectory, Plan]:
     """The run, part after part where it is not known how many steps it takes."""
-    t0, watched = run.t0, not isinstance(run.about.meter, diffrax.NoProgressMeter)
+    t0, options = run.t0, run.options
     plan, end = make_plan(
         run.method,
         times,
         t0,
-        watched=watched,
+        watched=not isinstance(options.meter, diffrax.NoProgressMeter),
         events=bool(run.events),
-        halved=run.halved,
+        halved=run.halvings,
     )
-    events = checked_events(plan, run.events)
+    events = checked_events(plan, run.events) if run.events else ()
     outputs = Outputs(times, elapsed_since(t0, times))
 
-    def part(outputs, restart=None, about=run.about):
-        begun = (run.start, restart)
-        return _simulate(run.simulation, plan, outputs, about, begun, events)
+    def part(outputs, restart=None, options=options):
+        return _simulate(
+            run.simulation, plan, outputs, options, run.start, restart, events
+        )
 
-    found = part(outputs)
-    bounded = run.bounded or bool(events)
-    if not bounded and plan.sides is not None and ran_out(run.method, found):
+    trajectory = part(outputs)
+    may_go_on = not run.is_bounded and not events and plan.sides is not None
+    if may_go_on and ran_out(run.method, trajectory):
+        assert plan.sides is not None
         if None not in plan.sides:
             is_past = outputs.elapsed < 0
             past, future = (
                 _run_to_the_end(run, times[i])[0] for i in (is_past, ~is_past)
             )
             return join_past_and_future(past, future, times), plan
-        about = run.about._replace(hushed=False)
-        first = part(outputs, about=about) if run.about.hushed else found
-        found = continue_run(lambda *a: part(*a, about=about), first, outputs)
-        if run.about.hushed:
-            found = nan_unless(found, jnp.asarray(found.result == RESULTS.successful))
-    failed = not found.result.is_traced() and not is_outcome(
-        found.result, RESULTS.successful
+        keeps = options._replace(fails_as_nan=False)
+        first = part(outputs, options=keeps) if options.fails_as_nan else trajectory
+        trajectory = continue_run(
+            lambda *begun: part(*begun, options=keeps), first, outputs
+        )
+        if options.fails_as_nan:
+            is_right = jnp.asarray(trajectory.result == RESULTS.successful)
+            trajectory = nan_unless(trajectory, is_right)
+    has_failed = not trajectory.result.is_traced() and not is_outcome(
+        trajectory.result, RESULTS.successful
     )
-    end = None if events or failed else end
-    return _with_absolute_times(found, t0, times, end), plan
+    end = None if events or has_failed else end
+    return _with_absolute_times(trajectory, t0, times, end), plan
 
 
 def _error_of(run: _Run, times: Any, trajectory: Trajectory) -> Array:
     """The largest difference that other steps make; infinite where those fail."""
     method, factor, coarser = refined_method(run.method, state_dtype(run.simulation))
     # Where tolerances are larger, to see what they do, so is the longest step.
-    halved = run.halved + (-1 if coarser else 1)
-    other, _ = _run_to_the_end(run._replace(method=method, halved=halved), times)
+    halvings = run.halvings + (-1 if coarser else 1)
+    other, _ = _run_to_the_end(run._replace(method=method, halvings=halvings), times)
     error = largest_difference(trajectory.states, other.states) / factor
-    fine = other.result == RESULTS.successful
-    return jnp.where(fine, error, jnp.inf)
+    return jnp.where(other.result == RESULTS.successful, error, jnp.inf)
 
 
-def _mark_unstable(
-    simulation: Any, trajectory: Trajectory, unstable: Any
-) -> Trajectory:
-    """`trajectory`, failed if its steps were warned of and it grew beyond reason."""
+def _mark_unstable(simulation: Any, trajectory: Trajectory) -> Trajectory:
+    """`trajectory`, of steps that were warned of, failed if it grew beyond reason."""
     result = trajectory.result
-    if not unstable or result.is_traced() or not is_outcome(result, RESULTS.successful):
+    if result.is_traced() or not is_outcome(result, RESULTS.successful):
         return trajectory
     if not has_grown(trajectory, simulation.initial_state()):
         return trajectory
@@ -253,14 +270,20 @@ def _mark_unstable(
 
 @fresh_jit
 def _simulate(
-    simulation, plan, outputs: Outputs, about: _About, begun, events
+    simulation: AbstractSimulation,
+    plan: Plan,
+    outputs: Outputs,
+    options: _Options,
+    start: FinalState | None,
+    restart: Any,
+    events: Any,
 ) -> Trajectory:
-    """The run; all times in it but those of outputs are elapsed ones.
+    """The compiled run; all times in it but those of outputs are elapsed ones.
 
-    It has `begun` at a given place, and goes on from a later one.
+    It begins at the simulation's epoch or at `start`, and goes on from `restart`.
     """
-    start, restart = begun
-    proper, simulation = simulation.is_valid(), simulation.prepare()
+    # The state, its type and its epoch.
+    is_valid, simulation = simulation.is_valid(), simulation.prepare()
     y0 = simulation.initial_state()
     y0 = jax.tree.map(lambda y: as_floating("initial_state", y), y0)
     check_precision(y0)
@@ -273,61 +296,86 @@ def _simulate(
     epoch = Epoch(t0, dtype)
     check_dynamics(simulation, plan.method.solver, epoch.at(epoch.zero), y0)
     times, elapsed = (jnp.atleast_1d(jnp.asarray(x, dtype)) for x in outputs)
-    known = jnp.isfinite(elapsed)
-    elapsed = jnp.where(known, elapsed, 0)
+    is_time = jnp.isfinite(elapsed)
+    elapsed = jnp.where(is_time, elapsed, 0)
+
+    # Its steps.
     plan = with_step_size_control(
-        plan, simulation, t0, elapsed, y0, about.meter, to_outputs=not events
+        plan, simulation, t0, elapsed, y0, options.meter, to_outputs=not events
     )
     begin = epoch.zero
     if restart is not None:
         begin, y0 = jnp.asarray(restart.begin, dtype), restart.y
-    request = RunSpec(simulation, plan, epoch, elapsed, begin, y0, about.meter)
-    look = _observer(simulation, about)
-    with contextlib.nullcontext() if about.raises else failures_as_nan():
+    request = RunSpec(simulation, plan, epoch, elapsed, begin, y0, options.meter)
+    look = _observer(simulation, options.observe)
+
+    # The run, and what is seen of it.
+    with contextlib.nullcontext() if options.raises else failures_as_nan():
         if events:
-            run, found = integrate_with_events(request, events, look)
+            run, records = integrate_with_events(request, events, look)
         else:
-            run, found = integrate(request), ()
+            run, records = integrate(request), ()
     states = jax.vmap(look)(times, run.states)
-    fine = (run.result != RESULTS.successful) | is_finite((states, run.end))
-    result = RESULTS.where(fine, run.result, RESULTS.non_finite)
-    result = _named_result(simulation, result)
-    result = RESULTS.where(jnp.all(known), result, RESULTS.times_not_finite)
+
+    # How it went. Until a run fails its states are right; of improper parameters none.
+    result = _result_of(simulation, run, states, y0, is_time, is_valid)
+    is_right = result == RESULTS.successful
     if plan.sides is None:
-        states = nan_after(states, known, result == RESULTS.successful)
+        states = nan_after(states, is_time, is_right)
     if run.reached is not None:
-        states = nan_after(states, run.reached, result == RESULTS.successful)
-    result = RESULTS.where(is_finite(y0), result, RESULTS.initial_state_not_finite)
-    result = RESULTS.where(proper, result, RESULTS.invalid_parameter)
+        states = nan_after(states, run.reached, is_right)
     if outputs.times.ndim == 0:
         states = jax.tree.map(lambda a: a[0], states)
     final = FinalState(run.end_time, run.end)
-    # Until a run fails its states are right; of improper parameters none is.
-    ok = (result == RESULTS.successful) if about.hushed else proper
-    states, final, found = nan_unless((states, final, found), ok)
-    axes = simulation.state_axes() if about.observe is None else None
-    times, steps = outputs.times, run.ends
-    return Trajectory(times, states, result, run.stats, final, steps, found, axes=axes)
+    states, final, records = nan_unless(
+        (states, final, records), is_right if options.fails_as_nan else is_valid
+    )
+    axes = simulation.state_axes() if options.observe is None else None
+    return Trajectory(
+        outputs.times,
+        states,
+        result,
+        run.stats,
+        final,
+        run.ends,
+        records,
+        axes=axes,
+    )
 
 
-def _observer(simulation: AbstractSimulation, about: _About) -> Callable:
+def _result_of(
+    simulation: AbstractSimulation,
+    run: RunResult,
+    states: PyTree[Array],
+    y0: PyTree[Array],
+    is_time: Array,
+    is_valid: Array,
+) -> RESULTS:
+    """How a run went: of several failures the one that explains the others."""
+    result, blow_up = run.result, simulation.blow_up()
+    is_lost = (result == RESULTS.successful) & ~is_finite((states, run.end))
+    result = RESULTS.where(is_lost, RESULTS.non_finite, result)
+    if blow_up != RESULTS.non_finite:
+        is_lost = (result == RESULTS.non_finite) | (result == RESULTS.dt_min_reached)
+        result = RESULTS.where(is_lost, blow_up, result)
+    for holds, failure in (
+        (jnp.all(is_time), RESULTS.times_not_finite),
+        (is_finite(y0), RESULTS.initial_state_not_finite),
+        (is_valid, RESULTS.invalid_parameter),
+    ):
+        result = RESULTS.where(holds, result, failure)
+    return result
+
+
+def _observer(simulation: AbstractSimulation, observe: Callable | None) -> Callable:
     """Return the function that observes a state at a time."""
-    look = simulation.observe if about.observe is None else about.observe
+    look = simulation.observe if observe is None else observe
 
     def named(t, y):
         with explain_tracer_errors("observe", look):
             return look(t, y)
 
     return named
-
-
-def _named_result(simulation: AbstractSimulation, result: RESULTS) -> RESULTS:
-    """`result`, in the words of the simulation where its state was lost."""
-    name = simulation.blow_up()
-    if name == RESULTS.non_finite:
-        return result
-    lost = result == RESULTS.non_finite
-    return RESULTS.where(lost | (result == RESULTS.dt_min_reached), name, result)
 
 
 def _with_absolute_times(
@@ -339,8 +387,8 @@ def _with_absolute_times(
     """
     last, ends = trajectory.final, trajectory.steps
     events = tuple(
-        EventRecord(times_after(t0, one.times), one.states, one.count)
-        for one in trajectory.events
+        EventRecord(times_after(t0, record.times), record.states, record.count)
+        for record in trajectory.events
     )
     return Trajectory(
         times,
@@ -355,7 +403,7 @@ def _with_absolute_times(
 
 
 @contextlib.contextmanager
-def _forward_mode_named(method: Method):
+def _forward_mode_explained(method: Method):
     """Says of `Reversible` what JAX says of the `custom_vjp` that it is made of."""
     try:
         yield
@@ -378,8 +426,8 @@ def _check_kinds(simulation: Any, method: Any, progress: Any, start: Any, throw:
         "start": (start, FinalState | None, "trajectory.final"),
         "throw": (throw, bool | None, "True, False or None"),
     }
-    for name, (given, kind, example) in kinds.items():
-        instance(name, given, kind, example)
+    for name, (value, kind, example) in kinds.items():
+        instance(name, value, kind, example)
 
 
 def _check_same_state(start: PyTree, own: PyTree):

@@ -20,8 +20,8 @@ from ._trajectory import Trajectory
 
 
 #: The methods made finer so far; None outside `refined_steps`.
-_refined: contextvars.ContextVar[list[Method | None] | None] = contextvars.ContextVar(
-    "refined", default=None
+methods_made_finer: contextvars.ContextVar[list[Method | None] | None] = (
+    contextvars.ContextVar("refined", default=None)
 )
 
 #: Part of the key by which JAX finds what it has compiled: a function that was compiled
@@ -66,24 +66,24 @@ def refined_steps():
 def _refined_steps(key: Any) -> Iterator[list[Method | None]]:
     """The same, with what was compiled for an equal `key` used again."""
     methods: list[Method | None] = []
-    token = _refined.set(methods)
+    token = methods_made_finer.set(methods)
     try:
         with _compiled_for(key):
             yield methods
     finally:
-        _refined.reset(token)
+        methods_made_finer.reset(token)
 
 
 def _note(count: int):
     """Of methods that a function was traced with that they were made finer."""
-    methods = _refined.get()
+    methods = methods_made_finer.get()
     if methods is not None:
         methods.extend([None] * count)
 
 
 SURROUNDINGS.append(
     Surrounding(
-        lambda: _refined.get() is not None,
+        lambda: methods_made_finer.get() is not None,
         lambda anew: _refined_steps(object() if anew else "traced"),
         _note,
     )
@@ -102,21 +102,19 @@ class Comparison(NamedTuple):
     coarser: bool
 
 
-def refine_if_requested(
+def refine(
     method: Method, simulation: AbstractSimulation
-) -> tuple[Method, Comparison | None]:
-    """`method`, made finer inside `refined_steps` if it has an error to make smaller.
+) -> tuple[int, Method, Comparison | None]:
+    """How often the longest step is halved, and `method` made finer if it can be.
 
     Beside it the run that it is to be extrapolated from, where it cannot be finer.
     """
-    methods = _refined.get()
-    found = (
-        None if methods is None else _refined_method(method, state_dtype(simulation))
-    )
-    if methods is None or found is None:
-        return method, None
-    methods.append(found.method)
-    return (method, found) if found.coarser else (found.method, None)
+    other = _refined_method(method, state_dtype(simulation))
+    methods = methods_made_finer.get()
+    if other is None or methods is None:
+        return 0, method, None
+    methods.append(other.method)
+    return (0, method, other) if other.coarser else (1, other.method, None)
 
 
 def refined_method(method: Method, dtype: Any) -> Comparison:

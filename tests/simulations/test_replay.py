@@ -13,7 +13,7 @@ from rows import first_plain
 
 from diffsim import integrators
 from diffsim.simulations import AbstractSimulation, IMEXTerm, Method, simulate
-from diffsim.simulations._integrate import _replay
+from diffsim.simulations._integrate import _plan
 
 
 _IMPLICIT = [integrators.KenCarp3(), integrators.Kvaerno3(), integrators.KenCarp5()]
@@ -245,7 +245,7 @@ def test_batched_derivatives_equal_single_derivatives():
 
 
 def test_derivatives_beyond_the_memory_limit_are_right(monkeypatch):
-    monkeypatch.setattr(_replay, "_MEMORY", 0)
+    monkeypatch.setattr(_plan, "_MEMORY", 0)
     # Of a tolerance of its own: nothing that was compiled before serves it.
     run, leaves = _run(_method(diffrax.Heun(), tolerance=3e-4), [0.5, 2.0])
     _close(*_both_modes(run, leaves))
@@ -300,3 +300,24 @@ def test_unused_parameters_have_zero_gradient():
     found = eqx.filter_grad(loss)(_pendulum())
     np.testing.assert_array_equal(found.unused, 0)
     assert found.k != 0
+
+
+class Decay(AbstractSimulation):
+    y0: jax.Array
+    t0: float = 0.0
+
+    def initial_state(self):
+        return self.y0
+
+    def terms(self):
+        return diffrax.ODETerm(lambda t, y, args: -y)
+
+    def default_method(self):
+        return Method(diffrax.Tsit5())
+
+
+def test_outputs_of_large_states_before_the_epoch_are_the_solution():
+    # Beyond 4096 numbers a state is not packed; outputs lie inside of the steps.
+    times = np.array([-1.0, -0.77, -0.3])
+    states = simulate(Decay(jnp.ones(5000)), times).states
+    np.testing.assert_allclose(states[:, 0], np.exp(-times), rtol=1e-7)

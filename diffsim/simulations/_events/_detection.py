@@ -1,6 +1,5 @@
 """Event location within a step, by root finding."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +15,9 @@ from ...implicit import (
     implicit_solve,
 )
 from .._elapsed_time import Epoch
+from .._integrate._step import AbstractStep
 from ._event import Event
 
-
-#: `off_grid_state(t, y, length)`: the state `length` after y at t, by one step.
-Aside = Callable[[Array, PyTree[Array], Array], PyTree[Array]]
 
 #: Steps of the search for an event. Newton takes three; the rest is for g that bend.
 _SEARCH = 80
@@ -33,17 +30,26 @@ FOUND, JUMPS, LOST = range(3)
 
 
 class EventDetector(NamedTuple):
-    """The events of a run, and how to step it by any length.
-
-    `quick` is `off_grid_state` by less code: where a step of many stages is made a few
-    times, it takes longer to compile than to run.
-    """
+    """The events of a run, and the step that leads to any time."""
 
     events: tuple[Event, ...]
     epoch: Epoch
-    off_grid_state: Aside
-    quick: Aside
+    step: AbstractStep
     args: Any
+
+    def off_grid_state(
+        self, t: Array, y: PyTree[Array], length: Array
+    ) -> PyTree[Array]:
+        """The state `length` after y at t."""
+        return self.step.single(t, y, length)
+
+    def quick(self, t: Array, y: PyTree[Array], length: Array) -> PyTree[Array]:
+        """The same by less code.
+
+        Where a step of many stages is made a few times, it takes longer to compile than
+        to run.
+        """
+        return self.step.rolled_up().single(t, y, length)
 
     def values(self, t: Array, y: PyTree[Array]) -> Float[Array, " event"]:
         return event_values(self.events, self.epoch, t, y, self.args)

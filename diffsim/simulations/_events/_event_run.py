@@ -1,5 +1,6 @@
 """Integration with events."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -13,17 +14,17 @@ from jaxtyping import Array
 from ..._results import RESULTS, is_finite
 from ..._types import PyTree
 from .._integrate._checkpointed_adjoint import AbstractScanAdjoint
-from .._integrate._fixed_stepper import Stepper
-from .._integrate._integrate import STATS, diffrax_outputs, diffrax_steps
+from .._integrate._integrate import STATS, adaptive_outputs, adaptive_steps
 from .._integrate._plan import (
-    DiffraxPlan,
+    AdaptivePlan,
     FixedStepPlan,
     Plan,
     RunResult,
     RunSpec,
     fixed_step_statistics,
 )
-from .._method import MAX_STEPS, PrescribedSteps
+from .._integrate._step import make_step
+from .._method import MAX_STEPS, PrescribedSteps, with_root_tolerances
 from ._adaptive import adaptive_step_log
 from ._detection import EventDetector
 from ._event import Event, EventRecord
@@ -44,11 +45,10 @@ def integrate_with_events(
     (_, side) = plan.sides
     assert side is not None
     check_conditions(events, simulation, epoch.at(epoch.zero), request.y0)
-    step = plan.method.step if isinstance(side, DiffraxPlan) else side.step
-    step = 1.0 if step is None else step
-    stepper = Stepper(simulation, plan.method.solver, epoch, step)
-    quick = partial(stepper.off_grid_state, rolled=True)
-    watch = EventDetector(events, epoch, stepper.off_grid_state, quick, simulation)
+    solver = with_root_tolerances(plan.method.solver, epoch.dtype)
+    terms = epoch.shift(simulation.terms())
+    step = make_step(solver, terms, simulation, request.y0, "events")
+    watch = EventDetector(events, epoch, step, simulation)
     if isinstance(side, FixedStepPlan):
         rows, states_at, stop, result, stats = _fixed_step_log(request, watch, side)
     else:
@@ -190,17 +190,17 @@ def _fixed_step_log(request: RunSpec, watch: EventDetector, side: FixedStepPlan)
 _KEPT, _LEAST = 2**28, 4096
 
 
-def _with_bound(request: RunSpec, side: DiffraxPlan, runs: int) -> DiffraxPlan:
+def _with_bound(request: RunSpec, side: AdaptivePlan, runs: int) -> AdaptivePlan:
     """The side with no more steps than there is room for, unless they are given."""
     if request.plan.method.max_steps is not None or side.max_steps != MAX_STEPS:
         return side
     size = sum(y.size * y.dtype.itemsize for y in jax.tree.leaves(request.y0))
     room = _KEPT // max(1, size * runs)
     steps = min(MAX_STEPS, max(_LEAST, room))
-    return DiffraxPlan(side.outputs, steps, side.controller)
+    return dataclasses.replace(side, max_steps=steps)
 
 
-def _adaptive_log(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
+def _adaptive_log(request: RunSpec, watch: EventDetector, side: AdaptivePlan):
     until = tuple(event for event in watch.events if event.modifies_run)
     last_time = request.elapsed[-1]
     runs = 1 + _resets(watch.events)
@@ -211,7 +211,7 @@ def _adaptive_log(request: RunSpec, watch: EventDetector, side: DiffraxPlan):
 
     def solve(t, y):
         onward = given._replace(y0=y)
-        return diffrax_steps(onward, side, (t, last_time), until)
+        return adaptive_steps(onward, side, (t, last_time), until)
 
     rows, last, (results, stats) = adaptive_step_log(
         detector, given.y0, given.begin, solve, runs
@@ -239,7 +239,7 @@ def _rows_at(rows: StepLog, at: Array) -> PyTree[Array]:
 
 
 def _moving_rows_at(
-    request: RunSpec, side: DiffraxPlan, rows: StepLog, at: Array
+    request: RunSpec, side: AdaptivePlan, rows: StepLog, at: Array
 ) -> PyTree[Array]:
     """The same, with the derivative of a run with outputs there."""
     order = jnp.argsort(at)
@@ -247,7 +247,7 @@ def _moving_rows_at(
     def outputs(inputs):
         request, side, times, order = inputs
         span = request.begin, request.elapsed[-1]
-        states = diffrax_outputs(request, side, span=span, times=times).states
+        states = adaptive_outputs(request, side, span=span, times=times).states
         return jax.tree.map(lambda a: a[jnp.argsort(order)], states)
 
     inputs = request, side, rows.times[at][order], order

@@ -18,13 +18,12 @@ from jaxtyping import Array, Float
 
 from ..._results import equals
 from ..._types import PyTree
-from .._terms._term_checks import is_ode_term
-from ._plan import never_jumps
 from ._step import (
-    DiffraxSteps,
+    AbstractStep,
     OnClock,
-    PackedSteps,
-    make_stepper,
+    Span,
+    StepState,
+    make_step,
     steps_to_outputs,
 )
 
@@ -72,8 +71,7 @@ class _At(NamedTuple):
 
     t: Array
     end: Array
-    y: PyTree[Array]
-    memory: Any
+    state: StepState
     controller: Any
     result: Any
     tried: Array
@@ -82,17 +80,6 @@ class _At(NamedTuple):
     #: Values of what ends the run, and whether it has happened.
     watched: tuple[Array, Array] | None
     written: _Buffers
-
-
-def is_supported(solver: Any, controller: Any, terms: Any) -> bool:
-    """Whether `adaptive_run` serves.
-
-    No controllers that jump, no solvers that ask the controller for a tolerance, and
-    no more than one term.
-    """
-    asks = isinstance(solver, diffrax.AbstractImplicitSolver)
-    adapts = isinstance(solver, diffrax.AbstractAdaptiveSolver) and not asks
-    return adapts and never_jumps(controller) and is_ode_term(terms)
 
 
 def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array]]:
@@ -111,8 +98,8 @@ def adaptive_run(run: AdaptiveRun) -> tuple[dict[str, Any], Any, dict[str, Array
     )
     good: Any = diffrax.RESULTS
     result = good.where(loop.goes_on(last), good.max_steps_reached, last.result)
-    unpacked = loop.steps.unpacked
-    end = (loop.direction * last.t, unpacked(last.y))
+    unpacked = loop.step.unpack
+    end = (loop.direction * last.t, unpacked(last.state.y))
     _, ends, kept = last.written
     states = loop.states_at_outputs(last)
     found = {"end": jax.tree.map(lambda a: a[None], end), "ends": ends}
@@ -133,7 +120,8 @@ class _Loop(NamedTuple):
     run: AdaptiveRun
     controller: Any
     direction: Array
-    steps: PackedSteps | DiffraxSteps
+    terms: OnClock
+    step: AbstractStep
 
     @classmethod
     def of(cls, run: AdaptiveRun) -> "_Loop":
@@ -141,35 +129,32 @@ class _Loop(NamedTuple):
         direction = jnp.where(begin < end, 1, -1).astype(end.dtype)
         controller = run.controller.wrap(direction)
         terms = OnClock(run.terms, direction)
-        return cls(
-            run,
-            controller,
-            direction,
-            make_stepper(run.solver, terms, run.args, run.y0),
+        step = make_step(
+            run.solver, terms, run.args, run.y0, "adaptive", direction=direction
         )
+        return cls(run, controller, direction, terms, step)
 
     def span(self) -> tuple[Array, Array]:
         begin, end = self.run.span
         return self.direction * begin, self.direction * end
 
     def order(self) -> float | int | Array | None:
-        return self.run.solver.error_order(self.steps.terms)
+        return self.run.solver.error_order(self.terms)
 
     def start(self) -> _At:
         run, (begin, end) = self.run, self.span()
         step = None if run.step is None else jnp.asarray(run.step, end.dtype)
         # Diffrax works out a first step of an `ODETerm` alone. Of one on a clock that
         # runs forwards, as here and in its own loop, the first step is 0.01.
-        given = (self.steps.terms, begin, end, run.y0, step, run.args, run.solver.func)
+        given = (self.terms, begin, end, run.y0, step, run.args, run.solver.func)
         first, state = self.controller.init(*given, self.order())
-        first, y = jnp.minimum(first, end), self.steps.packed(run.y0)
+        first, watched = jnp.minimum(first, end), None
         none, good = jnp.asarray(0), diffrax.RESULTS.successful
-        memory, watched = self.steps.memory(begin, first, y), None
+        here = self.step.start(Span(begin, None, first), run.y0)
         if run.stop is not None:
             watched = run.stop.values(run.span[0], run.y0), jnp.asarray(False)
-        written = self.empty(y, memory)
         return _At(
-            begin, first, y, memory, state, good, none, none, none, watched, written
+            begin, first, here, state, good, none, none, none, watched, self.empty(here)
         )
 
     def steps_to_outputs(self) -> bool:
@@ -178,7 +163,7 @@ class _Loop(NamedTuple):
         kept = run.every is not None
         return run.times is not None and kept and steps_to_outputs(run.solver)
 
-    def empty(self, y: PyTree[Array], memory: Any) -> _Buffers:
+    def empty(self, start: StepState) -> _Buffers:
         """Room for what is written, infinite as Diffrax leaves it."""
         run, (begin, end) = self.run, self.span()
 
@@ -196,13 +181,13 @@ class _Loop(NamedTuple):
 
         outputs = None
         if run.times is not None:
-            like = (begin, y, memory) if self.steps_to_outputs() else y
+            like = (begin, start) if self.steps_to_outputs() else start.y
             unknown = (lambda a: a) if self.steps_to_outputs() else output
             outputs = room(run.times.size, like, unknown)
         return _Buffers(
             outputs,
             jnp.full(run.max_steps, jnp.inf, end.dtype),
-            run.every and room(run.max_steps // run.every, y),
+            run.every and room(run.max_steps // run.every, start.y),
         )
 
     def goes_on(self, at: _At) -> Array:
@@ -211,16 +196,17 @@ class _Loop(NamedTuple):
 
     def advance(self, at: _At) -> _At:
         """One step, kept or not."""
-        unpacked, good = self.steps.unpacked, diffrax.RESULTS.successful
-        y, error, dense, memory, solved = self.steps.step(at.t, at.end, at.y, at.memory)
+        unpack, good = self.step.unpack, diffrax.RESULTS.successful
+        span = Span(at.t, None, at.end)
+        there, error, dense, solved = self.step.attempt(at.state, span)
         error = jax.tree.map(lambda e: jnp.where(jnp.isnan(e), jnp.inf, e), error)
         keep, t, end, _, controller, result = self.controller.adapt_step_size(
             at.t,
             at.end,
-            unpacked(at.y),
-            unpacked(y),
+            unpack(at.state.y),
+            unpack(there.y),
             self.run.args,
-            unpacked(error),
+            unpack(error),
             self.order(),
             at.controller,
         )
@@ -229,22 +215,20 @@ class _Loop(NamedTuple):
             solved = results.where(keep, solved, good)
             result = results.where(solved == good, result, solved)
         accepted = at.accepted + jnp.where(keep, 1, 0)
-        y, memory = jax.tree.map(
-            lambda a, b: jnp.where(keep, a, b), (y, memory), (at.y, at.memory)
-        )
-        output, written = self.write(at, keep, jnp.minimum(t, self.span()[1]), y, dense)
+        there = jax.tree.map(lambda a, b: jnp.where(keep, a, b), there, at.state)
+        reached = jnp.minimum(t, self.span()[1])
+        output, written = self.write(at, keep, reached, there.y, dense)
         t, end = self.clipped(t, end, keep)
         return _At(
             t,
             end,
-            y,
-            memory,
+            there,
             controller,
             result,
             at.tried + 1,
             accepted,
             output,
-            self.watched(at, t, y),
+            self.watched(at, t, there.y),
             written,
         )
 
@@ -255,7 +239,7 @@ class _Loop(NamedTuple):
         if self.run.stop is None or at.watched is None:
             return None
         before, _ = at.watched
-        after = self.run.stop.values(self.direction * t, self.steps.unpacked(y))
+        after = self.run.stop.values(self.direction * t, self.step.unpack(y))
         return after, jnp.any(self.run.stop.happened(before, after))
 
     def clipped(self, t: Array, end: Array, keep: Array) -> tuple[Array, Array]:
@@ -288,7 +272,7 @@ class _Loop(NamedTuple):
         if self.run.times is None:
             return at.output, None
         times, size = self.direction * self.run.times, self.run.times.size
-        here, between = (at.t, at.y, at.memory), None
+        here, between = (at.t, at.state), None
         if not self.steps_to_outputs():
             kind = self.run.solver.interpolation_cls
             between = kind(t0=at.t, t1=at.end, **dense)
@@ -322,10 +306,10 @@ class _Loop(NamedTuple):
         begin, end = self.span()
 
         def state(xs):
-            number, time, (t, y, memory) = xs
-            found = self.steps.inside(t, time, y, memory)
+            number, time, (t, state) = xs
+            y = self.step.inside(state, Span(t, None, time)).y
             reached = (number < last.output) | (begin == end)
-            return jax.tree.map(lambda a: jnp.where(reached, a, jnp.inf), found)
+            return jax.tree.map(lambda a: jnp.where(reached, a, jnp.inf), y)
 
         numbers = jnp.arange(run.times.size)
         return jax.lax.map(state, (numbers, self.direction * run.times, outputs))

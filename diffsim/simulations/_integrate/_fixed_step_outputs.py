@@ -9,15 +9,14 @@ from jaxtyping import Array
 from ..._results import RESULTS, should_raise
 from ..._types import PyTree
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed, Reversible
-from ._fixed_step_loop import scan_segments
-from ._fixed_stepper import Stepper, with_closures
+from ._fixed_steps import GridSteps, scan_segments
 from ._plan import FixedStepPlan, RunResult, fixed_step_statistics
 from ._reversible_adjoint import scan_reversibly
 from ._segment_schedule import ULPS_ON_GRID, Schedule
 
 
 def fixed_step_outputs(
-    stepper: Stepper,
+    grid: GridSteps,
     y0: PyTree[Array],
     side: FixedStepPlan,
     *,
@@ -27,33 +26,31 @@ def fixed_step_outputs(
     """States at the outputs of `side`, those off the grid by an extra step."""
     schedule = side.schedule
     if isinstance(adjoint, Reversible) and schedule.segments:
-        given = (y0, with_closures(stepper, y0)), schedule, meter
-        kept = scan_reversibly(*given, should_raise(None))
+        moving = y0, grid.with_closures(y0)
+        kept = scan_reversibly(moving, schedule, meter, should_raise(None))
         result = RESULTS.successful
     else:
         remat = isinstance(adjoint, Checkpointed)
-        kept, result = scan_segments(stepper, y0, schedule, meter=meter, remat=remat)
+        kept, result = scan_segments(grid, y0, schedule, meter=meter, remat=remat)
     kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, kept)
     states = _outputs_on_grid(kept, schedule)
     if side.remainder is not None:
         points, remainder = jnp.asarray(side.points), jnp.asarray(side.remainder)
-        states = off_grid_states(stepper, states, points, remainder)
+        states = off_grid_states(grid, states, points, remainder)
     end = jax.tree.map(lambda a: a[-1], kept)
-    steps = schedule.steps
-    return RunResult(
-        states, end, stepper.time(steps), result, fixed_step_statistics(steps), None
-    )
+    last, stats = schedule.steps, fixed_step_statistics(schedule.steps)
+    return RunResult(states, end, grid.time(last), result, stats, None)
 
 
 def off_grid_states(
-    stepper: Stepper, states: PyTree[Array], points: Array, remainder: Array
+    grid: GridSteps, states: PyTree[Array], points: Array, remainder: Array
 ) -> PyTree[Array]:
     """The states `remainder` after grid points, by one step of that length each.
 
     The extra step is not fed back, so an output has the full order of the solver and
     does not disturb the grid; of length zero it is the identity.
     """
-    return jax.vmap(stepper.off_grid_state)(stepper.time(points), states, remainder)
+    return jax.vmap(grid.step.single)(grid.time(points), states, remainder)
 
 
 def _outputs_on_grid(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
@@ -66,15 +63,15 @@ def _outputs_on_grid(kept: PyTree[Array], schedule: Schedule) -> PyTree[Array]:
 
 
 def traced_time_outputs(
-    stepper: Stepper, y0: PyTree[Array], elapsed: Array, max_steps: int
+    grid: GridSteps, y0: PyTree[Array], elapsed: Array, max_steps: int
 ) -> RunResult:
-    """States `elapsed` after the epoch, in the direction of `stepper.step`.
+    """States `elapsed` after the epoch, in the direction of `grid.length`.
 
     All `max_steps` steps are taken and kept, so memory is `max_steps` states; nothing
     is run where every output lies the other way. Outputs that do lie the other way get
     the initial state.
     """
-    length = jnp.asarray(abs(stepper.step), elapsed.dtype)
+    length = jnp.asarray(abs(grid.length), elapsed.dtype)
     # `where` and not `maximum`, which halves the derivative at the epoch itself
     ahead = jnp.where(elapsed >= 0, elapsed, 0)
     # A number of steps is no function of time to differentiate; the rest of it is.
@@ -83,7 +80,7 @@ def traced_time_outputs(
     runs = jnp.any(elapsed > 0)
     kept, result = jax.lax.cond(
         runs,
-        lambda y: _states_at_every_step(stepper, y, max_steps),
+        lambda y: _states_at_every_step(grid, y, max_steps),
         lambda y: _constant_states(y, max_steps),
         y0,
     )
@@ -93,14 +90,14 @@ def traced_time_outputs(
     # stays. Second ones of an extra step as short as a rounding would be roundings.
     exact = remainder - jax.lax.stop_gradient(remainder)
     remainder = jnp.where(on_grid & (points == reached), exact, remainder)
-    remainder = remainder * (1 if stepper.step > 0 else -1)
-    states = off_grid_states(stepper, states, reached, remainder)
+    remainder = remainder * (1 if grid.length > 0 else -1)
+    states = off_grid_states(grid, states, reached, remainder)
     farthest = jnp.max(reached)
     end = jax.tree.map(lambda a: a[farthest], kept)
     too_far = jnp.any(points > max_steps)
     result = RESULTS.where(too_far, RESULTS.times_beyond_max_steps, result)
     stats = fixed_step_statistics(jnp.where(runs, max_steps, 0))
-    return RunResult(states, end, stepper.time(farthest), result, stats, None)
+    return RunResult(states, end, grid.time(farthest), result, stats, None)
 
 
 def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
@@ -112,12 +109,12 @@ def _grid_steps(ahead: Array, length: Array) -> tuple[Array, Array]:
     return jnp.where(on_grid, nearest, jnp.floor(ratio)).astype(int), on_grid
 
 
-def _states_at_every_step(stepper: Stepper, y0: PyTree[Array], steps: int):
+def _states_at_every_step(grid: GridSteps, y0: PyTree[Array], steps: int):
     def one(carry, n):
-        carry = stepper.advance(carry, n)
-        return carry, stepper.state(carry, n + 1)
+        carry = grid.advance(carry, n)
+        return carry, grid.state(carry, n + 1)
 
-    last, after = jax.lax.scan(one, stepper.start(y0), jnp.arange(steps))
+    last, after = jax.lax.scan(one, grid.start(y0), jnp.arange(steps))
     kept = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), y0, after)
     return kept, RESULTS.successful if last.result is None else last.result
 

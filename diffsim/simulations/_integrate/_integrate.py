@@ -18,28 +18,26 @@ from .._events._detection import event_values, zero_crossings
 from .._events._event import Event
 from .._method import Method, with_root_tolerances
 from .._trajectory import Trajectory
-from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run, is_supported
+from ._adaptive_loop import AdaptiveRun, Stop, adaptive_run
 from ._fixed_step_outputs import fixed_step_outputs, traced_time_outputs
-from ._fixed_stepper import Stepper
+from ._fixed_steps import GridSteps
 from ._forward_and_reverse_mode import Derivatives, with_forward_and_reverse_mode
 from ._plan import (
-    DiffraxPlan,
+    AdaptivePlan,
     RunResult,
     RunSpec,
     Side,
+    fits_in_memory,
 )
 from ._replay import (
     Recorded,
     Recording,
     Replay,
-    fits_in_memory,
-    is_replayable,
     make_replay,
     replay_all_steps,
     replay_outputs,
     replay_steps,
     replay_vjp,
-    steps_between,
 )
 from ._step import steps_to_outputs
 
@@ -61,14 +59,18 @@ def integrate(request: RunSpec) -> RunResult:
 
 def _integrate_one_way(request: RunSpec, side: Side, times: Array) -> RunResult:
     method = request.plan.method
-    if isinstance(side, DiffraxPlan):
+    if isinstance(side, AdaptivePlan):
         span = (request.begin, times[-1])
-        return diffrax_outputs(request, side, span=span, times=times)
+        return adaptive_outputs(request, side, span=span, times=times)
     adjoint, meter = method.adjoint, request.meter
     assert not isinstance(adjoint, diffrax.AbstractAdjoint)
-    given = (request.simulation, method.solver, request.epoch)
-    stepper = Stepper(*given, side.step, request.y0)
-    return fixed_step_outputs(stepper, request.y0, side, adjoint=adjoint, meter=meter)
+    grid = _grid(request, side.step)
+    return fixed_step_outputs(grid, request.y0, side, adjoint=adjoint, meter=meter)
+
+
+def _grid(request: RunSpec, step: float) -> GridSteps:
+    solver = request.plan.method.solver
+    return GridSteps(request.simulation, solver, request.epoch, step, request.y0)
 
 
 def _integrate_traced_times(request: RunSpec) -> RunResult:
@@ -104,10 +106,8 @@ def _integrate_traced_one_way(request: RunSpec, here: Array, sign: int) -> RunRe
         states = jax.tree.map(lambda a: a[jnp.argsort(order)], run.states)
         return run._replace(states=states, ends=_concatenate_ends(run.ends))
     assert method.step is not None and method.max_steps is not None
-    step = sign * float(method.step)
-    given = (request.simulation, method.solver, request.epoch)
-    stepper = Stepper(*given, step, request.y0)
-    return traced_time_outputs(stepper, request.y0, sign * times, method.max_steps)
+    grid = _grid(request, sign * float(method.step))
+    return traced_time_outputs(grid, request.y0, sign * times, method.max_steps)
 
 
 def _reverse_in_time(run: RunResult) -> RunResult:
@@ -256,16 +256,11 @@ CHECKPOINTS = 90
 STATS = ("num_steps", "num_accepted_steps", "num_rejected_steps")
 
 
-def diffrax_outputs(
-    request: RunSpec, side: DiffraxPlan, *, span: tuple[Array, Array], times: Array
+def adaptive_outputs(
+    request: RunSpec, side: AdaptivePlan, *, span: tuple[Array, Array], times: Array
 ) -> RunResult:
     """States at `times`, which lie in order in the `span` of elapsed time."""
-    solver, terms = request.plan.method.solver, request.simulation.terms()
-    replays = is_replayable(solver, terms) and fits_in_memory(
-        request.y0, 2 * steps_between(side.max_steps)
-    )
-    every = steps_between(side.max_steps) if replays else None
-    found, result, stats = _run(request, side, span, times, every)
+    found, result, stats = _run(request, side, span, times, side.every)
     reached, end = jax.tree.map(lambda a: a[-1], found["end"])
     # Where there were steps enough it is the last time, whose derivative is one.
     fine = result == RESULTS.successful
@@ -275,9 +270,9 @@ def diffrax_outputs(
     return RunResult(found["states"], end, end_time, result, stats, ends)
 
 
-def diffrax_steps(
+def adaptive_steps(
     request: RunSpec,
-    side: DiffraxPlan,
+    side: AdaptivePlan,
     span: tuple[Array, Array],
     until: tuple[Event, ...],
 ) -> tuple[Array, PyTree[Any], RESULTS, dict[str, Array]]:
@@ -310,7 +305,7 @@ _Seen = tuple[dict[str, Any], RESULTS, dict[str, Any]]
 
 def _run(
     request: RunSpec,
-    side: DiffraxPlan,
+    side: AdaptivePlan,
     span: tuple[Array, Array],
     times: Array | None,
     every: int | None,
@@ -340,21 +335,20 @@ def _run(
     if not isinstance(meter, diffrax.NoProgressMeter):
         # A meter is an effect, which a primitive cannot have.
         return run(diffrax.DirectAdjoint(), inputs)
-    solver, terms = method.solver, simulation.terms()
-    along = _ALONG_STEPS if times is None else _BY_REPLAY
-    if times is not None and not fits_in_memory(request.y0, side.max_steps):
-        along = along._replace(again=None)
-    replays = every is not None and is_replayable(solver, terms)
-    value = None
-    if is_supported(solver, side.controller, terms):
+    value = along = None
+    if side.is_replayed and every is not None:
+        along = _ALONG_STEPS if times is None else _BY_REPLAY
+        if times is not None and not fits_in_memory(request.y0, side.max_steps):
+            along = along._replace(again=None)
+    if side.has_own_loop:
         value = partial(_without_derivatives, side.max_steps, every)
-    elif replays and times is not None and steps_to_outputs(solver):
+    elif along is not None and times is not None and steps_to_outputs(method.solver):
         value = partial(_with_outputs_by_steps, run)
     return with_forward_and_reverse_mode(
         run,
         inputs,
         CHECKPOINTS if method.max_steps is None else None,
-        along if replays else None,
+        along,
         value,
     )
 
@@ -448,7 +442,7 @@ _ALONG_STEPS = Derivatives(
 
 
 def _diffeqsolve(
-    inputs: _Inputs, meter: Any, side: DiffraxPlan, every: int | None, adjoint: Any
+    inputs: _Inputs, meter: Any, side: AdaptivePlan, every: int | None, adjoint: Any
 ) -> _Seen:
     """The run by `diffeqsolve`."""
     simulation, method, controller, epoch, y0, (t0, t1), times, until = inputs

@@ -1,5 +1,6 @@
 """Plan of a run: its directions, outputs, numbers of steps and step-size control."""
 
+import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import diffrax
@@ -17,10 +18,9 @@ from .._elapsed_time import Epoch, controller_since, elapsed_since
 from .._method import MAX_STEPS, Method, PrescribedSteps, controller_of
 from .._simulation import AbstractSimulation
 from ._checkpointed_adjoint import AbstractScanAdjoint, Checkpointed
-from ._replay import fits_in_memory, steps_between
 from ._segment_schedule import Schedule, grid_steps
 from ._splitting_solver import AbstractSplittingSolver
-from ._step import steps_to_outputs
+from ._step import is_ode_term, is_runge_kutta, memory_is_a_guess, steps_to_outputs
 
 
 #: A progress meter moves at least this often in a run at fixed steps.
@@ -40,18 +40,23 @@ class FixedStepPlan(eqx.Module):
     remainder: np.ndarray | None
 
 
-class DiffraxPlan(eqx.Module):
-    """The outputs on one side of the epoch, nearest first, by Diffrax's solvers.
+class AdaptivePlan(eqx.Module):
+    """The outputs on one side of the epoch, nearest first, by adaptive steps.
 
-    The `controller` is the method's until `with_step_size_control` decides on it.
+    The `controller` is the method's until `with_step_size_control` decides on it and
+    on the rest: whether our loop serves or Diffrax's, whether derivatives go along the
+    recorded steps, and after how many steps a state is kept for them, None for never.
     """
 
     outputs: int = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
     controller: diffrax.AbstractStepSizeController | None
+    has_own_loop: bool = eqx.field(static=True, default=False)
+    is_replayed: bool = eqx.field(static=True, default=False)
+    every: int | None = eqx.field(static=True, default=None)
 
 
-Side = FixedStepPlan | DiffraxPlan
+Side = FixedStepPlan | AdaptivePlan
 
 
 class Plan(eqx.Module):
@@ -64,7 +69,7 @@ class Plan(eqx.Module):
     method: Method
     sides: tuple[Side | None, Side | None] | None
     halved: int = eqx.field(static=True)
-    traced: DiffraxPlan | None = None
+    traced: AdaptivePlan | None = None
 
 
 def make_plan(
@@ -80,7 +85,7 @@ def make_plan(
         _check_bounded(method)
         traced = None
         if not method.uses_scan:
-            traced = _diffrax_plan(method, np.size(times), span=None)
+            traced = _adaptive_plan(method, np.size(times), span=None)
         return Plan(method, None, halved, traced), None
     times, t0 = np.atleast_1d(times), float(t0)
     elapsed = elapsed_since(t0, times)
@@ -101,7 +106,7 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     elapsed = elapsed_since(t0, times)
     if not method.uses_scan:
         _check_not_interpolated(method, times, t0)
-        return _diffrax_plan(method, times.size, span=(t0, float(elapsed[-1])))
+        return _adaptive_plan(method, times.size, span=(t0, float(elapsed[-1])))
     assert method.step is not None
     sign = -1 if elapsed[-1] < 0 else 1
     points, remainder = grid_steps(times, t0, float(method.step))
@@ -115,9 +120,9 @@ def _side(method: Method, times: np.ndarray, t0: float, *, watched) -> Side | No
     )
 
 
-def _diffrax_plan(
+def _adaptive_plan(
     method: Method, outputs: int, *, span: tuple[float, float] | None
-) -> DiffraxPlan:
+) -> AdaptivePlan:
     """How `diffeqsolve` reaches the outputs.
 
     `span` are the epoch and how long after it the run ends, None if times are traced.
@@ -134,7 +139,7 @@ def _diffrax_plan(
             steps = int(np.ceil(abs(span[1]) / method.step)) + 1
     elif isinstance(controller, diffrax.StepTo):
         steps = max(steps, controller.ts.size)
-    return DiffraxPlan(outputs, steps, controller)
+    return AdaptivePlan(outputs, steps, controller)
 
 
 def _segments(method: Method, steps: int) -> int:
@@ -267,10 +272,10 @@ def with_step_size_control(
         return plan
     part = _longest_part(plan, simulation, y0)
 
-    def decided(side: Side | None, times: Array, last: Array) -> DiffraxPlan | None:
+    def decided(side: Side | None, times: Array, last: Array) -> AdaptivePlan | None:
         if side is None:
             return None
-        assert isinstance(side, DiffraxPlan)
+        assert isinstance(side, AdaptivePlan)
         controller, steps = side.controller, side.max_steps
         if method.adaptive and not isinstance(method.controller, PrescribedSteps):
             controller: Any = controller_of(method, times.dtype)
@@ -286,8 +291,8 @@ def with_step_size_control(
             controller = StepToOutputs(controller, times)
             # What outputs add is not the dynamics' doing, so it does not count.
             steps += side.outputs
-        controller = with_minimum_step(controller, times.dtype)
-        return DiffraxPlan(side.outputs, steps, controller)
+        side = AdaptivePlan(side.outputs, steps, controller)
+        return with_loop(side, method, simulation.terms(), y0)
 
     if plan.sides is None:
         traced = decided(plan.traced, elapsed, elapsed)
@@ -297,6 +302,62 @@ def with_step_size_control(
     before = decided(before, elapsed[:split], elapsed[:1])
     after = decided(after, elapsed[split:], elapsed[-1:])
     return Plan(method, (before, after), plan.halved)
+
+
+def with_loop(
+    side: AdaptivePlan, method: Method, terms: Any, y0: PyTree[Array]
+) -> AdaptivePlan:
+    """The side with the loop that serves and the way of its derivatives.
+
+    Our loop takes no controllers that jump, no solvers that ask the controller for a
+    tolerance, and no more than one term.
+    """
+    solver, every = method.solver, steps_between(side.max_steps)
+    is_replayed = _is_replayable(solver, terms)
+    asks = isinstance(solver, diffrax.AbstractImplicitSolver)
+    adapts = isinstance(solver, diffrax.AbstractAdaptiveSolver) and not asks
+    dtype = jnp.finfo(jnp.result_type(*jax.tree.leaves(y0))).dtype
+    assert side.controller is not None
+    return AdaptivePlan(
+        side.outputs,
+        side.max_steps,
+        _with_minimum_step(side.controller, dtype),
+        adapts and _never_jumps(side.controller) and is_ode_term(terms),
+        is_replayed,
+        every if is_replayed and fits_in_memory(y0, 2 * every) else None,
+    )
+
+
+#: Bytes that states kept for derivatives may take where all have their place.
+_MEMORY = 2**28
+
+
+def fits_in_memory(y: PyTree[Array], count: int) -> bool:
+    """Whether there is room for so many states like this one."""
+    return count * sum(leaf.nbytes for leaf in jax.tree.leaves(y)) <= _MEMORY
+
+
+def steps_between(bound: int) -> int:
+    """After how many steps a state is kept, of so many that are taken at most."""
+    return min(math.isqrt(bound) + 1, bound)
+
+
+@runtime_checkable
+class StartsAnew(Protocol):
+    """A solver that may take a step from its state alone as well as in a run."""
+
+    def starts_anew(self, terms: Any) -> bool:
+        """Whether it does with these dynamics."""
+        ...
+
+
+def _is_replayable(solver: Any, terms: Any) -> bool:
+    """Whether a run is a chain of maps that recorded ends of steps make known."""
+    if is_runge_kutta(solver):
+        return is_ode_term(terms)
+    if memory_is_a_guess(solver):
+        return True
+    return isinstance(solver, StartsAnew) and solver.starts_anew(terms)
 
 
 def _longest_part(
@@ -357,10 +418,10 @@ def _ends_at_outputs(
     return asked or getattr(controller, "ends_steps_at_outputs", False)
 
 
-def never_jumps(controller: Any) -> bool:
-    """Whether a controller, decided on here, never makes the state jump in time."""
-    if isinstance(controller, StepToOutputs | _Guarded):
-        return never_jumps(controller.controller)
+def _never_jumps(controller: Any) -> bool:
+    """Whether a controller never makes the state jump in time."""
+    if isinstance(controller, StepToOutputs):
+        controller = controller.controller
     steady = isinstance(controller, diffrax.PIDController)
     return steady or getattr(controller, "never_jumps", False)
 
@@ -433,7 +494,7 @@ class StepToOutputs(diffrax.AbstractStepSizeController):
 _ULPS = 4
 
 
-def with_minimum_step(
+def _with_minimum_step(
     controller: diffrax.AbstractStepSizeController, dtype: Any
 ) -> diffrax.AbstractStepSizeController:
     """`controller`, given times of this type, and up where its steps shrink away."""
@@ -441,7 +502,7 @@ def with_minimum_step(
     if shrinks or isinstance(controller, diffrax.PIDController):
         return _Guarded(controller)
     if isinstance(controller, StepToOutputs | diffrax.ClipStepSizeController):
-        inner = with_minimum_step(controller.controller, dtype)
+        inner = _with_minimum_step(controller.controller, dtype)
         return eqx.tree_at(lambda c: c.controller, controller, inner)
     if isinstance(controller, diffrax.StepTo):
         # Else the state would be promoted by them.

@@ -5,9 +5,8 @@ map $y_{k+1} = \Phi(y_k;\, t_k, t_{k+1}, \theta)$ over the recorded $t_k$. That 
 loop of as many turns as there were steps; nothing is masked up to a bound.
 """
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,133 +19,49 @@ from jaxtyping import Array, Float, Int
 from ..._jit._dependence import outputs_made_of
 from ..._primitives import closure_convert
 from ..._types import PyTree
-from .._terms._term_checks import is_ode_term
-from ._step import (
-    PackedTerm,
-    Packing,
-    explicit_step,
-    is_rolled,
-    is_runge_kutta,
-    is_small,
-    memory_is_a_guess,
-)
-
-
-@runtime_checkable
-class StartsAnew(Protocol):
-    """A solver that may take a step from its state alone as well as in a run."""
-
-    def starts_anew(self, terms: Any) -> bool:
-        """Whether it does with these dynamics."""
-        ...
-
-
-def is_replayable(solver: Any, terms: Any) -> bool:
-    """Whether a run is a chain of maps that recorded ends of steps make known."""
-    if is_runge_kutta(solver):
-        return is_ode_term(terms)
-    if memory_is_a_guess(solver):
-        return True
-    return isinstance(solver, StartsAnew) and solver.starts_anew(terms)
-
-
-class At(NamedTuple):
-    """A packed state, and what the step that led to it leaves to the next one."""
-
-    y: Array
-    memory: Any
+from ._plan import steps_between
+from ._step import AbstractStep, Span, StepState, make_step, steps_to_outputs
 
 
 class Replay(NamedTuple):
-    """A run to be made again; its state is packed.
+    """A run to be made again; all states are packed.
 
-    `begin(y, start, end)` is where a chain of steps sets out, `step(at, start, end)`
-    the end of one step and what an interpolant asks for, and `between(at, start, end,
-    dense, t)` a state inside it; None where that is by a step of its own.
+    States at outputs inside of a step are by a step of their own or, if it
+    `interpolates`, by the solver's interpolant; every step starts anew then.
     """
 
-    begin: Callable[[Array, Array, Array], At]
-    step: Callable[[At, Array, Array], tuple[At, Any]]
-    between: Callable[..., PyTree[Array]] | None
-    packing: Packing
+    solver_step: AbstractStep
+    interpolates: bool
     y0: Array
     span: tuple[Array, Array]
     times: Float[Array, " output"] | None
+
+    def begin(self, y: Array, start: Array, end: Array) -> StepState:
+        """Where a chain of steps sets out, the first from `start` to `end`."""
+        if self.interpolates:
+            return StepState(y)
+        return self.solver_step.start_packed(Span(start, None, end), y)
+
+    def step(self, at: StepState, start: Array, end: Array) -> tuple[StepState, Any]:
+        """The end of a step, and what an interpolant asks for."""
+        step, span = self.solver_step, Span(start, None, end)
+        if not self.interpolates:
+            return step.advance(at, span), ()
+        attempt = step.attempt(step.start_packed(span, at.y), span)
+        return StepState(attempt.state.y), attempt.dense
+
+    def between(self, start: Array, end: Array, dense: Any, t: Array) -> PyTree[Array]:
+        """The state at t, inside of a step."""
+        interpolant = self.solver_step.solver.interpolation_cls
+        return interpolant(t0=start, t1=end, **dense).evaluate(t)
 
 
 def make_replay(
     solver: Any, terms: Any, y0: PyTree[Array], args: Any, span, times=None
 ) -> Replay:
     """The replay of a run of `terms` from `y0` over `span`, with outputs at `times`."""
-    packing = Packing.of(y0)
-    kind = _chained_steps if memory_is_a_guess(solver) else _steps_anew
-    kind = _explicit_steps if is_runge_kutta(solver) else kind
-    functions = kind(solver, terms, y0, args, packing)
-    return Replay(*functions, packing, packing.pack(y0), span, times)
-
-
-def _without_memory(y: Array, start: Array, end: Array) -> At:
-    del start, end
-    return At(y, ())
-
-
-def _explicit_steps(
-    solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
-):
-    """The functions of a `Replay` of an explicit Runge–Kutta solver."""
-    rates, rolled = PackedTerm(terms, packing), is_small(y0) and is_rolled(solver)
-
-    def step(at, start, end):
-        given = (solver, rates, start, end - start, at.y, args)
-        return At(explicit_step(*given, rolled=rolled), ()), ()
-
-    return _without_memory, step, None
-
-
-def _steps_anew(
-    solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
-):
-    """The functions of a `Replay` of any solver whose steps start anew."""
-    del y0
-
-    def step(at, start, end):
-        given = (terms, start, end, packing.unpack(at.y), args)
-        memory = solver.init(*given)
-        y1, _, dense, _, _ = solver.step(*given, memory, made_jump=False)
-        return At(packing.pack(y1), ()), dense
-
-    def between(at, start, end, dense, t):
-        del at
-        inside = solver.interpolation_cls(t0=start, t1=end, **dense)
-        return inside.evaluate(t)
-
-    return _without_memory, step, between
-
-
-def _chained_steps(
-    solver: Any, terms: Any, y0: PyTree[Array], args: Any, packing: Packing
-):
-    """The functions of a `Replay` of a solver whose memory is a guess."""
-    del y0
-
-    def begin(y, start, end):
-        return At(y, solver.init(terms, start, end, packing.unpack(y), args))
-
-    def step(at, start, end):
-        given = (terms, start, end, packing.unpack(at.y), args, at.memory)
-        y1, _, _, memory, _ = solver.step(*given, made_jump=False)
-        return At(packing.pack(y1), memory), ()
-
-    return begin, step, None
-
-
-#: Bytes that states kept for derivatives may take where all have their place.
-_MEMORY = 2**28
-
-
-def fits_in_memory(y: PyTree[Array], count: int) -> bool:
-    """Whether there is room for so many states like this one."""
-    return count * sum(leaf.nbytes for leaf in jax.tree.leaves(y)) <= _MEMORY
+    step = make_step(solver, terms, args, y0, "replay")
+    return Replay(step, not steps_to_outputs(solver), step.pack(y0), span, times)
 
 
 class Recording(NamedTuple):
@@ -154,11 +69,6 @@ class Recording(NamedTuple):
 
     ends: Float[Array, " bound"]
     kept: PyTree[Array]
-
-
-def steps_between(bound: int) -> int:
-    """After how many steps a state is kept, of so many that are taken at most."""
-    return min(math.isqrt(bound) + 1, bound)
 
 
 class Recorded(NamedTuple):
@@ -216,13 +126,13 @@ def replay_outputs(
         k, output, at, states = carry
         here = places[jnp.minimum(output, places.size - 1)] == k
         start, end = recorded.step(k, span)
-        if replay.between is None:
+        if not replay.interpolates:
             there, _ = replay.step(at, start, jnp.where(here, times[output], end))
             state = there.y
         else:
             there, dense = replay.step(at, start, end)
-            state = replay.between(at, start, end, dense, times[output])
-            state = replay.packing.pack(state)
+            state = replay.between(start, end, dense, times[output])
+            state = replay.solver_step.pack(state)
         # Written again and again until its output is over.
         states = states.at[output].set(state)
         at = jax.tree.map(lambda a, b: jnp.where(here, a, b), at, there)
@@ -239,7 +149,7 @@ def replay_outputs(
         buffers=lambda carry: carry[3],
         kind="lax",
     )
-    unpack = replay.packing.unpack
+    unpack = replay.solver_step.unpack
     return jax.vmap(unpack)(states[:-1]), unpack(states[-1])
 
 
@@ -251,7 +161,7 @@ def replay_steps(
     A loop of kind "lax" has forward mode; one that is "bounded" has every mode, and
     takes as long as all steps up to the bound.
     """
-    return jax.vmap(replay.packing.unpack)(_every_state(replay, recorded, kind))
+    return jax.vmap(replay.solver_step.unpack)(_every_state(replay, recorded, kind))
 
 
 def replay_all_steps(
@@ -265,12 +175,12 @@ def replay_all_steps(
         place, t = output
         start, end = recorded.step(place, replay.span)
         at = replay.begin(before[place], start, end)
-        if replay.between is None:
-            return replay.packing.unpack(replay.step(at, start, t)[0].y)
-        return replay.between(at, start, end, replay.step(at, start, end)[1], t)
+        if not replay.interpolates:
+            return replay.solver_step.unpack(replay.step(at, start, t)[0].y)
+        return replay.between(start, end, replay.step(at, start, end)[1], t)
 
     states = jax.lax.map(at_output, (recorded.of_outputs, replay.times))
-    return states, replay.packing.unpack(before[recorded.count])
+    return states, replay.solver_step.unpack(before[recorded.count])
 
 
 def _every_state(replay: Replay, recorded: Recorded, kind: Any) -> Array:
@@ -320,7 +230,7 @@ def replay_vjp(
     def closure_converted(*moving):
         replay = build(*moving)
         functions, consts = _Functions.of(replay)
-        opened[:] = [functions, replay.packing.pack]
+        opened[:] = [functions, replay.solver_step.pack]
         return _Known(consts, replay.y0, replay.span, replay.times)
 
     jaxpr, shapes = jax.make_jaxpr(closure_converted, return_shape=True)(*moving)
@@ -352,8 +262,8 @@ def replay_vjp(
 class _Functions(NamedTuple):
     """Those of a `Replay`, each of the arrays first that it closes over."""
 
-    begin: Callable[..., At]
-    step: Callable[..., tuple[At, Any]]
+    begin: Callable[..., StepState]
+    step: Callable[..., tuple[StepState, Any]]
     between: Callable[..., PyTree[Array]] | None
 
     @classmethod
@@ -363,10 +273,10 @@ class _Functions(NamedTuple):
         begin, first = closure_convert(replay.begin, *start)
         at = jax.eval_shape(replay.begin, *start)
         step, second = closure_convert(replay.step, at, *replay.span)
-        if replay.times is None or replay.between is None:
+        if replay.times is None or not replay.interpolates:
             return cls(begin, step, None), (first, second, [])
         _, dense = jax.eval_shape(replay.step, at, *replay.span)
-        inside = at, *replay.span, dense, replay.span[0]
+        inside = *replay.span, dense, replay.span[0]
         between, third = closure_convert(replay.between, *inside)
         return cls(begin, step, between), (first, second, third)
 
@@ -384,13 +294,13 @@ class _Run(NamedTuple):
     #: Which of the rest move.
     moves: _Known
 
-    def begin(self, consts: Any, y: Array, k: Array) -> At:
+    def begin(self, consts: Any, y: Array, k: Array) -> StepState:
         """Where a chain of steps sets out before step `k`."""
         # By what memory it is guessed is no matter of the step's ends.
         ends = jax.lax.stop_gradient(self.recorded.step(k, self.known.span))
         return self.functions.begin(eqx.combine(consts, self.rest)[0], y, *ends)
 
-    def step(self, consts: Any, at: At, *ends: Array) -> tuple[At, Any]:
+    def step(self, consts: Any, at: StepState, *ends: Array) -> tuple[StepState, Any]:
         """The end of a step, and what an interpolant asks for."""
         return self.functions.step(eqx.combine(consts, self.rest)[1], at, *ends)
 
@@ -403,7 +313,7 @@ class _Run(NamedTuple):
 class _Back(NamedTuple):
     """On the way back: cotangents, and the number of the next output."""
 
-    at: At
+    at: StepState
     known: _Known
     output: Array
 
@@ -454,9 +364,9 @@ def _every_step_vjp(run: _Run, kept: Array, bars: Array) -> _Known:
     return known._replace(y0=y)
 
 
-def _behind(y: Array, like: At) -> At:
+def _behind(y: Array, like: StepState) -> StepState:
     """Cotangents behind the last step of a chain, whose memory nobody reads."""
-    return At(y, jax.tree.map(jnp.zeros_like, like.memory))
+    return StepState(y, jax.tree.map(jnp.zeros_like, like.memory))
 
 
 def _begin_vjp(run: _Run, k: Array, y: Array, back: _Back) -> tuple[Array, _Known]:
@@ -469,7 +379,7 @@ def _begin_vjp(run: _Run, k: Array, y: Array, back: _Back) -> tuple[Array, _Know
 
 def _states_in_segment(
     run: _Run, y: Array, first: Array, count: Array, size: int
-) -> tuple[At, At]:
+) -> tuple[StepState, StepState]:
     """Where a segment sets out, and where every step of it does."""
     consts, span = run.known.consts, run.known.span
 
@@ -485,7 +395,7 @@ def _states_in_segment(
     return begin, jax.lax.fori_loop(0, count, one, (begin, room))[1]
 
 
-def _steps_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
+def _steps_vjp(run: _Run, k: Array, at: StepState, back: _Back) -> _Back:
     """Cotangents before step `k`, from those behind it and of the outputs inside of it.
 
     Those are by steps of their own, so that one loop serves both.
@@ -541,7 +451,7 @@ def _ends_vjp(run: _Run, k: Array, known: _Known, output: Array, ends) -> _Known
     return known._replace(span=(begin, last), times=times)
 
 
-def _step_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
+def _step_vjp(run: _Run, k: Array, at: StepState, back: _Back) -> _Back:
     """Cotangents before step `k`, which sets out `at`, from those behind it."""
     known, recorded = run.known, run.recorded
     span = recorded.step(k, known.span)
@@ -552,10 +462,10 @@ def _step_vjp(run: _Run, k: Array, at: At, back: _Back) -> _Back:
 
     ends = span if timed else ()
     (_, dense), pull = jax.vjp(step, known.consts, at, *ends)
-    output, bars, times = _outputs_vjp(run, k, (known.consts, at, dense, *ends), back)
-    consts, at_bar, dense_bar, *end_bars = bars
-    more, at_more, *ends_more = pull((back.at, dense_bar))
-    consts, at_bar = jax.tree.map(jnp.add, (consts, at_bar), (more, at_more))
+    output, bars, times = _outputs_vjp(run, k, (known.consts, dense, *ends), back)
+    consts, dense_bar, *end_bars = bars
+    more, at_bar, *ends_more = pull((back.at, dense_bar))
+    consts = jax.tree.map(jnp.add, consts, more)
     consts = jax.tree.map(jnp.add, back.known.consts, consts)
     known = back.known._replace(consts=consts, times=times)
     if timed:
@@ -575,8 +485,8 @@ def _outputs_vjp(run: _Run, k: Array, inside: Any, back: _Back):
         return back.output, bars, None
     every, span = run.known.times, run.recorded.step(k, run.known.span)
 
-    def between(t, consts, at, dense, *ends):
-        return run.between(consts, at, *(ends or span), dense, t)
+    def between(t, consts, dense, *ends):
+        return run.between(consts, *(ends or span), dense, t)
 
     def is_here(carry):
         output, _, _ = carry

@@ -8,14 +8,15 @@ from jaxtyping import Array
 
 from ..._results import nan_unless
 from ..._types import PyTree
-from ._fixed_step_loop import (
+from ._fixed_steps import (
+    GridSteps,
     scan_segments,
     segment_length,
     steps_per_segment,
     unroll_factor,
 )
-from ._fixed_stepper import Carry, Stepper
 from ._segment_schedule import Schedule
+from ._step import StepState
 
 
 #: What is said of a run that does not come back to its start.
@@ -29,7 +30,7 @@ _LOST = (
 
 @eqx.filter_custom_vjp
 def scan_reversibly(
-    y0_and_stepper: tuple[PyTree[Array], Stepper],
+    y0_and_grid: tuple[PyTree[Array], GridSteps],
     schedule: Schedule,
     meter: diffrax.AbstractProgressMeter,
     raises: bool,
@@ -40,55 +41,53 @@ def scan_reversibly(
     it is an error.
     """
     del raises
-    y0, stepper = y0_and_stepper
-    return scan_segments(stepper, y0, schedule, meter=meter)[0]
+    y0, grid = y0_and_grid
+    return scan_segments(grid, y0, schedule, meter=meter)[0]
 
 
 @scan_reversibly.def_fwd
-def _forward(perturbed, y0_and_stepper, schedule, meter, raises):
+def _forward(perturbed, y0_and_grid, schedule, meter, raises):
     del perturbed
-    kept = scan_reversibly(y0_and_stepper, schedule, meter, raises)
+    kept = scan_reversibly(y0_and_grid, schedule, meter, raises)
     return kept, jax.tree.map(lambda a: a[-1], kept)
 
 
 @scan_reversibly.def_bwd
-def _backward(last, kept_bar, perturbed, y0_and_stepper, schedule, meter, raises):
+def _backward(last, kept_bar, perturbed, y0_and_grid, schedule, meter, raises):
     del perturbed, meter
-    stepper = y0_and_stepper[1]
-    stepper_bar = jax.tree.map(
-        jnp.zeros_like, eqx.filter(stepper, eqx.is_inexact_array)
-    )
+    grid = y0_and_grid[1]
+    grid_bar = jax.tree.map(jnp.zeros_like, eqx.filter(grid, eqx.is_inexact_array))
     kept_bar = _fill_cotangents(kept_bar, last, schedule.segments)
     steps = jnp.asarray(schedule.steps)
-    inner = stepper.start(last, steps).y
+    inner = grid.start(last, steps).y
     inner_bar = jax.tree.map(jnp.zeros_like, inner)
-    carry = (inner, inner_bar, stepper_bar, steps, _sizes(inner))
-    floating, rest = eqx.partition(stepper, eqx.is_inexact_array)
+    carry = (inner, inner_bar, grid_bar, steps, _sizes(inner))
+    floating, rest = eqx.partition(grid, eqx.is_inexact_array)
 
     def state(inner, floating, n):
-        return eqx.combine(floating, rest).state(Carry(inner, None, None), n)
+        return eqx.combine(floating, rest).state(StepState(inner), n)
 
     def start(y, floating):
         return eqx.combine(floating, rest).start(y).y
 
     def segment(carry, xs):
         count, arriving = xs
-        inner, inner_bar, stepper_bar, n, sizes = carry
+        inner, inner_bar, grid_bar, n, sizes = carry
         _, pull = jax.vjp(lambda z, f: state(z, f, n), inner, floating)
-        inner_bar, stepper_bar = jax.tree.map(
-            jnp.add, (inner_bar, stepper_bar), pull(arriving)
+        inner_bar, grid_bar = jax.tree.map(
+            jnp.add, (inner_bar, grid_bar), pull(arriving)
         )
-        carry = (inner, inner_bar, stepper_bar, n, sizes)
-        return _segment_vjp(stepper, schedule.size, carry, count), None
+        carry = (inner, inner_bar, grid_bar, n, sizes)
+        return _segment_vjp(grid, schedule.size, carry, count), None
 
     xs = (steps_per_segment(schedule), kept_bar)
     carry, _ = jax.lax.scan(segment, carry, xs, reverse=True)
-    inner, inner_bar, stepper_bar, n, sizes = carry
-    first = stepper.state(Carry(inner, None, None), n)
+    inner, inner_bar, grid_bar, n, sizes = carry
+    first = grid.state(StepState(inner), n)
     _, pull = jax.vjp(start, first, floating)
     y_bar, more = pull(inner_bar)
-    bars = y_bar, jax.tree.map(jnp.add, stepper_bar, more)
-    lost = _is_lost(inner, start(y0_and_stepper[0], floating), sizes)
+    bars = y_bar, jax.tree.map(jnp.add, grid_bar, more)
+    lost = _is_lost(inner, start(y0_and_grid[0], floating), sizes)
     if raises:
         bars = eqx.error_if(bars, lost, _LOST)
     return nan_unless(bars, ~lost)
@@ -123,26 +122,26 @@ def _fill_cotangents(
     return jax.tree.unflatten(structure, filled)
 
 
-def _segment_vjp(stepper: Stepper, size: int, carry, count):
-    floating, rest = eqx.partition(stepper, eqx.is_inexact_array)
+def _segment_vjp(grid: GridSteps, size: int, carry, count):
+    floating, rest = eqx.partition(grid, eqx.is_inexact_array)
 
     def advance(y, floating, n, length):
         moving = eqx.combine(floating, rest)
-        return moving.advance(Carry(y, None, None), n, length).y
+        return moving.advance(StepState(y), n, length).y
 
     def one(carry, index):
-        y, y_bar, stepper_bar, n, sizes = carry
-        length = segment_length(stepper, index, count)
+        y, y_bar, grid_bar, n, sizes = carry
+        length = segment_length(grid, index, count)
         before = n - (1 if count is None else (index < count))
-        y = stepper.retreat(Carry(y, None, None), n, before, length).y
+        y = grid.retreat(StepState(y), n, before, length).y
         _, pull = jax.vjp(lambda y, f: advance(y, f, before, length), y, floating)
         y_bar, more = pull(y_bar)
-        stepper_bar = jax.tree.map(jnp.add, stepper_bar, more)
+        grid_bar = jax.tree.map(jnp.add, grid_bar, more)
         sizes = jax.tree.map(jnp.maximum, sizes, _sizes(y))
-        return (y, y_bar, stepper_bar, before, sizes), None
+        return (y, y_bar, grid_bar, before, sizes), None
 
     indices = None if count is None else jnp.arange(size)
-    unroll = unroll_factor(stepper, carry[0])
+    unroll = unroll_factor(grid, carry[0])
     return jax.lax.scan(one, carry, indices, length=size, unroll=unroll, reverse=True)[
         0
     ]

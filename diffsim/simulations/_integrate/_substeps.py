@@ -12,8 +12,8 @@ from ..._results import RESULTS, nan_unless
 from ..._types import PyTree
 from .._elapsed_time import Epoch
 from .._method import Method, controller_of
-from ._integrate import diffrax_outputs
-from ._plan import DiffraxPlan, Plan, RunSpec, with_minimum_step
+from ._integrate import adaptive_outputs
+from ._plan import AdaptivePlan, Plan, RunSpec, with_loop
 
 
 class _Inner(eqx.Module):
@@ -78,8 +78,9 @@ def adaptive_substeps(
     method, epoch = Method(solver, max_steps=max_steps), Epoch(0.0, dtype)
     t, length = jnp.asarray(t, dtype), jnp.asarray(length, dtype)
     controller = cast(Any, controller_of(method, dtype))
+    inner = _Inner(_Rate(terms, args))
     request = RunSpec(
-        cast(Any, _Inner(_Rate(terms, args))),
+        cast(Any, inner),
         Plan(method, None, 0),
         epoch,
         t,
@@ -88,7 +89,8 @@ def adaptive_substeps(
         diffrax.NoProgressMeter(),
     )
     end = t + length
-    side = DiffraxPlan(1, max_steps, with_minimum_step(controller, dtype))
-    run = diffrax_outputs(request, side, span=(t, end), times=end[None])
+    side = AdaptivePlan(1, max_steps, controller)
+    side = with_loop(side, method, inner.terms(), y)
+    run = adaptive_outputs(request, side, span=(t, end), times=end[None])
     state = jax.tree.map(lambda a: a[0], run.states)
     return nan_unless(state, jnp.asarray(run.result == RESULTS.successful))
