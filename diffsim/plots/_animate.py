@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._atomic_file import check_file
 from .._validation import positive
 from ..nbody import BodyAxes
 from ..pde import FieldAxes
 from ..simulations import Trajectory
+from ._axis_labels import Labels
 from ._field import draw_line, finish_lines
 from ._field_map import draw_titled_map, labels_of, map_axes, scale_of, time_title
 from ._field_series import check_one_trajectory, field_series
-from ._movie_writers import movie_writer
-from ._orbit_movie import orbit_movie
+from ._orbits import plane_components
 from ._plot_options import checked_options
 from ._slices import draw_slices, planes_of, slice_axes, three_axes, title_slices
-from ._state_lines import state_lines
 from ._style import INK, axes_or_new, color, look, module
+from ._trajectory_plot import state_lines
 
 
 if TYPE_CHECKING:
     import matplotlib.animation
+    import matplotlib.text
 
 
 #: What changes the axes to show an output.
@@ -198,3 +200,137 @@ def _state_movie(
         now.set_xdata([times[row], times[row]])
 
     return ax, update
+
+
+#: Part of the outputs that a trail is long.
+_TRAIL = 0.2
+
+
+def orbit_movie(
+    trajectory: Trajectory, ax: Any, options: dict[str, Any]
+) -> tuple[Any, Callable[[int], None]]:
+    """Axes with the paths of all times, and a function that moves the bodies."""
+    positions = np.asarray(trajectory.states.positions)
+    plane = options["plane"] or "xy"
+    if len(plane_components(plane)) == 3:
+        raise ValueError("plane must be two letters for a movie, 'xy' say, got 'xyz'")
+    across, up = plane_components(plane)
+    x, y = positions[..., across], positions[..., up]
+    unit = f" [{options['unit']}]" if options["unit"] else ""
+    words = Labels(options["labels"], ("time",))
+    ax = axes_or_new(ax, (5.6, 5.6))
+    names = trajectory.names or [""] * x.shape[1]
+    trails = []
+    for body, name in enumerate(names):
+        ink = color(body)
+        ax.plot(x[:, body], y[:, body], color=ink, linewidth=0.6, alpha=0.5)
+        [trail] = ax.plot([], [], color=ink, linewidth=1.6)
+        [dot] = ax.plot([], [], "o", color=ink, markersize=5)
+        trails += [(trail, dot, _name_beside(ax, name, ink))]
+    ax.set(xlabel=plane[0] + unit, ylabel=plane[1] + unit)
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.margins(0.08)
+    times, length = np.asarray(trajectory.times), max(2, int(_TRAIL * len(x)))
+
+    def update(row: int):
+        recent = slice(max(0, row + 1 - length), row + 1)
+        for body, (trail, dot, name) in enumerate(trails):
+            trail.set_data(x[recent, body], y[recent, body])
+            dot.set_data(x[row : row + 1, body], y[row : row + 1, body])
+            name.xy = x[row, body], y[row, body]
+        ax.set_title(words.value("time", times[row]), loc="left")
+
+    return ax, update
+
+
+def _name_beside(ax: Any, name: str, ink: str) -> "matplotlib.text.Annotation":
+    effects = module("matplotlib.patheffects")
+    return ax.annotate(
+        name,
+        (0.0, 0.0),
+        (5, 4),
+        textcoords="offset points",
+        color=ink,
+        fontsize="small",
+        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
+    )
+
+
+_VIDEO = (".mp4", ".m4v")
+#: Frames from which the colors of all are taken, and how many these are. Of twice as
+#: many a file is a fifth larger, and colors are no truer.
+_SAMPLES, _COLORS = 8, 128
+
+
+def movie_writer(
+    path: Path, fps: float | int
+) -> "matplotlib.animation.AbstractMovieWriter":
+    """The writer of a file of this name.
+
+    **Raises:** `ValueError` for another kind of file or no such folder, `RuntimeError`
+    where ffmpeg is missing.
+    """
+    animation = module("matplotlib.animation")
+    check_file("path", path)
+    if not path.absolute().parent.is_dir():
+        raise ValueError(
+            f"path must lie in a folder that exists, got {str(path)!r}; make "
+            f"{str(path.parent)!r} before"
+        )
+    kind = path.suffix.lower()
+    if kind == ".gif":
+        return _gif_writer(animation, fps)
+    if kind not in _VIDEO:
+        raise ValueError(
+            f"path must end with .gif or .mp4, got {str(path)!r}, which no writer knows"
+        )
+    if not animation.FFMpegWriter.isAvailable():
+        raise RuntimeError(
+            f"animate writes {kind} by ffmpeg, which is not installed: `conda install "
+            "ffmpeg`, or that of your system; .gif needs nothing more"
+        )
+    return animation.FFMpegWriter(fps=fps)
+
+
+def _gif_writer(
+    animation: Any, fps: float | int
+) -> "matplotlib.animation.AbstractMovieWriter":
+    """A writer whose frames share their colors."""
+    image = module("PIL.Image")
+
+    class SharedPaletteWriter(animation.PillowWriter):
+        """Matplotlib's own takes 256 colors for each frame.
+
+        What stays then changes by a shade from frame to frame and is stored again, in
+        files of twice the size.
+        """
+
+        def finish(self):
+            first, *others = _with_shared_palette(image, self._frames)
+            first.save(
+                self.outfile,
+                save_all=True,
+                append_images=others,
+                duration=int(1000 / self.fps),
+                loop=0,
+            )
+
+    return SharedPaletteWriter(fps=fps)
+
+
+def _with_shared_palette(image: Any, frames: list[Any]) -> list[Any]:
+    """Frames in the colors that cover those of all of them best."""
+    some = frames[:: max(1, len(frames) // _SAMPLES)]
+    width, height = frames[0].size
+    together = image.new("RGB", (width, height * len(some)))
+    for number, frame in enumerate(some):
+        together.paste(frame, (0, height * number))
+    palette = together.quantize(_COLORS, method=image.Quantize.MAXCOVERAGE)
+    plain = image.Dither.NONE
+    found = [x.convert("RGB").quantize(palette=palette, dither=plain) for x in frames]
+    # A color stands for all that are near, also for those of paper, which stays white.
+    colors, paper = palette.getpalette(), found[0].getpixel((0, 0))
+    colors[3 * paper : 3 * paper + 3] = together.getpixel((0, 0))
+    for frame in found:
+        frame.putpalette(colors)
+    return found

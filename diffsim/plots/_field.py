@@ -6,8 +6,14 @@ import numpy as np
 
 from ._axis_labels import Labels, plain_number
 from ._color_scales import time_colors
-from ._domain_outline import draw_sides
-from ._field_map import draw_titled_map, labels_of, map_axes, scale_of, time_title
+from ._field_map import (
+    draw_sides,
+    draw_titled_map,
+    labels_of,
+    map_axes,
+    scale_of,
+    time_title,
+)
 from ._field_series import FieldSeries, field_series
 from ._plot_options import checked_limits
 from ._style import axes_or_new, legend, look

@@ -6,8 +6,7 @@ import numpy as np
 
 from ._axis_labels import Labels
 from ._color_scales import ColorScale, color_bar
-from ._domain_outline import Plane
-from ._field_map import draw_map, labels_of, scale_of, time_title
+from ._field_map import Plane, draw_map, labels_of, scale_of, time_title
 from ._field_series import FieldSeries, field_series
 from ._plot_options import checked_options
 from ._style import axes_or_new, look, new_figure

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._color_scales import color_bar
-from ._domain_outline import draw_sides
-from ._field_map import labels_of, scale_of
+from ._field_map import draw_sides, labels_of, scale_of
 from ._field_series import FieldSeries, check_one_trajectory, field_series
 from ._style import axes_or_new, look
 
