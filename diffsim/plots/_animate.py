@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._atomic_file import check_file
-from .._validation import positive
+from .._validation import one_of, positive
 from ..nbody import BodyAxes
 from ..pde import FieldAxes
 from ..simulations import Trajectory
 from ._axis_labels import Labels
 from ._field import draw_line, finish_lines
 from ._field_map import draw_titled_map, labels_of, map_axes, scale_of, time_title
-from ._field_series import check_one_trajectory, field_series
-from ._orbits import plane_components
-from ._plot_options import checked_options
-from ._slices import draw_slices, planes_of, slice_axes, three_axes, title_slices
+from ._field_series import checked_trajectory, field_series
+from ._orbits import PLANES, label_orbits, write_beside
+from ._slices import draw_slices, planes_of, slice_axes, title_slices
 from ._style import INK, axes_or_new, color, look, module
 from ._trajectory_plot import state_lines
 
 
 if TYPE_CHECKING:
     import matplotlib.animation
-    import matplotlib.text
 
 
-#: What changes the axes to show an output.
+#: A function that changes the axes to show an output.
 Update = Callable[[int], None]
 
 
@@ -36,7 +34,6 @@ def animate(
     trajectory: Any,
     path: str | os.PathLike | None = None,
     *,
-    name: str | None = None,
     fps: float | int = 20,
     dpi: float | int = 70,
     ax: Any = None,
@@ -62,13 +59,12 @@ def animate(
         the same.
     - `path`: a file to write, a GIF by Pillow, which Matplotlib brings, or an MP4 by
         ffmpeg; None writes nothing, and the animation can be shown or saved later.
-    - `name`: of a field, as for `field`.
     - `fps`: frames a second.
     - `dpi`: pixels an inch of the file.
     - `ax`: Matplotlib axes to draw into, three of them for slices; None makes a figure.
-    - `options`: of fields `colormap`, `limits` and `labels`, as for `field`, of slices
-        also `at`; of bodies `plane`, `unit`, and `labels` for the time; of other states
-        `names` and `labels`.
+    - `options`: of fields `name`, `colormap`, `limits` and `labels`, as for `field`, of
+        slices also `at`; of bodies `plane`, `unit`, and `labels` for the time; of other
+        states `names` and `labels`.
 
     **Returns:** the animation of Matplotlib. Keep it while it is shown.
 
@@ -79,10 +75,16 @@ def animate(
     `TypeError` for another option; `RuntimeError` with what to install where ffmpeg is
     missing.
     """
-    _check(trajectory, fps, dpi)
+    checked_trajectory(trajectory, least=2)
+    fps, dpi = positive("fps", fps), positive("dpi", dpi)
     writer = None if path is None else movie_writer(Path(path), fps)
+    if isinstance(trajectory.axes, FieldAxes):
+        kinds = _line_movie, _map_movie, _slices_movie
+        draw = kinds[trajectory.axes.grid.ndim - 1]
+    else:
+        draw = _orbit_movie if isinstance(trajectory.axes, BodyAxes) else _state_movie
     with look():
-        axes, update = _movie(trajectory, name, ax, options)
+        axes, update = draw(trajectory, ax, **options)
         figure = np.ravel(axes)[0].figure
         update(0)
         if ax is None:
@@ -101,44 +103,20 @@ def animate(
     return movie
 
 
-def _check(trajectory: Any, fps: Any, dpi: Any):
-    check_one_trajectory(trajectory)
-    positive("fps", fps)
-    positive("dpi", dpi)
-    if np.size(trajectory.times) < 2:
-        raise ValueError(
-            "animate needs two times at least, got one; trajectory.plot() draws it"
-        )
-
-
-def _movie(
-    trajectory: Trajectory, name: str | None, ax: Any, options: dict[str, Any]
-) -> tuple[Any, Update]:
-    """Axes in which everything is drawn, and what shows an output there."""
-    if isinstance(trajectory.axes, FieldAxes):
-        kinds = _line_movie, _map_movie, _slices_movie
-        return kinds[trajectory.axes.grid.ndim - 1](trajectory, name, ax, options)
-    if name is not None:
-        raise ValueError(
-            f"name chooses a field, got {name!r} and a trajectory without fields, "
-            "which is drawn as one; leave it out"
-        )
-    if isinstance(trajectory.axes, BodyAxes):
-        known = ("plane", "unit", "labels")
-        return orbit_movie(trajectory, ax, checked_options("animate", options, known))
-    return _state_movie(trajectory, ax, options)
-
-
 def _line_movie(
-    trajectory: Trajectory, name: str | None, ax: Any, options: dict[str, Any]
+    trajectory: Trajectory,
+    ax: Any,
+    *,
+    name: str | None = None,
+    limits: Any = None,
+    labels: Any = None,
 ) -> tuple[Any, Update]:
-    given = checked_options("animate", options, ("limits", "labels"))
     series = field_series(trajectory, name)
-    words = labels_of(series, given["labels"])
-    low, high = series.value_range(range(len(series.states)))
-    margin = 0.05 * (high - low) or 0.5
-    room = low - margin, high + margin
-    limits = room if given["limits"] is None else given["limits"]
+    words = labels_of(series, labels)
+    if limits is None:
+        low, high = series.value_range(range(len(series.states)))
+        margin = 0.05 * (high - low) or 0.5
+        limits = low - margin, high + margin
     ax = axes_or_new(ax, (6.4, 3.8))
     line = draw_line(ax, series, 0, color=color(8))
     finish_lines(ax, series, limits, words)
@@ -151,13 +129,18 @@ def _line_movie(
 
 
 def _map_movie(
-    trajectory: Trajectory, name: str | None, ax: Any, options: dict[str, Any]
+    trajectory: Trajectory,
+    ax: Any,
+    *,
+    name: str | None = None,
+    colormap: Any = None,
+    limits: Any = None,
+    labels: Any = None,
 ) -> tuple[Any, Update]:
-    given = checked_options("animate", options, ("colormap", "limits", "labels"))
     series = field_series(trajectory, name)
-    words, rows = labels_of(series, given["labels"]), range(len(series.states))
-    scale = scale_of(series, rows, given["colormap"], given["limits"])
+    words, rows = labels_of(series, labels), range(len(series.states))
     ax = map_axes(series, ax)
+    scale = scale_of(series, rows, colormap, limits)
     image = draw_titled_map(ax, series, 0, scale, words)
 
     def update(row: int):
@@ -168,15 +151,19 @@ def _map_movie(
 
 
 def _slices_movie(
-    trajectory: Trajectory, name: str | None, ax: Any, options: dict[str, Any]
+    trajectory: Trajectory,
+    ax: Any,
+    *,
+    name: str | None = None,
+    at: Any = None,
+    colormap: Any = None,
+    limits: Any = None,
+    labels: Any = None,
 ) -> tuple[Any, Update]:
-    known = ("at", "colormap", "limits", "labels")
-    given = checked_options("animate", options, known)
     series = field_series(trajectory, name)
-    words, rows = labels_of(series, given["labels"]), range(len(series.states))
-    scale = scale_of(series, rows, given["colormap"], given["limits"])
-    planes = planes_of(series, given["at"])
-    axes = slice_axes(series) if ax is None else three_axes(ax)
+    words, rows = labels_of(series, labels), range(len(series.states))
+    planes, axes = planes_of(series, at), slice_axes(series, ax)
+    scale = scale_of(series, rows, colormap, limits)
     images = draw_slices(axes, series, 0, planes, scale, words)
 
     def update(row: int):
@@ -189,47 +176,41 @@ def _slices_movie(
 
 
 def _state_movie(
-    trajectory: Trajectory, ax: Any, options: dict[str, Any]
+    trajectory: Trajectory, ax: Any, *, names: Any = None, labels: Any = None
 ) -> tuple[Any, Update]:
-    given = checked_options("animate", options, ("names", "labels"))
-    ax = state_lines(trajectory, ax=ax, **given)
+    ax = state_lines(trajectory, ax=ax, names=names, labels=labels)
     times = np.asarray(trajectory.times)
     now = ax.axvline(times[0], color=INK, linewidth=0.8)
-
-    def update(row: int):
-        now.set_xdata([times[row], times[row]])
-
-    return ax, update
+    return ax, lambda row: now.set_xdata([times[row], times[row]])
 
 
 #: Part of the outputs that a trail is long.
 _TRAIL = 0.2
 
 
-def orbit_movie(
-    trajectory: Trajectory, ax: Any, options: dict[str, Any]
-) -> tuple[Any, Callable[[int], None]]:
+def _orbit_movie(
+    trajectory: Trajectory,
+    ax: Any,
+    *,
+    plane: str = "xy",
+    unit: str | None = None,
+    labels: Any = None,
+) -> tuple[Any, Update]:
     """Axes with the paths of all times, and a function that moves the bodies."""
+    one_of("plane", plane, PLANES)
+    across, up = ("xyz".index(letter) for letter in plane)
     positions = np.asarray(trajectory.states.positions)
-    plane = options["plane"] or "xy"
-    if len(plane_components(plane)) == 3:
-        raise ValueError("plane must be two letters for a movie, 'xy' say, got 'xyz'")
-    across, up = plane_components(plane)
     x, y = positions[..., across], positions[..., up]
-    unit = f" [{options['unit']}]" if options["unit"] else ""
-    words = Labels(options["labels"], ("time",))
+    words = Labels(labels, ("time",))
     ax = axes_or_new(ax, (5.6, 5.6))
-    names = trajectory.names or [""] * x.shape[1]
     trails = []
-    for body, name in enumerate(names):
+    for body, name in enumerate(trajectory.names or [""] * x.shape[1]):
         ink = color(body)
         ax.plot(x[:, body], y[:, body], color=ink, linewidth=0.6, alpha=0.5)
         [trail] = ax.plot([], [], color=ink, linewidth=1.6)
         [dot] = ax.plot([], [], "o", color=ink, markersize=5)
-        trails += [(trail, dot, _name_beside(ax, name, ink))]
-    ax.set(xlabel=plane[0] + unit, ylabel=plane[1] + unit)
-    ax.set_aspect("equal", adjustable="datalim")
-    ax.margins(0.08)
+        trails += [(trail, dot, write_beside(ax, np.zeros(2), name, ink))]
+    label_orbits(ax, plane, f" [{unit}]" if unit else "")
     times, length = np.asarray(trajectory.times), max(2, int(_TRAIL * len(x)))
 
     def update(row: int):
@@ -243,20 +224,6 @@ def orbit_movie(
     return ax, update
 
 
-def _name_beside(ax: Any, name: str, ink: str) -> "matplotlib.text.Annotation":
-    effects = module("matplotlib.patheffects")
-    return ax.annotate(
-        name,
-        (0.0, 0.0),
-        (5, 4),
-        textcoords="offset points",
-        color=ink,
-        fontsize="small",
-        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
-    )
-
-
-_VIDEO = (".mp4", ".m4v")
 #: Frames from which the colors of all are taken, and how many these are. Of twice as
 #: many a file is a fifth larger, and colors are no truer.
 _SAMPLES, _COLORS = 8, 128
@@ -272,18 +239,13 @@ def movie_writer(
     """
     animation = module("matplotlib.animation")
     check_file("path", path)
+    # Else it is missed when all frames are drawn.
     if not path.absolute().parent.is_dir():
-        raise ValueError(
-            f"path must lie in a folder that exists, got {str(path)!r}; make "
-            f"{str(path.parent)!r} before"
-        )
+        raise ValueError(f"path must lie in a folder that exists, got {str(path)!r}")
     kind = path.suffix.lower()
+    one_of("the ending of path", kind, (".gif", ".mp4", ".m4v"))
     if kind == ".gif":
         return _gif_writer(animation, fps)
-    if kind not in _VIDEO:
-        raise ValueError(
-            f"path must end with .gif or .mp4, got {str(path)!r}, which no writer knows"
-        )
     if not animation.FFMpegWriter.isAvailable():
         raise RuntimeError(
             f"animate writes {kind} by ffmpeg, which is not installed: `conda install "
@@ -326,11 +288,11 @@ def _with_shared_palette(image: Any, frames: list[Any]) -> list[Any]:
     for number, frame in enumerate(some):
         together.paste(frame, (0, height * number))
     palette = together.quantize(_COLORS, method=image.Quantize.MAXCOVERAGE)
-    plain = image.Dither.NONE
-    found = [x.convert("RGB").quantize(palette=palette, dither=plain) for x in frames]
+    plain = {"palette": palette, "dither": image.Dither.NONE}
+    frames = [frame.convert("RGB").quantize(**plain) for frame in frames]
     # A color stands for all that are near, also for those of paper, which stays white.
-    colors, paper = palette.getpalette(), found[0].getpixel((0, 0))
+    colors, paper = palette.getpalette(), frames[0].getpixel((0, 0))
     colors[3 * paper : 3 * paper + 3] = together.getpixel((0, 0))
-    for frame in found:
+    for frame in frames:
         frame.putpalette(colors)
-    return found
+    return frames

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import instance, one_of
 
-#: Fields whose name is no label.
+
+#: Labels of fields whose name is none.
 _WRITTEN = {
     "u_t": "∂u/∂t",
     "psi_real": "Re ψ",
@@ -17,24 +19,13 @@ _WRITTEN = {
 
 
 class Labels:
-    """Labels by name; `labels` are the user's, as "temperature [K]".
+    """Labels by name; those of the user, as "temperature [K]", replace ours."""
 
-    **Raises:** `ValueError` for a label of what is not drawn.
-    """
-
-    def __init__(self, labels: Any, known: Sequence[str]):
-        if not (labels is None or isinstance(labels, Mapping)):
-            raise ValueError(
-                f"labels must be a dictionary by name, {{{known[-1]!r}: '...'}} say, "
-                f"got {labels!r:.60}"
-            )
-        self._given = dict(labels or {})
+    def __init__(self, labels: Any, drawn: Sequence[str]):
+        example = f"{{{drawn[-1]!r}: 'its label'}}"
+        self._given = dict(instance("labels", labels or {}, Mapping, example))
         for name in self._given:
-            if name not in known:
-                raise ValueError(
-                    f"labels has {name!r}, which is not drawn; it may have "
-                    f"{', '.join(dict.fromkeys(known))}"
-                )
+            one_of("a name in labels", name, drawn)
 
     def __getitem__(self, name: str) -> str:
         if name in self._given:
@@ -44,18 +35,14 @@ class Labels:
     def value(self, name: str, number: Any) -> str:
         """A place or a time in words: "t = 2.5 s" where its label is "t [s]"."""
         label, unit = self[name], ""
-        found = re.fullmatch(r"(.*?)\s*\[(.*)\]", label)
-        if found:
-            label, unit = found[1], f" {found[2]}"
+        if match := re.fullmatch(r"(.*?)\s*\[(.*)\]", label):
+            label, unit = match[1], f" {match[2]}"
         return f"{label} = {plain_number(number)}{unit}"
 
 
 def plain_number(number: Any) -> str:
     """Up to four digits, as a person writes them."""
-    return (
-        np.format_float_positional(
-            float(f"{float(number):.4g}"), trim="-", min_digits=0
-        )
-        if 1e-3 <= abs(number) < 1e5 or not number
-        else f"{float(number):.4g}"
-    )
+    rounded = float(f"{float(number):.4g}")
+    if number and not 1e-3 <= abs(number) < 1e5:
+        return f"{rounded:.4g}"
+    return np.format_float_positional(rounded, trim="-", min_digits=0)

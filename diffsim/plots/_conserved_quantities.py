@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import nbody, pde, verify
-from ..simulations import Trajectory
+from .._validation import instance
+from ._field_series import checked_trajectory
 from ._series import draw_floor, ink, legend_above
 from ._style import axes_or_new, dash
 
@@ -67,40 +68,24 @@ def conservation(
     **Limits:** a quantity is drawn whether forces, sources and boundaries let it stay
     or not: `nbody.energy` stays under `Gravity` alone (convenience).
     """
-    if not isinstance(trajectory, Trajectory):
-        raise ValueError(
-            "trajectory must be what simulate returned, got "
-            f"{type(trajectory).__name__}"
-        )
-    if np.size(trajectory.times) < 2:
-        raise ValueError(
-            "trajectory must have two times at least, got "
-            f"{np.size(trajectory.times)}; run simulate at the epoch and later"
-        )
-    drifts = _drifts(trajectory, simulation, quantities)
-    ax = axes_or_new(ax, (4.8, 3.2))
-    _draw(ax, np.asarray(trajectory.times), drifts)
-    ax.set(xlabel=label, ylabel="relative change")
-    return ax
-
-
-def _drifts(
-    trajectory: Trajectory, simulation: Any, quantities: Any
-) -> dict[str, np.ndarray]:
+    times = np.asarray(checked_trajectory(trajectory, least=2).times)
     if quantities is not None:
-        return {
+        drifts = {
             name: np.asarray(verify.relative_drift(quantity, trajectory))
             for name, quantity in quantities.items()
         }
-    if isinstance(simulation, nbody.NBody):
-        return _nbody_drifts(trajectory.states, simulation)
-    if isinstance(simulation, pde.Evolution | pde.IncompressibleFlow):
-        return _field_drifts(trajectory.states, simulation)
-    raise ValueError(
-        "simulation must be an NBody, an Evolution or an IncompressibleFlow, got "
-        f"{type(simulation).__name__}; name what it conserves: "
-        "quantities={'energy': energy}"
-    )
+    elif isinstance(simulation, nbody.NBody):
+        drifts = _nbody_drifts(trajectory.states, simulation)
+    else:
+        kinds = pde.Evolution | pde.IncompressibleFlow
+        example = "an NBody or an Evolution, or be named by quantities={'energy': f}"
+        instance("simulation", simulation, kinds, example)
+        drifts = _field_drifts(trajectory.states, simulation)
+    ax = axes_or_new(ax, (4.8, 3.2))
+    # The first output is where the change is counted from.
+    _draw(ax, times[1:], {name: drift[1:] for name, drift in drifts.items()})
+    ax.set(xlabel=label, ylabel="relative change")
+    return ax
 
 
 def _nbody_drifts(states: Any, system: nbody.NBody) -> dict[str, np.ndarray]:
@@ -123,13 +108,12 @@ def _field_drifts(states: Any, simulation: Any) -> dict[str, np.ndarray]:
     channels = sums.shape[1]
     names = [f"integral of channel {i}" for i in range(channels)]
     names = ["integral"] if channels == 1 else names
-    found = {name: _drift(sums[:, i], sizes[:, i]) for i, name in enumerate(names)}
+    drifts = {name: _drift(sums[:, i], sizes[:, i]) for i, name in enumerate(names)}
     try:
-        energy = pde.energy(simulation, states)
+        return {"energy": _drift(pde.energy(simulation, states)), **drifts}
     except ValueError:
         # The states fit, as they had integrals: it is the equation that has none.
-        return found
-    return {"energy": _drift(energy), **found}
+        return drifts
 
 
 def _drift(values: Any, sizes: Any = None) -> np.ndarray:
@@ -143,33 +127,26 @@ def _drift(values: Any, sizes: Any = None) -> np.ndarray:
 
 
 def _draw(ax: Any, times: np.ndarray, drifts: dict[str, np.ndarray]):
-    # The first output is where the change is counted from.
-    times, drifts = times[1:], {name: d[1:] for name, d in drifts.items()}
     changes = np.concatenate(list(drifts.values()))
     epsilon = np.finfo(np.result_type(*drifts.values(), np.float32)).eps
-    seen = changes[changes > 0]
-    least = min(epsilon, seen.min() if seen.size else epsilon)
+    least = np.min(changes, where=changes > 0, initial=epsilon)
     floor = 10.0 ** (np.floor(np.log10(least)) - 1)
     ax.set_yscale("log")
-    _, known = ax.get_legend_handles_labels()
-    drawn = len([label for label in known if label != _EPSILON])
-    for number, (name, drift) in enumerate(drifts.items(), drawn):
+    _, labels = ax.get_legend_handles_labels()
+    first = len([label for label in labels if label != _EPSILON])
+    for number, (name, drift) in enumerate(drifts.items(), first):
         shown = np.where(drift == 0, floor, drift)
         line = {"color": ink(number), "linestyle": dash(number), "linewidth": 1.1}
         ax.plot(times, shown, label=name, clip_on=False, **line)
-    if _EPSILON not in known:
+    if _EPSILON not in labels:
         draw_floor(ax, epsilon, _EPSILON)
     legend_above(ax, columns=2)
     if np.any(changes == 0):
-        _mark_zero(ax, floor)
-
-
-def _mark_zero(ax: Any, floor: float):
-    """Put the lower edge, which stands for zero, among the ticks."""
-    ax.set_ylim(bottom=floor)
-    lowest, highest = (round(np.log10(end)) for end in (floor, ax.get_ylim()[1]))
-    step = max(1, round((highest - lowest) / 5))
-    exponents = range(lowest + step, highest + 1, step)
-    ticks = [floor, *(10.0**exponent for exponent in exponents)]
-    ax.set_yticks(ticks, ["0", *(f"$10^{{{exponent}}}$" for exponent in exponents)])
-    ax.minorticks_off()
+        # The lower edge, which stands for zero, is among the ticks.
+        ax.set_ylim(bottom=floor)
+        lowest, highest = (round(np.log10(end)) for end in (floor, ax.get_ylim()[1]))
+        step = max(1, round((highest - lowest) / 5))
+        exponents = range(lowest + step, highest + 1, step)
+        ticks = [floor, *(10.0**exponent for exponent in exponents)]
+        ax.set_yticks(ticks, ["0", *(f"$10^{{{exponent}}}$" for exponent in exponents)])
+        ax.minorticks_off()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import instance
 from ..verify import Convergence
 from ._series import draw_floor, ink, legend_above
 from ._style import axes_or_new, dash, marker, module
@@ -48,54 +49,45 @@ def convergence(
         Matplotlib is missing.
     """
     several = found if isinstance(found, Mapping) else {"": found}
-    _check(several)
+    example = "verify.convergence returns, or a dict of these"
+    for curve in several.values():
+        instance("found", curve, Convergence, example)
     ax = axes_or_new(ax, (4.4, 3.6))
     ax.set(xscale="log", yscale="log")
-    for number, (name, one) in enumerate(several.items()):
-        _draw(ax, one, name=name, number=number)
+    for number, (name, curve) in enumerate(several.items()):
+        _draw(ax, curve, name=name, number=number)
     # Once for all that have the same.
-    for floor in {one.floor for one in several.values() if np.any(_lost(one))}:
+    for floor in {curve.floor for curve in several.values() if np.any(_lost(curve))}:
         draw_floor(ax, floor, "rounding")
-    _choose_step_ticks(ax)
+    # Steps seldom span a decade, and all nine ticks would overlap.
+    ticker = module("matplotlib.ticker")
+    ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     ax.set(xlabel=label, ylabel="relative error")
     legend_above(ax, columns=1)
     return ax
 
 
-def _choose_step_ticks(ax: Any):
-    """Ticks at 1, 2 and 5: steps seldom span a decade, and all nine would overlap."""
-    ticker = module("matplotlib.ticker")
-    ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
+def _lost(curve: Convergence) -> np.ndarray:
+    """Which errors rounding makes meaningless."""
+    return ~(np.asarray(curve.errors) > curve.floor)
 
 
-def _check(several: Mapping[str, Any]):
-    for one in several.values() or (several,):
-        if not isinstance(one, Convergence):
-            raise ValueError(
-                "found must be a verify.Convergence or a dict from labels to one or "
-                f"more of them, got {type(one).__name__}"
-            )
-
-
-def _lost(one: Convergence) -> np.ndarray:
-    return ~(np.asarray(one.errors) > one.floor)
-
-
-def _draw(ax: Any, one: Convergence, *, name: str, number: int):
-    h, errors, lost = np.asarray(one.steps), np.asarray(one.errors), _lost(one)
-    order = "order unknown" if np.isnan(one.order) else f"order {one.order:.2f}"
+def _draw(ax: Any, curve: Convergence, *, name: str, number: int):
+    h, errors, lost = np.asarray(curve.steps), np.asarray(curve.errors), _lost(curve)
+    known = not np.isnan(curve.order)
+    order = f"order {curve.order:.2f}" if known else "order unknown"
     # A method that is exact has an error of zero, which no logarithm shows.
-    shown = np.maximum(errors, one.floor * 1e-3)
+    shown = np.maximum(errors, curve.floor * 1e-3)
     color, style = ink(number), marker(number)
     points = {"color": color, "markersize": 4.5, "linestyle": "none"}
     ax.plot(h[lost], shown[lost], style, markerfacecolor="white", **points)
     line = {"color": color, "linewidth": 1.0, "linestyle": dash(number)}
-    if not np.isnan(one.order):
-        middle = np.mean(np.log(errors[~lost]) - one.order * np.log(h[~lost]))
+    if known:
+        middle = np.mean(np.log(errors[~lost]) - curve.order * np.log(h[~lost]))
         ends = np.array([h[~lost].min(), h[~lost].max()])
-        ax.plot(ends, np.exp(middle) * ends**one.order, **line)
+        ax.plot(ends, np.exp(middle) * ends**curve.order, **line)
     # The legend shows what points and line have in common.
     ax.plot(h[~lost], errors[~lost], style, **points)
     words = f"{name}, {order}" if name else order

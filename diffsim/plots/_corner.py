@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._parameter_selection import leaf_indices
+from .._validation import finite, positive
 from ._style import INK, dash, look, module, new_figure
 
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-#: How far the axes reach, in standard deviations of the widest outcome.
+#: Reach of the axes, in standard deviations of the widest outcome.
 _REACH = 3.2
 #: Characters that fit beside a panel.
 _WIDTH = 15
@@ -43,6 +44,9 @@ class _Scale(NamedTuple):
     exponent: np.ndarray
     reach: np.ndarray
     labels: Sequence[str]
+
+    def shown(self, value: np.ndarray, which: Any) -> np.ndarray:
+        return (value - self.origin[which]) / 10.0 ** self.exponent[which]
 
 
 def corner(
@@ -101,21 +105,18 @@ def corner(
         samples of a posterior are for the package `corner`.
     """
     outcomes = outcome if isinstance(outcome, Mapping) else {None: outcome}
-    _check_outcomes(outcomes)
-    first = next(iter(outcomes.values()))
-    drawn = _drawn(first.names, names)
-    units = _each("units", 1.0 if units is None else units, len(drawn))
-    if not np.all(units > 0):
-        raise ValueError(
-            f"units must be positive, got {units.min()}; everything is divided by them"
-        )
-    truths = None if truths is None else _each("truths", truths, len(drawn))
-    clouds = _clouds(outcomes, [first.names[i] for i in drawn], units, truths)
-    labels = [first.names[i] for i in drawn] if labels is None else labels
-    if len(labels) != len(drawn):
-        raise ValueError(
-            f"labels must be one a parameter, got {len(labels)} for {len(drawn)}"
-        )
+    first, *_ = outcomes.values()
+    paths = list(first.names)
+    if names is not None:
+        paths = [paths[i] for i in leaf_indices(paths, names)]
+    units = positive("units", finite("units", 1.0 if units is None else units))
+    units = np.broadcast_to(np.asarray(units, float), len(paths))
+    if truths is not None:
+        truths = finite("truths", truths)
+        truths = np.broadcast_to(np.asarray(truths, float), len(paths))
+    labels = paths if labels is None else labels
+    labels = [label for label, _ in zip(labels, paths, strict=True)]
+    clouds = _clouds(outcomes, paths, units, truths)
     scale = _scale(clouds, truths, labels)
     grid = _grid(ax, labels)
     _draw(grid, clouds, scale, marked=truths is not None)
@@ -133,9 +134,9 @@ def _grid(ax: Any, labels: Sequence[str]) -> "npt.NDArray[np.object_]":
         with look():
             return ax.subplots(count, count, squeeze=False)
     grid = np.asarray(ax, object)
-    # Of one parameter a pair of axes is enough.
+    # One pair of axes is enough for one parameter.
     grid = grid.reshape(1, 1) if grid.ndim == 0 else grid
-    if grid.shape != (count, count) or not all(hasattr(x, "plot") for x in grid.flat):
+    if grid.shape != (count, count):
         raise ValueError(
             f"ax must be an empty figure, or axes of shape ({count}, {count}), got "
             f"{type(ax).__name__} of shape {grid.shape}"
@@ -143,73 +144,33 @@ def _grid(ax: Any, labels: Sequence[str]) -> "npt.NDArray[np.object_]":
     return grid
 
 
-def _check_outcomes(outcomes: Any):
-    for outcome in outcomes.values() or (outcomes,):
-        if not (hasattr(outcome, "names") and hasattr(outcome, "covariance")):
-            raise ValueError(
-                "outcome must be a Fit, a Fisher, or a dict from labels to one or more "
-                f"of these, got {type(outcome).__name__}"
-            )
-        shape = np.shape(outcome.covariance)
-        if len(shape) != 2:
-            raise ValueError(
-                f"outcome must be one, got a batch with covariances of shape {shape}; "
-                "take one of them by jax.tree.map(lambda x: x[0], outcome)"
-            )
-
-
-def _drawn(known: Sequence[str], names: Any) -> list[int]:
-    found = list(range(len(known))) if names is None else leaf_indices(known, names)
-    if not found:
-        raise ValueError("names must choose one parameter at least, got none")
-    return found
-
-
-def _each(name: str, given: Any, count: int) -> np.ndarray:
-    wanted = f"{name} must be a number or one for each of the {count} parameters drawn"
-    try:
-        numbers = np.asarray(given, float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{wanted}, got {given!r:.60}") from error
-    if numbers.shape not in ((), (count,)):
-        raise ValueError(f"{wanted}, got shape {numbers.shape}")
-    if not np.all(np.isfinite(numbers)):
-        raise ValueError(f"{name} must be finite, got {given!r:.60}")
-    return np.broadcast_to(numbers, count)
-
-
 def _clouds(
     outcomes: Mapping[Any, Any], names: list[str], units: np.ndarray, truths
 ) -> list[_Cloud]:
     clouds: list[_Cloud] = []
     for number, (label, outcome) in enumerate(outcomes.items()):
-        where = [_place(outcome, name) for name in names]
-        covariance = np.asarray(outcome.covariance)[np.ix_(where, where)]
+        covariance = np.asarray(outcome.covariance)
+        if covariance.ndim != 2:
+            raise ValueError(
+                "outcome must be one, got a batch; one of them is "
+                "jax.tree.map(lambda x: x[0], outcome)"
+            )
+        where = [outcome.names.index(name) for name in names]
+        covariance = covariance[np.ix_(where, where)]
+        for name, variance in zip(names, np.diagonal(covariance), strict=True):
+            if not 0 < variance < np.inf:
+                raise ValueError(
+                    f"{name} has no finite error bar; leave it out by names=[...], or "
+                    "fix it before: fisher.fix(...)"
+                )
         covariance = covariance / units[:, None] / units[None, :]
-        _check_finite(names, covariance)
         center = clouds[0].center if clouds else truths
         if hasattr(outcome, "values"):
             center = np.asarray(outcome.values)[where] / units
         center = np.zeros(len(names)) if center is None else center
-        look = _INKS[number % len(_INKS)], dash(number)
-        clouds.append(_Cloud(label, center, covariance, *look))
+        style = _INKS[number % len(_INKS)], dash(number)
+        clouds.append(_Cloud(label, center, covariance, *style))
     return clouds
-
-
-def _place(outcome: Any, name: str) -> int:
-    if name not in outcome.names:
-        raise ValueError(f"all outcomes must have the parameter {name!r}; one has not")
-    return outcome.names.index(name)
-
-
-def _check_finite(names: list[str], covariance: np.ndarray):
-    variance = np.diagonal(covariance)
-    for name, v in zip(names, variance, strict=True):
-        if not (np.isfinite(v) and v > 0):
-            raise ValueError(
-                f"{name} has no finite error bar; leave it out by names=[...], or fix "
-                "it before: fisher.fix(...)"
-            )
 
 
 def _scale(clouds: list[_Cloud], truths, labels: Sequence[str]) -> _Scale:
@@ -224,43 +185,33 @@ def _scale(clouds: list[_Cloud], truths, labels: Sequence[str]) -> _Scale:
 
 
 def _draw(grid: Any, clouds: list[_Cloud], scale: _Scale, *, marked: bool):
-    count, figure = len(scale.labels), grid[0, 0].figure
-    for row in range(count):
-        for column in range(count):
-            axes = grid[row, column]
-            if column > row:
-                axes.set_visible(False)
-                continue
-            _dress(axes, scale, row, column)
-            if marked:
-                _mark(axes, diagonal=row == column)
-            for cloud in clouds:
-                if row == column:
-                    _draw_density(axes, cloud, scale, row)
-                else:
-                    _draw_ellipses(axes, cloud, scale, (column, row))
+    figure = grid[0, 0].figure
+    mark = {"color": INK, "linewidth": 0.7, "linestyle": (0, (4, 3)), "alpha": 0.7}
+    for (row, column), axes in np.ndenumerate(grid):
+        if column > row:
+            axes.set_visible(False)
+            continue
+        _dress(axes, scale, row, column)
+        if marked:
+            axes.axvline(0, **mark)
+        if marked and row != column:
+            axes.axhline(0, **mark)
+        for cloud in clouds:
+            if row == column:
+                _draw_density(axes, cloud, scale, row)
+            else:
+                _draw_ellipses(axes, cloud, scale, (column, row))
     figure.align_labels()
     handles = grid[0, 0].get_legend_handles_labels()
     if handles[1]:
         figure.legend(*handles, loc="upper right", frameon=False, fontsize="large")
 
 
-def _mark(axes: Any, *, diagonal: bool):
-    line = {"color": INK, "linewidth": 0.7, "linestyle": (0, (4, 3)), "alpha": 0.7}
-    axes.axvline(0, **line)
-    if not diagonal:
-        axes.axhline(0, **line)
-
-
-def _shown(scale: _Scale, value: np.ndarray, which: Any) -> np.ndarray:
-    return (value - scale.origin[which]) / 10.0 ** scale.exponent[which]
-
-
 def _draw_density(axes: Any, cloud: _Cloud, scale: _Scale, which: int):
     sd = cloud.stderr[which]
     x = cloud.center[which] + sd * np.linspace(-4, 4, 161)
     height = np.exp(-0.5 * np.square((x - cloud.center[which]) / sd))
-    x = _shown(scale, x, which)
+    x = scale.shown(x, which)
     style = {"color": cloud.ink, "linestyle": cloud.dash}
     axes.plot(x, height, linewidth=1.1, label=cloud.label, **style)
     axes.fill_between(x, height, color=cloud.ink, alpha=0.15, linewidth=0)
@@ -270,14 +221,15 @@ def _draw_ellipses(axes: Any, cloud: _Cloud, scale: _Scale, pair: tuple[int, int
     which = np.array(pair)
     block = cloud.covariance[np.ix_(which, which)]
     sd = np.sqrt(np.diagonal(block))
-    # Of the correlation: two units may differ by more digits than a float has.
+    # The root is that of the correlation: two units may differ by more digits than
+    # a float has.
     correlation = block / np.outer(sd, sd) + 1e-14 * np.eye(2)
     root = sd[:, None] * np.linalg.cholesky(correlation)
     angle = np.linspace(0, 2 * np.pi, 121)
     circle = root @ np.stack([np.cos(angle), np.sin(angle)])
     for reach, depth in ((2, 0.12), (1, 0.3)):
         outline = cloud.center[which, None] + reach * circle
-        x, y = _shown(scale, outline.T, which).T
+        x, y = scale.shown(outline.T, which).T
         axes.fill(x, y, facecolor=cloud.ink, alpha=depth, linewidth=0)
         axes.plot(x, y, color=cloud.ink, linestyle=cloud.dash, linewidth=0.8)
 

@@ -5,7 +5,7 @@ import numpy as np
 from ..pde import FieldAxes, FourierBasis
 
 
-#: What a flow has beside its channels.
+#: Names of fields that are derived from channels.
 SPEED, VORTICITY, PROBABILITY = "speed", "vorticity", "probability_density"
 _WAVE_FUNCTION = ("psi_real", "psi_imag")
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import one_of
 from ._axis_labels import Labels, plain_number
 from ._color_scales import time_colors
 from ._field_map import (
@@ -15,7 +16,6 @@ from ._field_map import (
     time_title,
 )
 from ._field_series import FieldSeries, field_series
-from ._plot_options import checked_limits
 from ._style import axes_or_new, legend, look
 
 
@@ -84,60 +84,41 @@ def field(
     series = field_series(source, name, grid)
     words = labels_of(series, labels)
     ndim = series.place.grid.ndim
-    if ndim == 3:
-        raise ValueError(
-            "field draws lines and maps in one and two dimensions, got three; "
-            "plots.slices draws the middle planes"
-        )
+    one_of("the dimensions of a field", ndim, (1, 2), "plots.slices draws three")
     with look():
-        if ndim == 1:
-            times = time if np.ndim(time) else [time]
-            rows = [series.row(t) for t in times]
-            return _lines(
-                series, rows, ax=ax, colormap=colormap, limits=limits, words=words
-            )
-        row = series.row(time)
-        scale = scale_of(series, [row], colormap, limits)
-        ax = map_axes(series, ax)
-        draw_titled_map(ax, series, row, scale, words)
+        if ndim == 2:
+            row = series.row(time)
+            scale = scale_of(series, [row], colormap, limits)
+            ax = map_axes(series, ax)
+            draw_titled_map(ax, series, row, scale, words)
+            return ax
+        rows = [series.row(t) for t in (time if np.ndim(time) else [time])]
+        ax = axes_or_new(ax, (6.4, 3.8))
+        several = len(rows) > 1
+        # Darker to lighter with time.
+        for row, ink in zip(rows, time_colors(len(rows), colormap), strict=True):
+            label = plain_number(series.time(row)) if several else None
+            draw_line(ax, series, row, color=ink, label=label)
+        finish_lines(ax, series, limits, words)
+        if several:
+            legend(ax, title=words["time"])
+        else:
+            ax.set_title(time_title(series, rows[0], words), loc="left")
         return ax
-
-
-def _lines(
-    series: FieldSeries,
-    rows: list[int],
-    *,
-    ax: Any,
-    colormap: Any,
-    limits: Any,
-    words: Labels,
-) -> "matplotlib.axes.Axes":
-    """A line for each output, darker to lighter with time."""
-    ax = axes_or_new(ax, (6.4, 3.8))
-    several = len(rows) > 1
-    for row, ink in zip(rows, time_colors(len(rows), colormap), strict=True):
-        label = plain_number(series.time(row)) if several else None
-        draw_line(ax, series, row, color=ink, label=label)
-    finish_lines(ax, series, limits, words)
-    if several:
-        legend(ax, title=words["time"])
-    else:
-        ax.set_title(time_title(series, rows[0], words), loc="left")
-    return ax
 
 
 def draw_line(
     ax: Any, series: FieldSeries, row: int, **options: Any
 ) -> "matplotlib.lines.Line2D":
-    """One field over the centers of its cells; returns the line."""
+    """Draw one field over the centers of its cells."""
     [line] = ax.plot(series.along(0), series.at(row), linewidth=1.4, **options)
     return line
 
 
 def finish_lines(ax: Any, series: FieldSeries, limits: Any, words: Labels):
-    """Walls, labels and limits of lines over x."""
+    """Set walls, labels and limits of lines over x."""
     low, high = series.corners
     ax.set(xlim=(low[0], high[0]), xlabel=words["x"], ylabel=words[series.name])
     if limits is not None:
-        ax.set_ylim(*checked_limits(limits))
+        ax.set_ylim(*limits)
     draw_sides(ax, series, (0,))

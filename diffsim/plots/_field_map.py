@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..pde import FieldAxes
 from ._axis_labels import Labels
 from ._color_scales import ColorScale, color_bar, color_scale
 from ._derived_fields import VORTICITY, known_names
@@ -16,11 +15,6 @@ from ._style import INK, axes_or_new
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.image
-
-
-#: Sides at which a value of the field is prescribed, drawn as thick walls.
-_PRESCRIBED = {"Dirichlet", "NoSlip"}
-_OPEN = {"Inflow", "Outflow"}
 
 
 class Plane(NamedTuple):
@@ -40,9 +34,6 @@ class Plane(NamedTuple):
         return (field if self.layer is None else field.take(self.layer, self.normal)).T
 
 
-_PLANE = Plane()
-
-
 def labels_of(series: FieldSeries, labels: Any) -> Labels:
     """Labels of a field, its axes and the time."""
     axes = tuple("xyz"[: series.place.grid.ndim])
@@ -58,15 +49,12 @@ def scale_of(
     it: beside those colors end where 99 % do, and the bar says so.
     """
     low, high = series.value_range(rows)
-    if limits is None and series.name == VORTICITY and _has_layers(series.place):
-        most = series.magnitude(rows, 0.99)
-        limits = (-most, most) if most > 0 else None
+    if limits is None and series.name == VORTICITY:
+        sides = {side for pair in series.place.boundary for side in pair}
+        if series.place.solid is not None or "NoSlip" in sides:
+            most = series.magnitude(rows, 0.99)
+            limits = (-most, most) if most > 0 else None
     return color_scale(low, high, colormap, limits)
-
-
-def _has_layers(place: FieldAxes) -> bool:
-    sides = {side for pair in place.boundary for side in pair}
-    return place.solid is not None or "NoSlip" in sides
 
 
 def draw_map(
@@ -76,9 +64,9 @@ def draw_map(
     *,
     scale: ColorScale,
     labels: Labels,
-    plane: Plane = _PLANE,
+    plane: Plane = Plane(),  # noqa: B008
 ) -> "matplotlib.image.AxesImage":
-    """An image between the corners of the grid, with walls and obstacle; returns it."""
+    """Draw an image between the corners of the grid, with walls and obstacle."""
     across, up = plane.across, plane.up
     low, high = series.corners
     image = axes.imshow(
@@ -100,7 +88,7 @@ def draw_map(
 def draw_titled_map(
     axes: Any, series: FieldSeries, row: int, scale: ColorScale, labels: Labels
 ) -> "matplotlib.image.AxesImage":
-    """A map of a plane field with its time above and its colors beside; the image."""
+    """Draw a map of a plane field with its time above and its colors beside."""
     image = draw_map(axes, series, row, scale=scale, labels=labels)
     axes.set_title(time_title(series, row, labels), loc="left")
     color_bar(image, axes, scale, labels[series.name])
@@ -129,32 +117,30 @@ def draw_sides(axes: Any, series: FieldSeries, drawn: tuple[int, ...]):
     nothing is drawn where the domain is periodic.
     """
     for axis, line in zip(drawn, (axes.axvline, axes.axhline), strict=False):
-        for name, place in zip(
+        for name, corner in zip(
             series.place.boundary[axis], series.corners, strict=True
         ):
             if name == "Periodic":
                 continue
             # Half of a line at the rim is cut off.
-            width = 5.0 if name in _PRESCRIBED else 2.4
-            dashes = (0, (4, 3)) if name in _OPEN else "-"
-            line(place[axis], color=INK, linewidth=width, linestyle=dashes, zorder=3)
+            width = 5.0 if name in ("Dirichlet", "NoSlip") else 2.4
+            dashes = (0, (4, 3)) if name in ("Inflow", "Outflow") else "-"
+            line(corner[axis], color=INK, linewidth=width, linestyle=dashes, zorder=3)
 
 
 def draw_obstacle(axes: Any, series: FieldSeries, plane: Plane):
     """Fill cells that are half solid or more, with an outline where they are half."""
     if series.place.solid is None:
         return
-    solid = plane.of(np.asarray(series.place.solid, float))
-    # Centers of cells end before the walls, which an obstacle may touch.
-    solid = np.pad(solid, 1, mode="edge")
-    places = [_beyond(series.along(axis)) for axis in (plane.across, plane.up)]
-    if solid.max() > 0.5:
-        axes.contourf(*places, solid, [0.5, np.inf], colors=["#9a9a9a"], zorder=2.5)
-        axes.contour(*places, solid, [0.5], colors=[INK], linewidths=1.2, zorder=2.6)
-
-
-def _beyond(centers: np.ndarray) -> np.ndarray:
-    """Centers of cells with one more at either end."""
-    if centers.size == 1:
-        return centers[0] + np.array([-1.0, 0.0, 1.0])
-    return np.r_[2 * centers[0] - centers[1], centers, 2 * centers[-1] - centers[-2]]
+    # Centers of cells end before the walls, which an obstacle may touch: one more at
+    # either end.
+    solid = np.pad(plane.of(np.asarray(series.place.solid, float)), 1, mode="edge")
+    if solid.max() <= 0.5:
+        return
+    places = []
+    for axis in (plane.across, plane.up):
+        centers = series.along(axis)
+        step = centers[1] - centers[0] if centers.size > 1 else 1.0
+        places.append(np.r_[centers[0] - step, centers, centers[-1] + step])
+    axes.contourf(*places, solid, [0.5, np.inf], colors=["#9a9a9a"], zorder=2.5)
+    axes.contour(*places, solid, [0.5], colors=[INK], linewidths=1.2, zorder=2.6)

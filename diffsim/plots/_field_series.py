@@ -4,15 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from .._results import result_message
-from .._validation import check_known
+from .._validation import check_known, count, instance, one_of
 from ..pde import Domain, FieldAxes, Grid
 from ..simulations import AbstractSimulation, Trajectory
 from ._derived_fields import default_name, derived, known_names
-from ._plot_options import checked_numbers
+from ._series import checked_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +46,8 @@ class FieldSeries:
     def along(self, axis: int) -> np.ndarray:
         """Coordinates of centers of cells along an axis, in double precision."""
         low, high = (corner[axis] for corner in self.corners)
-        count = self.place.grid.shape[axis]
-        return low + (np.arange(count) + 0.5) * (high - low) / count
+        cells = self.place.grid.shape[axis]
+        return low + (np.arange(cells) + 0.5) * (high - low) / cells
 
     def time(self, row: int) -> float | None:
         return None if self.times is None else float(self.times[row])
@@ -61,46 +60,39 @@ class FieldSeries:
         if time is None:
             return len(self.states) - 1
         if self.times is None:
-            raise ValueError(
-                f"time chooses among outputs of a trajectory, got time={time} and an "
-                "array, which is of one time; leave it out"
-            )
+            raise ValueError("time chooses among outputs, got one array; leave it out")
         first, last = self.times.min(), self.times.max()
         # Times of single precision end a rounding early.
-        beyond = 1e-6 * max(abs(first), abs(last))
-        number = np.asarray(time)
-        known = number.ndim == 0 and number.dtype.kind in "fiu"
-        if not known or not first - beyond <= number <= last + beyond:
+        margin = 1e-6 * max(abs(first), abs(last))
+        if not first - margin <= time <= last + margin:
             raise ValueError(
-                f"time must be one time from {first:g} to {last:g}, where the "
-                f"trajectory has outputs, got {time!r:.60}"
+                f"time must be from {first:g} to {last:g}, where the trajectory has "
+                f"outputs, got {time!r:.60}"
             )
-        return int(np.argmin(np.abs(self.times - number)))
+        return int(np.argmin(np.abs(self.times - time)))
 
     def magnitude(self, rows: Sequence[int], part: float) -> float:
-        """Below it lies this part of magnitudes, at the time when that is highest."""
+        """The quantile `part` of magnitudes, at the time when it is largest."""
         values = (np.abs(self._visible(row)) for row in rows)
         return max(float(np.quantile(x, part)) for x in values if x.size)
 
     def value_range(self, rows: Sequence[int]) -> tuple[float, float]:
-        """The least and the largest finite value outside of obstacles at some times.
-
-        **Raises:** `ValueError` where there is none.
-        """
-        seen = (self._visible(row) for row in rows)
-        ends = [(float(x.min()), float(x.max())) for x in seen if x.size]
-        if not ends:
+        """The least and the largest finite value outside of obstacles at some times."""
+        visible = [x for row in rows if (x := self._visible(row)).size]
+        if not visible:
             raise ValueError(
                 f"{self.name or 'the field'} must have finite values to be drawn, got "
-                "none at the times asked for; trajectory.result says how its run ended"
+                "none; trajectory.result says how its run ended"
             )
-        return min(low for low, _ in ends), max(high for _, high in ends)
+        return min(float(x.min()) for x in visible), max(
+            float(x.max()) for x in visible
+        )
 
     def _visible(self, row: int) -> np.ndarray:
         """The finite values outside of obstacles, shape (value,)."""
         field = self.at(row)
-        seen = np.isfinite(field)
-        return field[seen if self.solid is None else seen & ~self.solid]
+        visible = np.isfinite(field)
+        return field[visible if self.solid is None else visible & ~self.solid]
 
 
 def field_series(
@@ -112,92 +104,66 @@ def field_series(
 
     **Raises:** `ValueError` for what has no such field.
     """
-    if isinstance(source, Trajectory):
-        place, times, states = _of_trajectory(source, grid)
+    if not isinstance(source, Trajectory):
+        place, states = _on_grid(source, name, grid, vector)
+        times, states = None, states[None]
+    elif grid is not None:
+        raise ValueError(
+            "grid is for arrays; a trajectory brings its own, leave it out"
+        )
     else:
-        place, times, states = _of_array(source, name, grid, vector)
+        place = checked_trajectory(source).axes
+        if not isinstance(place, FieldAxes):
+            raise ValueError(
+                "trajectory must have fields, as a pde.Evolution has them and an "
+                "observe= has not; an array is drawn on grid=..."
+            )
+        times, states = (
+            np.atleast_1d(np.asarray(source.times)),
+            np.asarray(source.states),
+        )
+        states = states if np.ndim(source.times) else states[None]
     if np.iscomplexobj(states):
-        raise ValueError(
-            "a field must be real to be drawn, got complex numbers; draw its real or "
-            "imaginary part or its magnitude"
-        )
+        raise ValueError("a field must be real to be drawn; draw its real part, say")
     name = default_name(place) if name is None else name
-    if name not in known_names(place):
-        raise ValueError(
-            f"name must be one of {', '.join(known_names(place))}, which these states "
-            f"have, got {name!r}"
-        )
+    one_of("name", name, known_names(place))
     return FieldSeries(name, place, times, states)
 
 
-def check_one_trajectory(trajectory: Any):
-    """Raise `ValueError` for what is no trajectory, and for a batch of them."""
-    if not isinstance(trajectory, Trajectory):
-        raise ValueError(
-            "trajectory must be what simulate returns, got a "
-            f"{type(trajectory).__name__}; plots.field and plots.orbits take arrays"
-        )
+def checked_trajectory(trajectory: Any, least: int = 1) -> Trajectory:
+    """One trajectory with at least so many times, not a batch."""
+    instance("trajectory", trajectory, Trajectory, "simulate returns")
     check_known("trajectory", trajectory)
     if result_message(trajectory.result) is None:
         raise ValueError(
             "trajectory must be one, got a batch; one of them is "
             "jax.tree.map(lambda x: x[0], trajectory)"
         )
+    count("the number of times of a trajectory", np.size(trajectory.times), least)
+    return trajectory
 
 
-def _of_trajectory(source: Trajectory, grid: Any):
-    check_one_trajectory(source)
-    if grid is not None:
-        raise ValueError(
-            "grid is for arrays; a trajectory brings its own, leave it out"
-        )
-    if not isinstance(source.axes, FieldAxes):
-        raise ValueError(
-            "trajectory must have fields, as those of a pde.Evolution and a "
-            "pde.IncompressibleFlow do unless simulate has an observe=; got one with "
-            f"{', '.join(source.names) or 'no names'}; an array is drawn on grid=..."
-        )
-    states = np.asarray(source.states)
-    states = states if np.ndim(source.times) else states[None]
-    return source.axes, np.atleast_1d(np.asarray(source.times)), states
-
-
-def _of_array(source: Any, name: str | None, grid: Any, vector: bool):
-    place = _place(grid)
+def _on_grid(
+    source: Any, name: str | None, grid: Any, vector: bool
+) -> tuple[FieldAxes, np.ndarray]:
+    """An array of shape (channel, *grid), and where it lies."""
+    place = grid.state_axes() if isinstance(grid, AbstractSimulation) else grid
+    if not isinstance(place, FieldAxes):
+        # An array without a grid has no place.
+        grid = instance("grid", grid, Grid | Domain, "pde.Grid((64, 64))")
+        domain = grid if isinstance(grid, Domain) else Domain(grid)
+        place = FieldAxes.of((), domain.grid, domain.boundary)
     states = checked_numbers("an array", source)
-    shape = place.grid.shape
+    shape, names = place.grid.shape, place.names
     if states.shape == shape:
-        names, states = ("" if name is None else name,), states[None]
-    elif states.ndim == len(shape) + 1 and states.shape[1:] == shape:
-        count = len(states)
-        axes = "xyz"[:count] if vector and count == len(shape) else ""
-        unnamed = [f"velocity_{axis}" for axis in axes] or [
-            f"u{i}" for i in range(count)
-        ]
-        names = place.names or tuple(unnamed)
-    else:
-        names = ()
-    if states.shape[:1] != (len(names),):
+        names, states = (name or "",), states[None]
+    elif not names and vector and states.shape[:1] == (len(shape),):
+        names = tuple(f"velocity_{axis}" for axis in "xyz"[: len(shape)])
+    elif not names:
+        names = tuple(f"u{i}" for i in range(len(states)))
+    if states.shape != (len(names), *shape):
         raise ValueError(
-            f"an array must have shape {shape}, that of its grid, or have one such "
-            f"field for each of {', '.join(place.names) or 'its channels'} and no axis "
-            f"of times, got {np.shape(source)}"
+            f"an array must have shape {shape}, that of its grid, or "
+            f"{(len(names), *shape)}, and no axis of times, got {np.shape(source)}"
         )
-    place = FieldAxes(names, place.grid, place.boundary, place.solid)
-    return place, None, states[None]
-
-
-def _place(grid: Any) -> FieldAxes:
-    """Where an array lies, by a grid, a domain or a simulation."""
-    if isinstance(grid, AbstractSimulation):
-        grid = grid.state_axes()
-    if isinstance(grid, FieldAxes):
-        return grid
-    if isinstance(grid, Domain):
-        return FieldAxes.of((), grid.grid, grid.boundary)
-    if isinstance(grid, Grid):
-        return FieldAxes.of((), grid, Domain(grid).boundary)
-    raise ValueError(
-        "an array is drawn on grid=, a pde.Grid, a pde.Domain or the simulation of "
-        f"fields that it is of, got grid={jax.tree.map(type, grid)!r:.60}"
-    )
+    return FieldAxes(names, place.grid, place.boundary, place.solid), states

@@ -46,17 +46,14 @@ def fit(found: Any, x: Any = None, *, ax: Any = None) -> "matplotlib.axes.Axes":
     **Raises:** `ValueError` for an x of another length, and for a fit that no longer
     knows its data; `ImportError` with what to install where Matplotlib is missing.
     """
-    if not hasattr(found, "fitted_data"):
-        raise ValueError(
-            f"found must be the Fit that ds.fit returned, got {type(found).__name__}"
-        )
-    series = [one for part in found.fitted_data() for one in _series(part, x)]
+    series = [column for part in found.fitted_data() for column in _columns(part, x)]
     ax = axes_or_new(ax, (5.6, 4.0))
     below = ax.inset_axes((0, 0, 1, _BELOW), sharex=ax)
     for reach, depth in ((2, 0.07), (1, 0.09)):
         below.axhspan(-reach, reach, color=INK, alpha=depth, linewidth=0)
-    for number, one in enumerate(series):
-        _draw(ax, below, one, LINE_COLORS[number % len(LINE_COLORS)], len(series) > 1)
+    for number, column in enumerate(series):
+        ink = LINE_COLORS[number % len(LINE_COLORS)]
+        _draw(ax, below, column, ink, len(series) > 1)
     # The data stay above what the residuals take.
     low, high = ax.get_ylim()
     ax.set_ylim(high - (high - low) / (1 - _BELOW - _GAP), high)
@@ -71,52 +68,41 @@ def fit(found: Any, x: Any = None, *, ax: Any = None) -> "matplotlib.axes.Axes":
     return ax
 
 
-def _draw(ax: Any, below: Any, one: dict[str, Any], ink: str, several: bool):
-    x, used = one["x"], one["used"]
+def _draw(ax: Any, below: Any, column: dict[str, Any], ink: str, several: bool):
+    x, used = column["x"], column["used"]
     order = np.argsort(x, kind="stable")
     style = {"fmt": ".", "color": ink, "elinewidth": 0.7, "alpha": 0.7}
-    label = one["name"] if several else None
-    ax.errorbar(x[used], one["data"][used], one["stderr"][used], label=label, **style)
-    ax.plot(x[order], one["expected"][order], color=ink if several else INK)
-    below.plot(x[used], one["residuals"][used], ".", color=ink, alpha=0.7)
+    label = column["name"] if several else None
+    bars = column["data"][used], column["stderr"][used]
+    ax.errorbar(x[used], *bars, label=label, **style)
+    ax.plot(x[order], column["expected"][order], color=ink if several else INK)
+    below.plot(x[used], column["residuals"][used], ".", color=ink, alpha=0.7)
 
 
-def _series(part: Any, x: Any) -> list[dict[str, Any]]:
+def _columns(part: Any, x: Any) -> list[dict[str, Any]]:
     """Columns of data along x, of every array of a data set."""
-    names = ("data", "expected", "stderr", "residuals", "used")
-    own = part.name.removeprefix("data")
+    fields = ("data", "expected", "stderr", "residuals", "used")
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(part.data)[0]]
-    columns = [jax.tree.leaves(getattr(part, name)) for name in names]
-    if all(np.ndim(leaf) == 0 for leaf in columns[0]):  # many numbers, one series
-        paths, columns = [()], [[np.array(leaves)] for leaves in columns]
-    found = []
-    for path, *leaves in zip(paths, *columns, strict=True):
-        name = (own + jax.tree_util.keystr(path)).strip("[]'.").replace("']['", ".")
-        arrays = [np.asarray(x).reshape(np.shape(x)[0], -1) for x in leaves]
-        where = _places(x, name, arrays[0].shape[0])
-        for i in range(arrays[0].shape[1]):
-            label = name or "data"
-            label = label if arrays[0].shape[1] == 1 else f"{label} {i}"
-            each = {what: a[:, i] for what, a in zip(names, arrays, strict=True)}
-            found.append({"x": where, "name": label, **each})
-    return found
-
-
-def _places(x: Any, name: str, rows: int) -> np.ndarray:
-    """Where the data of a series lie."""
-    if x is None:
-        return np.arange(rows)
-    if isinstance(x, dict):
-        if name not in x:
+    leaves = [jax.tree.leaves(getattr(part, field)) for field in fields]
+    if all(np.ndim(leaf) == 0 for leaf in leaves[0]):  # many numbers, one series
+        paths, leaves = [()], [[np.array(numbers)] for numbers in leaves]
+    columns = []
+    for path, *arrays in zip(paths, *leaves, strict=True):
+        name = part.name.removeprefix("data") + jax.tree_util.keystr(path)
+        name = name.strip("[]'.").replace("']['", ".")
+        tables = [np.asarray(a).reshape(np.shape(a)[0], -1) for a in arrays]
+        rows, count = tables[0].shape
+        where = x[name] if isinstance(x, dict) else x
+        where = np.arange(rows) if where is None else np.asarray(where)
+        if where.shape != (rows,):
             raise ValueError(
-                f"x as a dict must have an entry for each data set, got the keys "
-                f"{sorted(map(str, x))} and none for {name or 'an array'!r}"
+                f"x must have an entry for each of {rows} data of {name or 'the fit'}, "
+                f"got shape {where.shape}"
             )
-        x = x[name]
-    where = np.asarray(x)
-    if where.shape != (rows,):
-        raise ValueError(
-            f"x must have an entry for each of {rows} data of {name or 'the fit'}, got "
-            f"shape {where.shape}"
-        )
-    return where
+        for i in range(count):
+            label = (name or "data") + (f" {i}" if count > 1 else "")
+            column = {
+                field: table[:, i] for field, table in zip(fields, tables, strict=True)
+            }
+            columns.append({"x": where, "name": label, **column})
+    return columns

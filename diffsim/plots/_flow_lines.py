@@ -1,14 +1,13 @@
 """`streamlines` and `vectors`: where a flow in two dimensions goes."""
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._color_scales import ColorScale
+from .._validation import positive, scalar
 from ._derived_fields import has_velocity, velocity_of
 from ._field_map import draw_titled_map, labels_of, map_axes, scale_of
-from ._field_series import field_series
+from ._field_series import FieldSeries, field_series
 from ._style import INK, look, module
 
 
@@ -18,22 +17,6 @@ if TYPE_CHECKING:
 
 #: Arrows along the longer side of a map so many inches long.
 _ARROWS, _INCHES = 24, 4.5
-
-
-@dataclasses.dataclass(frozen=True)
-class _FlowMap:
-    """A velocity in the centers of cells, over the map of a field in axes."""
-
-    axes: Any
-    x: np.ndarray
-    y: np.ndarray
-    velocity: np.ndarray
-    scale: ColorScale
-
-    @property
-    def ink(self) -> str:
-        """Dark where the colors between are light, light on others."""
-        return INK if self.scale.diverging else "white"
 
 
 def streamlines(
@@ -78,23 +61,28 @@ def streamlines(
     **Limits:** of a vorticity the flow of mean zero is drawn (mathematics: its state
     does not know another).
     """
+    positive("density", scalar("density", density))
     with look():
-        flow = _flow_map(
+        series, velocity, ax, ink = _flow_map(
             source, background, time, ax=ax, limits=limits, grid=grid, labels=labels
         )
-        before = set(flow.axes.patches)
-        drawn = flow.axes.streamplot(
-            flow.x,
-            flow.y,
-            *flow.velocity.swapaxes(1, 2),
-            density=_line_density(flow, _checked_density(density)),
-            color=flow.ink,
+        x, y = series.along(0), series.along(1)
+        # Matplotlib takes multiples of 30 lines along each axis, however long: fewer
+        # across the short one, so that lines are not crowded there.
+        sizes = np.array([np.ptp(x), np.ptp(y)])
+        across, up = np.maximum(sizes / sizes.max(), 0.6) * density * _room(ax)
+        before = set(ax.patches)
+        drawn = ax.streamplot(
+            x,
+            y,
+            *velocity.swapaxes(1, 2),
+            density=(float(across), float(up)),
+            color=ink,
             linewidth=0.7,
             arrowsize=0.7,
         )
-        heads = set(flow.axes.patches) - before
-        _outline(flow, drawn.lines, *heads)
-    return flow.axes
+        _outline(ink, drawn.lines, *set(ax.patches) - before)
+    return ax
 
 
 def vectors(
@@ -131,28 +119,35 @@ def vectors(
 
     **Raises:** `ValueError` as `streamlines`.
     """
+    positive("density", scalar("density", density))
     with look():
-        flow = _flow_map(
+        series, velocity, ax, ink = _flow_map(
             source, background, time, ax=ax, limits=limits, grid=grid, labels=labels
         )
-        arrows = _ARROWS * _checked_density(density) * _room(flow.axes)
-        step = max(1, round(max(flow.velocity.shape[1:]) / arrows))
+        count = _ARROWS * density * _room(ax)
+        step = max(1, round(max(velocity.shape[1:]) / count))
         keep = slice(step // 2, None, step)
-        velocity = flow.velocity[:, keep, keep].swapaxes(1, 2)
-        x, y = flow.x[keep], flow.y[keep]
-        arrows = flow.axes.quiver(
-            x,
-            y,
+        velocity = velocity[:, keep, keep].swapaxes(1, 2)
+        x, y = series.along(0), series.along(1)
+        # Speed per length: a few fast arrows do not make dots of all others.
+        speed, apart = np.hypot(*velocity), x[step] - x[0]
+        speed = speed[np.isfinite(speed)]
+        scale = 1.0
+        if speed.size and speed.max() > 0:
+            scale = max(np.quantile(speed, 0.9) / 1.5, speed.max() / 3) / apart
+        arrows = ax.quiver(
+            x[keep],
+            y[keep],
             *velocity,
             angles="xy",
             scale_units="xy",
-            scale=_speed_per_length(velocity, flow.x[step] - flow.x[0]),
+            scale=scale,
             pivot="mid",
-            color=flow.ink,
+            color=ink,
             width=0.0028,
         )
-        _outline(flow, arrows)
-    return flow.axes
+        _outline(ink, arrows)
+    return ax
 
 
 def _flow_map(
@@ -164,65 +159,38 @@ def _flow_map(
     limits: Any,
     grid: Any,
     labels: Any,
-) -> _FlowMap:
-    """The map below, and the velocity in the centers of cells, NaN in obstacles."""
-    series = field_series(source, None, grid, vector=True)
-    if series.place.grid.ndim != 2 or not has_velocity(series.place):
+) -> tuple[FieldSeries, np.ndarray, Any, str]:
+    """The field below, the velocity, NaN in obstacles, the axes, and an ink.
+
+    The ink is dark where the colors between are light, and light on others.
+    """
+    place = field_series(source, None, grid, vector=True).place
+    if place.grid.ndim != 2 or not has_velocity(place):
         raise ValueError(
             "streamlines and vectors draw flows on two axes, got "
-            f"{', '.join(series.place.names)} on {series.place.grid.ndim}; a velocity "
-            "of shape (2, *grid) is drawn with grid=..."
-        )
-    if min(series.place.grid.shape) < 2:
-        raise ValueError(
-            "streamlines and vectors need two cells along each axis, got "
-            f"{series.place.grid.shape}"
+            f"{', '.join(place.names)} on {place.grid.ndim}; a velocity of shape "
+            "(2, *grid) is drawn with grid=..."
         )
     series = field_series(source, background, grid, vector=True)
     row = series.row(time)
     scale = scale_of(series, [row], None, limits)
     ax = map_axes(series, ax)
     draw_titled_map(ax, series, row, scale, labels_of(series, labels))
-    velocity = np.array(velocity_of(series.states[row], series.place), float)
+    velocity = np.array(velocity_of(series.states[row], place), float)
     if series.solid is not None:
         velocity[:, series.solid] = np.nan
-    return _FlowMap(ax, series.along(0), series.along(1), velocity, scale)
-
-
-def _checked_density(density: Any) -> float:
-    if np.ndim(density) or not 0 < density < np.inf:
-        raise ValueError(f"density must be a positive number, got {density!r:.60}")
-    return float(density)
+    return series, velocity, ax, INK if scale.diverging else "white"
 
 
 def _room(ax: Any) -> float:
-    """For how much more there is room on axes than on those of 4.5 inches."""
+    """The length of axes over that of axes of 4.5 inches."""
     size = ax.get_window_extent().size / ax.figure.dpi
     return float(np.clip(size.max() / _INCHES, 0.6, 1.4))
 
 
-def _line_density(flow: _FlowMap, density: float) -> tuple[float, float]:
-    """Along both axes, so that lines are not crowded across a long domain.
-
-    Matplotlib takes multiples of 30 lines along each axis, however long.
-    """
-    sizes = np.array([np.ptp(flow.x), np.ptp(flow.y)])
-    across, up = np.maximum(sizes / sizes.max(), 0.6) * density * _room(flow.axes)
-    return float(across), float(up)
-
-
-def _speed_per_length(velocity: np.ndarray, apart: float) -> float:
-    """Of arrows, so that a few fast ones do not make dots of all others."""
-    speed = np.hypot(*velocity)
-    speed = speed[np.isfinite(speed)]
-    if not speed.size or speed.max() == 0:
-        return 1.0
-    return max(np.quantile(speed, 0.9) / (1.5 * apart), speed.max() / (3 * apart))
-
-
-def _outline(flow: _FlowMap, *artists: Any):
+def _outline(ink: str, *artists: Any):
     """A dark rim around light lines, which else are lost on the lightest colors."""
-    if flow.ink != INK:
+    if ink != INK:
         effects = module("matplotlib.patheffects")
         for artist in artists:
             artist.set_path_effects([effects.withStroke(linewidth=1.8, foreground=INK)])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import count, one_of, positive
 from ._series import (
     checked_series,
     checked_sigma,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 
-#: How many of a unit a day has.
+#: Length of a day in each unit.
 _PER_DAY = {"s": 86400.0, "min": 1440.0, "h": 24.0, "d": 1.0}
 
 
@@ -72,27 +73,50 @@ def observed_minus_computed(
         numbers, a fit to fewer than two epochs, a gap where epochs are counted, and
         another unit; `ImportError` with what to install where Matplotlib is missing.
     """
-    if unit is not None and unit not in _PER_DAY:
-        raise ValueError(f"unit must be None or one of {list(_PER_DAY)}, got {unit!r}")
+    one_of("unit", unit, (None, *_PER_DAY))
     times, _ = checked_series("times", times, times)
     sigma = checked_sigma(sigma, times)
-    epochs = _epochs(times, epochs, ephemeris)
-    start, period = _ephemeris(times, epochs, ephemeris, sigma)
+    if ephemeris is not None:
+        start, period = (float(number) for number in ephemeris)
+        positive("the period of ephemeris", period)
+    if epochs is not None:
+        epochs, _ = checked_series("times", epochs, times)
+        if not np.array_equal(epochs, np.round(epochs)):
+            raise ValueError("epochs must be whole numbers")
+    elif ephemeris is not None:
+        epochs = np.round((times - start) / period)
+    else:
+        epochs = np.arange(float(times.size))
+        apart = np.diff(times)
+        if not np.all((apart > 0) & (apart < 1.5 * np.min(apart, initial=np.inf))):
+            raise ValueError(
+                "epochs must be given where events are missing or out of order: times "
+                f"lie from {np.min(apart):.6g} to {np.max(apart):.6g} apart"
+            )
+    if ephemeris is None:
+        start, period = _fitted_ephemeris(times, epochs, sigma)
     scale = 1.0 if unit is None else _PER_DAY[unit]
     ax = axes_or_new(ax, (4.8, 3.2))
     number = series_count(ax)
     if number == 0:
         ax.axhline(0, color="#999999", linewidth=0.7, zorder=1)
     if model is not None:
-        numbers, predicted = _model_times(model, epochs)
+        pair = model if isinstance(model, tuple) else (epochs, model)
+        numbers, predicted = checked_series("times of model", *pair)
+        order = np.argsort(numbers, kind="stable")
+        numbers, predicted = numbers[order], predicted[order]
         predicted = scale * (predicted - (start + period * numbers))
         style = {"color": ink(number), "linestyle": dash(number), "zorder": 1.5}
         ax.plot(numbers, predicted, linewidth=1.1, **style)
     off = scale * (times - (start + period * epochs))
     sigma = None if sigma is None else scale * sigma
     draw_points(ax, epochs, off, sigma, number=number, label=label or "_points")
-    # One label has room for one ephemeris.
-    computed = "" if number else f",  C = {_digits(start)} + {_digits(period)} n"
+    # One label has room for one ephemeris; six decimals are a tenth of a second.
+    start, period = (
+        np.format_float_positional(days, precision=6, trim="-")
+        for days in (start, period)
+    )
+    computed = "" if number else f",  C = {start} + {period} n"
     ax.set_xlabel(f"epoch n{computed}")
     ax.set_ylabel("O − C" + ("" if unit is None else f" [{unit}]"))
     if label is not None:
@@ -100,73 +124,14 @@ def observed_minus_computed(
     return ax
 
 
-def _digits(days: float) -> str:
-    """Six decimals, a tenth of a second."""
-    return np.format_float_positional(days, precision=6, trim="-")
-
-
-def _epochs(times: np.ndarray, epochs: Any, ephemeris: Any) -> np.ndarray:
-    if epochs is not None:
-        return _checked_epochs(epochs, times)
-    if ephemeris is not None:
-        start, period = _two_numbers(ephemeris)
-        return np.round((times - start) / period)
-    apart = np.diff(times)
-    if apart.size and not (np.min(apart) > 0 and np.max(apart) < 1.5 * np.min(apart)):
-        raise ValueError(
-            "epochs must be given where events are missing or out of order: times lie "
-            f"from {np.min(apart):.6g} to {np.max(apart):.6g} apart"
-        )
-    return np.arange(float(times.size))
-
-
-def _checked_epochs(epochs: Any, times: np.ndarray) -> np.ndarray:
-    epochs, _ = checked_series("times", epochs, times)
-    if not np.array_equal(epochs, np.round(epochs)):
-        raise ValueError(
-            f"epochs must be whole numbers, got {epochs[epochs != np.round(epochs)][0]}"
-        )
-    return epochs
-
-
-def _ephemeris(
-    times: np.ndarray, epochs: np.ndarray, given: Any, sigma: np.ndarray | None
+def _fitted_ephemeris(
+    times: np.ndarray, epochs: np.ndarray, sigma: np.ndarray | None
 ) -> tuple[float, float]:
-    """The time of epoch 0, and the period."""
-    if given is not None:
-        return _two_numbers(given)
-    if np.unique(epochs).size < 2:
-        raise ValueError(
-            "times must be of two epochs at least to fit an ephemeris, got "
-            f"{np.unique(epochs).size}; give ephemeris=(T0, P)"
-        )
+    """The time of epoch 0 and the period, by weighted least squares."""
+    count("the number of epochs to fit an ephemeris", np.unique(epochs).size, 2)
     # About their means: days since an epoch have seven digits before the point.
     weights = np.ones_like(times) if sigma is None else sigma**-2
     n0, t0 = (np.average(a, weights=weights) for a in (epochs, times))
     n, t = epochs - n0, times - t0
     period = np.sum(weights * n * t) / np.sum(weights * n * n)
     return float(t0 - period * n0), float(period)
-
-
-def _two_numbers(ephemeris: Any) -> tuple[float, float]:
-    found = np.asarray(ephemeris, float)
-    if found.shape != (2,) or not (np.all(np.isfinite(found)) and found[1] > 0):
-        raise ValueError(
-            "ephemeris must be two numbers, the time of epoch 0 and a positive period, "
-            f"got {ephemeris}"
-        )
-    return float(found[0]), float(found[1])
-
-
-def _model_times(model: Any, epochs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Epochs in order, and the times there."""
-    if isinstance(model, tuple):
-        if len(model) != 2:
-            raise ValueError(
-                f"model must be times or a pair (epochs, times), got {len(model)} "
-                "entries"
-            )
-        epochs, model = np.asarray(model[0], float), model[1]
-    epochs, times = checked_series("times of model", epochs, model)
-    order = np.argsort(epochs, kind="stable")
-    return epochs[order], times[order]

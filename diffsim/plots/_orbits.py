@@ -1,5 +1,6 @@
 """`orbits`: the paths of bodies, in a plane or in space."""
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,16 +9,20 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from .._validation import instance, one_of
 from ..nbody import NBody, State, elements
-from ..simulations import AbstractSimulation, Trajectory
-from ._plot_options import checked_numbers
+from ..simulations import Trajectory
+from ._series import checked_numbers
 from ._style import axes_or_new, color, module
 
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import matplotlib.text
 
 
+#: Axes that are drawn to the right and up.
+PLANES = tuple(map("".join, itertools.permutations("xyz", 2)))
 #: From this turn between outputs on, 6 a period, a path is no picture of an orbit.
 _TURN = 1.0
 
@@ -73,32 +78,44 @@ def orbits(
     **Limits:** primaries are chosen two by two: of a planet about a close pair of stars
     the conic is that about one of them (convenience).
     """
-    positions = _positions(trajectory)
-    names = _checked_names(trajectory, names, positions.shape[1])
-    components = plane_components(plane)
-    space = len(components) == 3
+    states = trajectory.states if isinstance(trajectory, Trajectory) else trajectory
+    positions = states.positions if isinstance(states, State) else states
+    positions = checked_numbers("positions", positions)
+    if positions.ndim != 3 or positions.shape[2] != 3:
+        raise ValueError(
+            f"positions must have shape (time, body, 3), got {positions.shape}; orbits "
+            "need the trajectory that simulate returns, of more than one time"
+        )
+    bodies = positions.shape[1]
+    if names is None and isinstance(trajectory, Trajectory):
+        names = trajectory.names or None
+    one_of("plane", plane, (*PLANES, "xyz"))
+    components = ["xyz".index(letter) for letter in plane]
+    space = len(plane) == 3
     ax = axes_or_new(ax, (5.0, 4.4), "3d") if space else axes_or_new(ax, (5.6, 5.6))
     conics: dict[int, np.ndarray] = {}
     if osculating is not None:
-        conics = osculating_conics(osculating, _states(trajectory))
-    center = ""
+        conics = _osculating_conics(osculating, states)
+    after = "" if unit is None else f" [{unit}]"
     if origin is not None:
-        seen_from = _number(origin, names, positions.shape[1])
-        conics = {i: conic - positions[-1, seen_from] for i, conic in conics.items()}
-        positions = positions - positions[:, seen_from : seen_from + 1]
-        center = f" from {names[seen_from]}" if names else f" from body {seen_from}"
+        if isinstance(origin, str):
+            one_of("origin", origin, names or ())
+            origin = list(names or ()).index(origin)
+        conics = {i: conic - positions[-1, origin] for i, conic in conics.items()}
+        positions = positions - positions[:, [origin]]
+        after = f" from {names[origin] if names else f'body {origin % bodies}'}{after}"
     _warn_of_chords(positions)
-    for body in range(positions.shape[1]):
+    for body, name in zip(range(bodies), names or bodies * [""], strict=True):
         ink = color(body) if colors is None else colors[body]
         path = positions[:, body, components]
         ax.plot(*path.T, color=ink, linewidth=0.9, solid_capstyle="round")
         ax.plot(*path[-1:].T, "o", color=ink, markersize=4.5)
-        if names is not None:
-            _written_beside(ax, path[-1], names[body], ink)
+        if name:
+            write_beside(ax, path[-1], name, ink)
         if body in conics:
             conic = conics[body][:, components]
             ax.plot(*conic.T, color=ink, linewidth=0.8, linestyle=(0, (4, 3)))
-    _dress(ax, plane, center + ("" if unit is None else f" [{unit}]"))
+    label_orbits(ax, plane, after)
     return ax
 
 
@@ -106,7 +123,7 @@ def _warn_of_chords(positions: np.ndarray):
     """Warn of so few outputs a period that straight lines draw other orbits."""
     steps = np.diff(positions, axis=0)  # (time, body, axis)
     lengths = np.linalg.norm(steps, axis=-1)
-    # What hardly moves turns by its rounding errors.
+    # A body that hardly moves turns by its rounding errors.
     moves = lengths.min(axis=0, initial=np.inf) > 1e-3 * lengths.max(initial=0.0)
     if len(steps) < 3 or not np.any(moves):
         return
@@ -122,7 +139,7 @@ def _warn_of_chords(positions: np.ndarray):
         )
 
 
-def _dress(ax: Any, plane: str, after: str):
+def label_orbits(ax: Any, plane: str, after: str):
     """Label the axes, and give them one scale."""
     for axis, component in zip("xyz", plane, strict=False):
         ax.set(**{f"{axis}label": component + after})
@@ -145,7 +162,10 @@ def _dress(ax: Any, plane: str, after: str):
     ax.tick_params(labelsize="small", pad=-1)
 
 
-def _written_beside(ax: Any, point: np.ndarray, name: str, ink: str):
+def write_beside(
+    ax: Any, point: np.ndarray, name: str, ink: str
+) -> "matplotlib.text.Text":
+    """Write a name beside a point of a plane or of space."""
     effects = module("matplotlib.patheffects")
     style = {
         "color": ink,
@@ -153,71 +173,31 @@ def _written_beside(ax: Any, point: np.ndarray, name: str, ink: str):
         "path_effects": [effects.withStroke(linewidth=2.5, foreground="white")],
     }
     if len(point) == 3:
-        ax.text(*point, f" {name}", **style)
-        return
-    ax.annotate(name, tuple(point), (5, 4), textcoords="offset points", **style)
+        return ax.text(*point, f" {name}", **style)
+    return ax.annotate(name, tuple(point), (5, 4), textcoords="offset points", **style)
 
 
-def _states(trajectory: Any) -> object:
-    return trajectory.states if isinstance(trajectory, Trajectory) else trajectory
-
-
-def _positions(trajectory: Any) -> np.ndarray:
-    states = _states(trajectory)
-    positions = states.positions if isinstance(states, State) else states
-    if isinstance(positions, AbstractSimulation):
-        raise ValueError(
-            "trajectory must be what simulate returns, got a "
-            f"{type(positions).__name__}; ds.simulate(system, times) runs it"
-        )
-    positions = checked_numbers("positions", positions)
-    if positions.ndim != 3 or positions.shape[2] != 3:
-        raise ValueError(
-            "positions must have shape (time, body, 3), got "
-            f"{positions.shape}; orbits need more than one time"
-        )
-    return positions
-
-
-def _checked_names(trajectory: Any, names: Any, bodies: int) -> Sequence[str] | None:
-    if names is None and isinstance(trajectory, Trajectory):
-        names = trajectory.names or None
-    if names is not None and len(names) != bodies:
-        raise ValueError(
-            f"names must be one a body, got {len(names)} for {bodies} bodies"
-        )
-    return names
-
-
-def _number(origin: str | int, names: Sequence[str] | None, bodies: int) -> int:
-    if isinstance(origin, str) and origin in (names or ()):
-        return list(names or ()).index(origin)
-    if isinstance(origin, int | np.integer) and -bodies <= origin < bodies:
-        return origin % bodies
-    known = f" or one of {', '.join(names)}" if names else ""
-    raise ValueError(f"origin must be a number below {bodies}{known}, got {origin!r}")
-
-
-def plane_components(plane: str) -> list[int]:
-    two = isinstance(plane, str) and len(plane) == len(set(plane)) == 2
-    if not (plane == "xyz" or (two and set(plane) <= set("xyz"))):
-        raise ValueError(
-            f"plane must be two of the letters x, y, z, 'xy' say, or 'xyz', got {plane}"
-        )
-    return ["xyz".index(letter) for letter in plane]
-
-
+#: Points of a conic.
 _POINTS = 241
 
 
-def osculating_conics(system: Any, states: Any) -> dict[int, np.ndarray]:
+def _osculating_conics(system: Any, states: Any) -> dict[int, np.ndarray]:
     """Points (point, 3) of the orbit of each body about its primary at the last time.
 
     An ellipse begins and ends at the body; a hyperbola passes through it. The body
     without a primary, which is the heaviest, has none.
     """
-    masses, G = _checked_masses(system, states)
+    instance("osculating", system, NBody, "the NBody that was simulated")
+    instance("osculating needs velocities: states", states, State, "simulate returns")
     x, v = (np.asarray(a, float)[-1] for a in (states.positions, states.velocities))
+    masses, particles = np.asarray(system.bodies.masses, float), system.test_particles
+    massless = 0 if particles is None else len(particles.positions)
+    if len(x) not in (masses.size, masses.size + massless):
+        raise ValueError(
+            f"osculating must be the NBody of these states, got one of {masses.size} "
+            f"bodies for states of {len(x)}"
+        )
+    masses, G = np.pad(masses, (0, len(x) - masses.size)), float(system.gravity.G)
     primary = _primaries(G * masses, x, v)
     bodies = np.flatnonzero(primary >= 0)
     if bodies.size == 0:
@@ -232,42 +212,18 @@ def osculating_conics(system: Any, states: Any) -> dict[int, np.ndarray]:
             "through the center or a parabola; end the trajectory at another time"
         )
     f0 = np.asarray(orbit.true_anomaly)
-    f = np.stack([_anomalies(*one) for one in zip(e, f0, strict=True)], axis=1)
+    f = np.stack([_anomalies(*pair) for pair in zip(e, f0, strict=True)], axis=1)
     along = eqx.tree_at(lambda orbit: orbit.true_anomaly, orbit, jnp.asarray(f))
     points = np.asarray(along.state(gm)[0]) + x[center]
     return {int(body): points[:, i] for i, body in enumerate(bodies)}
 
 
-def _checked_masses(system: Any, states: Any) -> tuple[np.ndarray, float]:
-    """Masses of all rows of the states, those of test particles zero; and G."""
-    if not isinstance(system, NBody) or system.gravity is None:
-        raise ValueError(
-            "osculating must be the nbody.NBody that was simulated, with Gravity, got "
-            f"{type(system).__name__}"
-        )
-    if not isinstance(states, State):
-        raise ValueError(
-            "osculating needs velocities: give orbits a Trajectory or its states, got "
-            f"positions as {type(states).__name__}"
-        )
-    rows = np.shape(states.positions)[1]
-    masses = np.asarray(system.bodies.masses, float)
-    light = system.test_particles
-    light = 0 if light is None else len(light.positions)
-    if rows not in (masses.size, masses.size + light):
-        raise ValueError(
-            f"osculating must be the NBody of these states, got one of {masses.size} "
-            f"bodies for states of {rows}"
-        )
-    return np.pad(masses, (0, rows - masses.size)), float(system.gravity.G)
-
-
 def _primaries(gm: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Number of the primary of each body, -1 for the heaviest of all."""
     heaviest = int(np.argmax(gm))
-    found = np.full(gm.size, -1)
+    primaries = np.full(gm.size, -1)
     for i in range(gm.size):
-        # Of equal masses the first is the heavier.
+        # The first of equal masses counts as the heavier.
         heavier = (gm > gm[i]) | ((gm == gm[i]) & (np.arange(gm.size) < i) & (gm > 0))
         others = np.flatnonzero(heavier)
         if others.size == 0:
@@ -277,8 +233,8 @@ def _primaries(gm: np.ndarray, x: np.ndarray, v: np.ndarray) -> np.ndarray:
         # 1/a, positive where the pair is bound.
         closeness = 2 / r - speed**2 / (gm[others] + gm[i])
         tightest = int(np.argmax(closeness))
-        found[i] = others[tightest] if closeness[tightest] > 0 else heaviest
-    return found
+        primaries[i] = others[tightest] if closeness[tightest] > 0 else heaviest
+    return primaries
 
 
 def _anomalies(e: float, f: float) -> np.ndarray:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import positive, scalar
 from ._series import checked_series, checked_sigma, draw_points, series_count
 from ._style import INK, axes_or_new
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 
-#: How much of the neighboring periods is repeated on either side.
+#: Part of the neighboring periods that is repeated on either side.
 _MARGIN = 0.1
 _POINTS = 401
 
@@ -70,12 +71,21 @@ def phase_folded(
     """
     times, values = checked_series("values", times, values)
     sigma = checked_sigma(sigma, values)
-    if not (np.ndim(period) == 0 and np.isfinite(period) and period > 0):
-        raise ValueError(f"period must be a positive number, got {period}")
+    positive("period", scalar("period", period))
     ax = axes_or_new(ax, (4.8, 3.2))
-    phase = _phase(times, period, epoch)
+    phase = np.mod((times - epoch) / period, 1)
+    if callable(model):
+        x = np.linspace(0, 1, _POINTS)
+        _, y = checked_series("model(times)", x, model(epoch + period * x))
+    elif model is not None:
+        when, y = checked_series("values of model", *model)
+        x = np.mod((when - epoch) / period, 1)
+        order = np.argsort(x, kind="stable")
+        x, y = x[order], y[order]
     if model is not None:
-        _draw_model(ax, *_folded_model(model, period, epoch))
+        # One period, and of its neighbors as much as is shown.
+        line = {"color": INK, "linewidth": 1.2, "zorder": 1.5}
+        ax.plot(np.concatenate([x - 1, x, x + 1]), np.tile(y, 3), **line)
     number = series_count(ax)
     draw_points(ax, phase, values, sigma, number=number)
     for shift, beyond in ((1, phase < _MARGIN), (-1, phase > 1 - _MARGIN)):
@@ -85,32 +95,3 @@ def phase_folded(
     ax.set(xlabel=f"phase, period {period:.6g}", ylabel=label)
     ax.set_xlim(-_MARGIN, 1 + _MARGIN)
     return ax
-
-
-def _phase(times: np.ndarray, period: float, epoch: float) -> np.ndarray:
-    return np.mod((times - epoch) / period, 1)
-
-
-def _folded_model(
-    model: Any, period: float, epoch: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Phases in order, and the values there."""
-    if callable(model):
-        phase = np.linspace(0, 1, _POINTS)
-        _, values = checked_series("model(times)", phase, model(epoch + period * phase))
-        return phase, values
-    if not (isinstance(model, tuple | list) and len(model) == 2):
-        raise ValueError(
-            "model must be a function of times, or a pair (times, values), got "
-            f"{type(model).__name__}"
-        )
-    times, values = checked_series("values of model", *model)
-    phase = _phase(times, period, epoch)
-    order = np.argsort(phase, kind="stable")
-    return phase[order], values[order]
-
-
-def _draw_model(ax: Any, phase: np.ndarray, values: np.ndarray):
-    """One period, and of its neighbors as much as is shown."""
-    line = {"color": INK, "linewidth": 1.2, "zorder": 1.5}
-    ax.plot(np.concatenate([phase - 1, phase, phase + 1]), np.tile(values, 3), **line)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
+from .._validation import finite, positive
 from ..pde import spectrum as power_by_shell
 from ._axis_labels import Labels, plain_number
 from ._color_scales import time_colors
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 
-#: What `spectrum` draws of flows.
+#: Name of the spectrum of a flow.
 _ENERGY = "energy"
-#: Of the strongest shell: no axis is stretched for what dealiasing or rounding leave.
+#: The axis of power ends this far below the strongest shell, not where dealiasing or
+#: rounding end it.
 _FAINTEST = 1e-12
 
 
@@ -83,11 +85,14 @@ def spectrum(
         for (k, power), row, ink in zip(spectra, rows, inks, strict=True):
             label = plain_number(series.time(row)) if several else None
             ax.loglog(k, power, color=ink, linewidth=1.4, label=label)
+        k, highest = spectra[0][0], np.max([power for _, power in spectra], axis=0)
         if slope is not None:
-            k, highest = spectra[0][0], np.max([power for _, power in spectra], axis=0)
             _draw_slope(ax, k, highest, slope)
+        # The axis of power ends where rounding begins.
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], _FAINTEST * highest.max()))
         plain = what == _ENERGY or what in (labels or ())
-        _finish(ax, words[what] if plain else f"power of {words[what]}", words)
+        ylabel = words[what] if plain else f"power of {words[what]}"
+        ax.set(xlabel=words["wavenumber"], ylabel=ylabel)
         if several:
             legend(ax, title=words["time"])
         else:
@@ -97,17 +102,18 @@ def spectrum(
 
 def _series(source: Any, name: str | None, grid: Any) -> tuple[FieldSeries, str]:
     """The states, and what of them is drawn."""
-    asked = None if name == _ENERGY else name
-    series = field_series(source, asked, grid, vector=asked is None)
+    field = None if name == _ENERGY else name
+    series = field_series(source, field, grid, vector=field is None)
     place = series.place
-    if any(side != "Periodic" for pair in place.boundary for side in pair):
+    sides = sorted({side for pair in place.boundary for side in pair})
+    if sides != ["Periodic"]:
         raise ValueError(
             "spectrum needs a field that is periodic along every axis, got one between "
-            f"{', '.join(sorted({side for pair in place.boundary for side in pair}))}"
+            f"{', '.join(sides)}"
         )
-    if asked is None and is_incompressible(place):
+    if field is None and is_incompressible(place):
         return series, _ENERGY
-    # Of other states "energy" is the name of a channel, or of nothing.
+    # In other states "energy" is the name of a channel, or of nothing.
     series = field_series(source, name, grid)
     return series, series.name
 
@@ -115,26 +121,15 @@ def _series(source: Any, name: str | None, grid: Any) -> tuple[FieldSeries, str]
 def _power(series: FieldSeries, row: int, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Wavenumbers of full shells without the mean, and power in them."""
     place = series.place
-    if what == _ENERGY and _ENERGY not in place.names:
-        velocity = velocity_of(series.states[row], place)
-        k, power = power_by_shell(jnp.asarray(velocity), place.grid)
-        power = power.sum(0) / 2
-    else:
-        k, power = power_by_shell(jnp.asarray(series.at(row)), place.grid)
-    k, power = np.asarray(k), np.asarray(power)
-    if not np.isfinite(power).all():
-        raise ValueError(
-            f"{what} must be finite everywhere to have a spectrum, got infinite values "
-            "or NaN; trajectory.result says how its run ended"
-        )
+    is_energy = what == _ENERGY and _ENERGY not in place.names
+    velocity = velocity_of(series.states[row], place) if is_energy else series.at(row)
+    finite(what, velocity, "trajectory.result says how its run ended")
+    k, power = map(np.asarray, power_by_shell(jnp.asarray(velocity), place.grid))
+    power = power.sum(0) / 2 if is_energy else power
     low, high = series.corners
     highest = np.pi * np.asarray(place.grid.shape) / np.subtract(high, low)
     full = (k > 0) & (k <= highest.min() * (1 + 1e-6))
-    if not np.any(power[full] > 0):
-        raise ValueError(
-            f"{what} must vary to have a spectrum, got a constant, whose power has no "
-            "logarithm"
-        )
+    positive(f"the power of {what}", power[full].max(), "a constant has no logarithm")
     return k[full], power[full]
 
 
@@ -154,10 +149,3 @@ def _draw_slope(ax: Any, k: np.ndarray, power: np.ndarray, slope: float | int):
         ha="center",
         color=INK,
     )
-
-
-def _finish(ax: Any, label: str, words: Labels):
-    """Labels, and an axis of power that ends where rounding begins."""
-    drawn = np.concatenate([np.ravel(line.get_ydata()) for line in ax.lines])
-    ax.set_ylim(bottom=max(ax.get_ylim()[0], _FAINTEST * drawn.max()))
-    ax.set(xlabel=words["wavenumber"], ylabel=label)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import instance
 from ..inference import Contour, Profile
 from ._style import INK, LINE_COLORS, axes_or_new
 
@@ -35,11 +36,7 @@ def profile(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
     **Raises:** `ValueError` for anything else; `ImportError` with what to install where
     Matplotlib is missing.
     """
-    if not isinstance(found, Profile):
-        raise ValueError(
-            "found must be an inference.Profile, as fit.profile('name') returns, got "
-            f"{type(found).__name__}"
-        )
+    instance("found", found, Profile, "fit.profile('name')")
     ax = axes_or_new(ax, (4.4, 3.2))
     x, rise = np.asarray(found.points), np.asarray(found.rise)
     best, stderr = float(found.best), float(found.stderr)
@@ -50,36 +47,14 @@ def profile(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
     ax.axhline(top, color=INK, linewidth=0.6, linestyle=":")
     if np.isfinite(stderr):
         wide = np.linspace(best - found.level * stderr, best + found.level * stderr, 81)
-        style = {
-            "color": INK,
-            "linestyle": "--",
-            "linewidth": 0.8,
-            "label": "error bar",
-        }
-        ax.plot(wide, ((wide - best) / stderr) ** 2, **style)
+        style = {"color": INK, "linewidth": 0.8, "label": "error bar"}
+        ax.plot(wide, ((wide - best) / stderr) ** 2, "--", **style)
     near = rise <= 1.6 * top
     ax.plot(*_smooth(x[near], rise[near]), color=LINE_COLORS[0], label="profile")
     ax.plot(x[near], rise[near], ".", color=LINE_COLORS[0])
     ax.set(xlabel=found.name, ylabel="2 Δ(−ln L)", ylim=(-0.05 * top, 1.6 * top))
     ax.legend()
     return ax
-
-
-def _smooth(x: np.ndarray, rise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cubic pieces through the points: of the signed root, which is nearly straight."""
-    x, which = np.unique(x, return_index=True)
-    center = x[np.argmin(rise[which])]
-    root = np.sign(x - center) * np.sqrt(np.maximum(rise[which], 0))
-    if x.size < 3:
-        return x, root**2
-    slope = np.gradient(root, x)
-    fine = np.linspace(x[0], x[-1], 121)
-    i = np.clip(np.searchsorted(x, fine) - 1, 0, x.size - 2)
-    width = x[i + 1] - x[i]
-    s = (fine - x[i]) / width
-    ends = (1 + 2 * s) * (1 - s) ** 2 * root[i] + s**2 * (3 - 2 * s) * root[i + 1]
-    slopes = s * (1 - s) ** 2 * slope[i] - s**2 * (1 - s) * slope[i + 1]
-    return fine, (ends + width * slopes) ** 2
 
 
 def contour(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
@@ -102,11 +77,7 @@ def contour(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
     **Raises:** `ValueError` for anything else; `ImportError` with what to install where
     Matplotlib is missing.
     """
-    if not isinstance(found, Contour):
-        raise ValueError(
-            "found must be an inference.Contour, as fit.contour('a', 'b') returns, got "
-            f"{type(found).__name__}"
-        )
+    instance("found", found, Contour, "fit.contour('a', 'b')")
     ax = axes_or_new(ax, (4.0, 3.6))
     points = np.asarray(found.points)
     closed = np.concatenate([points, points[:1]])
@@ -117,3 +88,20 @@ def contour(found: Any, *, ax: Any = None) -> "matplotlib.axes.Axes":
     ax.set(xlabel=found.names[0], ylabel=found.names[1])
     ax.legend()
     return ax
+
+
+def _smooth(x: np.ndarray, rise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cubic pieces through the points: of the signed root, which is nearly straight."""
+    x, which = np.unique(x, return_index=True)
+    center = x[np.argmin(rise[which])]
+    root = np.sign(x - center) * np.sqrt(np.maximum(rise[which], 0))
+    if x.size < 3:
+        return x, root**2
+    slope = np.gradient(root, x)
+    between = np.linspace(x[0], x[-1], 121)
+    i = np.clip(np.searchsorted(x, between) - 1, 0, x.size - 2)
+    width = x[i + 1] - x[i]
+    s = (between - x[i]) / width
+    ends = (1 + 2 * s) * (1 - s) ** 2 * root[i] + s**2 * (3 - 2 * s) * root[i + 1]
+    slopes = s * (1 - s) ** 2 * slope[i] - s**2 * (1 - s) * slope[i + 1]
+    return between, (ends + width * slopes) ** 2

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._plot_options import checked_numbers
+from .._validation import positive
+from ._series import checked_numbers
 from ._style import COLORS, INK, axes_or_new, color
 
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 #: Lines lie this many standard deviations apart: one point in 15 000 strays further
 #: than half of it.
 _APART = 8.0
-#: Of a series that stands alone: blue, dark enough for thin dots.
+#: Color of a series that stands alone: blue, dark enough for thin dots.
 _ALONE = COLORS[8]
 
 
@@ -61,40 +62,41 @@ def residuals(
     **Raises:** `ValueError` for shapes that do not fit; `ImportError` with what to
     install where matplotlib is missing.
     """
-    times, distances = _distances(times, residuals, sigma)
-    series = distances.shape[1]
-    labels = ("",) * series if names is None else tuple(names)
-    if len(labels) != series:
-        raise ValueError(f"names must be one a series, got {len(labels)} for {series}")
+    times = checked_numbers("times", times)
+    residuals = checked_numbers("residuals", residuals)
+    sigma = checked_numbers("sigma", positive("sigma", sigma))
+    if times.ndim != 1 or residuals.shape[:1] != times.shape or residuals.ndim > 3:
+        raise ValueError(
+            "residuals must have shape (time,), (time, series) or "
+            f"(time, series, component) for {times.size} times, got {residuals.shape}"
+        )
+    series = residuals.shape[1] if residuals.ndim > 1 else 1
+    distances = residuals / np.broadcast_to(sigma, residuals.shape)
+    distances = distances.reshape(times.size, series, -1)
     alone = series == 1 and names is None
     ax = axes_or_new(ax, (6.5, 2.2 if alone else 1.2 + 0.55 * series))
     heights = -_APART * np.arange(series)
-    own = (_ALONE,) if alone else tuple(map(color, range(series)))
     for number, height in enumerate(heights):
-        ink = own[number] if colors is None else colors[number]
-        _draw_line(ax, times, distances[:, number], height=height, ink=ink)
+        ink = _ALONE if alone else color(number)
+        ink = ink if colors is None else colors[number]
+        for reach, depth in ((2, 0.07), (1, 0.09)):
+            band = {"color": INK, "alpha": depth, "linewidth": 0}
+            ax.axhspan(height - reach, height + reach, **band)
+        own = distances[:, number]
+        x = np.repeat(times, own.shape[1])
+        # A few are dots, and thousands a cloud.
+        dots = {"markersize": np.clip(60 / np.sqrt(x.size), 1.8, 5.0), "alpha": 0.7}
+        ax.plot(x, height + own.ravel(), ".", color=ink, **dots)
+        _write_right(ax, height, f"{np.nanmean(np.square(own)):.2f}", ink)
     _write_right(ax, _APART / 2, "mean of\n(residual/σ)²", INK)
     if alone:
         ax.set(yticks=(-2, 0, 2), ylabel="residual / σ")
     else:
-        ax.set_yticks(heights, labels)
+        ax.set_yticks(heights, ("",) * series if names is None else names)
         ax.tick_params(axis="y", length=0)
     ax.set_ylim(heights[-1] - _APART / 2, _APART / 2)
     ax.margins(x=0.01)
     return ax
-
-
-def _draw_line(ax: Any, times, distances, *, height: float, ink: str):
-    for reach, depth in ((2, 0.07), (1, 0.09)):
-        band = {"color": INK, "alpha": depth, "linewidth": 0}
-        ax.axhspan(height - reach, height + reach, **band)
-    every = np.repeat(times, distances.shape[1])
-    # A few are dots, and thousands a cloud.
-    size = np.clip(60 / np.sqrt(every.size), 1.8, 5.0)
-    ax.plot(
-        every, height + distances.ravel(), ".", color=ink, markersize=size, alpha=0.7
-    )
-    _write_right(ax, height, f"{np.nanmean(np.square(distances)):.2f}", ink)
 
 
 def _write_right(ax: Any, height: float, text: str, ink: str):
@@ -109,26 +111,3 @@ def _write_right(ax: Any, height: float, text: str, ink: str):
         color=ink,
         annotation_clip=False,
     )
-
-
-def _distances(times: Any, residuals: Any, sigma: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Times, and residuals over σ with shape (time, series, component)."""
-    times = checked_numbers("times", times)
-    residuals = checked_numbers("residuals", residuals)
-    sigma = checked_numbers("sigma", sigma)
-    if not np.all(sigma > 0):
-        raise ValueError(f"sigma must be positive, got {np.min(sigma)}")
-    if times.ndim != 1 or residuals.shape[:1] != times.shape or residuals.ndim > 3:
-        raise ValueError(
-            "residuals must have shape (time,), (time, series) or "
-            f"(time, series, component) for {times.size} times, got {residuals.shape}"
-        )
-    try:
-        distances = residuals / np.broadcast_to(sigma, residuals.shape)
-    except ValueError as error:
-        raise ValueError(
-            f"sigma must be a number or broadcast to {residuals.shape}, got shape "
-            f"{np.shape(sigma)}"
-        ) from error
-    series = residuals.shape[1] if residuals.ndim > 1 else 1
-    return times, distances.reshape(times.size, series, -1)

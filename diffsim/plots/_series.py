@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plot_options import checked_numbers
+from .._validation import check_known, check_unitless, finite, positive
 from ._style import LINE_COLORS, marker
 
 
@@ -14,41 +14,31 @@ _FEW = 4
 _REPEATED = "_repeated"
 
 
+def checked_numbers(name: str, values: Any) -> np.ndarray:
+    """`values` as an array of NumPy; units would be lost, and traced ones unknown."""
+    check_unitless(name, values)
+    check_known(name, values)
+    return np.asarray(values)
+
+
 def checked_series(name: str, times: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
     """Times and values as arrays of one shape (time,)."""
-    times, values = (
-        checked_numbers(of, x).astype(float)
-        for of, x in (("times", times), (name, values))
-    )
-    if times.ndim != 1 or times.size == 0:
+    times = checked_numbers("times", times).astype(float)
+    values = checked_numbers(name, values).astype(float)
+    if times.ndim != 1 or values.shape != times.shape:
         raise ValueError(
-            f"times must have shape (time,) with one time at least, got {times.shape}"
-        )
-    if values.shape != times.shape:
-        raise ValueError(
-            f"{name} must have the shape of their times, {times.shape}, got "
+            f"times and {name} must have one shape (time,), got {times.shape} and "
             f"{values.shape}"
         )
-    if not (np.all(np.isfinite(times)) and np.all(np.isfinite(values))):
-        raise ValueError(
-            f"times and {name} must be finite; leave out what was not observed, by "
-            "known = np.isfinite(...)"
-        )
-    return times, values
+    remedy = "leave out what was not observed, by known = np.isfinite(...)"
+    return finite("times", times, remedy), finite(name, values, remedy)
 
 
 def checked_sigma(sigma: Any, values: np.ndarray) -> np.ndarray | None:
     """A standard deviation for each value, or None."""
     if sigma is None:
         return None
-    sigma = checked_numbers("sigma", sigma).astype(float)
-    if sigma.shape not in ((), values.shape):
-        raise ValueError(
-            f"sigma must be a number or one for each of {values.size} values, got "
-            f"shape {sigma.shape}"
-        )
-    if not np.all(sigma > 0):
-        raise ValueError(f"sigma must be positive, got {np.min(sigma)}")
+    sigma = checked_numbers("sigma", positive("sigma", sigma)).astype(float)
     return np.broadcast_to(sigma, values.shape)
 
 

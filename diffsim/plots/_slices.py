@@ -4,20 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import one_of
 from ._axis_labels import Labels
 from ._color_scales import ColorScale, color_bar
 from ._field_map import Plane, draw_map, labels_of, scale_of, time_title
 from ._field_series import FieldSeries, field_series
-from ._plot_options import checked_options
 from ._style import axes_or_new, look, new_figure
 
 
 if TYPE_CHECKING:
     import matplotlib.image
-
-
-#: What `slices` takes beside its own arguments.
-_OPTIONS = ("time", "colormap", "limits", "grid", "labels")
 
 
 def slices(
@@ -26,7 +22,11 @@ def slices(
     *,
     at: Any = None,
     ax: Any = None,
-    **options: Any,
+    time: Any = None,
+    colormap: Any = None,
+    limits: Any = None,
+    grid: Any = None,
+    labels: Any = None,
 ) -> np.ndarray:
     """Draw a field in three dimensions on a plane across each axis, in shared colors.
 
@@ -42,36 +42,28 @@ def slices(
     - `at`: where the planes cut the axes, (x, y, z); drawn is the nearest layer of
         cells, whose place is written above. None takes the middle.
     - `ax`: three Matplotlib axes to draw into; None makes a figure.
-    - `options`: `time`, `colormap`, `limits`, `grid` and `labels`, as for `field`.
+    - `time`, `colormap`, `limits`, `grid`, `labels`: as for `field`.
 
     **Returns:** three axes, shape (3,), of the planes across z, y and x.
 
-    **Raises:** `ValueError` as `field`, and for a plane out of the domain; `TypeError`
-    for another option.
+    **Raises:** `ValueError` as `field`, and for a plane out of the domain.
     """
-    given = checked_options("slices", options, _OPTIONS)
-    series = field_series(source, name, given["grid"])
-    row, planes = series.row(given["time"]), planes_of(series, at)
-    scale = scale_of(series, [row], given["colormap"], given["limits"])
+    series = field_series(source, name, grid)
+    row, planes = series.row(time), planes_of(series, at)
+    scale = scale_of(series, [row], colormap, limits)
     with look():
-        axes = slice_axes(series) if ax is None else three_axes(ax)
-        draw_slices(
-            axes, series, row, planes, scale, labels_of(series, given["labels"])
-        )
+        axes = slice_axes(series, ax)
+        draw_slices(axes, series, row, planes, scale, labels_of(series, labels))
     return axes
 
 
 def planes_of(series: FieldSeries, at: Any) -> list[Plane]:
     """Planes across z, y and x, with the layers of cells that they cut."""
     grid = series.place.grid
-    if grid.ndim != 3:
-        raise ValueError(
-            f"slices draws fields in three dimensions, got {grid.ndim}; plots.field "
-            "draws lines and maps"
-        )
+    one_of("the dimensions of a field", grid.ndim, (3,), "plots.field draws one or two")
     low, high = (np.asarray(corner) for corner in series.corners)
     places = (low + high) / 2 if at is None else np.asarray(at, float)
-    if places.shape != (3,) or np.any((places < low) | (places > high)):
+    if np.any((places < low) | (places > high)):
         raise ValueError(
             f"at must be a place in the domain, (x, y, z) from {low.tolist()} to "
             f"{high.tolist()}, got {at!r:.60}"
@@ -92,10 +84,11 @@ def draw_slices(
     scale: ColorScale,
     labels: Labels,
 ) -> "list[matplotlib.image.AxesImage]":
-    """Maps on planes with their places above; returns the images."""
-    images = []
-    for ax, plane in zip(axes, planes, strict=True):
-        images += [draw_map(ax, series, row, scale=scale, labels=labels, plane=plane)]
+    """Draw maps on planes with their places above."""
+    images = [
+        draw_map(ax, series, row, scale=scale, labels=labels, plane=plane)
+        for ax, plane in zip(axes, planes, strict=True)
+    ]
     title_slices(axes, series, row, planes, labels)
     color_bar(images[-1], axes, scale, labels[series.name])
     return images
@@ -113,21 +106,13 @@ def title_slices(
         time = ""
 
 
-def slice_axes(series: FieldSeries) -> np.ndarray:
-    """Three axes in a row, as wide and high as the planes are."""
+def slice_axes(series: FieldSeries, ax: Any) -> np.ndarray:
+    """`ax`; for None three axes in a row, as wide and high as the planes are."""
+    if ax is not None:
+        return np.array([axes_or_new(one, (3, 3)) for one in np.ravel(ax)])
     low, high = series.corners
     x, y, z = np.subtract(high, low).tolist()
     height = float(np.clip(9.0 / ((2 * x + y) / max(y, z)), 1.2, 4.0))
     width = height * (2 * x + y) / max(y, z)
     figure = new_figure((width + 2.4, height + 0.8))
     return figure.subplots(1, 3, width_ratios=(x, x, y))
-
-
-def three_axes(ax: Any) -> np.ndarray:
-    axes = np.ravel(ax)
-    if axes.size != 3:
-        raise ValueError(
-            f"ax must be three Matplotlib axes, one for each plane, got {axes.size}; "
-            "plt.subplots(1, 3)[1] has three"
-        )
-    return np.array([axes_or_new(one, (3, 3)) for one in axes])

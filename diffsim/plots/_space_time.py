@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._validation import one_of
 from ._color_scales import color_bar
 from ._field_map import draw_sides, labels_of, scale_of
-from ._field_series import FieldSeries, check_one_trajectory, field_series
+from ._field_series import checked_trajectory, field_series
 from ._style import axes_or_new, look
 
 
 if TYPE_CHECKING:
     import matplotlib.axes
-    import matplotlib.cm
 
 
 def space_time(
@@ -48,54 +48,29 @@ def space_time(
 
     **Raises:** `ValueError` for fields in two or three dimensions and for one time.
     """
-    check_one_trajectory(trajectory)
-    series = field_series(trajectory, name)
-    times = _checked_times(series)
-    words = labels_of(series, labels)
-    rows = range(times.size)
+    series = field_series(checked_trajectory(trajectory, least=2), name)
+    hint = "plots.field and plots.slices draw one time, plots.animate all"
+    one_of("the dimensions of a field", series.place.grid.ndim, (1,), hint)
+    times = np.asarray(series.times, float)
+    words, rows = labels_of(series, labels), range(times.size)
     scale = scale_of(series, rows, colormap, limits)
     values = np.stack([series.at(row) for row in rows])
+    # Halfway between outputs; at both ends as far on the other side.
+    halfway = (times[1:] + times[:-1]) / 2
+    edges = np.r_[2 * times[0] - halfway[0], halfway, 2 * times[-1] - halfway[-1]]
+    (low,), (high,) = series.corners
+    colors = {"cmap": scale.colormap, "norm": scale.norm}
     with look():
         ax = axes_or_new(ax, (6.4, 4.6))
-        image = _draw_cells(
-            ax, series, times, values, cmap=scale.colormap, norm=scale.norm
-        )
+        if np.allclose(np.diff(times), np.diff(times).mean(), rtol=1e-3):
+            extent = low, high, edges[0], edges[-1]
+            place = {"origin": "lower", "extent": extent, "aspect": "auto"}
+            image = ax.imshow(values, **place, **colors)
+        else:
+            x = np.linspace(low, high, values.shape[1] + 1)
+            image = ax.pcolormesh(x, edges, values, rasterized=True, **colors)
         ax.spines[:].set_visible(False)
         draw_sides(ax, series, (0,))
         ax.set(xlabel=words["x"], ylabel=words["time"])
         color_bar(image, ax, scale, words[series.name])
     return ax
-
-
-def _draw_cells(
-    ax: Any, series: FieldSeries, times: np.ndarray, values: np.ndarray, **colors: Any
-) -> "matplotlib.cm.ScalarMappable":
-    """Cells of x and t: an image of evenly spaced times, a mesh of others."""
-    edges = _edges(times)
-    (low,), (high,) = series.corners
-    if np.allclose(np.diff(times), np.diff(times).mean(), rtol=1e-3):
-        extent = low, high, edges[0], edges[-1]
-        return ax.imshow(values, origin="lower", extent=extent, aspect="auto", **colors)
-    x = np.linspace(low, high, values.shape[1] + 1)
-    return ax.pcolormesh(x, edges, values, rasterized=True, **colors)
-
-
-def _edges(times: np.ndarray) -> np.ndarray:
-    """Halfway between outputs; at both ends as far on the other side."""
-    halfway = (times[1:] + times[:-1]) / 2
-    return np.r_[2 * times[0] - halfway[0], halfway, 2 * times[-1] - halfway[-1]]
-
-
-def _checked_times(series: FieldSeries) -> np.ndarray:
-    assert series.times is not None  # for type checkers: a trajectory has times
-    if series.place.grid.ndim != 1:
-        raise ValueError(
-            "space_time draws a trajectory of fields in one dimension, got "
-            f"{series.place.grid.ndim} dimensions; plots.field and plots.slices draw "
-            "one time, plots.animate all"
-        )
-    if series.times.size < 2:
-        raise ValueError(
-            "space_time needs two times at least, got one; plots.field draws it"
-        )
-    return series.times.astype(float)

@@ -1,10 +1,12 @@
 """New axes in the house's look, and matplotlib only when something is drawn."""
 
 import contextlib
-import importlib
 from collections.abc import Iterator
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
+
+from .._extras import optional_module
+from .._validation import instance, one_of
 
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ COLORS = (
     "#222222",
 )
 INK = "#333333"
-#: Of series and lines that are not bodies: those that differ most, in grey too, come
-#: first, blue, wine, green, sand.
+#: Colors of series and lines that are not bodies: those that differ most, in grey too,
+#: come first, blue, wine, green, sand.
 LINE_COLORS = tuple(COLORS[i] for i in (8, 1, 5, 0, 2, 3, 4, 6, 7, 9, 10, 11))
 #: Markers and dashes go with the colors, so that series differ in grey as well.
 _MARKERS = "os^Dv"
@@ -62,13 +64,7 @@ _LOOK = MappingProxyType(
 
 def module(name: str) -> ModuleType:
     """`matplotlib` or a part of it; a sentence where it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            "diffsim.plots draws with matplotlib, which is not installed: pip install "
-            "matplotlib"
-        ) from error
+    return optional_module(name, "diffsim.plots draws with")
 
 
 @contextlib.contextmanager
@@ -114,32 +110,15 @@ def new_figure(
         return module("matplotlib.pyplot").figure(figsize=size, layout="constrained")
 
 
-def new_axes(
-    size: tuple[float | int, float | int], projection: str | None = None
-) -> "matplotlib.axes.Axes":
-    """One pair of axes in a figure of their own, "3d" say."""
-    with look():
-        return new_figure(size).add_subplot(projection=projection)
-
-
 def axes_or_new(
     ax: Any, size: tuple[float | int, float | int], projection: str | None = None
 ) -> "matplotlib.axes.Axes":
-    """`ax` if they are axes of this projection; for None new ones of this size.
-
-    **Raises:** `ValueError` for anything else.
-    """
+    """`ax` if they are axes of this projection, "3d" say; for None new ones."""
     if ax is None:
-        return new_axes(size, projection)
-    if not isinstance(ax, module("matplotlib.axes").Axes):
-        raise ValueError(
-            "ax must be one pair of Matplotlib axes, as plt.subplots()[1] is, got "
-            f"{type(ax).__name__}"
-        )
-    wanted = projection or "rectilinear"
-    if ax.name != wanted:
-        how = f"made with projection={projection!r}" if projection else "of a plane"
-        raise ValueError(f"ax must be axes {how}, got {ax.name} ones")
+        with look():
+            return new_figure(size).add_subplot(projection=projection)
+    instance("ax", ax, module("matplotlib.axes").Axes, "plt.subplots()[1]")
+    one_of("the projection of ax", ax.name, (projection or "rectilinear",))
     return ax
 
 

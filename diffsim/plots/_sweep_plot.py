@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validation import function_of
+from .._validation import function_of, instance, one_of
 from ..sweeps import Sweep
 from ._axis_labels import Labels
 from ._series import ink
@@ -13,16 +13,11 @@ from ._style import INK, axes_or_new, look, module
 
 if TYPE_CHECKING:
     import matplotlib.axes
+    import matplotlib.cm
 
 
 #: From this ratio of neighbors on, an axis of even ratios is logarithmic.
 _LEAST_RATIO = 1.05
-#: How one number is taken of outputs, by their type.
-_FIRST = "output=lambda outputs: outputs[:, 0] takes the first"
-_EXAMPLES = {
-    "Trajectory": "output=lambda run: run.states.positions[:, -1, 0, 0]",
-    "dict": "output=lambda outputs: outputs['energy']",
-}
 
 
 def sweep(
@@ -67,66 +62,50 @@ def sweep(
 
     **Limits:** two parameters at most (convenience: take some runs of the others).
     """
-    if not isinstance(found, Sweep):
-        raise ValueError(
-            f"found must be what ds.sweep returned, got {type(found).__name__}"
-        )
+    instance("found", found, Sweep, "ds.sweep returns")
+    values = found.outputs
     if output is not None:
-        function_of("output", output, ("outputs",))
-    values = _values(found, output)
-    words = Labels(labels, tuple(found.parameters))
-    for path, one in found.parameters.items():
-        if np.ndim(one) != 1:
-            raise ValueError(
-                f"parameters must be one number a run, got {path} of shape "
-                f"{np.shape(one)}"
-            )
-    if len(found.parameters) > 2:
-        raise ValueError(
-            f"found must be over one or two parameters, got {len(found.parameters)}: "
-            f"{', '.join(found.parameters)}"
-        )
-    ax = axes_or_new(ax, (4.6, 3.4))
-    draw = _draw_line if len(found.parameters) == 1 else _draw_map
-    draw(ax, found, values, label, words)
-    return ax
-
-
-def _values(found: Sweep, output: Any) -> np.ndarray:
-    """One number a run, NaN for those that failed or that have none."""
-    taken = found.outputs if output is None else output(found.outputs)
-    shape = np.shape(taken) if hasattr(taken, "shape") else type(taken).__name__
+        values = function_of("output", output, ("outputs",))(found.outputs)
+    shape = np.shape(values) if hasattr(values, "shape") else type(values).__name__
     if shape != (len(found),):
         raise ValueError(
             f"output must give one number a run, shape ({len(found)},), got {shape}; "
-            f"{_EXAMPLES.get(type(taken).__name__, _FIRST)}, say"
+            "output=lambda outputs: outputs[:, 0], say, or "
+            "lambda run: run.states.positions[:, -1, 0, 0]"
         )
-    values = np.asarray(taken)
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"output must give real numbers, got {values.dtype}")
-    return np.where(found.successful & np.isfinite(values), values, np.nan)
+    values = np.asarray(values)
+    if np.iscomplexobj(values):
+        raise ValueError("output must give real numbers, got complex ones")
+    for path, numbers in found.parameters.items():
+        if np.ndim(numbers) != 1:
+            raise ValueError(
+                f"parameters must be one number a run, got {path} of shape "
+                f"{np.shape(numbers)}"
+            )
+    values = np.where(found.successful & np.isfinite(values), values, np.nan)
+    word = "failed or not finite"
+    word = word if np.any(np.isnan(values) & found.successful) else "failed"
+    paths = list(found.parameters)
+    one_of("the number of parameters of found", len(paths), (1, 2))
+    words = Labels(labels, paths)
+    ax = axes_or_new(ax, (4.6, 3.4))
+    if len(paths) == 1:
+        _draw_line(ax, found.parameters[paths[0]], values, word)
+        ax.set(xlabel=words[paths[0]], ylabel=label)
+        return ax
+    x, y = found.parameters.values()
+    colored = _draw_map(ax, x, y, values, word)
+    ax.set(xlabel=words[paths[0]], ylabel=words[paths[1]])
+    with look():
+        ax.figure.colorbar(colored, ax=ax, label=label).outline.set_visible(False)
+    return ax
 
 
-def _lost(found: Sweep, values: np.ndarray) -> tuple[np.ndarray, str]:
-    """The runs that have no value to draw, and the word for them."""
-    lost = np.isnan(values)
-    more = np.any(lost & found.successful)
-    return lost, "failed or not finite" if more else "failed"
-
-
-def _is_even_in_ratio(values: np.ndarray) -> bool:
-    if values.size < 3 or values[0] <= 0:
-        return False
-    ratios = values[1:] / values[:-1]
-    return bool(ratios[0] > _LEAST_RATIO and np.allclose(ratios, ratios[0], rtol=1e-3))
-
-
-def _draw_line(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labels):
-    ((path, given),) = found.parameters.items()
-    order = np.argsort(given, kind="stable")
-    lost, word = _lost(found, values)
-    x, y, lost = given[order], values[order], lost[order]
-    # NaN breaks the line where a run failed.
+def _draw_line(ax: Any, x: np.ndarray, values: np.ndarray, word: str):
+    """Draw a line that NaN breaks, and crosses where runs failed."""
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], values[order]
+    lost = np.isnan(y)
     ax.plot(x, y, "o-", color=ink(0), markersize=3.5, linewidth=1.0)
     if np.any(lost):
         cross = {"color": INK, "markersize": 5, "clip_on": False}
@@ -136,71 +115,58 @@ def _draw_line(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Lab
         ax.legend(fontsize="small", frameon=False)
     if _is_even_in_ratio(np.unique(x)):
         ax.set_xscale("log")
-    ax.set(xlabel=words[path], ylabel=label)
 
 
-def _draw_map(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labels):
-    paths = list(found.parameters)
-    (x, i), (y, j) = (
-        np.unique(given, return_inverse=True) for given in found.parameters.values()
-    )
-    if len(found) != x.size * y.size or len(set(zip(i, j, strict=True))) != len(found):
-        _draw_points(ax, found, values, label, words)
-        return
-    table = np.full((y.size, x.size), np.nan)
+def _draw_map(
+    ax: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray, word: str
+) -> "matplotlib.cm.ScalarMappable":
+    """Draw cells of a product of parameters, points of others, such as draws."""
+    lost = np.isnan(values)
+    (columns, i), (rows, j) = (np.unique(a, return_inverse=True) for a in (x, y))
+    above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+    above |= {"fontsize": "small", "frameon": False}
+    cells = set(zip(i, j, strict=True))
+    if not len(values) == len(cells) == columns.size * rows.size:
+        points = ax.scatter(x[~lost], y[~lost], s=14, c=values[~lost], cmap="cividis")
+        if np.any(lost):
+            cross = {"s": 18, "c": INK, "marker": "x", "linewidth": 0.8}
+            ax.scatter(x[lost], y[lost], label=word, **cross)
+            ax.legend(**above)
+        return points
+    table = np.full((rows.size, columns.size), np.nan)
     table[j, i] = values
-    lost, word = _lost(found, values)
-    edges = _edges(x), _edges(y)
-    mesh = ax.pcolormesh(*edges, np.ma.masked_invalid(table), cmap="cividis")
-    _hatch(ax, edges, np.stack([i, j], axis=1)[lost], word)
-    for name, one in (("x", x), ("y", y)):
-        if _is_even_in_ratio(one):
-            ax.set(**{f"{name}scale": "log"})
-    ax.set(xlabel=words[paths[0]], ylabel=words[paths[1]])
-    ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
-    with look():
-        ax.figure.colorbar(mesh, ax=ax, label=label).outline.set_visible(False)
-
-
-def _draw_points(ax: Any, found: Sweep, values: np.ndarray, label: str, words: Labels):
-    """Runs that are no product, such as draws: a point each."""
-    (one, x), (other, y) = found.parameters.items()
-    lost, word = _lost(found, values)
-    points = ax.scatter(x[~lost], y[~lost], s=14, c=values[~lost], cmap="cividis")
+    across, up = _edges(columns), _edges(rows)
+    mesh = ax.pcolormesh(across, up, np.ma.masked_invalid(table), cmap="cividis")
     if np.any(lost):
-        cross = {"s": 18, "c": INK, "marker": "x", "linewidth": 0.8}
-        ax.scatter(x[lost], y[lost], label=word, **cross)
-        above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
-        ax.legend(fontsize="small", frameon=False, **above)
-    ax.set(xlabel=words[one], ylabel=words[other])
-    with look():
-        ax.figure.colorbar(points, ax=ax, label=label).outline.set_visible(False)
+        patches = module("matplotlib.patches")
+        white = {"facecolor": "white", "linewidth": 0}
+        style = {"edgecolor": INK, "hatch": "////", **white}
+        for column, row in zip(i[lost], j[lost], strict=True):
+            corner = across[column], up[row]
+            size = across[column + 1] - corner[0], up[row + 1] - corner[1]
+            ax.add_patch(patches.Rectangle(corner, *size, **style))
+        ax.legend(handles=[patches.Patch(label=word, **style)], **above)
+    if _is_even_in_ratio(columns):
+        ax.set_xscale("log")
+    if _is_even_in_ratio(rows):
+        ax.set_yscale("log")
+    ax.set(xlim=across[[0, -1]], ylim=up[[0, -1]])
+    return mesh
+
+
+def _is_even_in_ratio(values: np.ndarray) -> bool:
+    if values.size < 3 or values[0] <= 0:
+        return False
+    ratios = values[1:] / values[:-1]
+    return bool(ratios[0] > _LEAST_RATIO and np.allclose(ratios, ratios[0], rtol=1e-3))
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
     """Edges of cells half way between values, in ratio where these are even in it."""
-    if _is_even_in_ratio(values):
-        return np.exp(_edges_between(np.log(values)))
-    return _edges_between(values)
-
-
-def _edges_between(values: np.ndarray) -> np.ndarray:
     if values.size == 1:
         return values[0] + np.array([-0.5, 0.5])
+    even_in_ratio = _is_even_in_ratio(values)
+    values = np.log(values) if even_in_ratio else values
     middle = (values[1:] + values[:-1]) / 2
-    first, last = 2 * values[0] - middle[0], 2 * values[-1] - middle[-1]
-    return np.concatenate([[first], middle, [last]])
-
-
-def _hatch(ax: Any, edges: tuple[np.ndarray, np.ndarray], cells: np.ndarray, word: str):
-    if not cells.size:
-        return
-    patches = module("matplotlib.patches")
-    style = {"facecolor": "white", "edgecolor": INK, "hatch": "////", "linewidth": 0}
-    for column, row in cells:
-        corner = edges[0][column], edges[1][row]
-        size = np.diff(edges[0])[column], np.diff(edges[1])[row]
-        ax.add_patch(patches.Rectangle(corner, *size, **style))
-    key = patches.Patch(label=word, **style)
-    above = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
-    ax.legend(handles=[key], fontsize="small", frameon=False, **above)
+    edges = np.r_[2 * values[0] - middle[0], middle, 2 * values[-1] - middle[-1]]
+    return np.exp(edges) if even_in_ratio else edges

@@ -1,7 +1,7 @@
 """`trajectory`: the picture that the kind of its states asks for."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from ..pde import FieldAxes
 from ..simulations import Trajectory
 from ._axis_labels import Labels, plain_number
 from ._field import field
-from ._field_series import check_one_trajectory
+from ._field_series import checked_trajectory
 from ._orbits import orbits
-from ._plot_options import check_options
 from ._slices import slices
 from ._space_time import space_time
-from ._style import axes_or_new, color, legend, look
+from ._style import axes_or_new, color, dash, legend, look
 
 
 if TYPE_CHECKING:
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 
 #: Outputs from which colors over x and t show more than a line for each.
 _MANY = 10
+#: Entries of one array that are told apart, by a color, dashes and a name each.
+_NAMED = 12
+#: More lines than this are no picture of them.
+_MOST = 500
 
 
 def trajectory(
@@ -56,37 +59,19 @@ def trajectory(
     **Raises:** `ValueError` for what is no trajectory, for a batch, and as the function
     that draws; `TypeError` for an option that it does not have.
     """
-    check_one_trajectory(trajectory)
-    draw = _function(trajectory, options)
-    check_options(draw, options)
-    if draw is field and _dimensions(trajectory) == 1:
-        options = {"time": np.atleast_1d(trajectory.times), **options}
-    return draw(trajectory, ax=ax, **options)
-
-
-def _function(trajectory: Trajectory, options: dict[str, Any]) -> Callable[..., Any]:
-    """The function that draws trajectories of this kind."""
-    if isinstance(trajectory.axes, BodyAxes):
-        return orbits
-    if not isinstance(trajectory.axes, FieldAxes):
-        return state_lines
-    if _dimensions(trajectory) == 1:
-        many = np.size(trajectory.times) >= _MANY and "time" not in options
-        return space_time if many else field
-    return field if _dimensions(trajectory) == 2 else slices
-
-
-def _dimensions(trajectory: Trajectory) -> int:
-    axes = trajectory.axes
-    return axes.grid.ndim if isinstance(axes, FieldAxes) else 0
-
-
-#: Entries of one array that are told apart, by a color, dashes and a name each.
-_NAMED = 12
-#: More lines than this are no picture of them.
-_MOST = 500
-# A print in grey tells dashes apart where it does not tell colors.
-_DASHES = ("-", "--", "-.", ":")
+    axes = checked_trajectory(trajectory).axes
+    if isinstance(axes, BodyAxes):
+        return orbits(trajectory, ax=ax, **options)
+    if not isinstance(axes, FieldAxes):
+        return state_lines(trajectory, ax=ax, **options)
+    if axes.grid.ndim == 3:
+        return slices(trajectory, ax=ax, **options)
+    if axes.grid.ndim == 1 and "time" not in options:
+        times = np.atleast_1d(trajectory.times)
+        if times.size >= _MANY:
+            return space_time(trajectory, ax=ax, **options)
+        options = {"time": times, **options}
+    return field(trajectory, ax=ax, **options)
 
 
 def state_lines(
@@ -102,80 +87,56 @@ def state_lines(
     """
     chosen = trajectory.names if names is None else np.atleast_1d(names).tolist()
     words = Labels(labels, ("time", *trajectory.names))
-    found = [(words[name], *_numbers(trajectory, name)) for name in chosen]
-    count = sum(len(entries) for _, entries, _ in found)
+    arrays = [(words[name], *_entries(trajectory, name)) for name in chosen]
+    count = sum(len(entries) for _, entries, _ in arrays)
     if count > _MOST:
         raise ValueError(
             f"trajectory has {count} numbers in a state, too many for lines over time; "
             "choose arrays by names=..., or draw a field, plots.field(array, grid=...)"
         )
+    times = np.atleast_1d(np.asarray(trajectory.times))
+    style = {"linewidth": 1.4, "marker": "o" if times.size == 1 else None}
+    number = 0
     with look():
         ax = axes_or_new(ax, (6.4, 3.8))
-        numbers = itertools.count()
-        times = np.atleast_1d(np.asarray(trajectory.times))
-        for label, entries, values in found:
-            _draw(ax, times, label, entries, values, numbers)
-        ax.set(xlabel=words["time"], ylabel=found[0][0] if len(found) == 1 else "")
+        for label, entries, values in arrays:
+            if len(entries) > _NAMED:
+                thin = style | {"linewidth": 0.6, "color": color(number)}
+                lines = ax.plot(times, values, **thin)
+                lines[0].set_label(f"{label}, {len(entries)} entries")
+                number += 1
+                continue
+            for entry, line in zip(entries, values.T, strict=True):
+                look_of_line = {"color": color(number), "linestyle": dash(number)}
+                ax.plot(times, line, label=label + entry, **style, **look_of_line)
+                number += 1
+        ax.set(xlabel=words["time"], ylabel=arrays[0][0] if len(arrays) == 1 else "")
         if count > 1:
             legend(ax)
     return ax
 
 
-def _draw(
-    ax: Any,
-    times: np.ndarray,
-    label: str,
-    entries: list[str],
-    values: np.ndarray,
-    numbers: "itertools.count[int]",
-):
-    """Lines of one array: each its own color, of very many all the same."""
-    look_of_line = {"linewidth": 1.4, "marker": "o" if times.size == 1 else None}
-    if len(entries) > _NAMED:
-        ink = color(next(numbers))
-        lines = ax.plot(times, values, color=ink, **look_of_line | {"linewidth": 0.6})
-        lines[0].set_label(f"{label}, {len(entries)} entries")
-        return
-    for entry, line in zip(entries, values.T, strict=True):
-        number = next(numbers)
-        dashes, ink = _DASHES[number % len(_DASHES)], color(number)
-        ax.plot(times, line, dashes, color=ink, label=label + entry, **look_of_line)
-
-
-def _numbers(trajectory: Trajectory, name: str) -> tuple[list[str], np.ndarray]:
+def _entries(trajectory: Trajectory, name: str) -> tuple[list[str], np.ndarray]:
     """Names of the entries of an array, and their values, shape (time, entry)."""
     array = np.asarray(trajectory[name])
     array = array if np.ndim(trajectory.times) else array[None]
+    named: list[Sequence[Any]] = [range(length) for length in array.shape[1:]]
+    if (axes := trajectory.axes) is not None:
+        leading = np.ndim(trajectory.times)
+        variables = axes.variables(trajectory.states, leading)
+        variables, coordinates = trajectory._labeled(variables)
+        along, values = variables[name]
+        check_axes({name: (along, values)}, coordinates)
+        for i, axis in enumerate(along[leading:]):
+            named[i] = [
+                entry if isinstance(entry, str) else plain_number(entry)
+                for entry in coordinates.get(axis, range(array.shape[1 + i]))
+            ]
     if np.iscomplexobj(array):
         array = np.stack([array.real, array.imag], -1)
-        called = [("real", "imaginary")]
-    else:
-        called = []
-    shape = array.shape[1:]
-    known = _called(trajectory, name)
-    known += [range(n) for n in shape[len(known) : len(shape) - len(called)]]
+        named.append(("real", "imaginary"))
     entries = [
         f" [{', '.join(map(str, entry))}]" if entry else ""
-        for entry in itertools.product(*known, *called)
+        for entry in itertools.product(*named)
     ]
     return entries, array.reshape(len(array), -1)
-
-
-def _called(trajectory: Trajectory, name: str) -> list[Sequence[Any]]:
-    """Names or places of the entries along each axis of an array, where known."""
-    axes = trajectory.axes
-    if axes is None:
-        return []
-    leading = np.ndim(trajectory.times)
-    variables, known = trajectory._labeled(axes.variables(trajectory.states, leading))
-    along, array = variables[name]
-    check_axes({name: (along, array)}, known)
-    return [
-        [
-            entry if isinstance(entry, str) else plain_number(entry)
-            for entry in known[axis]
-        ]
-        if axis in known
-        else range(length)
-        for axis, length in zip(along[leading:], array.shape[leading:], strict=True)
-    ]

@@ -140,20 +140,16 @@ PAIRS = {"a": np.arange(4.0), "b": np.arange(4.0)}
     ("over", "outputs", "said"),
     [
         ({"a": np.ones((4, 2))}, np.ones(4), "parameters must be one number a run"),
-        (PAIRS | {"c": np.ones(4)}, np.ones(4), "found must be over one or two"),
+        (PAIRS | {"c": np.ones(4)}, np.ones(4), "number of parameters of found"),
         ({"a": np.ones(4)}, np.ones((4, 2)), "output must give one number a run"),
-        (
-            {"a": np.ones(4)},
-            {"x": np.ones(4)},
-            r"one number a run.*outputs\['energy'\]",
-        ),
+        ({"a": np.ones(4)}, {"x": np.ones(4)}, "output must give one number a run"),
         ({"a": np.ones(4)}, 1j * np.ones(4), "output must give real numbers"),
     ],
 )
 def test_sweeps_that_no_picture_shows_raise_value_error(over, outputs, said):
     with pytest.raises(ValueError, match=said):
         plots.sweep(made_sweep(over, outputs, np.zeros(4, bool)))
-    with pytest.raises(ValueError, match=r"found must be what ds\.sweep returned"):
+    with pytest.raises(ValueError, match=r"found must be .* ds\.sweep returns"):
         plots.sweep(outputs)
 
 

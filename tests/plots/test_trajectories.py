@@ -168,7 +168,7 @@ def test_bodies_move_along_their_paths_with_trails():
     assert axes.get_xlabel() == "x [au]" and axes.get_title(loc="left") == "t = 10"
     limits = axes.get_xlim()
     assert drawn_at(movie, 19)[0].get_xlim() == limits
-    with pytest.raises(ValueError, match="plane must be two of the letters"):
+    with pytest.raises(ValueError, match="plane must be one of 'xy'"):
         run.animate(plane="xw")
 
 
