@@ -19,7 +19,7 @@ import pytest
 import diffsim as ds
 from diffsim import cli, inference, problems
 from diffsim.cli import _demo, _demo_text, _planet_masses
-from diffsim.cli._demo_progress import Clock, Stage
+from diffsim.cli._demo_text import Clock, Stage
 
 
 #: 240 days at 500 km: the same 70 parameters, and most masses out of reach.

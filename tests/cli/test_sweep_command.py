@@ -13,7 +13,7 @@ import pytest
 
 from diffsim import sweeps
 from diffsim.cli import main
-from diffsim.cli._sweep_file import named_object, read_sweep_file
+from diffsim.cli._sweep_command import named_object, read_sweep_file
 
 
 pytest.importorskip("zarr")
