@@ -642,7 +642,7 @@ _CLI = (
     Mutant(
         "failed-runs-exit-with-zero",
         "diffsim/cli/_sweep_command.py",
-        "return 0 if found.successful.all() else 3",
+        "return 0 if outcome.successful.all() else 3",
         "return 0",
         "The exit code of a sweep says whether runs failed.",
         "tests/cli/test_sweep_command.py",

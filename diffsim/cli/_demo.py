@@ -16,7 +16,7 @@ from ..inference import (
     fisher,
     fit,
 )
-from ..sweeps import Sweep, sweep
+from ..sweeps import sweep
 from . import _demo_text as text
 from ._demo_text import Clock
 from ._planet_masses import (
@@ -56,7 +56,7 @@ def demo(
     began, clock = time.perf_counter(), Clock()
     setting = ExperimentSetup(seed=seed) if setting is None else setting
     folder.mkdir(parents=True, exist_ok=True)
-    sky, guess = observed(setting), None
+    sky = observed(setting)
     guess = wrong_start(sky, setting.seed)
     print(text.opening(sky, setting, guess), flush=True)
     best = _fit_to_data(sky, setting, guess, clock)
@@ -66,12 +66,17 @@ def demo(
         forecast = fisher(longer, best.model, noise=Gaussian(sky.sigma))
         forecast.stderr.block_until_ready()
     print(text.forecast(sky, best, forecast, setting), flush=True)
-    swept = _swept(sky, setting, best, clock)
+    # Positions for 31 masses of Jupiter around the best fit, and for JPL's.
+    jupiter = sky.names.index("Jupiter")
+    masses = np.append(_FACTORS * best.model.bodies.masses[jupiter], sky.gm[jupiter])
+    with clock.stage(f"sweep of {masses.size} runs"):
+        predict = Prediction(setting.epochs, setting.method)
+        swept = sweep(predict, best.model, {"bodies.masses[Jupiter]": masses})
     residuals = sky.data[None] - swept.outputs
     print(text.sweep(sky, best, _FACTORS, residuals), flush=True)
     with clock.stage("pictures"):
         fitted = swept.outputs[_FACTORS.size // 2]
-        files = saved_pictures(folder, sky, best, forecast, fitted)
+        files = _saved_pictures(folder, sky, best, forecast, fitted)
     print(text.pictures(files))
     print(text.times(clock.stages, importing, time.perf_counter() - began))
     failures = text.failures(sky, best, swept)
@@ -82,7 +87,6 @@ def demo(
 def _fit_to_data(
     sky: Observations, setting: ExperimentSetup, guess: Any, clock: Clock
 ) -> Fit:
-    prediction = Prediction(setting.epochs, setting.method)
     freedom = sky.data.size - guess.bodies.masses.size * 7
 
     def tell(step: dict[str, Any]):
@@ -90,26 +94,12 @@ def _fit_to_data(
 
     with clock.stage("fit"):
         return fit(
-            prediction,
+            Prediction(setting.epochs, setting.method),
             guess,
             sky.data,
             noise=Gaussian(sky.sigma),
             solver=_SOLVER,
             options=FitOptions(progress=tell, max_steps=50),
-        )
-
-
-def _swept(
-    sky: Observations, setting: ExperimentSetup, best: Fit, clock: Clock
-) -> Sweep:
-    """Positions for 31 masses of Jupiter around the best fit, and for JPL's."""
-    jupiter = sky.names.index("Jupiter")
-    masses = np.append(_FACTORS * best.model.bodies.masses[jupiter], sky.gm[jupiter])
-    with clock.stage(f"sweep of {masses.size} runs"):
-        return sweep(
-            Prediction(setting.epochs, setting.method),
-            best.model,
-            {"bodies.masses[Jupiter]": masses},
         )
 
 
@@ -120,7 +110,7 @@ _INNER = slice(0, 5)
 _OUTER = [0, 5, 6, 7, 8, 9]
 
 
-def saved_pictures(
+def _saved_pictures(
     folder: pathlib.Path,
     sky: Observations,
     fit: Fit,
@@ -129,9 +119,7 @@ def saved_pictures(
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """Write the orbits with the residuals, and the corner plot of the masses.
 
-    **Arguments:** `fitted`, positions as the fit has them, (time, body, 3), au.
-
-    **Returns:** the two files.
+    `fitted` are positions as the fit has them, (time, body, 3), au.
     """
     orbits = folder / "weigh_the_planets.png"
     masses = folder / "weigh_the_planets_masses.png"
@@ -146,7 +134,9 @@ def _orbits(sky: Observations, fitted: np.ndarray) -> "matplotlib.figure.Figure"
     with plots.look():
         inner, outer = (figure.add_subplot(panels[row, 0]) for row in (0, 1))
         right = figure.add_subplot(panels[:, 1])
-    ecliptic = _to_ecliptic(fitted)
+    # From the equator to the ecliptic.
+    c, s = np.cos(_OBLIQUITY), np.sin(_OBLIQUITY)
+    ecliptic = fitted @ np.array([[1, 0, 0], [0, c, s], [0, -s, c]]).T
     plots.orbits(
         _relative_to_first(ecliptic[:, _INNER]),
         names=sky.names[_INNER],
@@ -196,12 +186,6 @@ def _masses(
     title = "Masses in units of JPL's (dashed), ellipses of 1σ and 2σ"
     figure.suptitle(title, x=0.02, ha="left")
     return figure
-
-
-def _to_ecliptic(positions: np.ndarray) -> np.ndarray:
-    """From the equator to the ecliptic."""
-    c, s = np.cos(_OBLIQUITY), np.sin(_OBLIQUITY)
-    return positions @ np.array([[1, 0, 0], [0, c, s], [0, -s, c]]).T
 
 
 def _relative_to_first(positions: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._progress import clear_line, show_line
 from .._results import RESULTS
+from .._text_table import Table
 from ..inference import Fisher, Fit
 from ..nbody import NBody
 from ..sweeps import Sweep
@@ -28,7 +29,7 @@ _CHI2_MARGIN = 0.1
 _UNDETERMINED = 0.5
 
 
-#: Seconds between two looks of the line.
+#: Seconds between two pictures of the line that moves.
 _TICK = 0.2
 
 
@@ -68,7 +69,8 @@ class Clock:
         finally:
             over.set()
             mover.join()
-            self._wipe()
+            if self.stream.isatty():
+                clear_line(stream=self.stream)
         seconds = time.perf_counter() - began
         # Tracing within tracing is counted twice by JAX.
         compiled = min(sum(compiling), seconds)
@@ -85,24 +87,20 @@ class Clock:
             line = f"{turning} {title} {self._news} … {elapsed:.0f} s"
             show_line(line, stream=self.stream)
 
-    def _wipe(self):
-        if self.stream.isatty():
-            clear_line(stream=self.stream)
-
 
 @contextlib.contextmanager
 def _compiling() -> Iterator[list[float]]:
     """Seconds that JAX spends on tracing, lowering and compiling inside."""
-    found: list[float] = []
+    durations: list[float] = []
 
     def listen(event: str, duration_secs: float, **kwargs: str | int):
         del kwargs
         if event.startswith("/jax/core/compile/"):
-            found.append(duration_secs)
+            durations.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
-        yield found
+        yield durations
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
 
@@ -145,27 +143,21 @@ def masses(sky: Observations, fit: Fit) -> str:
         relative = f"{error[i] / gm[i]:.1e}"
         numbers = earths, rounded(value, bar), rounded(bar, bar), relative
         rows.append((name, *numbers, jpl, difference))
-    return "\n".join(["", _table(rows), *_remarks(sky, error), _quality(fit)])
-
-
-def _remarks(sky: Observations, error: np.ndarray) -> list[str]:
-    return [
-        f"{name} is undetermined: its error bar is {100 * bar / gm:.0f} % of JPL's "
+    remarks = [
+        f"{name} is undetermined: its error bar is {100 * bar / jpl:.0f} % of JPL's "
         "value, these data do not feel its pull."
-        for name, gm, bar in zip(sky.names, sky.gm, error, strict=True)
-        if bar > _UNDETERMINED * gm
+        for name, jpl, bar in zip(sky.names, sky.gm, error, strict=True)
+        if bar > _UNDETERMINED * jpl
     ]
-
-
-def _quality(fit: Fit) -> str:
     worst = int(np.argmax(np.asarray(fit.solver_error)))
-    return (
+    quality = (
         f"chi2 per degree of freedom {float(fit.chi2) / int(fit.dof):.4f}: "
         f"{int(fit.size)} data, {len(fit.names)} parameters, {int(fit.steps)} steps; "
         f"{RESULTS[fit.status] or 'converged'}\n"
         "error of the integration: steps half as long would move no value by more than "
         f"{float(fit.solver_error[worst]):.1e} σ ({fit.names[worst]})"
     )
+    return "\n".join(["", _table(rows), *remarks, quality])
 
 
 def forecast(
@@ -192,35 +184,27 @@ def sweep(
     worst = np.linalg.norm(residuals, axis=-1).max(1) * sky.au_km
     near = (best - 1, best, best + 1)
     shown = [0, best // 2, *near, best + best // 2, factors.size - 1]
-    felt = [sky.names.index(n) for n in ("Sun", "Mars", "Saturn")]
-    rows = [("Jupiter's mass", "chi2/datum", *(f"{sky.names[i]} [km]" for i in felt))]
+    pulled = [sky.names.index(n) for n in ("Sun", "Mars", "Saturn")]
+    rows = [("Jupiter's mass", "chi2/datum", *(f"{sky.names[i]} [km]" for i in pulled))]
     names = [f"× {factors[run]:.3f}" for run in shown] + ["JPL's"]
     for name, run in zip(names, [*shown, -1], strict=True):
-        numbers = (f"{worst[run, i]:.3g}" for i in felt)
+        numbers = (f"{worst[run, i]:.3g}" for i in pulled)
         rows.append((name, f"{chi2[run]:.4g}", *numbers))
     title = (
         f"Sweep: {len(residuals)} runs in one call, Jupiter's mass × {factors[0]:.1f} "
         f"… {factors[-1]:.1f} and JPL's,\nall else as fitted; chi2 and the largest "
         "residuals of three bodies"
     )
-    told = _slope_of_residuals(sky, fit, factors, residuals)
-    return "\n".join(["", title, _table(rows), told])
-
-
-def _slope_of_residuals(
-    sky: Observations, fit: Fit, factors: np.ndarray, residuals: np.ndarray
-) -> str:
-    """The error bar that the slope of the residuals gives, beside that of the fit."""
-    best = factors.size // 2
+    # The error bar that the slope of the residuals gives, beside that of the fit.
     rise = (residuals[best + 1] - residuals[best - 1]) / sky.sigma
     alone = (factors[best + 1] - factors[best - 1]) / np.linalg.norm(rise)
     jupiter = sky.names.index("Jupiter")
     gm, error = _masses(sky, fit)
-    together = error[jupiter] / gm[jupiter]
-    return (
+    bars = (
         f"With all else known the residuals would tell Jupiter's mass to {alone:.1e}; "
-        f"with all else free\nthey tell it to {together:.1e}."
+        f"with all else free\nthey tell it to {error[jupiter] / gm[jupiter]:.1e}."
     )
+    return "\n".join(["", title, _table(rows), bars])
 
 
 def pictures(files: Sequence[pathlib.Path]) -> str:
@@ -244,26 +228,26 @@ def times(stages: Sequence[Stage], importing: float, seconds: float) -> str:
 
 def failures(sky: Observations, fit: Fit, swept: Sweep) -> list[str]:
     """The claims that did not hold, a sentence each."""
-    found = []
+    failures = []
     if RESULTS[fit.status]:
-        found.append(f"the fit did not converge: {RESULTS[fit.status]}")
+        failures.append(f"the fit did not converge: {RESULTS[fit.status]}")
     gm, error = _masses(sky, fit)
     for name, sigmas in zip(sky.names, (gm - sky.gm) / error, strict=True):
         # Written so that NaN fails.
         if not abs(sigmas) < _MOST_SIGMA:
-            found.append(
+            failures.append(
                 f"the mass of {name} is {sigmas:+.1f} σ from JPL's, allowed are "
                 f"{_MOST_SIGMA:g}"
             )
     reduced = float(fit.chi2) / int(fit.dof)
     if not abs(reduced - 1) <= _CHI2_MARGIN:
-        found.append(
+        failures.append(
             f"chi2 per degree of freedom is {reduced:.3f}, allowed is "
             f"1 ± {_CHI2_MARGIN:g}"
         )
     if swept.failures:
-        found.append(f"{len(swept.failures)} runs of the sweep failed: {swept}")
-    return found
+        failures.append(f"{len(swept.failures)} runs of the sweep failed: {swept}")
+    return failures
 
 
 def verdict(failures: Sequence[str]) -> str:
@@ -288,11 +272,5 @@ def _masses(sky: Observations, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(fit.values)[where], np.asarray(fit.stderr)[where]
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> str:
-    """Columns as wide as their widest cell, the first flush left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [f"{c:>{w}}" for c, w in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join(["", f"{first:{widths[0]}}", *cells]).rstrip())
-    return "\n".join(lines)
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return Table((), rows, indent="  ").text()

@@ -40,14 +40,8 @@ def derivatives(*, markdown: bool = False) -> int:
         (f"{name}, {solver.__name__ if solver else 'by default'}", (name, solver))
         for name, solver in all_cases()
     ]
-    header = (
-        "equation",
-        "time integrator",
-        "leaves",
-        "forward",
-        "reverse",
-        "forward − reverse",
-    )
+    header = "equation", "time integrator", "leaves", "forward", "reverse"
+    header += ("forward − reverse",)
     return tabulated(header, cases, _row, left=2, markdown=markdown)
 
 
@@ -83,20 +77,19 @@ def _integrators_for(system: AbstractSimulation) -> tuple[type, ...]:
     if not isinstance(system.equation, pde.AbstractIMEXEquation):
         return _EXPLICIT
     start = system.initial_field
-    whole = system.equation.explicit(system.t0, start, system.domain) is None
-    return _EXPLICIT + _SPLIT + (_IMPLICIT if whole else ())
+    implicit = system.equation.explicit(system.t0, start, system.domain) is None
+    return _EXPLICIT + _SPLIT + (_IMPLICIT if implicit else ())
 
 
 def _row(case: tuple[str, type | None]) -> Measured:
     name, solver = case
-    found = slopes(name, solver() if solver else None)
-    modes = [furthest(found, mode) for mode in ("forward", "reverse")]
-    failures = [f"Taylor slope of {x.name}" for x in found.leaves if not x.passed]
+    taylor = slopes(name, solver() if solver else None)
+    modes = [furthest(taylor, mode) for mode in ("forward", "reverse")]
+    failures = [f"Taylor slope of {x.name}" for x in taylor.leaves if not x.passed]
+    disagreement = f"{taylor.disagreement:.0e}"
     # Written so that NaN fails.
-    if not found.disagreement < _DISAGREEMENT:
-        failures.append(f"modes disagree by {found.disagreement:.0e}")
+    if not taylor.disagreement < _DISAGREEMENT:
+        failures.append(f"modes disagree by {disagreement}")
     integrator = solver.__name__ if solver else "default"
-    numbers = (str(len(found.leaves)), *(f"{x:.3f}" for x in modes))
-    return Measured(
-        (name, integrator, *numbers, f"{found.disagreement:.0e}"), tuple(failures)
-    )
+    numbers = (str(len(taylor.leaves)), *(f"{x:.3f}" for x in modes), disagreement)
+    return Measured((name, integrator, *numbers), tuple(failures))

@@ -80,12 +80,8 @@ def _planets(forces: Any = None, *, test_particles: bool = False) -> NBody:
         [[0.0, 0.0, 0.0], [1.0, 0.0, 0.1], [0.0, 1.7, -0.1]],
         [[0.0, -0.01, 0.002], [0.0, 1.0, 0.1], [-0.75, 0.1, 0.0]],
     )
-    light = (
-        TestParticles([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]])
-        if test_particles
-        else None
-    )
-    return NBody(bodies, forces, test_particles=light)
+    light = TestParticles([[2.3, 0.0, 0.1]], [[0.05, 0.65, 0.1]])
+    return NBody(bodies, forces, test_particles=light if test_particles else None)
 
 
 def _ripples() -> pde.Evolution:
@@ -189,12 +185,23 @@ def verify(*, markdown: bool = False) -> int:
         for solver, steps in solvers()
         if _runs(subject, solver)
     ]
-    return tabulated(_HEADER, cases, _measured, left=2, markdown=markdown)
+    columns = "simulation", "solver", "slope, forward", "slope, reverse"
+    columns += "forward − reverse", "order (of)", "gradient ÷ run"
+    return tabulated(columns, cases, _measured, left=2, markdown=markdown)
 
 
 def _measured(case: tuple[Subject, diffrax.AbstractSolver, int | float]) -> Measured:
     row = measured(*case)
-    return Measured(_cells(row), row.failures)
+    cells = (
+        row.simulation,
+        row.solver,
+        f"{row.forward:.3f}",
+        f"{row.reverse:.3f}",
+        f"{row.disagreement:.0e}",
+        f"{row.order:.2f} ({row.expected})",
+        f"{row.cost:.1f}",
+    )
+    return Measured(cells, row.failures)
 
 
 def measured(
@@ -206,7 +213,6 @@ def measured(
         lambda system: _end(system, solver, _END / steps), simulation, scale=_SOFT
     )
     order, expected = order_of(subject, solver, steps)
-    slopes = {mode: furthest(taylor, mode) for mode in ("forward", "reverse")}
     failures = [f"Taylor slope of {x.name}" for x in taylor.leaves if not x.passed]
     # Written so that NaN fails.
     if expected is None or not order > expected - _SHORT_OF_ORDER:
@@ -214,7 +220,8 @@ def measured(
     return Row(
         subject.name,
         type(solver).__name__,
-        **slopes,
+        forward=furthest(taylor, "forward"),
+        reverse=furthest(taylor, "reverse"),
         disagreement=taylor.disagreement,
         order=order,
         expected=expected,
@@ -286,39 +293,14 @@ def _gradient_cost(
         states = simulate(system, _END, method).states
         return sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(states))
 
-    value = eqx.filter_jit(total)
+    def seconds(function):
+        jax.block_until_ready(function(simulation))
+        times = []
+        for _ in range(_REPEATS):
+            began = time.perf_counter()
+            jax.block_until_ready(function(simulation))
+            times.append(time.perf_counter() - began)
+        return min(times)
+
     gradient = eqx.filter_jit(eqx.filter_value_and_grad(total))
-    return _seconds(gradient, simulation) / _seconds(value, simulation)
-
-
-def _seconds(function: Callable[[Any], Any], argument: Any) -> float:
-    jax.block_until_ready(function(argument))
-    times = []
-    for _ in range(_REPEATS):
-        began = time.perf_counter()
-        jax.block_until_ready(function(argument))
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
-_HEADER = (
-    "simulation",
-    "solver",
-    "slope, forward",
-    "slope, reverse",
-    "forward − reverse",
-    "order (of)",
-    "gradient ÷ run",
-)
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    return (
-        row.simulation,
-        row.solver,
-        f"{row.forward:.3f}",
-        f"{row.reverse:.3f}",
-        f"{row.disagreement:.0e}",
-        f"{row.order:.2f} ({row.expected})",
-        f"{row.cost:.1f}",
-    )
+    return seconds(gradient) / seconds(eqx.filter_jit(total))

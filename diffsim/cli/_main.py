@@ -40,26 +40,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             sys.stderr.flush()
     except BrokenPipeError:
-        _discard_what_is_left()
+        # Nobody reads the rest of the text.
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return 141
 
 
-def _discard_what_is_left():
-    """Send what is still to be written to a pipe that is closed nowhere."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _run(given: argparse.Namespace, importing: float) -> int:
+def _run(words: argparse.Namespace, importing: float) -> int:
     try:
-        return _command(given, importing)
+        if words.command == "info":
+            print(info())
+            return 0
+        # A command owns its process and may set what a library may not.
+        configure(enable_x64=True)
+        # In a program in which JAX has started a command is slower, and as right.
+        with contextlib.suppress(RuntimeError):
+            configure(cpu_loop_fusion=True)
+        if words.command == "sweep":
+            return run_sweep(words)
+        if words.command == "demo":
+            return demo(words.out, seed=words.seed, importing=importing)
+        tables = {"orders": orders, "derivatives": derivatives}
+        return tables.get(words.what, verify)(markdown=words.markdown)
     except BrokenPipeError:
         raise
     except (ValueError, ImportError, OSError) as error:
-        print(f"diffsim {given.command}: {error}", file=sys.stderr)
+        print(f"diffsim {words.command}: {error}", file=sys.stderr)
         return 2
     except (MemoryError, OverflowError, RuntimeError, TypeError) as error:
         frames = traceback.extract_tb(error.__traceback__)
@@ -67,32 +76,11 @@ def _run(given: argparse.Namespace, importing: float) -> int:
         where = (own or frames)[-1]
         text = traceback.format_exception_only(error)[0].strip()
         place = f"{where.filename}, line {where.lineno}"
-        print(f"diffsim {given.command}: {place}: {text}", file=sys.stderr)
+        print(f"diffsim {words.command}: {place}: {text}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"\ndiffsim {given.command}: stopped", file=sys.stderr)
+        print(f"\ndiffsim {words.command}: stopped", file=sys.stderr)
         return 130
-
-
-def _command(given: argparse.Namespace, importing: float) -> int:
-    if given.command == "info":
-        print(info())
-        return 0
-    _configure_process()
-    if given.command == "sweep":
-        return run_sweep(given)
-    if given.command == "verify":
-        command = {"orders": orders, "derivatives": derivatives}.get(given.what, verify)
-        return command(markdown=given.markdown)
-    return demo(given.out, seed=given.seed, importing=importing)
-
-
-def _configure_process():
-    """Set what a command, which owns its process, may set and a library may not."""
-    configure(enable_x64=True)
-    # Called from a program in which JAX has started, a command is slower, and as right.
-    with contextlib.suppress(RuntimeError):
-        configure(cpu_loop_fusion=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -73,43 +73,32 @@ def observed(setting: ExperimentSetup) -> Observations:
         raise ValueError(
             f"epochs must be from 2 to {table.epochs.size - 1}, got {setting.epochs}"
         )
-    merged = _Merging(table)
-    positions = merged.of(table.positions)
+    earth, moon = (table.names.index(name) for name in ("Earth", "Moon"))
+    bodies = [i for i in range(len(table.names)) if i != moon]
+    pair = table.gm[[earth, moon]]
+    gm, weights = table.gm.copy(), np.eye(len(table.names))
+    gm[earth] = pair.sum()
+    weights[earth, [earth, moon]] = pair / pair.sum()
+    positions, velocities0 = (
+        np.einsum("ab,...bk->...ak", weights[bodies], vectors)
+        for vectors in (table.positions, table.velocities0)
+    )
+    names = ["Earth+Moon" if name == "Earth" else name for name in table.names]
     truth = positions[1 : setting.epochs + 1]
     sigma = setting.sigma_km / table.au_km
     noise = np.random.default_rng([setting.seed, 0]).normal(size=truth.shape)
     return Observations(
-        names=merged.names,
+        names=tuple(names[i] for i in bodies),
         times=table.epochs[1 : setting.epochs + 1],
         data=truth + sigma * noise,
         sigma=sigma,
-        gm=merged.gm,
+        gm=gm[bodies],
         positions0=positions[0],
-        velocities0=merged.of(table.velocities0),
+        velocities0=velocities0,
         c=table.c,
         au_km=table.au_km,
-        earth_gm=float(table.gm[table.names.index("Earth")]),
+        earth_gm=float(table.gm[earth]),
     )
-
-
-class _Merging:
-    """Earth and Moon as one body."""
-
-    def __init__(self, table):
-        earth, moon = (table.names.index(name) for name in ("Earth", "Moon"))
-        self.kept = [i for i in range(len(table.names)) if i != moon]
-        weights = np.eye(len(table.names))
-        pair = table.gm[[earth, moon]]
-        weights[earth, [earth, moon]] = pair / pair.sum()
-        self.weights = weights[self.kept]
-        gm = table.gm.copy()
-        gm[earth] = pair.sum()
-        self.gm = gm[self.kept]
-        names = ["Earth+Moon" if n == "Earth" else n for n in table.names]
-        self.names = tuple(names[i] for i in self.kept)
-
-    def of(self, vectors: np.ndarray) -> np.ndarray:
-        return np.einsum("ab,...bk->...ak", self.weights, vectors)
 
 
 def wrong_start(sky: Observations, seed: int) -> NBody:

@@ -20,7 +20,7 @@ from .. import sweeps
 from .._configure import configure
 from .._paths import closest_matches
 from .._progress import progress_text, show_line
-from .._validation import finite, function_of
+from .._validation import count, finite, function_of, one_of
 from ..inference import Free
 from ..sweeps import SweepOptions, store_status, sweep
 
@@ -29,69 +29,66 @@ from ..sweeps import SweepOptions, store_status, sweep
 _PAUSE = 10.0
 
 
-def run_sweep(given: argparse.Namespace) -> int:
+def run_sweep(words: argparse.Namespace) -> int:
     """Run `diffsim sweep`; 3 where runs failed, 130 where it was stopped.
 
     What is wrong with the command, or with `predict`, ends in 1 or 2.
     """
-    if given.status is not None:
-        print(store_status(given.status))
+    if words.status is not None:
+        print(store_status(words.status))
         return 0
-    if given.predict is None or given.file is None or given.store is None:
+    if words.predict is None or words.file is None or words.store is None:
         raise ValueError(
             "write diffsim sweep module:function sweep.toml --store runs.zarr, or "
             "diffsim sweep --status runs.zarr"
         )
-    if given.cpu_devices is not None:
-        configure(num_cpu_devices=given.cpu_devices)
-    described = read_sweep_file(given.file)
+    if words.cpu_devices is not None:
+        configure(num_cpu_devices=words.cpu_devices)
+    described = read_sweep_file(words.file)
     settings = dict(described.settings)
     configure(enable_x64=settings.pop("float64", True))
-    predict, model = named_object(given.predict), named_object(described.model)
-    if not callable(predict):
-        raise ValueError(f"{given.predict} is no function but {predict!r:.60}")
+    predict: Any = named_object(words.predict)
+    model = named_object(described.model)
+    function_of(words.predict, predict, ("model",))
     if callable(model) and not isinstance(model, eqx.Module):
         function_of(described.model, model, ())
         model = model()
-    limits = {name: settings.pop(name, None) for name in ("chunk", "memory")}
-    options = SweepOptions(
-        part=given.part,
-        retry="failed" if given.retry_failed else None,
-        **limits,
-    )
-    return _run(given.store, predict, model, described.over, settings, options)
-
-
-def _run(
-    store: str,
-    predict: Any,
-    model: Any,
-    over: Any,
-    settings: dict[str, Any],
-    options: SweepOptions,
-) -> int:
     line = _ProgressLine()
-    options = SweepOptions(**{**vars(options), "progress": line.show})
-    before = signal.signal(signal.SIGINT, line.stop)
+    options = SweepOptions(
+        part=words.part,
+        retry="failed" if words.retry_failed else None,
+        progress=line.show,
+        **{name: settings.pop(name, None) for name in ("chunk", "memory")},
+    )
+    # The first interrupt finishes the chunk.
+    handler = signal.signal(signal.SIGINT, line.stop)
     try:
-        found = sweep(predict, model, over, store=store, options=options, **settings)
+        outcome = sweep(
+            predict,
+            model,
+            described.over,
+            store=words.store,
+            options=options,
+            **settings,
+        )
     except KeyboardInterrupt:
-        print(f"\ndiffsim sweep: stopped; {store_status(store)}", file=sys.stderr)
+        print(f"\ndiffsim sweep: stopped; {store_status(words.store)}", file=sys.stderr)
         print("The same command goes on from there.", file=sys.stderr)
         return 130
     finally:
-        signal.signal(signal.SIGINT, before)
-    line.end()
-    print(found)
-    print(f"in {store}: {store_status(store)}")
-    return 0 if found.successful.all() else 3
+        signal.signal(signal.SIGINT, handler)
+    if line.moves:
+        print(file=sys.stderr)
+    print(outcome)
+    print(f"in {words.store}: {store_status(words.store)}")
+    return 0 if outcome.successful.all() else 3
 
 
 class _ProgressLine:
     """Runs done, how many failed, how many a second, and the time that is left."""
 
     def __init__(self):
-        self.begun = self.shown = time.monotonic()
+        self.started = self.shown = time.monotonic()
         self.first: int | None = None
         self.stopping = False
         self.moves = sys.stderr.isatty()
@@ -99,11 +96,11 @@ class _ProgressLine:
     def show(self, state: dict[str, Any]):
         """Take news of a chunk, and end the sweep if that was asked for."""
         if self.first is None:
-            self.begun, self.first = time.monotonic(), state["done"]
+            self.started, self.first = time.monotonic(), state["done"]
         now, last = time.monotonic(), state["done"] == state["runs"]
         if self.moves or last or now - self.shown > _PAUSE:
             self.shown = now
-            text = self._text(state, now - self.begun)
+            text = self._text(state, now - self.started)
             if self.moves:
                 show_line(text)
             else:
@@ -127,11 +124,6 @@ class _ProgressLine:
         self.stopping = True
         text = "finishing the chunk; once more stops at once, and loses it"
         print(f"\ndiffsim sweep: {text}", file=sys.stderr, flush=True)
-
-    def end(self):
-        """Leave the line where it is."""
-        if self.moves:
-            print(file=sys.stderr)
 
 
 #: Ways to say what the runs are; a file has one of them.
@@ -209,54 +201,44 @@ def _samples(kind: str, table: Any) -> Mapping[str, Any]:
         axes = {name: _values(f"{kind}.{name}", x) for name, x in table.items()}
         return axes if kind == "over" else sweeps.grid(axes)
     _check_names(f"{kind}.", table, ("runs", "seed", "free"))
-    missing = [name for name in ("runs", "seed", "free") if name not in table]
-    if missing:
-        raise ValueError(
-            f"{kind} must have runs, seed and free; {', '.join(missing)} is missing"
-        )
+    if not {"runs", "seed", "free"} <= table.keys():
+        raise ValueError(f"{kind} must have runs, seed and free, not {sorted(table)}")
     _check_names(f"{kind}.free", table["free"], table["free"])
     free = {name: _free(f"free.{name}", x) for name, x in table["free"].items()}
-    draw = getattr(sweeps, kind)
-    return draw(free, table["runs"], seed=table["seed"])
+    return getattr(sweeps, kind)(free, table["runs"], seed=table["seed"])
 
 
-def _values(name: str, given: Any) -> np.ndarray:
+def _values(name: str, values: Any) -> np.ndarray:
     """A list of values, or a range of them."""
-    if isinstance(given, list):
-        _check_numbers(name, given, np.inf)
-        return np.asarray(given)
-    if not isinstance(given, Mapping):
+    if isinstance(values, list):
+        _check_numbers(name, values, np.inf)
+        return np.asarray(values)
+    if not isinstance(values, Mapping):
         raise ValueError(
             f"{name} must be a list of values, or {{start = 0.1, stop = 2.0, "
-            f"number = 20}}, got {given!r:.60}"
+            f"number = 20}}, got {values!r:.60}"
         )
-    _check_names(f"{name}.", given, ("start", "stop", "number", "spacing"))
+    _check_names(f"{name}.", values, ("start", "stop", "number", "spacing"))
     try:
-        start, stop, number = given["start"], given["stop"], given["number"]
+        start, stop, number = values["start"], values["stop"], values["number"]
     except KeyError as missing:
         raise ValueError(
             f"{name} must be a list of values, or start, stop and number; "
             f"{missing} is missing"
         ) from None
     for side in ("start", "stop"):
-        _check_numbers(f"{name}.{side}", given[side], sys.float_info.max)
-    if type(number) is not int or number < 1:
-        raise ValueError(
-            f"{name}.number must be a whole number from 1, got {number!r:.60}"
-        )
-    spacing = given.get("spacing", "linear")
-    if spacing not in ("linear", "log"):
-        raise ValueError(
-            f"{name}.spacing must be 'linear' or 'log', got {spacing!r:.60}"
-        )
+        _check_numbers(f"{name}.{side}", values[side], sys.float_info.max)
+    count(f"{name}.number", number)
+    spacing = values.get("spacing", "linear")
+    one_of(f"{name}.spacing", spacing, ("linear", "log"))
     space = np.linspace if spacing == "linear" else np.geomspace
     try:
         with np.errstate(all="ignore"):
-            values = space(np.asarray(start, float), np.asarray(stop, float), number)
+            spaced = space(np.asarray(start, float), np.asarray(stop, float), number)
     except (ValueError, MemoryError) as error:
         raise ValueError(f"{name} makes no values: {error}") from None
-    finite(f"{name}, from start to stop,", values)
-    return values
+    finite(f"{name}, from start to stop,", spaced)
+    return spaced
 
 
 def _check_numbers(name: str, given: Any, most: float):
@@ -269,13 +251,13 @@ def _check_numbers(name: str, given: Any, most: float):
         )
 
 
-def _free(name: str, given: Any) -> Free | list[Any]:
+def _free(name: str, described: Any) -> Free | list[Any]:
     """A pair (lower, upper), or what `ds.Free` takes."""
-    if isinstance(given, list):
-        return given
-    _check_names(f"{name}.", given, ("bounds", "prior", "transform"))
+    if isinstance(described, list):
+        return described
+    _check_names(f"{name}.", described, ("bounds", "prior", "transform"))
     try:
-        return Free(**given)
+        return Free(**described)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -290,7 +272,7 @@ def named_object(name: str) -> object:
         sys.path.insert(0, here)
     _check_not_standard(name, module)
     try:
-        found = importlib.import_module(module)
+        member = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0]:
             raise
@@ -298,15 +280,15 @@ def named_object(name: str) -> object:
             f"{name!r}: there is no module {module!r}, neither in {here} nor installed"
         ) from None
     for step in attribute.split("."):
-        if not hasattr(found, step):
-            near = closest_matches(step, [x for x in dir(found) if x[0] != "_"])
+        if not hasattr(member, step):
+            near = closest_matches(step, [x for x in dir(member) if x[0] != "_"])
             raise ValueError(f"{name!r}: {module} has no {attribute!r}; {near}")
-        found = getattr(found, step)
-        if inspect.ismodule(found):
-            _check_not_standard(name, found.__name__)
-        elif inspect.isroutine(found) or inspect.isclass(found):
-            _check_not_standard(name, str(getattr(found, "__module__", "")))
-    return found
+        member = getattr(member, step)
+        if inspect.ismodule(member):
+            _check_not_standard(name, member.__name__)
+        elif inspect.isroutine(member) or inspect.isclass(member):
+            _check_not_standard(name, str(getattr(member, "__module__", "")))
+    return member
 
 
 def _check_not_standard(name: str, module: str):

@@ -236,7 +236,7 @@ _WRONG = [
             ("[3]", "grid.x.number must be a whole number from 1, got .3."),
             ("1000000000000000", "grid.x makes no values: Unable to allocate"),
             ("1" + 400 * "0", "grid.x makes no values: Maximum allowed size"),
-            ("3, spacing = []", "grid.x.spacing must be 'linear' or 'log'"),
+            ("3, spacing = []", "grid.x.spacing must be one of 'linear', 'log'"),
         )
     ),
     *(
