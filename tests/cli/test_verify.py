@@ -66,7 +66,9 @@ def test_every_public_integrator_is_in_the_table():
         name for name in integrators.__all__ if not name.startswith("Abstract")
     }
     assert public <= {
-        type(solver).__name__ for solver, _ in _integrator_table.solvers()
+        type(solver).__name__
+        for solver, _ in _integrator_table.solvers()
+        if any(_integrator_table._runs(x, solver) for x in _integrator_table.SUBJECTS)
     }
 
 
@@ -106,9 +108,7 @@ def test_command_fails_where_a_row_fails(leapfrog, monkeypatch, capsys):
 
 
 def test_symplectic_solvers_are_not_run_on_post_newtonian_forces():
-    relativity = next(
-        s for s in _integrator_table.SUBJECTS if "PostNewtonian" in s.name
-    )
+    [relativity, *_] = (x for x in _integrator_table.SUBJECTS if "Post" in x.name)
     assert not _integrator_table._runs(relativity, integrators.Leapfrog())
     assert _integrator_table._runs(relativity, diffrax.Dopri8())
 
