@@ -33,16 +33,16 @@ class Convergence(eqx.Module):
         return text_representation(self, _description)
 
 
-def _description(found: Convergence) -> list[Block]:
+def _description(curve: Convergence) -> list[Block]:
     rows = [
         (f"{step:.3e}", f"{error:.3e}", "" if np.isnan(slope) else f"{slope:.3f}")
         for step, error, slope in zip(
-            found.steps, found.errors, [np.nan, *found.orders], strict=True
+            curve.steps, curve.errors, [np.nan, *curve.orders], strict=True
         )
     ]
     more = max(0, len(rows) - MOST_ROWS)
     table = Table(("step", "error", "order"), rows[:MOST_ROWS], more=more)
-    return [table, f"order {found.order:.3f}"]
+    return [table, f"order {curve.order:.3f}"]
 
 
 def convergence(
@@ -96,7 +96,7 @@ def convergence(
         descending = descending[:-1]
     else:
         truth = _finite_arrays("exact", exact)
-        pairs = [(found, truth) for found in runs]
+        pairs = [(arrays, truth) for arrays in runs]
     if floor is None:
         floor = 4096 * max(float(jnp.finfo(y.dtype).eps) for y in runs[0])
     errors = np.asarray([_relative(*pair, pairs[-1][1]) for pair in pairs])
@@ -140,16 +140,16 @@ def _finite_arrays(name: str, output: PyTree) -> list[np.ndarray]:
 
 
 def _relative(
-    found: list[np.ndarray], truth: list[np.ndarray], best: list[np.ndarray]
+    values: list[np.ndarray], truth: list[np.ndarray], best: list[np.ndarray]
 ) -> float:
     """Largest error over all arrays, each relative to the best answer there is."""
-    shapes, expected = [y.shape for y in found], [y.shape for y in truth]
+    shapes, expected = [y.shape for y in values], [y.shape for y in truth]
     if shapes != expected:
         raise ValueError(
             f"runs must return arrays of one set of shapes, got {shapes} and {expected}"
         )
     errors = []
-    for y, z, answer in zip(found, truth, best, strict=True):
+    for y, z, answer in zip(values, truth, best, strict=True):
         size = float(np.sqrt(np.mean(np.abs(answer) ** 2)))
         errors.append(float(np.sqrt(np.mean(np.abs(y - z) ** 2))) / (size or 1.0))
     return max(errors)

@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 
 # What is not finite is reported by its leaf; NumPy need not warn as well.
-_quiet = np.errstate(invalid="ignore", over="ignore")
+_allow_nonfinite = np.errstate(invalid="ignore", over="ignore")
 
 
 #: The response of outputs is measured at the largest of these fractions of the
@@ -32,9 +32,13 @@ class Functional:
     """
 
     def __init__(self, outputs, values: list[Array], directions, seed: int):
-        self._outputs = jax.jit(
-            lambda values, along, h: outputs(_perturb(values, along, h))
-        )
+        def moved(values, along, h):
+            steps = [jnp.asarray(h, x.real.dtype) for x in values]
+            return outputs(
+                [x + h * v for x, h, v in zip(values, steps, along, strict=True)]
+            )
+
+        self._outputs = jax.jit(moved)
         self._tangent = jax.jit(lambda xs, vs: jax.jvp(outputs, (xs,), (vs,))[1])
         self._cotangent = jax.jit(lambda xs, ys: jax.vjp(outputs, xs)[1](ys)[0])
         self._values = values
@@ -59,21 +63,21 @@ class Functional:
             linear = jnp.asarray(2 * weights * np.conj(shifted), raw.dtype)
             self._linear.append(linear)
 
-    @_quiet
+    @_allow_nonfinite
     def _responses(self, directions) -> list[float]:
         """Root mean square change of every output array by all directions at once."""
         for h in _PROBES:
             moved = map(_double, self._outputs(self._values, directions, h))
             pairs = zip(moved, self._base, strict=True)
-            found = [
+            responses = [
                 float(np.linalg.norm(y - base)) / np.sqrt(max(1, y.size)) / h
                 for y, base in pairs
             ]
-            if np.all(np.isfinite(found)):
-                return found
+            if np.all(np.isfinite(responses)):
+                return responses
         return [0.0] * len(self._base)
 
-    @_quiet
+    @_allow_nonfinite
     def change(self, along, h: float) -> float:
         """J at x + h v; it is 0 at x."""
         moved = map(_double, self._outputs(self._values, along, float(h)))
@@ -86,7 +90,7 @@ class Functional:
             total += float(np.sum(np.real(_double(c) * difference) + squares))
         return total
 
-    @_quiet
+    @_allow_nonfinite
     def derivative(self, along) -> float:
         """J'(x) v in forward mode."""
         tangents = map(_double, self._tangent(self._values, along))
@@ -98,12 +102,6 @@ class Functional:
     def gradient(self) -> list[np.ndarray]:
         """J'(x) in reverse mode, in JAX's convention: Re(sum(gradient * v))."""
         return [_double(g) for g in self._cotangent(self._values, self._linear)]
-
-
-def _perturb(values, along, h):
-    return [
-        x + jnp.asarray(h, x.real.dtype) * v for x, v in zip(values, along, strict=True)
-    ]
 
 
 def _double(x: Array) -> np.ndarray:

@@ -26,16 +26,16 @@ class Leaves:
     def of(cls, tree: PyTree) -> Self:
         """Names are the attribute access: `bodies.masses`, an index as `layers.0`."""
         floats, rest = eqx.partition(tree, eqx.is_inexact_array)
-        found, structure = jax.tree_util.tree_flatten_with_path(floats)
+        named, structure = jax.tree_util.tree_flatten_with_path(floats)
         names = tuple(
             jax.tree_util.keystr(path, simple=True, separator=".") or "input"
-            for path, _ in found
+            for path, _ in named
         )
 
         def rebuild(values):
             return eqx.combine(jax.tree.unflatten(structure, values), rest)
 
-        return cls(names, [jnp.asarray(value) for _, value in found], rebuild)
+        return cls(names, [jnp.asarray(value) for _, value in named], rebuild)
 
 
 def float_outputs(output: PyTree) -> list[Array]:

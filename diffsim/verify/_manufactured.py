@@ -72,10 +72,10 @@ class Manufactured(eqx.Module):
 
         def missing(x):
             time = _time(t, x)
-            one = jnp.ones_like(time)
-            change = jax.jvp(lambda t: self.solution(t, x), (time,), (one,))[1]
-            own = self.rate(lambda x: self.solution(time, x), time, x)
-            return jnp.asarray(change) - own
+            moved = (time,), (jnp.ones_like(time),)
+            change = jax.jvp(lambda t: self.solution(t, x), *moved)[1]
+            rate = self.rate(lambda x: self.solution(time, x), time, x)
+            return jnp.asarray(change) - rate
 
         return _everywhere(missing, x)
 
@@ -84,8 +84,8 @@ def _everywhere(function: Callable[[Array], Any], x: Array) -> Array:
     """A function of one place at every one of many."""
     places = x.shape[1:]
     flat = x.reshape(len(x), math.prod(places))
-    found = jax.vmap(function, in_axes=1, out_axes=-1)(flat)
-    return found.reshape(*found.shape[:-1], *places)
+    values = jax.vmap(function, in_axes=1, out_axes=-1)(flat)
+    return values.reshape(*values.shape[:-1], *places)
 
 
 def _time(t: Any, x: Array) -> Array:

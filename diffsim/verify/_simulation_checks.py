@@ -85,44 +85,41 @@ def modes_agree(case: Case, disagreement: float) -> Finding:
         lanes = zip(case.leaves.values, *moves, strict=True)
         return case.functional([x + s[0] * u + s[1] * v for x, u, v in lanes])
 
-    found, origin = [], jnp.zeros(2, jnp.finfo(moves[0][0].dtype).dtype)
-    programs = [_hessian_and_gradient(scalar, *modes) for modes in _NESTINGS]
-    for (outer, inner), program in zip(_NESTINGS, programs, strict=True):
+    origin = jnp.zeros(2, jnp.finfo(moves[0][0].dtype).dtype)
+
+    def program(outer, inner):
+        """Hessian and gradient from one program, which is what takes the time."""
+
+        def gradient(s):
+            slopes = inner(scalar)(s)
+            return slopes, slopes
+
+        return jax.jit(outer(gradient, has_aux=True))
+
+    programs, hessians = [program(*modes) for modes in _NESTINGS], []
+    for (outer, inner), hessian_and_gradient in zip(_NESTINGS, programs, strict=True):
         try:
-            found.append(program(origin)[0])
+            hessians.append(hessian_and_gradient(origin)[0])
         except Exception as error:  # a user's simulation may raise anything
             name = f"{outer.__name__}({inner.__name__})"
             return Finding(False, f"{name} raises {brief(error)}")
     # All four nestings of a rule that is not differentiated again agree, and are wrong.
-    expected = _by_differences(lambda s: programs[0](s)[1], origin, case.eps)
-    error = largest_difference(found[0], expected)
-    if not error <= _DIFFERENCES * case.eps ** (1 / 3):
+    step = case.eps ** (1 / 3)
+    expected = jnp.stack(
+        [
+            (programs[0](origin + move)[1] - programs[0](origin - move)[1]) / (2 * step)
+            for move in step * jnp.eye(2, dtype=origin.dtype)
+        ]
+    )
+    error = largest_difference(hessians[0], expected)
+    if not error <= _DIFFERENCES * step:
         return Finding(
             False, f"Hessian and differences of gradients differ by {error:.0e}"
         )
     # First derivatives were compared by the Taylor test.
-    differences = [largest_difference(x, found[0]) for x in found[1:]]
+    differences = [largest_difference(x, hessians[0]) for x in hessians[1:]]
     worst = float(np.max([disagreement, *differences]))
-    return _compare(worst, _MODES_ULPS * case.eps, "largest difference")
-
-
-def _hessian_and_gradient(scalar, outer, inner):
-    """Both from one program, which is what takes the time."""
-
-    def gradient(s):
-        found = inner(scalar)(s)
-        return found, found
-
-    return jax.jit(outer(gradient, has_aux=True))
-
-
-def _by_differences(gradient, origin, eps: float):
-    """The Hessian at `origin` by central differences of the gradient."""
-    step = eps ** (1 / 3)
-    moves = step * jnp.eye(origin.size, dtype=origin.dtype)
-    return jnp.stack(
-        [(gradient(origin + m) - gradient(origin - m)) / (2 * step) for m in moves]
-    )
+    return _compare(worst, _MODES_ULPS * case.eps)
 
 
 def compiles_once(case: Case) -> Finding:
@@ -132,8 +129,7 @@ def compiles_once(case: Case) -> Finding:
     @eqx.filter_jit
     def run(simulation):
         traces.append(None)
-        found = simulate(simulation, case.times, case.method, throw=False)
-        return float_outputs(found)
+        return float_outputs(simulate(simulation, case.times, case.method, throw=False))
 
     first, second = case.neighbor(0), case.neighbor(1)
     run(case.leaves.rebuild(first))
@@ -143,40 +139,30 @@ def compiles_once(case: Case) -> Finding:
         run(case.leaves.rebuild([*first[:i], second[i], *first[i + 1 :]]))
         culprits += [name] if len(traces) > before else []
     # Numbers that are not arrays are compiled in: each value would compile anew.
-    culprits += _python_floats(case.simulation)
+    for path, leaf in jax.tree_util.tree_flatten_with_path(case.simulation)[0]:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        culprits += [name] if isinstance(leaf, float) and name != "t0" else []
     if culprits:
         return Finding(False, f"compiled in: {', '.join(culprits)}; store an array")
     return Finding(True, "one compilation for every value")
 
 
-def _python_floats(simulation) -> list[str]:
-    found, _ = jax.tree_util.tree_flatten_with_path(simulation)
-    names = [
-        jax.tree_util.keystr(path, simple=True, separator=".")
-        for path, leaf in found
-        if isinstance(leaf, float)
-    ]
-    return [name for name in names if name != "t0"]
-
-
 def precision_is_kept(case: Case) -> Finding:
     """4. float32 gives float32, float64 gives float64."""
-    precisions = [jnp.float32, jnp.float64][
-        : 2 if jnp.result_type(float) == jnp.float64 else 1
-    ]
+    double = jnp.result_type(float) == jnp.float64
+    precisions = [jnp.float32, jnp.float64][: 2 if double else 1]
     for precision in precisions:
-        values = [_cast(x, precision) for x in case.leaves.values]
+        values = [
+            x.astype(jnp.result_type(precision, jnp.complex64))
+            if jnp.iscomplexobj(x)
+            else x.astype(precision)
+            for x in case.leaves.values
+        ]
         for state in jax.eval_shape(case.states, values):
-            got = jnp.finfo(state.dtype).dtype
-            if got != precision:
-                return Finding(False, f"{jnp.dtype(precision)} becomes {got}")
+            dtype = jnp.finfo(state.dtype).dtype
+            if dtype != precision:
+                return Finding(False, f"{jnp.dtype(precision)} becomes {dtype}")
     return Finding(True, ", ".join(str(jnp.dtype(p)) for p in precisions))
-
-
-def _cast(x, precision):
-    if jnp.iscomplexobj(x):
-        return x.astype(jnp.result_type(precision, jnp.complex64))
-    return x.astype(precision)
 
 
 def batches_agree(case: Case) -> Finding:
@@ -191,21 +177,22 @@ def batches_agree(case: Case) -> Finding:
     worst = largest_difference(loop[0][0], case.states(neighbors[0]))
     loop = jax.tree.map(lambda *x: jnp.stack(x), *loop)
     worst = max(worst, largest_difference(jax.jit(jax.vmap(all_of))(batch), loop))
-    return _compare(worst, _SAME_ULPS * case.eps, "largest difference")
+    return _compare(worst, _SAME_ULPS * case.eps)
 
 
 def failures_have_names(case: Case) -> Finding:
     """6. NaN in any leaf is a failure with a name, in its own lane of a batch only."""
     values = case.leaves.values
-    lanes = [values]
-    for i in range(len(values)):
-        lanes.append([x * jnp.nan if i == k else x for k, x in enumerate(values)])
+    lanes = [
+        [x * jnp.nan if i == k else x for k, x in enumerate(values)]
+        for i in range(-1, len(values))
+    ]
     batch = jax.tree.map(lambda *x: jnp.stack(x), *lanes)
 
     def run(values):
         simulation = case.leaves.rebuild(values)
-        found = simulate(simulation, case.times, case.given, throw=False)
-        return found.result == RESULTS.successful
+        trajectory = simulate(simulation, case.times, case.given, throw=False)
+        return trajectory.result == RESULTS.successful
 
     successful = np.asarray(jax.jit(jax.vmap(run))(batch))
     if not successful[0]:
@@ -222,5 +209,6 @@ def brief(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:120]}"
 
 
-def _compare(worst: float, allowed: float, what: str) -> Finding:
-    return Finding(bool(worst <= allowed), f"{what} {worst:.0e}, allowed {allowed:.0e}")
+def _compare(worst: float, allowed: float) -> Finding:
+    detail = f"largest difference {worst:.0e}, allowed {allowed:.0e}"
+    return Finding(bool(worst <= allowed), detail)

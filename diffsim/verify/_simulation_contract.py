@@ -1,13 +1,13 @@
 """`check_simulation`: the laws that every simulation obeys, tried on one."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 
 from .._text_table import Block, Table, text_representation, verdict
 from .._types import Numbers
+from .._validation import instance
 from ..simulations import AbstractSimulation, Method
 from . import _simulation_checks
 from ._leaves import Leaves
@@ -103,40 +103,7 @@ def check_simulation(
     **Raises:** `ValueError` for a simulation that the laws cannot vary, and whatever
     `simulate(simulation, times, method)` raises.
     """
-    _check_varies(simulation)
-    case = Case.of(simulation, times, method, seed)
-    taylor = []
-
-    def live_leaves(case):
-        finding, found = _simulation_checks.live_leaves(case)
-        taylor.append(found)
-        return finding
-
-    def modes_agree(case):
-        disagreement = taylor[0].disagreement if taylor else float("nan")
-        return _simulation_checks.modes_agree(case, disagreement)
-
-    table_of_laws = (
-        ("every leaf has a gradient", live_leaves),
-        ("all modes work and agree", modes_agree),
-        ("values compile nothing new", _simulation_checks.compiles_once),
-        ("precision is kept", _simulation_checks.precision_is_kept),
-        ("jit = eager, vmap = loop", _simulation_checks.batches_agree),
-        ("failures have names", _simulation_checks.failures_have_names),
-    )
-    laws = tuple(
-        Check(number, statement, *_run_check(law, case))
-        for number, (statement, law) in enumerate(table_of_laws, start=1)
-    )
-    return CheckReport(type(simulation).__name__, laws, taylor[0] if taylor else None)
-
-
-def _check_varies(simulation: Any):
-    if not isinstance(simulation, AbstractSimulation):
-        raise ValueError(
-            "simulation must be an AbstractSimulation such as nbody.NBody(bodies), got "
-            f"{simulation!r:.60}"
-        )
+    instance("simulation", simulation, AbstractSimulation, "nbody.NBody(bodies)")
     name, fields = type(simulation).__name__, dataclasses.fields(simulation)
     if not any(f.name == "t0" and not f.metadata.get("static") for f in fields):
         raise ValueError(
@@ -148,11 +115,32 @@ def _check_varies(simulation: Any):
             f"{name} must have a float array that can vary, got fields without one; "
             "Python floats are compiled in, store jnp.asarray(...)"
         )
+    case = Case.of(simulation, times, method, seed)
+    taylor = None
 
+    def live_leaves(case):
+        nonlocal taylor
+        finding, taylor = _simulation_checks.live_leaves(case)
+        return finding
 
-def _run_check(law: Callable[[Case], Finding], case: Case) -> Finding:
-    try:
-        return law(case)
-    # Whatever a user's simulation raises breaks this law, and not the report.
-    except Exception as error:
-        return Finding(False, brief(error))
+    def modes_agree(case):
+        disagreement = float("nan") if taylor is None else taylor.disagreement
+        return _simulation_checks.modes_agree(case, disagreement)
+
+    table_of_laws = (
+        ("every leaf has a gradient", live_leaves),
+        ("all modes work and agree", modes_agree),
+        ("values compile nothing new", _simulation_checks.compiles_once),
+        ("precision is kept", _simulation_checks.precision_is_kept),
+        ("jit = eager, vmap = loop", _simulation_checks.batches_agree),
+        ("failures have names", _simulation_checks.failures_have_names),
+    )
+    laws = []
+    for number, (statement, law) in enumerate(table_of_laws, start=1):
+        try:
+            finding = law(case)
+        # Whatever a user's simulation raises breaks this law, and not the report.
+        except Exception as error:
+            finding = Finding(False, brief(error))
+        laws.append(Check(number, statement, *finding))
+    return CheckReport(name, tuple(laws), taylor)

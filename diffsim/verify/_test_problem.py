@@ -94,10 +94,10 @@ class Case:
         return random_directions(self.leaves.values, sizes, self.seed + number)
 
 
-def largest_difference(found: PyTree, expected: PyTree) -> float:
-    """Of two trees, relative to the largest entry of each array; NaN counts."""
+def largest_difference(values: PyTree, expected: PyTree) -> float:
+    """The difference of two trees, relative to each array's largest entry."""
     differences = [0.0]
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+    for a, b in zip(jax.tree.leaves(values), jax.tree.leaves(expected), strict=True):
         a, b = np.asarray(a), np.asarray(b)
         size = float(np.max(np.abs(b), initial=0.0))
         differences.append(float(np.max(np.abs(a - b), initial=0.0)) / (size or 1.0))

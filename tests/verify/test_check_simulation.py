@@ -243,8 +243,8 @@ class _NoEpochField(AbstractSimulation):
 @pytest.mark.parametrize(
     ("simulation", "sentence"),
     [
-        (5, r"must be an AbstractSimulation such as .*, got 5"),
-        (_Driven, "must be an AbstractSimulation such as .*, got <class"),
+        (5, r"simulation must be an object such as .*, got 5"),
+        (_Driven, "simulation must be .*, got the class _Driven"),
         (_NoEpochField(jnp.ones(())), "_NoEpochField must have its epoch in a field"),
         (_StaticEpoch(jnp.ones(()), jnp.ones(2)), "that is not static"),
         (_AllPythonFloats(), "_AllPythonFloats must have a float array that can vary"),

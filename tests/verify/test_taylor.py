@@ -173,7 +173,7 @@ def test_same_seed_gives_the_same_slopes():
     [
         (jnp.sin, (jnp.arange(3),), {}, "no float arrays"),
         (jnp.sin, (0.3,), {"modes": ("sideways",)}, "modes must be among"),
-        (jnp.sin, (0.3,), {"scale": {"inputs": 1.0}}, "the leaves are"),
+        (jnp.sin, (0.3,), {"scale": {"inputs": 1.0}}, "a name in scale must be one of"),
         (jnp.log, (-1.0,), {}, "finite"),
         (lambda x: 3, (0.3,), {}, "finite float arrays"),
         (np.sin, (jnp.ones(3),), {}, r"function.*NumPy.*jax\.numpy"),
