@@ -11,9 +11,8 @@ from .._validation import instance
 from ..simulations import AbstractSimulation, Method
 from . import _simulation_checks
 from ._leaves import Leaves
-from ._simulation_checks import Finding, brief
+from ._simulation_checks import Case, Finding, brief
 from ._taylor import TaylorReport
-from ._test_problem import Case
 
 
 class Check(eqx.Module):

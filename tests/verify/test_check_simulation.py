@@ -9,7 +9,7 @@ import pytest
 
 from diffsim.simulations import AbstractSimulation, Method
 from diffsim.verify import _simulation_checks, check_simulation
-from diffsim.verify._test_problem import Case
+from diffsim.verify._simulation_checks import Case
 
 
 _TIMES = np.asarray([0.3, 1.0, 1.5])
