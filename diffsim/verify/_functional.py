@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ._leaves import random_entries
+
 
 # What is not finite is reported by its leaf; NumPy need not warn as well.
 _allow_nonfinite = np.errstate(invalid="ignore", over="ignore")
@@ -55,7 +57,7 @@ class Functional:
         for y, raw, response in zip(
             self._base, base, self._responses(directions), strict=True
         ):
-            shifted = y + _offsets(y, response, shifts)
+            shifted = y + _OFFSET * response * random_entries(shifts, y, 1.5)
             size = float(np.sum(np.abs(shifted) ** 2)) or max(1, y.size)
             weights = random.uniform(0.5, 1.5, y.shape) / size
             self._square.append(weights)
@@ -106,11 +108,3 @@ class Functional:
 
 def _double(x: Array) -> np.ndarray:
     return np.asarray(x, np.complex128 if jnp.iscomplexobj(x) else np.float64)
-
-
-def _offsets(y: np.ndarray, response: float, random: np.random.Generator) -> np.ndarray:
-    """Random, of either sign or of any phase."""
-    draw = random.uniform(0.5, 1.5, y.shape) * random.choice([-1.0, 1.0], y.shape)
-    if np.iscomplexobj(y):
-        draw = draw * np.exp(2j * np.pi * random.uniform(size=y.shape))
-    return np.asarray(_OFFSET * response * draw)

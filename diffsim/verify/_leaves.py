@@ -54,10 +54,16 @@ def random_directions(
 ) -> list[np.ndarray]:
     """Seeded random signs and lengths, every entry between half and all of its size."""
     random = np.random.default_rng(seed)
-    directions = []
-    for value, size in zip(values, sizes, strict=True):
-        draw = random.uniform(0.5, 1, value.shape) * random.choice([-1, 1], value.shape)
-        if jnp.iscomplexobj(value):
-            draw = draw * np.exp(2j * np.pi * random.uniform(size=value.shape))
-        directions.append(np.asarray(size * draw, value.dtype))
-    return directions
+    return [
+        np.asarray(size * random_entries(random, value, 1.0), value.dtype)
+        for value, size in zip(values, sizes, strict=True)
+    ]
+
+
+def random_entries(random: np.random.Generator, like: Any, most: float) -> np.ndarray:
+    """Entries from a half to `most`, of either sign, or of any phase if complex."""
+    shape = np.shape(like)
+    entries = random.uniform(0.5, most, shape) * random.choice([-1.0, 1.0], shape)
+    if jnp.iscomplexobj(like):
+        entries = entries * np.exp(2j * np.pi * random.uniform(size=shape))
+    return np.asarray(entries)

@@ -137,15 +137,14 @@ def live_leaves(case: Case) -> tuple[Finding, TaylorReport]:
         seed=case.seed,
     )
     taylor = TaylorReport((*taylor.leaves, *_epoch_and_times(case).leaves))
-    slopes = [s for leaf in taylor.leaves for s in leaf.slopes.values()]
-    slopes = [s for s in slopes if not np.isnan(s)]
     faulty = [x.name for x in taylor.leaves if not x.passed]
     if faulty:
         return Finding(False, f"see {', '.join(faulty)} in .taylor"), taylor
-    detail = "below rounding"
-    if slopes:
-        detail = f"slopes {np.min(slopes):.3f} to {np.max(slopes):.3f}"
-    return Finding(True, detail), taylor
+    slopes = [s for leaf in taylor.leaves for s in leaf.slopes.values()]
+    slopes = [s for s in slopes if not np.isnan(s)]
+    if not slopes:
+        return Finding(True, "below rounding"), taylor
+    return Finding(True, f"slopes {min(slopes):.3f} to {max(slopes):.3f}"), taylor
 
 
 def _epoch_and_times(case: Case) -> TaylorReport:
@@ -205,9 +204,8 @@ def modes_agree(case: Case, disagreement: float) -> Finding:
     )
     error = largest_difference(hessians[0], expected)
     if not error <= _DIFFERENCES * step:
-        return Finding(
-            False, f"Hessian and differences of gradients differ by {error:.0e}"
-        )
+        detail = f"Hessian and differences of gradients differ by {error:.0e}"
+        return Finding(False, detail)
     # First derivatives were compared by the Taylor test.
     differences = [largest_difference(x, hessians[0]) for x in hessians[1:]]
     worst = float(np.max([disagreement, *differences]))
