@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-# Of the name that is asked for, so that one at the limit of the disk can be lengthened.
+# Characters of the name that the part keeps: one at the limit of the disk would be too
+# long with what is appended.
 _KEPT = 32
 
 
@@ -43,9 +44,9 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     permissions = check_file("path", path)
     path = Path(os.path.realpath(path))
     part = path.with_name(f"{path.name[:_KEPT]}.{secrets.token_hex(4)}.part")
-    # Nobody may read it meanwhile who may not read what it replaces.
+    # The part may be read by those only who may read the file that it replaces.
     part.touch(0o666 if permissions is None else permissions | 0o200, exist_ok=False)
-    with _removed_if_it_fails(part):
+    try:
         with part.open("wb") as file:
             yield file
             file.flush()
@@ -54,16 +55,10 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         if permissions not in (None, stat.S_IMODE(part.stat().st_mode)):
             part.chmod(permissions)
         part.replace(path)
-    sync_folder(path.parent)
-
-
-@contextlib.contextmanager
-def _removed_if_it_fails(part: Path) -> Iterator[None]:
-    try:
-        yield
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path):
@@ -74,11 +69,11 @@ def sync_folder(folder: Path):
     if os.name != "posix":  # elsewhere folders cannot be opened
         return
     try:
-        opened = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)
     except OSError as error:
         # The file is there, whole; some disks on the network cannot do more, and some
         # folders may be written to and not read.

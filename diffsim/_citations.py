@@ -14,15 +14,15 @@ def cite(*objects: Any) -> str:
     **Returns:** lines `Class: https://doi.org/...`, sorted, without repetition; the
     empty string where nothing carries `references`.
     """
-    found: set[tuple[str, str]] = set()
+    references: set[tuple[str, str]] = set()
     for item in objects:
-        _gather(item, found)
-    return "\n".join(f"{name}: {_link(key)}" for name, key in sorted(found))
+        _gather(item, references)
+    return "\n".join(f"{name}: {_link(key)}" for name, key in sorted(references))
 
 
-def _gather(item: Any, found: set[tuple[str, str]]):
+def _gather(item: Any, references: set[tuple[str, str]]):
     keys = getattr(type(item), "references", ())
-    found.update((type(item).__name__, key) for key in keys)
+    references.update((type(item).__name__, key) for key in keys)
     if isinstance(item, eqx.Module):
         children = list(vars(item).values())
     else:
@@ -30,7 +30,7 @@ def _gather(item: Any, found: set[tuple[str, str]]):
             x for x in jax.tree.leaves(item, is_leaf=_is_module) if x is not item
         ]
     for child in children:
-        _gather(child, found)
+        _gather(child, references)
 
 
 def _is_module(x: Any) -> bool:

@@ -4,11 +4,12 @@ import importlib.metadata
 import os
 import pathlib
 import re
-from numbers import Integral
 from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
+
+from ._validation import count, instance, one_of
 
 
 #: XLA's name for the bytes that a pass through a loop may touch in one kernel.
@@ -60,18 +61,30 @@ def configure(
     JAX 0.10 keeps no program that may call Python, as checks inside a `jit` of yours
     do (convenience of JAX).
     """
-    _check_switch("enable_x64", enable_x64)
-    _check_switch("cpu_loop_fusion", cpu_loop_fusion)
-    _check_count("num_cpu_devices", num_cpu_devices)
+    one_of("enable_x64", enable_x64, (None, True, False))
+    one_of("cpu_loop_fusion", cpu_loop_fusion, (None, True, False))
+    if num_cpu_devices is not None:
+        cores = f"os.cpu_count() is {os.cpu_count()}"
+        num_cpu_devices = count("num_cpu_devices", num_cpu_devices, hint=cores)
     _check_start(num_cpu_devices, cpu_loop_fusion)
     if compilation_cache_dir is not None:
-        _keep_compiled(_made_folder("compilation_cache_dir", compilation_cache_dir))
+        folder = _made_folder("compilation_cache_dir", compilation_cache_dir)
+        jax.config.update("jax_compilation_cache_dir", folder)
+        # JAX's own second keeps nothing of a run, which is many programs of less.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        # Else a folder that JAX has used before is used to the end.
+        compilation_cache.reset_cache()
     if enable_x64 is not None:
         jax.config.update("jax_enable_x64", enable_x64)
     if num_cpu_devices is not None and not _jax_has_started():
-        jax.config.update("jax_num_cpu_devices", int(num_cpu_devices))
+        jax.config.update("jax_num_cpu_devices", num_cpu_devices)
     if cpu_loop_fusion is not None:
-        _write_flags(_flags_with(cpu_loop_fusion))
+        flags = _flags_with(cpu_loop_fusion)
+        if flags != _xla_flags():
+            os.environ[_FLAGS] = flags
+            if not flags:
+                del os.environ[_FLAGS]
 
 
 def loop_fusion() -> str:
@@ -93,7 +106,7 @@ def _fuses_by_itself() -> bool:
 def _xla_flags() -> str:
     """Return the flags that XLA reads as it starts."""
     flags = os.environ.get(_FLAGS, "").strip()
-    # What does not begin like a flag names a file of flags.
+    # A text that does not begin like a flag names a file of flags.
     named = flags and not flags.startswith("-")
     return pathlib.Path(flags).read_text().strip() if named else flags
 
@@ -106,15 +119,6 @@ def _flags_with(fusion: bool) -> str:
     if _fuses_by_itself() or _LIMIT in flags:
         return flags
     return f"{flags} {_FUSION}".strip()
-
-
-def _write_flags(flags: str):
-    if flags == _xla_flags():
-        return
-    if flags:
-        os.environ[_FLAGS] = flags
-    else:
-        del os.environ[_FLAGS]
 
 
 def _check_start(num_cpu_devices: int | None, cpu_loop_fusion: bool | None):
@@ -137,32 +141,20 @@ def _check_start(num_cpu_devices: int | None, cpu_loop_fusion: bool | None):
 
 def _jax_has_started() -> bool:
     # JAX does not say so, but refuses any other number of devices once it has started.
-    count: int = jax.config.jax_num_cpu_devices  # pyright: ignore[reportAttributeAccessIssue]
+    devices: int = jax.config.jax_num_cpu_devices  # pyright: ignore[reportAttributeAccessIssue]
     try:
-        jax.config.update("jax_num_cpu_devices", count + 1)
+        jax.config.update("jax_num_cpu_devices", devices + 1)
     except RuntimeError:
         return True
-    jax.config.update("jax_num_cpu_devices", count)
+    jax.config.update("jax_num_cpu_devices", devices)
     return False
-
-
-def _keep_compiled(folder: str):
-    jax.config.update("jax_compilation_cache_dir", folder)
-    # JAX's own second keeps nothing of a run, which is many programs of less.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # Else a folder that JAX has used before is used to the end.
-    compilation_cache.reset_cache()
 
 
 def _made_folder(name: str, path: Any) -> str:
     """Return the folder as JAX takes it, made where there is none."""
-    folder = os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    if not isinstance(folder, str) or not folder:
-        raise ValueError(
-            f"{name} must be the path of a folder, got {path!r:.60}; "
-            '"~/.cache/diffsim" for instance'
-        )
+    example = '"~/.cache/diffsim"'
+    instance(name, path or None, str | os.PathLike, example)
+    folder = os.fspath(path)
     if "://" in folder:  # of a bucket, which JAX makes
         return folder
     folder = os.path.abspath(os.path.expanduser(folder))
@@ -171,25 +163,6 @@ def _made_folder(name: str, path: Any) -> str:
     except OSError as error:
         raise ValueError(
             f"{name} must be a folder that exists or can be made, got {folder!r}: "
-            f"{error.strerror}; name one in your home, "
-            '"~/.cache/diffsim"'
+            f"{error.strerror}; name one in your home, {example}"
         ) from error
     return folder
-
-
-def _check_switch(name: str, value: Any):
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(
-            f"{name} must be True, False or None, which leaves it as it is, got "
-            f"{value!r:.60}"
-        )
-
-
-def _check_count(name: str, value: Any):
-    if value is None:
-        return
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(
-            f"{name} must be a whole number from 1, got {value!r:.60}; "
-            f"os.cpu_count() is {os.cpu_count()}"
-        )
