@@ -8,41 +8,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import LogNorm
+from pictures import fields, is_drawn, trajectory_of
 
 import diffsim as ds
 from diffsim import pde, plots
-from diffsim.simulations import FinalState, Trajectory
-
-
-def trajectory_of(states, times, axes):
-    """A trajectory that nobody has simulated."""
-    states = jax.tree.map(jnp.asarray, states)
-    final = FinalState(0.0, states)
-    successful, stats = ds.RESULTS.successful, {"num_accepted_steps": 1}
-    return Trajectory(times, states, successful, stats, final, axes=axes, steps=None)
-
-
-def fields(names, shape, times=(0.0, 1.0, 3.0), boundary=None, solid=None, dtype=float):
-    """Random fields between 0 and 1 on a box with corners (−1, −2, −3), (1, 3, 5)."""
-    ndim = len(shape)
-    grid = pde.Grid(shape, (-1.0, -2.0, -3.0)[:ndim], (1.0, 3.0, 5.0)[:ndim])
-    sides = pde.Domain(grid, boundary).boundary if boundary is None else boundary
-    axes = pde.FieldAxes.of(names, grid, sides, solid)
-    shape = (*np.shape(times), len(names), *shape)
-    states = np.random.default_rng(0).uniform(size=shape).astype(dtype)
-    return trajectory_of(jnp.asarray(states), np.asarray(times), axes)
 
 
 def flow(shape=(12, 10), times=(0.0, 1.0), **options):
     """A flow whose components have both signs."""
     names = tuple(f"velocity_{axis}" for axis in "xyz"[: len(shape)])
     run = fields(names, shape, times, **options)
-    return trajectory_of(run.states - 0.5, run.times, run.axes)
-
-
-def is_drawn(figure):
-    figure.canvas.draw()
-    return np.std(np.asarray(figure.canvas.buffer_rgba())[..., :3]) > 1
+    return trajectory_of(run.states - 0.5, run.axes, run.times)
 
 
 def color_label(axes):
@@ -77,13 +53,13 @@ def test_colors_of_one_sign_grow_lighter_and_of_both_signs_are_centered():
     assert image.get_clim() == (run.states[-1].min(), run.states[-1].max())
     lightness = np.asarray(image.cmap(np.linspace(0, 1, 50)))[:, :3] @ [0.3, 0.6, 0.1]
     assert np.all(np.diff(lightness) > 0)
-    signed = trajectory_of(run.states - 0.7, run.times, run.axes)
+    signed = trajectory_of(run.states - 0.7, run.axes, run.times)
     [image] = plots.field(signed).images
     largest = float(np.abs(signed.states[-1]).max())
     assert image.get_clim() == (-largest, largest)
     np.testing.assert_allclose(image.cmap(0.5)[:3], 1, atol=0.05)
     # An overshoot of a scheme below zero is no second sign.
-    [image] = plots.field(trajectory_of(run.states - 0.02, run.times, run.axes)).images
+    [image] = plots.field(trajectory_of(run.states - 0.02, run.axes, run.times)).images
     assert image.cmap.name == "viridis"
 
 
@@ -104,7 +80,7 @@ def test_obstacle_is_filled_with_its_outline_at_its_radius():
     solid = jnp.clip(0.5 - (distance - 0.6) / 0.05, 0, 1)
     run = fields(("u",), (80, 200), (0.0, 1.0), solid=solid)
     state = jnp.where(solid > 0.5, 1e6, run.states)
-    axes = plots.field(trajectory_of(state, run.times, run.axes))
+    axes = plots.field(trajectory_of(state, run.axes, run.times))
     fill, outline = axes.collections
     for drawn in (fill, outline):
         radii = np.hypot(*drawn.get_paths()[0].vertices.T)
@@ -221,7 +197,7 @@ def test_vorticity_of_a_solid_rotation_is_twice_its_rate(periodic):
     run = flow(boundary=None if periodic else ((pde.NoSlip(),) * 2,) * 2)
     x, y = run.axes.grid.centers
     states = jnp.stack([-3 * y, 3 * x])
-    drawn = plots.field(trajectory_of(states, np.asarray(0.0), run.axes), "vorticity")
+    drawn = plots.field(trajectory_of(states, run.axes, np.asarray(0.0)), "vorticity")
     found = drawn.images[0].get_array()
     # Differences reach across periodic sides, where a rotation jumps.
     inside = found[1:-1, 1:-1] if periodic else found
@@ -232,7 +208,7 @@ def test_large_field_is_drawn_in_its_own_precision():
     states = jnp.zeros((1, 1, 2048, 2048), jnp.float32).at[0, 0, 7, 9].set(1)
     grid = pde.Grid((2048, 2048))
     axes = pde.FieldAxes.of(("u",), grid, pde.Domain(grid).boundary)
-    drawn = plots.field(trajectory_of(states, np.zeros(1), axes))
+    drawn = plots.field(trajectory_of(states, axes, np.zeros(1)))
     image = drawn.images[0].get_array()
     assert image.nbytes == states.nbytes and image[9, 7] == 1
     assert is_drawn(drawn.figure)
@@ -242,11 +218,11 @@ def test_gaps_are_drawn_and_fields_without_a_number_refused():
     run = fields(("u",), (5, 7))
     states = np.array(run.states)
     states[-1, 0, 2, 3] = np.nan
-    with_gap = trajectory_of(states, run.times, run.axes)
+    with_gap = trajectory_of(states, run.axes, run.times)
     assert np.isfinite(plots.field(with_gap).images[0].get_clim()).all()
     states[-1] = np.nan
     with pytest.raises(ValueError, match="u must have finite values to be drawn"):
-        plots.field(trajectory_of(states, run.times, run.axes))
+        plots.field(trajectory_of(states, run.axes, run.times))
 
 
 def test_constant_field_is_drawn():

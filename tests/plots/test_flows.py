@@ -4,11 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from pictures import is_drawn, trajectory_of
 from rows import first_plain
 
-import diffsim as ds
 from diffsim import pde, plots
-from diffsim.simulations import FinalState, Trajectory
 
 
 TURN = 2 * np.pi
@@ -16,13 +15,9 @@ TURN = 2 * np.pi
 
 def run_of(names, grid, states, boundary=None, solid=None, dtype=None):
     """A trajectory at times 0, 1 and so on that nobody has simulated."""
-    states = jnp.asarray(states, dtype)
-    times = np.arange(float(len(states)))
     sides = pde.Domain(grid).boundary if boundary is None else boundary
     axes = pde.FieldAxes.of(names, grid, sides, solid)
-    successful, stats = ds.RESULTS.successful, {"num_accepted_steps": 1}
-    final = FinalState(0.0, states)
-    return Trajectory(times, states, successful, stats, final, None, axes=axes)
+    return trajectory_of(jnp.asarray(states, dtype), axes)
 
 
 def rotation(shape=(24, 20), solid=None):
@@ -32,11 +27,6 @@ def rotation(shape=(24, 20), solid=None):
     states = [rate * jnp.stack([-y, x]) for rate in (1.0, 3.0)]
     walls = ((pde.FreeSlip(),) * 2,) * 2
     return run_of(("velocity_x", "velocity_y"), grid, states, walls, solid)
-
-
-def is_drawn(figure):
-    figure.canvas.draw()
-    return np.std(np.asarray(figure.canvas.buffer_rgba())[..., :3]) > 1
 
 
 def streamline_segments(axes):

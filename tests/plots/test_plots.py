@@ -10,6 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from pictures import is_drawn
 
 import diffsim as ds
 from diffsim import inference, integrators, nbody, plots
@@ -34,12 +35,6 @@ def line():
     fit = ds.fit(predict, jnp.array([1.0, 1.0]), data, noise=noise)
     better = ds.fisher(predict, fit.model, noise=inference.Gaussian(0.05))
     return types.SimpleNamespace(fit=fit, forecast=better)
-
-
-def is_drawn(figure):
-    """Whether the figure has pixels of more than one color."""
-    figure.canvas.draw()
-    return np.std(np.asarray(figure.canvas.buffer_rgba())[..., :3]) > 1
 
 
 def test_orbits_draw_the_simulated_positions(trajectory):

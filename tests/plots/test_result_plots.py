@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from pictures import trajectory_of
 
 from diffsim import nbody, pde, plots, sweeps, verify
 from diffsim._results import RESULTS
-from diffsim.simulations import FinalState, Trajectory
 
 
 # Orders.
@@ -156,18 +156,12 @@ def test_sweeps_that_no_picture_shows_raise_value_error(over, outputs, said):
 # Conserved quantities.
 
 
-def made_trajectory(times, states):
-    """A trajectory as `ds.simulate` returns it."""
-    final = FinalState(times[-1], states)
-    return Trajectory(times, states, RESULTS.successful, {}, final, None)
-
-
 SYSTEM = nbody.NBody(
     nbody.Bodies([2.0, 1.0], [[0, 0, 0], [1.0, 0, 0]], [[0, -0.5, 0], [0, 1.0, 0]])
 )
 V = jnp.asarray([[[0, -0.5, 0], [0, c, 0]] for c in (1.0, 1.01, 1.02)])
 X = jnp.tile(jnp.asarray([[0, 0, 0], [1.0, 0, 0]]), (3, 1, 1))
-MOVED = made_trajectory(np.arange(3.0), nbody.State(X, V))
+MOVED = trajectory_of(nbody.State(X, V))
 
 
 def lines_of(ax):
@@ -189,7 +183,7 @@ def test_changes_of_conserved_quantities_are_relative_to_their_size():
 
 
 def test_what_is_conserved_to_the_last_bit_is_drawn_at_a_tick_named_zero():
-    still = made_trajectory(np.arange(3.0), nbody.State(X, jnp.tile(V[:1], (3, 1, 1))))
+    still = trajectory_of(nbody.State(X, jnp.tile(V[:1], (3, 1, 1))))
     ax = plots.conservation(still, SYSTEM)
     edge = ax.get_ylim()[0]
     for name in ("energy", "momentum", "angular momentum"):
@@ -204,7 +198,7 @@ def test_integrals_of_a_field_are_relative_to_that_of_its_modulus():
     grid = pde.Grid(4)
     u = jnp.array([[[1.0, -1, 1, -1]], [[1.0, -1, 1, -1.5]]])
     diffusion = pde.Evolution(pde.Diffusion(1.0), u[0], grid, pde.Periodic())
-    ax = plots.conservation(made_trajectory(np.arange(2.0), u), diffusion)
+    ax = plots.conservation(trajectory_of(u), diffusion)
     np.testing.assert_allclose(lines_of(ax)["integral"], [0.5 / 4.5])
     assert "energy" not in lines_of(ax)
 
@@ -213,7 +207,7 @@ def test_energy_of_an_equation_is_drawn_where_it_has_one():
     grid = pde.Grid(4)
     u = jnp.array([[[0.0] * 4, [1.0] * 4], [[0.0] * 4, [1.1] * 4]])
     wave = pde.Evolution(pde.Wave(1.0), u[0], grid, pde.Periodic())
-    found = lines_of(plots.conservation(made_trajectory(np.arange(2.0), u), wave))
+    found = lines_of(plots.conservation(trajectory_of(u), wave))
     np.testing.assert_allclose(found["energy"], [(1.21 - 1) / 1.21])
     np.testing.assert_allclose(found["integral of channel 1"], [0.1 / 1.1])
 

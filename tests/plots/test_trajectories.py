@@ -2,29 +2,16 @@
 
 import itertools
 
-import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from pictures import is_drawn, trajectory_of
 from PIL import Image
 from rows import first_plain
 
-import diffsim as ds
 from diffsim import nbody, pde
-from diffsim.simulations import FinalState, StateAxes, Trajectory
-
-
-def run_of(states, axes=None, times=None):
-    """A trajectory that nobody has simulated."""
-    states = jax.tree.map(jnp.asarray, states)
-    if times is None:
-        times = np.arange(float(len(jax.tree.leaves(states)[0])))
-    successful, stats = ds.RESULTS.successful, {"num_accepted_steps": 1}
-    final = FinalState(0.0, states)
-    return Trajectory(
-        np.asarray(times), states, successful, stats, final, None, axes=axes
-    )
+from diffsim.simulations import StateAxes
 
 
 def fields(shape, count=4):
@@ -33,7 +20,7 @@ def fields(shape, count=4):
     phase = np.sum(np.asarray(grid.centers), axis=0)
     states = [(1 + t) * np.sin(phase - t)[None] for t in range(count)]
     axes = pde.FieldAxes.of(("u",), grid, pde.Domain(grid).boundary)
-    return run_of(np.stack(states), axes)
+    return trajectory_of(np.stack(states), axes)
 
 
 def orbit(count=6):
@@ -44,12 +31,9 @@ def orbit(count=6):
     states = nbody.State(
         *(jnp.stack([x, y, 0 * x], -1) for _ in ("positions", "velocities"))
     )
-    return run_of(states, nbody.BodyAxes(("Inner", "Outer")), np.arange(float(count)))
-
-
-def is_drawn(figure):
-    figure.canvas.draw()
-    return np.std(np.asarray(figure.canvas.buffer_rgba())[..., :3]) > 1
+    return trajectory_of(
+        states, nbody.BodyAxes(("Inner", "Outer")), np.arange(float(count))
+    )
 
 
 def test_kind_of_states_chooses_the_picture():
@@ -68,44 +52,46 @@ def test_kind_of_states_chooses_the_picture():
 
 def test_other_states_are_lines_over_time_with_their_names():
     states = {"angle": np.arange(5.0), "rate": -np.arange(5.0)}
-    axes = run_of(states, StateAxes(("angle", "rate"))).plot(labels={"time": "t [s]"})
+    axes = trajectory_of(states, StateAxes(("angle", "rate"))).plot(
+        labels={"time": "t [s]"}
+    )
     assert is_drawn(axes.figure)
     for line, name in zip(axes.lines, ("angle", "rate"), strict=True):
         np.testing.assert_array_equal(line.get_data(), [np.arange(5), states[name]])
         assert line.get_label() == name
     assert axes.get_xlabel() == "t [s]"
     assert axes.lines[0].get_linestyle() != axes.lines[1].get_linestyle()
-    axes = run_of(states).plot(names="rate")
+    axes = trajectory_of(states).plot(names="rate")
     assert len(axes.lines) == 1 and axes.get_legend() is None
 
 
 def test_entries_have_the_names_of_their_axis():
     named = StateAxes(("x",), axes={"x": ["mode"]}, entries={"mode": ["low", "high"]})
     states = np.arange(6.0).reshape(3, 2)
-    axes = run_of(states, named).plot()
+    axes = trajectory_of(states, named).plot()
     assert [line.get_label() for line in axes.lines] == ["x [low]", "x [high]"]
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), states[:, 1])
     assert axes.get_ylabel() == "x"
-    axes = run_of(np.arange(6.0).reshape(3, 2)).plot()
+    axes = trajectory_of(np.arange(6.0).reshape(3, 2)).plot()
     assert [line.get_label() for line in axes.lines] == ["state [0]", "state [1]"]
     # Where entries lie on their axis they are called by their place.
     placed = StateAxes(("x",), axes={"x": ["r"]}, entries={"r": [0.5, 1.0]})
-    axes = run_of(states, placed).plot()
+    axes = trajectory_of(states, placed).plot()
     assert [line.get_label() for line in axes.lines] == ["x [0.5]", "x [1]"]
 
 
 def test_complex_states_many_numbers_and_scalar_times_are_drawn():
-    axes = run_of(np.exp(1j * np.arange(4.0))).plot()
+    axes = trajectory_of(np.exp(1j * np.arange(4.0))).plot()
     np.testing.assert_allclose(axes.lines[1].get_ydata(), np.sin(np.arange(4.0)))
     assert axes.lines[1].get_label() == "state [imaginary]"
-    axes = run_of(np.ones((3, 40))).plot()
+    axes = trajectory_of(np.ones((3, 40))).plot()
     assert [x.get_text() for x in axes.get_legend().get_texts()] == [
         "state, 40 entries"
     ]
-    axes = run_of(np.ones(2), times=3.0).plot()
+    axes = trajectory_of(np.ones(2), times=3.0).plot()
     assert axes.lines[0].get_marker() == "o" and axes.lines[0].get_xdata() == [3]
     with pytest.raises(ValueError, match="trajectory has 600 numbers in a state"):
-        run_of(np.ones((3, 600))).plot()
+        trajectory_of(np.ones((3, 600))).plot()
 
 
 def frames_of(path):
@@ -173,7 +159,7 @@ def test_bodies_move_along_their_paths_with_trails():
 
 
 def test_other_states_have_a_line_that_moves_over_them():
-    movie = run_of({"a": np.arange(5.0), "b": np.ones(5)}).animate()
+    movie = trajectory_of({"a": np.arange(5.0), "b": np.ones(5)}).animate()
     axes = drawn_at(movie, 3)[0]
     assert list(axes.lines[-1].get_xdata()) == [3, 3]
     assert len(axes.lines) == 3

@@ -7,34 +7,16 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from pictures import fields, trajectory_of
 from sentences import Quantity, of, options, pairs, raises, table, warns
 
 import diffsim as ds
 from diffsim import nbody, pde, plots, problems
 from diffsim.inference import Gaussian, fisher
-from diffsim.simulations import FinalState, Trajectory
 
 
 class Speed(Quantity):
     unit = "km / s"
-
-
-def run_of(states, axes=None, times=(0.0, 1.0, 3.0)):
-    """A trajectory that nobody has simulated."""
-    final, stats = FinalState(0.0, states), {"num_accepted_steps": 1}
-    successful = ds.RESULTS.successful
-    return Trajectory(
-        np.asarray(times), states, successful, stats, final, axes=axes, steps=None
-    )
-
-
-def fields(names=("u",), shape=(5, 7), walls=None):
-    """Fields on a box with corners (−1, −2, −3), (1, 3, 5)."""
-    ndim = len(shape)
-    grid = pde.Grid(shape, (-1.0, -2.0, -3.0)[:ndim], (1.0, 3.0, 5.0)[:ndim])
-    axes = pde.FieldAxes.of(names, grid, walls or pde.Domain(grid).boundary)
-    states = np.random.default_rng(0).uniform(size=(3, len(names), *shape))
-    return run_of(jnp.asarray(states), axes)
 
 
 def circle(outputs):
@@ -46,7 +28,7 @@ def circle(outputs):
 
 def orbit(times=(0.0, 1.0, 3.0)):
     x = jnp.asarray(circle(np.size(times)))
-    return run_of(nbody.State(x, x), nbody.BodyAxes(("Inner", "Outer")), times)
+    return trajectory_of(nbody.State(x, x), nbody.BodyAxes(("Inner", "Outer")), times)
 
 
 @functools.cache
@@ -59,10 +41,10 @@ TIMES, SPEEDS = np.arange(3.0), np.ones(3).view(Speed)
 NAMES = "velocity_x", "velocity_y", "velocity_z"
 FIELD, PAIR, BOX = fields(), fields(("u", "v")), fields(shape=(4, 5, 8))
 FLOW, CUBE = (
-    fields(NAMES[:2], walls=((pde.FreeSlip(),) * 2,) * 2),
+    fields(NAMES[:2], boundary=((pde.FreeSlip(),) * 2,) * 2),
     fields(NAMES, (4,) * 3),
 )
-ORBIT, OTHER = orbit(), run_of(jnp.ones(3))
+ORBIT, OTHER = orbit(), trajectory_of(jnp.ones(3))
 
 
 def in_axes(draw):
