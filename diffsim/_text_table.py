@@ -77,7 +77,7 @@ def and_more(count: int) -> str:
 
 
 def first_lines(text: str, most: int = MOST_ROWS) -> str:
-    """The text, or the beginning of a long one and how much was left out."""
+    """The text, of a long one the beginning and how much was left out."""
     lines = text.splitlines()
     if len(lines) <= most:
         return text
@@ -91,29 +91,43 @@ def verdict(passed: bool) -> str:
 
 def text_representation(thing: Any, describe: Callable[[Any], Sequence[Block]]) -> str:
     """`describe(thing)` as text, for `__repr__`."""
-    blocks = _blocks(thing, describe)
-    return "\n".join(x if isinstance(x, str) else x.text() for x in blocks if x)
+    return _represent(thing, describe, _text_of)
 
 
 def html_representation(thing: Any, describe: Callable[[Any], Sequence[Block]]) -> str:
     """`describe(thing)` as HTML, for the `_repr_html_` that notebooks call."""
-    parts = [
-        f"<pre>{html.escape(x)}</pre>" if isinstance(x, str) else x.html()
-        for x in _blocks(thing, describe)
-        if x
-    ]
-    return f"<div>{''.join(parts)}</div>"
+    return _represent(thing, describe, _html_of)
 
 
-def _blocks(thing: Any, describe: Callable[[Any], Sequence[Block]]) -> Sequence[Block]:
+def _represent(
+    thing: Any,
+    describe: Callable[[Any], Sequence[Block]],
+    write: Callable[[Sequence[Block]], str],
+) -> str:
     """The description, or the tree where it cannot be described."""
-    leaves = jax.tree.leaves(thing)
-    if not any(is_traced(x) or isinstance(x, jax.ShapeDtypeStruct) for x in leaves):
+    if all(map(_is_known, jax.tree.leaves(thing))):
         try:
             with compile_time_eval():
-                return describe(thing)
+                return write(describe(thing))
         # Batches, and whatever else a tree may hold in the place of our arrays: who
         # looks at it in a debugger must not be shown another error instead.
         except Exception:
             pass
-    return [first_lines(eqx.tree_pformat(thing), _MOST_LINES)]
+    return write([first_lines(eqx.tree_pformat(thing), _MOST_LINES)])
+
+
+def _is_known(leaf: Any) -> bool:
+    return not is_traced(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _text_of(blocks: Sequence[Block]) -> str:
+    return "\n".join(x if isinstance(x, str) else x.text() for x in blocks if x)
+
+
+def _html_of(blocks: Sequence[Block]) -> str:
+    parts = [
+        f"<pre>{html.escape(x)}</pre>" if isinstance(x, str) else x.html()
+        for x in blocks
+        if x
+    ]
+    return f"<div>{''.join(parts)}</div>"
