@@ -9,7 +9,6 @@ from ._implicit_differentiation import (
     ImplicitEquation,
     implicit_solve,
 )
-from ._inexact_newton import AbstractInexactNewton
 from ._linear_solve import linear_solve
 from ._linear_solvers import (
     CG,
@@ -32,7 +31,7 @@ from ._linear_solvers import (
 )
 from ._minimise import least_squares, minimise
 from ._newton import Newton
-from ._newton_krylov import NewtonKrylov
+from ._newton_krylov import AbstractInexactNewton, NewtonKrylov
 from ._picard import Picard
 from ._root import root
 from ._solution import Solution

@@ -28,11 +28,10 @@ from ._implicit_differentiation import (
     implicit_options,
     implicit_solve,
 )
-from ._inexact_newton import AbstractInexactNewton
 from ._iteration import iterate
 from ._layer_arguments import explain_derivatives
 from ._newton import Newton, linearized
-from ._newton_krylov import NewtonKrylov
+from ._newton_krylov import AbstractInexactNewton, NewtonKrylov
 from ._picard import Picard
 from ._scaling import is_bowl
 from ._solution import Solution

@@ -1,14 +1,11 @@
 """Linear systems, and what is known about them."""
 
-from ._banded import Banded
-from ._bicgstab import BiCGStab
+from ._banded import Banded, Diagonal, Tridiagonal
 from ._block_tridiagonal import BlockTridiagonal
-from ._cg import CG
 from ._dense import Dense
-from ._diagonal import Diagonal
 from ._gmres import FGMRES, GMRES
 from ._krylov import Krylov
-from ._krylov_method import AbstractKrylovMethod
+from ._krylov_methods import CG, MINRES, AbstractKrylovMethod, BiCGStab
 from ._lagged_lu import LaggedLU
 from ._linear_solver import (
     AbstractLinearSolver,
@@ -18,8 +15,6 @@ from ._linear_solver import (
 )
 from ._lineax import LineaxSolver
 from ._minimum_norm import MinimumNorm
-from ._minres import MINRES
-from ._tridiagonal import Tridiagonal
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Banded matrices: systems with few diagonals."""
+"""Band matrices: diagonal, tridiagonal and wider ones."""
 
 from typing import Any
 
@@ -19,8 +19,118 @@ from ._linear_solver import (
     Solved,
     direct_solution,
     only_array,
+    unless_irregular,
     unless_singular,
 )
+
+
+class Diagonal(AbstractLinearSolver):
+    r"""Diagonal matrix, $A_{ij} = 0$ for $i \ne j$: equations of one unknown each.
+
+    ```python
+    def balance(y, heating):  # bodies that are heated and radiate, each for itself
+        return heating + 0.1 * y - y**4
+
+    heating = jnp.linspace(1.0, 2.0, 1000)
+    adjoint = implicit.ImplicitAdjoint(implicit.Diagonal())
+    implicit.root(balance, jnp.ones(1000), heating, adjoint=adjoint)
+    ```
+
+    The diagonal is $A\,(1, 1, \ldots)$, one product for any number of unknowns, and a
+    solve is a division. A zero gives NaN there and leaves the others alone.
+
+    An equation that does depend on another unknown gives NaN.
+    """
+
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
+        del hint, transposed
+        return jax.tree.map(
+            lambda d: 1 / jnp.where(d == 0, jnp.nan, d),
+            operator(jax.tree.map(jnp.ones_like, y)),
+        )
+
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
+        del operator
+        return direct_solution(jax.tree.map(jnp.multiply, state, b))
+
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
+        return self.solve(state, transposed, b)
+
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
+        return unless_singular(self, state, operator, y, transposed=transposed)
+
+
+class Tridiagonal(AbstractLinearSolver):
+    r"""Tridiagonal matrix, for unknowns of shape (..., n):
+
+    $$l_i x_{i-1} + d_i x_i + u_i x_{i+1} = b_i .$$
+
+    ```python
+    def bratu(u, strength):  # u'' + λ eᵘ = 0 between walls, in 100 points
+        laplacian = jnp.convolve(u, jnp.array([1.0, -2.0, 1.0]), "same")
+        return laplacian + strength * jnp.exp(u) / 101**2
+
+    adjoint = implicit.ImplicitAdjoint(implicit.Tridiagonal())
+    implicit.root(bratu, jnp.zeros(100), 1.0, adjoint=adjoint)
+    ```
+
+    Diffusion in one dimension, for instance; leading axes are systems of their own. The
+    diagonals are read off three products with the operator, and each solve is one
+    elimination with pivots in O(n), LAPACK's or the GPU library's.
+    """
+
+    def prepare(
+        self,
+        operator: Operator,
+        y: PyTree[Array],
+        hint: Any = None,
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
+        del hint
+        array = only_array(y, "Tridiagonal()", "n")
+        bands = read_bands(operator, y, array, 1, 1)
+        return transpose_bands(bands, 1, 1)[0] if transposed else bands
+
+    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
+        del operator
+        return direct_solution(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
+
+    def solve_transpose(
+        self, state: Any, transposed: Operator, b: PyTree[Array]
+    ) -> Solved:
+        return self.solve(transpose_bands(state, 1, 1)[0], transposed, b)
+
+    def verify_structure(
+        self,
+        state: Any,
+        operator: Operator,
+        y: PyTree[Array],
+        *,
+        transposed: bool = False,
+    ) -> PyTree:
+        bands = transpose_bands(state, 1, 1)[0] if transposed else state
+
+        def product(v):
+            return jax.tree.map(lambda a: multiply_banded(bands, a), v)
+
+        return unless_irregular(product, state, operator, y)
 
 
 class Banded(AbstractLinearSolver):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._krylov_method import AbstractKrylovMethod, Vector, add_scaled, vector_norm
+from ._krylov_methods import AbstractKrylovMethod, Vector, add_scaled, vector_norm
 
 
 class GMRES(AbstractKrylovMethod):

@@ -12,7 +12,7 @@ from ..._linalg import machine_epsilon
 from ..._types import PyTree
 from .._layer_arguments import check_tolerances
 from ._gmres import GMRES
-from ._krylov_method import AbstractKrylovMethod, Inner
+from ._krylov_methods import AbstractKrylovMethod, Inner
 from ._linear_solver import AbstractLinearSolver, Operator, Solved
 
 
