@@ -29,7 +29,11 @@ PACKAGES = (
 WITHOUT_SNIPPET = {
     "implicit.AdjointReport": "returned by adjoint_report, whose snippet reads it",
     "implicit.ImplicitEquation": "made for implicit_solve, whose snippet makes one",
-    "implicit.Solution": "returned with full=True, as the snippet of Newton shows",
+    "implicit.Solution": "returned by root_solution, whose snippet reads it",
+    "implicit.fixed_point_solution": "as root_solution",
+    "implicit.least_squares_solution": "as root_solution",
+    "implicit.linear_solve_solution": "as root_solution",
+    "implicit.minimise_solution": "as root_solution",
     "inference.Degeneracy": "returned by Fisher.degeneracies, see Fisher",
     "inference.LevenbergMarquardtState": "what the solver keeps from step to step",
     "nbody.Megno": "returned by megno, whose snippet reads it",

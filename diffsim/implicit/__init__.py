@@ -3,13 +3,13 @@
 from ._adjoint_report import AdjointReport, adjoint_report
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
-from ._fixed_point import fixed_point
+from ._fixed_point import fixed_point, fixed_point_solution
 from ._implicit_differentiation import (
     ImplicitAdjoint,
     ImplicitEquation,
     implicit_solve,
 )
-from ._linear_solve import linear_solve
+from ._linear_solve import linear_solve, linear_solve_solution
 from ._linear_solvers import (
     CG,
     FGMRES,
@@ -29,11 +29,16 @@ from ._linear_solvers import (
     MinimumNorm,
     Tridiagonal,
 )
-from ._minimise import least_squares, minimise
+from ._minimise import (
+    least_squares,
+    least_squares_solution,
+    minimise,
+    minimise_solution,
+)
 from ._newton import Newton
 from ._newton_krylov import AbstractInexactNewton, NewtonKrylov
 from ._picard import Picard
-from ._root import root
+from ._root import root, root_solution
 from ._solution import Solution
 
 
@@ -67,9 +72,14 @@ __all__ = [
     "Tridiagonal",
     "adjoint_report",
     "fixed_point",
+    "fixed_point_solution",
     "implicit_solve",
     "least_squares",
+    "least_squares_solution",
     "linear_solve",
+    "linear_solve_solution",
     "minimise",
+    "minimise_solution",
     "root",
+    "root_solution",
 ]

@@ -1,7 +1,7 @@
 """`fixed_point`: the point that a map leaves where it is."""
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,6 @@ from ._layer_arguments import check_fits, floating, in_type_of
 from ._solution import Solution
 
 
-@overload
 def fixed_point(
     function: Callable[[PyTree[Array], Any], PyTree[Array]],
     guess: PyTree[Any],
@@ -26,49 +25,7 @@ def fixed_point(
     adjoint: Adjoint | None = None,
     max_steps: int = 256,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> PyTree[Array]: ...
-
-
-@overload
-def fixed_point(
-    function: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-
-
-@overload
-def fixed_point(
-    function: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: bool,
-) -> Solution | PyTree[Array]: ...
-
-
-def fixed_point(
-    function: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: bool = False,
-) -> Solution | PyTree[Array]:
+) -> PyTree[Array]:
     r"""Find the fixed point $g(y, \theta) = y$, with the derivative of that equation:
 
     $$\frac{dy}{d\theta} = \left(1 - \frac{\partial g}{\partial y}\right)^{-1}
@@ -87,18 +44,48 @@ def fixed_point(
     - `function`: `function(y, args)`, of the structure of `y`.
     - `solver`: what `optimistix.fixed_point` takes; None is `Anderson()`, and
         `Picard()` is plain iteration. Root-finders solve g(y) − y = 0.
-    - `guess`, `args`, `adjoint`, `max_steps`, `throw`, `full`: as for `root`. The
-        residual of a `Solution` is |g(y) − y|.
+    - `guess`, `args`, `adjoint`, `max_steps`, `throw`: as for `root`.
 
-    **Returns, raises, RESULTS, limits:** as `root`.
+    **Returns, raises, RESULTS, limits:** as `root`; `fixed_point_solution` says as well
+    how it went.
     """
+    return _fixed_point(
+        function, guess, args, solver, adjoint, max_steps, throw, condition=False
+    ).value
+
+
+def fixed_point_solution(
+    function: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+) -> Solution:
+    """Find a fixed point as `fixed_point` does, and say how it went.
+
+    **Arguments:** `function`, `guess`, `args`, `solver`, `adjoint`, `max_steps` and
+    `throw` are those of `fixed_point`.
+
+    **Returns:** a `Solution`, whose residual is |g(y) − y|.
+    """
+    return _fixed_point(
+        function, guess, args, solver, adjoint, max_steps, throw, condition=True
+    )
+
+
+def _fixed_point(
+    function, guess, args, solver, adjoint, max_steps, throw, condition
+) -> Solution:
     guess = floating("guess", guess)
     guess, found = in_type_of("function", function, guess, args)
     check_fits("function", "guess", guess, found)
     adjoint = ImplicitAdjoint() if adjoint is None else adjoint
     solver = Anderson() if solver is None else solver
     return solve_layer(
-        _KIND, function, guess, args, solver, adjoint, max_steps, throw=throw, full=full
+        _KIND, function, guess, args, solver, adjoint, max_steps, throw, condition
     )
 
 

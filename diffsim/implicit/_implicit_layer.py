@@ -15,7 +15,7 @@ from jaxtyping import Array
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import machine_epsilon, matmul, max_norm
 from .._primitives import closure_convert
-from .._results import RESULTS, failures_as_nan, is_finite, value_or_solution
+from .._results import RESULTS, failures_as_nan, is_finite
 from .._types import PyTree
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
@@ -34,7 +34,7 @@ from ._newton import Newton, linearized
 from ._newton_krylov import AbstractInexactNewton, NewtonKrylov
 from ._picard import Picard
 from ._scaling import is_bowl
-from ._solution import Solution
+from ._solution import Solution, raise_on_failure
 
 
 class ProblemType(NamedTuple):
@@ -63,22 +63,22 @@ def solve_layer(
     solver: Any,
     adjoint: Any,
     max_steps: int,
-    *,
     throw: bool | None,
-    full: bool,
-) -> Solution | PyTree[Array]:
-    """The y that `kind` defines by `given`: the value, or with `full` a `Solution`."""
+    condition: bool,
+) -> Solution:
+    """The y that `kind` defines by `given`."""
     _check_solver(solver)
     check_adjoint(adjoint)
     if not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
     if not any(leaf.size for leaf in jax.tree.leaves(guess)):
-        return value_or_solution(Solution.of_nothing(guess), throw=throw, full=full)
+        return Solution.of_nothing(guess)
     with explain_derivatives(kind.name, given, implicit_options(adjoint).mode):
-        found = _solve_layer(kind, given, guess, args, solver, adjoint, max_steps, full)
+        found = _solve_layer(
+            kind, given, guess, args, solver, adjoint, max_steps, condition
+        )
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
-    throw = False if _inside_shard_map() else throw
-    return value_or_solution(found, throw=throw, full=full)
+    return raise_on_failure(found, False if _inside_shard_map() else throw)
 
 
 def _check_solver(solver: Any) -> None:
@@ -96,7 +96,7 @@ def _check_solver(solver: Any) -> None:
 
 @fresh_jit
 def _solve_layer(
-    kind: ProblemType, given, guess, args, solver, adjoint, max_steps, full
+    kind: ProblemType, given, guess, args, solver, adjoint, max_steps, condition
 ):
     # A layer inside the function is asked at trial steps and, of a batch, for members
     # that have long ended: it has no say in what fails, this one judges what it made.
@@ -133,7 +133,7 @@ def _solve_layer(
     equation = ImplicitEquation(function, theta, solver, solve)
     value, (status, size, steps) = implicit_solve(equation, guess, adjoint)
     found = Solution(value, status, size, steps)
-    if not full:
+    if not condition:
         return found
     options = implicit_options(adjoint)
     if adjoint is not options and isinstance(solver, Newton | AbstractInexactNewton):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,51 +13,12 @@ from jaxtyping import Array
 from .._jit._fresh_jit import fresh_jit
 from .._linalg import matmul, max_norm
 from .._primitives import ClosureConverted, tie_tangents
-from .._results import (
-    RESULTS,
-    failures_as_nan,
-    is_finite,
-    nan_unless,
-    value_or_solution,
-)
+from .._results import RESULTS, failures_as_nan, is_finite, nan_unless
 from .._types import PyTree
 from ._condition_number import condition_number
 from ._layer_arguments import check_fits, floating, in_type_of
 from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_linear_solver
-from ._solution import Solution
-
-
-@overload
-def linear_solve(
-    operator: Any,
-    b: PyTree[Any],
-    *,
-    linear_solver: AbstractLinearSolver | None = None,
-    throw: bool | None = None,
-    full: Literal[False] = False,
-) -> PyTree[Array]: ...
-
-
-@overload
-def linear_solve(
-    operator: Any,
-    b: PyTree[Any],
-    *,
-    linear_solver: AbstractLinearSolver | None = None,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-
-
-@overload
-def linear_solve(
-    operator: Any,
-    b: PyTree[Any],
-    *,
-    linear_solver: AbstractLinearSolver | None = None,
-    throw: bool | None = None,
-    full: bool,
-) -> Solution | PyTree[Array]: ...
+from ._solution import Solution, raise_on_failure
 
 
 def linear_solve(
@@ -66,8 +27,7 @@ def linear_solve(
     *,
     linear_solver: AbstractLinearSolver | None = None,
     throw: bool | None = None,
-    full: bool = False,
-) -> Solution | PyTree[Array]:
+) -> PyTree[Array]:
     r"""Solve $A x = b$, differentiably in $A$ and $b$ in every mode.
 
     ```python
@@ -90,8 +50,9 @@ def linear_solve(
     - `b`: floating arrays.
     - `linear_solver`: how; None is `Dense()`. `LineaxSolver(...)` takes any solver of
         Lineax.
-    - `throw`, `full`: as for `root`. The residual of the `Solution` is the largest
-        entry of |A x − b|, its iterations those of the linear solver.
+    - `throw`: as for `root`.
+
+    **Returns:** x, like `b`; `linear_solve_solution` says as well how it went.
 
     **RESULTS:** `no_linear_solution`; `operator_not_linear` for a function that makes
     something of zeros.
@@ -100,6 +61,28 @@ def linear_solve(
     not linear, and for `b` that is not floating; `RuntimeError` if it fails and
     `throw`.
     """
+    return _linear_solve(operator, b, linear_solver, throw, condition=False).value
+
+
+def linear_solve_solution(
+    operator: Any,
+    b: PyTree[Any],
+    *,
+    linear_solver: AbstractLinearSolver | None = None,
+    throw: bool | None = None,
+) -> Solution:
+    """Solve a linear system as `linear_solve` does, and say how it went.
+
+    **Arguments:** `operator`, `b`, `linear_solver` and `throw` are those of
+    `linear_solve`.
+
+    **Returns:** a `Solution`. Its residual is the largest entry of |A x − b|, its
+    iterations are those of the linear solver.
+    """
+    return _linear_solve(operator, b, linear_solver, throw, condition=True)
+
+
+def _linear_solve(operator, b, linear_solver, throw, condition) -> Solution:
     b = floating("b", b)
     product = _product(operator, b)
     b, found = in_type_of("operator", lambda x, _: product(x), b, None)
@@ -107,14 +90,14 @@ def linear_solve(
     linear_solver = Dense() if linear_solver is None else linear_solver
     check_linear_solver(linear_solver)
     if not any(leaf.size for leaf in jax.tree.leaves(b)):
-        return value_or_solution(Solution.of_nothing(b), throw=throw, full=full)
+        return Solution.of_nothing(b)
     try:
-        found = _solve(product, b, linear_solver, full)
+        found = _solve(product, b, linear_solver, condition)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # JAX has no name for it, and transposes what is linear only.
         _check_linear(product, b, error)
         raise
-    return value_or_solution(found, throw=throw, full=full)
+    return raise_on_failure(found, throw)
 
 
 def _check_linear(product: Operator, b, error: Exception):
@@ -163,7 +146,7 @@ def _solve_linear_system(
 
 @fresh_jit
 def _solve(
-    product: Operator, b, linear_solver: AbstractLinearSolver, full: bool
+    product: Operator, b, linear_solver: AbstractLinearSolver, condition: bool
 ) -> Solution:
     # As in `root`, a layer inside the operator is judged here.
     with failures_as_nan():
@@ -181,7 +164,7 @@ def _solve(
     x = nan_unless(x, jnp.asarray(status == RESULTS.successful))
     size = max_norm(jax.tree.map(jnp.subtract, product(x), b))
     found = Solution(x, status, size, steps)
-    if not full:
+    if not condition:
         return found
     # An estimate to judge by, without a derivative, as in `root`.
     hold = jax.lax.stop_gradient

@@ -1,7 +1,7 @@
 """`minimise` and `least_squares`: where a gradient vanishes."""
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,6 @@ from ._solution import Solution
 _HESSIANS = ("full", "gauss_newton")
 
 
-@overload
 def minimise(
     objective: Callable[[PyTree[Array], Any], Any],
     guess: PyTree[Any],
@@ -30,49 +29,7 @@ def minimise(
     adjoint: Adjoint | None = None,
     max_steps: int = 1024,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> PyTree[Array]: ...
-
-
-@overload
-def minimise(
-    objective: Callable[[PyTree[Array], Any], Any],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 1024,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-
-
-@overload
-def minimise(
-    objective: Callable[[PyTree[Array], Any], Any],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 1024,
-    throw: bool | None = None,
-    full: bool,
-) -> Solution | PyTree[Array]: ...
-
-
-def minimise(
-    objective: Callable[[PyTree[Array], Any], Any],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 1024,
-    throw: bool | None = None,
-    full: bool = False,
-) -> Solution | PyTree[Array]:
+) -> PyTree[Array]:
     r"""Find the minimum $y$ of $s(y, \theta)$, with the derivative of its equation:
 
     $$\frac{\partial s}{\partial y} = 0, \qquad
@@ -97,11 +54,10 @@ def minimise(
     - `adjoint`: None is `ImplicitAdjoint(refinements=1)`: minimisers stop at half of
         the digits, and a Newton step with the Hessian gives the other half. A step that
         raises the objective is not taken.
-    - `guess`, `args`, `max_steps`, `throw`, `full`: as for `root`. The residual of a
-        `Solution` is the largest entry of the gradient, its condition that of the
-        Hessian.
+    - `guess`, `args`, `max_steps`, `throw`: as for `root`.
 
-    **Returns:** the minimum, like `guess`, or a `Solution`.
+    **Returns:** the minimum, like `guess`; `minimise_solution` says as well how it
+    went.
 
     **RESULTS:** as `root`; `no_minimum` if the solver stopped where the gradient does
     not vanish, the objective is above that at the guess, or the Hessian is negative in
@@ -113,6 +69,37 @@ def minimise(
     Of more than 32 unknowns, the Hessian is tested in two directions and units are
     those of arrays, not of entries (convenience).
     """
+    return _minimise(
+        objective, guess, args, solver, adjoint, max_steps, throw, condition=False
+    ).value
+
+
+def minimise_solution(
+    objective: Callable[[PyTree[Array], Any], Any],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+) -> Solution:
+    """Find a minimum as `minimise` does, and say how it went.
+
+    **Arguments:** `objective`, `guess`, `args`, `solver`, `adjoint`, `max_steps` and
+    `throw` are those of `minimise`.
+
+    **Returns:** a `Solution`. Its residual is the largest entry of the gradient, its
+    condition that of the Hessian.
+    """
+    return _minimise(
+        objective, guess, args, solver, adjoint, max_steps, throw, condition=True
+    )
+
+
+def _minimise(
+    objective, guess, args, solver, adjoint, max_steps, throw, condition
+) -> Solution:
     guess = floating("guess", guess)
     guess, shape = in_type_of("objective", objective, guess, args)
     if getattr(shape, "shape", None) != ():
@@ -126,19 +113,10 @@ def minimise(
     solver = optx.BFGS(rtol, atol) if solver is None else solver
     adjoint = ImplicitAdjoint(refinements=1) if adjoint is None else adjoint
     return solve_layer(
-        kind,
-        objective,
-        guess,
-        args,
-        solver,
-        adjoint,
-        max_steps,
-        throw=throw,
-        full=full,
+        kind, objective, guess, args, solver, adjoint, max_steps, throw, condition
     )
 
 
-@overload
 def least_squares(
     residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
     guess: PyTree[Any],
@@ -149,52 +127,7 @@ def least_squares(
     adjoint: Adjoint | None = None,
     max_steps: int = 1024,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> PyTree[Array]: ...
-
-
-@overload
-def least_squares(
-    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    hessian: str = "full",
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 1024,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-
-
-@overload
-def least_squares(
-    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    hessian: str = "full",
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 1024,
-    throw: bool | None = None,
-    full: bool,
-) -> Solution | PyTree[Array]: ...
-
-
-def least_squares(
-    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    hessian: str = "full",
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 1024,
-    throw: bool | None = None,
-    full: bool = False,
-) -> Solution | PyTree[Array]:
+) -> PyTree[Array]:
     r"""Find the $y$ of least $\tfrac12 |r(y, \theta)|^2$, by the equation of that:
 
     $$J^T r = 0, \qquad J = \partial r / \partial y .$$
@@ -219,11 +152,58 @@ def least_squares(
     - `solver`: what `optimistix.least_squares` takes; None is
         `optimistix.LevenbergMarquardt` in units of the problem, the residuals and the
         columns of $J$ at the guess, with a tolerance of the root of the precision.
-    - `guess`, `args`, `adjoint`, `max_steps`, `throw`, `full`: as for `minimise`.
+    - `guess`, `args`, `adjoint`, `max_steps`, `throw`: as for `minimise`.
 
     **Returns, raises, RESULTS, limits:** as `minimise`, and `ValueError` for another
-    `hessian`.
+    `hessian`; `least_squares_solution` says as well how it went.
     """
+    return _least_squares(
+        residuals,
+        guess,
+        args,
+        hessian,
+        solver,
+        adjoint,
+        max_steps,
+        throw,
+        condition=False,
+    ).value
+
+
+def least_squares_solution(
+    residuals: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    hessian: str = "full",
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 1024,
+    throw: bool | None = None,
+) -> Solution:
+    """Find the least squares as `least_squares` does, and say how it went.
+
+    **Arguments:** `residuals`, `guess`, `args`, `hessian`, `solver`, `adjoint`,
+    `max_steps` and `throw` are those of `least_squares`.
+
+    **Returns:** a `Solution` as of `minimise_solution`.
+    """
+    return _least_squares(
+        residuals,
+        guess,
+        args,
+        hessian,
+        solver,
+        adjoint,
+        max_steps,
+        throw,
+        condition=True,
+    )
+
+
+def _least_squares(
+    residuals, guess, args, hessian, solver, adjoint, max_steps, throw, condition
+) -> Solution:
     guess = floating("guess", guess)
     guess, _ = in_type_of("residuals", residuals, guess, args)
     if hessian not in _HESSIANS:
@@ -235,7 +215,7 @@ def least_squares(
         solver = optx.LevenbergMarquardt(tolerance, tolerance)
     adjoint = ImplicitAdjoint(refinements=1) if adjoint is None else adjoint
     return solve_layer(
-        kind, residuals, guess, args, solver, adjoint, max_steps, throw=throw, full=full
+        kind, residuals, guess, args, solver, adjoint, max_steps, throw, condition
     )
 
 

@@ -72,7 +72,7 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         return heating + 0.1 * y - y**4
 
     solver = implicit.Newton(rtol=1e-12)
-    solution = implicit.root(balance, 1.0, 1.2, solver=solver, full=True)
+    solution = implicit.root_solution(balance, 1.0, 1.2, solver=solver)
     solution.value, solution.iterations
     ```
 

@@ -1,7 +1,7 @@
 """`root`: where a residual vanishes."""
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any
 
 import optimistix as optx
 from jaxtyping import Array
@@ -16,7 +16,6 @@ from ._newton_krylov import NewtonKrylov
 from ._solution import Solution
 
 
-@overload
 def root(
     residual: Callable[[PyTree[Array], Any], PyTree[Array]],
     guess: PyTree[Any],
@@ -26,49 +25,7 @@ def root(
     adjoint: Adjoint | None = None,
     max_steps: int = 256,
     throw: bool | None = None,
-    full: Literal[False] = False,
-) -> PyTree[Array]: ...
-
-
-@overload
-def root(
-    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: Literal[True],
-) -> Solution: ...
-
-
-@overload
-def root(
-    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: bool,
-) -> Solution | PyTree[Array]: ...
-
-
-def root(
-    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
-    guess: PyTree[Any],
-    args: PyTree = None,
-    *,
-    solver: Any = None,
-    adjoint: Adjoint | None = None,
-    max_steps: int = 256,
-    throw: bool | None = None,
-    full: bool = False,
-) -> Solution | PyTree[Array]:
+) -> PyTree[Array]:
     r"""Find the root $y$ of $f(y, \theta) = 0$, with the derivative of that equation:
 
     $$\frac{dy}{d\theta} = -\left(\frac{\partial f}{\partial y}\right)^{-1}
@@ -101,10 +58,8 @@ def root(
         `sweep`. Under `vmap` all members raise together. What does not raise is NaN,
         value and derivative, and leaves the others of a batch alone; so it is inside
         `shard_map` in any case.
-    - `full`: return a `Solution`, which says how it went, at the cost of some five
-        linear solves for its condition number.
 
-    **Returns:** the root, like `guess`, or a `Solution`.
+    **Returns:** the root, like `guess`; `root_solution` says as well how it went.
 
     **RESULTS:** those of Optimistix (`nonlinear_max_steps_reached`, ...), `no_root` if
     the solver stopped where f does not vanish, `no_linear_solution` if f does not
@@ -119,6 +74,41 @@ def root(
     runs away, as exp(−y) does, has no root, until it is zero to the last bit: then y is
     one in the numbers that a computer has (mathematics).
     """
+    return _root(
+        residual, guess, args, solver, adjoint, max_steps, throw, condition=False
+    ).value
+
+
+def root_solution(
+    residual: Callable[[PyTree[Array], Any], PyTree[Array]],
+    guess: PyTree[Any],
+    args: PyTree = None,
+    *,
+    solver: Any = None,
+    adjoint: Adjoint | None = None,
+    max_steps: int = 256,
+    throw: bool | None = None,
+) -> Solution:
+    """Find a root as `root` does, and say how it went.
+
+    ```python
+    solution = implicit.root_solution(lambda y, a: y**2 - a, 1.0, 2.0)
+    solution.value, solution.residual, solution.condition
+    ```
+
+    **Arguments:** `residual`, `guess`, `args`, `solver`, `adjoint`, `max_steps` and
+    `throw` are those of `root`.
+
+    **Returns:** a `Solution`. Its condition number costs some five linear solves.
+    """
+    return _root(
+        residual, guess, args, solver, adjoint, max_steps, throw, condition=True
+    )
+
+
+def _root(
+    residual, guess, args, solver, adjoint, max_steps, throw, condition
+) -> Solution:
     guess = floating("guess", guess)
     guess, found = in_type_of("residual", residual, guess, args)
     check_fits("residual", "guess", guess, found)
@@ -126,7 +116,7 @@ def root(
     if solver is None:
         solver = _default_solver(implicit_options(adjoint))
     return solve_layer(
-        _KIND, residual, guess, args, solver, adjoint, max_steps, throw=throw, full=full
+        _KIND, residual, guess, args, solver, adjoint, max_steps, throw, condition
     )
 
 

@@ -1,10 +1,12 @@
 """`Solution`: the answer of an implicit layer, and how it went."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._results import RESULTS, result_message
+from .._results import RESULTS, raise_if_failed, result_message, should_raise
 from .._text_table import (
     Block,
     first_lines,
@@ -15,7 +17,7 @@ from .._types import PyTree
 
 
 class Solution(eqx.Module):
-    """Solution with its diagnostics, as `root(..., full=True)` returns it.
+    """Solution with its diagnostics, as `root_solution` returns it.
 
     - `value`: the answer; NaN, with a derivative of NaN, where it was not found.
     - `status`: a `RESULTS`; `RESULTS[solution.status]` is empty or says what to try.
@@ -46,6 +48,14 @@ class Solution(eqx.Module):
 
     def _repr_html_(self) -> str:
         return html_representation(self, _description)
+
+
+def raise_on_failure(solution: Solution, throw: bool | None) -> Solution:
+    """`solution`, whose value raises if it failed and `throw` says so."""
+    if not should_raise(throw):
+        return solution
+    value = raise_if_failed(solution.value, solution.status)
+    return dataclasses.replace(solution, value=value)
 
 
 def _description(solution: Solution) -> list[Block]:

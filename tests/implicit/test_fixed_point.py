@@ -8,7 +8,7 @@ import pytest
 from rows import first_plain
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Anderson, Newton, Picard, fixed_point
+from diffsim.implicit import Anderson, Newton, Picard, fixed_point, fixed_point_solution
 
 
 # cos y = y, and with y = cos y + θ: y' = 1/(1 + sin y), y'' = −cos y / (1 + sin y)³.
@@ -47,7 +47,7 @@ def test_anderson_solves_a_linear_map_of_n_unknowns_in_n_steps():
     def affine(y, _):
         return {"y": matrix @ y["y"] + 1}
 
-    found = fixed_point(affine, {"y": jnp.zeros(5)}, full=True)
+    found = fixed_point_solution(affine, {"y": jnp.zeros(5)})
     expected = np.linalg.solve(np.eye(5) - matrix, np.ones(5))
     np.testing.assert_allclose(found.value["y"], expected, rtol=1e-10)
     assert found.iterations <= 5 + 3
@@ -65,6 +65,6 @@ def test_damping_makes_picard_converge_for_a_steep_map():
 
 
 def test_map_without_a_fixed_point_fails_with_nan():
-    found = fixed_point(lambda y, _: y + 1, 0.0, throw=False, full=True)
+    found = fixed_point_solution(lambda y, _: y + 1, 0.0, throw=False)
     assert found.status != RESULTS.successful
     assert np.isnan(found.value)

@@ -13,10 +13,15 @@ from diffsim.implicit import (
     Picard,
     adjoint_report,
     fixed_point,
+    fixed_point_solution,
     least_squares,
+    least_squares_solution,
     linear_solve,
+    linear_solve_solution,
     minimise,
+    minimise_solution,
     root,
+    root_solution,
 )
 
 
@@ -100,18 +105,19 @@ def test_error_of_a_root_in_single_precision_is_told_by_an_equation_in_double():
 
 
 NOTHING = {
-    "root": lambda y, full: root(lambda y, a: y, y, full=full),
-    "fixed_point": lambda y, full: fixed_point(lambda y, a: y, y, full=full),
-    "minimise": lambda y, full: minimise(lambda y, a: jnp.zeros(()), y, full=full),
-    "least_squares": lambda y, full: least_squares(lambda y, a: y, y, full=full),
-    "linear_solve": lambda y, full: linear_solve(lambda v: v, y, full=full),
+    "root": (root, root_solution, lambda y, a: y),
+    "fixed_point": (fixed_point, fixed_point_solution, lambda y, a: y),
+    "minimise": (minimise, minimise_solution, lambda y, a: jnp.zeros(())),
+    "least_squares": (least_squares, least_squares_solution, lambda y, a: y),
+    "linear_solve": (linear_solve, linear_solve_solution, lambda v: v),
 }
 
 
 @pytest.mark.parametrize("layer", NOTHING)
 @pytest.mark.parametrize("guess", [jnp.zeros(0), {}, (), {"a": jnp.zeros((3, 0))}])
 def test_no_unknowns_are_their_own_solution(layer, guess):
-    found = NOTHING[layer](guess, False)
+    solve, solve_fully, function = NOTHING[layer]
+    found = solve(function, guess)
     assert jax.tree.structure(found) == jax.tree.structure(guess)
-    solution = NOTHING[layer](guess, True)
+    solution = solve_fully(function, guess)
     assert solution.residual == solution.iterations == 0

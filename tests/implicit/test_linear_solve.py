@@ -23,6 +23,7 @@ from diffsim.implicit import (
     Tridiagonal,
     adjoint_report,
     linear_solve,
+    linear_solve_solution,
     root,
 )
 
@@ -82,19 +83,19 @@ def test_derivative_by_closed_over_values_is_right():
 
 
 def test_solution_reports_status_residual_and_condition():
-    found = linear_solve(A, B, full=True)
+    found = linear_solve_solution(A, B)
     exact = np.linalg.cond(np.asarray(A), 1)
     assert found.status == RESULTS.successful
     assert found.residual < 1e-14
     assert exact / 3 < found.condition <= exact * (1 + 1e-12)
-    assert linear_solve(A, B, linear_solver=Krylov(), full=True).iterations == 4
+    assert linear_solve_solution(A, B, linear_solver=Krylov()).iterations == 4
 
 
 @pytest.mark.parametrize("size", [1, 2, 30])
 def test_condition_numbers_are_estimated_from_below(size):
     for matrix in RNG.normal(size=(5, size, size)):
         exact = np.linalg.cond(matrix, 1)
-        found = linear_solve(matrix, np.ones(size), full=True).condition
+        found = linear_solve_solution(matrix, np.ones(size)).condition
         assert exact / 3 < found <= exact * (1 + 1e-9)
 
 
@@ -102,7 +103,7 @@ def test_singular_system_fails_with_nan():
     flat = jnp.ones((2, 2))
     with pytest.raises(RuntimeError, match="could not be solved"):
         linear_solve(flat, jnp.ones(2))
-    found = linear_solve(flat, jnp.ones(2), throw=False, full=True)
+    found = linear_solve_solution(flat, jnp.ones(2), throw=False)
     assert found.status == RESULTS.no_linear_solution
     assert np.all(np.isnan(found.value))
     assert found.condition == np.inf

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.implicit import ImplicitAdjoint, LaggedLU, least_squares, minimise
+from diffsim.implicit import (
+    ImplicitAdjoint,
+    LaggedLU,
+    least_squares,
+    minimise,
+    minimise_solution,
+)
 
 
 RNG = np.random.default_rng(0)
@@ -95,16 +101,16 @@ def test_derivative_by_a_datum_matches_finite_differences():
 
 
 def test_singular_hessian_fails_with_nan():
-    found = minimise(
-        lambda y, _: (y[0] + y[1] - 1) ** 2, jnp.zeros(2), throw=False, full=True
+    found = minimise_solution(
+        lambda y, _: (y[0] + y[1] - 1) ** 2, jnp.zeros(2), throw=False
     )
     assert found.status == RESULTS.no_linear_solution
     assert np.all(np.isnan(found.value))
 
 
 def test_unbounded_objective_fails_with_nan():
-    found = minimise(
-        lambda y, _: y, 0.0, throw=False, full=True, adjoint=ImplicitAdjoint()
+    found = minimise_solution(
+        lambda y, _: y, 0.0, throw=False, adjoint=ImplicitAdjoint()
     )
     assert found.status != RESULTS.successful
     assert np.isnan(found.value)

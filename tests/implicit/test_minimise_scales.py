@@ -10,7 +10,13 @@ import pytest
 from rows import first_plain
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Newton, least_squares, minimise
+from diffsim.implicit import (
+    Newton,
+    least_squares,
+    least_squares_solution,
+    minimise,
+    minimise_solution,
+)
 
 
 def well(y, scale):
@@ -44,13 +50,16 @@ ONE_OF_ALL = {
 }
 
 
+WITH_STATUS = {minimise: minimise_solution, least_squares: least_squares_solution}
+
+
 def found_by(solve, function, guess, args: Any = 1.0, **options):
     # Arrays, so that what is compiled for one number serves for the next.
     guess, args = jnp.asarray(guess), jnp.asarray(args)
     if function in SCALAR[solve]:
         args = jnp.asarray(SCALAR[solve].index(function)), args
         function = ONE_OF_ALL[solve]
-    return solve(function, guess, args, throw=False, full=True, **options)
+    return WITH_STATUS[solve](function, guess, args, throw=False, **options)
 
 
 SCALES = [1e-100, 1e-12, 1e-8, 1.0, 1e12]

@@ -21,6 +21,7 @@ from diffsim.implicit import (
     ImplicitAdjoint,
     LineaxSolver,
     root,
+    root_solution,
 )
 
 
@@ -133,7 +134,7 @@ def test_reverse_mode_adjoints_have_the_same_gradient(adjoint):
 @pytest.mark.gpu
 def test_batch_member_without_a_root_leaves_the_others_unchanged():
     def solve(a):
-        return root(lambda y, a: y**2 - a, 1.0, a, throw=False, full=True)
+        return root_solution(lambda y, a: y**2 - a, 1.0, a, throw=False)
 
     at = jnp.array([2.0, -1.0, 3.0])
 
@@ -150,12 +151,11 @@ def test_batch_member_without_a_root_leaves_the_others_unchanged():
 
 
 def test_minimum_of_the_residual_is_not_reported_as_a_root():
-    found = root(
+    found = root_solution(
         lambda y, _: y**2 + 1,
         1.0,
         solver=optx.Dogleg(rtol=1e-8, atol=1e-8),
         throw=False,
-        full=True,
     )
     assert found.status != RESULTS.successful
     assert np.isnan(found.value)
@@ -238,11 +238,11 @@ def test_failed_root_in_a_fit_rejects_the_step():
 
 def test_printed_solution_has_status_value_and_residual():
     def told(sign):
-        return str(root(lambda y, _: y**2 + sign, 1.5, full=True, throw=False))
+        return str(root_solution(lambda y, _: y**2 + sign, 1.5, throw=False))
 
     assert told(-2.25).startswith("successful\n  value 1.5\n  largest residual 0 after")
     assert "maximum number of steps" in told(1.0)
-    many = jax.vmap(lambda a: root(lambda y, a: y - a, a, a, full=True))(jnp.ones(2))
+    many = jax.vmap(lambda a: root_solution(lambda y, a: y - a, a, a))(jnp.ones(2))
     assert "value=f64[2]" in str(many)
 
 
@@ -250,7 +250,7 @@ def test_a_solution_is_shown_wherever_it_is_looked_at():
     shown = []
 
     def solve(a):
-        found = root(lambda y, a: y - a, a, a, full=True, throw=False)
+        found = root_solution(lambda y, a: y - a, a, a, throw=False)
         shown.extend([repr(found), str(found)])
         return found
 
@@ -273,7 +273,7 @@ def test_factorization_is_reused_over_newton_steps():
     def coupled(y, theta):
         return matrix @ y + theta[0] * y**3 - 5 * theta
 
-    found = root(coupled, jnp.zeros(6), theta, full=True)
+    found = root_solution(coupled, jnp.zeros(6), theta)
     plain = optx.root_find(coupled, optx.Newton(1e-10, 1e-10), jnp.zeros(6), theta)
     # Each unknown has the rounding of all, up to 2; one of 0.02 differed by 2e-16.
     np.testing.assert_allclose(found.value, plain.value, rtol=0, atol=2e-15)

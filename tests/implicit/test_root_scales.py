@@ -16,13 +16,14 @@ from diffsim.implicit import (
     Newton,
     NewtonKrylov,
     root,
+    root_solution,
 )
 
 
 def solved(residual, guess, args=None, **options):
     # Arrays, so that what is compiled for one number serves for the next.
     given = [jnp.asarray(a) if a is not None else None for a in (guess, args)]
-    found = root(residual, *given, throw=False, full=True, **options)
+    found = root_solution(residual, *given, throw=False, **options)
     return found.value, found.status
 
 
@@ -145,7 +146,7 @@ def test_zero_unknown_beside_others_needs_few_iterations():
         around = jnp.pad(u, 1)
         return (around[2:] - 2 * u + around[:-2]) * (n + 1) ** 2 / 4 - u**3 - 9 * x
 
-    found = root(residual, jnp.zeros(n), full=True)
+    found = root_solution(residual, jnp.zeros(n))
     assert abs(found.value[n // 2]) < 1e-14
     assert found.iterations <= 6
 
@@ -241,12 +242,11 @@ def one_of_bracketed(y, which):
 
 
 def bracketed(function, ends, guess, **options):
-    return root(
+    return root_solution(
         one_of_bracketed,
         jnp.asarray(guess),
         jnp.asarray(BRACKETED.index(function)),
         solver=BracketedNewton(*map(jnp.asarray, ends)),
-        full=True,
         **options,
     )
 

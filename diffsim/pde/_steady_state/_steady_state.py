@@ -23,7 +23,7 @@ from ...implicit import (
     Krylov,
     Solution,
     implicit_solve,
-    root,
+    root_solution,
 )
 from ...simulations import AbstractSimulation
 from ._growth import fastest_growth
@@ -189,7 +189,7 @@ def _search(max_steps: int, attracting: bool, how, function, guess, theta):
 
     def attempt(carry):
         start, *_, steps, tries = carry
-        found = root(
+        found = root_solution(
             distance,
             start,
             theta,
@@ -198,7 +198,6 @@ def _search(max_steps: int, attracting: bool, how, function, guess, theta):
             adjoint=ImplicitAdjoint(mode="reverse"),
             max_steps=max_steps,
             throw=False,
-            full=True,
         )
         y, status, repels = found.value, _steady_status(found.status), tries < 0
         jacobian = _preconditioned_jacobian(linear_solver, function, y, theta)
