@@ -23,7 +23,7 @@ from ._linear_solve import solve_linear_system
 from ._linear_solvers import AbstractLinearSolver, Dense, check_linear_solver
 
 
-_MODES = ("primitive", "reverse", "attached")
+_MODES = ("primitive", "reverse")
 
 
 class ImplicitAdjoint(optx.AbstractAdjoint):
@@ -54,9 +54,7 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
         `BlockTridiagonal()`, `Krylov(...)`, `LineaxSolver(...)`, `MinimumNorm()`, or
         two by `ForwardAdjointSolvers(forward, adjoint)`.
     - `mode`: `"primitive"`, every transformation in every nesting; `"reverse"`, one
-        adjoint solve by `custom_vjp`, for residuals that have no forward mode;
-        `"attached"`, two Newton steps on a root that is held constant, by public JAX
-        only, the oracle of the tests.
+        adjoint solve by `custom_vjp`, for residuals that have no forward mode.
     - `refinements`: Newton steps with `linear_solver` from the solver's answer. The
         error of a derivative is that of the solution, and a step squares both.
 
@@ -195,12 +193,9 @@ def implicit_solve(
         check_adjoint(adjoint)
         y, about, _ = _solve(equation, guess, equation.theta, adjoint)
         return y, about
-    by = {
-        "primitive": _solve_with_custom_jvp,
-        "reverse": _solve_with_custom_vjp,
-        "attached": _solve_with_newton_steps,
-    }
-    return by[adjoint.mode](equation, guess, adjoint)
+    if adjoint.mode == "reverse":
+        return _solve_with_custom_vjp(equation, guess, adjoint)
+    return _solve_with_custom_jvp(equation, guess, adjoint)
 
 
 def _solve(equation: ImplicitEquation, guess, theta, adjoint: Adjoint):
@@ -262,16 +257,10 @@ def _tangent(function, y, theta_and_tangent, solve):
     return solve(operator, y, jax.tree.map(jnp.negative, forcing))
 
 
-def _solve_without_derivative(
-    equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint
-):
-    """The root, and nothing of the way to it: its derivative is attached afterwards."""
-    theta = jax.lax.stop_gradient(equation.theta)
-    return jax.lax.stop_gradient(_solve(equation, guess, theta, adjoint))
-
-
 def _solve_with_custom_vjp(equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint):
-    y, about, hint = _solve_without_derivative(equation, guess, adjoint)
+    # Nothing of the way to the root has a derivative; its own is attached to it.
+    theta = jax.lax.stop_gradient(equation.theta)
+    y, about, hint = jax.lax.stop_gradient(_solve(equation, guess, theta, adjoint))
 
     @eqx.filter_custom_vjp
     def attached(theta, y, hint):
@@ -307,24 +296,6 @@ def _solve_with_custom_vjp(equation: ImplicitEquation, guess, adjoint: ImplicitA
 
 def _fill_zeros(y, bar):
     return jnp.zeros_like(y) if bar is None else bar
-
-
-def _solve_with_newton_steps(
-    equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint
-):
-    y, about, hint = _solve_without_derivative(equation, guess, adjoint)
-
-    def at(z):
-        return equation.function(z, equation.theta)
-
-    # One step is right to first order, two are to second.
-    for _ in range(2):
-        value, operator = jax.linearize(at, y)
-        step = solve_linear_system(
-            operator, y, value, linear_solver=adjoint.linear_solver, hint=hint
-        )
-        y = jax.tree.map(jnp.subtract, y, step)
-    return y, about
 
 
 def _while_loop(cond, body, init, *, max_steps):

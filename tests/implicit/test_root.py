@@ -81,7 +81,6 @@ MODES = {
 ADJOINTS = {
     "dense": ImplicitAdjoint(Dense()),
     "lineax": ImplicitAdjoint(GMRES),
-    "attached": ImplicitAdjoint(mode="attached"),
     "polished": ImplicitAdjoint(refinements=1),
 }
 
@@ -106,7 +105,7 @@ def exact(*names):
         *(
             (told, adjoint)
             for told in (explicit, closed_over)
-            for adjoint in ("lineax", "attached", "polished")
+            for adjoint in ("lineax", "polished")
         ),
     ],
 )
