@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffsim._results import RESULTS
-from diffsim.implicit import BracketedNewton, Diagonal, ImplicitAdjoint, root
+from diffsim.implicit import BracketedNewton, Diagonal, ImplicitAdjoint, root_solution
 
 
 #: Of z = k (y − root), with k times the bracket up to 3: bent, steep and flat.
@@ -43,8 +43,8 @@ def test_roots_beside_an_end_of_their_bracket_are_found(guess):
     def found(guess, lower, upper, given):
         solver = BracketedNewton(lower, upper, 14)
         adjoint = ImplicitAdjoint(Diagonal())
-        options = {"solver": solver, "adjoint": adjoint, "throw": False, "full": True}
-        solution = root(residual, guess, given, **options)
+        options = {"solver": solver, "adjoint": adjoint, "throw": False}
+        solution = root_solution(residual, guess, given, **options)
         return solution.value, solution.status
 
     start = (lower + upper) / 2 if guess == "middle" else lower - width

@@ -10,7 +10,7 @@ import pytest
 from rows import first_plain
 
 from diffsim._results import RESULTS
-from diffsim.implicit import Anderson, Picard, fixed_point
+from diffsim.implicit import Anderson, Picard, fixed_point, fixed_point_solution
 
 
 #: cos y = y
@@ -52,8 +52,8 @@ def one_of_all(y, args):
 
 def solved(function, guess, number, solver):
     args = jnp.asarray(SCALAR.index(function)), jnp.asarray(number)
-    given = {"solver": SOLVERS[solver], "throw": False, "full": True}
-    found = fixed_point(one_of_all, jnp.asarray(guess), args, **given)
+    given = {"solver": SOLVERS[solver], "throw": False}
+    found = fixed_point_solution(one_of_all, jnp.asarray(guess), args, **given)
     return found.value, found.status
 
 

@@ -56,9 +56,10 @@ def test_boundary_value_problem_is_solved_and_differentiated_matrix_free():
 def test_condition_number_of_an_unrolled_root_is_estimated_matrix_free():
     def condition(strength):
         unrolled = optx.RecursiveCheckpointAdjoint()
-        options = {"solver": NewtonKrylov(), "adjoint": unrolled, "full": True}
+        options = {"solver": NewtonKrylov(), "adjoint": unrolled}
         given = jnp.full(N, strength)
-        return root(lambda y, a: y + y**2 - a, given, given, **options).condition
+        solution = root_solution(lambda y, a: y + y**2 - a, given, given, **options)
+        return solution.condition
 
     assert f"{N},{N}" not in str(jax.make_jaxpr(condition)(0.2))
     # The Jacobian is 1 + 2 y times the identity.
