@@ -351,12 +351,14 @@ def nan_after(
     after its end depends on nothing.
     """
 
-    def one(x, reached):
+    def leaf_after(x, reached):
         if not eqx.is_inexact_array(x):
             return x
         return jnp.where(reached | ~ok, nan_unless(x, reached | ok), jnp.nan)
 
-    return jax.vmap(lambda x, r: jax.tree.map(lambda a: one(a, r), x))(states, reached)
+    return jax.vmap(lambda x, r: jax.tree.map(lambda a: leaf_after(a, r), x))(
+        states, reached
+    )
 
 
 def is_finite(tree: PyTree) -> Bool[Array, ""]:

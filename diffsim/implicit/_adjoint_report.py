@@ -62,10 +62,10 @@ def adjoint_report(
     **Raises:** `ValueError` for `y` or `cotangent` that are not floating or do not fit.
     """
     y, bar = floating("y", y), floating("cotangent", cotangent)
-    y, found = in_type_of("residual", residual, y, args)
-    check_fits("residual", "y", y, found)
+    y, value = in_type_of("residual", residual, y, args)
+    check_fits("residual", "y", y, value)
     check_fits("cotangent", "y", y, bar)
-    bar = jax.tree.map(lambda a, like: a.astype(like.dtype), bar, found)
+    bar = jax.tree.map(lambda a, like: a.astype(like.dtype), bar, value)
     linear_solver = Dense() if linear_solver is None else linear_solver
     return _report(residual, y, args, bar, linear_solver)
 
@@ -81,15 +81,11 @@ def _report(
 
     state = linear_solver.prepare(transposed, y, transposed=True)
     multiplier, steps = linear_solver.solve_transpose(state, transposed, bar)
-    left = jax.tree.map(jnp.subtract, transposed(multiplier), bar)
-    size = _length(bar)
+    rest = jax.tree.map(jnp.subtract, transposed(multiplier), bar)
+    size = jnp.linalg.norm(ravel_pytree(bar)[0])
     return AdjointReport(
         multiplier,
-        _length(left) / jnp.where(size == 0, 1, size),
+        jnp.linalg.norm(ravel_pytree(rest)[0]) / jnp.where(size == 0, 1, size),
         steps,
         jnp.abs(matmul(ravel_pytree(multiplier)[0], ravel_pytree(value)[0])),
     )
-
-
-def _length(tree: PyTree[Array]) -> Array:
-    return jnp.linalg.norm(ravel_pytree(tree)[0])

@@ -1,6 +1,7 @@
 """Anderson acceleration."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from .._linalg import matmul, max_norm
 from .._types import PyTree
-from .._validation import positive
+from .._validation import count, positive
 from ._layer_arguments import check_tolerances
 from ._picard import Convergence
 
@@ -58,8 +59,12 @@ class Anderson(optx.AbstractFixedPointSolver[Any, Any, _AndersonState]):
 
     rtol: float | None = None
     atol: float | None = None
-    memory: int = eqx.field(static=True, default=5, kw_only=True)
-    damping: float = eqx.field(default=1.0, kw_only=True)
+    memory: int = eqx.field(
+        static=True, default=5, kw_only=True, converter=partial(count, "memory")
+    )
+    damping: float = eqx.field(
+        default=1.0, kw_only=True, converter=partial(positive, "damping")
+    )
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar[tuple[str, ...]] = (
         "10.1145/321296.321305",
@@ -68,47 +73,23 @@ class Anderson(optx.AbstractFixedPointSolver[Any, Any, _AndersonState]):
 
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        positive("damping", self.damping)
-        if self.memory < 1:
-            raise ValueError(
-                f"memory must be 1 or more, got {self.memory}; Picard() has none"
-            )
 
-    def init(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        f_struct: PyTree,
-        aux_struct: PyTree,
-        tags: Any,
-    ) -> _AndersonState:
-        del fn, args, options, f_struct, aux_struct, tags
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         none = 0 * ravel_pytree(y)[0]
         history = jnp.tile(none, (self.memory, 1))
         start = Convergence.begin(y)
         return _AndersonState(history, history, (none, none), start, jnp.asarray(0))
 
-    def step(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _AndersonState,
-        tags: Any,
-    ) -> tuple[PyTree, _AndersonState, PyTree]:
-        del options, tags
+    def step(self, fn, y, args, options, state, tags):
         mapped, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, mapped, y)
         reached = state.convergence.after(fn, y, f, args, self)
         flat, unravel = ravel_pytree(y)
         flat_f = ravel_pytree(f)[0]
         # Before the second point there is no difference.
-        known = state.count > 0
+        is_second = state.count > 0
         points, values = (
-            jnp.roll(kept, -1, axis=0).at[-1].set(jnp.where(known, new - old, 0))
+            jnp.roll(kept, -1, axis=0).at[-1].set(jnp.where(is_second, new - old, 0))
             for kept, new, old in zip(
                 (state.points, state.values), (flat, flat_f), state.last, strict=True
             )
@@ -122,30 +103,10 @@ class Anderson(optx.AbstractFixedPointSolver[Any, Any, _AndersonState]):
         state = _AndersonState(points, values, (flat, flat_f), reached, state.count + 1)
         return unravel(flat_next), state, aux
 
-    def terminate(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _AndersonState,
-        tags: Any,
-    ) -> tuple[Array, optx.RESULTS]:
-        del fn, y, args, options, tags
+    def terminate(self, fn, y, args, options, state, tags):
         return state.convergence.is_reached, optx.RESULTS.successful
 
-    def postprocess(
-        self,
-        fn: Any,
-        y: PyTree,
-        aux: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _AndersonState,
-        tags: Any,
-        result: Any,
-    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
-        del fn, args, options, state, tags, result
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
         return y, aux, {}
 
 

@@ -1,6 +1,7 @@
 """`BracketedNewton`: scalar roots in a fixed number of steps, for many at once."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from .._types import PyTree
-from .._validation import not_negative
+from .._validation import count, not_negative
 
 
 class BracketedSearch(NamedTuple):
@@ -60,42 +61,37 @@ class BracketedNewton(eqx.Module):
 
     lower: Any
     upper: Any
-    steps: int = eqx.field(static=True, default=60)
-    tolerance: float = eqx.field(static=True, default=0.0)
-
-    def __check_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps must be 1 or more, got {self.steps}")
-        not_negative("tolerance", self.tolerance)
+    steps: int = eqx.field(static=True, default=60, converter=partial(count, "steps"))
+    tolerance: float = eqx.field(
+        static=True, default=0.0, converter=partial(not_negative, "tolerance")
+    )
 
     def found(
         self, function: Callable[..., Any], y: Array, theta: PyTree
     ) -> tuple[Array, Array]:
         """The root, NaN where the bracket holds none, and whether it was reached."""
-        found = self.search(function, y, theta)
-        (lower, upper), (below, above) = found.ends, jnp.sign(found.values)
-        y, reached = found.y, found.reached
-        known = (below == 0) | (above == 0)
-        y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, y))
-        return jnp.where(below * above <= 0, y, jnp.nan), reached | known
+        search = self.search(function, y, theta)
+        (lower, upper), (below, above) = search.ends, jnp.sign(search.values)
+        is_end = (below == 0) | (above == 0)
+        y = jnp.where(below == 0, lower, jnp.where(above == 0, upper, search.y))
+        return jnp.where(below * above <= 0, y, jnp.nan), search.reached | is_end
 
     def search(
         self, function: Callable[..., Any], y: Array, theta: PyTree
     ) -> BracketedSearch:
         """Where the steps lead from y, or from the secant of both ends."""
 
-        def at(z):
-            return jax.jvp(lambda z: function(z, theta), (z,), (jnp.ones_like(z),))
-
-        given = (jnp.asarray(x, y.dtype) for x in (self.lower, self.upper))
-        ends = jnp.stack([jnp.broadcast_to(x, y.shape) for x in given])
+        bounds = (jnp.asarray(x, y.dtype) for x in (self.lower, self.upper))
+        ends = jnp.stack([jnp.broadcast_to(x, y.shape) for x in bounds])
         values = jax.vmap(lambda x: function(x, theta))(ends)
-        below, fine = jnp.sign(values[0]), _smallest_bracket(y)
+        below, root_eps = jnp.sign(values[0]), _root_of_epsilon(y)
         width = jnp.abs(ends[1] - ends[0])
 
         def step(_, carry):
             y, bracket, values, (last, before), halves = carry
-            value, slope = at(y)
+            value, slope = jax.jvp(
+                lambda z: function(z, theta), (y,), (jnp.ones_like(y),)
+            )
             is_lower = jnp.sign(value) == below
             side = jnp.stack([is_lower, ~is_lower])
             bracket = lower, upper = jnp.where(side, y, bracket)
@@ -104,20 +100,20 @@ class BracketedNewton(eqx.Module):
             move = jnp.abs(newton - y)
             # At the root steps are rounding, which may lead out of a bracket that ends
             # there.
-            still = move <= 4 * fine**2 * jnp.abs(y)
+            still = move <= 4 * root_eps**2 * jnp.abs(y)
             newton = jnp.where(still, jnp.clip(newton, lower, upper), newton)
-            # False for NaN.
+            # A step that is NaN is not taken.
             taken = (newton >= lower) & (newton <= upper)
             # In a bracket that was halved twice it may be as long as the last halving.
-            shorter = 2 * move <= (1 + 4 * fine**2) * before
-            taken &= shorter | (move <= fine * jnp.abs(y))
+            shorter = 2 * move <= (1 + 4 * root_eps**2) * before
+            taken &= shorter | (move <= root_eps * jnp.abs(y))
             other = jnp.where(halves, (lower + upper) / 2, _secant(bracket, values))
             new = jnp.where(taken, newton, other)
             new = jnp.where(value == 0, y, new)
             # A secant may be short far from the root, and a bracket leaves no square.
-            left = (upper - lower) / fine
+            left = (upper - lower) / root_eps
             moved = jnp.where(taken, jnp.abs(new - y), left)
-            done = (value == 0) | (left <= fine * width)
+            done = (value == 0) | (left <= root_eps * width)
             moved = jnp.where(done, 0, moved)
             return new, bracket, values, jnp.stack([moved, last]), halves | ~taken
 
@@ -125,8 +121,8 @@ class BracketedNewton(eqx.Module):
         start = jnp.where(inside, y, _secant(ends, values))
         carry = start, ends, values, jnp.stack([width, width]), jnp.zeros(y.shape, bool)
         y, *last_bracket, (last, _), _ = self._repeated(step, carry)
-        # What a step of Newton's leaves is its square.
-        reached = last <= fine * (jnp.abs(y) + fine * width)
+        # A step of Newton's leaves its square.
+        reached = last <= root_eps * (jnp.abs(y) + root_eps * width)
         return BracketedSearch(y, reached, ends, values, *last_bracket)
 
     def _repeated(self, step: Callable[..., Any], start: tuple) -> tuple:
@@ -136,7 +132,7 @@ class BracketedNewton(eqx.Module):
 
         def goes_on(carry):
             count, (y, _, _, (last, _), _) = carry
-            # True for NaN.
+            # A step that is NaN goes on.
             far = ~(last <= self.tolerance * (jnp.abs(y) + width))
             return (count < self.steps) & jnp.any(far)
 
@@ -150,10 +146,10 @@ class BracketedNewton(eqx.Module):
         self, function: Callable[..., Any], y: Array, theta: PyTree
     ) -> Bool[Array, ""]:
         """Whether f is far smaller at y than beside it, unlike at a pole or a jump."""
-        fine = _smallest_bracket(y)
+        root_eps = _root_of_epsilon(y)
         width = jnp.abs(jnp.asarray(self.upper, y.dtype) - self.lower)
         # As far as the last step may have been, which left its square.
-        beside = fine * (jnp.abs(y) + 4 * fine * width)
+        beside = root_eps * (jnp.abs(y) + 4 * root_eps * width)
         below, here, above = jnp.abs(
             jax.vmap(lambda x: function(x, theta))(
                 jnp.stack([y - beside, y, y + beside])
@@ -165,12 +161,12 @@ class BracketedNewton(eqx.Module):
 def _secant(bracket: Array, values: Array) -> Array:
     """Where a line through both ends vanishes; the middle where there is no such."""
     (lower, upper), (below, above) = bracket, values
-    found = lower + (upper - lower) * (
+    y = lower + (upper - lower) * (
         below / jnp.where(below == above, jnp.nan, below - above)
     )
-    inside = (found >= lower) & (found <= upper)
-    return jnp.where(inside, found, (lower + upper) / 2)
+    inside = (y >= lower) & (y <= upper)
+    return jnp.where(inside, y, (lower + upper) / 2)
 
 
-def _smallest_bracket(y: Array) -> float:
+def _root_of_epsilon(y: Array) -> float:
     return float(jnp.finfo(y.dtype).eps) ** 0.5

@@ -43,7 +43,7 @@ def _one_norm(operator, transposed, y: PyTree[Array], steps: int = 4) -> Array:
         x = (jnp.arange(n) == best).astype(flat.dtype)
         return x, jnp.sum(jnp.abs(Ax))
 
-    # Of the type of y, inside shard_map as well.
+    # The start has the type of y, inside shard_map as well.
     start = jnp.where(False, flat, 1 / n)
     _, sizes = jax.lax.scan(step, start, None, length=steps)
     # A vector that no cancellation in A is likely to hide from.

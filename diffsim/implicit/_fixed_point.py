@@ -80,8 +80,8 @@ def _fixed_point(
     function, guess, args, solver, adjoint, max_steps, throw, condition
 ) -> Solution:
     guess = floating("guess", guess)
-    guess, found = in_type_of("function", function, guess, args)
-    check_fits("function", "guess", guess, found)
+    guess, value = in_type_of("function", function, guess, args)
+    check_fits("function", "guess", guess, value)
     adjoint = ImplicitAdjoint() if adjoint is None else adjoint
     solver = Anderson() if solver is None else solver
     return solve_layer(

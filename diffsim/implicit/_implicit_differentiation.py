@@ -19,11 +19,9 @@ from jaxtyping import Array
 
 from .._primitives import custom_derivative
 from .._types import PyTree
+from .._validation import count, instance, one_of
 from ._linear_solve import solve_linear_system
-from ._linear_solvers import AbstractLinearSolver, Dense, check_linear_solver
-
-
-_MODES = ("primitive", "reverse")
+from ._linear_solvers import AbstractLinearSolver, Dense, as_linear_solver
 
 
 class ImplicitAdjoint(optx.AbstractAdjoint):
@@ -68,21 +66,24 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
     means nothing (convenience; `root` gives NaN).
     """
 
-    linear_solver: AbstractLinearSolver = Dense()
-    mode: str = eqx.field(static=True, default="primitive")
-    refinements: int = eqx.field(static=True, default=0)
-
-    def __check_init__(self) -> None:
-        check_linear_solver(self.linear_solver)
-        if self.mode not in _MODES:
-            raise ValueError(
-                f"mode must be one of {_MODES}, got {self.mode!r}; "
-                "adjoint=optimistix.RecursiveCheckpointAdjoint() unrolls the iterations"
-            )
-        if not isinstance(self.refinements, int) or self.refinements < 0:
-            raise ValueError(
-                f"refinements must be 0 or more, an int, got {self.refinements}"
-            )
+    linear_solver: AbstractLinearSolver = eqx.field(
+        default=Dense(), converter=as_linear_solver
+    )
+    mode: str = eqx.field(
+        static=True,
+        default="primitive",
+        converter=functools.partial(
+            one_of,
+            "mode",
+            choices=("primitive", "reverse"),
+            hint="optimistix.RecursiveCheckpointAdjoint() unrolls the iterations",
+        ),
+    )
+    refinements: int = eqx.field(
+        static=True,
+        default=0,
+        converter=functools.partial(count, "refinements", least=0),
+    )
 
     def apply(
         self,
@@ -92,35 +93,47 @@ class ImplicitAdjoint(optx.AbstractAdjoint):
         tags: Any,
     ) -> PyTree:
         """Run a loop of Optimistix, as its functions ask of their `adjoint`."""
-        del tags
         if self.refinements:
             raise ValueError(
                 "adjoint must be an ImplicitAdjoint with refinements=0 in a function "
                 f"of Optimistix, got refinements={self.refinements}; leave it out, or "
                 "take implicit.root, fixed_point, minimise or least_squares"
             )
-        guess, given = inputs[2], eqx.tree_at(lambda i: i[2], inputs, None)
-        theta, static = eqx.partition(given, eqx.is_array)
-        kept = []
+        guess, others = inputs[2], eqx.tree_at(lambda i: i[2], inputs, None)
+        theta, static = eqx.partition(others, eqx.is_array)
+        statistics = []
 
-        def whole(y, theta) -> PyTree:
-            given = eqx.combine(theta, static)
-            return eqx.tree_at(lambda i: i[2], given, y, is_leaf=lambda x: x is None)
+        def inputs_with(y, theta) -> PyTree:
+            others = eqx.combine(theta, static)
+            return eqx.tree_at(lambda i: i[2], others, y, is_leaf=lambda x: x is None)
 
         def function(y, theta):
-            return rewrite_fn(y, None, whole(y, theta))
+            return rewrite_fn(y, None, inputs_with(y, theta))
 
         def solve(how, function, y, theta):
-            del how, function
-            value, about = primal_fn((*whole(y, theta), _while_loop))
-            about, fixed = eqx.partition(about, eqx.is_array)
-            kept.append(fixed)
-            return value, about, None
+            value, aux = primal_fn((*inputs_with(y, theta), _while_loop))
+            aux, constants = eqx.partition(aux, eqx.is_array)
+            statistics.append(constants)
+            return value, aux, None
 
         guess = jax.tree.map(jnp.asarray, guess)
         equation = ImplicitEquation(function, theta, None, solve)
-        value, about = implicit_solve(equation, guess, self)
-        return value, eqx.combine(about, kept[0])
+        value, aux = implicit_solve(equation, guess, self)
+        return value, eqx.combine(aux, statistics[0])
+
+
+def _while_loop(cond, body, init, *, max_steps):
+    """The loop that Optimistix asks an adjoint for."""
+
+    def goes_on(carry):
+        n, inner = carry
+        return cond(inner) if max_steps is None else cond(inner) & (n < max_steps)
+
+    def step(carry):
+        n, inner = carry
+        return n + 1, body(inner)
+
+    return jax.lax.while_loop(goes_on, step, (jnp.asarray(0), init))[1]
 
 
 #: How a layer is differentiated: by its equation, or through its iterations.
@@ -128,18 +141,18 @@ Adjoint = ImplicitAdjoint | optx.RecursiveCheckpointAdjoint
 
 
 def check_adjoint(adjoint: Any) -> None:
-    if not isinstance(adjoint, Adjoint):
-        # Optimistix has a class of the same name.
-        package = type(adjoint).__module__.partition(".")[0]
-        raise ValueError(
-            "adjoint must be a diffsim.implicit.ImplicitAdjoint, or an optimistix."
-            f"RecursiveCheckpointAdjoint that unrolls, got {adjoint!r:.60} of "
-            f"{package}; write ImplicitAdjoint(linear_solver) for a linear solver"
-        )
+    """Refuse what is no `Adjoint`, Optimistix's class of the same name included."""
+    instance(
+        "adjoint",
+        adjoint,
+        Adjoint,
+        "diffsim.implicit.ImplicitAdjoint(linear_solver), which is not Optimistix's, "
+        "or optimistix.RecursiveCheckpointAdjoint(), which unrolls",
+    )
 
 
 def implicit_options(adjoint: Adjoint) -> ImplicitAdjoint:
-    """`adjoint`, and the default one where iterations are differentiated instead."""
+    """`adjoint`, or the default where iterations are differentiated instead."""
     return adjoint if isinstance(adjoint, ImplicitAdjoint) else ImplicitAdjoint()
 
 
@@ -191,98 +204,97 @@ def implicit_solve(
     guess = jax.lax.stop_gradient(guess)
     if not isinstance(adjoint, ImplicitAdjoint):
         check_adjoint(adjoint)
-        y, about, _ = _solve(equation, guess, equation.theta, adjoint)
-        return y, about
+        how = equation.solver, adjoint
+        return equation.solve(how, equation.function, guess, equation.theta)[:2]
     if adjoint.mode == "reverse":
         return _solve_with_custom_vjp(equation, guess, adjoint)
     return _solve_with_custom_jvp(equation, guess, adjoint)
 
 
-def _solve(equation: ImplicitEquation, guess, theta, adjoint: Adjoint):
-    how = (equation.solver, adjoint)
-    return equation.solve(how, equation.function, guess, theta)
-
-
 def _solve_with_custom_jvp(equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint):
-    given = (guess, equation.theta, adjoint, equation.solver)
-    leaves, structure = jax.tree.flatten(given)
-    arrays = [eqx.is_array(x) for x in leaves]
-    count, ends = len(jax.tree.leaves(guess)), []
+    operands = (guess, equation.theta, adjoint, equation.solver)
+    leaves, structure = jax.tree.flatten(operands)
+    is_array = [eqx.is_array(x) for x in leaves]
+    count, output_structures = len(jax.tree.leaves(guess)), []
 
-    def rebuilt(inputs, others=leaves):
-        given = iter(inputs)
-        full = [next(given) if a else x for a, x in zip(arrays, others, strict=True)]
+    def rebuilt(arrays, others=leaves):
+        rest = iter(arrays)
+        full = [next(rest) if a else x for a, x in zip(is_array, others, strict=True)]
         return jax.tree.unflatten(structure, full)
 
-    def function(*inputs):
-        guess, theta, adjoint, solver = rebuilt(inputs)
-        known = equation._replace(solver=solver)
-        found, end = jax.tree.flatten(_solve(known, guess, theta, adjoint))
-        ends.append(end)
-        return found
+    def function(*arrays):
+        guess, theta, adjoint, solver = rebuilt(arrays)
+        solution = equation.solve((solver, adjoint), equation.function, guess, theta)
+        outputs, output_structure = jax.tree.flatten(solution)
+        output_structures.append(output_structure)
+        return outputs
 
-    def tangent(outputs, inputs, tangents):
-        _, theta, adjoint, _ = rebuilt(inputs)
-        # What is no array has no tangent, and is there all the same.
+    def tangent(outputs, arrays, tangents):
+        _, theta, adjoint, _ = rebuilt(arrays)
+        # Leaves that are no arrays have no tangent, and a place among them.
         _, dtheta, _, _ = rebuilt(tangents, len(leaves) * [None])
-        y, _, hint = jax.tree.unflatten(ends[0], outputs)
-        solve = functools.partial(
-            solve_linear_system, linear_solver=adjoint.linear_solver, hint=hint
+        y, _, hint = jax.tree.unflatten(output_structures[0], outputs)
+        operator, forcing = _linearize(equation.function, y, theta, dtheta)
+        downhill = jax.tree.map(jnp.negative, forcing)
+        dy = solve_linear_system(
+            operator, y, downhill, linear_solver=adjoint.linear_solver, hint=hint
         )
-        dy = _tangent(equation.function, y, (theta, dtheta), solve)
         return [*jax.tree.leaves(dy), *[None] * (len(outputs) - count)]
 
-    inputs = [jnp.asarray(x) for a, x in zip(arrays, leaves, strict=True) if a]
-    found = custom_derivative(function, tangent, *inputs)
-    y, about, _ = jax.tree.unflatten(ends[0], found)
-    return y, about
+    arrays = [jnp.asarray(x) for a, x in zip(is_array, leaves, strict=True) if a]
+    outputs = custom_derivative(function, tangent, *arrays)
+    y, aux, _ = jax.tree.unflatten(output_structures[0], outputs)
+    return y, aux
 
 
-def _tangent(function, y, theta_and_tangent, solve):
-    """ẏ of A ẏ = −B θ̇, in a form that JAX transposes and differentiates again."""
-    theta, dtheta = theta_and_tangent
+def _linearize(function, y, theta, dtheta):
+    """v ↦ A v and B θ̇, in a form that JAX transposes and differentiates again."""
     leaves, structure = jax.tree.flatten(theta)
     tangents = structure.flatten_up_to(dtheta)
-    moving = [x for x, t in zip(leaves, tangents, strict=True) if t is not None]
+    pairs = list(zip(leaves, tangents, strict=True))
+    moving = [x for x, t in pairs if t is not None]
 
-    def at(y, moving):
-        given = iter(moving)
-        pairs = zip(leaves, tangents, strict=True)
-        full = [x if t is None else next(given) for x, t in pairs]
+    def f(y, moving):
+        rest = iter(moving)
+        full = [x if t is None else next(rest) for x, t in pairs]
         return function(y, jax.tree.unflatten(structure, full))
 
-    known = [t for t in tangents if t is not None]
-    _, forcing = jax.jvp(lambda m: at(y, m), (moving,), (known,))
-    _, operator = jax.linearize(lambda z: at(z, moving), y)
-    return solve(operator, y, jax.tree.map(jnp.negative, forcing))
+    velocities = [t for t in tangents if t is not None]
+    _, forcing = jax.jvp(lambda m: f(y, m), (moving,), (velocities,))
+    _, operator = jax.linearize(lambda z: f(z, moving), y)
+    return operator, forcing
 
 
 def _solve_with_custom_vjp(equation: ImplicitEquation, guess, adjoint: ImplicitAdjoint):
-    # Nothing of the way to the root has a derivative; its own is attached to it.
+    # The way to the root has no derivative; that of the equation is attached to it.
     theta = jax.lax.stop_gradient(equation.theta)
-    y, about, hint = jax.lax.stop_gradient(_solve(equation, guess, theta, adjoint))
+    how = equation.solver, adjoint
+    y, aux, hint = jax.lax.stop_gradient(
+        equation.solve(how, equation.function, guess, theta)
+    )
 
     @eqx.filter_custom_vjp
     def attached(theta, y, hint):
-        del theta, hint
         return y
 
     def forward(perturbed, theta, y, hint):
-        del perturbed
         return attached(theta, y, hint), None
 
     def backward(residuals, y_bar, perturbed, theta, y, hint):
-        del residuals, perturbed
         floats, rest = eqx.partition(theta, eqx.is_inexact_array)
 
-        def at(y, floats):
+        def function(y, floats):
             return equation.function(y, eqx.combine(floats, rest))
 
         def transposed(v):
             return pull(v)[0]
 
-        _, pull = jax.vjp(at, y, floats)
-        y_bar = jax.tree.map(_fill_zeros, y, y_bar, is_leaf=lambda x: x is None)
+        _, pull = jax.vjp(function, y, floats)
+        y_bar = jax.tree.map(
+            lambda y, bar: jnp.zeros_like(y) if bar is None else bar,
+            *(y, y_bar),
+            is_leaf=lambda x: x is None,
+        )
         linear_solver = adjoint.linear_solver
         state = linear_solver.prepare(transposed, y, hint, transposed=True)
         state = linear_solver.verify_structure(state, transposed, y, transposed=True)
@@ -291,22 +303,4 @@ def _solve_with_custom_vjp(equation: ImplicitEquation, guess, adjoint: ImplicitA
 
     attached.def_fwd(forward)
     attached.def_bwd(backward)
-    return attached(equation.theta, y, hint), about
-
-
-def _fill_zeros(y, bar):
-    return jnp.zeros_like(y) if bar is None else bar
-
-
-def _while_loop(cond, body, init, *, max_steps):
-    """The loop that Optimistix asks an adjoint for."""
-
-    def wanted(carry):
-        n, inner = carry
-        return cond(inner) if max_steps is None else cond(inner) & (n < max_steps)
-
-    def step(carry):
-        n, inner = carry
-        return n + 1, body(inner)
-
-    return jax.lax.while_loop(wanted, step, (jnp.asarray(0), init))[1]
+    return attached(equation.theta, y, hint), aux

@@ -17,6 +17,7 @@ from .._linalg import machine_epsilon, matmul, max_norm
 from .._primitives import closure_convert
 from .._results import RESULTS, failures_as_nan, is_finite
 from .._types import PyTree
+from .._validation import count, instance
 from ._anderson import Anderson
 from ._bracketed_newton import BracketedNewton
 from ._condition_number import condition_number
@@ -38,13 +39,12 @@ from ._solution import Solution, raise_on_failure
 
 
 class ProblemType(NamedTuple):
-    """A way of defining y by a function of it.
+    """A way of defining y by a function of it, the argument `name` of a layer.
 
-    `equation(given)` is the f with f(y, θ) = 0 that is differentiated; `find` runs a
-    solver of Optimistix on what was given; `no_answer` names the `RESULTS` of a solver
-    that stops where f does not vanish. `objective(given)` is what y makes least, if it
-    does, and then f is its gradient, or with `held` part of that. `name` is that of the
-    argument in which it was given.
+    `equation(function)` is the f with f(y, θ) = 0 that is differentiated; `find` runs a
+    solver of Optimistix on the function; `no_answer` names the `RESULTS` of a solver
+    that stops where f does not vanish. `objective(function)` is what y makes least, if
+    it does, and then f is its gradient, or with `held` part of that.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ProblemType(NamedTuple):
 
 def solve_layer(
     kind: ProblemType,
-    given: Callable,
+    function: Callable,
     guess: PyTree[Array],
     args: PyTree,
     solver: Any,
@@ -66,102 +66,90 @@ def solve_layer(
     throw: bool | None,
     condition: bool,
 ) -> Solution:
-    """The y that `kind` defines by `given`."""
-    _check_solver(solver)
+    """The y that `kind` defines by `function`, and if wanted its `condition` number."""
+    example = "implicit.Newton() or optimistix.Dogleg(1e-8, 1e-8)"
+    instance("solver", solver, optx.AbstractIterativeSolver | BracketedNewton, example)
     check_adjoint(adjoint)
-    if not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps must be 1 or more, an int, got {max_steps!r}")
+    max_steps = count("max_steps", max_steps)
     if not any(leaf.size for leaf in jax.tree.leaves(guess)):
         return Solution.of_nothing(guess)
-    with explain_derivatives(kind.name, given, implicit_options(adjoint).mode):
-        found = _solve_layer(
-            kind, given, guess, args, solver, adjoint, max_steps, condition
+    with explain_derivatives(kind.name, function, implicit_options(adjoint).mode):
+        solution = _solve_layer(
+            kind, function, guess, args, solver, adjoint, max_steps, condition
         )
     # Equinox's errors have a type that `shard_map` refuses; there NaN has to do.
-    return raise_on_failure(found, False if _inside_shard_map() else throw)
-
-
-def _check_solver(solver: Any) -> None:
-    if isinstance(solver, type):
-        raise ValueError(
-            f"solver must be a solver, got the class {solver.__name__}; call it, "
-            f"{solver.__name__}(...)"
-        )
-    if not isinstance(solver, optx.AbstractIterativeSolver | BracketedNewton):
-        raise ValueError(
-            f"solver must be a solver of diffsim.implicit or of Optimistix, or None, "
-            f"got {solver!r:.60}; try Newton() or optimistix.Dogleg(1e-8, 1e-8)"
-        )
+    return raise_on_failure(solution, False if _inside_shard_map() else throw)
 
 
 @fresh_jit
 def _solve_layer(
-    kind: ProblemType, given, guess, args, solver, adjoint, max_steps, condition
-):
-    # A layer inside the function is asked at trial steps and, of a batch, for members
-    # that have long ended: it has no say in what fails, this one judges what it made.
+    kind: ProblemType, function, guess, args, solver, adjoint, max_steps, condition
+) -> Solution:
+    # A layer inside the function runs at trial steps and, in a batch, for members that
+    # have ended long ago: its failures are judged here, by what this layer makes.
     with failures_as_nan():
-        guess = _with_common_dtype(kind, given, guess, args)
-        closed, theta = close_over(given, guess, args)
-    function = kind.equation(closed)
+        if _inside_shard_map():
+            # The guess has to vary over the mesh as f does: `shard_map` refuses to run
+            # for such a y what was traced for another. Any leaf of f may depend on any.
+            size = max_norm(kind.equation(function)(guess, args))
+            guess = jax.tree.map(
+                lambda a: jnp.where(False, size.astype(a.dtype), a), guess
+            )
+        closed, theta = _close_over(function, guess, args)
+    equation = kind.equation(closed)
+    objective = None if kind.objective is None else kind.objective(closed)
 
-    def solve(how, function, y, theta):
+    def solve(how, equation, y, theta):
         solver, adjoint = how
-        start, begun = y, is_finite(y)
+        start, is_begun = y, is_finite(y)
         y, status, steps, hint = _search(
-            kind, closed, function, y, theta, solver, adjoint, max_steps
+            kind, closed, equation, y, theta, solver, adjoint, max_steps
         )
-        least = None if kind.objective is None else kind.objective(closed)
-        y = _refine(function, least, y, theta, implicit_options(adjoint))
-        if least is not None:
-            good = _is_minimum(least, None if kind.held else function, start, y, theta)
-            wrong = (status == RESULTS.successful) & is_finite(y) & ~good
+        adjoint = implicit_options(adjoint)
+        y = _refine(equation, objective, y, theta, adjoint)
+        if objective is not None:
+            # y has to be no worse than the guess, and the objective to bend up around.
+            is_best = ~_has_risen(objective(start, theta), objective(y, theta), y)
+            if not kind.held:
+                is_best &= is_bowl(lambda z: equation(z, theta), y, start)
+            wrong = (status == RESULTS.successful) & is_finite(y) & ~is_best
             status = RESULTS.where(wrong, RESULTS.no_minimum, status)
-        value, status, size = _check_solution(
-            function,
-            theta,
-            start,
-            y,
-            status,
-            kind,
-            solver,
-            backward=implicit_options(adjoint).mode == "reverse",
+        status, residual = _judge(
+            kind, equation, theta, start, y, status, solver, adjoint.mode
         )
-        status = RESULTS.where(begun, status, RESULTS.guess_not_finite)
-        return value, (status, size, steps), hint
+        y = jax.tree.map(
+            lambda a: jnp.where(status == RESULTS.successful, a, jnp.nan), y
+        )
+        status = RESULTS.where(is_begun, status, RESULTS.guess_not_finite)
+        return y, (status, residual, steps), hint
 
-    equation = ImplicitEquation(function, theta, solver, solve)
-    value, (status, size, steps) = implicit_solve(equation, guess, adjoint)
-    found = Solution(value, status, size, steps)
+    problem = ImplicitEquation(equation, theta, solver, solve)
+    y, (status, residual, steps) = implicit_solve(problem, guess, adjoint)
+    solution = Solution(y, status, residual, steps)
     if not condition:
-        return found
+        return solution
     options = implicit_options(adjoint)
     if adjoint is not options and isinstance(solver, Newton | AbstractInexactNewton):
         # Where the iterations are unrolled, theirs is the only linear solver.
         options = ImplicitAdjoint(solver.linear_solver)
-    number = _condition_of(function, value, theta, options)
-    return dataclasses.replace(found, condition=number)
+    # The estimate has no derivative.
+    y, theta = jax.lax.stop_gradient((y, theta))
+    if options.mode == "reverse":
+        number = max_norm(y) * jnp.nan
+    else:
+        _, operator = jax.linearize(lambda z: equation(z, theta), y)
+        number = condition_number(operator, y, options.linear_solver)
+        number = jnp.where(is_finite(y), number, jnp.nan)
+    return dataclasses.replace(solution, condition=number)
 
 
-def close_over(given: Callable, y: PyTree[Array], args: PyTree):
-    """`given` as a function of y and θ, and θ: `args` and what it closes over."""
+def _close_over(function: Callable, y: PyTree[Array], args: PyTree):
+    """`function` of y and θ, and θ: `args` and what the function closes over."""
     dynamic, static = eqx.partition(args, eqx.is_array)
-    function, consts = closure_convert(
-        lambda y, dynamic: given(y, eqx.combine(dynamic, static)), y, dynamic
+    closed, constants = closure_convert(
+        lambda y, dynamic: function(y, eqx.combine(dynamic, static)), y, dynamic
     )
-    return lambda y, theta: function(theta[1], y, theta[0]), (dynamic, consts)
-
-
-def _with_common_dtype(kind: ProblemType, given, guess: PyTree[Array], args: PyTree):
-    """The guess, varying over the mesh of a surrounding `shard_map` as f does.
-
-    What is traced for a guess that is the same everywhere would be run with a y that
-    is not, which `shard_map` refuses. Any leaf of f may come to depend on any of y.
-    """
-    if not _inside_shard_map():
-        return guess
-    size = max_norm(kind.equation(given)(guess, args))
-    return jax.tree.map(lambda a: jnp.where(False, size.astype(a.dtype), a), guess)
+    return lambda y, theta: closed(theta[1], y, theta[0]), (dynamic, constants)
 
 
 def _inside_shard_map() -> bool:
@@ -169,68 +157,66 @@ def _inside_shard_map() -> bool:
 
 
 def _search(
-    kind: ProblemType, closed, function, y, theta, solver, adjoint: Adjoint, max_steps
+    kind: ProblemType, closed, equation, y, theta, solver, adjoint: Adjoint, max_steps
 ):
     """y, a status, the number of steps and what the derivative can reuse."""
     if isinstance(solver, BracketedNewton):
         leaves, structure = jax.tree.flatten(y)
-        found = [solver.found(function, a, theta) for a in leaves]
-        y = jax.tree.unflatten(structure, [a for a, _ in found])
-        reached = jnp.all(jnp.stack([jnp.all(known) for _, known in found]))
-        names: Any = RESULTS
-        late = names.nonlinear_max_steps_reached
-        status = names.where(reached, names.successful, late)
-        status = names.where(is_finite(y), status, names.no_bracket)
-        met = [solver.vanishes(function, a, theta) for a in jax.tree.leaves(y)]
-        crossed = (status == names.successful) & ~jnp.all(jnp.stack(met))
-        status = names.where(crossed, names.no_root, status)
+        searches = [solver.found(equation, a, theta) for a in leaves]
+        y = jax.tree.unflatten(structure, [a for a, _ in searches])
+        reached = jnp.all(jnp.stack([jnp.all(reached) for _, reached in searches]))
+        late = RESULTS.nonlinear_max_steps_reached
+        status = RESULTS.where(reached, RESULTS.successful, late)
+        status = RESULTS.where(is_finite(y), status, RESULTS.no_bracket)
+        vanishes = [solver.vanishes(equation, a, theta) for a in jax.tree.leaves(y)]
+        jumps = (status == RESULTS.successful) & ~jnp.all(jnp.stack(vanishes))
+        status = RESULTS.where(jumps, RESULTS.no_root, status)
         return y, status, jnp.asarray(solver.steps), None
-    own = isinstance(solver, Newton | NewtonKrylov | Anderson | Picard)
-    if own and isinstance(adjoint, ImplicitAdjoint):
+
+    is_implicit = isinstance(adjoint, ImplicitAdjoint)
+    if is_implicit and isinstance(solver, Newton | NewtonKrylov | Anderson | Picard):
         # Newton's methods are for the equation, those of fixed points for the map.
-        newton = isinstance(solver, optx.AbstractRootFinder)
-        target = function if newton else closed
+        is_newton = isinstance(solver, optx.AbstractRootFinder)
+        target = equation if is_newton else closed
         y, state, status, steps = iterate(solver, target, y, theta, max_steps)
-        linear_solver = adjoint.linear_solver
-        last: Any = state
+        hint = None
         if isinstance(solver, Newton):
             # Where there is no step, the last place is where it would have begun.
-            y = _select(last.singular, last.origin, y)
-            if linear_solver.reuses(solver.linear_solver):
-                return y, status, steps, last.factor
-        return y, status, steps, None
-    # Where the answer has its derivative by the equation, nothing is asked of this one.
-    inner = optx.ImplicitAdjoint() if isinstance(adjoint, ImplicitAdjoint) else adjoint
-    # Optimistix has steps of the default type, whatever y is.
-    own = isinstance(solver, AbstractInexactNewton)
-    widen = (lambda tree: tree) if own else _at_least_default
-    found = kind.find(
-        lambda z, theta: widen(closed(_like(z, y), theta)),
+            y = _select(state.singular, state.origin, y)
+            if adjoint.linear_solver.reuses(solver.linear_solver):
+                hint = state.factor
+        return y, status, steps, hint
+
+    def widen(tree):
+        # Optimistix has steps of the default type, whatever y is.
+        if isinstance(solver, AbstractInexactNewton):
+            return tree
+        default = jnp.result_type(float)
+        return jax.tree.map(
+            lambda a: a.astype(jnp.promote_types(a.dtype, default)), tree
+        )
+
+    def narrow(tree):
+        return jax.tree.map(lambda a, b: a.astype(b.dtype), tree, y)
+
+    run = kind.find(
+        lambda z, theta: widen(closed(narrow(z), theta)),
         solver,
         widen(y),
         theta,
         max_steps=max_steps,
         throw=False,
-        adjoint=inner,
+        # Where y has its derivative by the equation, none of the search is asked for.
+        adjoint=optx.ImplicitAdjoint() if is_implicit else adjoint,
     )
-    steps = jnp.asarray(found.stats["num_steps"])
-    return _like(found.value, y), RESULTS.promote(found.result), steps, None
+    steps = jnp.asarray(run.stats["num_steps"])
+    return narrow(run.value), RESULTS.promote(run.result), steps, None
 
 
-def _at_least_default(tree: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(
-        lambda a: a.astype(jnp.promote_types(a.dtype, jnp.result_type(float))), tree
-    )
-
-
-def _like(tree: PyTree[Array], like: PyTree[Array]) -> PyTree[Array]:
-    return jax.tree.map(lambda a, b: a.astype(b.dtype), tree, like)
-
-
-def _refine(function, objective, y, theta, adjoint: ImplicitAdjoint):
+def _refine(equation, objective, y, theta, adjoint: ImplicitAdjoint):
     for _ in range(adjoint.refinements):
         (value, _), _, solve = linearized(
-            lambda z: (function(z, theta), None),
+            lambda z: (equation(z, theta), None),
             y,
             adjoint.linear_solver,
             backward=adjoint.mode == "reverse",
@@ -238,8 +224,8 @@ def _refine(function, objective, y, theta, adjoint: ImplicitAdjoint):
         new = jax.tree.map(jnp.subtract, y, solve(value))
         if objective is not None:
             # Far from a minimum a step may lead to a maximum, or anywhere.
-            worse = _has_risen(objective(y, theta), objective(new, theta), y)
-            new = _select(worse, y, new)
+            is_worse = _has_risen(objective(y, theta), objective(new, theta), y)
+            new = _select(is_worse, y, new)
         y = new
     return y
 
@@ -250,86 +236,66 @@ def _select(first: Array, a: PyTree[Array], b: PyTree[Array]) -> PyTree[Array]:
 
 def _has_risen(before, after, y) -> Array:
     allowed = machine_epsilon(y) ** 0.75 * jnp.abs(before)
-    # False where a step is NaN: that is said of it elsewhere.
+    # A step that is NaN counts as none: another status names it.
     return (after - before > allowed) | jnp.isinf(after)
 
 
-def _is_minimum(objective, gradient, start, y, theta) -> Array:
-    """Whether y is no worse than the guess, and the objective bends up around it."""
-    better = ~_has_risen(objective(start, theta), objective(y, theta), y)
-    if gradient is None:
-        return better
-    return better & is_bowl(lambda z: gradient(z, theta), y, start)
-
-
-def _check_solution(
-    function, theta, start, y, status, kind: ProblemType, solver, *, backward: bool
-):
-    """The answer or NaN, its status, and the largest entry of f."""
-    good, no_answer = RESULTS.successful, getattr(RESULTS, kind.no_answer)
-    here = function(y, theta)
+def _judge(kind: ProblemType, equation, theta, start, y, status, solver, mode: str):
+    """The status of y, where a solver stopped, and the largest entry of f there."""
+    no_answer = getattr(RESULTS, kind.no_answer)
+    here = equation(y, theta)
     size = max_norm(here)
-    singular = status == RESULTS.singular
-    status = RESULTS.where(singular, RESULTS.no_linear_solution, status)
-    lost = (status == good) & ~is_finite(y)
-    status = RESULTS.where(lost, RESULTS.no_linear_solution, status)
-    if isinstance(solver, Newton | NewtonKrylov) and not backward:
-        stuck = singular | (status == RESULTS.nonlinear_divergence)
-        stuck &= _is_least(function, y, theta, start, here)
-        status = RESULTS.where(stuck, no_answer, status)
-    if not _is_certain(solver):
-        wrong = jnp.isfinite(size) & _is_large(kind, function, y, theta, start, here)
-        status = RESULTS.where((status == good) & wrong, no_answer, status)
-    broken = ~jnp.isfinite(size)
-    status = RESULTS.where((status == good) & broken, RESULTS.non_finite, status)
-    value = jax.tree.map(lambda a: jnp.where(status == good, a, jnp.nan), y)
-    return value, status, size
+    is_singular = status == RESULTS.singular
+    status = RESULTS.where(is_singular, RESULTS.no_linear_solution, status)
+    is_lost = (status == RESULTS.successful) & ~is_finite(y)
+    status = RESULTS.where(is_lost, RESULTS.no_linear_solution, status)
+    if isinstance(solver, Newton | NewtonKrylov) and mode != "reverse":
+        # At a minimum of |f| it hardly falls, to first order, if y moves.
+        is_stuck = is_singular | (status == RESULTS.nonlinear_divergence)
+        probe = _hundredth(y, start)
+        _, change = jax.jvp(lambda z: equation(z, theta), (y,), (probe,))
+        value, change = ravel_pytree(here)[0], ravel_pytree(change)[0]
+        is_stuck &= jnp.abs(matmul(value, change)) <= 1e-5 * matmul(value, value)
+        status = RESULTS.where(is_stuck, no_answer, status)
+    # Some solvers say themselves, by no tolerance in units of y, what a root is.
+    is_certain = isinstance(solver, BracketedNewton) or (
+        isinstance(solver, Newton | NewtonKrylov) and solver.atol is None
+    )
+    if not is_certain:
+        # A solver of rough tolerances stops where |f| is above rounding, but below what
+        # it changes by beside y; at a minimum of |f| that is no root, f hardly changes.
+        # No derivative is taken, so that f may have none.
+        is_known = jnp.isfinite(size)
+        probe = _hundredth(y, start)
+        beside = equation(jax.tree.map(jnp.add, y, probe), theta)
 
+        def is_large(beside, here):
+            change = max_norm(beside - here)
+            # A change that overflows says nothing for a root, which has no other test.
+            unknown = 0 if kind.objective is None else jnp.inf
+            return max_norm(here) > jnp.where(jnp.isfinite(change), change, unknown)
 
-def _is_least(function, y, theta, start, here) -> Array:
-    """Whether |f| hardly falls, to first order, if y moves by its size or its way."""
-    probe = _hundredth(y, start)
-    _, change = jax.jvp(lambda z: function(z, theta), (y,), (probe,))
-    value, change = ravel_pytree(here)[0], ravel_pytree(change)[0]
-    return jnp.abs(matmul(value, change)) <= 1e-5 * matmul(value, value)
-
-
-def _is_certain(solver) -> bool:
-    """Whether a solver says itself, by no tolerance in units of y, what a root is."""
-    if isinstance(solver, BracketedNewton):
-        return True
-    return isinstance(solver, Newton | NewtonKrylov) and solver.atol is None
-
-
-def _is_large(kind: ProblemType, function, y, theta, start, here) -> Array:
-    """Whether |f| is above what f changes by if y does by up to a hundredth.
-
-    A solver of rough tolerances stops where |f| is above rounding, but below this; at a
-    minimum of |f| that is no root, f hardly changes. A hundredth of y or of the way to
-    it, for only these tell in what units y is. The changes are irregular, so that no
-    stencil is blind to them, and no derivative is needed, so that f may have none.
-    """
-
-    there = function(jax.tree.map(jnp.add, y, _hundredth(y, start)), theta)
-
-    def large(there, here):
-        change = max_norm(there - here)
-        # What overflows says nothing for a root, of which nothing else is known.
-        unknown = 0 if kind.objective is None else jnp.inf
-        return max_norm(here) > jnp.where(jnp.isfinite(change), change, unknown)
-
-    each = jax.tree.leaves(jax.tree.map(large, there, here))
-    return jnp.any(jnp.stack(each))
+        wrong = jax.tree.leaves(jax.tree.map(is_large, beside, here))
+        wrong = is_known & jnp.any(jnp.stack(wrong))
+        wrong = (status == RESULTS.successful) & wrong
+        status = RESULTS.where(wrong, no_answer, status)
+    is_broken = ~jnp.isfinite(size)
+    is_broken = (status == RESULTS.successful) & is_broken
+    return RESULTS.where(is_broken, RESULTS.non_finite, status), size
 
 
 def _hundredth(y: PyTree[Array], start: PyTree[Array]) -> PyTree[Array]:
-    """A hundredth of y, or of the way to it from `start`, of either sign."""
+    """A hundredth of y, or of the way to it from `start`, of either sign.
 
-    def one(a, start, before):
+    Only these tell in what units y is. The signs are irregular, so that no stencil is
+    blind to them.
+    """
+
+    def hundredth(a, start, before):
         # Counted on from leaf to leaf: scalars that all moved alike would leave their
         # differences where they are, at rounding.
-        count = before + jnp.arange(1.0, a.size + 1)
-        wave = jnp.cos(count**2).astype(a.dtype)
+        place = before + jnp.arange(1.0, a.size + 1)
+        wave = jnp.cos(place**2).astype(a.dtype)
         size = jnp.maximum(jnp.abs(a), jnp.abs(a - start))
         # Begun at a root at zero, an unknown tells nothing, and may be of any units.
         unknown = (start == 0) & (size <= jnp.finfo(a.dtype).eps)
@@ -338,15 +304,5 @@ def _hundredth(y: PyTree[Array], start: PyTree[Array]) -> PyTree[Array]:
 
     leaves, structure = jax.tree.flatten(y)
     before = np.cumsum([0, *(a.size for a in leaves)])[:-1]
-    places = jax.tree.unflatten(structure, before.tolist())
-    return jax.tree.map(one, y, start, places)
-
-
-def _condition_of(function, value, theta, adjoint: ImplicitAdjoint) -> Array:
-    # An estimate to judge by, of which nobody asks how it depends on parameters.
-    y, theta = jax.lax.stop_gradient((value, theta))
-    if adjoint.mode == "reverse":
-        return max_norm(y) * jnp.nan
-    _, operator = jax.linearize(lambda z: function(z, theta), y)
-    number = condition_number(operator, y, adjoint.linear_solver)
-    return jnp.where(is_finite(y), number, jnp.nan)
+    before = jax.tree.unflatten(structure, before.tolist())
+    return jax.tree.map(hundredth, y, start, before)

@@ -22,36 +22,35 @@ def iterate(
     state. Its own loop carries a flag that does not vary over a mesh with what does,
     which `shard_map` refuses; and a bare `while_loop` compiles in less time.
     """
-    none: Any = frozenset()
+    tags: Any = frozenset()
+    results: Any = optx.RESULTS
 
     def fn(y, theta):
         return function(y, theta), None
 
     def stops(y, state):
-        done, result = solver.terminate(fn, y, theta, {}, state, none)
-        good: Any = optx.RESULTS
-        lost = (result == good.successful) & ~is_finite(y)
-        result = good.where(lost, good.nonfinite, result)
-        return done | (result != good.successful), done, result
+        done, result = solver.terminate(fn, y, theta, {}, state, tags)
+        is_lost = (result == results.successful) & ~is_finite(y)
+        result = results.where(is_lost, results.nonfinite, result)
+        return done | (result != results.successful), done, result
 
-    def wanted(carry):
+    def goes_on(carry):
         y, state, n = carry
         return ~stops(y, state)[0] & (n < max_steps)
 
     def step(carry):
         y, state, n = carry
-        y, state, _ = solver.step(fn, y, theta, {}, state, none)
+        y, state, _ = solver.step(fn, y, theta, {}, state, tags)
         return y, state, n + 1
 
-    state = solver.init(fn, y, theta, {}, None, None, none)
-    y, state, n = jax.lax.while_loop(wanted, step, (y, state, jnp.asarray(0)))
+    state = solver.init(fn, y, theta, {}, None, None, tags)
+    y, state, n = jax.lax.while_loop(goes_on, step, (y, state, jnp.asarray(0)))
     stopped, _, result = stops(y, state)
-    names: Any = RESULTS
-    status = names.nonlinear_max_steps_reached
+    status = RESULTS.nonlinear_max_steps_reached
     # `RESULTS.promote` looks results up in an array, which `shard_map` refuses.
     for name in ("successful", "nonfinite", "singular", "nonlinear_divergence"):
-        here = stopped & (result == getattr(optx.RESULTS, name))
-        status = names.where(here, getattr(names, name), status)
+        here = stopped & (result == getattr(results, name))
+        status = RESULTS.where(here, getattr(RESULTS, name), status)
     return y, state, status, n
 
 
@@ -65,7 +64,7 @@ def step_over_tolerance(
 
 
 def relative_to(step: PyTree[Array], tolerance: PyTree[Array]) -> PyTree[Array]:
-    """`step` over `tolerance`, where nothing over nothing is nothing."""
+    """`step` over `tolerance`, and zero where the step is zero."""
     return jax.tree.map(
         lambda d, t: jnp.where(d == 0, 0, d / jnp.where(d == 0, 1, t)), step, tolerance
     )
@@ -77,32 +76,32 @@ def is_below_rounding(
     """Whether f at y is rounding, of constants that y need not be comparable with.
 
     `change` is A `step`. Where f is straight over `reach` times the step that makes it
-    vanish, that step is small by the measure of f itself, in whatever units y is. What
-    is left of f is rounding if it hides as well how f changes over a small part of the
-    step: at a corner or a jump, f beside it is known far better than it is large.
+    vanish, that step is small by the measure of f itself, whatever the units of y. The
+    rest of f is rounding if it also hides how f changes over a small part of the step:
+    at a corner or a jump, the values of f beside it differ by far less than f is large.
     """
     part = machine_epsilon(y) ** 0.25
     parts = jnp.asarray([reach, part, 2 * part, -part, -2 * part])
 
-    def at(part):
+    def value_after(part):
         return function(
             jax.tree.map(lambda a, s: a + part.astype(a.dtype) * s, y, step)
         )
 
     # One after the other: f is compiled once.
-    values = jax.lax.map(at, parts)
+    values = jax.lax.map(value_after, parts)
 
-    def one(values, value, change):
+    def leaf_is_rounding(values, value, change):
         far, *beside = values
         size = max_norm(value)
         straight = jnp.abs(far - value - reach * change) <= reach / 4 * size
         pairs = (beside[1] - beside[0], beside[2] - beside[3])
         misses = jnp.stack([max_norm(by - part * change) for by in pairs])
         hidden = jnp.all(misses > part / 2 * size)
-        # What vanishes has nothing to be compared with.
+        # A value of zero has nothing to be compared with.
         return (jnp.all(straight) & hidden) | (size == 0)
 
-    each = jax.tree.leaves(jax.tree.map(one, values, value, change))
+    each = jax.tree.leaves(jax.tree.map(leaf_is_rounding, values, value, change))
     return jnp.all(jnp.stack(each))
 
 
@@ -110,9 +109,9 @@ def test_where(wanted: Bool[Array, ""], test: Callable[[], Array]) -> Bool[Array
     """`wanted and test()`; of a batch, `test` runs if any member wants it."""
     # A loop and not `cond`, which a batch turns into code that always runs, and which
     # `shard_map` refuses there.
-    _, found = jax.lax.while_loop(
+    _, result = jax.lax.while_loop(
         lambda carry: carry[0],
         lambda carry: (carry[0] & False, test()),
         (wanted, wanted & False),
     )
-    return found
+    return result

@@ -20,70 +20,53 @@ from .._types import PyTree
 from .._validation import function_of, is_traced, not_negative
 
 
-def floating(name: str, given: PyTree) -> PyTree[Array]:
-    given = jax.tree.map(lambda leaf: _array(name, leaf), given)
-    for leaf in jax.tree.leaves(given):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+def floating(name: str, tree: PyTree) -> PyTree[Array]:
+    """`tree` of arrays, all of a floating type."""
+    arrays = jax.tree.map(jnp.asarray, tree)
+    for array in jax.tree.leaves(arrays):
+        if not jnp.issubdtype(array.dtype, jnp.floating):
             raise ValueError(
-                f"{name} must hold floating arrays, got dtype {leaf.dtype}; write 1.0 "
+                f"{name} must hold floating arrays, got dtype {array.dtype}; write 1.0 "
                 "for 1, and a complex number as its two parts"
             )
-    return given
-
-
-def _array(name: str, leaf: Any) -> Array:
-    try:
-        return jnp.asarray(leaf)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{name} must hold floating arrays, got {leaf!r:.60}; write numbers, 1.0 "
-            "for instance"
-        ) from error
+    return arrays
 
 
 def in_type_of(
     name: str, function: Callable, y: PyTree[Array], args: PyTree
 ) -> tuple[PyTree[Array], PyTree]:
-    """y in the type of what `function` makes of it, and that without numbers.
+    """y in the type of what `function` makes of it, and the shapes of that.
 
     A search cannot change the type on its way. Python's numbers have none of their own.
     """
     function_of(name, function, ("y", "args"))
     while True:
         with explain_tracer_errors(name, function):
-            found = eqx.filter_eval_shape(function, y, args)
-        _check_arrays(name, found)
+            result = eqx.filter_eval_shape(function, y, args)
+        for leaf in jax.tree.leaves(result):
+            if not hasattr(leaf, "dtype") or jnp.iscomplexobj(leaf):
+                raise ValueError(
+                    f"{name} must return real arrays made of y, got {leaf!r:.60}; "
+                    "write a complex equation as its two parts"
+                )
+        dtypes = [leaf.dtype for leaf in jax.tree.leaves(result)]
         leaves, structure = jax.tree.flatten(y)
-        made = [x.dtype for x in jax.tree.leaves(found)]
-        if jax.tree.structure(found) != structure:
-            made = [jnp.result_type(float, *made)] * len(leaves) if made else leaves
+        if jax.tree.structure(result) != structure:
+            dtypes = (
+                [jnp.result_type(float, *dtypes)] * len(leaves) if dtypes else leaves
+            )
         new = [
-            a.astype(jnp.result_type(a, b)) for a, b in zip(leaves, made, strict=True)
+            a.astype(jnp.result_type(a, b)) for a, b in zip(leaves, dtypes, strict=True)
         ]
         y = jax.tree.unflatten(structure, new)
         if all(a.dtype == b.dtype for a, b in zip(leaves, new, strict=True)):
-            return y, found
+            return y, result
 
 
-def _check_arrays(name: str, found: PyTree) -> None:
-    """That a function of y `found` real numbers, and none that no y can change."""
-    for leaf in jax.tree.leaves(found):
-        if not hasattr(leaf, "shape"):
-            raise ValueError(
-                f"{name} must return arrays made of y, got {leaf!r:.60}, which does "
-                "not depend on it"
-            )
-        if jnp.iscomplexobj(leaf):
-            raise ValueError(
-                f"{name} must return real numbers, got complex ones; write a complex "
-                "equation as its two parts"
-            )
-
-
-def check_fits(name: str, like: str, y: PyTree[Array], found: PyTree) -> None:
-    """That `found` has the structure and the shapes of y."""
-    want, have = (jax.tree.map(jnp.shape, tree) for tree in (y, found))
-    if jax.tree.structure(y) != jax.tree.structure(found) or want != have:
+def check_fits(name: str, like: str, y: PyTree[Array], result: PyTree) -> None:
+    """Refuse what has not the structure and the shapes of y."""
+    want, have = (jax.tree.map(jnp.shape, tree) for tree in (y, result))
+    if jax.tree.structure(y) != jax.tree.structure(result) or want != have:
         raise ValueError(
             f"{name} must return as many numbers as {like}, in the same structure: "
             f"got {have}, expected {want}"
@@ -92,9 +75,9 @@ def check_fits(name: str, like: str, y: PyTree[Array], found: PyTree) -> None:
 
 def check_tolerances(rtol: Any, atol: Any) -> None:
     """Raise `ValueError` for those that no step can meet."""
-    for name, given in (("rtol", rtol), ("atol", atol)):
-        if given is not None:
-            not_negative(name, given)
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance is not None:
+            not_negative(name, tolerance)
     if rtol is not None and not is_traced(rtol) and rtol == 0 and not atol:
         raise ValueError(
             "rtol must be positive where no atol is, got 0; None is as small as "

@@ -17,7 +17,7 @@ from .._results import RESULTS, failures_as_nan, is_finite, nan_unless
 from .._types import PyTree
 from ._condition_number import condition_number
 from ._layer_arguments import check_fits, floating, in_type_of
-from ._linear_solvers import AbstractLinearSolver, Dense, Operator, check_linear_solver
+from ._linear_solvers import AbstractLinearSolver, Dense, Operator, as_linear_solver
 from ._solution import Solution, raise_on_failure
 
 
@@ -85,19 +85,38 @@ def linear_solve_solution(
 def _linear_solve(operator, b, linear_solver, throw, condition) -> Solution:
     b = floating("b", b)
     product = _product(operator, b)
-    b, found = in_type_of("operator", lambda x, _: product(x), b, None)
-    check_fits("operator", "b", b, found)
-    linear_solver = Dense() if linear_solver is None else linear_solver
-    check_linear_solver(linear_solver)
+    b, shape = in_type_of("operator", lambda x, _: product(x), b, None)
+    check_fits("operator", "b", b, shape)
+    linear_solver = as_linear_solver(
+        Dense() if linear_solver is None else linear_solver
+    )
     if not any(leaf.size for leaf in jax.tree.leaves(b)):
         return Solution.of_nothing(b)
     try:
-        found = _solve(product, b, linear_solver, condition)
+        solution = _solve(product, b, linear_solver, condition)
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # JAX has no name for it, and transposes what is linear only.
         _check_linear(product, b, error)
         raise
-    return raise_on_failure(found, throw)
+    return raise_on_failure(solution, throw)
+
+
+def _product(operator: Any, b: PyTree[Array]) -> Callable:
+    if isinstance(operator, lx.AbstractLinearOperator):
+        return operator.mv
+    if callable(operator):
+        return operator
+    matrix = jnp.asarray(operator)
+    if not isinstance(b, jax.Array) or matrix.shape != 2 * b.shape[-1:]:
+        raise ValueError(
+            f"operator must be a square matrix that fits b, one array: got shape "
+            f"{matrix.shape} and b {jax.tree.map(jnp.shape, b)}"
+        )
+    return eqx.Partial(_times, matrix)
+
+
+def _times(matrix, x):
+    return matmul(x, matrix.T)
 
 
 def _check_linear(product: Operator, b, error: Exception):
@@ -110,20 +129,43 @@ def _check_linear(product: Operator, b, error: Exception):
         ) from error
 
 
-def solve_linear_system(
-    operator, y, b, *, linear_solver: AbstractLinearSolver, hint: Any = None
-):
-    """x with A x = b, differentiable in A and b."""
-    # Without the iterations, a constant that `shard_map` refuses beside what varies.
-    x = _solve_linear_system(
-        operator, y, b, linear_solver, hint, lambda solved: solved[0]
+@fresh_jit
+def _solve(
+    product: Operator, b, linear_solver: AbstractLinearSolver, condition: bool
+) -> Solution:
+    # As in `root`, a layer inside the operator is judged here.
+    with failures_as_nan():
+        product = ClosureConverted.of(product, b)
+    x, steps = solve_linear_system(
+        product, b, b, linear_solver=linear_solver, with_steps=True
     )
-    return tie_tangents(x)
+    is_solved = is_finite(x)
+    status = RESULTS.where(is_solved, RESULTS.successful, RESULTS.no_linear_solution)
+    # A constant in it would make A x of every x, and of none of them b.
+    constant = max_norm(product(jax.tree.map(jnp.zeros_like, b)))
+    is_linear = (constant == 0) | ~jnp.isfinite(constant)
+    status = RESULTS.where(is_linear, status, RESULTS.operator_not_linear)
+    x = nan_unless(x, jnp.asarray(status == RESULTS.successful))
+    residual = max_norm(jax.tree.map(jnp.subtract, product(x), b))
+    solution = Solution(x, status, residual, steps)
+    if not condition:
+        return solution
+    # The estimate has no derivative.
+    hold = jax.lax.stop_gradient
+    number = condition_number(lambda v: hold(product(v)), hold(b), linear_solver)
+    return dataclasses.replace(solution, condition=number)
 
 
-def _solve_linear_system(
-    operator, y, b, linear_solver, hint, seen, *, has_aux=False
+def solve_linear_system(
+    operator,
+    y,
+    b,
+    *,
+    linear_solver: AbstractLinearSolver,
+    hint: Any = None,
+    with_steps: bool = False,
 ) -> PyTree:
+    """x with A x = b, differentiable in A and b, and the iterations if wanted."""
     # `custom_linear_solve` differentiates A and b; what solves for x is held constant.
     hold = jax.lax.stop_gradient
     y = hold(y)
@@ -133,64 +175,17 @@ def _solve_linear_system(
 
     state = linear_solver.prepare(held, y, hold(hint))
     state = hold(linear_solver.verify_structure(state, held, y))
+    # Iterations are a constant that `shard_map` refuses beside what varies.
+    shown = (lambda solved: solved) if with_steps else (lambda solved: solved[0])
     # Its rules want tangents of all leaves or of none: of b, of what A is applied to
     # and makes, and of the answer, which are those of Aᵀ the other way round.
-    return jax.lax.custom_linear_solve(
+    solution = jax.lax.custom_linear_solve(
         lambda v: tie_tangents(operator(tie_tangents(v))),
         tie_tangents(b),
-        solve=lambda A, b: seen(linear_solver.solve(state, A, b)),
-        transpose_solve=lambda At, b: seen(linear_solver.solve_transpose(state, At, b)),
-        has_aux=has_aux,
+        solve=lambda A, b: shown(linear_solver.solve(state, A, b)),
+        transpose_solve=lambda A, b: shown(linear_solver.solve_transpose(state, A, b)),
+        has_aux=with_steps,
     )
-
-
-@fresh_jit
-def _solve(
-    product: Operator, b, linear_solver: AbstractLinearSolver, condition: bool
-) -> Solution:
-    # As in `root`, a layer inside the operator is judged here.
-    with failures_as_nan():
-        product = ClosureConverted.of(product, b)
-    x, steps = _solve_linear_system(
-        product, b, b, linear_solver, None, lambda solved: solved, has_aux=True
-    )
-    x = tie_tangents(x)
-    fine = is_finite(x)
-    status = RESULTS.where(fine, RESULTS.successful, RESULTS.no_linear_solution)
-    # A constant in it would make A x of every x, and of none of them b.
-    constant = max_norm(product(jax.tree.map(jnp.zeros_like, b)))
-    straight = (constant == 0) | ~jnp.isfinite(constant)
-    status = RESULTS.where(straight, status, RESULTS.operator_not_linear)
-    x = nan_unless(x, jnp.asarray(status == RESULTS.successful))
-    size = max_norm(jax.tree.map(jnp.subtract, product(x), b))
-    found = Solution(x, status, size, steps)
-    if not condition:
-        return found
-    # An estimate to judge by, without a derivative, as in `root`.
-    hold = jax.lax.stop_gradient
-    number = condition_number(lambda v: hold(product(v)), hold(b), linear_solver)
-    return dataclasses.replace(found, condition=number)
-
-
-def _product(operator: Any, b: PyTree[Array]) -> Callable:
-    if isinstance(operator, lx.AbstractLinearOperator):
-        return operator.mv
-    if callable(operator):
-        return operator
-    try:
-        matrix = jnp.asarray(operator)
-    except TypeError as error:
-        raise ValueError(
-            f"operator must be a square matrix, a linear function or an operator of "
-            f"Lineax, got {operator!r:.60}"
-        ) from error
-    if not isinstance(b, jax.Array) or matrix.shape != 2 * b.shape[-1:]:
-        raise ValueError(
-            f"operator must be a square matrix that fits b, one array: got shape "
-            f"{matrix.shape} and b {jax.tree.map(jnp.shape, b)}"
-        )
-    return eqx.Partial(_times, matrix)
-
-
-def _times(matrix, x):
-    return matmul(x, matrix.T)
+    if with_steps:
+        return tie_tangents(solution[0]), solution[1]
+    return tie_tangents(solution)

@@ -10,14 +10,12 @@ from jaxtyping import Array
 
 from .._linalg import machine_epsilon
 from .._types import PyTree
+from .._validation import one_of
 from ._implicit_differentiation import Adjoint, ImplicitAdjoint
 from ._implicit_layer import ProblemType, solve_layer
 from ._layer_arguments import floating, in_type_of
 from ._scaling import least_squares_scaled, minimise_scaled
 from ._solution import Solution
-
-
-_HESSIANS = ("full", "gauss_newton")
 
 
 def minimise(
@@ -108,7 +106,7 @@ def _minimise(
             "or give residuals to least_squares"
         )
     kind = _MINIMISE if solver is None else _MINIMISE_BY
-    # Of unknowns that begin at far below their unit: relative, and hardly else.
+    # Unknowns begin far below their unit: the tolerance is relative, and hardly else.
     rtol, atol = machine_epsilon(guess) ** 0.5, machine_epsilon(guess)
     solver = optx.BFGS(rtol, atol) if solver is None else solver
     adjoint = ImplicitAdjoint(refinements=1) if adjoint is None else adjoint
@@ -157,17 +155,8 @@ def least_squares(
     **Returns, raises, RESULTS, limits:** as `minimise`, and `ValueError` for another
     `hessian`; `least_squares_solution` says as well how it went.
     """
-    return _least_squares(
-        residuals,
-        guess,
-        args,
-        hessian,
-        solver,
-        adjoint,
-        max_steps,
-        throw,
-        condition=False,
-    ).value
+    options = hessian, solver, adjoint, max_steps, throw
+    return _least_squares(residuals, guess, args, *options, condition=False).value
 
 
 def least_squares_solution(
@@ -188,17 +177,8 @@ def least_squares_solution(
 
     **Returns:** a `Solution` as of `minimise_solution`.
     """
-    return _least_squares(
-        residuals,
-        guess,
-        args,
-        hessian,
-        solver,
-        adjoint,
-        max_steps,
-        throw,
-        condition=True,
-    )
+    options = hessian, solver, adjoint, max_steps, throw
+    return _least_squares(residuals, guess, args, *options, condition=True)
 
 
 def _least_squares(
@@ -206,8 +186,7 @@ def _least_squares(
 ) -> Solution:
     guess = floating("guess", guess)
     guess, _ = in_type_of("residuals", residuals, guess, args)
-    if hessian not in _HESSIANS:
-        raise ValueError(f"hessian must be one of {_HESSIANS}, got {hessian!r}")
+    one_of("hessian", hessian, ("full", "gauss_newton"))
     kind = _LEAST_SQUARES if hessian == "full" else _GAUSS_NEWTON
     if solver is None:
         kind = kind._replace(find=least_squares_scaled)
@@ -219,20 +198,12 @@ def _least_squares(
     )
 
 
-def _objective(objective):
-    return objective
-
-
 def _half_square(residuals):
     def objective(y, theta):
         squares = [jnp.sum(r**2) for r in jax.tree.leaves(residuals(y, theta))]
         return sum(squares, start=jnp.zeros(())) / 2
 
     return objective
-
-
-def _gradient(objective):
-    return jax.grad(objective)
 
 
 def _normal(residuals):
@@ -255,7 +226,7 @@ def _gauss_newton_normal(residuals):
 
 
 _MINIMISE_BY = ProblemType(
-    "objective", _gradient, optx.minimise, "no_minimum", _objective
+    "objective", jax.grad, optx.minimise, "no_minimum", lambda objective: objective
 )
 _MINIMISE = _MINIMISE_BY._replace(find=minimise_scaled)
 _LEAST_SQUARES = ProblemType(

@@ -16,14 +16,14 @@ from ._layer_arguments import check_tolerances
 from ._linear_solvers import AbstractLinearSolver, Dense
 
 
-#: Steps by factors that are not theirs are worth their while if each is this much
-#: shorter than the last, and up to so many.
-_MUCH, _AGAIN = 0.25, 2
+#: Steps by older factors are worth their while if each is this much shorter than the
+#: last, and up to so many.
+_SHORTENING, _MORE_STEPS = 0.25, 2
 
 #: A step is halved up to so many times.
 _HALVINGS = 30
 
-#: Of what the derivative promises, f has to fall by so much.
+#: f has to fall by this share of what the derivative promises.
 _ENOUGH = 1e-4
 
 #: A step so many times the last one is no step nearer, whatever it is beside y.
@@ -117,19 +117,9 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
 
-    def init(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        f_struct: PyTree,
-        aux_struct: PyTree,
-        tags: Any,
-    ) -> _State:
-        del options, f_struct, aux_struct, tags
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         shapes = eqx.filter_eval_shape(lambda: self._step(fn, y, args)[1])
-        # Of the type that a step has, inside shard_map as well.
+        # These have the types of a step, inside shard_map as well.
         nothing = 0 * max_norm(y)
         factor = jax.tree.map(
             lambda s: jnp.zeros(s.shape, s.dtype) + nothing.astype(s.dtype), shapes
@@ -137,23 +127,14 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         moved = jax.tree.map(lambda a: 0 * a, y)
         far, no = nothing + jnp.inf, nothing != 0
         first = [far.astype(a.dtype) for a in jax.tree.leaves(y)]
-        one = nothing + 1
-        return _State(factor, moved, far, first, y, first, one, no, no, no)
+        whole = nothing + 1
+        return _State(factor, moved, far, first, y, first, whole, no, no, no)
 
-    def step(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _State,
-        tags: Any,
-    ) -> tuple[PyTree, _State, PyTree]:
-        del options, tags
+    def step(self, fn, y, args, options, state, tags):
         (value, aux), factor, solve = self._step(fn, y, args)
         step = solve(value)
         new, size, rough = self._moved(y, step, state.moved)
-        lost = jnp.isfinite(max_norm(value)) & ~jnp.isfinite(max_norm(step))
+        singular = jnp.isfinite(max_norm(value)) & ~jnp.isfinite(max_norm(step))
         sizes = [max_norm(f) for f in jax.tree.leaves(value)]
         first = [
             jnp.where(jnp.isinf(old), new, old)
@@ -161,46 +142,25 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         ]
         near = self._near(fn, y, args, value, step, size, sizes, state)
         longer = max_norm(step) > _LONGER * max_norm(state.moved)
-        grew = ~(size < state.size) | longer
-        # NaN counts as growth.
-        grew &= ~(size <= 1)
+        # A step that is NaN has grown.
+        grew = (~(size < state.size) | longer) & ~(size <= 1)
         if jax.tree.leaves(factor) and sum(x.size for x in jax.tree.leaves(y)) > _FEW:
-            new, size, step = self._again(
+            new, size, step = self._more_steps(
                 lambda z: solve(fn(z, args)[0]), new, step, size, rough
             )
-        taken = (y, new, step, size, sizes)
-        taken, fraction, watched = _keep_if_better(taken, near, grew, state)
-        origin, new, step, size, before = taken
-        near, lost = near & (fraction == 1), lost & (fraction == 1)
-        about = (origin, before, fraction, watched, near, lost)
-        return new, _State(factor, step, size, first, *about), aux
+        search = (y, new, step, size, sizes)
+        search, fraction, watched = _keep_if_better(search, near, grew, state)
+        origin, new, step, size, before = search
+        near, singular = near & (fraction == 1), singular & (fraction == 1)
+        search = (origin, before, fraction, watched, near, singular)
+        return new, _State(factor, step, size, first, *search), aux
 
-    def terminate(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _State,
-        tags: Any,
-    ) -> tuple[Array, optx.RESULTS]:
-        del fn, y, args, options, tags
+    def terminate(self, fn, y, args, options, state, tags):
         results: Any = optx.RESULTS
         result = results.where(state.singular, results.singular, results.successful)
         return (state.size <= 1) | state.near, result
 
-    def postprocess(
-        self,
-        fn: Any,
-        y: PyTree,
-        aux: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _State,
-        tags: Any,
-        result: Any,
-    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
-        del fn, args, options, state, tags, result
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
         return y, aux, {}
 
     def _step(self, fn, y, args):
@@ -212,8 +172,8 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         """y after a step, and the size of the step by each entry and by all.
 
         An entry far below the others need not be known to its own digits if the step
-        before was `before`, and far longer: what is left is far shorter than this one.
-        Where it went by the `same` factors, the mean of both is what counts.
+        before was `before`, and far longer: the error left is far below this step. For
+        two steps by the `same` factors, their mean counts.
         """
         y = jax.tree.map(jnp.subtract, y, step)
         if self.atol is not None:
@@ -224,13 +184,13 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         rtol, fast = self._relative(y), machine_epsilon(y) ** 0.5
         rough = jax.tree.map(lambda a: rtol * jnp.max(jnp.abs(a), initial=0) + 0 * a, y)
 
-        def fine(s, last, a, much):
+        def over_tolerance(s, last, a, much):
             shorter = relative_to(s, jnp.minimum(much, fast * jnp.abs(last)))
             mean = jnp.sqrt(2 * jnp.abs(s)) * jnp.sqrt(jnp.abs(last)) if same else s
             by_itself = relative_to(mean, rtol * jnp.abs(a))
             return jnp.minimum(jnp.abs(by_itself), jnp.abs(shorter))
 
-        each = jax.tree.map(fine, step, before, y, rough)
+        each = jax.tree.map(over_tolerance, step, before, y, rough)
         return y, self.norm(each), self.norm(relative_to(step, rough))
 
     def _relative(self, y: PyTree[Array]):
@@ -244,10 +204,10 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         gone = jnp.stack(
             [new <= least * old for new, old in zip(sizes, state.first, strict=True)]
         )
-        # The first step has none before it.
-        again = jnp.isfinite(state.first[0])
+        # The first step cannot be compared with one before it.
+        is_later = jnp.isfinite(state.first[0])
         shorter = max_norm(step) <= _SHORTER * max_norm(state.moved)
-        stalled = again & (size > 1) & (size >= state.size)
+        stalled = is_later & (size > 1) & (size >= state.size)
 
         def rounding():
             back, fall = (jax.tree.map(jnp.negative, a) for a in (step, value))
@@ -256,9 +216,9 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
                 lambda z: fn(z, args)[0], y, value, back, fall, reach
             )
 
-        return test_where(stalled, rounding) | (again & shorter & jnp.all(gone))
+        return test_where(stalled, rounding) | (is_later & shorter & jnp.all(gone))
 
-    def _again(
+    def _more_steps(
         self, step: Callable, y: PyTree[Array], last: PyTree[Array], size, rough
     ):
         """More steps by the same factors, as long as each is much shorter.
@@ -267,38 +227,41 @@ class Newton(optx.AbstractRootFinder[Any, Any, Any, _State]):
         of the size of their geometric mean would, with K of the curvature of f.
         """
         # As good as factors have to be for the sweeps of `LaggedLU`.
-        good = machine_epsilon(y) ** 0.25
+        good_rate = machine_epsilon(y) ** 0.25
 
-        def again(carry):
+        def take(carry):
             y, last, size, rough, _ = carry
             move = step(y)
-            new, fine, short = self._moved(y, move, last, same=True)
+            new, entrywise, short = self._moved(y, move, last, same=True)
             rate = short / rough
-            taken = rate <= _MUCH
+            is_better = rate <= _SHORTENING
             y, last = jax.tree.map(
-                lambda a, b: jnp.where(taken, a, b), (new, move), (y, last)
+                lambda a, b: jnp.where(is_better, a, b), (new, move), (y, last)
             )
-            mean = jnp.maximum(fine, jnp.sqrt(2 * short * rough))
-            size = jnp.where(rate <= good, mean, size)
-            return y, last, size, jnp.where(taken, short, rough), rate
+            mean = jnp.maximum(entrywise, jnp.sqrt(2 * short * rough))
+            size = jnp.where(rate <= good_rate, mean, size)
+            return y, last, size, jnp.where(is_better, short, rough), rate
 
-        def more(carry, _):
+        def take_if_wanted(carry, _):
             _, _, size, _, rate = carry
-            wanted = (rate <= _MUCH) & (size > 1)
-            return jax.lax.cond(wanted, again, lambda carry: carry, carry), None
+            wanted = (rate <= _SHORTENING) & (size > 1)
+            return jax.lax.cond(wanted, take, lambda carry: carry, carry), None
 
         start = (y, last, size, rough, 0 * size)
-        (y, last, size, _, _), _ = jax.lax.scan(more, start, None, length=_AGAIN)
+        (y, last, size, _, _), _ = jax.lax.scan(
+            take_if_wanted, start, None, length=_MORE_STEPS
+        )
         return y, size, last
 
 
-def _keep_if_better(taken, near, grew, state: _State):
-    """A step as `taken`, or half of the last one; the fraction, and if |f| is watched.
+def _keep_if_better(search, near, grew, state: _State):
+    """The `search` after a step, or after half of the last one; the fraction of it
+    that was taken, and whether |f| is watched.
 
-    Half of the last one where |f| has not fallen, and steps grow or |f| is watched.
-    Where no part of it is better, the search goes on from there as it would without.
+    Half of the last step is taken where |f| has not fallen, and steps grow or |f| is
+    watched. Where no part of it is better, the search goes on as it would without.
     """
-    y, _, _, size, sizes = taken
+    y, _, _, size, sizes = search
     finite = jnp.all(jnp.isfinite(jnp.stack(sizes)))
     enough = 1 - _ENOUGH * state.fraction
     fell = jnp.stack(
@@ -306,16 +269,16 @@ def _keep_if_better(taken, near, grew, state: _State):
     )
     unmet = state.watched & ~(size <= 1)
     worse = ~finite | ((grew | unmet) & ~jnp.any(fell))
-    begun = jnp.all(jnp.isfinite(jnp.stack(state.before)))
+    is_begun = jnp.all(jnp.isfinite(jnp.stack(state.before)))
     tried = state.fraction <= 0.5**_HALVINGS
-    back = begun & worse & ~near & ~tried
+    back = is_begun & worse & ~near & ~tried
     half = jax.tree.map(lambda a, b: b + (a - b) / 2, y, state.origin)
     moved = jax.tree.map(lambda a: a / 2, state.moved)
     far = jnp.full_like(size, jnp.inf)
     instead = (state.origin, half, moved, far, state.before)
-    taken = jax.tree.map(lambda a, b: jnp.where(back, a, b), instead, taken)
+    search = jax.tree.map(lambda a, b: jnp.where(back, a, b), instead, search)
     fraction = jnp.where(back, state.fraction / 2, 0 * state.fraction + 1)
-    return taken, fraction, (state.watched | back) & ~(begun & worse & tried)
+    return search, fraction, (state.watched | back) & ~(is_begun & worse & tried)
 
 
 def linearized(function, y, linear_solver: AbstractLinearSolver, *, backward: bool):

@@ -1,6 +1,7 @@
 """`NewtonKrylov`: Newton's method without a matrix, solved as well as it helps."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -11,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._linalg import machine_epsilon, max_norm
 from .._types import PyTree
-from .._validation import positive
+from .._validation import instance, positive
 from ._iteration import is_below_rounding, relative_to, step_over_tolerance, test_where
 from ._layer_arguments import check_tolerances
 from ._linear_solvers import AbstractLinearSolver, Krylov
@@ -33,22 +34,9 @@ class AbstractInexactNewton(optx.AbstractRootFinder[Any, Any, Any, Any]):
     linear_solver: eqx.AbstractVar[AbstractLinearSolver]
 
     def __check_init__(self) -> None:
-        if not isinstance(self.linear_solver, Krylov):
-            raise ValueError(
-                f"linear_solver must be an implicit.Krylov, got "
-                f"{self.linear_solver!r:.60}; implicit.Newton takes every linear solver"
-            )
+        instance("linear_solver", self.linear_solver, Krylov, "implicit.Krylov()")
 
-    def terminate(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: Any,
-        tags: Any,
-    ) -> tuple[Array, optx.RESULTS]:
-        del fn, y, args, options, tags
+    def terminate(self, fn, y, args, options, state, tags):
         results: Any = optx.RESULTS
         done = state.left <= 1
         stuck = state.failed & ~done
@@ -56,18 +44,7 @@ class AbstractInexactNewton(optx.AbstractRootFinder[Any, Any, Any, Any]):
             stuck, results.nonlinear_divergence, results.successful
         )
 
-    def postprocess(
-        self,
-        fn: Any,
-        y: PyTree,
-        aux: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: Any,
-        tags: Any,
-        result: Any,
-    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
-        del fn, args, options, state, tags, result
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
         return y, aux, {}
 
     def _solve_to_tolerance(self, operator, b: PyTree[Array], tolerance: Array):
@@ -140,41 +117,23 @@ class NewtonKrylov(AbstractInexactNewton):
     rtol: float | None = None
     atol: float | None = None
     linear_solver: AbstractLinearSolver = Krylov()
-    forcing: float = eqx.field(default=0.5, kw_only=True)
+    forcing: float = eqx.field(
+        default=0.5, kw_only=True, converter=partial(positive, "forcing")
+    )
     max_halvings: int = eqx.field(static=True, default=20, kw_only=True)
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
     references: ClassVar[tuple[str, ...]] = ("10.1137/0917003",)
 
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        positive("forcing", self.forcing)
 
-    def init(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        f_struct: PyTree,
-        aux_struct: PyTree,
-        tags: Any,
-    ) -> _State:
-        del options, f_struct, aux_struct, tags
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         size = self._length(fn(y, args)[0])
         scale = jax.tree.map(_max_abs, y)
         far = 0 * size + jnp.inf
         return _State(scale, size, 0 * size + self.forcing, far, size < 0)
 
-    def step(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: _State,
-        tags: Any,
-    ) -> tuple[PyTree, _State, PyTree]:
-        del options, tags
+    def step(self, fn, y, args, options, state, tags):
         value, operator, aux = jax.linearize(lambda z: fn(z, args), y, has_aux=True)
         downhill = jax.tree.map(jnp.negative, value)
         tolerance = state.forcing * state.residual
@@ -191,14 +150,15 @@ class NewtonKrylov(AbstractInexactNewton):
         left = self._over(move, y, scale, 0.75) * jnp.maximum(rate, 1 - fraction)
         # A small step that cannot make |f| fall has met its rounding.
         small = self.norm(_over_scale(move, scale, machine_epsilon(y) ** 0.5)) <= 1
-        # False where Krylov's answer is NaN.
+        # It has not fallen where Krylov's answer is NaN.
         fell = size < state.residual
 
         def rounding():
             reach = machine_epsilon(y) ** -0.5
             change = operator(move)
-            given = (lambda z: fn(z, args)[0], start, value, move, change)
-            return is_below_rounding(*given, reach)
+            return is_below_rounding(
+                lambda z: fn(z, args)[0], start, value, move, change, reach
+            )
 
         small |= test_where(~fell & ~small, rounding)
         met = (state.residual == 0) | (~fell & small)
@@ -236,8 +196,8 @@ class NewtonKrylov(AbstractInexactNewton):
             fraction = fraction / 2
             return fraction, self._length(fn(moved(fraction), args)[0]), n + 1
 
-        one = 0 * state.residual + 1
-        start = (one, self._length(fn(moved(one), args)[0]), jnp.asarray(0))
+        whole = 0 * state.residual + 1
+        start = (whole, self._length(fn(moved(whole), args)[0]), jnp.asarray(0))
         fraction, size, _ = jax.lax.while_loop(wanted, halved, start)
         return moved(fraction), fraction, size
 

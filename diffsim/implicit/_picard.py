@@ -1,6 +1,7 @@
 """Picard iteration, and when an iteration has reached a fixed point."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -50,66 +51,28 @@ class Picard(optx.AbstractFixedPointSolver[Any, Any, "Convergence"]):
 
     rtol: float | None = None
     atol: float | None = None
-    damping: float = eqx.field(default=1.0, kw_only=True)
+    damping: float = eqx.field(
+        default=1.0, kw_only=True, converter=partial(positive, "damping")
+    )
     norm: Callable[[PyTree], Array] = eqx.field(default=max_norm, kw_only=True)
 
     def __check_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        positive("damping", self.damping)
 
-    def init(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        f_struct: PyTree,
-        aux_struct: PyTree,
-        tags: Any,
-    ) -> "Convergence":
-        del fn, args, options, f_struct, aux_struct, tags
+    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
         return Convergence.begin(y)
 
-    def step(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: "Convergence",
-        tags: Any,
-    ) -> tuple[PyTree, "Convergence", PyTree]:
-        del options, tags
+    def step(self, fn, y, args, options, state, tags):
         mapped, aux = fn(y, args)
         f = jax.tree.map(jnp.subtract, mapped, y)
         state = state.after(fn, y, f, args, self)
         y = jax.tree.map(lambda a, d: a + self.damping * d, y, f)
         return y, state, aux
 
-    def terminate(
-        self,
-        fn: Any,
-        y: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: "Convergence",
-        tags: Any,
-    ) -> tuple[Array, optx.RESULTS]:
-        del fn, y, args, options, tags
+    def terminate(self, fn, y, args, options, state, tags):
         return state.is_reached, optx.RESULTS.successful
 
-    def postprocess(
-        self,
-        fn: Any,
-        y: PyTree,
-        aux: PyTree,
-        args: Any,
-        options: dict[str, Any],
-        state: "Convergence",
-        tags: Any,
-        result: Any,
-    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
-        del fn, args, options, state, tags, result
+    def postprocess(self, fn, y, aux, args, options, state, tags, result):
         return y, aux, {}
 
 
@@ -129,7 +92,7 @@ class Convergence(eqx.Module):
 
     @classmethod
     def begin(cls, y: PyTree[Array]) -> "Convergence":
-        # Of the types that steps have, inside shard_map as well.
+        # These have the types of steps, inside shard_map as well.
         nothing = 0 * max_norm(y)
         far = nothing + jnp.inf
         peaks = [0 * max_norm(leaf) for leaf in jax.tree.leaves(y)]
@@ -157,7 +120,7 @@ class Convergence(eqx.Module):
         **Arguments:** `fn`, the map g, and what else it returns; `solver`, of whose
         `rtol`, `atol` and `norm` it is.
         """
-        # Nothing is made of it but the decision to stop.
+        # It decides when to stop, and has no derivative.
         f, y, args = (
             jax.tree.map(lambda x: lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
             for tree in (f, y, args)
@@ -167,12 +130,12 @@ class Convergence(eqx.Module):
             size = norm(step_over_tolerance(f, y, rtol, atol, power=0.75))
             return Convergence(size, self.rough, self.least, self.since, self.peaks)
         relative = machine_epsilon(y) ** 0.75 if rtol is None else rtol
-        fine = jax.tree.map(lambda a: relative * jnp.abs(a), y)
+        entrywise = jax.tree.map(lambda a: relative * jnp.abs(a), y)
         beside = jax.tree.map(lambda a: relative * max_norm(a) + 0 * a, y)
         pairs = zip(jax.tree.leaves(y), self.peaks, strict=True)
         peaks = [jnp.maximum(peak, max_norm(leaf)) for leaf, peak in pairs]
         f = _ignore_zeros(lambda z: fn(z, args)[0], y, f, peaks)
-        size, rough = norm(relative_to(f, fine)), norm(relative_to(f, beside))
+        size, rough = norm(relative_to(f, entrywise)), norm(relative_to(f, beside))
         since = jnp.where(size < self.least, 0 * self.since, self.since + 1)
         least = jnp.minimum(size, self.least)
         return Convergence(size, rough, least, since, peaks)

@@ -110,8 +110,8 @@ def _root(
     residual, guess, args, solver, adjoint, max_steps, throw, condition
 ) -> Solution:
     guess = floating("guess", guess)
-    guess, found = in_type_of("residual", residual, guess, args)
-    check_fits("residual", "guess", guess, found)
+    guess, value = in_type_of("residual", residual, guess, args)
+    check_fits("residual", "guess", guess, value)
     adjoint = ImplicitAdjoint() if adjoint is None else adjoint
     if solver is None:
         solver = _default_solver(implicit_options(adjoint))

@@ -35,8 +35,8 @@ def minimise_scaled(objective: Callable, solver, y: PyTree[Array], theta, **opti
     decrease = _positive(jnp.sum(slope * _ratio(slope, bent, 0)))
     unit = jnp.sqrt(_ratio(decrease, bent, 1))
 
-    def scaled(z, given):
-        theta, y, (unit, decrease) = given
+    def scaled(z, inputs):
+        theta, y, (unit, decrease) = inputs
         return objective(_rescale(y, z, unit), theta) / decrease
 
     scales = (unravel(unit), decrease)
@@ -51,7 +51,10 @@ def least_squares_scaled(
     size = _positive(_norm(value, 0))
     jacobian = jax.jacfwd(lambda z: _divide(residuals(z, theta), size))(y)
     places, structure = jax.tree.flatten(y)
-    rows = [jax.tree.leaves(row) for row in _rows(value, jacobian)]
+    rows = [
+        jax.tree.leaves(row)
+        for row in jax.tree.structure(value).flatten_up_to(jacobian)
+    ]
     columns = [
         _norm([row[i] for row in rows], a.ndim).astype(a.dtype)
         for i, a in enumerate(places)
@@ -61,8 +64,8 @@ def least_squares_scaled(
         for c, a in zip(columns, places, strict=True)
     ]
 
-    def scaled(z, given):
-        theta, y, (unit, size) = given
+    def scaled(z, inputs):
+        theta, y, (unit, size) = inputs
         return _divide(residuals(_rescale(y, z, unit), theta), size)
 
     scales = (jax.tree.unflatten(structure, units), size)
@@ -72,23 +75,18 @@ def least_squares_scaled(
 
 
 def _solve_scaled(
-    find: Callable, scaled: Callable, solver, y, given, options
+    find: Callable, scaled: Callable, solver, y, inputs, options
 ) -> optx.Solution:
-    theta, scales = given
-    # The way to a minimum has no derivative, and with it what it is measured by.
+    theta, scales = inputs
+    # The way to a minimum has no derivative, nor have its units.
     scales = jax.lax.stop_gradient(scales)
     start = jax.tree.map(lambda a: jnp.full_like(a, _BEGIN), y)
-    found = find(scaled, solver, start, (theta, y, scales), **options)
-    unit = scales[0]
-    return eqx.tree_at(lambda f: f.value, found, _rescale(y, found.value, unit))
+    run = find(scaled, solver, start, (theta, y, scales), **options)
+    return eqx.tree_at(lambda run: run.value, run, _rescale(y, run.value, scales[0]))
 
 
 def _rescale(y: PyTree[Array], z: PyTree[Array], unit: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda a, z, u: a + u * (z - _BEGIN), y, z, unit)
-
-
-def _rows(value, jacobian) -> list:
-    return jax.tree.structure(value).flatten_up_to(jacobian)
 
 
 def _norm(tree: PyTree[Array], kept: int) -> Array:
@@ -112,8 +110,9 @@ def _divide(tree: PyTree[Array], size: Array) -> PyTree[Array]:
 
 def _ratio(above: Any, below: Array, other: Any) -> Array:
     """|above / below|, and `other` where that is no length."""
-    found = jnp.abs(above / jnp.where(below == 0, 1, below))
-    return jnp.where((below != 0) & (found > 0) & jnp.isfinite(found), found, other)
+    ratio = jnp.abs(above / jnp.where(below == 0, 1, below))
+    is_length = (below != 0) & (ratio > 0) & jnp.isfinite(ratio)
+    return jnp.where(is_length, ratio, other)
 
 
 def _positive(size: Array) -> Array:
@@ -148,7 +147,7 @@ def is_bowl(
 ) -> Bool[Array, ""]:
     """Whether the Hessian is not negative, to rounding, in any direction.
 
-    Of many unknowns, along the way from `start` and in one more.
+    With many unknowns, only along the way from `start` and in one more.
     """
     flat, unravel = ravel_pytree(y)
     least = machine_epsilon(y) ** 0.5

@@ -11,7 +11,7 @@ from ._linear_solver import (
     AbstractLinearSolver,
     ForwardAdjointSolvers,
     Operator,
-    check_linear_solver,
+    as_linear_solver,
 )
 from ._lineax import LineaxSolver
 from ._minimum_norm import MinimumNorm
@@ -36,5 +36,5 @@ __all__ = [
     "MinimumNorm",
     "Operator",
     "Tridiagonal",
-    "check_linear_solver",
+    "as_linear_solver",
 ]

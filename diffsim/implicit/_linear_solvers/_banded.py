@@ -1,13 +1,10 @@
 """Band matrices: diagonal, tridiagonal and wider ones."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..._types import PyTree
 from ._block_tridiagonal import (
     back_substitution,
     back_substitution_transposed,
@@ -15,8 +12,6 @@ from ._block_tridiagonal import (
 )
 from ._linear_solver import (
     AbstractLinearSolver,
-    Operator,
-    Solved,
     direct_solution,
     only_array,
     unless_irregular,
@@ -42,37 +37,19 @@ class Diagonal(AbstractLinearSolver):
     An equation that does depend on another unknown gives NaN.
     """
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del hint, transposed
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         return jax.tree.map(
             lambda d: 1 / jnp.where(d == 0, jnp.nan, d),
             operator(jax.tree.map(jnp.ones_like, y)),
         )
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del operator
+    def solve(self, state, operator, b):
         return direct_solution(jax.tree.map(jnp.multiply, state, b))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
+    def solve_transpose(self, state, transposed, b):
         return self.solve(state, transposed, b)
 
-    def verify_structure(
-        self,
-        state: Any,
-        operator: Operator,
-        y: PyTree[Array],
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return unless_singular(self, state, operator, y, transposed=transposed)
 
 
@@ -95,42 +72,26 @@ class Tridiagonal(AbstractLinearSolver):
     elimination with pivots in O(n), LAPACK's or the GPU library's.
     """
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del hint
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         array = only_array(y, "Tridiagonal()", "n")
-        bands = read_bands(operator, y, array, 1, 1)
-        return transpose_bands(bands, 1, 1)[0] if transposed else bands
+        bands = _read_bands(operator, y, array, 1, 1)
+        return _transpose_bands(bands, 1, 1) if transposed else bands
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del operator
-        return direct_solution(jax.tree.map(lambda a: solve_tridiagonal(state, a), b))
+    def solve(self, state, operator, b):
+        return direct_solution(jax.tree.map(lambda a: _solve_tridiagonal(state, a), b))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
-        return self.solve(transpose_bands(state, 1, 1)[0], transposed, b)
+    def solve_transpose(self, state, transposed, b):
+        return self.solve(_transpose_bands(state, 1, 1), transposed, b)
 
-    def verify_structure(
-        self,
-        state: Any,
-        operator: Operator,
-        y: PyTree[Array],
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        bands = transpose_bands(state, 1, 1)[0] if transposed else state
+    def verify_structure(self, state, operator, y, *, transposed=False):
+        bands = _transpose_bands(state, 1, 1) if transposed else state
+        below, middle, above = (bands[..., k, :] for k in range(3))
 
-        def product(v):
-            return jax.tree.map(lambda a: multiply_banded(bands, a), v)
+        def product(x):
+            # The corners of the bands are zero, so entries rolled around do not count.
+            return middle * x + below * jnp.roll(x, 1, -1) + above * jnp.roll(x, -1, -1)
 
-        return unless_irregular(product, state, operator, y)
+        return unless_irregular(lambda v: jax.tree.map(product, v), state, operator, y)
 
 
 class Banded(AbstractLinearSolver):
@@ -168,44 +129,24 @@ class Banded(AbstractLinearSolver):
                 f"{self.lower} and {self.upper}"
             )
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del hint
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         array = only_array(y, "Banded(...)", "n")
         widths = (self.upper, self.lower) if transposed else (self.lower, self.upper)
-        bands = read_bands(operator, y, array, *widths)
-        bands, *widths = (
-            transpose_bands(bands, *widths) if transposed else (bands, *widths)
-        )
-        return cyclic_reduction(*banded_to_blocks(bands, *widths))
+        bands = _read_bands(operator, y, array, *widths)
+        if transposed:
+            bands = _transpose_bands(bands, *widths)
+        return cyclic_reduction(*_banded_to_blocks(bands, self.lower, self.upper))
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del operator
+    def solve(self, state, operator, b):
         return direct_solution(
             jax.tree.map(lambda a: self._blockwise(back_substitution, state, a), b)
         )
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
-        del transposed
+    def solve_transpose(self, state, transposed, b):
         by = back_substitution_transposed
         return direct_solution(jax.tree.map(lambda a: self._blockwise(by, state, a), b))
 
-    def verify_structure(
-        self,
-        state: Any,
-        operator: Operator,
-        y: PyTree[Array],
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return unless_singular(self, state, operator, y, transposed=transposed)
 
     def _blockwise(self, solve, state, b: Array) -> Array:
@@ -215,39 +156,38 @@ class Banded(AbstractLinearSolver):
         return x.reshape(*b.shape[:-1], -1)[..., :n]
 
 
-def read_bands(operator, y, array: Array, lower: int, upper: int) -> Array:
+def _read_bands(operator, y, array: Array, lower: int, upper: int) -> Array:
     """A[i, i + k - lower] as (..., k, i), zero outside the matrix."""
     n, width = array.shape[-1], lower + upper + 1
     place = jnp.arange(n)
 
     def product(offset):
         seed = (place % width == offset).astype(array.dtype)
-        given = jax.tree.unflatten(
-            jax.tree.structure(y), [jnp.broadcast_to(seed, array.shape)]
-        )
-        return jax.tree.leaves(operator(given))[0]
+        seed = jnp.broadcast_to(seed, array.shape)
+        seed = jax.tree.unflatten(jax.tree.structure(y), [seed])
+        return jax.tree.leaves(operator(seed))[0]
 
-    found = jax.vmap(product)(jnp.arange(width))
+    products = jax.vmap(product)(jnp.arange(width))
     rows = []
     for k in range(-lower, upper + 1):
-        at = place + k
-        row = jnp.moveaxis(found[at % width, ..., place], 0, -1)
-        rows.append(jnp.where((at >= 0) & (at < n), row, 0))
+        column = place + k
+        row = jnp.moveaxis(products[column % width, ..., place], 0, -1)
+        rows.append(jnp.where((column >= 0) & (column < n), row, 0))
     return jnp.stack(rows, axis=-2)
 
 
-def transpose_bands(bands: Array, lower: int, upper: int) -> tuple[Array, int, int]:
+def _transpose_bands(bands: Array, lower: int, upper: int) -> Array:
     """Bands of Aᵀ, whose lower diagonals are the upper ones of A."""
     n = bands.shape[-1]
     rows = []
     for k in range(-upper, lower + 1):
         moved = jnp.roll(bands[..., lower - k, :], -k, axis=-1)
-        at = jnp.arange(n) + k
-        rows.append(jnp.where((at >= 0) & (at < n), moved, 0))
-    return jnp.stack(rows, axis=-2), upper, lower
+        column = jnp.arange(n) + k
+        rows.append(jnp.where((column >= 0) & (column < n), moved, 0))
+    return jnp.stack(rows, axis=-2)
 
 
-def solve_tridiagonal(bands: Array, b: Array) -> Array:
+def _solve_tridiagonal(bands: Array, b: Array) -> Array:
     below, middle, above = (bands[..., k, :] for k in range(3))
     if b.shape[-1] < 3:
         raise ValueError(
@@ -256,13 +196,7 @@ def solve_tridiagonal(bands: Array, b: Array) -> Array:
     return jax.lax.linalg.tridiagonal_solve(below, middle, above, b[..., None])[..., 0]
 
 
-def multiply_banded(bands: Array, x: Array) -> Array:
-    below, middle, above = (bands[..., k, :] for k in range(3))
-    # The corners of the bands are zero, so what is rolled around does not count.
-    return middle * x + below * jnp.roll(x, 1, -1) + above * jnp.roll(x, -1, -1)
-
-
-def banded_to_blocks(
+def _banded_to_blocks(
     bands: Array, lower: int, upper: int
 ) -> tuple[Array, Array, Array]:
     """The bands as blocks of a block tridiagonal matrix, filled up by ones."""

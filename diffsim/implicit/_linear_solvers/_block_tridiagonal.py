@@ -1,18 +1,15 @@
 """Systems coupled along one axis: cyclic reduction, all of a level at once."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._linalg import matmul
-from ..._types import PyTree
 from ._dense import factorize, solve_factorized
 from ._linear_solver import (
     AbstractLinearSolver,
-    Operator,
-    Solved,
     direct_solution,
     only_array,
     unless_singular,
@@ -45,39 +42,20 @@ class BlockTridiagonal(AbstractLinearSolver):
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/0707049",)
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del hint
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         array = only_array(y, "BlockTridiagonal()", "n, m")
         blocks = _blocks(operator, y, array, transposed=transposed)
         return cyclic_reduction(*blocks)
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del operator
+    def solve(self, state, operator, b):
         return direct_solution(jax.tree.map(lambda a: back_substitution(state, a), b))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
-        del transposed
+    def solve_transpose(self, state, transposed, b):
         return direct_solution(
             jax.tree.map(lambda a: back_substitution_transposed(state, a), b)
         )
 
-    def verify_structure(
-        self,
-        state: Any,
-        operator: Operator,
-        y: PyTree[Array],
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return unless_singular(self, state, operator, y, transposed=transposed)
 
 
@@ -161,21 +139,21 @@ def back_substitution_transposed(state: Reduced, b: Array) -> Array:
 
 
 def _odd_before(odd: Array, count: int) -> Array:
-    """Of each of `count` even blocks, what stands for the odd one before it, or 0."""
+    """The odd block before each of `count` even ones, or 0."""
     return jnp.concatenate([jnp.zeros_like(odd[..., :1, :, :]), odd], -3)[
         ..., :count, :, :
     ]
 
 
 def _odd_after(odd: Array, count: int) -> Array:
-    """Of each of `count` even blocks, what stands for the odd one after it, or 0."""
+    """The odd block after each of `count` even ones, or 0."""
     return jnp.concatenate([odd, jnp.zeros_like(odd[..., :1, :, :])], -3)[
         ..., :count, :, :
     ]
 
 
 def _even_neighbors(even: Array, count: int) -> tuple[Array, Array]:
-    """Of each of `count` odd blocks, what stands for the even ones beside it, or 0."""
+    """The even blocks before and after each of `count` odd ones, or 0."""
     after = jnp.concatenate(
         [even[..., 1:, :, :], jnp.zeros_like(even[..., :1, :, :])], -3
     )
@@ -201,18 +179,19 @@ def _blocks(operator, y, array: Array, *, transposed: bool):
         def product(e):
             seed = jnp.where(place[:, None] == offset, e, 0).astype(array.dtype)
             seed = jnp.broadcast_to(seed, array.shape)
-            (out,) = jax.tree.leaves(operator(_like(y, seed)))
+            seed = jax.tree.unflatten(jax.tree.structure(y), [seed])
+            (out,) = jax.tree.leaves(operator(seed))
             return out
 
         return jax.vmap(product, out_axes=-1)(jnp.eye(m, dtype=array.dtype))
 
-    found = jnp.stack([products(offset) for offset in range(3)])
+    columns = jnp.stack([products(offset) for offset in range(3)])
 
     def beside(shift):
-        """Row i of what belongs to block i + shift; zero where there is none."""
-        at = jnp.arange(n) + shift
-        inside = ((at >= 0) & (at < n))[:, None, None]
-        chosen = found[at % 3, ..., jnp.arange(n), :, :]
+        """The blocks of rows i in columns i + shift; zero where there is none."""
+        column = jnp.arange(n) + shift
+        inside = ((column >= 0) & (column < n))[:, None, None]
+        chosen = columns[column % 3, ..., jnp.arange(n), :, :]
         return jnp.where(inside, jnp.moveaxis(chosen, 0, -3), 0)
 
     lower, diagonal, upper = (beside(shift) for shift in (-1, 0, 1))
@@ -224,7 +203,3 @@ def _blocks(operator, y, array: Array, *, transposed: bool):
         _transpose_blocks(diagonal),
         jnp.concatenate([_transpose_blocks(lower)[..., 1:, :, :], nothing], -3),
     )
-
-
-def _like(y, array: Array):
-    return jax.tree.unflatten(jax.tree.structure(y), [array])

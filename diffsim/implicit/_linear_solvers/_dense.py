@@ -1,7 +1,6 @@
 """Dense systems: one LU factorization for tangents and adjoints."""
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +9,8 @@ from jax.lax.linalg import lu as lu_of, triangular_solve
 from jaxtyping import Array, Float
 
 from ..._linalg import matmul
-from ..._types import PyTree
 from ._linear_solver import (
     AbstractLinearSolver,
-    Operator,
-    Solved,
     direct_solution,
     matrix_of,
 )
@@ -45,26 +41,14 @@ class Dense(AbstractLinearSolver):
     precision is answered with NaN, and `MinimumNorm` is for those (mathematics).
     """
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del hint
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         return factorize(matrix_of(operator, y, transposed=transposed))
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del operator
+    def solve(self, state, operator, b):
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(solve_factorized(state, flat)))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
-        del transposed
+    def solve_transpose(self, state, transposed, b):
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(solve_factorized(state, flat, transposed=True)))
 

@@ -1,14 +1,13 @@
 """GMRES, and its flexible form."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._krylov_methods import AbstractKrylovMethod, Vector, add_scaled, vector_norm
+from ._krylov_methods import AbstractKrylovMethod, add_scaled, vector_norm
 
 
 class GMRES(AbstractKrylovMethod):
@@ -36,10 +35,8 @@ class GMRES(AbstractKrylovMethod):
     restart: int = eqx.field(static=True, default=30)
     references: ClassVar[tuple[str, ...]] = ("10.1137/0907058",)
 
-    def iterated(
-        self, operator: Callable[[Vector], Vector], b: Vector, **given: Any
-    ) -> tuple[Vector, Array, Array]:
-        return _restarted_gmres(operator, b, size=self.restart, flexible=False, **given)
+    def iterated(self, operator, b, **options):
+        return _restarted_gmres(operator, b, self.restart, flexible=False, **options)
 
 
 class FGMRES(AbstractKrylovMethod):
@@ -67,21 +64,17 @@ class FGMRES(AbstractKrylovMethod):
     restart: int = eqx.field(static=True, default=30)
     references: ClassVar[tuple[str, ...]] = ("10.1137/0914028",)
 
-    def iterated(
-        self, operator: Callable[[Vector], Vector], b: Vector, **given: Any
-    ) -> tuple[Vector, Array, Array]:
-        return _restarted_gmres(operator, b, size=self.restart, flexible=True, **given)
+    def iterated(self, operator, b, **options):
+        return _restarted_gmres(operator, b, self.restart, flexible=True, **options)
 
 
-def _restarted_gmres(operator, b, *, max_steps, flexible, **given):
-    precondition, inner, tolerance = (
-        given[name] for name in ("precondition", "inner", "tolerance")
-    )
-
+def _restarted_gmres(
+    operator, b, size, *, flexible, precondition, inner, tolerance, max_steps
+):
     def cycle(carry):
         x, r, _, n = carry
         vectors, triangle, rotated, steps = _arnoldi(
-            operator, r, flexible=flexible, **given
+            operator, r, size, flexible, precondition, inner, tolerance
         )
         weights = jax.scipy.linalg.solve_triangular(triangle, rotated)
         move = jax.tree.map(lambda v: _linear_combination(weights, v[:-1]), vectors)
@@ -98,7 +91,7 @@ def _restarted_gmres(operator, b, *, max_steps, flexible, **given):
     return x, residual, n
 
 
-def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
+def _arnoldi(operator, r, size, flexible, precondition, inner, tolerance):
     """A basis of the Krylov space, and the triangular system of its least squares.
 
     Columns that were not reached are those of the identity, with weight zero.
@@ -129,7 +122,7 @@ def _arnoldi(operator, r, *, precondition, inner, tolerance, size, flexible):
     eye = jnp.eye(size + 1, dtype=beta.dtype) + nothing
     start = (jnp.asarray(0), vectors, kept, eye[:-1, :-1], eye)
     j, vectors, kept, triangle, turned = jax.lax.while_loop(wanted, step, start)
-    # What is left of the residual is no weight of a column that was not reached.
+    # Columns that were not reached have no weight, whatever is left of the residual.
     rotated = jnp.where(jnp.arange(size) < j, beta * turned[:-1, 0], 0)
     return kept if flexible else vectors, triangle, rotated, j
 

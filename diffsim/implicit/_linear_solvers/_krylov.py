@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from ..._linalg import machine_epsilon
 from ..._types import PyTree
+from ..._validation import instance
 from .._layer_arguments import check_tolerances
 from ._gmres import GMRES
 from ._krylov_methods import AbstractKrylovMethod, Inner
@@ -62,7 +63,12 @@ class Krylov(AbstractLinearSolver):
     has no transpose; give the adjoint its own by `ForwardAdjointSolvers` (mathematics).
     """
 
-    method: AbstractKrylovMethod = GMRES()
+    method: AbstractKrylovMethod = eqx.field(
+        default=GMRES(),
+        converter=lambda method: instance(
+            "method", method, AbstractKrylovMethod, "implicit.GMRES()"
+        ),
+    )
     rtol: float | None = None
     atol: float = 0.0
     max_steps: int = eqx.field(static=True, default=1000, kw_only=True)
@@ -70,31 +76,15 @@ class Krylov(AbstractLinearSolver):
     inner: Inner = eqx.field(static=True, default=inner_product, kw_only=True)
 
     def __check_init__(self) -> None:
-        if not isinstance(self.method, AbstractKrylovMethod):
-            raise ValueError(
-                f"method must be CG(), MINRES(), GMRES(), FGMRES() or BiCGStab(), got "
-                f"{self.method!r:.60}"
-            )
         check_tolerances(self.rtol, self.atol)
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del operator, y, hint, transposed
+    def prepare(self, operator, y, hint=None, *, transposed=False):
+        """Nothing is prepared: each solve is by products alone."""
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del state
+    def solve(self, state, operator, b):
         return self.solve_to_tolerance(operator, b, self.tolerance(b))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
-        del state
+    def solve_transpose(self, state, transposed, b):
         if self.preconditioner is None:
             return self.solve_to_tolerance(transposed, b, self.tolerance(b))
         turned = jax.linear_transpose(self.preconditioner, b)
@@ -117,7 +107,7 @@ class Krylov(AbstractLinearSolver):
         """x with |b − A x| at most `tolerance`, or NaN, and its iterations."""
         if precondition is None:
             precondition = self.preconditioner or (lambda v: v)
-        # Of several precisions, vectors have the finest: theirs are sums over all.
+        # Vectors have the finest precision of all leaves: their sums run over all.
         wide = _type(b)
         x, residual, steps = self.method.iterated(
             _with_wide_accumulation(operator, b),
@@ -127,10 +117,10 @@ class Krylov(AbstractLinearSolver):
             tolerance=tolerance,
             max_steps=self.max_steps,
         )
-        # Written so that NaN fails.
-        good = residual <= tolerance
+        # A residual that is NaN has not converged.
+        has_converged = residual <= tolerance
         x = jax.tree.map(lambda a, like: a.astype(like.dtype), x, b)
-        return jax.tree.map(lambda a: jnp.where(good, a, jnp.nan), x), steps
+        return jax.tree.map(lambda a: jnp.where(has_converged, a, jnp.nan), x), steps
 
 
 def _with_wide_accumulation(product: Callable, like: PyTree[Array]) -> Callable:

@@ -71,16 +71,7 @@ class CG(AbstractKrylovMethod):
 
     references: ClassVar[tuple[str, ...]] = ("10.6028/jres.049.044",)
 
-    def iterated(
-        self,
-        operator: Callable[[Vector], Vector],
-        b: Vector,
-        *,
-        precondition: Callable[[Vector], Vector],
-        inner: Inner,
-        tolerance: Array,
-        max_steps: int,
-    ) -> tuple[Vector, Array, Array]:
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
             x, r, p, rz, _, n = carry
             Ap = operator(p)
@@ -112,16 +103,7 @@ class MINRES(AbstractKrylovMethod):
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/0712047",)
 
-    def iterated(
-        self,
-        operator: Callable[[Vector], Vector],
-        b: Vector,
-        *,
-        precondition: Callable[[Vector], Vector],
-        inner: Inner,
-        tolerance: Array,
-        max_steps: int,
-    ) -> tuple[Vector, Array, Array]:
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
             x, old, v, z, w_old, w, turns, left, _, n = carry
             gamma, (c_old, c, s_old, s) = left
@@ -147,13 +129,13 @@ class MINRES(AbstractKrylovMethod):
 
         z = precondition(b)
         gamma = jnp.sqrt(inner(z, b))
-        one, none = jnp.ones_like(gamma), add_scaled(b, -1, b)
-        left = (gamma, (one, one, 0 * one, 0 * one))
-        start = (none, none, b, z, none, none, (gamma, one), left, gamma, 0)
+        unit, zero = jnp.ones_like(gamma), add_scaled(b, -1, b)
+        left = (gamma, (unit, unit, 0 * unit, 0 * unit))
+        start = (zero, zero, b, z, zero, zero, (gamma, unit), left, gamma, 0)
         # |b| in the norm that the recurrence keeps.
         scale = jnp.where(gamma > 0, gamma / vector_norm(inner, b), 1)
-        found = iterate_until(step, start, tolerance * scale, max_steps)
-        return found[0], found[-2] / scale, found[-1]
+        x, *_, residual, n = iterate_until(step, start, tolerance * scale, max_steps)
+        return x, residual / scale, n
 
 
 def _three_term_update(z, a3, w_old, a2, w, a1):
@@ -177,16 +159,7 @@ class BiCGStab(AbstractKrylovMethod):
 
     references: ClassVar[tuple[str, ...]] = ("10.1137/0913035",)
 
-    def iterated(
-        self,
-        operator: Callable[[Vector], Vector],
-        b: Vector,
-        *,
-        precondition: Callable[[Vector], Vector],
-        inner: Inner,
-        tolerance: Array,
-        max_steps: int,
-    ) -> tuple[Vector, Array, Array]:
+    def iterated(self, operator, b, *, precondition, inner, tolerance, max_steps):
         def step(carry):
             x, r, p, shadow, (rho, length), _, n = carry
             y = precondition(p)

@@ -1,15 +1,15 @@
 """Iterative refinement by the factors of a nearby system."""
 
-from typing import Any
+from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from ..._linalg import machine_epsilon, max_norm
-from ..._types import PyTree
+from ..._validation import count
 from ._dense import Dense
-from ._linear_solver import AbstractLinearSolver, Operator, Solved
+from ._linear_solver import AbstractLinearSolver
 
 
 class LaggedLU(AbstractLinearSolver):
@@ -43,34 +43,21 @@ class LaggedLU(AbstractLinearSolver):
     """
 
     linear_solver: AbstractLinearSolver = Dense()
-    refinement_steps: int = 4
+    refinement_steps: int = eqx.field(
+        default=4, converter=partial(count, "refinement_steps")
+    )
 
-    def __check_init__(self) -> None:
-        if self.refinement_steps < 1:
-            raise ValueError(
-                f"refinement_steps must be 1 or more, got {self.refinement_steps}"
-            )
-
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         if hint is not None:
             return hint
         return self.linear_solver.prepare(operator, y, transposed=transposed)
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
+    def solve(self, state, operator, b):
         return self._refined(
             lambda r: self.linear_solver.solve(state, operator, r), operator, b
         )
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
+    def solve_transpose(self, state, transposed, b):
         def solve(r):
             return self.linear_solver.solve_transpose(state, transposed, r)
 
@@ -83,7 +70,7 @@ class LaggedLU(AbstractLinearSolver):
     def _refined(self, solve, operator, b):
         def wanted(carry):
             _, last, before, size, n = carry
-            # What is left is this share of the last correction.
+            # The error left is this share of the last correction.
             return (n < self.refinement_steps) & (
                 last * last > machine_epsilon(b) * size * before
             )

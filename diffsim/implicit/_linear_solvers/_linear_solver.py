@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from ..._linalg import machine_epsilon, max_norm
 from ..._types import PyTree
+from ..._validation import instance
 
 
 #: v ↦ A v for pytrees like the unknown.
@@ -66,12 +67,10 @@ class AbstractLinearSolver(eqx.Module):
         Asked for derivatives and by `linear_solve`, where a matrix that is only nearly
         right gives an answer that is only nearly right. `operator` is as in `prepare`.
         """
-        del operator, y, transposed
         return state
 
     def reuses(self, other: "AbstractLinearSolver") -> bool:
         """Whether what `other` prepared can be the `hint` of `prepare`."""
-        del other
         return False
 
 
@@ -94,49 +93,34 @@ class ForwardAdjointSolvers(AbstractLinearSolver):
     forward: AbstractLinearSolver
     adjoint: AbstractLinearSolver
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         ahead, back = (None, None) if hint is None else hint
         return (
             self.forward.prepare(operator, y, ahead, transposed=transposed),
             self.adjoint.prepare(operator, y, back, transposed=transposed),
         )
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
+    def solve(self, state, operator, b):
         return self.forward.solve(state[0], operator, b)
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
+    def solve_transpose(self, state, transposed, b):
         return self.adjoint.solve_transpose(state[1], transposed, b)
 
-    def verify_structure(
-        self,
-        state: Any,
-        operator: Operator,
-        y: PyTree[Array],
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
+    def verify_structure(self, state, operator, y, *, transposed=False):
         return tuple(
             part.verify_structure(mine, operator, y, transposed=transposed)
             for part, mine in zip((self.forward, self.adjoint), state, strict=True)
         )
 
 
-def check_linear_solver(linear_solver: Any) -> None:
-    if not isinstance(linear_solver, AbstractLinearSolver):
-        raise ValueError(
-            "linear_solver must be one of diffsim.implicit, Dense() say, got "
-            f"{linear_solver!r:.60}; Krylov(...) takes Krylov methods, and "
-            "LineaxSolver(...) solvers of Lineax"
-        )
+def as_linear_solver(linear_solver: Any) -> AbstractLinearSolver:
+    """Refuse Krylov methods and solvers of Lineax, which are no linear solvers."""
+    return instance(
+        "linear_solver",
+        linear_solver,
+        AbstractLinearSolver,
+        "implicit.Dense(), implicit.Krylov(method) or implicit.LineaxSolver(solver)",
+    )
 
 
 def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Array:
@@ -146,7 +130,7 @@ def matrix_of(operator: Operator, y: PyTree[Array], *, transposed: bool) -> Arra
     def product(e):
         return ravel_pytree(operator(unravel(e)))[0]
 
-    # Of the type of y, inside shard_map as well.
+    # The unit vectors have the type of y, inside shard_map as well.
     eye = jnp.where(False, flat, jnp.eye(flat.size, dtype=flat.dtype))
     return jax.vmap(product, out_axes=0 if transposed else 1)(eye)
 
@@ -159,26 +143,26 @@ def unless_singular(
     *,
     transposed: bool,
 ) -> PyTree:
-    """`state`, or NaN where it does not solve for what A makes of a known vector.
+    """`state`, or NaN where A⁻¹ A v is not v for a vector v.
 
-    That is asked once for all solutions, and without a product with the transpose,
-    which reverse mode would have to keep all of A for.
+    One test serves for all solutions, without a product with the transpose, for which
+    reverse mode would have to keep all of A.
     """
     solve = linear_solver.solve_transpose if transposed else linear_solver.solve
-    known = jax.tree.map(_irregular, y)
-    b = operator(known)
+    vector = jax.tree.map(_irregular, y)
+    b = operator(vector)
     x, _ = solve(state, operator, b)
-    # What is singular is NaN already, and is for itself.
-    x = jax.tree.map(lambda a, v: jnp.where(jnp.isnan(a), v, a), x, known)
+    # Singular systems are NaN already, and leave the others alone.
+    x = jax.tree.map(lambda a, v: jnp.where(jnp.isnan(a), v, a), x, vector)
     return _where_equal(state, b, operator(x))
 
 
 def unless_irregular(
     product: Operator, state: Any, operator: Operator, y: PyTree[Array]
 ) -> PyTree:
-    """`state`, or NaN where A makes of a known vector what `product` does not."""
-    known = jax.tree.map(_irregular, y)
-    return _where_equal(state, operator(known), product(known))
+    """`state`, or NaN where A v is not `product` v for a vector v."""
+    vector = jax.tree.map(_irregular, y)
+    return _where_equal(state, operator(vector), product(vector))
 
 
 def _irregular(a: Array) -> Array:

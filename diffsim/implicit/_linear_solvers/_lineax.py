@@ -1,14 +1,10 @@
 """`LineaxSolver`: any Lineax solver, matrix-free where it is."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import lineax as lx
-from jaxtyping import Array
 
-from ..._types import PyTree
-from ._linear_solver import AbstractLinearSolver, Operator, Solved
+from ._linear_solver import AbstractLinearSolver
 
 
 class LineaxSolver(AbstractLinearSolver):
@@ -37,30 +33,20 @@ class LineaxSolver(AbstractLinearSolver):
 
     solver: lx.AbstractLinearSolver
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del operator, y, hint, transposed
+    def prepare(self, operator, y, hint=None, *, transposed=False):
+        """Nothing is prepared: each solve is by products alone."""
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del state
+    def solve(self, state, operator, b):
         shape = jax.eval_shape(lambda: b)
-        known = lx.FunctionLinearOperator(operator, shape)
+        matrix = lx.FunctionLinearOperator(operator, shape)
         # Not lineax.linear_solve, whose own derivative rule would be nested in ours.
-        x, result, stats = self.solver.compute(self.solver.init(known, {}), b, {})
+        x, result, stats = self.solver.compute(self.solver.init(matrix, {}), b, {})
         nothing = sum(jnp.sum(leaf != 0) for leaf in jax.tree.leaves(b)) == 0
-        good = result == lx.RESULTS.successful
+        is_solved = result == lx.RESULTS.successful
         x = jax.tree.map(
-            lambda a: jnp.where(nothing, 0, jnp.where(good, a, jnp.nan)), x
+            lambda a: jnp.where(nothing, 0, jnp.where(is_solved, a, jnp.nan)), x
         )
         return x, jnp.asarray(stats.get("num_steps", 1))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
+    def solve_transpose(self, state, transposed, b):
         return self.solve(state, transposed, b)

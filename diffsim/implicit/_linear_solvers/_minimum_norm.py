@@ -1,17 +1,11 @@
 """Minimum-norm solution of singular systems, by their singular values."""
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
 
 from ..._linalg import matmul
-from ..._types import PyTree
 from ._linear_solver import (
     AbstractLinearSolver,
-    Operator,
-    Solved,
     direct_solution,
     matrix_of,
 )
@@ -40,31 +34,19 @@ class MinimumNorm(AbstractLinearSolver):
 
     rtol: float | None = None
 
-    def prepare(
-        self,
-        operator: Operator,
-        y: PyTree[Array],
-        hint: Any = None,
-        *,
-        transposed: bool = False,
-    ) -> PyTree:
-        del hint
+    def prepare(self, operator, y, hint=None, *, transposed=False):
         matrix = matrix_of(operator, y, transposed=transposed)
         u, s, vt = jnp.linalg.svd(matrix, full_matrices=False)
         rtol = s.size * jnp.finfo(s.dtype).eps if self.rtol is None else self.rtol
         kept = s > rtol * s[0]
         return u, jnp.where(kept, 1 / jnp.where(kept, s, 1), 0), vt
 
-    def solve(self, state: Any, operator: Operator, b: PyTree[Array]) -> Solved:
-        del operator
+    def solve(self, state, operator, b):
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(matmul(vt.T, inverse * matmul(u.T, flat))))
 
-    def solve_transpose(
-        self, state: Any, transposed: Operator, b: PyTree[Array]
-    ) -> Solved:
-        del transposed
+    def solve_transpose(self, state, transposed, b):
         u, inverse, vt = state
         flat, unravel = ravel_pytree(b)
         return direct_solution(unravel(matmul(u, inverse * matmul(vt, flat))))
