@@ -275,13 +275,15 @@ def _judge(kind: ProblemType, equation, theta, start, y, status, solver, mode: s
             unknown = 0 if kind.objective is None else jnp.inf
             return max_norm(here) > jnp.where(jnp.isfinite(change), change, unknown)
 
-        wrong = jax.tree.leaves(jax.tree.map(is_large, beside, here))
-        wrong = is_known & jnp.any(jnp.stack(wrong))
-        wrong = (status == RESULTS.successful) & wrong
-        status = RESULTS.where(wrong, no_answer, status)
+        each = jax.tree.leaves(jax.tree.map(is_large, beside, here))
+        wrong = is_known & jnp.any(jnp.stack(each))
+        status = RESULTS.where(
+            (status == RESULTS.successful) & wrong, no_answer, status
+        )
     is_broken = ~jnp.isfinite(size)
-    is_broken = (status == RESULTS.successful) & is_broken
-    return RESULTS.where(is_broken, RESULTS.non_finite, status), size
+    return RESULTS.where(
+        (status == RESULTS.successful) & is_broken, RESULTS.non_finite, status
+    ), size
 
 
 def _hundredth(y: PyTree[Array], start: PyTree[Array]) -> PyTree[Array]:

@@ -85,9 +85,9 @@ class Tridiagonal(AbstractLinearSolver):
 
     def verify_structure(self, state, operator, y, *, transposed=False):
         bands = _transpose_bands(state, 1, 1) if transposed else state
-        below, middle, above = (bands[..., k, :] for k in range(3))
 
         def product(x):
+            below, middle, above = (bands[..., k, :] for k in range(3))
             # The corners of the bands are zero, so entries rolled around do not count.
             return middle * x + below * jnp.roll(x, 1, -1) + above * jnp.roll(x, -1, -1)
 
