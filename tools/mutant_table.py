@@ -239,7 +239,7 @@ _INTEGRATORS = (
 _NBODY = (
     Mutant(
         "kepler-jvp-without-time",
-        "diffsim/nbody/_kepler/_kepler_drift_jvp.py",
+        "diffsim/nbody/_kepler/_kepler_drift.py",
         "ds = (move.dt - g1 * dr - g2 * dsigma",
         "ds = (-g1 * dr - g2 * dsigma",
         "The anomaly of a Kepler step moves with its length.",

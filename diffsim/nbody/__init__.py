@@ -1,7 +1,6 @@
 """Point masses under gravity and other forces."""
 
-from ._bodies import Bodies, State, TestParticles
-from ._body_axes import BodyAxes
+from ._bodies import Bodies, BodyAxes, State, TestParticles
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._gauss_radau import IAS15
 from ._kepler import (
@@ -15,9 +14,8 @@ from ._megno import Megno, megno
 from ._nbody import NBody
 from ._observables import angular_momentum, distances, energy, momentum
 from ._orbital_elements import elements, nonsingular_elements
-from ._radial_velocity import radial_velocity
+from ._radial_velocity import planet_mass, radial_velocity, semi_amplitude
 from ._recommend import recommend_method
-from ._semi_amplitude import planet_mass, semi_amplitude
 from ._sky_positions import sky_positions, sky_separations
 from ._transit_times import TransitTimes, transit_times
 from ._units import G

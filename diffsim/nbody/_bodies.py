@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._extras import Variable
 from .._text_table import (
     MOST_ROWS,
     Block,
@@ -16,22 +18,20 @@ from .._text_table import (
 )
 from .._types import Numbers
 from .._validation import check_unitless
-from ._bodies_arguments import checked_masses, checked_phase
+from ..simulations import AbstractStateAxes
+from ._bodies_arguments import checked_masses, checked_names, checked_phase
 from ._bodies_from_elements import (
+    about_barycenter,
+    about_body,
     bodies_from_elements,
     groups_from_elements,
     is_grouped,
-)
-from ._kepler import Elements, NonsingularElements, Orbit
-from ._names import checked_names
-from ._rebound import check_not_softened, particles_of
-from ._reference_frames import (
-    about_barycenter,
-    about_body,
     joined_bodies,
     replaced_body,
     test_particle_state,
 )
+from ._kepler import Elements, NonsingularElements, Orbit
+from ._rebound import check_not_softened, particles_of
 
 
 class Bodies(eqx.Module):
@@ -345,3 +345,50 @@ def checked_state(state: Any) -> State:
             "trajectory is trajectory.states"
         )
     return state
+
+
+class BodyAxes(AbstractStateAxes):
+    """Axes of an N-body `State`: bodies by their names, components x, y and z.
+
+    ```python
+    axes = nbody.BodyAxes(("Sun", "Jupiter", "Saturn", "Uranus", "Neptune"))
+    trajectory = ds.simulate(problems.outer_solar_system(), [0.0, 10.0])
+    axes.select(trajectory.states, "Saturn")  # as trajectory["Saturn"]
+    axes.columns(trajectory.states).keys()
+    ```
+
+    `trajectory["Earth"]` has the states of that body; `Trajectory.to_xarray` has
+    `positions` and `velocities` along (time, body, axis), and `Trajectory.to_dataframe`
+    a row for each time and body, with columns x, y, z, vx, vy, vz.
+
+    **Arguments**
+
+    - `names`: one a body, test particles last; none numbers them in tables.
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def variables(self, states: State, leading: int = 0) -> dict[str, Variable]:
+        del leading
+        axes = "body", "axis"
+        return {
+            "positions": (axes, states.positions),
+            "velocities": (axes, states.velocities),
+        }
+
+    def coordinates(self) -> dict[str, Any]:
+        known = {"body": list(self.names)} if self.names else {}
+        return {**known, "axis": ["x", "y", "z"]}
+
+    def columns(self, states: State, leading: int = 0) -> dict[str, Variable]:
+        del leading
+        parts = {"": states.positions, "v": states.velocities}
+        return {
+            f"{prefix}{axis}": (("body",), part[..., i])
+            for prefix, part in parts.items()
+            for i, axis in enumerate("xyz")
+        }
+
+    def select(self, states: State, name: str) -> State:
+        row = self.names.index(name)
+        return jax.tree.map(lambda a: a[..., row, :], states)

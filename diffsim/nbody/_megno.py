@@ -13,8 +13,8 @@ from .._results import RESULTS
 from .._types import Numbers, PyTree
 from .._validation import as_floating, instance, is_traced
 from ..simulations import AbstractSimulation, Method, simulate
-from ._line_of_sight import any_traced
 from ._nbody import NBody
+from ._sky_positions import any_traced
 
 
 class Megno(eqx.Module):

@@ -10,24 +10,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from .._jit._dependence import depends_on_first
 from .._jit._fresh_jit import fresh_jit
+from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers, PyTree
-from .._validation import as_floating, function_of, instance
+from .._validation import array_of, as_floating, function_of, instance
 from ..simulations import AbstractSimulation, Method, Separable
-from ._bodies import Bodies, State, TestParticles
-from ._body_axes import BodyAxes
-from ._closest_pair import closest_pair
+from ._bodies import Bodies, BodyAxes, State, TestParticles
+from ._bodies_arguments import check_different
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
-from ._names import check_different
 from ._rebound import particles_of, rebound_simulation
-from ._start_check import check_apart_at_start
-from ._step_check import check_steps_by_orbits
-from ._user_forces import callable_name, reads_velocities, user_acceleration
+from ._run_checks import check_apart_at_start, check_steps_by_orbits, closest_pair
 
 
 if TYPE_CHECKING:
     import rebound
+
 
 Force = AbstractForce | Callable[..., Any]
 
@@ -321,3 +320,43 @@ def _default_method(system: NBody) -> Method:
         return adaptive_method((x, v), a, 0, 0.0)
     massive = system.bodies.masses.size
     return adaptive_method((x, v), a, massive, system.gravity.softening)
+
+
+def user_acceleration(force: Callable[..., Any], t, x, v):
+    """`force(t, state)` as a component-first array; `v` None if it depends on none."""
+    state = State(x.T, jnp.full_like(x, jnp.nan).T if v is None else v.T)
+    with explain_tracer_errors("force", force):
+        acceleration = _call(force, t, state)
+    acceleration = as_floating(
+        f"the acceleration by {callable_name(force)}", acceleration
+    )
+    array_of(f"acceleration by {callable_name(force)}", acceleration, (x.shape[1], 3))
+    return acceleration.astype(x.dtype).T
+
+
+def callable_name(force: Callable[..., Any]) -> str:
+    """Name of a force, for a sentence."""
+    return getattr(force, "__name__", type(force).__name__)
+
+
+def _call(force: Callable[..., Any], t, state):
+    try:
+        return force(t, state)
+    except AttributeError as error:
+        if not _is_a_number(getattr(error, "obj", None)):
+            raise
+        raise ValueError(
+            f"{callable_name(force)} reads .{error.name} of the time: a force takes "
+            "the time first, force(t, state)"
+        ) from error
+
+
+def _is_a_number(thing: Any) -> bool:
+    """Whether a thing is the time, also where a force was traced with another."""
+    return eqx.is_array(thing) and thing.shape == ()
+
+
+def reads_velocities(force: Callable[..., Any], x: jax.ShapeDtypeStruct) -> bool:
+    """Whether the acceleration by `force` is made of velocities."""
+    t = jax.ShapeDtypeStruct((), x.dtype)
+    return depends_on_first(lambda v, t, x: user_acceleration(force, t, x, v), x, t, x)

@@ -11,11 +11,10 @@ from .._types import Numbers
 from .._validation import is_traced
 from . import _kepler
 from ._bodies import State
-from ._bodies_from_elements import check_coordinates
+from ._bodies_from_elements import body_index, check_coordinates
 from ._kepler import Elements, NonsingularElements
 from ._nbody import NBody
 from ._observables import checked_arguments
-from ._reference_frames import body_index
 
 
 @overload

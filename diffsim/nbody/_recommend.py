@@ -8,9 +8,9 @@ import numpy as np
 from .._validation import instance, is_traced
 from ..integrators import KahanLi8
 from ..simulations import Method, Separable
-from ._closest_pair import pair_names
 from ._gauss_radau import IAS15
 from ._nbody import NBody
+from ._run_checks import pair_names
 from ._wisdom_holman import HybridWisdomHolman, WisdomHolman
 
 

@@ -11,11 +11,11 @@ from jaxtyping import Array
 
 from ..._types import PyTree
 from ..._validation import as_floating, positive
-from ._radau_interpolation import RadauInterpolation
 from ._radau_step import (
     Acceleration,
     Collocation,
     Guess,
+    RadauInterpolation,
     Span,
     advanced,
     collocate,

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from ..._primitives import custom_derivative
 from ..._types import Numbers
 from ..._validation import check_broadcast, promote_to_common_dtype
-from ._conic_checks import check_elliptic
+from ._kepler_arguments import check_elliptic
 from ._starters import correction, elliptic_starter
 from ._stumpff import series
 

@@ -19,19 +19,17 @@ from ..._validation import (
 )
 from .._forces import inverse_unit
 from ._anomalies import eccentric_of_true, mean_anomaly, true_anomaly
-from ._conic_checks import (
+from ._kepler_arguments import (
+    GM_HINT,
     check_all_finite,
     check_apart,
     check_bound,
     check_conic,
     check_curved,
-    check_reached,
-    leaves_of,
-)
-from ._kepler_arguments import (
-    GM_HINT,
     check_inclination,
     check_named,
+    check_reached,
+    leaves_of,
     phase,
     warn_of_degrees,
 )

@@ -5,9 +5,11 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
+from .._results import should_return_nan
 from .._validation import is_traced
-from ..simulations import Method, Separable
+from ..simulations import AbstractSplittingSolver, Method, Separable
 from ._wisdom_holman import HybridWisdomHolman
 from ._wisdom_holman._kepler_splitting import AbstractKeplerSplitting, check_bodies
 
@@ -144,3 +146,67 @@ def _invariants(q: np.ndarray, w: np.ndarray, gm: np.ndarray) -> tuple[np.ndarra
 def _positive(times: np.ndarray) -> np.ndarray:
     # Anything but a number is no orbit to warn of.
     return np.where(times > 0, times, np.inf)
+
+
+def check_apart_at_start(system: Any, method: Method):
+    """Refuse bodies in one place where a splitting would let them drift apart.
+
+    It never sees the force between them, which is infinite. All other solvers do, and
+    their run fails, as does that of bodies which stay together.
+    """
+    splits = isinstance(method.solver, AbstractSplittingSolver)
+    if not splits or system.gravity is None or should_return_nan(None):
+        return
+    start = system.initial_state()
+    if any(map(is_traced, jax.tree.leaves((start, system.gravity)))):
+        return
+    if np.any(np.asarray(system.gravity.softening)):
+        return
+    x, v = (np.asarray(a).T for a in start)
+    # Neighbors in order of their coordinates, bodies of one place by their number.
+    order = np.lexsort(x.T)
+    first, second = order[:-1], order[1:]
+    together = np.all(x[first] == x[second], 1) & np.any(v[first] != v[second], 1)
+    # Test particles do not meet each other.
+    pairs = np.flatnonzero(together & (first < system.bodies.masses.size))
+    if pairs.size:
+        j, i = int(first[pairs[0]]), int(second[pairs[0]])
+        raise ValueError(
+            f"positions must differ, got {pair_names(system, j, i)} in one place at "
+            "t0, where their attraction is infinite; move one of them, or give "
+            "Gravity(softening=...)"
+        )
+
+
+def closest_pair(system: Any, t: Any, y: tuple[Array, Array]) -> str | None:
+    """Name the closest two bodies of the state `y` at `t`, None of fewer than two.
+
+    At least one of them attracts: test particles do not meet each other.
+    """
+    x = np.asarray(y[0], float).T
+    pairs = [
+        (*_nearest(x, j), j) for j in range(system.bodies.masses.size) if j + 1 < len(x)
+    ]
+    if not pairs:
+        return None
+    distance, i, j = min(pairs)
+    begin = np.asarray(system.initial_state()[0], float).T
+    separation = np.linalg.norm(begin[i] - begin[j])
+    return (
+        f"The closest two, {pair_names(system, j, i)}, were {distance:.3g} apart at "
+        f"t = {float(t):.6g}, and {separation:.3g} at t0."
+    )
+
+
+def _nearest(x: np.ndarray, j: int) -> tuple[float, int]:
+    """The distance and the number of the nearest body after j."""
+    # A row at a time: of 10⁴ bodies all at once would be a gigabyte.
+    distances = np.linalg.norm(x[j + 1 :] - x[j], axis=1)
+    i = int(np.argmin(distances))
+    return float(distances[i]), j + 1 + i
+
+
+def pair_names(system: Any, j: int, i: int) -> str:
+    """The names of two bodies, or their numbers."""
+    names = system.body_names
+    return f"bodies {j} and {i}" if names is None else f"{names[j]} and {names[i]}"
