@@ -201,7 +201,7 @@ def information():
             ("G", lambda m: nbody.Gravity(np.ma.masked)),
             ("semi_major_axis", lambda m: nbody.Elements(semi_major_axis=m)),
             ("h", lambda m: nbody.NonsingularElements(semi_major_axis=1.0, h=m)),
-            ("x", lambda m: nbody.elements(masked(PLACES), SPEEDS, 1.0)),
+            ("x", lambda m: nbody.Elements.from_state(masked(PLACES), SPEEDS, 1.0)),
             ("sigma", Gaussian),
             ("scale", lambda m: Free(scale=m)),
             ("bounds", lambda m: Free(bounds=(np.ma.masked, 1.0))),

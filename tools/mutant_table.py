@@ -309,8 +309,8 @@ _NBODY = (
     Mutant(
         "softening-error-names-g",
         "diffsim/nbody/_forces/_gravity.py",
-        'finite("softening", self.softening)',
-        'finite("G", self.softening)',
+        'finite("softening", array_of(',
+        'finite("G", array_of(',
         "An error names the argument that is wrong.",
         "tests/nbody/test_usage_errors.py",
     ),

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -17,21 +18,17 @@ from .._text_table import (
     text_representation,
 )
 from .._types import Numbers
-from .._validation import check_unitless
+from .._validation import as_floating, check_unitless
 from ..simulations import AbstractStateAxes
-from ._bodies_arguments import checked_masses, checked_names, checked_phase
+from ._bodies_arguments import as_masses, as_names, as_phase, body_index
 from ._bodies_from_elements import (
-    about_barycenter,
-    about_body,
+    barycenter,
     bodies_from_elements,
     groups_from_elements,
     is_grouped,
-    joined_bodies,
-    replaced_body,
-    test_particle_state,
 )
 from ._kepler import Elements, NonsingularElements, Orbit
-from ._rebound import check_not_softened, particles_of
+from ._rebound import particles_of
 
 
 class Bodies(eqx.Module):
@@ -77,11 +74,9 @@ class Bodies(eqx.Module):
         *,
         names: Sequence[Any] | None = None,
     ):
-        self.masses = masses = checked_masses(masses)
-        self.positions, self.velocities = checked_phase(
-            positions, velocities, masses.size
-        )
-        self.names = checked_names(names, masses.size)
+        self.masses = masses = as_masses(masses)
+        self.positions, self.velocities = as_phase(positions, velocities, masses.size)
+        self.names = as_names(names, masses.size)
 
     @classmethod
     def from_elements(
@@ -129,8 +124,8 @@ class Bodies(eqx.Module):
         if not is_grouped(masses):
             return cls(*bodies_from_elements(masses, elements, **how), names=names)
         entries: Any = masses
-        *found, names = groups_from_elements(entries, elements, names=names, **how)
-        return cls(*found, names=names)
+        *parts, names = groups_from_elements(entries, elements, names=names, **how)
+        return cls(*parts, names=names)
 
     @classmethod
     def from_rebound(cls, simulation: Any) -> "Bodies":
@@ -142,8 +137,7 @@ class Bodies(eqx.Module):
         **Raises:** `ValueError` for what bodies would not feel as particles do:
         softening, and all that `NBody.from_rebound` refuses.
         """
-        check_not_softened(simulation)
-        masses, positions, velocities, names = particles_of(simulation)
+        masses, positions, velocities, names = particles_of(simulation, softened=False)
         return cls(masses, positions, velocities, names=names)
 
     @classmethod
@@ -157,7 +151,7 @@ class Bodies(eqx.Module):
         - `G`: divides `GM` into masses; your units.
         - `names`: the column of names; it may be missing.
 
-        **Raises:** `ValueError` naming the column that is missing.
+        **Raises:** `KeyError` naming the column that is missing.
         """
         masses, positions, velocities, labels = _columns_of(table, G=G, names=names)
         return cls(masses, positions, velocities, names=labels)
@@ -167,7 +161,9 @@ class Bodies(eqx.Module):
 
         **Raises:** `ValueError` for bodies that have no mass at all.
         """
-        return type(self)(*about_barycenter(self), names=self.names)
+        m, x, v = self.masses, self.positions, self.velocities
+        x, v = x - barycenter(m, x), v - barycenter(m, v)
+        return type(self)(m, x, v, names=self.names)
 
     def relative_to(self, body: str | int) -> "Bodies":
         """The same bodies about one of them, which is at rest in the origin.
@@ -176,7 +172,9 @@ class Bodies(eqx.Module):
 
         **Arguments:** `body`, its name or its index.
         """
-        return type(self)(*about_body(self, body), names=self.names)
+        row = body_index("body", body, self.names, self.masses.size)
+        x, v = self.positions, self.velocities
+        return type(self)(self.masses, x - x[row], v - v[row], names=self.names)
 
     def join(self, other: "Bodies", *, about: str | int | None = None) -> "Bodies":
         """These bodies and then `other`, in the frame of these.
@@ -193,8 +191,16 @@ class Bodies(eqx.Module):
 
         **Raises:** `ValueError` for names on one side only, or twice.
         """
-        *found, names = joined_bodies(self, other, about)
-        return type(self)(*found, names=names)
+        x, v = other.positions, other.velocities
+        if about is not None:
+            row = body_index("about", about, self.names, self.masses.size)
+            x, v = x + self.positions[row], v + self.velocities[row]
+        return type(self)(
+            jnp.concatenate([self.masses, other.masses]),
+            jnp.concatenate([self.positions, x]),
+            jnp.concatenate([self.velocities, v]),
+            names=_joined_names(self.names, other.names),
+        )
 
     def replace(self, body: str | int, group: "Bodies") -> "Bodies":
         """These with a group for one body, its barycenter where that body was.
@@ -206,8 +212,18 @@ class Bodies(eqx.Module):
 
         **Raises:** `ValueError` for names on one side only, or twice.
         """
-        *found, names = replaced_body(self, body, group)
-        return type(self)(*found, names=names)
+        row = body_index("body", body, self.names, self.masses.size)
+        group = group.barycentric()
+        names = self.names and self.names[:row] + self.names[row + 1 :]
+        parts = (
+            (self.masses, group.masses),
+            (self.positions, group.positions + self.positions[row]),
+            (self.velocities, group.velocities + self.velocities[row]),
+        )
+        return type(self)(
+            *(jnp.concatenate([a[:row], b, a[row + 1 :]]) for a, b in parts),
+            names=_joined_names(names, group.names, row),
+        )
 
     def __repr__(self) -> str:
         return text_representation(self, _description)
@@ -261,8 +277,8 @@ class TestParticles(eqx.Module):
         *,
         names: Sequence[Any] | None = None,
     ):
-        self.positions, self.velocities = checked_phase(positions, velocities, None)
-        self.names = checked_names(names, self.positions.shape[0])
+        self.positions, self.velocities = as_phase(positions, velocities, None)
+        self.names = as_names(names, self.positions.shape[0])
 
     @classmethod
     def from_elements(
@@ -295,33 +311,49 @@ class TestParticles(eqx.Module):
 
         **Raises:** `ValueError` for a body that is not there.
         """
-        state = test_particle_state(bodies, elements, G, primary)
-        return cls(*state, names=names)
+        m, x, v = bodies.masses, bodies.positions, bodies.velocities
+        if primary is None:
+            mass, origin = jnp.sum(m), (barycenter(m, x), barycenter(m, v))
+        else:
+            row = body_index("primary", primary, bodies.names, m.size)
+            mass, origin = m[row], (x[row], v[row])
+        relative = elements.state(as_floating("G", G) * mass)
+        x, v = (a + start for a, start in zip(relative, origin, strict=True))
+        return cls(x, v, names=names)
+
+
+def _joined_names(
+    first: tuple[str, ...] | None,
+    second: tuple[str, ...] | None,
+    row: int | None = None,
+) -> tuple[str, ...] | None:
+    """Names with others from `row` on, behind them by default."""
+    if first is None and second is None:
+        return None
+    if first is None or second is None:
+        raise ValueError(
+            "names must be on both sides or on neither, got them on one: name the "
+            "others too, Bodies(..., names=[...])"
+        )
+    row = len(first) if row is None else row
+    return first[:row] + second + first[row:]
 
 
 def _columns_of(table: Any, *, G: float, names: str):
     """Masses, positions, velocities and names from named columns."""
-    columns = {str(key).strip().lower(): key for key in _keys(table)}
+    keys = table.keys() if hasattr(table, "keys") else getattr(table, "columns", ())
+    columns = {str(key).strip().lower(): str(key) for key in keys}
 
     def column(name):
-        if name.lower() not in columns:
-            raise ValueError(
-                f"table has no column {name}; it has {', '.join(_keys(table))}"
-            )
-        found = table[columns[name.lower()]]
-        check_unitless(name, found)
-        return np.atleast_1d(np.asarray(found))
+        values = table[columns[name.lower()]]
+        check_unitless(name, values)
+        return np.atleast_1d(np.asarray(values))
 
     mass = column("mass") if "mass" in columns else column("GM") / G
     positions = np.stack([column(c) for c in "XYZ"], axis=-1)
     velocities = np.stack([column(c) for c in ("VX", "VY", "VZ")], axis=-1)
     labels = column(names).tolist() if names.lower() in columns else None
     return mass, positions, velocities, labels
-
-
-def _keys(table: Any) -> list[str]:
-    keys = table.keys() if hasattr(table, "keys") else getattr(table, "columns", ())
-    return [str(key) for key in keys]
 
 
 class State(eqx.Module):
@@ -335,16 +367,6 @@ class State(eqx.Module):
 
     positions: Float[Array, "*time body 3"]
     velocities: Float[Array, "*time body 3"]
-
-
-def checked_state(state: Any) -> State:
-    """`state`; raises for anything else, a trajectory for instance."""
-    if not isinstance(state, State):
-        raise ValueError(
-            f"state must be an nbody.State, got a {type(state).__name__}; that of a "
-            "trajectory is trajectory.states"
-        )
-    return state
 
 
 class BodyAxes(AbstractStateAxes):

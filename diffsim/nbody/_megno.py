@@ -11,10 +11,10 @@ from jaxtyping import Array, Float
 
 from .._results import RESULTS
 from .._types import Numbers, PyTree
-from .._validation import as_floating, instance, is_traced
+from .._validation import array_of, instance, is_traced
 from ..simulations import AbstractSimulation, Method, simulate
+from ._bodies_arguments import any_traced
 from ._nbody import NBody
-from ._sky_positions import any_traced
 
 
 class Megno(eqx.Module):
@@ -100,7 +100,13 @@ def megno(
     """
     instance("simulation", simulation, NBody, "nbody.NBody(bodies)")
     start = _tangent(simulation, tangent, seed)
-    _check_after(simulation, times)
+    if not any_traced(times, t0 := simulation.t0):
+        first = float(np.min(np.asarray(times, float), initial=np.inf))
+        if first <= float(t0):
+            raise ValueError(
+                f"times must lie after t0 = {float(t0):.10g}, where the tangent has "
+                f"not grown yet, got {first:.10g}"
+            )
     varied = _Variations(system=simulation, tangent=start, t0=simulation.t0)
     run = simulate(varied, times, method, throw=throw)
     values, growth, elapsed = run.states
@@ -185,31 +191,15 @@ def _tangent(simulation: NBody, tangent: Any, seed: int) -> tuple[Array, Array]:
         rng = np.random.default_rng(seed)
         parts = [jnp.asarray(rng.normal(size=x.shape), x.dtype) for _ in range(2)]
     else:
-        given = tangent if isinstance(tangent, tuple | list) else ()
-        parts = [as_floating("tangent", a) for a in given]
-        want = (x.shape[1], 3)
-        if [a.shape for a in parts] != [want, want]:
-            raise ValueError(
-                f"tangent must be a pair of positions and velocities of shape {want}, "
-                f"got {[a.shape for a in parts] or type(tangent).__name__}"
-            )
-        parts = [a.T.astype(x.dtype) for a in parts]
+        positions, velocities = instance(
+            "tangent", tangent, (tuple, list), "(positions, velocities)"
+        )
+        parts = [
+            array_of("tangent", part, (x.shape[1], 3)).T.astype(x.dtype)
+            for part in (positions, velocities)
+        ]
     size = jnp.sqrt(sum(jnp.sum(a * a) for a in parts))
     if not is_traced(size) and not float(size) > 0:
         raise ValueError("tangent must not be zero; None draws one")
     first, second = (a / size for a in parts)
     return first, second
-
-
-def _check_after(simulation: NBody, times: Any):
-    if any_traced(times, simulation.t0):
-        return
-    try:
-        first = float(np.min(np.asarray(times, float)))
-    except (TypeError, ValueError):
-        return  # no times at all: `simulate` says why
-    if np.isfinite(first) and first <= float(simulation.t0):
-        raise ValueError(
-            f"times must lie after t0 = {float(simulation.t0):.10g}, where the tangent "
-            f"has not grown yet, got {first:.10g}"
-        )

@@ -14,10 +14,10 @@ from .._jit._dependence import depends_on_first
 from .._jit._fresh_jit import fresh_jit
 from .._tracer_errors import explain_tracer_errors
 from .._types import Numbers, PyTree
-from .._validation import array_of, as_floating, function_of, instance
+from .._validation import array_of, as_floating, count, function_of, instance
 from ..simulations import AbstractSimulation, Method, Separable
 from ._bodies import Bodies, BodyAxes, State, TestParticles
-from ._bodies_arguments import check_different
+from ._bodies_arguments import as_names
 from ._default_method import adaptive_method
 from ._forces import AbstractForce, Gravity, PostNewtonian
 from ._rebound import particles_of, rebound_simulation
@@ -83,16 +83,15 @@ class NBody(AbstractSimulation):
         t0: float | Numbers = 0.0,
         gravity: bool = True,
     ):
-        if not isinstance(bodies, Bodies):
-            kind = type(bodies).__name__
-            raise ValueError(f"bodies must be nbody.Bodies(...), got a {kind}")
-        if bodies.masses.size == 0:
-            raise ValueError("bodies must hold at least one, got none")
-        self.bodies = bodies
-        self.forces = _checked_forces(forces)
-        _check_meant(self.forces, forces, gravity=gravity)
-        _check_primary(self.forces, bodies)
-        _check_test_particles(test_particles, bodies)
+        example = "nbody.Bodies(masses, positions, velocities)"
+        self.bodies = instance("bodies", bodies, Bodies, example)
+        count("the number of bodies", bodies.masses.size)
+        self.forces = _as_forces(forces, bodies.masses.size, gravity=gravity)
+        if test_particles is not None:
+            example = "nbody.TestParticles(positions, velocities)"
+            instance("test_particles", test_particles, TestParticles, example)
+            names = (bodies.names or ()) + (test_particles.names or ())
+            as_names(names, len(names))
         self.test_particles = test_particles
         self.t0 = float(t0) if isinstance(t0, float | int) else as_floating("t0", t0)
 
@@ -211,7 +210,12 @@ class TotalAcceleration(eqx.Module):
     def __call__(self, t, x, v=None):
         """Sum of all accelerations, component first; `v` None if nothing reads it."""
         gm = self.gm.astype(x.dtype)
-        return sum(_acceleration_by(force, t, x, v, gm) for force in self.forces)
+        return sum(
+            force.acceleration(t, x, v, gm)
+            if isinstance(force, AbstractForce)
+            else user_acceleration(force, t, x, v)
+            for force in self.forces
+        )
 
 
 class _VectorField(eqx.Module):
@@ -233,83 +237,40 @@ def _drift(t, v, args):
     return v
 
 
-def _acceleration_by(force, t, x, v, gm):
-    if isinstance(force, AbstractForce):
-        return force.acceleration(t, x, v, gm)
-    return user_acceleration(force, t, x, v)
-
-
-def _is_velocity_dependent(force, x) -> bool:
-    if isinstance(force, AbstractForce):
-        return force.velocity_dependent
-    return reads_velocities(force, x)
-
-
-def _checked_forces(forces: Any) -> tuple[Force, ...]:
+def _as_forces(forces: Any, bodies: int, *, gravity: bool) -> tuple[Force, ...]:
     if forces is None:
-        return (Gravity(),)
+        forces = (Gravity(),)
     forces = tuple(forces) if isinstance(forces, Sequence) else (forces,)
-    if not forces:
-        raise ValueError("forces must not be empty; None is Gravity() with G = 1")
+    count("the number of forces", len(forces), hint="None is Gravity() with G = 1")
     for force in forces:
         if isinstance(force, type):
-            name = force.__name__
-            raise ValueError(
-                f"forces must hold objects, got the class {name}: {name}()"
-            )
-        if not callable(force) and not isinstance(force, AbstractForce):
-            raise ValueError(
-                f"forces must be callables force(t, state), got {type(force).__name__}"
-            )
-        if not isinstance(force, AbstractForce):
+            instance("forces", force, AbstractForce, "nbody.Gravity()")
+        elif not isinstance(force, AbstractForce):
             function_of(callable_name(force), force, ("t", "state"))
-    count = sum(isinstance(force, Gravity) for force in forces)
-    if count > 1:
-        raise ValueError(f"forces must hold at most one Gravity, got {count}")
-    if count == 0 and any(isinstance(force, PostNewtonian) for force in forces):
+    held = sum(isinstance(force, Gravity) for force in forces)
+    relativistic = [force for force in forces if isinstance(force, PostNewtonian)]
+    if held > 1 or (relativistic and not held):
         raise ValueError(
-            "PostNewtonian corrects Gravity and takes G from it; add Gravity to forces"
+            f"forces must hold one Gravity, got {held}: PostNewtonian corrects it"
         )
-    return forces
-
-
-def _check_meant(forces: tuple[Force, ...], given: Any, *, gravity: bool):
-    """Warns of forces that leave gravity out, unless they say that they do."""
-    held = any(isinstance(force, Gravity) for force in forces)
-    if not gravity and held:
-        which = "None, which is Gravity()" if given is None else "Gravity among them"
-        raise ValueError(f"gravity=False contradicts forces, which are {which}")
+    for force in relativistic:
+        # JAX would take the last body for an index beyond it.
+        if force.primary is not None and force.primary >= bodies:
+            raise ValueError(
+                f"PostNewtonian has primary={force.primary}, and there are {bodies} "
+                "bodies, counted from 0; take one of those, or None for all pairs"
+            )
+    if held and not gravity:
+        raise ValueError("gravity=False contradicts forces, which are or hold Gravity")
     if gravity and not held:
-        names = [getattr(f, "__name__", type(f).__name__) for f in forces]
-        listed = ", ".join(names)
+        listed = ", ".join(callable_name(force) for force in forces)
         warnings.warn(
-            f"forces are {listed} alone, so the bodies do not attract each other: "
-            f"give (nbody.Gravity(), {listed}), or NBody(..., gravity=False) if that "
-            "is meant",
+            f"forces are {listed} alone, so the bodies do not attract each other: add "
+            "nbody.Gravity(), or say NBody(..., gravity=False)",
             # this function, __init__, Equinox's constructor, the caller
             stacklevel=4,
         )
-
-
-def _check_test_particles(test_particles: Any, bodies: Bodies):
-    if test_particles is None:
-        return
-    example = "nbody.TestParticles(positions, velocities)"
-    instance("test_particles", test_particles, TestParticles, example)
-    names = (bodies.names or ()) + (test_particles.names or ())
-    check_different(names, " of bodies and test particles")
-
-
-def _check_primary(forces: tuple[Force, ...], bodies: Bodies):
-    count = bodies.masses.size
-    for force in forces:
-        primary = force.primary if isinstance(force, PostNewtonian) else None
-        # JAX would take the last body for an index beyond it.
-        if primary is not None and primary >= count:
-            raise ValueError(
-                f"PostNewtonian has primary={primary}, and there are {count} bodies, "
-                "counted from 0; take one of those, or None for all pairs"
-            )
+    return forces
 
 
 @fresh_jit
@@ -325,25 +286,19 @@ def _default_method(system: NBody) -> Method:
 def user_acceleration(force: Callable[..., Any], t, x, v):
     """`force(t, state)` as a component-first array; `v` None if it depends on none."""
     state = State(x.T, jnp.full_like(x, jnp.nan).T if v is None else v.T)
+    name = f"the acceleration by {callable_name(force)}"
     with explain_tracer_errors("force", force):
         acceleration = _call(force, t, state)
-    acceleration = as_floating(
-        f"the acceleration by {callable_name(force)}", acceleration
-    )
-    array_of(f"acceleration by {callable_name(force)}", acceleration, (x.shape[1], 3))
-    return acceleration.astype(x.dtype).T
-
-
-def callable_name(force: Callable[..., Any]) -> str:
-    """Name of a force, for a sentence."""
-    return getattr(force, "__name__", type(force).__name__)
+    return array_of(name, acceleration, (x.shape[1], 3)).astype(x.dtype).T
 
 
 def _call(force: Callable[..., Any], t, state):
     try:
         return force(t, state)
     except AttributeError as error:
-        if not _is_a_number(getattr(error, "obj", None)):
+        # The time is a number, also where a force was traced with another.
+        taken: Any = getattr(error, "obj", None)
+        if not eqx.is_array(taken) or taken.shape != ():
             raise
         raise ValueError(
             f"{callable_name(force)} reads .{error.name} of the time: a force takes "
@@ -351,12 +306,13 @@ def _call(force: Callable[..., Any], t, state):
         ) from error
 
 
-def _is_a_number(thing: Any) -> bool:
-    """Whether a thing is the time, also where a force was traced with another."""
-    return eqx.is_array(thing) and thing.shape == ()
+def callable_name(force: Any) -> str:
+    """Name of a force, for a sentence."""
+    return getattr(force, "__name__", type(force).__name__)
 
 
-def reads_velocities(force: Callable[..., Any], x: jax.ShapeDtypeStruct) -> bool:
-    """Whether the acceleration by `force` is made of velocities."""
+def _is_velocity_dependent(force: Force, x: jax.ShapeDtypeStruct) -> bool:
+    if isinstance(force, AbstractForce):
+        return force.velocity_dependent
     t = jax.ShapeDtypeStruct((), x.dtype)
     return depends_on_first(lambda v, t, x: user_acceleration(force, t, x, v), x, t, x)

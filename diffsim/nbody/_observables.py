@@ -5,7 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._bodies import State, checked_state
+from .._validation import instance
+from ._bodies import State
 from ._forces import inverse_unit
 from ._nbody import NBody
 
@@ -34,7 +35,7 @@ def energy(simulation: Any, state: Any) -> Float[Array, "*time"]:
     in it (convenience). All pairs are formed at once, O(time × body²) memory
     (convenience).
     """
-    state = checked_arguments("energy", simulation, state)
+    state = checked_arguments(simulation, state)
     masses = simulation.bodies.masses
     n = masses.size
     x, v = state.positions[..., :n, :], state.velocities[..., :n, :]
@@ -67,7 +68,7 @@ def momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
     - `state`: one state, or states with a leading time axis; test particles weigh
         nothing.
     """
-    state = checked_arguments("momentum", simulation, state)
+    state = checked_arguments(simulation, state)
     masses = simulation.bodies.masses
     return jnp.sum(masses[:, None] * state.velocities[..., : masses.size, :], -2)
 
@@ -89,7 +90,7 @@ def angular_momentum(simulation: Any, state: Any) -> Float[Array, "*time 3"]:
 
     **Returns:** shape (time, 3) or (3,).
     """
-    state = checked_arguments("angular_momentum", simulation, state)
+    state = checked_arguments(simulation, state)
     masses = simulation.bodies.masses
     x = state.positions[..., : masses.size, :]
     v = state.velocities[..., : masses.size, :]
@@ -112,30 +113,24 @@ def distances(state: Any) -> Float[Array, "*time body body"]:
     **Limits:** the derivative of the distance of coincident bodies is undefined
     (mathematics); on the diagonal it is zero.
     """
-    x = checked_state(state).positions
+    x = instance("state", state, State, "trajectory.states").positions
     s = inverse_unit(x)
     d = s * (x[..., None, :, :] - x[..., :, None, :])
     eye = jnp.eye(x.shape[-2], dtype=x.dtype)
     return jnp.sqrt(jnp.sum(d * d, -1) + eye) * (1 - eye) / s
 
 
-def checked_arguments(function: str, simulation: Any, state: Any) -> State:
-    """`state`; raises for anything else, and for anything but a system beside it."""
-    if not isinstance(simulation, NBody):
-        raise ValueError(
-            f"simulation must be an nbody.NBody, got a {type(simulation).__name__}; "
-            f"write nbody.{function}(system, trajectory.states)"
-        )
-    state = checked_state(state)
+def checked_arguments(simulation: Any, state: Any) -> State:
+    """`state`, which has rows for the bodies of the system."""
+    instance("simulation", simulation, NBody, "nbody.NBody(bodies), before the states")
+    instance("state", state, State, "trajectory.states")
     massive, test_particles = simulation.bodies.masses.size, simulation.test_particles
     light = 0 if test_particles is None else len(test_particles.positions)
-    for name in ("positions", "velocities"):
-        shape = jnp.shape(getattr(state, name))
-        # States of the bodies alone are as good.
-        if len(shape) < 2 or shape[-2] not in (massive, massive + light):
-            more = f" and {light} test particles" if light else ""
-            raise ValueError(
-                f"state must have rows of the {massive} bodies{more} of the system, "
-                f"got {name} of shape {shape}; take the states of a run of this system"
-            )
+    # States of the bodies alone will do, too.
+    if jnp.shape(state.positions)[-2:-1] not in ((massive,), (massive + light,)):
+        raise ValueError(
+            f"state must have rows of the {massive} bodies and {light} test particles "
+            f"of the system, got positions of shape {jnp.shape(state.positions)}; take "
+            "the states of a run of this system"
+        )
     return state

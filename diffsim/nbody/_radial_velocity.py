@@ -1,4 +1,7 @@
-"""`radial_velocity`, its semi-amplitude, and the mass of the planet behind it."""
+"""`radial_velocity`, its semi-amplitude, and the mass of the planet behind it.
+
+Without light travel time, which `transit_times(c=...)` has: `_transits.py`.
+"""
 
 import math
 from typing import Any
@@ -14,11 +17,13 @@ from .._validation import (
     check_broadcast,
     finite,
     is_traced,
+    not_negative,
     positive,
     promote_to_common_dtype,
 )
+from ._bodies_arguments import body_number
 from ._observables import checked_arguments
-from ._sky_positions import OBSERVER, body_number, toward_observer
+from ._sky_positions import OBSERVER, toward_observer
 
 
 def radial_velocity(
@@ -57,7 +62,7 @@ def radial_velocity(
     **Limits:** of the frame of the system: a moving barycenter adds its own. Neither
     light travel time nor relativistic shifts are in it (convenience).
     """
-    state = checked_arguments("radial_velocity", simulation, state)
+    state = checked_arguments(simulation, state)
     number = body_number(simulation, body, "body")
     v = jnp.asarray(state.velocities)[..., number, :]
     return -jnp.sum(v * toward_observer(observer, v.dtype), axis=-1)
@@ -146,50 +151,35 @@ def planet_mass(
     **Raises:** `ValueError` for a period or a mass of the star that is not positive,
         an e outside [0, 1), numbers that are not finite, and i = 0.
     """
-    _check_seen(inclination)
-    K, scale, star = _scaled(
-        star_mass, period, eccentricity, inclination, G, semi_amplitude=semi_amplitude
-    )
-    return star * custom_derivative(_found, _tangent, K * scale)[0]
-
-
-def _scaled(star_mass, period, eccentricity, inclination, G, **last):
-    """The last argument, m/M / (K (1 + m/M)^(2/3)) at given elements, and M."""
-    given = {"star_mass": star_mass, "period": period, "eccentricity": eccentricity}
-    given |= {"inclination": inclination, "G": G, **last}
-    star, P, e, i, G, other = arrays = promote_to_common_dtype(**given)
-    check_broadcast(**{k: a.shape for k, a in zip(given, arrays, strict=True)})
-    positive("star_mass", star)
-    positive("period", P)
-    _check_bound(e)
-    for name, value in zip(given, arrays, strict=True):
-        finite(name, value)
-    speed = jnp.cbrt(2 * math.pi * (G * star / P))
-    return other, jnp.sqrt(1 - e * e) / (speed * jnp.sin(i)), star
-
-
-def _check_bound(e: Array):
-    if is_traced(e):
-        return
-    known = np.ravel(e)
-    unbound = known[(known < 0) | (known >= 1)]
-    if unbound.size:
-        raise ValueError(
-            f"eccentricity must be from 0 to below 1, got {unbound[0]:g}: a period is "
-            "of bound orbits"
-        )
-
-
-def _check_seen(inclination: Numbers):
     if not is_traced(inclination) and np.any(np.equal(inclination, 0)):
         raise ValueError(
             "inclination must not be 0, where the orbit is face-on and moves the star "
             "across the line of sight alone; edge-on is numpy.pi / 2"
         )
+    K, scale, star = _scaled(
+        star_mass, period, eccentricity, inclination, G, semi_amplitude=semi_amplitude
+    )
+    return star * custom_derivative(_mass_ratio, _tangent, K * scale)[0]
+
+
+def _scaled(star_mass, period, eccentricity, inclination, G, **last):
+    """The last argument, m/M / (K (1 + m/M)^(2/3)) at given elements, and M."""
+    values = {"star_mass": star_mass, "period": period, "eccentricity": eccentricity}
+    values |= {"inclination": inclination, "G": G, **last}
+    star, P, e, i, G, other = arrays = promote_to_common_dtype(**values)
+    check_broadcast(**{k: a.shape for k, a in zip(values, arrays, strict=True)})
+    positive("star_mass", star)
+    positive("period", P)
+    not_negative("eccentricity", e)
+    positive("1 - eccentricity", 1 - e, "a period is of bound orbits")
+    for name, value in zip(values, arrays, strict=True):
+        finite(name, value)
+    speed = jnp.cbrt(2 * math.pi * (G * star / P))
+    return other, jnp.sqrt(1 - e * e) / (speed * jnp.sin(i)), star
 
 
 @jax.jit
-def _found(s):
+def _mass_ratio(s):
     """The y of y = s (1 + y)^(2/3), odd neither in s nor in y."""
     y = s * (1 + jnp.abs(s)) ** 2
     for _ in range(_ITERATIONS):

@@ -2,15 +2,15 @@
 
 from typing import Any, NamedTuple
 
-import diffrax
 import numpy as np
 
-from .._validation import instance, is_traced
+from .._validation import check_known, instance
 from ..integrators import KahanLi8
 from ..simulations import Method, Separable
+from ._bodies_arguments import pair_names
 from ._gauss_radau import IAS15
 from ._nbody import NBody
-from ._run_checks import pair_names
+from ._run_checks import PairOrbits, pair_orbits
 from ._wisdom_holman import HybridWisdomHolman, WisdomHolman
 
 
@@ -64,26 +64,36 @@ def recommend_method(system: Any) -> Method:
     (convenience).
     """
     instance("system", system, NBody, "nbody.NBody(bodies)")
-    if is_traced(system.bodies.positions) or is_traced(system.bodies.masses):
-        raise ValueError(
-            "recommend_method needs concrete bodies, and these are traced: call it "
-            "outside jit, grad and fit, and hand its method over"
-        )
+    check_known("system", system)
     if not isinstance(system.terms(), Separable):
         return _adaptive("forces depend on velocity")
-    found = _shortest_orbit(system)
-    if found is None:
+    shortest = _shortest_orbit(system)
+    if shortest is None:
         return _adaptive("no two bodies are bound to each other")
-    time, eccentricity, pair = found
+    turn, eccentricity, pair = shortest
     if eccentricity > _ECCENTRIC:
         return _adaptive(
             f"the orbit of {pair} has an eccentricity of {eccentricity:.2g}"
         )
-    solver, why = _solver(system)
+    planets = _planets(system)
+    near = np.inf if planets is None else _nearest(planets)
+    if planets is None:
+        solver: Any = KahanLi8()
+        why = "the first body is not the center of all; no close encounters"
+    elif near < _APART:
+        solver = HybridWisdomHolman(corrector=17)
+        why = f"orbits about the center come within {near:.2g} mutual Hill radii"
+    else:
+        why = "orbits about a center that stay apart; no close encounters"
+        ordered = np.all(np.diff(planets.orbits.distance) > 0)
+        choice = {"kernel": "lazy"} if ordered else {"coordinates": "whds"}
+        solver = WisdomHolman(corrector=17, **choice)
     steps = _STEPS[type(solver)]
-    step = _rounded_down(time / steps)
+    # Two digits of it: a step that one can write down.
+    unit = 10.0 ** (np.floor(np.log10(turn / steps)) - 1)
+    step = float(np.floor(turn / steps / unit) * unit)
     print(
-        f"{type(solver).__name__} at step {step:g}, {steps} in the {time:.4g} in which "
+        f"{type(solver).__name__} at step {step:g}, {steps} in the {turn:.4g} in which "
         f"{pair} turn at pericenter: {why}"
     )
     return Method(solver, step=step)
@@ -96,31 +106,24 @@ def _adaptive(why: str) -> Method:
     return Method(IAS15())
 
 
-def _solver(system: NBody) -> tuple[diffrax.AbstractSolver[Any], str]:
-    """The solver of fixed steps, and why."""
-    about = _planets(system)
-    if about is None:
-        return (
-            KahanLi8(),
-            "the first body is not the center of all; no close encounters",
-        )
-    near = _nearest(about)
-    if near < _APART:
-        why = f"orbits about the center come within {near:.2g} mutual Hill radii"
-        return HybridWisdomHolman(corrector=17), why
-    why = "orbits about a center that stay apart; no close encounters"
-    if np.all(np.diff(about.distance) > 0):
-        return WisdomHolman(corrector=17, kernel="lazy"), why
-    return WisdomHolman(coordinates="whds", corrector=17), why
+def _shortest_orbit(system: NBody) -> tuple[float, float, str] | None:
+    """Time, eccentricity and names of the pair with the shortest pericenter time."""
+    shortest = None
+    for j in range(system.bodies.masses.size if system.gravity else 0):
+        orbits = pair_orbits(system, j)
+        i = int(np.argmin(orbits.turn)) if orbits.turn.size else 0
+        least = np.inf if shortest is None else shortest[0]
+        if orbits.turn.size and orbits.turn[i] < least:
+            names = pair_names(system, j, j + 1 + i)
+            shortest = float(orbits.turn[i]), float(orbits.eccentricity[i]), names
+    return shortest
 
 
 class _Planets(NamedTuple):
-    """Orbits about the center: nearest and farthest points, present ones, masses."""
+    """Orbits about the center, and masses in units of its mass."""
 
-    pericenter: np.ndarray
-    apocenter: np.ndarray
-    distance: np.ndarray
-    mass: np.ndarray
+    orbits: PairOrbits
+    masses: np.ndarray
 
 
 def _planets(system: NBody) -> _Planets | None:
@@ -129,15 +132,12 @@ def _planets(system: NBody) -> _Planets | None:
     assert system.gravity is not None
     if masses[0] < _HEAVY * masses[1:].sum() or float(system.gravity.softening):
         return None
-    pairs = [_pairs(system, j) for j in range(masses.size)]
-    if np.any(np.isfinite(np.concatenate([p.time for p in pairs[1:]]))):
+    center, *others = (pair_orbits(system, j) for j in range(masses.size))
+    moons = any(np.any(np.isfinite(orbits.turn)) for orbits in others)
+    if moons or not np.all(np.isfinite(center.turn)):
         return None
-    center = pairs[0]
-    if not np.all(np.isfinite(center.time)):
-        return None
-    light = np.pad(masses[1:], (0, center.time.size - masses.size + 1)) / masses[0]
-    q, e = center.pericenter, center.eccentricity
-    return _Planets(q, q * (1 + e) / (1 - e), center.distance, light)
+    light = np.pad(masses[1:], (0, center.turn.size - masses.size + 1))
+    return _Planets(center, light / masses[0])
 
 
 def _nearest(planets: _Planets) -> float:
@@ -145,62 +145,10 @@ def _nearest(planets: _Planets) -> float:
 
     However they are turned: of the ranges of distance that they pass.
     """
-    order = np.argsort(planets.pericenter)
-    q, away, mass = (
-        a[order] for a in (planets.pericenter, planets.apocenter, planets.mass)
-    )
+    order = np.argsort(planets.orbits.pericenter)
+    q, e = planets.orbits.pericenter[order], planets.orbits.eccentricity[order]
+    mass, away = planets.masses[order], q * (1 + e) / (1 - e)
     i, j = np.triu_indices(q.size, 1)
     hill = np.cbrt((mass[i] + mass[j]) / 3) * (q[i] + q[j] + away[i] + away[j]) / 4
     gaps = (q[j] - away[i])[hill > 0] / hill[hill > 0]
     return float(np.min(gaps, initial=np.inf))
-
-
-class _Pairs(NamedTuple):
-    """Orbits of all later bodies about one; the time is infinite of unbound ones."""
-
-    time: np.ndarray
-    eccentricity: np.ndarray
-    pericenter: np.ndarray
-    distance: np.ndarray
-
-
-def _pairs(system: NBody, j: int) -> _Pairs:
-    assert system.gravity is not None
-    masses = np.asarray(system.bodies.masses, float)
-    x, v = (np.asarray(a, float).T for a in system.initial_state())
-    gm = float(system.gravity.G) * np.pad(masses, (0, len(x) - masses.size))
-    others = slice(j + 1, None)
-    return _orbits(x[others] - x[j], v[others] - v[j], gm[others] + gm[j])
-
-
-def _shortest_orbit(system: NBody) -> tuple[float, float, str] | None:
-    """Time, eccentricity and names of the pair with the shortest pericenter time."""
-    if system.gravity is None:
-        return None
-    best = None
-    for j in range(system.bodies.masses.size):
-        found = _pairs(system, j)
-        i = int(np.argmin(found.time)) if found.time.size else 0
-        shortest = np.inf if best is None else best[0]
-        if found.time.size and found.time[i] < shortest:
-            names = pair_names(system, j, j + 1 + i)
-            best = float(found.time[i]), float(found.eccentricity[i]), names
-    return best
-
-
-def _orbits(x, v, mu) -> _Pairs:
-    with np.errstate(all="ignore"):
-        r = np.linalg.norm(x, axis=1)
-        energy = np.sum(v * v, 1) / 2 - mu / r
-        p = np.sum(np.cross(x, v) ** 2, 1) / mu
-        e = np.sqrt(np.maximum(1 + 2 * energy * p / mu, 0))
-        q = p / (1 + e)
-        time = 2 * np.pi * np.sqrt(q**3 / (mu * (1 + e)))
-    time = np.where((energy < 0) & np.isfinite(time), time, np.inf)
-    return _Pairs(time, e, q, r)
-
-
-def _rounded_down(step: float) -> float:
-    """Two digits of it: a step that one can write down."""
-    unit = 10.0 ** (np.floor(np.log10(step)) - 1)
-    return float(np.floor(step / unit) * unit)

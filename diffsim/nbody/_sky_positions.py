@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Numbers
-from .._validation import as_floating, finite, is_traced, positive
+from .._validation import array_of, as_floating, finite, is_traced, positive
+from ._bodies_arguments import body_number
 from ._observables import checked_arguments
 
 
@@ -24,53 +24,11 @@ def toward_observer(observer: Numbers, dtype: Any = None) -> Float[Array, "3"]:
 
 def unit_vector(name: str, value: Numbers, example: str, dtype: Any) -> Array:
     """`value` of length one; raises for what has no direction."""
-    vector = as_floating(name, value)
-    if vector.shape != (3,):
-        raise ValueError(
-            f"{name} must be a direction, three numbers such as {example}, got shape "
-            f"{vector.shape}"
-        )
-    finite(name, vector)
+    vector = finite(name, array_of(name, value, (3,), f"a direction as {example}"))
     if not is_traced(vector) and not np.any(np.asarray(vector)):
         raise ValueError(f"{name} must not be zero; give a direction such as {example}")
     vector = vector if dtype is None else vector.astype(dtype)
     return vector / jnp.linalg.norm(vector)
-
-
-def body_number(simulation: Any, body: Any, argument: str) -> int:
-    """The number of a body that is given by it or by its name."""
-    massive, light = simulation.bodies.masses.size, simulation.test_particles
-    count = massive + (0 if light is None else len(light.positions))
-    names = simulation.body_names
-    if isinstance(body, str):
-        if names is None:
-            raise ValueError(
-                f"{argument} is {body!r}, and the bodies have no names; give a number "
-                f"from 0 to {count - 1}, or Bodies(..., names=...)"
-            )
-        if body not in names:
-            raise ValueError(
-                f"{argument} must be one of {', '.join(names)}, got {body!r}"
-            )
-        return names.index(body)
-    whole = isinstance(body, int | np.integer) and not isinstance(body, bool)
-    if not whole or not -count <= body < count:
-        raise ValueError(
-            f"{argument} must be the name or the number of a body, from 0 to "
-            f"{count - 1}, got {body!r:.60}"
-        )
-    return int(body) % count
-
-
-def body_label(simulation: Any, number: int) -> str:
-    """The name of a body for a sentence."""
-    names = simulation.body_names
-    return f"body {number}" if names is None else names[number]
-
-
-def any_traced(*trees: Any) -> bool:
-    """Whether some number in the trees is not known while Python runs."""
-    return any(map(is_traced, jax.tree.leaves(trees)))
 
 
 _NORTH = (1.0, 0.0, 0.0)
@@ -117,7 +75,7 @@ def sky_positions(
 
     **Limits:** small angles, and no light travel time (convenience).
     """
-    state = checked_arguments("sky_positions", simulation, state)
+    state = checked_arguments(simulation, state)
     x = jnp.asarray(state.positions)
     if relative_to is not None:
         center = body_number(simulation, relative_to, "relative_to")
@@ -128,15 +86,14 @@ def sky_positions(
     size = jnp.linalg.norm(up)
     if not is_traced(size) and float(size) < 1e-6:
         raise ValueError(
-            "north must not lie along the line of sight, where it has no direction on "
-            f"the sky: got {np.asarray(north)} and the observer at "
-            f"{np.asarray(observer)}; give another north"
+            f"north must not lie along the line of sight, got {np.asarray(north)} and "
+            f"the observer at {np.asarray(observer)}"
         )
     up = up / size
     axes = jnp.stack([up, -jnp.cross(to_us, up)])
     # Not a dot product, which would be rounded to single precision on accelerators.
-    found = jnp.sum(x[..., None, :] * axes, axis=-1)
-    return found / _checked(distance) if distance is not None else found
+    places = jnp.sum(x[..., None, :] * axes, axis=-1)
+    return _in_radians(places, distance)
 
 
 def sky_separations(
@@ -170,7 +127,7 @@ def sky_separations(
     **Limits:** where bodies are in line the derivative is undefined (mathematics); that
     of a body from itself is zero.
     """
-    state = checked_arguments("sky_separations", simulation, state)
+    state = checked_arguments(simulation, state)
     x = jnp.asarray(state.positions)
     center = body_number(simulation, relative_to, "relative_to")
     d = x - x[..., center, None, :]
@@ -179,9 +136,12 @@ def sky_separations(
     own = jnp.arange(x.shape[-2]) == center
     # In the root and not behind it: the derivative of √0 is infinite.
     size = jnp.sqrt(jnp.sum(d * d, axis=-1) + own) * ~own
-    return size / _checked(distance) if distance is not None else size
+    return _in_radians(size, distance)
 
 
-def _checked(distance: Numbers) -> Array:
-    positive("distance", distance, "give the length from us to the system")
-    return as_floating("distance", distance)
+def _in_radians(lengths: Array, distance: Numbers | None) -> Array:
+    """Small angles of lengths at a distance, the lengths without one."""
+    if distance is None:
+        return lengths
+    hint = "give the length from us to the system"
+    return lengths / as_floating("distance", positive("distance", distance, hint))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._validation import instance, one_of
-from ..nbody import NBody, State, elements
+from ..nbody import Elements, NBody, State
 from ..simulations import Trajectory
 from ._series import checked_numbers
 from ._style import axes_or_new, color, module
@@ -204,7 +204,7 @@ def _osculating_conics(system: Any, states: Any) -> dict[int, np.ndarray]:
         return {}
     center = primary[bodies]
     gm = G * (masses[bodies] + masses[center])
-    orbit = elements(x[bodies] - x[center], v[bodies] - v[center], gm)
+    orbit = Elements.from_state(x[bodies] - x[center], v[bodies] - v[center], gm)
     e, a = np.asarray(orbit.eccentricity), np.asarray(orbit.semi_major_axis)
     if not np.all(np.isfinite(a)) or np.any(np.abs(e - 1) < 1e-12):
         raise ValueError(

@@ -156,7 +156,7 @@ def mercury(*, primary: int | None = None) -> nbody.NBody:
     system, times = problems.mercury(), [0.0, 8796.9]  # a hundred orbits, in days
     states = ds.simulate(system, times).states
     x, v = (y[:, 1] - y[:, 0] for y in (states.positions, states.velocities))
-    orbit = nbody.elements(x, v, gm=system.bodies.masses.sum())
+    orbit = nbody.Elements.from_state(x, v, gm=system.bodies.masses.sum())
     advance = jnp.diff(orbit.argument_of_pericenter)
     jnp.rad2deg(advance) * 3600 * 36525 / 8796.9  # 42.98 arcseconds a century
     ```

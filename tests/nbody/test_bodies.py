@@ -75,7 +75,7 @@ def test_massless_particles_from_rebound_follow_the_trajectories_of_rebound():
         (
             "softening",
             0.1,
-            r"softening of 0.1, .* NBody\.from_rebound\(simulation\) keeps it",
+            r"softening = 0.1, .* NBody\.from_rebound\(simulation\) keeps it",
         ),
     ],
 )

@@ -66,7 +66,7 @@ def same_angle(found, exact, atol):
 def test_states_and_elements_agree_with_rebound(open):
     given = orbits(50, open=open)
     x, v = nbody.Elements(**given).state(GM)
-    back = nbody.elements(x, v, GM)
+    back = nbody.Elements.from_state(x, v, GM)
     for i in range(50):
         orbit = theirs(x[i], v[i])
         simulation = rebound.Simulation()
@@ -87,7 +87,7 @@ def test_states_and_elements_agree_with_rebound(open):
 @pytest.mark.parametrize("open", [False, True])
 def test_elements_to_state_to_elements_is_the_identity(open):
     given = orbits(50, open=open, seed=1)
-    back = nbody.elements(*nbody.Elements(**given).state(GM), GM)
+    back = nbody.Elements.from_state(*nbody.Elements(**given).state(GM), GM)
     for name in NAMES:
         # ω is lost with e, Ω with sin i, a with 1 − e
         np.testing.assert_allclose(getattr(back, name), given[name], rtol=0, atol=1e-11)
@@ -109,7 +109,8 @@ def test_mean_anomaly_grows_linearly_in_time():
     for open in (False, True):
         given = orbits(50, open=open, seed=3)
         orbit = nbody.Elements(**given)
-        later = nbody.elements(*nbody.kepler_step(*orbit.state(GM), 0.3, GM), GM)
+        x, v = nbody.kepler_step(*orbit.state(GM), 0.3, GM)
+        later = nbody.Elements.from_state(x, v, GM)
         rate = np.sqrt(GM / np.abs(given["semi_major_axis"]) ** 3)
         grown = later.mean_anomaly - orbit.mean_anomaly
         # a = 3 and e = 0.95 lose a hundred roundings
@@ -117,7 +118,7 @@ def test_mean_anomaly_grows_linearly_in_time():
 
 
 def test_undefined_angles_of_circular_and_planar_orbits_are_zero():
-    orbit = nbody.elements([0.0, 2.0, 0.0], [-(0.5**0.5), 0.0, 0.0], 1.0)
+    orbit = nbody.Elements.from_state([0.0, 2.0, 0.0], [-(0.5**0.5), 0.0, 0.0], 1.0)
     found = [getattr(orbit, name) for name in NAMES]
     np.testing.assert_allclose(sum(found[3:]), np.pi / 2, rtol=1e-15)
     np.testing.assert_allclose(found[:4], [2.0, 0.0, 0.0, 0.0], atol=1e-15)
@@ -138,7 +139,7 @@ def regular(count, seed=4):
 def test_nonsingular_elements_agree_with_rebound_and_invert():
     given = regular(50)
     x, v = nbody.NonsingularElements(**given).state(GM)
-    back = nbody.nonsingular_elements(x, v, GM)
+    back = nbody.NonsingularElements.from_state(x, v, GM)
     for name in PAL:
         np.testing.assert_allclose(getattr(back, name), given[name], rtol=0, atol=1e-13)
     for i in range(50):
@@ -157,7 +158,7 @@ def state_of(leaves):
 
 
 def elements_of(y):
-    orbit = nbody.nonsingular_elements(y[:3], y[3:], GM)
+    orbit = nbody.NonsingularElements.from_state(y[:3], y[3:], GM)
     return jnp.stack([getattr(orbit, name) for name in PAL])
 
 
@@ -243,7 +244,7 @@ def test_derivatives_of_elements_are_finite_at_circles_in_a_plane_and_parabolas(
     speeds = [[0, 1.0, 0], [0, c, s], [0, 1.2, 0], [0, 1.2 * c, 1.2 * s]]
 
     def found(v):
-        orbit = nbody.elements(jnp.array([1.0, 0, 0]), v, 1.0)
+        orbit = nbody.Elements.from_state(jnp.array([1.0, 0, 0]), v, 1.0)
         return orbit.semi_major_axis, jnp.stack(jax.tree.leaves(orbit)[1:])
 
     def derivatives(v):
@@ -269,7 +270,7 @@ def test_states_of_elements_that_are_not_finite_raise_value_error():
     with pytest.raises(ValueError, match="mean_longitude must be finite, got nan"):
         nbody.NonsingularElements(semi_major_axis=1.0, mean_longitude=np.nan).state(1.0)
     # Elements of a parabola can be looked at, and do not say where the body is.
-    parabola = nbody.elements([2.0, 0, 0], [0, 1.0, 0], 1.0)
+    parabola = nbody.Elements.from_state([2.0, 0, 0], [0, 1.0, 0], 1.0)
     assert parabola.eccentricity == 1 and np.isinf(parabola.semi_major_axis)
     with pytest.raises(ValueError, match="got inf; of a parabola give the position"):
         parabola.state(1.0)
@@ -280,8 +281,11 @@ def test_states_of_elements_that_are_not_finite_raise_value_error():
     [
         ({"semi_major_axis": -1.0, "h": 0.2}, "semi_major_axis must be positive"),
         ({"semi_major_axis": [1.0, 0.0]}, "semi_major_axis must be positive, got 0"),
-        ({"semi_major_axis": 1.0, "h": 0.8, "k": 0.6}, "below 1, got 1:"),
-        ({"semi_major_axis": 1.0, "ix": 2.0, "iy": 1.0}, "of at most 4, got 5"),
+        (
+            {"semi_major_axis": 1.0, "h": 0.8, "k": 0.6},
+            "below 1, got 0.8² \\+ 0.6²",
+        ),
+        ({"semi_major_axis": 1.0, "ix": 2.0, "iy": 1.0}, "at most 4, .* got 2² "),
     ],
 )
 def test_nonsingular_elements_of_unbound_orbits_raise_or_are_nan(given, sentence):
@@ -327,4 +331,4 @@ def test_large_mean_anomaly_is_not_taken_for_degrees(recwarn):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_inclination_of_pi_is_allowed(dtype):
     nbody.Elements(semi_major_axis=1.0, inclination=jnp.asarray(np.pi, dtype))
-    nbody.elements([1.0, 0, 0], [0, -1.0, 0], 1.0)
+    nbody.Elements.from_state([1.0, 0, 0], [0, -1.0, 0], 1.0)

@@ -80,7 +80,7 @@ def test_unsupported_rebound_systems_raise_value_error():
         nbody.NBody.from_rebound(simulation)
     simulation = softened_planets()
     simulation.gravity = "none"
-    with pytest.raises(ValueError, match='simulation has gravity = "none"'):
+    with pytest.raises(ValueError, match="simulation has gravity = 'none'"):
         nbody.NBody.from_rebound(simulation)
 
 
@@ -89,7 +89,7 @@ def test_unsupported_systems_of_diffsim_raise_value_error(monkeypatch):
     pushed = nbody.NBody(system.bodies, [system.gravity, lambda t, state: 0])
     with pytest.raises(ValueError, match="to_rebound needs Gravity alone"):
         pushed.to_rebound()
-    with pytest.raises(ValueError, match="to_rebound needs concrete bodies"):
+    with pytest.raises(ValueError, match="system is traced"):
         eqx.filter_jit(lambda s: s.to_rebound())(system)
     monkeypatch.setitem(sys.modules, "rebound", None)
     with pytest.raises(ImportError, match="pip install rebound"):
@@ -135,7 +135,7 @@ def test_additional_forces_of_rebound_warn():
 
 @pytest.mark.parametrize("kind", [nbody.NBody, nbody.Bodies])
 def test_object_that_is_no_rebound_simulation_raises_value_error(kind):
-    with pytest.raises(ValueError, match=r"simulation must be a rebound.Simulation"):
+    with pytest.raises(ValueError, match=r"rebound\.Simulation with particles, got"):
         kind.from_rebound("x.bin")
-    with pytest.raises(ValueError, match="simulation has no particles"):
+    with pytest.raises(ValueError, match=r"rebound\.Simulation with particles, got"):
         kind.from_rebound(rebound.Simulation())

@@ -197,7 +197,8 @@ def test_single_body_at_the_origin_has_zero_acceleration():
 def _two_bodies(x, v, gm):
     """There and back by both kinds of elements, and a tenth of a radius ahead."""
     time = 0.1 * jnp.max(abs(x)) / jnp.max(abs(v))
-    orbits = nbody.elements(x, v, gm), nbody.nonsingular_elements(x, v, gm)
+    kinds = nbody.Elements, nbody.NonsingularElements
+    orbits = [kind.from_state(x, v, gm) for kind in kinds]
     states = [*(orbit.state(gm) for orbit in orbits), nbody.kepler_step(x, v, time, gm)]
     return [orbit.semi_major_axis for orbit in orbits], states
 

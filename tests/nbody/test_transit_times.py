@@ -360,18 +360,17 @@ def unbound():
 @pytest.mark.parametrize(
     ("given", "options", "sentence"),
     [
-        ("d", {}, "planets must be one of star, b, c, got 'd'"),
-        (["b", "star"], {}, "planets must not hold the star"),
-        (["b", "b"], {}, "planets must differ"),
-        ([], {}, "planets must be names or numbers"),
-        ({"b": [2, 1]}, {}, "epochs of planet 'b' must ascend"),
+        ("d", {}, "planets must be a body, by its name .* 'star', 'b', 'c'"),
+        (["b", "star"], {}, "planets must be one or several, which differ"),
+        (["b", "b"], {}, "planets must be one or several, which differ"),
+        ([], {}, "planets must be one or several"),
+        ({"b": [2, 1]}, {}, "epochs of planet 'b' must be integers that ascend"),
         ({"b": [0.5]}, {}, "epochs of planet 'b' must be integers"),
-        ({"b": [-1]}, {}, "epochs of planet 'b' must ascend from 0"),
+        ({"b": [-1]}, {}, "epochs of planet 'b' must be integers that ascend from 0"),
         ("b", {"until": -1.0}, "until must lie after t0 = 0"),
         ("b", {"until": np.inf}, "until must be finite, got inf"),
         ("b", {"star_radius": 0.0}, "star_radius must be positive, got 0"),
         ("b", {"star_radius": 1.0, "planet_radius": -1.0}, "planet_radius must not be"),
-        ("b", {"planet_radius": {"c": 0.1}}, "planet_radius must have every planet"),
         ("b", {"star_radius": 1e-4}, "b never transits: it passes 0.0.* of its radii"),
         ("b", {"c": 0.0}, "c must be positive"),
     ],
@@ -389,7 +388,7 @@ def test_julian_dates_in_single_precision_warn():
             UserWarning,
             match=r"transits near 2459010 come back in float32, .* 0\.25 there",
         ),
-        pytest.raises(ValueError, match="planets must be one of"),
+        pytest.raises(ValueError, match="planets must be a body"),
     ):
         nbody.transit_times(dated, "d", until=2459010.0)
 
@@ -398,8 +397,7 @@ def test_what_has_no_transits_is_said():
     together = nbody.Bodies([1.0, 0.1], np.zeros((2, 3)), np.zeros((2, 3)))
     with pytest.raises(RuntimeError, match="bodies 0 and 1, were 0 apart at t = 0"):
         nbody.transit_times(nbody.NBody(together), until=10.0)
-    with pytest.raises(ValueError, match="planets must be bound"):
-        nbody.transit_times(unbound(), until=10.0)
+    assert nbody.transit_times(unbound(), until=10.0).times[1].size == 0
     with pytest.raises(ValueError, match="must say which epochs where the system is"):
         jax.jit(lambda m: nbody.transit_times(inclined(m), until=9.0).times)(1e-3)
 

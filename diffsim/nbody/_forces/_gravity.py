@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import array_of, as_floating, finite, not_negative
+from ..._validation import array_of, finite, not_negative
 from ._direct_sum import field_sum, mutual_sum
 from ._force import AbstractForce
 from ._unit_length import inverse_unit
@@ -47,15 +47,9 @@ class Gravity(AbstractForce):
     references: ClassVar[tuple[str, ...]] = ("10.1093/mnras/71.5.460",)
 
     def __init__(self, G: Numbers = 1.0, softening: Numbers = 0.0):
-        if isinstance(G, str):
-            raise ValueError(f"G must be a number, got {G!r}; nbody.G has it by units")
-        array_of("G", G, ())
-        array_of("softening", softening, ())
-        self.G = as_floating("G", G)
-        self.softening = as_floating("softening", softening)
-        finite("G", self.G)
-        finite("softening", self.softening)
-        not_negative("softening", self.softening, "it is a length")
+        self.G = finite("G", array_of("G", G, (), "nbody.G has it by units"))
+        length = finite("softening", array_of("softening", softening, ()))
+        self.softening = not_negative("softening", length, "it is a length")
 
     def acceleration(self, t: Any, x: Array, v: Array | None, gm: Array) -> Array:
         del t, v

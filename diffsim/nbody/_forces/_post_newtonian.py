@@ -4,11 +4,10 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from ..._types import Numbers
-from ..._validation import array_of, as_floating, finite, positive
+from ..._validation import array_of, count, finite, positive
 from ._force import AbstractForce
 from ._unit_length import inverse_unit, self_distance2
 
@@ -65,11 +64,12 @@ class PostNewtonian(AbstractForce):
     )
 
     def __init__(self, c: Numbers, *, primary: Any = None):
-        array_of("c", c, ())
-        self.c = as_floating("c", c)
-        finite("c", self.c)
-        positive("c", self.c, "it is the speed of light in your units")
-        self.primary = _checked_index(primary)
+        hint = "it is the speed of light in your units"
+        self.c = positive("c", finite("c", array_of("c", c, ())), hint)
+        if primary is not None:
+            hint = "the index of a body, or None for all pairs"
+            primary = count("primary", primary, 0, hint)
+        self.primary = primary
 
     def acceleration(self, t: Any, x: Array, v: Array | None, gm: Array) -> Array:
         del t
@@ -80,19 +80,6 @@ class PostNewtonian(AbstractForce):
         if self.primary is None:
             return s * (inverse_c2 * _all_pairs(x, v, gm))
         return s * (inverse_c2 * _primary_pairs(x, v, gm, self.primary))
-
-
-def _checked_index(primary: Any) -> int | None:
-    """`primary`; negative ones would stand for no body in the comparison below."""
-    if primary is None:
-        return None
-    whole = isinstance(primary, int | np.integer) and not isinstance(primary, bool)
-    if not whole or primary < 0:
-        raise ValueError(
-            "primary must be the index of a body, 0 or more, or None for all pairs, "
-            f"got {primary!r}"
-        )
-    return int(primary)
 
 
 def _all_pairs(x, v, gm):

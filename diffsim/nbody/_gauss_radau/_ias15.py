@@ -1,5 +1,6 @@
 """`IAS15`: Gauss–Radau collocation of order 15, for few bodies to machine precision."""
 
+import functools
 from typing import Any, ClassVar
 
 import diffrax
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ..._validation import as_floating, positive
+from ..._validation import positive
 from ._radau_step import (
     Acceleration,
     Collocation,
@@ -72,7 +73,9 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
     integrated with steps that shrink at every jump (mathematics).
     """
 
-    epsilon: float = eqx.field(default=1e-9, converter=lambda e: _checked_epsilon(e))
+    epsilon: float = eqx.field(
+        default=1e-9, converter=functools.partial(positive, "epsilon")
+    )
 
     term_structure: ClassVar[Any] = diffrax.AbstractTerm
     interpolation_cls: ClassVar[Any] = RadauInterpolation
@@ -130,11 +133,6 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
 
     def func(self, terms: Any, t0: Any, y0: PyTree, args: Any) -> PyTree:
         return terms.vf(t0, y0, args)
-
-
-def _checked_epsilon(epsilon: Any) -> float:
-    positive("epsilon", as_floating("epsilon", epsilon))
-    return float(epsilon)
 
 
 def _span(terms: Any, t0: Any, t1: Any) -> Span:

@@ -1,10 +1,10 @@
 """Two bodies: Kepler's equation, motion along any conic, and its elements."""
 
 from ._eccentric_anomaly import eccentric_anomaly
-from ._elements import Elements, elements
+from ._elements import Elements
 from ._kepler_drift import kepler_drift
 from ._kepler_step import kepler_step
-from ._nonsingular_elements import NonsingularElements, nonsingular_elements
+from ._nonsingular_elements import NonsingularElements
 from ._orbit import Orbit
 
 
@@ -13,8 +13,6 @@ __all__ = [
     "NonsingularElements",
     "Orbit",
     "eccentric_anomaly",
-    "elements",
     "kepler_drift",
     "kepler_step",
-    "nonsingular_elements",
 ]

@@ -5,12 +5,13 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ..._primitives import custom_derivative
 from ..._types import Numbers
 from ..._validation import check_broadcast, promote_to_common_dtype
-from ._kepler_arguments import check_elliptic
+from ._kepler_arguments import check_where
 from ._starters import correction, elliptic_starter
 from ._stumpff import series
 
@@ -48,7 +49,10 @@ def eccentric_anomaly(
     """
     m, e = promote_to_common_dtype(mean_anomaly=mean_anomaly, eccentricity=eccentricity)
     check_broadcast(mean_anomaly=m.shape, eccentricity=e.shape)
-    check_elliptic(e)
+    bound = "eccentricity must be from 0 to below 1, got {:g}: M is of ellipses here"
+    check_where(
+        lambda e: ~np.any((e >= 0) & (e < 1)) | np.zeros_like(e, bool), bound, e
+    )
     return _eccentric_anomaly(m, e)
 
 

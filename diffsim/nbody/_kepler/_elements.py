@@ -13,7 +13,6 @@ from ..._types import Numbers
 from ..._validation import (
     as_floating,
     check_broadcast,
-    not_negative,
     positive,
     promote_to_common_dtype,
 )
@@ -21,14 +20,15 @@ from .._forces import inverse_unit
 from ._anomalies import eccentric_of_true, mean_anomaly, true_anomaly
 from ._kepler_arguments import (
     GM_HINT,
-    check_all_finite,
     check_apart,
-    check_bound,
     check_conic,
     check_curved,
+    check_eccentricity,
+    check_finite,
     check_inclination,
-    check_named,
-    check_reached,
+    check_names,
+    check_where,
+    gm_like,
     leaves_of,
     phase,
     warn_of_degrees,
@@ -110,8 +110,8 @@ class Elements(eqx.Module):
         gm: Numbers | None = None,
         **unknown: Any,
     ):
-        check_named(unknown, semi_major_axis)
-        given = {
+        check_names("Elements", unknown)
+        values = {
             "semi_major_axis": semi_major_axis,
             "eccentricity": eccentricity,
             "inclination": inclination,
@@ -120,10 +120,9 @@ class Elements(eqx.Module):
             "true_anomaly": true_anomaly,
         }
         if gm is not None:
-            positive("gm", gm, GM_HINT)
-            given["gm"] = gm
+            values["gm"] = positive("gm", gm, GM_HINT)
         self.gm = None
-        for name, leaf in leaves_of(given).items():
+        for name, leaf in leaves_of(values).items():
             setattr(self, name, leaf)
         check_inclination(self.inclination)
         warn_of_degrees(
@@ -131,8 +130,8 @@ class Elements(eqx.Module):
             argument_of_pericenter=self.argument_of_pericenter,
             true_anomaly=self.true_anomaly,
         )
-        check_conic(self.semi_major_axis, self.eccentricity)
-        check_reached(self.true_anomaly, self.eccentricity)
+        check_eccentricity(self.eccentricity)
+        check_conic(self.semi_major_axis, self.eccentricity, self.true_anomaly)
 
     @classmethod
     def from_mean_anomaly(
@@ -146,10 +145,7 @@ class Elements(eqx.Module):
         **Raises:** `ValueError` for e = 1, whose pericenter passage has no n.
         """
         if "true_anomaly" in others:
-            raise TypeError(
-                "true_anomaly is already in mean_anomaly; leave one of them out, and "
-                "for the true one write Elements(true_anomaly=...)"
-            )
+            raise TypeError("true_anomaly is in mean_anomaly; leave one of them out")
         m, e = promote_to_common_dtype(
             mean_anomaly=mean_anomaly, eccentricity=eccentricity
         )
@@ -164,6 +160,33 @@ class Elements(eqx.Module):
         f = jnp.broadcast_to(f, orbit.true_anomaly.shape)
         f = f.astype(orbit.true_anomaly.dtype)
         return eqx.tree_at(lambda orbit: orbit.true_anomaly, orbit, f)
+
+    @classmethod
+    def from_state(cls, x: Numbers, v: Numbers, gm: Numbers) -> "Elements":
+        """Osculating elements: the orbit through a state, as `state` has it.
+
+        ```python
+        orbit = nbody.Elements.from_state([1.0, 0, 0], [0, 1.2, 0], gm=1.0)
+        orbit.eccentricity  # 0.44
+        ```
+
+        **Arguments**
+
+        - `x`, `v`: shape (..., 3); of one body relative to the other.
+        - `gm`: shape (...); G times the sum of both masses, positive.
+
+        **Returns:** `Elements` of shape (...). Ω is 0 for an orbit in the plane of x
+        and y, and ω is 0 for a circle; ω and f are from −π to π, Ω as well.
+
+        **Raises:** `ValueError` for a gm that is not positive and two bodies in one
+            place.
+
+        **Limits:** a fall through the center has no plane (mathematics).
+        """
+        x, v, gm = phase(x, v, gm=gm)
+        positive("gm", gm, GM_HINT)
+        check_apart(x)
+        return cls(**_elements(x, v, gm))
 
     @property
     def mean_anomaly(self) -> Float[Array, "*shape"]:
@@ -195,7 +218,8 @@ class Elements(eqx.Module):
         **Raises:** `ValueError` where no orbit is bound. NaN for those that are not,
         and where they are traced.
         """
-        check_bound(self.semi_major_axis)
+        bound = "period is of bound orbits, got semi_major_axis {:g}; take mean_motion"
+        check_where(lambda a: (a <= 0) & np.all(a <= 0), bound, self.semi_major_axis)
         period = 2 * np.pi / self._rate("period", gm)
         return jnp.where(self.semi_major_axis > 0, period, jnp.nan)
 
@@ -218,14 +242,8 @@ class Elements(eqx.Module):
         if gm is None:
             gm = self.gm
         if gm is None:
-            raise ValueError(
-                f"{wanted} needs gm, G times the sum of both masses, which these "
-                f"elements do not hold; write orbit.{wanted}(gm), or Elements(gm=...)"
-            )
-        gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
-        check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
-        not_negative("gm", gm, GM_HINT)
-        return gm
+            raise ValueError(f"{wanted} needs gm, G times the sum of both masses")
+        return gm_like(gm, {"semi_major_axis": self.semi_major_axis})
 
     def state(
         self, gm: Numbers | None = None
@@ -238,20 +256,12 @@ class Elements(eqx.Module):
         **Raises:** `ValueError` for e = 1, a fall through the center by a finite a, and
             for elements that are not finite.
         """
-        check_all_finite(vars(self))
+        check_finite(vars(self))
         check_curved(self.eccentricity)
         return _state(self, self._with_gm("state", gm))
 
 
 _ANGLES = ("longitude_of_ascending_node", "argument_of_pericenter")
-
-
-def elements(x: Numbers, v: Numbers, gm: Numbers) -> Elements:
-    """`Elements.state` backwards; `nbody` has the words."""
-    x, v, gm = phase(x, v, gm=gm)
-    positive("gm", gm, GM_HINT)
-    check_apart(x)
-    return Elements(**_elements(x, v, gm))
 
 
 @jax.jit

@@ -9,22 +9,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..._primitives import custom_derivative
-from ..._results import nan_unless, should_return_nan
+from ..._results import nan_unless
 from ..._types import Numbers
-from ..._validation import (
-    check_broadcast,
-    is_traced,
-    not_negative,
-    positive,
-    promote_to_common_dtype,
-)
+from ..._validation import positive
 from .._forces import inverse_unit
 from ._eccentric_anomaly import eccentric_anomaly
 from ._kepler_arguments import (
     GM_HINT,
-    check_all_finite,
     check_apart,
-    check_named,
+    check_finite,
+    check_names,
+    check_where,
+    gm_like,
     leaves_of,
     phase,
     warn_of_degrees,
@@ -89,9 +85,8 @@ class NonsingularElements(eqx.Module):
         mean_longitude: Numbers = 0.0,
         **unknown: Any,
     ):
-        check_named(unknown, semi_major_axis)
-        warn_of_degrees(mean_longitude=mean_longitude)
-        given = {
+        check_names("NonsingularElements", unknown)
+        values = {
             "semi_major_axis": semi_major_axis,
             "h": h,
             "k": k,
@@ -99,52 +94,39 @@ class NonsingularElements(eqx.Module):
             "iy": iy,
             "mean_longitude": mean_longitude,
         }
-        for name, leaf in leaves_of(given).items():
+        for name, leaf in leaves_of(values).items():
             setattr(self, name, leaf)
-        _check_ellipse(self)
+        warn_of_degrees(mean_longitude=self.mean_longitude)
+        hint = "of ellipses; hyperbolas are nbody.Elements"
+        bound = f"semi_major_axis must be positive, got {{}}: these are {hint}"
+        check_where(lambda a: a <= 0, bound, self.semi_major_axis)
+        bound = f"h² + k² must be below 1, got {{:g}}² + {{:g}}²: these are {hint}"
+        check_where(lambda h, k: h * h + k * k >= 1, bound, self.h, self.k)
+        most = 4 * (1 + 8 * np.finfo(self.ix.dtype).eps)
+        bound = "ix² + iy² must be at most 4, that of i = π, got {:g}² + {:g}²"
+        check_where(lambda x, y: x * x + y * y > most, bound, self.ix, self.iy)
+
+    @classmethod
+    def from_state(cls, x: Numbers, v: Numbers, gm: Numbers) -> "NonsingularElements":
+        """The ellipse through a state, as `state` has it, regular at circles.
+
+        **Arguments:** `x`, `v` and `gm`, as those of `Elements.from_state`.
+
+        **Returns:** `NonsingularElements` of shape (...), λ from −π to π.
+        """
+        x, v, gm = phase(x, v, gm=gm)
+        positive("gm", gm, GM_HINT)
+        check_apart(x)
+        return cls(**_elements(x, v, gm))
 
     def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
         """Position and velocity relative to the other body, shape (..., 3).
 
         **Arguments:** `gm`, shape (...): G times the sum of both masses.
         """
-        check_all_finite(vars(self))
-        gm, _ = promote_to_common_dtype(gm=gm, elements=self.semi_major_axis)
-        check_broadcast(gm=gm.shape, elements=self.semi_major_axis.shape)
-        not_negative("gm", gm, GM_HINT)
-        return _state(self, gm)
-
-
-def _check_ellipse(orbit: NonsingularElements):
-    leaves = jax.tree.leaves(orbit)
-    if should_return_nan(None) or any(map(is_traced, leaves)):
-        return
-    a, h, k, ix, iy, _ = (np.ravel(leaf) for leaf in leaves)
-    if np.any(a <= 0):
-        raise ValueError(
-            f"semi_major_axis must be positive, got {a[a <= 0][0]}: these are elements "
-            "of ellipses; hyperbolas are nbody.Elements with a negative one"
-        )
-    e2, tilt = h * h + k * k, ix * ix + iy * iy
-    if np.any(e2 >= 1):
-        raise ValueError(
-            f"h and k must have h² + k² below 1, got {e2[e2 >= 1][0]:g}: these are "
-            "elements of ellipses; take nbody.Elements, or the position and velocity"
-        )
-    beyond = tilt > 4 * (1 + 8 * np.finfo(tilt.dtype).eps)
-    if np.any(beyond):
-        raise ValueError(
-            f"ix and iy must have ix² + iy² of at most 4, got {tilt[beyond][0]:g}: "
-            "they are 2 sin(i/2) cos Ω and 2 sin(i/2) sin Ω"
-        )
-
-
-def nonsingular_elements(x: Numbers, v: Numbers, gm: Numbers) -> NonsingularElements:
-    """`NonsingularElements.state` backwards; `nbody` has the words."""
-    x, v, gm = phase(x, v, gm=gm)
-    positive("gm", gm, GM_HINT)
-    check_apart(x)
-    return NonsingularElements(**_elements(x, v, gm))
+        check_finite(vars(self))
+        leaves = {"semi_major_axis": self.semi_major_axis}
+        return _state(self, gm_like(gm, leaves))
 
 
 @jax.jit

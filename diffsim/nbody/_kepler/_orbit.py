@@ -16,21 +16,22 @@ from ..._validation import (
     check_broadcast,
     finite,
     is_traced,
-    not_negative,
     positive,
     promote_to_common_dtype,
+    scalar,
 )
 from ._anomalies import mean_anomaly, true_anomaly, true_of_eccentric
 from ._elements import Elements
 from ._kepler_arguments import (
     GM_HINT,
-    check_all_finite,
-    check_crossing,
+    TURNS,
     check_dates,
-    check_known_names,
+    check_finite,
+    check_names,
+    check_orbit,
     check_together,
-    check_values,
-    turns_of,
+    check_where,
+    gm_like,
     warn_of_degrees,
 )
 from ._nonsingular_elements import (
@@ -168,20 +169,23 @@ class Orbit(eqx.Module):
         **unknown: Any,
     ):
         arguments = dict(locals())
-        check_known_names(unknown)
+        check_names("Orbit", unknown)
         given = {k: v for k in _ELEMENTS if (v := arguments[k]) is not None}
         check_together(given, omega_of)
         given = dict(zip(given, promote_to_common_dtype(**given), strict=True))
         for name in _ELEMENTS:
             setattr(self, name, given.get(name))
         check_broadcast(**{name: leaf.shape for name, leaf in given.items()})
-        check_all_finite(given)
-        check_values(given)
-        if turns := turns_of(given):
-            warn_of_degrees(**turns)
+        check_finite(given)
+        for name in given.keys() & {"period", "star_radius"}:
+            positive(name, given[name])
+        check_orbit(given)
+        warn_of_degrees(**{name: given[name] for name in TURNS if name in given})
         if period is not None:
             check_dates(given, self.period)
-        self.epoch, self.omega_of = _checked_epoch(epoch), omega_of
+        # No parameter: derivatives are by the time of transit or pericenter.
+        self.epoch = float(finite("epoch", scalar("epoch", epoch)))
+        self.omega_of = omega_of
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -201,10 +205,13 @@ class Orbit(eqx.Module):
         **Limits:** as `Elements`, without derivatives at e = 0 and i = 0; `state` has
         them (mathematics).
         """
-        gm = self._checked_gm(gm)
-        found = conic_of(self, gm)
-        check_crossing(_given(self), found["inclination"])
-        return Elements(**found, gm=gm)
+        gm = self._common_gm(gm)
+        conic = conic_of(self, gm)
+        if self.impact_parameter is not None:
+            hint = "star_radius is a length, 0.00465 for the Sun in au"
+            bound = f"impact_parameter * star_radius must be within the orbit; {hint}"
+            check_where(np.isnan, bound, conic["inclination"])
+        return Elements(**conic, gm=gm)
 
     def state(self, gm: Numbers) -> tuple[Float[Array, "... 3"], Float[Array, "... 3"]]:
         """Position and velocity relative to the other body, shape (..., 3).
@@ -213,14 +220,13 @@ class Orbit(eqx.Module):
         """
         if not is_by_vector(self):
             return self.elements(gm).state()
-        gm = self._checked_gm(gm)
+        gm = self._common_gm(gm)
         return vector_state(self, gm)
 
-    def _checked_gm(self, gm: Numbers) -> Array:
-        gm, *_ = promote_to_common_dtype(gm=gm, **_given(self))
-        check_broadcast(gm=gm.shape, elements=self.shape)
-        check = not_negative if self.period is None else positive
-        check("gm", gm, GM_HINT)
+    def _common_gm(self, gm: Numbers) -> Array:
+        gm = gm_like(gm, _given(self))
+        if self.period is not None:
+            positive("gm", gm, GM_HINT)
         dated = self.time_of_pericenter is not None or self.time_of_transit is not None
         if dated and not is_traced(n := mean_motion_of(self, gm)):
             check_dates(_given(self), 2 * np.pi / n)
@@ -236,18 +242,6 @@ _ELEMENTS = tuple(
 def _given(orbit: Orbit) -> dict[str, Array]:
     leaves = {name: getattr(orbit, name) for name in _ELEMENTS}
     return {name: leaf for name, leaf in leaves.items() if leaf is not None}
-
-
-def _checked_epoch(epoch: Any) -> float:
-    try:
-        epoch = float(epoch)
-    except (TypeError, ValueError, jax.errors.ConcretizationTypeError) as error:
-        raise ValueError(
-            f"epoch must be one number that is known, got {epoch!r:.60}; one time for "
-            "all orbits, and derivatives by the time of transit or pericenter"
-        ) from error
-    finite("epoch", epoch)
-    return epoch
 
 
 #: An orbit is in front of what it surrounds a quarter turn before its ascending node.

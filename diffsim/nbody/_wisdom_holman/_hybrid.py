@@ -1,5 +1,6 @@
 """`HybridWisdomHolman`: Wisdom and Holman's map, and IAS15 where bodies meet."""
 
+import functools
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -9,12 +10,12 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from ..._types import PyTree
-from ..._validation import as_floating, positive
+from ..._validation import positive
 from ...simulations import AbstractUnsynchronizedSolver, Separable, adaptive_substeps
 from .._gauss_radau import IAS15
-from ._correctors import corrector_reach
+from ._correctors import CORRECTORS, corrector_reach
 from ._frames import FRAMES
-from ._kepler_splitting import Constants, Orbits, check_bodies, check_choice
+from ._kepler_splitting import Constants, Orbits, check_bodies, choice
 from ._wisdom_holman import WisdomHolman
 
 
@@ -91,13 +92,15 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
     """
 
     hill_radii: float = eqx.field(
-        default=3.0, kw_only=True, converter=lambda x: _positive("hill_radii", x)
+        default=3.0, kw_only=True, converter=functools.partial(positive, "hill_radii")
     )
     steps_per_turn: float = eqx.field(
-        default=8.0, kw_only=True, converter=lambda x: _positive("steps_per_turn", x)
+        default=8.0,
+        kw_only=True,
+        converter=functools.partial(positive, "steps_per_turn"),
     )
-    coordinates: str = eqx.field(static=True, default="whds", kw_only=True)
-    corrector: int = eqx.field(static=True, default=0, kw_only=True)
+    coordinates: str = choice("coordinates", "whds", FRAMES)
+    corrector: int = choice("corrector", 0, CORRECTORS)
 
     term_structure: ClassVar[Any] = Separable
     references: ClassVar[tuple[str, ...]] = (
@@ -105,9 +108,6 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
         "10.1093/mnras/stz769",
         "arXiv:2405.03800",
     )
-
-    def __check_init__(self) -> None:
-        check_choice("coordinates", self.coordinates, FRAMES)
 
     @property
     def map(self) -> WisdomHolman:
@@ -209,8 +209,3 @@ def _least_distances2(x: Array, v: Array, reach: Array) -> Array:
     s = -jnp.sum(d * u, 0) / jnp.where(u2 > 0, u2, 1)
     there = d + jnp.clip(s, -reach, reach) * u
     return jnp.sum(there * there, 0)
-
-
-def _positive(name: str, value: Any) -> float:
-    positive(name, as_floating(name, value))
-    return float(value)

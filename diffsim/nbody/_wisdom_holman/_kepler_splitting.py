@@ -10,6 +10,7 @@ the velocity that it is added to as long as a step is short.
 """
 
 import abc
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..._types import PyTree
+from ..._validation import instance, is_traced, one_of
 from ...simulations import AbstractUnsynchronizedSolver, Separable
 from .._bodies import Bodies
 from .._compensated_sum import add_compensated
@@ -174,34 +176,25 @@ def _repeated_pairs(flows: list[str]) -> int:
     return count if count > 2 else 0
 
 
-def check_choice(name: str, given: Any, choices: Iterable[Any]):
-    """Refuse what is not among the `choices` of the argument `name`."""
-    choices = tuple(choices)
-    # True is 1 to a dictionary, and an array no key at all.
-    known = isinstance(given, str | int | tuple) and not isinstance(given, bool)
-    if known and given in choices:
-        return
-    listed = ", ".join(map(repr, choices[:-1]))
-    raise ValueError(f"{name} must be {listed} or {choices[-1]!r}, got {given!r:.60}")
+def choice(name: str, default: Any, choices: Iterable[Any]) -> Any:
+    """A static field of a method, by keyword, that is one of a few values."""
+    converter = functools.partial(one_of, name, choices=tuple(choices))
+    return eqx.field(static=True, default=default, kw_only=True, converter=converter)
 
 
 def check_bodies(solver: Any, simulation: Any):
     """Refuse simulations that are no bodies about a center of attraction."""
-    name = type(solver).__name__
-    bodies = getattr(simulation, "bodies", None)
-    if not isinstance(bodies, Bodies):
-        kind = type(simulation).__name__
-        raise ValueError(f"{name} needs the bodies of an nbody.NBody, got a {kind}")
-    if simulation.gravity is None:
-        raise ValueError(
-            f"{name} follows Kepler orbits and needs nbody.Gravity among the forces, "
-            "got none; take integrators.Leapfrog()"
-        )
+    bodies: Any = getattr(simulation, "bodies", None)
+    instance("bodies of the simulation", bodies, Bodies, "nbody.NBody has")
     more = simulation.test_particles
-    if bodies.masses.size + (0 if more is None else len(more.positions)) < 2:
+    count = bodies.masses.size + (0 if more is None else len(more.positions))
+    gravity = simulation.gravity
+    softening = 0.0 if gravity is None else gravity.softening
+    softened = not is_traced(softening) and float(softening)
+    if gravity is None or softened or count < 2:
         raise ValueError(
-            f"{name} needs two bodies or more, got one, which has no orbit; take "
-            "integrators.Leapfrog()"
+            f"{type(solver).__name__} follows Kepler orbits and needs two bodies or "
+            "more and nbody.Gravity(softening=0); take integrators.Leapfrog()"
         )
 
 

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import numpy as np
 
+from ..._validation import one_of
 from ._correctors import merged
 from ._frames import FRAMES
-from ._kepler_splitting import AbstractKeplerSplitting, Stage, check_choice
+from ._kepler_splitting import AbstractKeplerSplitting, Stage, choice
 from ._saba_coefficients import (
     COMMUTATORS,
     SCHEMES,
@@ -58,10 +59,8 @@ class SABA(AbstractKeplerSplitting):
         default=(10, 6, 4),
         converter=lambda s: tuple(s) if isinstance(s, list) else s,
     )
-    coordinates: str = eqx.field(static=True, default="jacobi", kw_only=True)
-    corrector: bool = eqx.field(
-        static=True, default=False, kw_only=True, converter=lambda c: _yes_or_no(c)
-    )
+    coordinates: str = choice("coordinates", "jacobi", FRAMES)
+    corrector: bool = choice("corrector", False, (True, False))
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1023/A:1012098603882",
@@ -71,16 +70,10 @@ class SABA(AbstractKeplerSplitting):
     )
 
     def __check_init__(self) -> None:
-        check_choice("coordinates", self.coordinates, FRAMES)
-        check_choice("scheme", self.scheme, self._schemes)
+        one_of("scheme", self.scheme, tuple(self._schemes))
         if self.corrector and self.scheme not in COMMUTATORS:
             raise ValueError(
                 f"corrector=True is there for the schemes 1 to 4, got {self.scheme!r}"
-            )
-        if self.corrector and self.coordinates != "jacobi":
-            raise ValueError(
-                "corrector=True needs coordinates='jacobi', in which perturbations "
-                f"depend on positions alone, got {self.coordinates!r}"
             )
 
     @property
@@ -111,15 +104,6 @@ class SABA(AbstractKeplerSplitting):
         if self.corrector:
             stages.append(_commutator(2, COMMUTATORS[self.scheme]))
         return merged((*stages, Stage("drift", drifts[0])))
-
-
-def _yes_or_no(corrector: Any) -> bool:
-    if isinstance(corrector, bool):
-        return corrector
-    raise ValueError(
-        "corrector must be True or False, a commutator at either end of SABA1 to "
-        f"SABA4, got {corrector!r:.60}; orders belong to WisdomHolman"
-    )
 
 
 def _commutator(times: int, share: float) -> Stage:

@@ -2,11 +2,9 @@
 
 from typing import Any, ClassVar
 
-import equinox as eqx
-
 from ._correctors import CORRECTORS, corrector_stages, merged
 from ._frames import FRAMES
-from ._kepler_splitting import AbstractKeplerSplitting, Stage, check_choice
+from ._kepler_splitting import AbstractKeplerSplitting, Stage, choice
 
 
 #: By name, the flow over each share of a step between the drifts at its ends, whose
@@ -82,9 +80,9 @@ class WisdomHolman(AbstractKeplerSplitting):
     steps more, so take none, or the default method.
     """
 
-    coordinates: str = eqx.field(static=True, default="jacobi", kw_only=True)
-    corrector: int = eqx.field(static=True, default=0, kw_only=True)
-    kernel: str = eqx.field(static=True, default="default", kw_only=True)
+    coordinates: str = choice("coordinates", "jacobi", FRAMES)
+    corrector: int = choice("corrector", 0, CORRECTORS)
+    kernel: str = choice("kernel", "default", _KERNELS)
 
     references: ClassVar[tuple[str, ...]] = (
         "10.1086/115978",
@@ -94,9 +92,6 @@ class WisdomHolman(AbstractKeplerSplitting):
     )
 
     def __check_init__(self) -> None:
-        check_choice("coordinates", self.coordinates, FRAMES)
-        check_choice("corrector", self.corrector, CORRECTORS)
-        check_choice("kernel", self.kernel, _KERNELS)
         if self.kernel != "default" and self.coordinates != "jacobi":
             raise ValueError(
                 f"kernel={self.kernel!r} needs coordinates='jacobi', in which "
