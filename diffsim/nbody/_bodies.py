@@ -399,8 +399,8 @@ class BodyAxes(AbstractStateAxes):
         }
 
     def coordinates(self) -> dict[str, Any]:
-        known = {"body": list(self.names)} if self.names else {}
-        return {**known, "axis": ["x", "y", "z"]}
+        names = {"body": list(self.names)} if self.names else {}
+        return {**names, "axis": ["x", "y", "z"]}
 
     def columns(self, states: State, leading: int = 0) -> dict[str, Variable]:
         del leading

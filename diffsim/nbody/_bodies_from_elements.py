@@ -20,7 +20,7 @@ from ._bodies_arguments import as_masses
 from ._kepler import Elements, NonsingularElements, Orbit
 
 
-#: What an orbit is about, and whose gravity it feels.
+#: The center of an orbit, and whose gravity it feels.
 _COORDINATES = ("heliocentric", "jacobi", "barycentric")
 
 

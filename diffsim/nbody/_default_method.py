@@ -16,7 +16,7 @@ from ._forces import inverse_unit
 #: by chance, and orbits lose all digits in some tens of crossing times anyway.
 FEW = 64
 
-#: Of the closest pair: Dopri8 leaves 1.6e-10 after 100 periods of two planets and
+#: Tolerance by the closest pair: 1.6e-10 is left after 100 periods of two planets and
 #: 3.2e-10 after 50 years of the Solar System, at 6 and 7 times the steps of a tolerance
 #: of 1e-8, which leaves 1e-3 and 5e-3. Derivatives err by 7.6e-9 of the largest of
 #: their row at most, in that of the Sun; at 1.8e-14 by 1.4e-8.
@@ -55,7 +55,7 @@ def adaptive_method(
     - `massive`: how many attract; 0 if none does, and no pair is close then.
     - `softening`: of their attraction.
     """
-    # What steps are chosen by is held in derivatives, as Diffrax does.
+    # Derivatives hold what steps are chosen by, as in Diffrax.
     x, v, a, softening = lax.stop_gradient((*y, a, jnp.asarray(softening)))
     tolerance = _FEW_TOLERANCE if massive <= FEW else _MANY_TOLERANCE
     tolerance = max(tolerance, float(jnp.finfo(x.dtype).eps))

@@ -265,8 +265,8 @@ def _as_forces(forces: Any, bodies: int, *, gravity: bool) -> tuple[Force, ...]:
     if gravity and not held:
         listed = ", ".join(callable_name(force) for force in forces)
         warnings.warn(
-            f"forces are {listed} alone, so the bodies do not attract each other: add "
-            "nbody.Gravity(), or say NBody(..., gravity=False)",
+            f"forces are {listed} alone, so the bodies do not attract each other: "
+            f"give (nbody.Gravity(), {listed}), or NBody(..., gravity=False)",
             # this function, __init__, Equinox's constructor, the caller
             stacklevel=4,
         )

@@ -36,7 +36,7 @@ from ._transits import Conjunction, InFront, Seen, View, length, seen_transits
 #: Transits of a planet whose period nobody knows, and room beyond what a period says.
 _UNKNOWN, _SPARE = 16.0, 4
 
-#: What times of transits may be rounded by, as a part of the way from `t0` to `until`.
+#: Rounding that times of transits may have, as a part of the way from `t0` to `until`.
 _COARSE = 1e-5
 
 

@@ -59,7 +59,7 @@ CONTROLLER = diffrax.PIDController(1e-6, 1e-6)
         lambda: jax.jit(lambda w: SymmetricComposition(w).weights)(jnp.ones(3)),
         "weights must be known while Python runs",
         lambda: Kvaerno5(iterations=1),
-        "iterations must be 2 or more",
+        "iterations must be a whole number from 2",
     ),
 )
 def test_mistake_raises_value_error(call, words):

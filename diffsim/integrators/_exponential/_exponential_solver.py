@@ -27,7 +27,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver[None]):
     fixed steps work out once, and what a step is.
     """
 
-    #: What `precompute` found for the steps of a run, None where it is found anew.
+    #: Functions by `precompute` for the steps of a run, None where each has its own.
     table: eqx.AbstractVar[Any]
 
     term_structure: ClassVar[Any] = Semilinear
@@ -64,9 +64,9 @@ class AbstractExponentialSolver(diffrax.AbstractSolver[None]):
         made_jump: Any,
     ) -> tuple[PyTree, None, dict[str, PyTree], None, diffrax.RESULTS]:
         del solver_state, made_jump
-        found = unwrap_imex(terms, jnp.asarray(t0), jnp.asarray(t1))
-        assert found is not None
-        term, sign = found
+        unwrapped = unwrap_imex(terms, jnp.asarray(t0), jnp.asarray(t1))
+        assert unwrapped is not None
+        term, sign = unwrapped
         assert isinstance(term, Semilinear)
         length = sign * (t1 - t0)
         table = self.table

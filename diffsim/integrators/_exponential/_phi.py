@@ -30,9 +30,9 @@ def phi_functions(z: Array, order: int) -> list[Array]:
 def _slopes(order, primals, tangents):
     """φ_k' = φ_k − k φ_{k+1}."""
     (z,), (step,) = primals, tangents
-    found = phi_functions(z, order + 1)
-    slopes = [found[k] - k * found[k + 1] for k in range(order + 1)]
-    return found[:-1], [step * slope for slope in slopes]
+    phi = phi_functions(z, order + 1)
+    slopes = [phi[k] - k * phi[k + 1] for k in range(order + 1)]
+    return phi[:-1], [step * slope for slope in slopes]
 
 
 def _series(z: Array, order: int) -> list[Array]:
@@ -43,14 +43,14 @@ def _series(z: Array, order: int) -> list[Array]:
         return total * z + weight, None
 
     weights = jnp.asarray(np.array(weights), z.dtype)
-    found = [jax.lax.scan(horner, jnp.zeros_like(z), weights)[0]]
+    phi = [jax.lax.scan(horner, jnp.zeros_like(z), weights)[0]]
     for k in range(order - 1, -1, -1):
-        found.append(found[-1] * z + 1 / math.factorial(k))
-    return found[::-1]
+        phi.append(phi[-1] * z + 1 / math.factorial(k))
+    return phi[::-1]
 
 
 def _quotients(z: Array, order: int) -> list[Array]:
-    found = [jnp.exp(z)]
+    phi = [jnp.exp(z)]
     for k in range(order):
-        found.append((found[-1] - 1 / math.factorial(k)) / z)
-    return found
+        phi.append((phi[-1] - 1 / math.factorial(k)) / z)
+    return phi

@@ -1,9 +1,7 @@
 """Ascher, Ruuth and Spiteri's IMEX Runge–Kutta methods."""
 
 import math
-from typing import Any, ClassVar
-
-import diffrax
+from typing import ClassVar
 
 from ._esdirk import AbstractImplicitRungeKutta
 from ._tableau import Tableau, stiffly_accurate
@@ -48,17 +46,12 @@ class ARS222(AbstractImplicitRungeKutta):
     """
 
     tableau: ClassVar[Tableau] = stiffly_accurate(
+        2,
         _GAMMA,
         implicit=([0.0], [0.0, 1 - _GAMMA]),
         explicit=([_GAMMA], [_DELTA, 1 - _DELTA]),
     )
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 2
 
 
 class ARS443(AbstractImplicitRungeKutta):
@@ -83,6 +76,7 @@ class ARS443(AbstractImplicitRungeKutta):
     """
 
     tableau: ClassVar[Tableau] = stiffly_accurate(
+        3,
         1 / 2,
         implicit=(
             [0.0],
@@ -97,10 +91,4 @@ class ARS443(AbstractImplicitRungeKutta):
             [1 / 4, 7 / 4, 3 / 4, -7 / 4],
         ),
     )
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 3

@@ -1,8 +1,6 @@
 """`CrankNicolson`: the implicit trapezoid."""
 
-from typing import Any, ClassVar
-
-import diffrax
+from typing import ClassVar
 
 from ._esdirk import AbstractImplicitRungeKutta
 from ._tableau import Tableau, stiffly_accurate
@@ -36,11 +34,5 @@ class CrankNicolson(AbstractImplicitRungeKutta):
     there is no error estimate (convenience).
     """
 
-    tableau: ClassVar[Tableau] = stiffly_accurate(1 / 2, implicit=([1 / 2],))
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
+    tableau: ClassVar[Tableau] = stiffly_accurate(2, 1 / 2, implicit=([1 / 2],))
     references: ClassVar[tuple[str, ...]] = ("10.1017/S0305004100023197",)
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 2

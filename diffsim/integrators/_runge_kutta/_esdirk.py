@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
+from ..._validation import count
 from ...implicit import AbstractLinearSolver, Dense
 from ...simulations import AbstractIMEXTerm, unwrap_imex
 from ._esdirk_step import Step, esdirk_step
@@ -92,17 +93,22 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
 
     #: The coefficients.
     tableau: eqx.AbstractClassVar[Tableau]
+    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
     #: Under the error that a step may have, dense output of order 2 or 3 is coarse.
     ends_steps_at_outputs: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        if self.iterations < 2:
-            raise ValueError(f"iterations must be 2 or more, got {self.iterations}")
+        count("iterations", self.iterations, 2)
 
     @property
     def split(self) -> bool:
         """Whether it steps an explicit and an implicit part each in its way."""
         return self.tableau.explicit is not None
+
+    def order(self, terms: Any) -> int:
+        del terms
+        return self.tableau.order
 
     def init(self, terms: Any, t0: Any, t1: Any, y0: PyTree, args: Any) -> SolverState:
         start = self._leap(terms, t0, t1, y0, args, _evaluate)
@@ -142,12 +148,16 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
     def _ended(self, done: Step, y0, first: Slopes):
         """Convert a step to Diffrax's form; `first` are its first stage derivatives."""
         kept = self.tableau.ends_in_last_stage
-        last = _select(done.good, _first_and_last(done)[1], first) if kept else None
-        error = jax.tree.map(lambda e: jnp.where(done.good, e, jnp.inf), done.error)
-        y1 = jax.tree.map(lambda a: jnp.where(done.good, a, jnp.nan), done.y)
+        last = (
+            _select(done.converged, _first_and_last(done)[1], first) if kept else None
+        )
+        error = jax.tree.map(
+            lambda e: jnp.where(done.converged, e, jnp.inf), done.error
+        )
+        y1 = jax.tree.map(lambda a: jnp.where(done.converged, a, jnp.nan), done.y)
         results: Any = diffrax.RESULTS
         bad = results.nonlinear_divergence
-        result = results.where(done.good, results.successful, bad)
+        result = results.where(done.converged, results.successful, bad)
         dense = _dense(done, y0, hermite=kept)
         return y1, error, dense, SolverState(last, done.factor), result
 
@@ -163,10 +173,10 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
     def _leap(self, terms, t0, t1, y0, args, first: "First") -> IMEXStep | None:
         """The step, where the dynamics know how their stages are solved."""
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
-        found = unwrap_imex(terms, t0, t1)
-        if found is None or not (self.split or found[0].fully_implicit):
+        unwrapped = unwrap_imex(terms, t0, t1)
+        if unwrapped is None or not (self.split or unwrapped[0].fully_implicit):
             return None
-        split, sign = found
+        split, sign = unwrapped
         t, length = sign * t0, sign * (t1 - t0)
 
         def slopes() -> Slopes:
@@ -205,17 +215,17 @@ def _evaluate(slopes: Callable[[], Slopes]) -> Slopes:
     return slopes()
 
 
-def _first_stage(known: Slopes | None, jumped, slopes: Callable[[], Slopes]) -> Slopes:
+def _first_stage(last: Slopes | None, jumped, slopes: Callable[[], Slopes]) -> Slopes:
     """Those that the last step ended with, unless a discontinuity came between."""
-    if known is None or jumped is True:
+    if last is None or jumped is True:
         return slopes()
     if jumped is False:
-        return known
-    return jax.lax.cond(jumped, slopes, lambda: known)
+        return last
+    return jax.lax.cond(jumped, slopes, lambda: last)
 
 
-def _select(good, a: PyTree, b: PyTree) -> PyTree:
-    return jax.tree.map(lambda x, y: jnp.where(good, x, y), a, b)
+def _select(converged, a: PyTree, b: PyTree) -> PyTree:
+    return jax.tree.map(lambda x, y: jnp.where(converged, x, y), a, b)
 
 
 def _first_and_last(done: Step) -> tuple[Slopes, Slopes]:

@@ -31,7 +31,7 @@ class Step(NamedTuple):
     slopes: list[PyTree[Array]]
     explicit: list[PyTree[Array]]
     factor: JacobianFactor | None
-    good: Bool[Array, ""]
+    converged: Bool[Array, ""]
     length: Array
 
 
@@ -43,17 +43,21 @@ def esdirk_step(
     kept: JacobianFactor,
 ) -> Step:
     """The step, differentiable in everything that `problem` holds."""
-    given = _stop_gradient((linear_solver, tolerances, problem, kept))
-    found = solve_stages(tableau, *given)
-    problem, found = _failed_as_zero_length(problem, found)
-    slopes, explicit = _differentiable_stages(tableau, linear_solver, problem, found)
-    return complete_step(tableau, problem, slopes, explicit, found)
+    held = _stop_gradient((linear_solver, tolerances, problem, kept))
+    solutions = solve_stages(tableau, *held)
+    problem, solutions = _failed_as_zero_length(problem, solutions)
+    slopes, explicit = _differentiable_stages(
+        tableau, linear_solver, problem, solutions
+    )
+    return complete_step(tableau, problem, slopes, explicit, solutions)
 
 
-def complete_step(tableau: Tableau, start: Any, slopes, explicit, found: Any) -> Step:
+def complete_step(
+    tableau: Tableau, start: Any, slopes, explicit, solutions: Any
+) -> Step:
     """The end of a step from the slopes of all stages.
 
-    `start` has its `y` and `length`, `found` its `factor` and whether it is `good`.
+    `start` has its `y` and `length`, `solutions` a `factor` and whether they converged.
     """
     change = linear_combination(tableau.weights, slopes)
     if explicit:
@@ -65,8 +69,8 @@ def complete_step(tableau: Tableau, start: Any, slopes, explicit, found: Any) ->
         _error(tableau, start.length, slopes, explicit),
         slopes,
         explicit,
-        found.factor,
-        found.good,
+        solutions.factor,
+        solutions.converged,
         start.length,
     )
 
@@ -82,36 +86,36 @@ def _error(tableau: Tableau, length: Array, slopes, explicit) -> PyTree[Array] |
     return add_scaled(jax.tree.map(jnp.zeros_like, error), length, error)
 
 
-def _stop_gradient(given: PyTree) -> PyTree:
+def _stop_gradient(tree: PyTree) -> PyTree:
     """Stop gradients: nothing of the search's iterations is differentiated."""
-    arrays, rest = eqx.partition(given, eqx.is_array)
+    arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
 def _failed_as_zero_length(
-    problem: StageProblem, found: StageSolutions
+    problem: StageProblem, solutions: StageSolutions
 ) -> tuple[StageProblem, StageSolutions]:
     """A failed step as one of no length.
 
     What Newton's method left behind may be anything, and its derivative NaN, which a
     step that is rejected would hand on: zero times NaN is NaN.
     """
-    good = found.good
-    span, length = (jnp.where(good, a, 0) for a in (problem.span, problem.length))
+    converged = solutions.converged
+    span, length = (jnp.where(converged, a, 0) for a in (problem.span, problem.length))
     # The first slope stands in for what failed, and is differentiated as itself.
     slopes = jax.tree.map(
-        lambda k, first: jnp.where(good, k, jax.lax.stop_gradient(first)),
-        found.slopes,
+        lambda k, first: jnp.where(converged, k, jax.lax.stop_gradient(first)),
+        solutions.slopes,
         problem.slope,
     )
-    return problem._replace(span=span, length=length), found._replace(slopes=slopes)
+    return problem._replace(span=span, length=length), solutions._replace(slopes=slopes)
 
 
 def _differentiable_stages(
     tableau: Tableau,
     linear_solver: AbstractLinearSolver,
     problem: StageProblem,
-    found: StageSolutions,
+    solutions: StageSolutions,
 ):
     """The slopes that were found, each as the root of its equation."""
     field, slopes, explicit = problem.field, [problem.slope], []
@@ -128,7 +132,7 @@ def _differentiable_stages(
         base = add_scaled(problem.y, problem.length, change)
         theta = field.consts[0], t, base, length
         equation = ImplicitEquation(_stage(field.implicit), theta, None, _guess_is_root)
-        guess = jax.tree.map(lambda k, i=i: k[i], found.slopes)
+        guess = jax.tree.map(lambda k, i=i: k[i], solutions.slopes)
         slope, _ = implicit_solve(equation, guess, ImplicitAdjoint(linear_solver))
         slopes.append(slope)
         if field.explicit is not None:

@@ -82,7 +82,7 @@ class _Solved(NamedTuple):
     factor: None = None
 
     @property
-    def good(self) -> Array:
+    def converged(self) -> Array:
         return is_finite(self.slopes)
 
 

@@ -26,7 +26,7 @@ class AbstractDense(diffrax.AbstractLocalInterpolation):
     y0: PyTree[Array]
     change: PyTree[Array]
 
-    #: Of b_i(θ)/θ, the highest power first.
+    #: Coefficients of b_i(θ)/θ, the highest power first.
     powers: eqx.AbstractClassVar[np.ndarray]
 
     def __init__(self, *, t0, t1, y0, y1, k):
@@ -44,9 +44,9 @@ class AbstractDense(diffrax.AbstractLocalInterpolation):
         where = (t0 - self.t0) / span
         powers = jnp.asarray(self.powers, where.dtype)
         weights = where * jax.vmap(jnp.polyval, in_axes=(0, None))(powers, where)
-        one = jnp.ones_like(where)
+        unit = jnp.ones_like(where)
         return add_scaled(
-            self.y0, one, stacked_linear_combination(weights, self.change)
+            self.y0, unit, stacked_linear_combination(weights, self.change)
         )
 
 
@@ -97,14 +97,9 @@ class KenCarp3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
     `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
-    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau)
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp3.tableau, order=3)
     interpolation_cls: ClassVar[Any] = Dense3
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 3
 
 
 class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
@@ -125,14 +120,9 @@ class KenCarp4(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
     **Limits:** as `KenCarp3`.
     """
 
-    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp4.tableau)
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp4.tableau, order=4)
     interpolation_cls: ClassVar[Any] = Dense4
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 4
 
 
 class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
@@ -152,11 +142,6 @@ class KenCarp5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
     **Limits:** as `KenCarp3`.
     """
 
-    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp5.tableau)
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.KenCarp5.tableau, order=5)
     interpolation_cls: ClassVar[Any] = Dense5
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 5

@@ -1,6 +1,6 @@
 """Kværnø's ESDIRK methods."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 
@@ -31,14 +31,8 @@ class Kvaerno3(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
     fields (mathematics); `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
-    tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau)
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno3.tableau, order=3)
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 3
 
 
 class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[SolverState]):
@@ -62,11 +56,5 @@ class Kvaerno5(AbstractImplicitRungeKutta, diffrax.AbstractAdaptiveSolver[Solver
     fields (mathematics); `linear_solver` as for `AbstractImplicitRungeKutta`.
     """
 
-    tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau)
-    term_structure: ClassVar[Any] = diffrax.AbstractTerm
-    interpolation_cls: ClassVar[Any] = diffrax.ThirdOrderHermitePolynomialInterpolation
+    tableau: ClassVar[Tableau] = from_diffrax(diffrax.Kvaerno5.tableau, order=5)
     references: ClassVar[tuple[str, ...]] = _REFERENCE
-
-    def order(self, terms: Any) -> int:
-        del terms
-        return 5

@@ -49,7 +49,7 @@ class Stage(NamedTuple):
 
     slope: PyTree[Array]
     rate: Float[Array, ""]
-    good: Bool[Array, ""]
+    converged: Bool[Array, ""]
 
 
 def newton_of_every_stage(linear_solver: AbstractLinearSolver) -> AbstractLinearSolver:
@@ -89,19 +89,26 @@ def simplified_newton(
         small = max_norm(moved) <= machine_epsilon(y) ** _ROUNDING * max_norm(y)
         met = (rate >= 1) & small
         left = jnp.where(rate < 1, size * rate / (1 - rate), jnp.inf)
-        good = (size <= 1) | (left <= 1) | met
+        converged = (size <= 1) | (left <= 1) | met
         late = (rate < 1) & (left * rate ** (last - 1 - n) > 1)
         lost = (n > 0) & (~(rate <= 2) | (late & ~small))
-        return k, size, rate, good, good | lost | ~jnp.isfinite(size), n + 1
+        return (
+            k,
+            size,
+            rate,
+            converged,
+            converged | lost | ~jnp.isfinite(size),
+            n + 1,
+        )
 
     def wanted(carry):
         return ~carry[4] & (carry[5] < last)
 
     no = infinite < 0
     start = (guess, infinite, infinite, no, no, jnp.asarray(0))
-    k, _, rate, good, _, n = jax.lax.while_loop(wanted, step, start)
+    k, _, rate, converged, _, n = jax.lax.while_loop(wanted, step, start)
     # One iteration was enough: nothing speaks against the factor.
-    return Stage(k, jnp.where(good & (n < 2), 0, rate), good)
+    return Stage(k, jnp.where(converged & (n < 2), 0, rate), converged)
 
 
 def linear_solver_of(

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from ..._types import PyTree
 
 
-#: Of order 2 and itself strong-stability-preserving (Fekete, Conde and Shadid 2022).
+#: Weights of order 2, also strong-stability-preserving (Fekete, Conde and Shadid 2022).
 _EMBEDDED = np.array([0.291485418878409, 0.291485418878409, 0.417029162243182])
 
 
@@ -34,11 +34,11 @@ class _Parabola(diffrax.AbstractLocalInterpolation):
         length = self.t1 - self.t0
         passed = (t0 - self.t0) / jnp.where(length == 0, 1, length)
 
-        def at(start, end, slopes):
+        def parabola(start, end, slopes):
             change = end - start
             return start + passed * (slopes[0] + passed * (change - slopes[0]))
 
-        return jax.tree.map(at, self.y0, self.y1, self.k)
+        return jax.tree.map(parabola, self.y0, self.y1, self.k)
 
 
 class SSPRK3(diffrax.AbstractERK):

@@ -71,8 +71,8 @@ def step_length(terms, t0: Array, t1: Array) -> Array:
 
 def _closed_rate(term, t: Array, y: PyTree[Array], args: Any) -> tuple[Rate, Any]:
     # By a control of one, under which several terms add up to their sum.
-    one = jax.tree.map(jnp.ones_like, term.contr(t, t))
-    return closure_convert(lambda t, y: term.vf_prod(t, y, args, one), t, y)
+    unit = jax.tree.map(jnp.ones_like, term.contr(t, t))
+    return closure_convert(lambda t, y: term.vf_prod(t, y, args, unit), t, y)
 
 
 class JacobianFactor(eqx.Module):
@@ -107,17 +107,17 @@ class StageSolutions(NamedTuple):
 
     slopes: PyTree[Array]
     factor: JacobianFactor
-    good: Bool[Array, ""]
+    converged: Bool[Array, ""]
 
 
 def no_factor(
     linear_solver: AbstractLinearSolver, problem: StageProblem
 ) -> JacobianFactor:
     """A factor that no step uses, of the structure of all others."""
-    given = jax.eval_shape(
+    shapes = jax.eval_shape(
         lambda: _prepare_factor(linear_solver, problem, problem.length)
     )
-    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), given)
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     infinite = jnp.full_like(problem.length, jnp.inf)
     return JacobianFactor(zeros, jnp.zeros_like(problem.length), infinite)
 
@@ -146,12 +146,12 @@ def solve_stages(
             ),
             lambda: factor,
         )
-        slopes, rate, good = _solve_all_stages(
+        slopes, rate, converged = _solve_all_stages(
             tableau, linear_solver, tolerances, problem, factor
         )
         factor = JacobianFactor(factor.prepared, factor.length, rate)
-        again = ~good & ~renewed
-        return slopes, factor, good, again, again
+        again = ~converged & ~renewed
+        return slopes, factor, converged, again, again
 
     like = empty_stages(problem.slope, tableau.stages)
     change = jnp.abs(length - kept.length)
@@ -159,8 +159,8 @@ def solve_stages(
     # A linear solver that prepares nothing is never out of date.
     renewed = ~used | (not jax.tree.leaves(kept.prepared))
     start = (like, kept, renewed & ~renewed, renewed, renewed | True)
-    slopes, factor, good, _, _ = jax.lax.while_loop(lambda c: c[4], attempt, start)
-    return StageSolutions(slopes, factor, good)
+    slopes, factor, converged, _, _ = jax.lax.while_loop(lambda c: c[4], attempt, start)
+    return StageSolutions(slopes, factor, converged)
 
 
 def _prepare_factor(
@@ -184,7 +184,7 @@ def _solve_all_stages(
     problem: StageProblem,
     factor: JacobianFactor,
 ):
-    """One stage after another: their slopes, the slowest rate, whether all are good."""
+    """One stage after another: slopes, the slowest rate, and whether all converged."""
     field, y, length = problem.field, problem.y, tableau.gamma * problem.length
     scale = 2 * factor.length / (factor.length + length)
     # Zero over zero at a step of no length, where no change needs correction.
@@ -192,7 +192,7 @@ def _solve_all_stages(
     solve = linear_solver_of(linear_solver, factor.prepared, scale)
 
     def stage(carry, row):
-        slopes, explicit, rate, good = carry
+        slopes, explicit, rate, converged = carry
         t = problem.t + row.nodes.astype(problem.t.dtype) * problem.span
         base = add_scaled(
             y, problem.length, stacked_linear_combination(row.implicit, slopes)
@@ -210,14 +210,14 @@ def _solve_all_stages(
             return jax.tree.map(jnp.subtract, k, now)
 
         guess = stacked_linear_combination(row.predictor, slopes)
-        found = simplified_newton(residual, guess, point, solve, tolerances)
-        slopes = with_stage(slopes, row.index, found.slope)
+        solution = simplified_newton(residual, guess, point, solve, tolerances)
+        slopes = with_stage(slopes, row.index, solution.slope)
         if explicit is not None:
             assert field.explicit is not None
-            now = field.explicit(field.consts[1], t, point(found.slope))
+            now = field.explicit(field.consts[1], t, point(solution.slope))
             explicit = with_stage(explicit, row.index, now)
-        rate = jnp.maximum(rate, found.rate.astype(rate.dtype))
-        return (slopes, explicit, rate, good & found.good), None
+        rate = jnp.maximum(rate, solution.rate.astype(rate.dtype))
+        return (slopes, explicit, rate, converged & solution.converged), None
 
     every = rows(tableau)
     slopes = with_stage(empty_stages(problem.slope, tableau.stages), 0, problem.slope)
@@ -226,5 +226,5 @@ def _solve_all_stages(
         explicit = with_stage(empty_stages(explicit, tableau.stages), 0, explicit)
     none = jnp.zeros_like(factor.rate)
     start = (slopes, explicit, none, none == 0)
-    (slopes, _, rate, good), _ = jax.lax.scan(stage, start, every)
-    return slopes, rate, good
+    (slopes, _, rate, converged), _ = jax.lax.scan(stage, start, every)
+    return slopes, rate, converged

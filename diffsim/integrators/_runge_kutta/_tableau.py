@@ -22,6 +22,7 @@ class Tableau(NamedTuple):
     field is implicit.
     """
 
+    order: int
     nodes: np.ndarray
     gamma: float
     implicit: np.ndarray
@@ -69,13 +70,14 @@ def rows(tableau: Tableau) -> Row:
 
 
 def from_diffrax(
-    given: "diffrax.ButcherTableau | diffrax.MultiButcherTableau",
+    published: "diffrax.ButcherTableau | diffrax.MultiButcherTableau", *, order: int
 ) -> Tableau:
     """The published coefficients as Diffrax has them, rows filled up with zeros."""
-    several = isinstance(given, diffrax.MultiButcherTableau)
-    explicit, implicit = given.tableaus if several else (None, given)
+    several = isinstance(published, diffrax.MultiButcherTableau)
+    explicit, implicit = published.tableaus if several else (None, published)
     assert implicit.a_diagonal is not None and implicit.a_predictor is not None
     return Tableau(
+        order,
         np.append(0, implicit.c),
         float(implicit.a_diagonal[1]),
         _square(implicit.a_lower),
@@ -88,6 +90,7 @@ def from_diffrax(
 
 
 def stiffly_accurate(
+    order: int,
     gamma: float,
     implicit: tuple[Sequence[float], ...],
     explicit: tuple[Sequence[float], ...] | None = None,
@@ -100,6 +103,7 @@ def stiffly_accurate(
     full = lower + gamma * np.diag(np.arange(len(lower)) > 0)
     other = None if explicit is None else _square(explicit)
     return Tableau(
+        order,
         full.sum(axis=1),
         gamma,
         lower,
@@ -113,10 +117,10 @@ def stiffly_accurate(
 
 def _square(rows: Sequence[Any]) -> np.ndarray:
     """Strictly lower triangular; the first stage has no row."""
-    found = np.zeros((len(rows) + 1, len(rows) + 1))
+    square = np.zeros((len(rows) + 1, len(rows) + 1))
     for i, row in enumerate(rows):
-        found[i + 1, : len(row)] = row
-    return found
+        square[i + 1, : len(row)] = row
+    return square
 
 
 def add_scaled(y: PyTree[Array], length: Array, rate: PyTree[Array]) -> PyTree[Array]:

@@ -135,7 +135,7 @@ def _check_order(weights: tuple[float, ...]):
 
 #: The largest power of the step that is looked at: orders up to one more are found.
 _HIGHEST = 11
-#: What rounding of weights to 11 digits leaves of a condition, whose terms add up to 1
+#: Rounding of weights to 11 digits leaves this of a condition, whose terms add up to 1
 #: without their signs. One that is not met leaves 1e-3, even of order 10.
 _MET = 1e-10
 
@@ -152,16 +152,16 @@ def composition_order(weights: tuple[float, ...]) -> int:
     it is $\exp(h Y_1)$ up to the power p of h.
     """
     words = _words()
-    found: dict[_Word, float] = {(): 1.0}
-    sizes = found
+    coefficients: dict[_Word, float] = {(): 1.0}
+    sizes = coefficients
     for w in weights:
-        found = {word: _appended(found, word, w) for word in words}
+        coefficients = {word: _appended(coefficients, word, w) for word in words}
         sizes = {word: _appended(sizes, word, abs(w)) for word in words}
     for power in range(3, _HIGHEST + 1, 2):
         # Even powers follow: the composition is time-symmetric.
         for word in words:
             flow = 1 / math.factorial(power) if len(word) == power else 0.0
-            missed = abs(found[word] - flow) > _MET * sizes[word]
+            missed = abs(coefficients[word] - flow) > _MET * sizes[word]
             if sum(word) == power and missed:
                 return power - 1
     return _HIGHEST + 1
@@ -179,8 +179,8 @@ def _appended(before: dict[_Word, float], word: _Word, w: float) -> float:
 @functools.cache
 def _words() -> tuple[_Word, ...]:
     """Products of odd indices that add up to the highest power or less."""
-    found: list[_Word] = [()]
-    for word in found:
+    words: list[_Word] = [()]
+    for word in words:
         room = _HIGHEST - sum(word)
-        found.extend((*word, index) for index in range(1, room + 1, 2))
-    return tuple(found)
+        words.extend((*word, index) for index in range(1, room + 1, 2))
+    return tuple(words)

@@ -104,9 +104,9 @@ def _mutual_jvp(primals, tangents):
         move = Tangents(moved[0], *moved)
         return total, _rematerialized(blocked.mutual_tangent)(x, gm, eps2, move)
     maps = mutual_maps(moved, gm.size)
-    given = [part for part in moved if part is not None]
-    (found,) = linear(maps, primals, given, [jax.typeof(total)])
-    return total, found
+    moving = [part for part in moved if part is not None]
+    (change,) = linear(maps, primals, moving, [jax.typeof(total)])
+    return total, change
 
 
 def _field_jvp(primals, tangents):
@@ -199,21 +199,21 @@ def mutual_maps(moved: Sequence[Array | None], bodies: int) -> LinearMapRules:
     )
 
 
-def _rematerialized_rule(rule: HashablePartial, known, given) -> list[Array]:
+def _rematerialized_rule(rule: HashablePartial, primals, moving) -> list[Array]:
     # A function, for JAX refers to it weakly, which a tuple does not allow.
     again = jax.checkpoint(lambda *x: rule(*x), prevent_cse=False)
-    return again(list(known), list(given))
+    return again(list(primals), list(moving))
 
 
-def _tangent(which: tuple[bool, ...], known, given) -> list[Array]:
-    (x, gm, eps2), some = known, iter(given)
+def _tangent(which: tuple[bool, ...], primals, moving) -> list[Array]:
+    (x, gm, eps2), some = primals, iter(moving)
     dx, dgm, deps2 = (next(some) if moves else None for moves in which)
     return [_mutual_tangent(x, gm, eps2, Tangents(dx, dx, dgm, deps2))]
 
 
-def _cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
-    like = [part for part, moves in zip(known, which, strict=True) if moves]
-    turned = jax.linear_transpose(lambda *x: _tangent(which, known, x)[0], *like)
+def _cotangents(which: tuple[bool, ...], primals, bars) -> list[Array]:
+    like = [part for part, moves in zip(primals, which, strict=True) if moves]
+    turned = jax.linear_transpose(lambda *x: _tangent(which, primals, x)[0], *like)
     return list(turned(bars[0]))
 
 
@@ -252,22 +252,22 @@ def _matrices(x, gm, eps2) -> list[Array]:
     ]
 
 
-def _moving_leaves(which: tuple[bool, ...], known) -> list[Array]:
-    x, gm, eps2 = known
+def _moving_leaves(which: tuple[bool, ...], primals) -> list[Array]:
+    x, gm, eps2 = primals
     every = zip(_matrices(x, gm, eps2), which, strict=True)
     return [matrix for matrix, moves in every if moves]
 
 
-def _many_tangents(which: tuple[bool, ...], known, given) -> list[Array]:
-    pairs = zip(_moving_leaves(which, known), given, strict=True)
+def _many_tangents(which: tuple[bool, ...], primals, moving) -> list[Array]:
+    pairs = zip(_moving_leaves(which, primals), moving, strict=True)
     parts = [matmul(x.reshape(len(x), -1), matrix.T) for matrix, x in pairs]
-    return [sum(parts[1:], start=parts[0]).reshape(-1, *known[0].shape)]
+    return [sum(parts[1:], start=parts[0]).reshape(-1, *primals[0].shape)]
 
 
-def _many_cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
+def _many_cotangents(which: tuple[bool, ...], primals, bars) -> list[Array]:
     (bar,) = bars
-    like = [part for part, moves in zip(known, which, strict=True) if moves]
+    like = [part for part, moves in zip(primals, which, strict=True) if moves]
     return [
         matmul(bar.reshape(len(bar), -1), matrix).reshape(-1, *part.shape)
-        for matrix, part in zip(_moving_leaves(which, known), like, strict=True)
+        for matrix, part in zip(_moving_leaves(which, primals), like, strict=True)
     ]

@@ -33,7 +33,7 @@ from ._timescale_control import TimescaleControl, timescale
 #: rounding that changes it.
 _DONE, _LOST = 5e3, 6e9
 
-#: Of the changes by two iterations, where neither is rounding.
+#: The ratio of the changes by two iterations, where neither is rounding.
 _FALLING = 0.03
 
 
@@ -95,7 +95,7 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
     def check_dynamics(self, terms: Any, t: Array, y: PyTree, simulation: Any):
         """Refuse states that are no positions and velocities."""
         pair = isinstance(y, tuple) and len(y) == 2 and all(map(eqx.is_array, y))
-        # What `x' = v` returns is v itself, while it is traced.
+        # While it is traced, the rate of x is v itself.
         if not pair or terms.vf(t, y, simulation)[0] is not y[1]:
             raise ValueError(
                 "IAS15 integrates accelerations: initial_state() must be a pair of "
@@ -125,10 +125,13 @@ class IAS15(diffrax.AbstractAdaptiveSolver[Any]):
     ) -> tuple[PyTree, PyTree, dict[str, PyTree], Guess, diffrax.RESULTS]:
         del made_jump
         (x, v), guess, span = y0, solver_state, _span(terms, t0, t1)
-        found = collocate(_acceleration(terms, args), span, x, v, guess)
-        x1, v1, guess = advanced(span.h, x, v, found, guess)
-        steps = 1 / _timescale(found), jnp.where(_is_converged(found), 0.0, 1.0)
-        dense = {"x0": x, "v0": v, "h": span.h, "found": found[:2]}
+        collocation = collocate(_acceleration(terms, args), span, x, v, guess)
+        x1, v1, guess = advanced(span.h, x, v, collocation, guess)
+        steps = (
+            1 / _timescale(collocation),
+            jnp.where(_is_converged(collocation), 0.0, 1.0),
+        )
+        dense = {"x0": x, "v0": v, "h": span.h, "accelerations": collocation[:2]}
         return (x1, v1), steps, dense, guess, diffrax.RESULTS.successful
 
     def func(self, terms: Any, t0: Any, y0: PyTree, args: Any) -> PyTree:
@@ -148,22 +151,22 @@ def _acceleration(terms: Any, args: Any) -> Acceleration:
     return acceleration
 
 
-def _timescale(found: Collocation) -> Array:
+def _timescale(collocation: Collocation) -> Array:
     """The timescale of the motion at the end of a step, in units of the step."""
-    b = weighted(RADAU.powers, found.nodes)
+    b = weighted(RADAU.powers, collocation.nodes)
     k = np.arange(1.0, 8.0)
-    a = found.first + jnp.sum(b, axis=0)
+    a = collocation.first + jnp.sum(b, axis=0)
     rates = [first_sum(row, b) for row in (k, k * (k - 1), k * (k - 1) * (k - 2))]
     return timescale(a, *rates)
 
 
-def _is_converged(found: Collocation) -> Array:
+def _is_converged(collocation: Collocation) -> Array:
     """Whether another iteration would change rounding alone.
 
     Of close bodies far from the origin that is a large part of their acceleration: it
     does not fall from one iteration to the next. Written so that NaN is not converged.
     """
-    before, last = found.changes
-    unit = jnp.finfo(last.dtype).eps * jnp.max(jnp.abs(found.first))
+    before, last = collocation.changes
+    unit = jnp.finfo(last.dtype).eps * jnp.max(jnp.abs(collocation.first))
     rounding = (last >= _FALLING * before) & (last <= _LOST * unit)
     return (last <= _DONE * unit) | rounding

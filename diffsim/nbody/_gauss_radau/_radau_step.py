@@ -73,8 +73,8 @@ def first_guess(acceleration: Acceleration, span: Span, x: Array, v: Array) -> G
     nothing = jnp.zeros_like(x)
     powers = jnp.zeros((_POWERS.size, *x.shape), x.dtype)
     begin = Guess(powers, span.h, nothing, nothing)
-    found = _iterated(acceleration, span, x, v, begin, _FROM_NOTHING)
-    return begin._replace(powers=weighted(RADAU.powers, found.nodes))
+    collocation = _iterated(acceleration, span, x, v, begin, _FROM_NOTHING)
+    return begin._replace(powers=weighted(RADAU.powers, collocation.nodes))
 
 
 def _iterated(acceleration, span: Span, x, v, guess: Guess, count: int) -> Collocation:
@@ -86,27 +86,29 @@ def _iterated(acceleration, span: Span, x, v, guess: Guess, count: int) -> Collo
     sped = nodes * (h * first) + guess.v
     every = jax.vmap(acceleration)
 
-    def iteration(found, _):
-        xs = x + (moved + h * h * weighted(RADAU.positions[:-1], found))
-        vs = v + (sped + h * weighted(RADAU.velocities[:-1], found))
+    def iteration(deltas, _):
+        xs = x + (moved + h * h * weighted(RADAU.positions[:-1], deltas))
+        vs = v + (sped + h * weighted(RADAU.velocities[:-1], deltas))
         new = every(times, xs, vs) - first
-        return new, jnp.max(jnp.abs(new - found))
+        return new, jnp.max(jnp.abs(new - deltas))
 
     # A loop, which takes as long as its turns written out, and a third to compile.
-    found = weighted(RADAU.values, guess.powers)
-    found, changes = jax.lax.scan(iteration, found, None, length=count)
-    return Collocation(first, found, (changes[-2], changes[-1]))
+    deltas = weighted(RADAU.values, guess.powers)
+    deltas, changes = jax.lax.scan(iteration, deltas, None, length=count)
+    return Collocation(first, deltas, (changes[-2], changes[-1]))
 
 
 def advanced(
-    h: Array, x: Array, v: Array, found: Collocation, guess: Guess
+    h: Array, x: Array, v: Array, collocation: Collocation, guess: Guess
 ) -> tuple[Array, Array, Guess]:
     """The end of a step, and the guess for the next, sums compensated."""
-    moved = first_sum(RADAU.positions[-1], found.nodes)
-    sped = first_sum(RADAU.velocities[-1], found.nodes)
-    x1, low_x = add_compensated(x, guess.x, h * v + h * h * (found.first / 2 + moved))
-    v1, low_v = add_compensated(v, guess.v, h * (found.first + sped))
-    powers = weighted(RADAU.shift, weighted(RADAU.powers, found.nodes))
+    moved = first_sum(RADAU.positions[-1], collocation.nodes)
+    sped = first_sum(RADAU.velocities[-1], collocation.nodes)
+    x1, low_x = add_compensated(
+        x, guess.x, h * v + h * h * (collocation.first / 2 + moved)
+    )
+    v1, low_v = add_compensated(v, guess.v, h * (collocation.first + sped))
+    powers = weighted(RADAU.shift, weighted(RADAU.powers, collocation.nodes))
     return x1, v1, Guess(powers, h, low_x, low_v)
 
 
@@ -151,7 +153,7 @@ class RadauInterpolation(diffrax.AbstractLocalInterpolation):
     x0: Array
     v0: Array
     h: Array
-    found: tuple[Array, Array]
+    accelerations: tuple[Array, Array]
 
     def evaluate(
         self, t0: Any, t1: Any | None = None, left: bool = True
@@ -159,7 +161,7 @@ class RadauInterpolation(diffrax.AbstractLocalInterpolation):
         if t1 is not None:
             there, here = self.evaluate(t1, left=left), self.evaluate(t0, left=left)
             return jax.tree.map(jnp.subtract, there, here)
-        first, nodes = self.found
+        first, nodes = self.accelerations
         whole = self.t1 - self.t0
         s = (t0 - self.t0) / jnp.where(whole == 0, 1, whole)
         powers = scaled_powers(weighted(RADAU.powers, nodes), s)

@@ -65,15 +65,15 @@ def _tables() -> RadauTables:
 
 def _lagrange(nodes: list[Fraction], j: int) -> list[Fraction]:
     """Coefficients of the polynomial that is 1 at node j and 0 at the others."""
-    found = [Fraction(1)]
+    polynomial = [Fraction(1)]
     for m, node in enumerate(nodes):
         if m == j:
             continue
         gap = nodes[j] - node
-        raised = [Fraction(0), *(a / gap for a in found)]
-        lowered = [*(a * node / gap for a in found), Fraction(0)]
-        found = [a - b for a, b in zip(raised, lowered, strict=True)]
-    return found
+        raised = [Fraction(0), *(a / gap for a in polynomial)]
+        lowered = [*(a * node / gap for a in polynomial), Fraction(0)]
+        polynomial = [a - b for a, b in zip(raised, lowered, strict=True)]
+    return polynomial
 
 
 def _integrated(p: list[Fraction], s: Fraction) -> Fraction:

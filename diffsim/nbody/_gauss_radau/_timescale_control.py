@@ -12,10 +12,10 @@ from jaxtyping import Array
 #: one is longer than its inverse.
 _LEAST = 0.25
 
-#: What a step that did not converge is shortened to: less than what is kept.
+#: A step that did not converge is shortened to this part, less than any that is kept.
 _SHORTER = 0.2
 
-#: Of the time in which the system would be crossed, for the first step, which is a
+#: The first step is this part of the time in which the system would be crossed, a
 #: guess: it is taken again until it is what the motion asks for.
 _FIRST, _LEAST_OF_FIRST = 0.01, 0.8
 
@@ -63,11 +63,11 @@ class TimescaleControl(diffrax.AbstractStepSizeController[Any, Any]):
         ratio = jnp.where(lost > 0, jnp.minimum(ratio, _SHORTER), ratio)
         keep = ratio >= jnp.where(controller_state, _LEAST_OF_FIRST, _LEAST)
         start, is_first = jnp.where(keep, t1, t0), controller_state & ~keep
-        # Of a step that is no number a ratio is zero.
+        # The ratio of a step that is no number is zero.
         factor = jnp.clip(ratio, _LEAST**2, 1 / _LEAST)
         end = start + factor * (t1 - t0)
-        good = diffrax.RESULTS.successful
-        return keep, start, end, jnp.asarray(False), is_first, good
+        successful = diffrax.RESULTS.successful
+        return keep, start, end, jnp.asarray(False), is_first, successful
 
 
 def relative_step(epsilon: float) -> float:
@@ -80,8 +80,8 @@ def _first_length(x: Array, v: Array, a: Array, otherwise: Array) -> Array:
     length, speed, pull = (jnp.max(jnp.abs(_about_mean(y))) for y in (x, v, a))
     length = jnp.where(length > 0, length, jnp.max(jnp.abs(x)))
     times = jnp.stack([length / speed, jnp.sqrt(length / pull)])
-    known = (times > 0) & jnp.isfinite(times)
-    shortest = jnp.min(jnp.where(known, times, jnp.inf))
+    usable = (times > 0) & jnp.isfinite(times)
+    shortest = jnp.min(jnp.where(usable, times, jnp.inf))
     return jnp.where(jnp.isfinite(shortest), _FIRST * shortest, otherwise)
 
 

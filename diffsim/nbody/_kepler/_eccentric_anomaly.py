@@ -58,10 +58,10 @@ def eccentric_anomaly(
 
 @jax.jit
 def _eccentric_anomaly(m, e):
-    return custom_derivative(_found, _tangent, *jnp.broadcast_arrays(m, e))[0]
+    return custom_derivative(_solve, _tangent, *jnp.broadcast_arrays(m, e))[0]
 
 
-def _found(m, e):
+def _solve(m, e):
     """E, and sin E and 1 − cos E, which its derivative needs."""
     e = jnp.where((e >= 0) & (e < 1), e, jnp.nan)
     turns, m = _reduced(m)
@@ -91,7 +91,7 @@ def _turn(dtype) -> tuple[float, float]:
     """2π in two parts, of which the first has so few digits that k · first is exact."""
     digits = jnp.finfo(dtype).nmant // 2
     high = math.ldexp(round(math.ldexp(2 * math.pi, digits - 2)), 2 - digits)
-    # What 2π in double precision lacks of 2π.
+    # The last number is 2π less 2π in double precision.
     return high, 2 * math.pi - high + 2.4492935982947064e-16
 
 
@@ -105,7 +105,7 @@ def _reduced(m):
 def _trigonometric(anomaly):
     """sin E, 1 − cos E and E − sin E on [0, π], each to rounding of itself."""
     beyond = anomaly > math.pi / 2
-    # The second number is what π in double precision lacks of π.
+    # The second number is π less π in double precision.
     supplement = (math.pi - anomaly) + 1.2246467991473532e-16
     x = jnp.where(beyond, supplement, anomaly)
     z = x * x

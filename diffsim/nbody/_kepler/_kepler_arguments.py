@@ -19,7 +19,7 @@ from ..._validation import (
 )
 
 
-#: What gm is, for a sentence.
+#: The meaning of gm, for a sentence.
 GM_HINT = "it is G times the sum of both masses"
 
 #: Names of REBOUND, radvel, exoplanet, batman and the literature.
@@ -92,7 +92,7 @@ _EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     tuple((name,) for name in _PLACES),
 )
 
-#: What needs one of what, and why.
+#: Arguments that need one of others, and why.
 _NEEDED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (_SIZES, _SIZES, "a time or a length"),
     (("impact_parameter",), ("star_radius",), "its unit, a length"),
@@ -121,17 +121,17 @@ def check_names(kind: str, unknown: Mapping[str, Any]):
         )
 
 
-def check_together(given: Mapping[str, Any], omega_of: str):
+def check_together(values: Mapping[str, Any], omega_of: str):
     """Refuse two ways to say one thing, and what nothing can be made of."""
     one_of("omega_of", omega_of, ("planet", "star"))
     for ways in _EXCLUSIVE:
-        used = [[name for name in way if name in given] for way in ways]
+        used = [[name for name in way if name in values] for way in ways]
         first = [names[0] for names in used if names]
         if len(first) > 1:
             raise TypeError(f"Orbit takes one of {' and '.join(first)}, got several")
     for names, needed, why in _NEEDED:
-        having = [name for name in names if name in given]
-        if (having or names is needed) and not any(name in given for name in needed):
+        having = [name for name in names if name in values]
+        if (having or names is needed) and not any(name in values for name in needed):
             beside = f" beside {', '.join(having)}" if having else ""
             raise TypeError(f"Orbit needs {' or '.join(needed)}{beside}: {why}")
 
@@ -175,11 +175,11 @@ def check_where(is_wrong: Callable[..., Any], sentence: str, *values: Array):
     """Raise `sentence`, filled with the first of the known values that are wrong."""
     if is_unchecked(*values):
         return
-    known = [np.ravel(a) for a in np.broadcast_arrays(*values)]
+    arrays = [np.ravel(a) for a in np.broadcast_arrays(*values)]
     with np.errstate(invalid="ignore"):
-        wrong = is_wrong(*known)
+        wrong = is_wrong(*arrays)
     if np.any(wrong):
-        raise ValueError(sentence.format(*(a[wrong][0] for a in known)))
+        raise ValueError(sentence.format(*(a[wrong][0] for a in arrays)))
 
 
 def check_finite(leaves: Mapping[str, Any]):
@@ -235,34 +235,34 @@ def warn_of_degrees(**angles: Array):
         )
 
 
-def check_orbit(given: Mapping[str, Array]):
+def check_orbit(values: Mapping[str, Array]):
     """Refuse eccentricities and inclinations that no orbit by these arguments has."""
-    if (e := given.get("eccentricity")) is not None:
+    if (e := values.get("eccentricity")) is not None:
         check_curved(e)
         check_eccentricity(e)
-        if "period" in given:
+        if "period" in values:
             hint = "give a negative semi_major_axis"
             bound = f"period is of bound orbits, got eccentricity {{:g}}; {hint}"
             check_where(lambda e: e > 1, bound, e)
     for names in _VECTORS:
-        parts = [given[name] for name in names if name in given]
+        parts = [values[name] for name in names if name in values]
         if parts:
             ellipse = f"{' and '.join(names)} must have squares that add to less than 1"
             check_where(lambda *xs: sum(x * x for x in xs) >= 1, ellipse, *parts)
-    if "inclination" in given:
-        check_inclination(given["inclination"])
+    if "inclination" in values:
+        check_inclination(values["inclination"])
 
 
-def check_dates(given: Mapping[str, Array], period: Any):
+def check_dates(values: Mapping[str, Array], period: Any):
     """Refuse dates that single precision knows to less than 1e-4 of a period."""
-    for name in given.keys() & {"time_of_pericenter", "time_of_transit"}:
-        if given[name].dtype == np.float32:
+    for name in values.keys() & {"time_of_pericenter", "time_of_transit"}:
+        if values[name].dtype == np.float32:
             sentence = (
                 f"{name} is {{:.8g}} in float32, known to less than 1e-4 of the "
                 "period, {:.6g}; count times from a date of your choice, or "
                 "ds.configure(enable_x64=True) before the first array"
             )
-            check_where(_is_coarse, sentence, given[name], period)
+            check_where(_is_coarse, sentence, values[name], period)
 
 
 def _is_coarse(date: np.ndarray, period: np.ndarray) -> np.ndarray:

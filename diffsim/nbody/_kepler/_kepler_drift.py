@@ -56,7 +56,7 @@ def _drift(x, v, dt, gm):
     inverse = 1 / r
     beta = 2 * gm * inverse - v2
     zeta = gm - beta * r
-    given = (x, v, dt, gm, r, inverse, sigma, beta, zeta)
+    orbit = (x, v, dt, gm, r, inverse, sigma, beta, zeta)
     u = dt * inverse
     a, b = sigma * inverse / 2, zeta * inverse / 6
     short = (
@@ -64,7 +64,7 @@ def _drift(x, v, dt, gm):
         & (jnp.abs(b * u * u) < _SHORT**2)
         & (jnp.abs(beta * u * u) < _SHORT_SQUARED)
     )
-    s, g1, g2, g3, after = jax.lax.cond(_all_of(short), _short, _any, *given)
+    s, g1, g2, g3, after = jax.lax.cond(_all_of(short), _short, _any, *orbit)
     inverse_after = 1 / after
     f, g = -gm * g2 * inverse, dt - gm * g3
     df, dg = -gm * g1 * inverse * inverse_after, -gm * g2 * inverse_after
@@ -137,8 +137,8 @@ def _any(x, v, dt, gm, r, inverse, sigma, beta, zeta):
     start = anomaly_guess(dt, near, slow, pull, energy)
 
     # As `universal_anomaly`, but in a loop: it is seldom run and often compiled.
-    def improved(_, found):
-        s, step, *_ = found
+    def improved(_, carry):
+        s, step, *_ = carry
         s = s + step
         g0, g1, g2, g3 = universal(energy, s)
         f = near * g1 + slow * g2 + pull * g3 - dt
@@ -158,13 +158,13 @@ def _any(x, v, dt, gm, r, inverse, sigma, beta, zeta):
 
 def _tangent(outputs, inputs, tangents):
     s = outputs[2]
-    known = [*inputs, s]
+    primals = [*inputs, s]
     which = tuple(t is not None for t in tangents)
     moved = [t for t in tangents if t is not None]
     types = [jax.typeof(y) for y in outputs[:2]]
-    dx, dv = linear(drift_maps(which), known, moved, types)
+    dx, dv = linear(drift_maps(which), primals, moved, types)
     # Needed by second derivatives alone: of first ones nothing of it is left.
-    return [dx, dv, shift_of_anomaly(which, known, moved)]
+    return [dx, dv, shift_of_anomaly(which, primals, moved)]
 
 
 def dot(a: Float[Array, "3 orbit"], b: Float[Array, "3 orbit"]) -> Array:
@@ -180,21 +180,21 @@ def drift_maps(which: tuple[bool, ...]) -> LinearMapRules:
     return LinearMapRules.plain(forward, back)
 
 
-def _tangents(which: tuple[bool, ...], known, given) -> list[Array]:
-    orbit = _Orbit.of(known)
-    return list(_changes(orbit, _all_moves(which, given))[:2])
+def _tangents(which: tuple[bool, ...], primals, moving) -> list[Array]:
+    orbit = _Orbit.of(primals)
+    return list(_changes(orbit, _all_moves(which, moving))[:2])
 
 
-def _cotangents(which: tuple[bool, ...], known, bars) -> list[Array]:
-    like = [part for part, moves in zip(known, which, strict=False) if moves]
-    turned = jax.linear_transpose(lambda *x: _tangents(which, known, x), *like)
+def _cotangents(which: tuple[bool, ...], primals, bars) -> list[Array]:
+    like = [part for part, moves in zip(primals, which, strict=False) if moves]
+    turned = jax.linear_transpose(lambda *x: _tangents(which, primals, x), *like)
     return list(turned(list(bars)))
 
 
-def shift_of_anomaly(which, known: Sequence[Array], given: Sequence[Array]) -> Array:
+def shift_of_anomaly(which, primals: Sequence[Array], moving: Sequence[Array]) -> Array:
     """The tangent of s."""
-    orbit = _Orbit.of(known)
-    return _changes(orbit, _all_moves(which, given))[2]
+    orbit = _Orbit.of(primals)
+    return _changes(orbit, _all_moves(which, moving))[2]
 
 
 class _Orbit(NamedTuple):
@@ -209,8 +209,8 @@ class _Orbit(NamedTuple):
     g: tuple[Array, ...]
 
     @classmethod
-    def of(cls, known):
-        x, v, dt, gm, s = known
+    def of(cls, primals):
+        x, v, dt, gm, s = primals
         r = jnp.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
         sigma = x[0] * v[0] + x[1] * v[1] + x[2] * v[2]
         beta = 2 * gm / r - (v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
@@ -231,8 +231,8 @@ class _Moves(NamedTuple):
     gm: Array | float
 
 
-def _all_moves(which, given) -> _Moves:
-    some = iter(given)
+def _all_moves(which, moving) -> _Moves:
+    some = iter(moving)
     return _Moves(*(next(some) if moves else 0.0 for moves in which))
 
 

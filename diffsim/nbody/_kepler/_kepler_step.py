@@ -68,8 +68,8 @@ def _after(x, v, dt, gm):
     pull = gm / (length * speed * speed)
     beta = 2 * pull / r - dot(slow, slow)
     rest = dt - time * _whole_periods(dt / time, pull, beta)
-    known = jnp.broadcast_arrays(rest / time, r, sigma, pull, beta)
-    g0, g1, g2, g3 = universal(beta, universal_anomaly(*known))
+    arguments = jnp.broadcast_arrays(rest / time, r, sigma, pull, beta)
+    g0, g1, g2, g3 = universal(beta, universal_anomaly(*arguments))
     after = r * g0 + sigma * g1 + pull * g2
     # As changes of x and v: a short step loses no digits, and gm = 0 leaves none over.
     dx = linear_combination(-pull * g2 / r, x, rest - time * pull * g3, v)
@@ -80,7 +80,7 @@ def _after(x, v, dt, gm):
 def _whole_periods(dt, gm, beta):
     eps = float(jnp.finfo(beta.dtype).eps)
     bound = beta > eps
-    # Of an open orbit some number that is harmless in every derivative.
+    # Open orbits get some number that is harmless in every derivative.
     beta, gm = jnp.where(bound, beta, 1.0), jnp.where(bound, gm, 1.0)
     period = 2 * math.pi * gm / (beta * jnp.sqrt(beta))
     # A number of turns is no function of time to differentiate.

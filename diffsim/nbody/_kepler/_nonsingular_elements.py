@@ -221,10 +221,10 @@ def eccentric_longitude(mean: Array, h: Array, k: Array) -> Array:
 
     Its value is found by e and ϖ, which have no derivative at e = 0; F itself has one.
     """
-    return custom_derivative(_found, _tangent, *jnp.broadcast_arrays(mean, h, k))[0]
+    return custom_derivative(_solve, _tangent, *jnp.broadcast_arrays(mean, h, k))[0]
 
 
-def _found(mean, h, k):
+def _solve(mean, h, k):
     e = jnp.hypot(h, k)
     pericenter = jnp.arctan2(h, k)
     return [pericenter + eccentric_anomaly(mean - pericenter, e)]

@@ -170,19 +170,19 @@ class Orbit(eqx.Module):
     ):
         arguments = dict(locals())
         check_names("Orbit", unknown)
-        given = {k: v for k in _ELEMENTS if (v := arguments[k]) is not None}
-        check_together(given, omega_of)
-        given = dict(zip(given, promote_to_common_dtype(**given), strict=True))
+        values = {k: v for k in _ELEMENTS if (v := arguments[k]) is not None}
+        check_together(values, omega_of)
+        values = dict(zip(values, promote_to_common_dtype(**values), strict=True))
         for name in _ELEMENTS:
-            setattr(self, name, given.get(name))
-        check_broadcast(**{name: leaf.shape for name, leaf in given.items()})
-        check_finite(given)
-        for name in given.keys() & {"period", "star_radius"}:
-            positive(name, given[name])
-        check_orbit(given)
-        warn_of_degrees(**{name: given[name] for name in TURNS if name in given})
+            setattr(self, name, values.get(name))
+        check_broadcast(**{name: leaf.shape for name, leaf in values.items()})
+        check_finite(values)
+        for name in values.keys() & {"period", "star_radius"}:
+            positive(name, values[name])
+        check_orbit(values)
+        warn_of_degrees(**{name: values[name] for name in TURNS if name in values})
         if period is not None:
-            check_dates(given, self.period)
+            check_dates(values, self.period)
         # No parameter: derivatives are by the time of transit or pericenter.
         self.epoch = float(finite("epoch", scalar("epoch", epoch)))
         self.omega_of = omega_of
@@ -404,8 +404,10 @@ def _mean_longitude(orbit, h, k, node, n):
         return begin + n * (orbit.epoch - orbit.time_of_transit)
     angles = orbit.argument_of_pericenter, orbit.longitude_of_pericenter
     by_angle = orbit.eccentricity is not None or any(a is not None for a in angles)
-    given = _longitude_of_pericenter(orbit, node) if by_angle else None
-    pericenter = planar_angle(k, h) if given is None else given
+    if by_angle:
+        pericenter = _longitude_of_pericenter(orbit, node)
+    else:
+        pericenter = planar_angle(k, h)
     if orbit.eccentric_anomaly is not None:
         anomaly = orbit.eccentric_anomaly
         return pericenter + anomaly - planar_length(h, k) * jnp.sin(anomaly)

@@ -76,10 +76,10 @@ def universal(beta: Array, s: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _downwards(last, z):
-    found = [series(last, z), series(last - 1, z)]
+    values = [series(last, z), series(last - 1, z)]
     for n in reversed(range(last - 1)):
-        found.append(1 / math.factorial(n) - z * found[-2])
-    return found[::-1]
+        values.append(1 / math.factorial(n) - z * values[-2])
+    return values[::-1]
 
 
 def _upwards(last, z):
@@ -92,7 +92,7 @@ def _upwards(last, z):
     sine = jnp.where(periodic, jnp.sin(angle), (growth - 1 / growth) / 2)
     cosine = jnp.where(periodic, jnp.cos(angle), (growth + 1 / growth) / 2)
     c2 = 2 * sine * sine / size
-    found = [1 - z * c2, 2 * sine * cosine / y, c2]
+    values = [1 - z * c2, 2 * sine * cosine / y, c2]
     for n in range(1, last - 1):
-        found.append((1 / math.factorial(n) - found[n]) / z)
-    return found
+        values.append((1 / math.factorial(n) - values[n]) / z)
+    return values

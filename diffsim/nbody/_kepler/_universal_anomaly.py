@@ -27,10 +27,10 @@ def universal_anomaly(
     GM; |`dt`| at most half a period. All of one shape, and in units in which they are
     about 1, where nothing overflows.
     """
-    return custom_derivative(_found, _tangent, dt, r, sigma, gm, beta)[0]
+    return custom_derivative(_solve, _tangent, dt, r, sigma, gm, beta)[0]
 
 
-def _found(dt, r, sigma, gm, beta):
+def _solve(dt, r, sigma, gm, beta):
     s = anomaly_guess(dt, r, sigma, gm, beta)
     zeta = gm - beta * r
     for _ in range(ANOMALY_STEPS):

@@ -13,7 +13,7 @@ import math
 from ._kepler_splitting import Stage
 
 
-#: Of the drifts of a corrector, in steps.
+#: Length of the drifts of a corrector, in steps.
 _APART = math.sqrt(7 / 40)
 
 #: By order, b for i = 1 ... n.
@@ -64,12 +64,12 @@ def corrector_stages(order: int) -> tuple[Stage, ...]:
 
 def merged(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """The same, with one drift in place of two that follow each other."""
-    found: list[Stage] = []
+    joined: list[Stage] = []
     for stage in stages:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         alike = last is not None and last[::2] == stage[::2] == ("drift", stage.even)
         if last is not None and alike:
-            found[-1] = last._replace(share=last.share + stage.share)
+            joined[-1] = last._replace(share=last.share + stage.share)
             continue
-        found.append(stage)
-    return tuple(found)
+        joined.append(stage)
+    return tuple(joined)

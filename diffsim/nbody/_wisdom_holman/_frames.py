@@ -36,14 +36,14 @@ class Block(eqx.Module):
     def __call__(self, x: Float[Array, "3 body"]) -> Array:
         count = self.massive.shape[1]
         heavy, light = x[:, :count], x[:, count:]
-        found = _times(self.massive, heavy)
+        rows = _times(self.massive, heavy)
         if not light.shape[1]:
-            return found
+            return rows
         common = 0.0
         if self.light is not None:
             common = jnp.sum(self.light * heavy, 1, keepdims=True)
         rest = light + common if self.own else jnp.zeros_like(light) + common
-        return jnp.concatenate([found, rest], 1)
+        return jnp.concatenate([rows, rest], 1)
 
 
 class Frame(eqx.Module):

@@ -23,7 +23,7 @@ from ._wisdom_holman import WisdomHolman
 _MOST_STEPS = 4096
 
 
-class _Known(eqx.Module):
+class _HybridConstants(eqx.Module):
     """Constants of the maps, and G times all masses, those of test particles too."""
 
     map: Constants
@@ -136,21 +136,21 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
     def order(self, terms: Any) -> int:
         return self.map.order(terms)
 
-    def constants(self, args: Any) -> _Known:
+    def constants(self, args: Any) -> _HybridConstants:
         check_bodies(self, args)
-        known = self.map.constants(args)
+        of_map = self.map.constants(args)
         x, _ = jax.eval_shape(args.initial_state)
         gm = (args.gravity.G * args.bodies.masses).astype(x.dtype)
-        return _Known(known, jnp.pad(gm, (0, x.shape[1] - gm.size)))
+        return _HybridConstants(of_map, jnp.pad(gm, (0, x.shape[1] - gm.size)))
 
     def enter(self, constants, terms, t, length, y, args) -> _Inside:
-        given = constants.map, terms, t, length, y, args
-        orbits = self._plain.enter(*given)
+        arguments = constants.map, terms, t, length, y, args
+        orbits = self._plain.enter(*arguments)
         plain = jnp.zeros((), orbits.q.dtype)
         if self.corrector:
             met = self._meet(constants, length, orbits)
             corrected = jax.lax.cond(
-                met, lambda: orbits, lambda: self.map.enter(*given)
+                met, lambda: orbits, lambda: self.map.enter(*arguments)
             )
             return _Inside(corrected, met.astype(plain.dtype))
         return _Inside(orbits, plain)
@@ -164,14 +164,11 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
         return jax.lax.cond(z.plain > 0, by(self._plain), by(self.map), z.orbits)
 
     def forth(self, constants, terms, t, length, z, args) -> _Inside:
-        given = constants, terms, args
-
         def by_map(z):
             orbits = self.map.forth(constants.map, terms, t, length, z.orbits, args)
             return _Inside(orbits, z.plain)
 
         def by_ias15(z):
-            constants, terms, args = given
             y = self.leave(constants, terms, t, length, z, args)
             y = adaptive_substeps(
                 IAS15(), terms, t, length, y, args, max_steps=_MOST_STEPS
@@ -187,7 +184,9 @@ class HybridWisdomHolman(AbstractUnsynchronizedSolver):
         # Nobody asks: `Reversible` refuses what is not time-symmetric, as this is not.
         raise NotImplementedError("steps by IAS15 are not undone by the same ones")
 
-    def _meet(self, constants: _Known, length: Array, z: Orbits) -> Bool[Array, ""]:
+    def _meet(
+        self, constants: _HybridConstants, length: Array, z: Orbits
+    ) -> Bool[Array, ""]:
         """Whether bodies come close to each other or to the center in a step."""
         frame, gm = constants.map.frame, constants.gm
         # In the middle of the step, as the first drift left them.

@@ -148,7 +148,7 @@ class AbstractKeplerSplitting(AbstractUnsynchronizedSolver):
             flows.append(stage.flow)
             lengths.append(h)
         if len(flows) > 2 and flows[-2:] == [flows[1], flows[0]]:
-            # Of no length, so that the last flow is one of a pair as all others are.
+            # A flow of no length, so that the last one has a pair as all others have.
             flows.append(flows[1])
             lengths.append(jnp.zeros_like(length))
         rolled = _repeated_pairs(flows)
@@ -265,9 +265,9 @@ def perturbation(
         one = jnp.ones((), q.dtype)
         a = terms.second(t, (x, jnp.zeros_like(x)), one, args)[1]
         r2 = q[0] * q[0] + q[1] * q[1] + q[2] * q[2]
-        found = frame.velocities(a) + frame.gm / r2 / jnp.sqrt(r2) * q
+        rate = frame.velocities(a) + frame.gm / r2 / jnp.sqrt(r2) * q
         pushed = jnp.zeros_like(center) if isolated else frame.barycenter(a)
-        return Change(found, pushed)
+        return Change(rate, pushed)
 
     return of
 

@@ -107,5 +107,5 @@ class SABA(AbstractKeplerSplitting):
 
 
 def _commutator(times: int, share: float) -> Stage:
-    # Of the cube of the step.
+    # A commutator grows as the cube of the step.
     return Stage("commutator", float(np.cbrt(times * share)))

@@ -130,7 +130,7 @@ SCHEMES_FOR_BOTH: dict[int | tuple[int, ...], Coefficients] = {
     ),
 }
 
-#: What a commutator takes at either end of SABA1 to SABA4, for order ε² h⁴.
+#: Share of the commutator at either end of SABA1 to SABA4, for order ε² h⁴.
 COMMUTATORS: dict[int | tuple[int, ...], float] = {
     1: 1 / 12,
     2: (2 - 3**0.5) / 24,
