@@ -248,7 +248,7 @@ _NBODY = (
     Mutant(
         "kepler-hessian-without-anomaly",
         "diffsim/nbody/_kepler/_kepler_drift.py",
-        "return [dx, dv, shift_of_anomaly(which, known, moved)]",
+        "return [dx, dv, shift_of_anomaly(which, primals, moved)]",
         "return [dx, dv, None]",
         "Second derivatives of a Kepler step go through its anomaly.",
         "tests/nbody/test_kepler_drift.py",
