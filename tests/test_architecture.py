@@ -128,6 +128,7 @@ SHORT = {
     "__main__": "only calls the command",
     "_progress": "the one line of text on stderr, which fits and sweeps share",
     "_types": "types that everything imports, which imports nothing",
+    "integrators._runge_kutta._crank_nicolson": "one method, of one coefficient",
     "nbody._forces._force": "the abstract base of forces",
 }
 
