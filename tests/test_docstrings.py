@@ -42,7 +42,6 @@ WITHOUT_SNIPPET = {
     "problems.Ephemeris": "returned by load_de440, whose snippet reads it",
     "simulations.EventRecord": "returned in trajectory.events, see Event",
     "simulations.FinalState": "returned in trajectory.final, see Trajectory",
-    "simulations.unwrap_imex": "called inside of a Diffrax solver that one writes",
     "sweeps.Failure": "returned in Sweep.failures, see Sweep",
     "sweeps.StoreStatus": "returned by store_status, see there",
     "verify.Check": "returned in CheckReport.laws",

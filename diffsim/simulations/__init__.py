@@ -3,7 +3,6 @@
 from .._results import failures_as_nan
 from ._events._event import Event, EventRecord
 from ._integrate._checkpointed_adjoint import (
-    AbstractScanAdjoint,
     Checkpointed,
     Reversible,
 )
@@ -18,7 +17,7 @@ from ._simulate import simulate
 from ._simulation import AbstractSimulation
 from ._state_axes import AbstractStateAxes, StateAxes
 from ._step_refinement import refined_steps
-from ._terms._imex import AbstractIMEXTerm, IMEXTerm, unwrap_imex
+from ._terms._imex import AbstractIMEXTerm, IMEXTerm
 from ._terms._operator_splitting import AbstractSplitFlows, SplitFlows
 from ._terms._semilinear import Semilinear
 from ._terms._separable import Separable
@@ -27,7 +26,6 @@ from ._trajectory import FinalState, Trajectory
 
 __all__ = [
     "AbstractIMEXTerm",
-    "AbstractScanAdjoint",
     "AbstractSimulation",
     "AbstractSplitFlows",
     "AbstractSplittingSolver",
@@ -51,5 +49,4 @@ __all__ = [
     "refined_steps",
     "save",
     "simulate",
-    "unwrap_imex",
 ]

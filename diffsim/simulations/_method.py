@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._validation import instance, is_traced
+from .._validation import count, instance, is_traced
 from ._integrate._checkpointed_adjoint import AbstractScanAdjoint, Reversible
 
 
@@ -69,7 +69,13 @@ class Method(eqx.Module):
     max_steps: int | None = eqx.field(kw_only=True, static=True, default=None)
 
     def __check_init__(self) -> None:
-        _check_kinds(self)
+        follows = diffrax.AbstractStepSizeController | PrescribedSteps | None
+        adjoints = diffrax.AbstractAdjoint | AbstractScanAdjoint | None
+        example = "integrators.Leapfrog() or diffrax.Dopri8()"
+        instance("solver", self.solver, diffrax.AbstractSolver, example)
+        example = "diffrax.PIDController(rtol=1e-6, atol=1e-6)"
+        instance("controller", self.controller, follows, example)
+        instance("adjoint", self.adjoint, adjoints, "simulations.Reversible()")
         if self.step is None and self.controller is None and not _estimates_error(self):
             raise ValueError(
                 f"{type(self.solver).__name__} has no error estimate to choose its own "
@@ -96,7 +102,7 @@ class Method(eqx.Module):
                 "adjoint Checkpointed()"
             )
         if self.max_steps is not None:
-            _check_count(self.max_steps)
+            count("max_steps", self.max_steps)
 
     @property
     def adaptive(self) -> bool:
@@ -265,25 +271,3 @@ def _checked_step(step):
     if step == np.inf:
         raise ValueError("step must be finite, got inf; None lets the error choose")
     return step
-
-
-def _check_kinds(method: Method):
-    controller = diffrax.AbstractStepSizeController | PrescribedSteps | None
-    adjoint = diffrax.AbstractAdjoint | AbstractScanAdjoint | None
-    kinds = {
-        "solver": (
-            diffrax.AbstractSolver,
-            "integrators.Leapfrog() or diffrax.Dopri8()",
-        ),
-        "controller": (controller, "diffrax.PIDController(rtol=1e-6, atol=1e-6)"),
-        "adjoint": (adjoint, "simulations.Reversible()"),
-    }
-    for name, (kind, example) in kinds.items():
-        instance(name, getattr(method, name), kind, example)
-
-
-def _check_count(max_steps: Any):
-    if not isinstance(max_steps, int | np.integer) or isinstance(max_steps, bool):
-        raise ValueError(f"max_steps must be an int, got {max_steps!r:.60}")
-    if max_steps < 1:
-        raise ValueError(f"max_steps must be at least 1, got {max_steps}")

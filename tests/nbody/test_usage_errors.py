@@ -272,8 +272,8 @@ _INCLINATIONS = [
     ),
     of(
         options(simulate, _SYSTEM, 1.0),
-        ({"max_steps": 10.0}, "max_steps must be an int, got 10.0"),
-        ({"max_steps": True}, "max_steps must be an int, got True"),
+        ({"max_steps": 10.0}, "max_steps must be a whole number from 1, got 10.0"),
+        ({"max_steps": True}, "max_steps must be a whole number from 1, got True"),
         ({"rtol": "a"}, "rtol must be real numbers"),
         ({"throw": "no"}, "throw must be .*True, False or None, got 'no'"),
     ),

@@ -134,7 +134,7 @@ def test_terms_that_do_not_fit_the_solver_raise_value_error(adjoint, call, words
         ({"step": jnp.asarray(0.1)}, "step"),
         ({"step": True}, "step"),
         ({"step": None, "controller": PID}, "Leapfrog runs at fixed steps only"),
-        ({"max_steps": 0}, "max_steps must be at least 1, got 0"),
+        ({"max_steps": 0}, "max_steps must be a whole number from 1, got 0"),
         ({"controller": 1e-6}, "controller must be an object such as"),
         ({"adjoint": "reversible"}, "adjoint must be an object such as"),
         ({"adjoint": Reversible}, "adjoint must be an object such as"),

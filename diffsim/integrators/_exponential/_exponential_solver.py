@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ...simulations import Semilinear, unwrap_imex
+from ...simulations import AbstractIMEXTerm, Semilinear
 
 
 #: z ↦ N̂(t + c h, z), by c.
@@ -64,7 +64,7 @@ class AbstractExponentialSolver(diffrax.AbstractSolver[None]):
         made_jump: Any,
     ) -> tuple[PyTree, None, dict[str, PyTree], None, diffrax.RESULTS]:
         del solver_state, made_jump
-        unwrapped = unwrap_imex(terms, jnp.asarray(t0), jnp.asarray(t1))
+        unwrapped = AbstractIMEXTerm.unwrap(terms, jnp.asarray(t0), jnp.asarray(t1))
         assert unwrapped is not None
         term, sign = unwrapped
         assert isinstance(term, Semilinear)

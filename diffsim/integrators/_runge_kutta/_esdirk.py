@@ -13,7 +13,7 @@ from jaxtyping import Array
 from ..._types import PyTree
 from ..._validation import count
 from ...implicit import AbstractLinearSolver, Dense
-from ...simulations import AbstractIMEXTerm, unwrap_imex
+from ...simulations import AbstractIMEXTerm
 from ._esdirk_step import Step, esdirk_step
 from ._imex_step import IMEXStep, imex_step
 from ._simplified_newton import Tolerances
@@ -173,7 +173,7 @@ class AbstractImplicitRungeKutta(diffrax.AbstractSolver[SolverState]):
     def _leap(self, terms, t0, t1, y0, args, first: "First") -> IMEXStep | None:
         """The step, where the dynamics know how their stages are solved."""
         t0, t1 = jnp.asarray(t0), jnp.asarray(t1)
-        unwrapped = unwrap_imex(terms, t0, t1)
+        unwrapped = AbstractIMEXTerm.unwrap(terms, t0, t1)
         if unwrapped is None or not (self.split or unwrapped[0].fully_implicit):
             return None
         split, sign = unwrapped

@@ -60,6 +60,21 @@ class AbstractIMEXTerm(diffrax.AbstractTerm[Any, Any]):
     def prod(self, vf: PyTree, control: Any) -> PyTree:
         return jax.tree.map(lambda rate: control * rate, vf)
 
+    @staticmethod
+    def unwrap(
+        terms: Any, t0: Array, t1: Array
+    ) -> "tuple[AbstractIMEXTerm, Array] | None":
+        """Return the IMEX term that a solver was given, and the direction of its time.
+
+        For solvers that use the parts: Diffrax wraps terms to run either way on a clock
+        that runs forwards. None where there are none.
+
+        **Arguments**
+
+        - `terms`, `t0`, `t1`: as `init` and `step` of a Diffrax solver are given them.
+        """
+        return unwrap_terms(terms, AbstractIMEXTerm, t0, t1)
+
 
 class IMEXTerm(AbstractIMEXTerm):
     r"""$\dot y = f_E + f_I$ with the stiff part $f_I$ and what solves for it.
@@ -120,21 +135,6 @@ class IMEXTerm(AbstractIMEXTerm):
         self, t: Any, rhs: PyTree, length: Array, guess: PyTree, args: Any
     ) -> PyTree:
         return self.f_solve(t, rhs, length, guess, args)
-
-
-def unwrap_imex(
-    terms: Any, t0: Array, t1: Array
-) -> tuple[AbstractIMEXTerm, Array] | None:
-    """Return an IMEX term that a solver was given, and the direction of its time.
-
-    For solvers that use the parts: Diffrax wraps terms to run either way on a clock
-    that runs forwards. None where there are none.
-
-    **Arguments**
-
-    - `terms`, `t0`, `t1`: as `init` and `step` of a Diffrax solver are given them.
-    """
-    return unwrap_terms(terms, AbstractIMEXTerm, t0, t1)
 
 
 Term = TypeVar("Term", bound=diffrax.AbstractTerm)
