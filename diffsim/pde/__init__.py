@@ -52,7 +52,6 @@ from ._equations import (
     flux_divergence,
 )
 from ._evolution import Evolution
-from ._field_axes import FieldAxes
 from ._finite_volume import (
     HLL,
     HLLC,
@@ -74,7 +73,7 @@ from ._finite_volume import (
     van_leer,
 )
 from ._fourier import FourierBasis
-from ._grid import Grid
+from ._grid import FieldAxes, Grid
 from ._incompressible import Ball, FreeSlip, IncompressibleFlow, NoSlip, Obstacle
 from ._observables import (
     energy,

@@ -50,9 +50,8 @@ from ._equations import (
     check_coefficients,
     check_positive_boundary,
 )
-from ._field_axes import FieldAxes
 from ._finite_volume import values_on_faces
-from ._grid import Grid
+from ._grid import FieldAxes, Grid
 from ._time_step import LinearizedModes, warn_if_unstable
 
 

@@ -9,7 +9,7 @@ import scipy.integrate
 from diffsim import implicit, pde
 from diffsim._results import RESULTS
 from diffsim.pde._steady_state._growth import fastest_growth
-from diffsim.pde._steady_state._steady_residual import residual_of
+from diffsim.pde._steady_state._steady_state import residual_of
 
 
 def fish(start, n=50):

@@ -7,14 +7,16 @@ import pytest
 from rows import first_plain
 
 from diffsim import pde
-from diffsim.pde._elliptic._elliptic_solver import PreparedOperator
-from diffsim.pde._elliptic._grid_transfer import (
+from diffsim.pde._elliptic._helmholtz_operator import (
+    PreparedOperator,
+    helmholtz_operator,
+)
+from diffsim.pde._elliptic._multigrid import (
     coarsen,
     prolong,
     restrict,
     transfer_weights,
 )
-from diffsim.pde._elliptic._helmholtz_operator import helmholtz_operator
 from diffsim.pde._elliptic._tensor_eigenbasis import eigenvectors_1d
 
 

@@ -10,11 +10,11 @@ from rows import first_plain
 
 import diffsim as ds
 from diffsim import RESULTS, pde
-from diffsim.pde._incompressible._momentum import friction
 from diffsim.pde._incompressible._staggered_grid import StaggeredGrid
+from diffsim.pde._incompressible._tendencies import friction
 from diffsim.pde._incompressible._walls import validate_boundary
-from diffsim.pde._steady_state._steady_residual import residual_of
-from diffsim.pde._steady_state._stokes_preconditioner import StokesPreconditioner
+from diffsim.pde._steady_state._preconditioners import StokesPreconditioner
+from diffsim.pde._steady_state._steady_state import residual_of
 from diffsim.verify import taylor_test
 
 

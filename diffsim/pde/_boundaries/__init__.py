@@ -9,8 +9,13 @@ from ._boundary import (
     boundaries_per_side,
     map_sides,
 )
-from ._inflow_outflow import Extrapolation, Inflow, Outflow
-from ._reflecting import ReflectingWall, SignedReflection
+from ._hyperbolic import (
+    Extrapolation,
+    Inflow,
+    Outflow,
+    ReflectingWall,
+    SignedReflection,
+)
 from ._robin import AbstractSlopeBoundary, Dirichlet, Neumann, Robin
 
 

@@ -1,9 +1,12 @@
 """Elliptic problems and their solvers."""
 
 from ._differentiable_solve import PreconditionedSolver, default_solver, solve_elliptic
-from ._elliptic_solver import AbstractEllipticSolver, AbstractPreconditioner
 from ._fast_diagonalization import FastDiagonalization
-from ._helmholtz_operator import helmholtz_operator
+from ._helmholtz_operator import (
+    AbstractEllipticSolver,
+    AbstractPreconditioner,
+    helmholtz_operator,
+)
 from ._multigrid import Multigrid
 from ._poisson import helmholtz, poisson
 from ._preconditioned_krylov import PreconditionedKrylov

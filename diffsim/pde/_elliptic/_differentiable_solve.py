@@ -13,9 +13,12 @@ from ...implicit import (
     ImplicitEquation,
     implicit_solve,
 )
-from ._elliptic_solver import AbstractEllipticSolver, PreparedOperator
 from ._fast_diagonalization import FastDiagonalization
-from ._helmholtz_operator import HelmholtzOperator
+from ._helmholtz_operator import (
+    AbstractEllipticSolver,
+    HelmholtzOperator,
+    PreparedOperator,
+)
 from ._preconditioned_krylov import PreconditionedKrylov, krylov_solver
 from ._tridiagonal_elimination import TridiagonalElimination
 

@@ -9,9 +9,10 @@ from jaxtyping import Array, Bool
 
 from ..._types import PyTree
 from .._stencils import average
-from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
 from ._helmholtz_operator import (
+    AbstractPreconditioner,
     HelmholtzOperator,
+    PreparedOperator,
     coefficient_on_faces,
     with_refinement,
 )

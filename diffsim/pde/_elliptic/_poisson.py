@@ -27,8 +27,8 @@ from .._finite_volume import (
     values_on_faces,
 )
 from ._differentiable_solve import default_solver, solve_elliptic
-from ._elliptic_solver import AbstractEllipticSolver
 from ._helmholtz_operator import (
+    AbstractEllipticSolver,
     HelmholtzOperator,
     helmholtz_operator,
     operator_diagonal,

@@ -7,13 +7,14 @@ from jaxtyping import Array
 
 from ..._types import PyTree
 from ...implicit import CG, GMRES, MINRES, Krylov
-from ._elliptic_solver import (
+from ._fast_diagonalization import FastDiagonalization
+from ._helmholtz_operator import (
     AbstractEllipticSolver,
     AbstractPreconditioner,
+    HelmholtzOperator,
     PreparedOperator,
+    typical_size,
 )
-from ._fast_diagonalization import FastDiagonalization
-from ._helmholtz_operator import HelmholtzOperator, typical_size
 
 
 class PreconditionedKrylov(AbstractEllipticSolver):

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..._types import PyTree
-from ._elliptic_solver import AbstractPreconditioner, PreparedOperator
 from ._helmholtz_operator import (
+    AbstractPreconditioner,
     HelmholtzOperator,
+    PreparedOperator,
     coefficient_on_faces,
     operator_diagonal,
     with_refinement,

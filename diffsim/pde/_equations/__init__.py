@@ -4,13 +4,12 @@ from ._advection_diffusion import AdvectionDiffusion
 from ._allen_cahn import AllenCahn
 from ._burgers import Burgers
 from ._cahn_hilliard import CahnHilliard
-from ._coefficients import check_coefficients
 from ._conservation_law import (
     AbstractConservationLaw,
     check_positive_boundary,
     flux_divergence,
 )
-from ._diffusion import Diffusion
+from ._diffusion import AbstractReactionDiffusion, Diffusion
 from ._equation import (
     AbstractEquation,
     AbstractFiniteVolumeEquation,
@@ -18,6 +17,7 @@ from ._equation import (
     AbstractSecondOrderInTime,
     AbstractSpectralEquation,
     AbstractSplitStepEquation,
+    check_coefficients,
 )
 from ._euler import Euler
 from ._fisher_kpp import FisherKPP
@@ -27,7 +27,6 @@ from ._kuramoto_sivashinsky import KuramotoSivashinsky
 from ._navier_stokes import AbstractNavierStokes
 from ._navier_stokes_velocity import NavierStokesVelocity
 from ._navier_stokes_vorticity import NavierStokesVorticity
-from ._reaction_diffusion import AbstractReactionDiffusion
 from ._schrodinger import Schrodinger
 from ._shallow_water import ShallowWater
 from ._wave import Wave

@@ -23,14 +23,14 @@ from .._finite_volume import (
     validate_velocity,
 )
 from .._time_step import CFL
-from ._coefficients import (
+from ._equation import (
+    AbstractFiniteVolumeEquation,
     add_source,
     diffusivity_coefficient,
     diffusivity_on_faces,
     optional_coefficient,
     positive_diffusivities,
 )
-from ._equation import AbstractFiniteVolumeEquation
 
 
 class AdvectionDiffusion(AbstractFiniteVolumeEquation):

@@ -19,17 +19,17 @@ from .._finite_volume import (
     diffusive_courant_rate,
 )
 from .._time_step import CFL
-from ._coefficients import (
-    add_source,
-    diffusivity_on_faces,
-    optional_coefficient,
-    positive_diffusivity,
-)
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
     flux_divergence,
     with_odd_channels,
+)
+from ._equation import (
+    add_source,
+    diffusivity_on_faces,
+    optional_coefficient,
+    positive_diffusivity,
 )
 
 

@@ -9,8 +9,11 @@ from ..._linalg import real_times
 from ..._types import Numbers
 from ..._validation import PositiveParameter, as_floating
 from .._fourier import FourierBasis
-from ._coefficients import add_source_transform, optional_coefficient
-from ._equation import AbstractSpectralEquation
+from ._equation import (
+    AbstractSpectralEquation,
+    add_source_transform,
+    optional_coefficient,
+)
 
 
 class CahnHilliard(AbstractSpectralEquation):

@@ -1,21 +1,225 @@
-"""The heat equation."""
+"""`Diffusion`, the heat equation, and all reaction–diffusion equations."""
 
+import abc
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
+from ... import implicit
 from ..._types import Numbers
 from ..._validation import PositiveParameter
-from .._finite_volume import check_face_mean
-from ._coefficients import (
+from ...integrators import KenCarp5
+from ...simulations import Method
+from .._domain import Domain
+from .._elliptic import (
+    PreconditionedSolver,
+    default_solver,
+    helmholtz_operator,
+    solve_elliptic,
+)
+from .._finite_volume import (
+    check_face_mean,
+    diffusion_flux_divergence,
+    diffusive_courant_rate,
+    shapes_on_faces,
+)
+from .._fourier import FourierBasis
+from ._equation import (
+    AbstractIMEXEquation,
+    AbstractSpectralEquation,
     add_source,
     diffusivity_coefficient,
+    diffusivity_on_faces,
     optional_coefficient,
     positive_diffusivities,
 )
-from ._reaction_diffusion import AbstractReactionDiffusion
+
+
+class AbstractReactionDiffusion(AbstractIMEXEquation, AbstractSpectralEquation):
+    r"""Reaction–diffusion equations:
+
+    $$\partial_t u_c = \nabla\cdot(D_c\,\nabla u_c) + R_c(t, x, u)$$
+
+    In finite volumes with any boundary and any D, and in Fourier space where every D is
+    a number. Diffusion is the stiff part in both; steps are explicit in the reaction.
+    Subclasses say `diffusivities`, `reaction` and `nonlinearity_degree`, and may say a
+    `face_mean` as of `Diffusion`.
+    """
+
+    face_mean: ClassVar[str | None] = None
+
+    @property
+    @abc.abstractmethod
+    def diffusivities(self) -> tuple[Any, ...]:
+        """D of every channel, each of the kinds that `Diffusion` takes."""
+
+    @abc.abstractmethod
+    def reaction(self, t: Any, x: Array, u: Array) -> Array | None:
+        """R, shape (channel, *grid), or None if there is none."""
+
+    def channels(self, ndim: int) -> int:
+        del ndim
+        given = self.diffusivities
+        if not isinstance(given, tuple):
+            raise ValueError(
+                f"diffusivities of {type(self).__name__} must be a property that "
+                f"returns a tuple, one of each channel, got {given!r:.60}"
+            )
+        return len(given)
+
+    def explicit(self, t: Any, u: Array, domain: Domain) -> Array | None:
+        return _evaluate_reaction(self, t, domain.grid.centers.astype(u.dtype), u)
+
+    def implicit(self, t: Any, u: Array, domain: Domain) -> Array:
+        return _diffusion_term(self, t, u, domain)
+
+    def solve(
+        self, t: Any, rhs: Array, length: Array, guess: Array, domain: Domain
+    ) -> Array:
+        return _solve_implicit_diffusion(self, (t, length), rhs, guess, domain)
+
+    def rate(self, t: Any, u: Array, domain: Domain) -> Array:
+        change = self.explicit(t, u, domain)
+        spreading = self.implicit(t, u, domain)
+        return spreading if change is None else spreading + change
+
+    def courant_rate(self, t: Any, u: Array, domain: Domain) -> Array:
+        channels = _diffusivities_on_faces(self, t, u, domain)
+        fastest = [
+            jnp.stack([jnp.max(k) for k in each])
+            for each in zip(*channels, strict=True)
+        ]
+        return diffusive_courant_rate(fastest, domain, u.dtype)
+
+    def default_method(self, domain: Domain) -> Method:
+        del domain
+        return Method(KenCarp5())
+
+    def symbol(self, modes: FourierBasis) -> Array:
+        numbers = [_require_number(type(self).__name__, d) for d in self.diffusivities]
+        return -jnp.stack([d * modes.wavenumber_squared for d in numbers])
+
+    def nonlinear(self, t: Any, z: Array, modes: FourierBasis) -> Array:
+        found = _evaluate_reaction(self, t, modes.grid.centers, modes.ifft(z))
+        return jnp.zeros_like(z) if found is None else modes.fft(found)
+
+
+def _evaluate_reaction(
+    equation: AbstractReactionDiffusion, t: Any, x: Array, u: Array
+) -> Array | None:
+    found = equation.reaction(t, x, u)
+    if found is not None and jnp.shape(found) != u.shape:
+        raise ValueError(
+            f"reaction of {type(equation).__name__} must return the shape of u, "
+            f"{u.shape}, one field a channel, got {jnp.shape(found)}; jnp.stack joins "
+            "them"
+        )
+    return found
+
+
+def _require_number(name: str, given: Any) -> ArrayLike:
+    if callable(given) or isinstance(given, tuple) or jnp.ndim(given):
+        kind = "a function" if callable(given) else "a field"
+        raise ValueError(
+            f"{name} in Fourier space needs diffusivities that are numbers, got "
+            f"{kind}; take discretization=pde.FiniteVolume()"
+        )
+    return given
+
+
+def _diffusion_term(
+    equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
+) -> Array:
+    r"""Diffusion $\nabla\cdot(D_c\,\nabla u_c)$ for every channel c."""
+    channels = _diffusivities_on_faces(equation, t, u, domain)
+    if len(channels) == 1:
+        return diffusion_flux_divergence(u, channels[0], domain, t)
+    faces = []
+    for shape, each in zip(
+        shapes_on_faces(domain.grid.shape), zip(*channels, strict=True), strict=True
+    ):
+        shape = shape if any(k.ndim for k in each) else (1,) * len(shape)
+        faces.append(jnp.stack([jnp.broadcast_to(k, shape) for k in each]))
+    return diffusion_flux_divergence(u, faces, domain, t)
+
+
+def _solve_implicit_diffusion(
+    equation: AbstractReactionDiffusion,
+    step: tuple[Any, Array],
+    rhs: Array,
+    guess: Array,
+    domain: Domain,
+) -> Array:
+    r"""The u with $u_c - \mathrm{length}\,\nabla\cdot(D_c\,\nabla u_c)$ = rhs.
+
+    `step` is t and length. NaN where a solve did not converge.
+    """
+    t, length = step
+    length = length.astype(rhs.dtype)
+    if domain.is_nonlinear or any(map(callable, equation.diffusivities)):
+        return _solve_nonlinear(equation, (t, length), rhs, guess, domain)
+    nothing = jnp.zeros_like(rhs)
+    b = rhs + length * _diffusion_term(equation, t, nothing, domain)
+    channels = _diffusivities_on_faces(equation, t, nothing, domain)
+    found = []
+    for k, right, near in zip(channels, b, guess, strict=True):
+        system = _implicit_system(length, k, domain)
+        solver = default_solver(system, _stage_tolerance(rhs, 1))
+        found.append(solve_elliptic(system, right, solver=solver, guess=near)[0])
+    return jnp.stack(found)
+
+
+def _implicit_system(length: Array, k: Sequence[Array], domain: Domain):
+    """u − length ∇·(k∇u), with k on the faces across each axis."""
+    faces = tuple(length * face for face in k)
+    return helmholtz_operator(domain, faces, 1.0, length.dtype, regular=True)
+
+
+def _solve_nonlinear(equation, step, rhs, guess, domain):
+    """Solve by Newton's method, preconditioned by D of the guess."""
+
+    def residual(u, given):
+        (t, length), rhs, domain = given
+        return u - length * _diffusion_term(equation, t, u, domain) - rhs
+
+    t, length = step
+    left = _stage_tolerance(rhs, 5)
+    line = domain.grid.ndim == 1 and not domain.periodic(0) and len(rhs) == 1
+    if line:
+        few = domain.grid.shape[0] < 3
+        linear_solver = implicit.Dense() if few else implicit.Tridiagonal()
+    else:
+        channels = _diffusivities_on_faces(equation, t, guess, domain)
+        tangents = zip(channels, domain.linearized(guess, t), strict=True)
+        systems = [_implicit_system(length, k, domain) for k, domain in tangents]
+        linear_solver = implicit.Krylov(
+            implicit.GMRES(), preconditioner=PreconditionedSolver(systems)
+        )
+    adjoint = implicit.ImplicitAdjoint(linear_solver)
+    given = ((t, length), rhs, domain)
+    solver = None
+    if not line:
+        solver = implicit.NewtonKrylov(left, left, linear_solver=linear_solver)
+    return implicit.root(
+        residual, guess, given, solver=solver, adjoint=adjoint, throw=False
+    )
+
+
+def _stage_tolerance(rhs: Array, roundings: int) -> float:
+    """Tolerance of a stage; steps add the errors up. In float32 so many roundings."""
+    return max(roundings * float(jnp.finfo(rhs.dtype).eps), 2e-12)
+
+
+def _diffusivities_on_faces(
+    equation: AbstractReactionDiffusion, t: Any, u: Array, domain: Domain
+) -> list[list[Array]]:
+    """D of every channel, on the faces across each axis."""
+    pairs = zip(equation.diffusivities, u, strict=True)
+    mean = equation.face_mean
+    return [diffusivity_on_faces(given, mean, t, a, domain) for given, a in pairs]
 
 
 class Diffusion(AbstractReactionDiffusion):

@@ -28,12 +28,12 @@ from .._finite_volume import (
 )
 from .._grid import components
 from .._time_step import CFL
-from ._coefficients import add_source, evaluate_coefficient, optional_coefficient
 from ._conservation_law import (
     AbstractConservationLaw,
     courant_rate_of_law,
     flux_divergence,
 )
+from ._equation import add_source, evaluate_coefficient, optional_coefficient
 from ._hydrostatic import hydrostatic_rate
 
 

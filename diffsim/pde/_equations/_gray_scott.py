@@ -7,14 +7,14 @@ from jaxtyping import Array
 
 from ..._types import Numbers
 from ..._validation import PositiveParameter
-from ._coefficients import (
+from ._diffusion import AbstractReactionDiffusion
+from ._equation import (
     add_source,
     coefficient,
     evaluate_coefficient,
     optional_coefficient,
     positive_diffusivity,
 )
-from ._reaction_diffusion import AbstractReactionDiffusion
 
 
 class GrayScott(AbstractReactionDiffusion):

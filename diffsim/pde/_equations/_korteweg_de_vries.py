@@ -8,8 +8,11 @@ from ..._types import Numbers
 from ..._validation import as_floating
 from .._domain import Domain
 from .._fourier import FourierBasis
-from ._coefficients import add_source_transform, optional_coefficient
-from ._equation import AbstractSpectralEquation
+from ._equation import (
+    AbstractSpectralEquation,
+    add_source_transform,
+    optional_coefficient,
+)
 from ._spectral_convection import convective_term, max_speeds
 
 

@@ -7,8 +7,7 @@ from jaxtyping import Array
 
 from ..._validation import PositiveParameter, as_floating
 from .._fourier import FourierBasis
-from ._coefficients import optional_coefficient
-from ._equation import AbstractSpectralEquation
+from ._equation import AbstractSpectralEquation, optional_coefficient
 
 
 class AbstractNavierStokes(AbstractSpectralEquation):

@@ -8,7 +8,7 @@ from ..._types import Numbers
 from .._domain import Domain
 from .._fourier import FourierBasis
 from .._grid import components
-from ._coefficients import source_transform
+from ._equation import source_transform
 from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
 from ._spectral_convection import (
     max_speeds,

@@ -8,7 +8,7 @@ from ..._parameter_selection import cast
 from ..._types import Numbers
 from .._domain import Domain
 from .._fourier import FourierBasis
-from ._coefficients import source_transform
+from ._equation import source_transform
 from ._navier_stokes import AbstractNavierStokes, navier_stokes_parameters
 from ._spectral_convection import (
     max_speeds,

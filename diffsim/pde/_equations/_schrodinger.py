@@ -14,8 +14,7 @@ from ...simulations import SplitFlows
 from .._domain import Domain
 from .._fourier import FourierBasis
 from .._grid import Grid
-from ._coefficients import coefficient, evaluate_coefficient
-from ._equation import AbstractSplitStepEquation
+from ._equation import AbstractSplitStepEquation, coefficient, evaluate_coefficient
 
 
 class Schrodinger(AbstractSplitStepEquation):

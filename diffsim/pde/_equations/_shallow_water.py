@@ -40,12 +40,6 @@ from .._grid import components
 from .._materialize import materialize
 from .._stencils import average, difference
 from .._time_step import CFL
-from ._coefficients import (
-    add_source,
-    coefficient,
-    evaluate_coefficient,
-    optional_coefficient,
-)
 from ._conservation_law import (
     LEAST_SHARE,
     AbstractConservationLaw,
@@ -55,6 +49,12 @@ from ._conservation_law import (
     split_channels,
     states_at_faces,
     sum_fluxes,
+)
+from ._equation import (
+    add_source,
+    coefficient,
+    evaluate_coefficient,
+    optional_coefficient,
 )
 
 

@@ -19,13 +19,13 @@ from .._finite_volume import (
     values_on_faces,
 )
 from .._time_step import LinearizedModes
-from ._coefficients import (
+from ._equation import (
+    AbstractSecondOrderInTime,
     add_source,
     coefficient,
     coefficient_values,
     optional_coefficient,
 )
-from ._equation import AbstractSecondOrderInTime
 
 
 class Wave(AbstractSecondOrderInTime):

@@ -15,7 +15,7 @@ from ..._linalg import machine_epsilon, max_norm
 from ..._primitives import closure_convert
 from ..._results import RESULTS, is_finite, nan_unless, value_or_solution
 from ..._types import PyTree
-from ..._validation import function_of, instance
+from ..._validation import function_of, instance, positive
 from ...implicit import (
     AbstractInexactNewton,
     ImplicitAdjoint,
@@ -26,10 +26,23 @@ from ...implicit import (
     root_solution,
 )
 from ...simulations import AbstractSimulation
+from .._discretizations import FiniteVolume
+from .._equations import AbstractFiniteVolumeEquation
+from .._evolution import Evolution
+from .._incompressible import (
+    Faces,
+    IncompressibleFlow,
+    leray_project,
+    project_out_gradient,
+)
 from ._growth import fastest_growth
-from ._jacobian_preconditioner import LeftPreconditionedKrylov
+from ._preconditioners import (
+    AbstractJacobianPreconditioner,
+    DiffusionPreconditioner,
+    LeftPreconditionedKrylov,
+    StokesPreconditioner,
+)
 from ._pseudo_transient import PseudoTransient
-from ._steady_residual import check_simulation, residual_of
 
 
 #: How often `PseudoTransient` sets out, the first time from the guess.
@@ -283,3 +296,58 @@ def _krylov(solver: Any) -> Krylov:
             "out, steady_state preconditions by diffusion"
         )
     return linear_solver
+
+
+def residual_of(simulation: Any) -> tuple[Callable, AbstractJacobianPreconditioner]:
+    """Return `rate(y, simulation)` and the preconditioner of its Jacobian."""
+    if isinstance(simulation, Evolution):
+        return _finite_volume_residual(simulation)
+    return _flow_residual(simulation)
+
+
+def check_simulation(simulation: Any):
+    if isinstance(simulation, IncompressibleFlow):
+        hint = "without friction no flow comes to rest"
+        positive("viscosity of a steady flow", simulation.viscosity, hint)
+        return
+    if not isinstance(simulation, Evolution):
+        raise ValueError(
+            f"simulation must be a pde.Evolution or a pde.IncompressibleFlow, got "
+            f"{simulation!r:.60}"
+        )
+    name = type(simulation.equation).__name__
+    if not isinstance(simulation.equation, AbstractFiniteVolumeEquation):
+        raise ValueError(
+            f"{name} has no finite volume form, which a steady state needs; "
+            "steady_state takes equations that are AbstractFiniteVolumeEquation, such "
+            "as pde.Diffusion(D, source)"
+        )
+    if not isinstance(simulation.discretization, FiniteVolume):
+        raise ValueError(
+            f"{name} must be in finite volumes for a steady state, got discretization="
+            f"{type(simulation.discretization).__name__}(); omit discretization"
+        )
+
+
+def _finite_volume_residual(
+    evolution: Evolution,
+) -> tuple[Callable, AbstractJacobianPreconditioner]:
+    def rate(u: Array, evolution: Any) -> Array:
+        t = jnp.asarray(evolution.t0, u.dtype)
+        return evolution.equation.rate(t, u, evolution.domain)
+
+    return rate, DiffusionPreconditioner(evolution.domain, evolution.t0)
+
+
+def _flow_residual(
+    flow: IncompressibleFlow,
+) -> tuple[Callable, AbstractJacobianPreconditioner]:
+    def rate(u: Faces, flow: Any) -> Faces:
+        forces, t = flow._forces, flow._time(flow.t0)
+        near = leray_project(forces.space, u, t)
+        # Walls stay as they are. What diverges goes.
+        found = project_out_gradient(forces.space, forces.total(t, near), None)[0]
+        return tuple(a + b - c for a, b, c in zip(found, near, u, strict=True))
+
+    forces = flow._forces
+    return rate, StokesPreconditioner.of(forces.space, forces.viscosity)
